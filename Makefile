@@ -1,0 +1,50 @@
+# Everything here works on a machine that has Python 3.11+, make and a package index.
+PYTHON ?= python3
+BIN := .venv/bin
+PACKAGES := libs/deviceshare libs/deviceshare-bus libs/deviceshare-cluster libs/deviceshare-cli \
+	services/inventory services/placement services/binder services/metrics
+READY := .venv/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test lint format bench lock clean
+
+help:  ## this list
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
+
+setup: $(READY)  ## install everything into .venv/
+
+# Hashes are checked for what comes from the index; our own packages are installed in place, built with what is already there.
+$(READY): requirements/uv.txt requirements/runtime.txt requirements/dev.txt $(PACKAGES:%=%/pyproject.toml)
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/uv.txt
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements/runtime.txt -r requirements/dev.txt
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation $(PACKAGES:%=-e %)
+	@touch $@
+
+# On a terminal it stays until Ctrl-C; elsewhere it ends when every pod has its place or its reason.
+run: $(READY)  ## schedule the pods of examples/ on its nodes
+	@test -t 1 || end=--until-settled; \
+		$(BIN)/deviceshare up --cluster local:examples --conf examples/volcano-scheduler.conf $$end
+
+test: $(READY)  ## every test, on a real nats-server
+	@$(BIN)/pytest
+
+lint: $(READY)  ## ruff, mypy, import-linter
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+format: $(READY)  ## let ruff rewrite what it can
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+bench: $(READY)  ## measure the whole system, and the floor beside it
+	@$(BIN)/deviceshare bench bus --nodes 1000 --pods 10000
+
+lock: $(READY)  ## resolve requirements/*.in anew
+	@for f in uv runtime dev; do $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+		--no-header requirements/$$f.in -o requirements/$$f.txt > /dev/null; done
+
+clean:  ## remove what setup and tests made
+	rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,114 @@
+"""Connecting to a nats-server: for ever, and without losing what matters.
+
+Nothing of value waits in the client's buffer: writers learn that an outcome is unknown and read back, readers resume
+by sequence.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+import nats
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
+
+log = logging.getLogger("deviceshare.connection")
+
+MAX_PAYLOAD = 8 * 1024 * 1024
+"""What the server must allow: 1,000 claims on one node."""
+
+Handler = Callable[[Msg], Awaitable[None]]
+
+
+class Connection:
+    """A NATS connection with hooks for those who must act when it comes back."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self.jetstream = client.jetstream(timeout=5.0)
+        self._reconnected: list[Callable[[], None]] = []
+        self._disconnected: list[Callable[[], None]] = []
+        self.closing = False
+        self._up = asyncio.Event()
+        self._up.set()
+
+    @property
+    def connected(self) -> bool:
+        """Whether the server can be reached right now."""
+        return bool(self.client.is_connected)
+
+    async def wait_connected(self) -> None:
+        """Wait until the server can be reached."""
+        while not self.connected:
+            if self._up.is_set():  # the client knows of a loss a moment before it says so
+                await asyncio.sleep(0.01)
+            else:
+                await self._up.wait()
+
+    def on_reconnect(self, hook: Callable[[], None]) -> Callable[[], None]:
+        """Call ``hook`` after each reconnect; the returned function takes it back."""
+        self._reconnected.append(hook)
+        return lambda: self._reconnected.remove(hook)
+
+    def on_disconnect(self, hook: Callable[[], None]) -> Callable[[], None]:
+        """Call ``hook`` when the connection is lost; the returned function takes it back."""
+        self._disconnected.append(hook)
+        return lambda: self._disconnected.remove(hook)
+
+    async def subscribe(self, subject: str, handler: Handler) -> Subscription:
+        """Subscribe with limits that a burst does not reach: a reader that falls behind is not cut off."""
+        return await self.client.subscribe(
+            subject, cb=handler, pending_msgs_limit=4_000_000, pending_bytes_limit=1 << 30
+        )
+
+    async def close(self) -> None:
+        """Flush and close."""
+        self.closing = True
+        await self.client.close()
+
+
+async def connect(url: str, name: str) -> Connection:
+    """Connect, waiting for the server as long as it takes."""
+    connection: Connection | None = None
+
+    async def reconnected() -> None:
+        log.info("connected again", extra={"url": url})
+        if connection is not None:
+            connection._up.set()
+            for hook in list(connection._reconnected):
+                hook()
+
+    async def disconnected() -> None:
+        if connection is None or not connection.closing:
+            log.warning("connection lost", extra={"url": url})
+        if connection is not None:
+            connection._up.clear()
+            for hook in list(connection._disconnected):
+                hook()
+
+    async def failed(error: Exception) -> None:
+        log.debug("nats: %r", error)
+
+    while True:
+        try:
+            client = await nats.connect(
+                url,
+                name=name,
+                max_reconnect_attempts=-1,
+                reconnect_time_wait=0.1,
+                connect_timeout=5,
+                ping_interval=10,
+                max_outstanding_pings=2,
+                pending_size=64 * 1024 * 1024,
+                allow_reconnect=True,
+                reconnected_cb=reconnected,
+                disconnected_cb=disconnected,
+                error_cb=failed,
+            )
+        except (OSError, TimeoutError, nats.errors.Error) as error:
+            log.warning("cannot connect to %s: %s", url, error or type(error).__name__)
+            await asyncio.sleep(0.2)
+            continue
+        connection = Connection(client)
+        return connection

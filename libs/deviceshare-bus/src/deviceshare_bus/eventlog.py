@@ -1,0 +1,88 @@
+"""The life of pods on EVENT.
+
+Steps are folded into one message for many pods, since a publish costs more than a step.
+"""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections import Counter
+
+from deviceshare_bus.follower import Message
+from deviceshare_bus.messages import Events, Step, Undecodable, encode
+from deviceshare_bus.publisher import Publisher, Write
+from deviceshare_bus.subjects import event
+from deviceshare_bus.tracing import Tracing
+
+log = logging.getLogger("deviceshare.events")
+
+INTERVAL = 0.1
+"""Seconds between two messages, at least."""
+FULL = 2000
+"""Steps that make a message due at once."""
+
+
+class EventLog:
+    """Collects what a service did and publishes it in bulk. Losing a message of it loses history, never state."""
+
+    def __init__(self, publisher: Publisher, tracing: Tracing, service: str, instance: str) -> None:
+        self._publisher = publisher
+        self._tracing = tracing
+        self._service = service
+        self._instance = instance
+        self._steps: list[Step] = []
+        self._undecodable: list[Undecodable] = []
+        self._counters: Counter[str] = Counter()
+        self._due = asyncio.Event()
+
+    def step(
+        self, uid: str, pod: str, name: str, *, node: str = "", message: str = "", since: float = 0.0, at: float = 0.0
+    ) -> None:
+        """Record a step of a pod that began at ``since`` and ended ``at``; unix seconds, 0 is now."""
+        now = at or time.time()
+        self._steps.append(Step(uid, pod, name, now, node, message))
+        if self._tracing.enabled:
+            attributes = {"k8s.pod.name": pod, **({"k8s.node.name": node} if node else {})}
+            self._tracing.step(uid, f"{self._service} {name}", since or now, now, attributes)
+        if len(self._steps) >= FULL:
+            self._due.set()
+
+    def count(self, name: str, amount: int = 1) -> None:
+        """Raise a counter, which the metrics service sums up as ``deviceshare_<name>_total``."""
+        self._counters[name] += amount
+
+    def put_aside(self, stream: str, message: Message, error: Exception) -> None:
+        """Keep a message that cannot be decoded, for a human to look at."""
+        log.error(
+            "put aside a message that cannot be decoded: %s: %s",
+            message.subject, error, extra={"stream": stream, "sequence": message.sequence},
+        )  # fmt: skip
+        self._undecodable.append(Undecodable(stream, message.subject, message.sequence, str(error), message.data))
+        self.count("undecodable_messages")
+
+    async def run(self) -> None:
+        """Publish what has gathered, for ever."""
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(INTERVAL):
+                    await self._due.wait()
+            self._due.clear()
+            await self.flush()
+
+    async def flush(self) -> None:
+        """Publish what has gathered."""
+        if not (self._steps or self._undecodable or self._counters):
+            return
+        steps, self._steps = self._steps, []
+        undecodable, self._undecodable = self._undecodable, []
+        counters, self._counters = self._counters, Counter()
+        message = Events(
+            service=self._service,
+            instance=self._instance,
+            at=time.time(),
+            steps=tuple(steps),
+            undecodable=tuple(undecodable),
+            counters=dict(counters),
+        )
+        await self._publisher.send(Write(event(self._service), encode(message)))

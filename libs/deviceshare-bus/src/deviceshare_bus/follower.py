@@ -1,0 +1,263 @@
+"""Following a stream: the last message of every subject, then all that comes, without a gap, for ever.
+
+nats-py's ordered consumer can stay blind for many seconds after a restart of the server. This one is a plain
+ephemeral push consumer that is made anew, from the sequence after the last one seen, whenever the connection comes
+back, a delivery is missing, or the server has been silent for longer than its heartbeat. Nothing is acknowledged and
+nothing is durable: the position is the reader's.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any, NamedTuple
+
+from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
+from nats.errors import Error as NatsError
+from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
+from nats.js.errors import APIError, NotFoundError
+
+from deviceshare_bus.connection import Connection
+from deviceshare_bus.setup import EPOCH
+
+log = logging.getLogger("deviceshare.follower")
+
+HEARTBEAT = 1.0
+ANSWER = 2.0
+"""Seconds that making a consumer may take before it is tried again."""
+RECHECK = 30.0
+"""Seconds of quiet after which the stream is asked whether it really holds nothing more: a watch is a hint."""
+SILENCE = 3.0
+"""Seconds without a message or heartbeat after which the consumer is made anew."""
+
+
+class BusWiped(Exception):
+    """The stream is not the one that was being read: drop what was read from it and start anew."""
+
+
+class Message(NamedTuple):
+    """One message of a stream."""
+
+    subject: str
+    sequence: int
+    data: bytes
+
+
+class Batch(NamedTuple):
+    """Messages in order.
+
+    ``caught_up``: everything that stood in the stream when reading began has now been delivered. ``position`` is the
+    sequence up to which the stream has been delivered with this batch.
+    """
+
+    messages: list[Message]
+    caught_up: bool
+    position: int = 0
+
+
+class Follower:
+    """Reads one stream for ever: ``async for batch in follower``.
+
+    It begins with the last message of every subject, or with all messages where ``history`` is wanted.
+
+    Raises :class:`BusWiped` where the stream was deleted and made anew, or lost its end.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        stream: str,
+        *,
+        subject: str = ">",
+        history: bool = False,
+    ) -> None:
+        self._connection = connection
+        self._stream = stream
+        self._subject = subject
+        self._first = DeliverPolicy.ALL if history else DeliverPolicy.LAST_PER_SUBJECT
+        self._epoch: str | None = None
+        self._generation = 0
+        self._expected = 1
+        self._target = 0
+        self._inbox: list[Message] = []
+        self._wake = asyncio.Event()
+        self._stale = True
+        self._heard = 0.0
+        self._received_up_to = 0
+        self.position = 0
+        """Sequence up to which the stream has been delivered, and the reader has come back for more."""
+        self.caught_up = False
+
+    async def __aiter__(self) -> AsyncGenerator[Batch, None]:
+        """Deliver batches as they come; the first that is caught up may be empty."""
+        loop = asyncio.get_running_loop()
+        take_back = self._connection.on_reconnect(self._lost)
+        subscription = None
+        said = False
+        checked = loop.time()
+        try:
+            while True:
+                while self._stale:  # the connection may get lost again meanwhile
+                    if subscription is not None:
+                        await _quietly_unsubscribe(subscription)
+                    subscription = await self._begin()
+                    self._heard = loop.time()
+                self._wake.clear()
+                if not self._inbox:
+                    self.position = self._received_up_to
+                if not self._inbox and (said or not self.caught_up):
+                    try:
+                        # Not wait_for: on Python 3.11 it can swallow a cancellation that comes with the wake-up.
+                        async with asyncio.timeout(HEARTBEAT):
+                            await self._wake.wait()
+                    except TimeoutError:
+                        self._stale |= loop.time() - self._heard > SILENCE and self._connection.connected
+                        if loop.time() - checked > RECHECK:
+                            checked = loop.time()
+                            self._stale |= await self._missed_something()
+                messages, self._inbox = self._inbox, []
+                if messages or (self.caught_up and not said):
+                    said |= self.caught_up
+                    position = self._received_up_to
+                    yield Batch(messages, self.caught_up, position)
+                    # Not before: who asks how far a service has read means what it has dealt with.
+                    self.position = position
+        finally:
+            take_back()
+            if subscription is not None:
+                await _quietly_unsubscribe(subscription)
+
+    async def standing(self) -> list[Message]:
+        """Read to the end once, and return what stands there. Raises BusWiped."""
+        found: list[Message] = []
+        async with aclosing(aiter(self)) as batches:
+            async for batch in batches:
+                found += batch.messages
+                if batch.caught_up:
+                    break
+        return found
+
+    async def _missed_something(self) -> bool:
+        """Ask whether the stream holds more than was delivered, or is another one by now."""
+        try:
+            async with asyncio.timeout(ANSWER):
+                info = await self._connection.jetstream.stream_info(self._stream)
+        except NotFoundError:
+            return True
+        except (NatsError, APIError, TimeoutError, OSError):
+            return False  # the connection's own trouble is noticed elsewhere
+        epoch = (info.config.metadata or {}).get(EPOCH, "")
+        return bool(epoch != self._epoch or info.state.last_seq != self._received_up_to)
+
+    def _lost(self) -> None:
+        self._generation += 1
+        self._stale = True
+        self._wake.set()
+
+    async def _begin(self) -> Subscription:
+        """Make a consumer that starts after the last message delivered."""
+        while True:
+            await self._connection.wait_connected()
+            self._stale = False
+            try:
+                # A request that a dying server took with it is not worth its own, longer timeout.
+                async with asyncio.timeout(ANSWER):
+                    return await self._try_begin()
+            except NotFoundError:
+                if self._epoch is not None:
+                    raise BusWiped(f"stream {self._stream} is gone") from None
+                await asyncio.sleep(0.2)
+            except (NatsError, APIError, TimeoutError, OSError) as error:
+                log.warning("cannot read %s yet: %r", self._stream, error)
+                await asyncio.sleep(0.2)
+
+    async def _try_begin(self) -> Subscription:
+        jetstream = self._connection.jetstream
+        info = await jetstream.stream_info(self._stream)
+        epoch = (info.config.metadata or {}).get(EPOCH, "")
+        if self._epoch is None:
+            self._epoch = epoch
+        elif self._epoch != epoch or info.state.last_seq < self._received_up_to:
+            raise BusWiped(f"stream {self._stream} was made anew")
+        if not self.caught_up:
+            self._target = info.state.last_seq
+        self._expected = 1
+        self._generation += 1
+        generation = self._generation
+
+        async def received(message: Msg) -> None:
+            # An older subscription may still have messages in its queue.
+            if generation == self._generation:
+                await self._received(message)
+
+        inbox = self._connection.client.new_inbox()
+        subscription = await self._connection.subscribe(inbox, received)
+        start: dict[str, Any] = {"deliver_policy": self._first}
+        if after := self._received_up_to:
+            start = {"deliver_policy": DeliverPolicy.BY_START_SEQUENCE, "opt_start_seq": after + 1}
+        try:
+            consumer = await jetstream.add_consumer(
+                self._stream,
+                ConsumerConfig(
+                    deliver_subject=inbox,
+                    filter_subject=self._subject,
+                    ack_policy=AckPolicy.NONE,
+                    max_deliver=1,
+                    idle_heartbeat=HEARTBEAT,
+                    flow_control=True,
+                    inactive_threshold=10.0,
+                    num_replicas=1,
+                    mem_storage=True,
+                    **start,
+                ),
+            )
+        except BaseException:
+            await _quietly_unsubscribe(subscription)
+            raise
+        if consumer.num_pending == 0 and (consumer.delivered is None or consumer.delivered.consumer_seq == 0):
+            # Nothing between here and the end: what has been deleted cannot be delivered.
+            self._received_up_to = max(self._received_up_to, info.state.last_seq)
+            self.caught_up = True
+            self._wake.set()
+        return subscription
+
+    async def _received(self, message: Msg) -> None:
+        if not message.data and message.headers and "Status" in message.headers:
+            await self._controlled(message)
+            return
+        tokens = message.reply.split(".")
+        # $JS.ACK.<stream>.<consumer>.<delivered>.<stream seq>.<consumer seq>.<time>.<pending>, with more around it on
+        # newer servers
+        at = 5 if len(tokens) == 9 else 7
+        sequence, delivery, pending = int(tokens[at]), int(tokens[at + 1]), int(tokens[at + 3])
+        if delivery != self._expected:
+            log.warning("%s: delivery %d came where %d was due", self._stream, delivery, self._expected)
+            self._lost()
+            return
+        self._expected += 1
+        self._heard = asyncio.get_running_loop().time()
+        self._received_up_to = sequence
+        self._inbox.append(Message(message.subject, sequence, message.data))
+        if not self.caught_up and (sequence >= self._target or pending == 0):
+            self._received_up_to = max(sequence, self._target)
+            self.caught_up = True
+        self._wake.set()
+
+    async def _controlled(self, message: Msg) -> None:
+        """Answer flow control, and see by the heartbeat whether a delivery is missing."""
+        self._heard = asyncio.get_running_loop().time()
+        headers = message.headers or {}
+        if answer := message.reply or headers.get("Nats-Consumer-Stalled", ""):
+            await self._connection.client.publish(answer)
+        last = headers.get("Nats-Last-Consumer")
+        if last is not None and int(last) != self._expected - 1:
+            self._lost()
+
+
+async def _quietly_unsubscribe(subscription: Subscription) -> None:
+    """Unsubscribe; a lost connection has already done so."""
+    try:
+        await subscription.unsubscribe()
+    except NatsError:
+        log.debug("unsubscribed from a lost connection")

@@ -1,0 +1,64 @@
+"""Writing the last word under a subject, until it is known to stand there.
+
+For messages that only one writer writes and of which only the newest counts (EXPLAIN): no compare-and-set, but
+nothing is lost when the bus goes away for a while.
+"""
+
+import asyncio
+import logging
+
+from deviceshare_bus.publisher import Publisher, PublishError, Refused, Write
+
+log = logging.getLogger("deviceshare.latest")
+
+RETRY = 0.2
+"""Seconds between two tries while the bus does not answer."""
+
+
+class LatestWriter:
+    """Keeps the newest message of each subject until the server has acknowledged it."""
+
+    def __init__(self, publisher: Publisher) -> None:
+        self._publisher = publisher
+        self._wanted: dict[str, tuple[bytes, float | None]] = {}
+        self._due = asyncio.Event()
+
+    @property
+    def open(self) -> int:
+        """How many subjects do not yet hold their newest message, as far as is known."""
+        return len(self._wanted)
+
+    def put(self, subject: str, data: bytes, *, ttl: float | None = None) -> None:
+        """Write a message under a subject, in place of one that is still on its way."""
+        self._wanted[subject] = (data, ttl)
+        self._due.set()
+
+    async def run(self) -> None:
+        """Write for ever."""
+        while True:
+            await self._due.wait()
+            self._due.clear()
+            if not await self._write_all():
+                # One pause for all of them: a bus that goes away leaves thousands unanswered at once.
+                await asyncio.sleep(RETRY)
+                self._due.set()
+
+    async def _write_all(self) -> bool:
+        """Write what is wanted now; returns whether all of it was answered."""
+        sent = [
+            (subject, wanted, await self._publisher.send(Write(subject, wanted[0]), ttl=wanted[1]))
+            for subject, wanted in list(self._wanted.items())
+        ]
+        answered = True
+        for subject, wanted, future in sent:
+            try:
+                await future
+            except Refused as error:
+                # It would be refused for ever.
+                log.error("the bus does not take %s: %s", subject, error)
+            except PublishError:
+                answered = False
+                continue
+            if self._wanted.get(subject) is wanted:
+                del self._wanted[subject]
+        return answered

@@ -1,0 +1,191 @@
+"""Running a service: its connection, logs, traces, health endpoint and status, a clean end on SIGTERM, a fresh start
+when the bus was wiped.
+
+A service is an async function that takes a :class:`Context` and runs until it is cancelled. It holds no truth of its
+own: where it fails, the process ends and whoever started it starts it again; where the bus was wiped, the function is
+called anew.
+"""
+
+import argparse
+import asyncio
+import logging
+import os
+import secrets
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+import uvloop
+from aiohttp import web
+from nats.aio.msg import Msg
+
+from deviceshare_bus.connection import Connection, connect
+from deviceshare_bus.eventlog import EventLog
+from deviceshare_bus.follower import BusWiped, Follower
+from deviceshare_bus.logs import set_up_logs
+from deviceshare_bus.messages import Status, encode
+from deviceshare_bus.publisher import Publisher
+from deviceshare_bus.setup import wait_for_streams
+from deviceshare_bus.subjects import status
+from deviceshare_bus.tasks import end
+from deviceshare_bus.tracing import Tracing
+
+log = logging.getLogger("deviceshare.service")
+
+
+@dataclass
+class Context:
+    """What a running service has: its connection and how to speak through it."""
+
+    service: str
+    instance: str
+    options: argparse.Namespace
+    connection: Connection
+    publisher: Publisher
+    events: EventLog
+    followers: dict[str, Follower] = field(default_factory=dict)
+    open_work: Callable[[], int] = lambda: 0
+    """How many decisions, writes or bindings are under way; the service sets it."""
+    revision: Callable[[], int] = lambda: 0
+    """Inventory: the cluster's revision up to which everything is on the bus."""
+    detail: Callable[[], dict[str, int]] = dict
+    """Numbers that help a human."""
+
+    def follow(self, stream: str, *, history: bool = False) -> Follower:
+        """Return a follower of a whole stream, whose position the service's status shows."""
+        self.followers[stream] = follower = Follower(self.connection, stream, history=history)
+        return follower
+
+    @property
+    def ready(self) -> bool:
+        """Whether every stream that the service reads has been read to its end once."""
+        return bool(self.followers) and all(follower.caught_up for follower in self.followers.values())
+
+    def status(self) -> Status:
+        """How far the service has read and what it has open."""
+        return Status(
+            service=self.service,
+            instance=self.instance,
+            positions={stream: follower.position for stream, follower in self.followers.items()},
+            revision=self.revision(),
+            # Before it reads anything nobody knows what there is to do.
+            open=self.open_work() if self.followers else 1,
+            detail=self.detail(),
+        )
+
+
+Main = Callable[[Context], Awaitable[None]]
+
+
+def parser(service: str) -> argparse.ArgumentParser:
+    """Return the options that every service has; each has an environment variable for containers."""
+    options = argparse.ArgumentParser(prog=f"deviceshare-{service}")
+    environment = os.environ.get
+    options.add_argument(
+        "--bus", default=environment("DEVICESHARE_BUS", "nats://127.0.0.1:4222"), help="NATS URL of the bus"
+    )
+    options.add_argument(
+        "--health-address",
+        default=environment("DEVICESHARE_HEALTH_ADDRESS", "127.0.0.1"),
+        help="address of /healthz",
+    )
+    options.add_argument(
+        "--health-port",
+        type=int,
+        default=int(environment("DEVICESHARE_HEALTH_PORT", "0")),
+        help="port of /healthz, 0 for any",
+    )
+    options.add_argument(
+        "--log-level",
+        default=environment("DEVICESHARE_LOG_LEVEL", "info"),
+        help="debug, info, warning or error",
+    )
+    return options
+
+
+def run(service: str, main: Main, options: argparse.Namespace) -> None:
+    """Run a service until SIGTERM or SIGINT; ends the process with status 1 where it fails."""
+    instance = f"{service}-{secrets.token_hex(3)}"
+    set_up_logs(service, instance, options.log_level)
+    sys.exit(uvloop.run(_run(service, instance, main, options)))
+
+
+async def _run(service: str, instance: str, main: Main, options: argparse.Namespace) -> int:
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for signum in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(signum, stopping.set)
+    work = asyncio.create_task(_serve(service, instance, main, options))
+    stop = asyncio.create_task(stopping.wait())
+    await asyncio.wait({work, stop}, return_when=asyncio.FIRST_COMPLETED)
+    failed = work.done()
+    await end(work, stop, every=1.0)
+    if failed and (error := work.exception()) is not None:
+        log.error("the service failed: %r", error, exc_info=error)
+        return 1
+    log.info("stopped")
+    return 0
+
+
+async def _serve(service: str, instance: str, main: Main, options: argparse.Namespace) -> None:
+    tracing = Tracing(service, instance)
+    connection = await connect(options.bus, instance)
+    publisher = Publisher(connection)
+    await publisher.start()
+    context: Context | None = None
+
+    def current() -> Context | None:
+        return context
+
+    async def answer(message: Msg) -> None:
+        if context is not None:
+            await message.respond(encode(context.status()))
+
+    await connection.subscribe(status(service), answer)
+    health = await _start_health(current, options)
+    try:
+        while True:
+            await wait_for_streams(connection)
+            events = EventLog(publisher, tracing, service, instance)
+            context = Context(service, instance, options, connection, publisher, events)
+            try:
+                async with asyncio.TaskGroup() as group:
+                    group.create_task(events.run())
+                    group.create_task(_as_coroutine(main(context)))
+            except* BusWiped as wiped:
+                log.warning("the bus was wiped, starting anew: %s", wiped.exceptions[0])
+            else:
+                return
+    finally:
+        if context is not None:
+            await context.events.flush()
+        await publisher.stop()
+        await connection.close()
+        await health.cleanup()
+        tracing.close()
+
+
+async def _as_coroutine(awaitable: Awaitable[None]) -> None:
+    await awaitable
+
+
+async def _start_health(context: Callable[[], Context | None], options: argparse.Namespace) -> web.AppRunner:
+    """Serve ``/healthz`` (alive, and the bus is reachable) and ``/readyz`` (has read what stood on the bus)."""
+
+    async def healthz(_: web.Request) -> web.Response:
+        now = context()
+        alive = now is not None and now.connection.connected
+        return web.Response(text="ok" if alive else "not connected to the bus", status=200 if alive else 503)
+
+    async def readyz(_: web.Request) -> web.Response:
+        now = context()
+        ready = now is not None and now.ready
+        return web.Response(text="ok" if ready else "still reading the bus", status=200 if ready else 503)
+
+    app = web.Application()
+    app.add_routes([web.get("/healthz", healthz), web.get("/readyz", readyz)])
+    runner = web.AppRunner(app, handle_signals=False)
+    await runner.setup()
+    await web.TCPSite(runner, options.health_address, options.health_port).start()
+    return runner

@@ -1,0 +1,186 @@
+"""The run: start the whole system on generated nodes, create pods as fast as possible, wait until all are bound."""
+
+import asyncio
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+from deviceshare_bus.subjects import Stream
+from deviceshare_bus.tasks import end
+from deviceshare_cluster.interface import Change, ClusterError, Object
+from deviceshare_cluster.local import Applied
+from deviceshare_cluster.local.kinds import STREAM
+
+from deviceshare_cli.bench import workload
+from deviceshare_cli.bench.traffic import Meters, Traffic
+from deviceshare_cli.errors import CommandError
+from deviceshare_cli.notices import Notices
+from deviceshare_cli.pods import read_pod
+from deviceshare_cli.settled import ClusterState, Poller
+from deviceshare_cli.system import System, Wanted, running
+
+CHUNK = 250
+"""Pods that are created at once; the next ones follow when all of these are acknowledged."""
+
+
+class Run(msgspec.Struct, frozen=True):
+    """What was measured; times in seconds."""
+
+    bound: int
+    pending: int
+    seconds: float
+    """From the first pod's creation until the last binding was seen."""
+    created_in: float
+    """How long the creation of all pods took, which goes on while the first ones are placed."""
+    latencies: tuple[float, ...]
+    """Of each bound pod, from right before its creation was sent until its binding was seen; sorted."""
+    cpu_seconds: dict[str, float]
+    load_before: float
+    load_after: float
+    traffic: dict[str, Traffic]
+    events: dict[str, int]
+    """Messages on EVENT by the service that wrote them."""
+    readers: dict[str, tuple[str, ...]]
+    """Which streams each service reads."""
+
+
+async def measure(node_count: int, cards: int, pod_count: int, timeout: float, notices: Notices) -> Run:
+    """Start the system, measure, end it.
+
+    Raises CommandError where it does not become ready, or not all pods are answered, within ``timeout`` seconds.
+    """
+    wanted = Wanted(conf=None, schedulers=("deviceshare",), metrics_port=0)
+    async with running(wanted, notices) as system:
+        conf = system.directory / "volcano-scheduler.conf"
+        conf.write_text(workload.CONF)
+        system.wanted = Wanted(conf, wanted.schedulers, 0)
+        return await system.guard(_measure(system, node_count, cards, pod_count, timeout))
+
+
+async def _measure(system: System, node_count: int, cards: int, pod_count: int, timeout: float) -> Run:
+    applied = await system.cluster.make(list(workload.nodes(node_count, cards)))
+    if problems := [one.problem for one in applied if one.problem is not None]:
+        raise CommandError(f"a generated node was refused: {problems[0]}")
+    await system.start_inventory()
+    poller = Poller(system.bus, lambda: _idle(system))
+    try:
+        async with asyncio.timeout(timeout):
+            await poller.settled()
+    except TimeoutError:
+        raise CommandError(f"not ready after {timeout:g} s: {'; '.join(poller.open)}") from None
+    snapshot = await poller.snapshot()
+    meters = Meters({**dict.fromkeys(Stream, system.bus), STREAM: system.objects})
+    await meters.begin()
+    pods = Pods()
+    watching = asyncio.create_task(pods.watch(system))
+    metering = asyncio.create_task(meters.run())
+    cpu, load = cpu_seconds(system), os.getloadavg()[0]
+    try:
+        await pods.listed.wait()
+        began = asyncio.get_running_loop().time()
+        created_in = await pods.create(system, pod_count)
+        await pods.finished(system, pod_count, timeout)
+    finally:
+        await end(watching, metering)
+    after = cpu_seconds(system)
+    load_after = os.getloadavg()[0]
+    await poller.settled()  # the last explanations, events and outcomes belong to the run's traffic
+    traffic = await meters.end()
+    info = await system.bus.jetstream.stream_info(Stream.EVENT, subjects_filter="event.>")
+    counted: Mapping[str, int] = info.state.subjects or {}
+    return Run(
+        bound=len(pods.bound),
+        pending=pod_count - len(pods.bound),
+        seconds=max(pods.bound.values(), default=began) - began,
+        created_in=created_in,
+        latencies=tuple(sorted(at - pods.sent[name] for name, at in pods.bound.items())),
+        cpu_seconds={name: round(max(0.0, after[name] - cpu.get(name, 0.0)), 2) for name in after},
+        load_before=load,
+        load_after=load_after,
+        traffic=traffic,
+        events={subject.removeprefix("event."): count for subject, count in counted.items()},
+        readers={name: tuple(service.positions) for name, service in snapshot.services.items()},
+    )
+
+
+class Pods:
+    """When each pod was created, and when it was seen bound; seconds of the event loop's clock."""
+
+    def __init__(self) -> None:
+        self.listed = asyncio.Event()
+        self._changed = asyncio.Event()
+        self.sent: dict[str, float] = {}
+        self.bound: dict[str, float] = {}
+        self.reasons: dict[str, str] = {}
+
+    async def watch(self, system: System) -> None:
+        """Watch the cluster's pods, for ever."""
+        now = asyncio.get_running_loop().time
+        async for batch in system.cluster.watch(["Pod"]):
+            at = now()
+            self._changed.set()
+            for change in batch:
+                if not isinstance(change, Change):
+                    self.listed.set()
+                elif change.name not in self.bound and change.raw:
+                    pod = read_pod(change.raw)
+                    if pod.node:
+                        self.bound[pod.name] = at
+                        self.reasons.pop(pod.name, None)
+                    elif pod.reason:
+                        self.reasons[pod.name] = pod.reason
+
+    async def create(self, system: System, count: int) -> float:
+        """Create all pods and return how long that took."""
+        now = asyncio.get_running_loop().time
+        began = now()
+        everything = list(workload.pods(count))
+        for start in range(0, count, CHUNK):
+            chunk = everything[start : start + CHUNK]
+            at = now()
+            for obj in chunk:
+                self.sent[obj["metadata"]["name"]] = at
+            for one in await _made(system, chunk):
+                if one.problem is not None:
+                    raise CommandError(f"a generated pod was refused: {one.problem}")
+        return now() - began
+
+    async def finished(self, system: System, count: int, timeout: float) -> None:
+        """Wait until every pod is bound or has been told why not."""
+        settled = Poller(system.bus, lambda: _idle(system))
+        try:
+            async with asyncio.timeout(timeout):
+                while len(self.bound) + len(self.reasons) < count:
+                    self._changed.clear()
+                    await self._changed.wait()
+                if self.reasons:  # what has a reason may still find a place
+                    await settled.settled()
+        except TimeoutError:
+            raise CommandError(
+                f"after {timeout:g} s {len(self.bound)} of {count} pods are bound, and {len(self.reasons)} told why not"
+            ) from None
+
+
+async def _made(system: System, objects: list[Object]) -> Sequence[Applied]:
+    """Create objects, again where a server that went away left it unknown what became of them."""
+    while True:
+        try:
+            return await system.cluster.make(objects)
+        except ClusterError as error:
+            system.notices.say(f"bench: {error}, trying again")
+            await asyncio.sleep(0.2)
+
+
+async def _idle(system: System) -> ClusterState:
+    return ClusterState(0, await system.last_sequence(), system.controller.open, ())
+
+
+def cpu_seconds(system: System) -> dict[str, float]:
+    """Return the CPU time that each process has used; ``bench`` is this one: API server, controllers and watcher."""
+    ticks = os.sysconf("SC_CLK_TCK")
+    used = {}
+    for name, pid in {**system.supervisor.pids, "bench": os.getpid()}.items():
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        used[name] = (int(fields[11]) + int(fields[12])) / ticks
+    return used

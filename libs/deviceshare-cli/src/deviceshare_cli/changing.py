@@ -1,0 +1,79 @@
+"""``deviceshare apply`` and ``deviceshare delete``: change the running local cluster, with ``kubectl``'s words."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from deviceshare.errors import InputError
+from deviceshare_cluster.interface import ClusterError
+from deviceshare_cluster.local import Action, LocalCluster
+from deviceshare_cluster.local.admission import identify
+
+from deviceshare_cli import runfile
+from deviceshare_cli.errors import CommandError
+from deviceshare_cli.loading import quoted_title, read, title
+from deviceshare_cli.notices import to_stderr
+
+CONNECT_SECONDS = 5.0
+
+
+@asynccontextmanager
+async def connected(run: runfile.Run) -> AsyncIterator[LocalCluster]:
+    """Give the running local cluster. Raises CommandError where it cannot be reached or does not answer."""
+    cluster = LocalCluster(run.cluster, name="deviceshare")
+    try:
+        async with asyncio.timeout(CONNECT_SECONDS):
+            await cluster.__aenter__()
+    except TimeoutError:
+        raise CommandError(f"the local cluster at {run.cluster} does not answer") from None
+    try:
+        yield cluster
+    except ClusterError as error:
+        raise CommandError(str(error)) from None
+    finally:
+        await cluster.__aexit__(None, None, None)
+
+
+async def apply(run: runfile.Run, paths: Sequence[str]) -> int:
+    """Create or change the objects of files and return the exit status: 1 if any failed."""
+    manifests, problems = read(paths)
+    for problem in problems:
+        to_stderr(f"error: {problem}")
+    failed = bool(problems)
+    if not manifests and not problems:
+        raise CommandError("no objects passed to apply")
+    async with connected(run) as cluster:
+        results = await cluster.load([manifest.object for manifest in manifests])
+    for manifest, result in zip(manifests, results, strict=True):
+        for warning in result.warnings:
+            to_stderr(f"Warning: {warning}")
+        if result.problem is not None:
+            to_stderr(f"error: {result.problem} ({manifest.source})")
+            failed = True
+        else:
+            print(f"{title(result, manifest.object['apiVersion'])} {result.action}")
+    return int(failed)
+
+
+async def delete(run: runfile.Run, paths: Sequence[str], *, ignore_not_found: bool) -> int:
+    """Delete the objects of files and return the exit status: 1 if any failed."""
+    manifests, problems = read(paths)
+    for problem in problems:
+        to_stderr(f"error: {problem}")
+    failed = bool(problems)
+    named = []
+    for manifest in manifests:
+        try:
+            named.append((manifest.object["apiVersion"], identify(manifest.object)))
+        except InputError as error:
+            to_stderr(f"error: {error} ({manifest.source})")
+            failed = True
+    async with connected(run) as cluster:
+        results = await cluster.delete_all([key for _, key in named])
+    for (api_version, _), result in zip(named, results, strict=True):
+        if result.action is Action.DELETED:
+            print(f"{quoted_title(result, api_version)} deleted")
+        elif not ignore_not_found:
+            to_stderr(f"error: {quoted_title(result, api_version)} not found")
+            failed = True
+    return int(failed)

@@ -1,0 +1,133 @@
+"""``deviceshare explain pod``: where it is and why there, or why nowhere."""
+
+import time
+
+import msgspec
+from deviceshare_metrics import api
+
+from deviceshare_cli import runfile
+from deviceshare_cli.asking import ask
+from deviceshare_cli.changing import connected
+from deviceshare_cli.errors import CommandError
+from deviceshare_cli.pods import Device, read_pod
+
+
+async def explain_pod(run: runfile.Run, name: str, *, as_json: bool) -> int:
+    """Print all that is known of a pod and return the exit status."""
+    namespace, slash, short = name.rpartition("/")
+    namespace = namespace if slash else "default"
+    if not namespace or not short or "/" in namespace:
+        raise CommandError(f"pod {name}: expected NAME or NAMESPACE/NAME")
+    answer = await ask(run.metrics, f"pods/{namespace}/{short}/explain", api.PodExplanation)
+    annotations: dict[str, str] = {}
+    async with connected(run) as cluster:
+        found = await cluster.get("Pod", namespace, short)
+    if found is not None:
+        annotations = dict(read_pod(msgspec.json.encode(found)).annotations)
+    if as_json:
+        shown = msgspec.to_builtins(answer) | {"annotations": annotations}
+        print(msgspec.json.format(msgspec.json.encode(shown)).decode())
+    else:
+        print(explanation_text(f"{namespace}/{short}", answer, annotations))
+    return 0
+
+
+def explanation_text(ref: str, answer: api.PodExplanation, annotations: dict[str, str]) -> str:
+    """Return the answer as text for people, section by section; what there is nothing to say about is left out."""
+    lines = [f"Pod {ref}"]
+    lines += _where(answer)
+    lines += _devices(answer)
+    lines += _environment(answer)
+    lines += _section("Annotations", [f"{key}: {value}" for key, value in sorted(annotations.items())])
+    lines += _why(answer)
+    lines += _refusals(answer)
+    lines += _group(answer)
+    lines += _section("Problems", answer.pod.problems if answer.pod else ())
+    lines += _steps(answer)
+    lines += ["", f"Trace id: {answer.trace_id}"]
+    return "\n".join(lines)
+
+
+def _where(answer: api.PodExplanation) -> list[str]:
+    pod, explanation = answer.pod, answer.explanation
+    if pod is None:
+        remembered = ["  It does not exist any more; this is what is remembered of it."]
+        return [*remembered, f"  {explanation.message}"] if explanation else remembered
+    lines = [f"  {pod.state} on {pod.node}" if pod.node else f"  {pod.state}"]
+    reason = pod.reason or (explanation.message if explanation and not pod.node else "")
+    if reason:
+        lines.append(f"  {reason}")
+    elif explanation is None and not pod.node:
+        lines.append("  Nothing has been decided yet.")
+    return lines
+
+
+def _devices(answer: api.PodExplanation) -> list[str]:
+    if answer.pod is None:
+        return []
+    shown = [f"{one.container}: {Device(one.container, one.id, one.memory, one.cores)}" for one in answer.pod.devices]
+    return _section("Devices", shown)
+
+
+def _environment(answer: api.PodExplanation) -> list[str]:
+    environment = answer.explanation.environment if answer.explanation else {}
+    shown = [
+        f"{container}: {name}={value}" for container, values in environment.items() for name, value in values.items()
+    ]
+    return _section("Environment that the device plugin will inject", shown)
+
+
+def _why(answer: api.PodExplanation) -> list[str]:
+    explanation = answer.explanation
+    if explanation is None or (answer.pod is None and not explanation.node):
+        # Of a pod that is gone no decision is left, only the last message.
+        return []
+    lines = [f"it fits on {explanation.feasible} of {explanation.nodes} nodes"] if explanation.nodes else []
+    lines += explanation.why
+    if explanation.message and explanation.node:
+        lines.append(explanation.message)
+    lines += [f"warning: {caveat}" for caveat in explanation.caveats]
+    if explanation.decided_by:
+        lines.append(f"decided by {explanation.decided_by} at {_clock(explanation.at)}")
+    return _section("Why there" if explanation.node else "Why not", lines)
+
+
+def _refusals(answer: api.PodExplanation) -> list[str]:
+    refusals = answer.explanation.refusals if answer.explanation else ()
+    shown = []
+    for refusal in sorted(refusals, key=lambda one: (-one.nodes, one.text)):
+        closest = f"; the closest is {refusal.nearest}" if refusal.nearest else ""
+        cards = f"; {refusal.cards} cards" if refusal.cards else ""
+        shown.append(f"{refusal.code}: {refusal.line}{cards}{closest}")
+    return _section("Nodes that refuse it", shown)
+
+
+def _group(answer: api.PodExplanation) -> list[str]:
+    explanation, pod = answer.explanation, answer.pod
+    lines = []
+    group = (pod.group if pod else "") or (explanation.group if explanation else "")
+    if group and not group.startswith("pod/"):
+        lines.append(f"gang {group}")
+    if explanation and explanation.gang:
+        lines.append(explanation.gang)
+    queue = (pod.queue if pod else "") or (explanation.queue if explanation else "")
+    if queue:
+        lines.append(f"queue {queue}")
+    return _section("Gang and queue", lines)
+
+
+def _steps(answer: api.PodExplanation) -> list[str]:
+    shown = []
+    for step in answer.steps:
+        where = f" on {step.node}" if step.node else ""
+        message = f": {step.message}" if step.message else ""
+        shown.append(f"{_clock(step.time)}  {step.service:<9}  {step.step}{where}{message}")
+    return _section("Steps (UTC)", shown)
+
+
+def _section(title: str, lines: "list[str] | tuple[str, ...]") -> list[str]:
+    return ["", f"{title}:", *(f"  {line}" for line in lines)] if lines else []
+
+
+def _clock(at: float) -> str:
+    return time.strftime("%H:%M:%S", time.gmtime(at)) + f".{int(at % 1 * 1000):03d}"

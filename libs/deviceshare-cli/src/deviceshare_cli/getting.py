@@ -1,0 +1,146 @@
+"""``deviceshare get``: nodes, devices, pods or claims as tables, from the JSON API."""
+
+import time
+from collections.abc import Sequence
+
+import msgspec
+from deviceshare_metrics import api
+
+from deviceshare_cli import runfile
+from deviceshare_cli.asking import ask
+from deviceshare_cli.notices import to_stderr
+from deviceshare_cli.pods import Device, shown_devices
+from deviceshare_cli.tables import table
+
+NONE = "<none>"
+Table = tuple[Sequence[str], list[Sequence[str]]]
+
+
+async def get(run: runfile.Run, kind: str, namespace: str | None, *, output: str) -> int:
+    """Print all of a kind and return the exit status; ``output`` is ``table``, ``wide`` or ``json``."""
+    wide = output == "wide"
+    items: Sequence[msgspec.Struct]
+    if kind == "nodes":
+        nodes = items = (await ask(run.metrics, kind, api.Items[api.Node])).items
+        head, rows = nodes_table(nodes, wide)
+    elif kind == "devices":
+        devices = items = (await ask(run.metrics, kind, api.Items[api.Device])).items
+        head, rows = devices_table(devices, wide)
+    elif kind == "pods":
+        pods = (await ask(run.metrics, kind, api.Items[api.Pod])).items
+        pods = tuple(pod for pod in pods if namespace in (None, pod.namespace))
+        items = pods
+        head, rows = pods_table(pods, wide)
+    else:
+        claims = (await ask(run.metrics, kind, api.Items[api.Claim])).items
+        claims = tuple(claim for claim in claims if namespace in (None, claim.namespace))
+        items = claims
+        head, rows = claims_table(claims, wide, time.time())
+    if output == "json":
+        print(msgspec.json.format(msgspec.json.encode({"items": items})).decode())
+    elif rows:
+        print(table(head, rows))
+    else:
+        to_stderr("No resources found" + (f" in {namespace} namespace." if namespace else "."))
+    return 0
+
+
+def nodes_table(nodes: Sequence[api.Node], wide: bool) -> Table:
+    """Return the table of nodes."""
+    head = ["NAME", "STATUS", "PODS", "CARDS", "CPU", "MEMORY", *(["RESOURCES", "PROBLEMS"] if wide else [])]
+    rows = []
+    for node in nodes:
+        status = ("Ready" if node.ready else "NotReady") + (",SchedulingDisabled" if node.unschedulable else "")
+        row = [node.name, status, str(node.pods), str(node.cards)]
+        row.append(f"{_cores(node.used.get('cpu', 0))}/{_cores(node.allocatable.get('cpu', 0))}")
+        row.append(f"{_gibibytes(node.used.get('memory', 0))}/{_gibibytes(node.allocatable.get('memory', 0))}Gi")
+        if wide:
+            others = sorted(
+                name for name in node.allocatable if name not in ("cpu", "memory", "pods", "ephemeral-storage")
+            )
+            # What the device plugins share is in the devices' own table, it is not counted among the node's resources.
+            shown = (f"{name}: {_used_of(node.used.get(name, 0), node.allocatable[name])}" for name in others)
+            row += [", ".join(shown) or NONE, "; ".join(node.problems) or NONE]
+        rows.append(row)
+    return head, list(rows)
+
+
+def devices_table(devices: Sequence[api.Device], wide: bool) -> Table:
+    """Return the table of devices."""
+    head = ["NODE", "ID", "MODE", "TYPE", "HEALTHY", "MEMORY", "CORES", "SHARES", *(["INDEX", "PODS"] if wide else [])]
+    rows = []
+    for device in devices:
+        row = [device.node, device.id, device.mode or NONE, device.type or NONE, "yes" if device.healthy else "no"]
+        row.append(f"{device.memory_used}/{device.memory_total}Mi")
+        row.append(f"{device.cores_used}/{device.cores_total}")
+        # Where only memory limits how many share a card, its plugin counts a slot for each MiB.
+        limited = device.slots_total != device.memory_total
+        row.append(f"{device.slots_used}/{device.slots_total}" if limited else str(device.slots_used))
+        if wide:
+            row += [str(device.index), ", ".join(device.pods) or NONE]
+        rows.append(row)
+    return head, list(rows)
+
+
+def pods_table(pods: Sequence[api.Pod], wide: bool) -> Table:
+    """Return the table of pods."""
+    head = [
+        "NAMESPACE",
+        "NAME",
+        "STATUS",
+        "NODE",
+        "DEVICES",
+        *(["QUEUE", "GROUP", "SCHEDULER"] if wide else []),
+        "REASON",
+    ]
+    rows = []
+    for pod in pods:
+        row = [pod.namespace, pod.name, pod.state, pod.node or NONE, _devices(pod.devices)]
+        if wide:
+            row += [pod.queue or NONE, pod.group or NONE, pod.scheduler or NONE]
+        rows.append([*row, pod.reason or ""])
+    return head, list(rows)
+
+
+def claims_table(claims: Sequence[api.Claim], wide: bool, now: float) -> Table:
+    """Return the table of claims; ``now`` in unix seconds."""
+    head = ["NODE", "NAMESPACE", "POD", "STATUS", "DEVICES", "AGE", *(["ID", "DECIDED BY"] if wide else []), "REASON"]
+    rows = []
+    for claim in claims:
+        row = [
+            claim.node,
+            claim.namespace,
+            claim.name,
+            claim.state,
+            _devices(claim.devices),
+            age(now - claim.decided_at),
+        ]
+        if wide:
+            row += [claim.id, claim.decided_by or NONE]
+        rows.append([*row, claim.reason])
+    return head, list(rows)
+
+
+def age(seconds: float) -> str:
+    """Return a duration as ``kubectl`` shows it: ``5s``, ``3m``, ``7h``, ``2d``."""
+    seconds = max(0, int(seconds))
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "m")):
+        if seconds >= 2 * size:
+            return f"{seconds // size}{unit}"
+    return f"{seconds}s"
+
+
+def _devices(devices: Sequence[api.PodDevice]) -> str:
+    return shown_devices(Device(one.container, one.id, one.memory, one.cores) for one in devices) or NONE
+
+
+def _used_of(used: int, total: int) -> str:
+    return f"{used}/{total}" if used else str(total)
+
+
+def _cores(millicores: int) -> str:
+    return f"{millicores / 1000:g}"
+
+
+def _gibibytes(amount: int) -> str:
+    return f"{amount / 2**30:.1f}".removesuffix(".0")

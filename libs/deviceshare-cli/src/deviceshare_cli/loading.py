@@ -1,0 +1,76 @@
+"""Reading the manifests that a command names, loading them, and naming what became of them as ``kubectl`` does."""
+
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from deviceshare.errors import Problem
+from deviceshare_cluster.local import (
+    Applied,
+    LocalCluster,
+    Manifest,
+    Manifests,
+    load_manifests,
+    parse_manifests,
+    read_manifests,
+)
+
+from deviceshare_cli.errors import CommandError
+from deviceshare_cli.result import RefusedPod, Rejected, refused_pod
+
+
+class Loaded(NamedTuple):
+    """What became of a directory that was loaded."""
+
+    rejected: list[Rejected]
+    refused_pods: list[RefusedPod]
+    warnings: list[str]
+
+
+def read(paths: Iterable[str]) -> Manifests:
+    """Read files and directories; ``-`` is standard input. Raises CommandError where one does not exist."""
+    manifests: list[Manifest] = []
+    problems: list[Problem] = []
+    for path in paths:
+        if path == "-":
+            one = parse_manifests(sys.stdin.read(), "standard input")
+        else:
+            try:
+                one = read_manifests(Path(path))
+            except FileNotFoundError as error:
+                raise CommandError(str(error)) from None
+        manifests += one.manifests
+        problems += one.problems
+    return Manifests(manifests, problems)
+
+
+async def load(cluster: LocalCluster, directory: Path, schedulers: Iterable[str], say: Callable[[str], None]) -> Loaded:
+    """Load a directory into a cluster; ``say`` gets one line for each warning and for each thing that was rejected.
+
+    Raises CommandError where it does not exist, ClusterError.
+    """
+    results, rejected, warnings = await load_manifests(cluster, read([str(directory)]), say)
+    refused_pods = [
+        pod
+        for manifest, result in results
+        if result.problem is not None
+        and result.kind == "Pod"
+        and (pod := refused_pod(manifest.object, result.namespace, result.name, str(result.problem), schedulers))
+    ]
+    return Loaded([Rejected(problem.subject, str(problem)) for problem in rejected], refused_pods, warnings)
+
+
+def title(applied: Applied, api_version: str) -> str:
+    """Return an object's name as ``kubectl apply`` prints it: ``pod/a``, ``job.batch.volcano.sh/a``."""
+    return f"{_resource(applied.kind, api_version)}/{applied.name}"
+
+
+def quoted_title(applied: Applied, api_version: str) -> str:
+    """Return an object's name as ``kubectl delete`` prints it: ``pod "a"``."""
+    return f'{_resource(applied.kind, api_version)} "{applied.name}"'
+
+
+def _resource(kind: str, api_version: str) -> str:
+    group, slash, _ = api_version.rpartition("/")
+    return f"{kind.lower()}.{group}" if slash else kind.lower()

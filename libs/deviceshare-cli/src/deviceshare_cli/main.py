@@ -1,0 +1,235 @@
+"""The command line: names, flags and help; what a command does is in the module that it calls."""
+
+import io
+import logging
+import sys
+from collections.abc import Coroutine
+from enum import StrEnum
+from importlib.metadata import version as installed_version
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import uvloop
+
+from deviceshare_cli import runfile
+from deviceshare_cli.errors import CommandError
+from deviceshare_cli.pods import SCHEDULERS
+from deviceshare_cli.system import Wanted
+
+app = typer.Typer(
+    help="Share GPUs and NPUs among pods: run the whole scheduler on this machine, change its cluster, ask it why.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+explaining = typer.Typer(help="Show where something is and why there, or why nowhere.", no_args_is_help=True)
+app.add_typer(explaining, name="explain")
+benching = typer.Typer(help="Measure the system on this machine.", no_args_is_help=True)
+app.add_typer(benching, name="bench")
+
+RunOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--run",
+        metavar="FILE",
+        help="Run file of the system to talk to; the last one started unless given. "
+        "Run files are in $DEVICESHARE_RUN_DIR, else deviceshare-<uid> under $XDG_RUNTIME_DIR or /tmp.",
+    ),
+]
+FileOption = Annotated[
+    list[str], typer.Option("-f", "--filename", metavar="FILE", help="File, directory or - for standard input.")
+]
+
+
+class Output(StrEnum):
+    """How a table is printed."""
+
+    TABLE = "table"
+    WIDE = "wide"
+    JSON = "json"
+
+
+class ExplainOutput(StrEnum):
+    """How an explanation is printed."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+class Kind(StrEnum):
+    """What can be shown; the singular works as well."""
+
+    NODES = "nodes"
+    NODE = "node"
+    DEVICES = "devices"
+    DEVICE = "device"
+    PODS = "pods"
+    POD = "pod"
+    CLAIMS = "claims"
+    CLAIM = "claim"
+
+
+@app.command()
+def up(
+    cluster: Annotated[
+        str, typer.Option(metavar="local:DIR", help="The cluster: local:DIR loads a directory of manifests.")
+    ],
+    conf: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A volcano-scheduler.conf, as Volcano's documents show it.")
+    ] = None,
+    until_settled: Annotated[
+        bool,
+        typer.Option("--until-settled", help="End with status 0 when every pod is bound or has its reason."),
+    ] = False,
+    json: Annotated[
+        bool,
+        typer.Option("--json", help="Print who got what as JSON at the end; all else goes to stderr."),
+    ] = False,
+    metrics_port: Annotated[
+        int, typer.Option(metavar="N", min=0, max=65535, help="Port of /metrics and the JSON API; 0 for any free one.")
+    ] = 8080,
+    scheduler_name: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help=f"Place the pods with this spec.schedulerName; repeatable. [default: {', '.join(SCHEDULERS)}]",
+            show_default=False,
+        ),
+    ] = None,
+    timeout: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            min=0.0,
+            help="With --until-settled: end with status 1, naming what is open, if not settled by then.",
+        ),
+    ] = None,
+) -> None:
+    """Start nats-server and the four services, place the pods of a directory, and show what happens.
+
+    On a terminal it shows a live table, elsewhere a line for each placement and, when all is settled, a table of who
+    got what. It stays until Ctrl-C (or SIGTERM), unless --until-settled is given.
+    """
+    from deviceshare_cli.up import Options, directory_of
+    from deviceshare_cli.up import up as run_up
+
+    wanted = Wanted(conf, tuple(scheduler_name or SCHEDULERS), metrics_port)
+    if timeout is not None and not until_settled:
+        raise typer.BadParameter("--timeout goes with --until-settled")
+    options = Options(directory_of(cluster), wanted, until_settled, json, timeout)
+    _end(run_up(options))
+
+
+@app.command()
+def apply(filename: FileOption, run: RunOption = None) -> None:
+    """Create the objects of manifests in the running local cluster, or change those that exist."""
+    from deviceshare_cli import changing
+
+    _end(changing.apply(runfile.find(run), filename))
+
+
+@app.command()
+def delete(
+    filename: FileOption,
+    ignore_not_found: Annotated[
+        bool, typer.Option("--ignore-not-found", help="What does not exist is no error.")
+    ] = False,
+    run: RunOption = None,
+) -> None:
+    """Delete the objects of manifests from the running local cluster."""
+    from deviceshare_cli import changing
+
+    _end(changing.delete(runfile.find(run), filename, ignore_not_found=ignore_not_found))
+
+
+@app.command()
+def get(
+    kind: Annotated[Kind, typer.Argument(metavar="nodes|devices|pods|claims")],
+    output: Annotated[Output, typer.Option("-o", "--output", help="How to print it.")] = Output.TABLE,
+    namespace: Annotated[
+        str | None, typer.Option("-n", "--namespace", metavar="NS", help="Only this namespace; all unless given.")
+    ] = None,
+    run: RunOption = None,
+) -> None:
+    """Show nodes, devices, pods or claims of the running system."""
+    from deviceshare_cli import getting
+
+    plural = kind if kind.endswith("s") else f"{kind}s"
+    _end(getting.get(runfile.find(run), plural, namespace, output=output))
+
+
+@explaining.command("pod")
+def explain_pod(
+    name: Annotated[str, typer.Argument(metavar="[NAMESPACE/]NAME", help="Without a namespace: default.")],
+    output: Annotated[ExplainOutput, typer.Option("-o", "--output", help="How to print it.")] = ExplainOutput.TEXT,
+    run: RunOption = None,
+) -> None:
+    """Show where a pod is and why there, or why nowhere."""
+    from deviceshare_cli import explaining as module
+
+    _end(module.explain_pod(runfile.find(run), name, as_json=output is ExplainOutput.JSON))
+
+
+@benching.command("bus")
+def bench_bus(
+    nodes: Annotated[int, typer.Option(metavar="N", min=1, help="Nodes with hami-core cards.")] = 1000,
+    pods: Annotated[int, typer.Option(metavar="N", min=1, help="Single pods, of ten shapes in turn.")] = 10_000,
+    devices: Annotated[int, typer.Option(metavar="N", min=1, max=64, help="Cards on each node.")] = 8,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    floor: Annotated[bool, typer.Option(help="Measure the floor as well.")] = True,
+    timeout: Annotated[
+        float, typer.Option(metavar="SECONDS", min=1.0, help="How long each of the phases may take.")
+    ] = 600.0,
+) -> None:
+    """Place generated pods with the whole system, on a local cluster, and measure.
+
+    The system is started as `up` does. When all nodes are known, the pods are created as fast as the local cluster
+    takes them, 250 at a time.
+
+    pods_per_second: bound pods by the time from the first creation until the last binding was seen.
+
+    latency_p50_seconds, latency_p99_seconds: of a pod, from right before its creation was sent (so the wait for the
+    acknowledgement is in it) until a watch of the cluster showed it bound. All pods come at once: most of this is the
+    wait for those before it.
+
+    cpu_seconds: user and system time of each process in that time; `bench` plays the API server's clients and
+    controllers. load_average: over the last minute, before and after.
+
+    floor_pods_per_second: the same number of messages of the same mean size on each stream, published and read with
+    bare nats-py by as many processes that decide nothing, all at once; ratio is how much of that the system reaches.
+    """
+    from deviceshare_cli.bench import command
+
+    _end(command.bench_bus(nodes, pods, devices, timeout, as_json=json, with_floor=floor))
+
+
+@app.command()
+def version() -> None:
+    """Show the version."""
+    print(f"deviceshare {installed_version('deviceshare-cli')}")
+
+
+def _end(work: Coroutine[Any, Any, int]) -> None:
+    """Run a command and end with its status."""
+    raise typer.Exit(uvloop.run(work))
+
+
+def main() -> None:
+    """Run the command line; errors are one line on stderr and exit status 1, wrong usage is 2."""
+    # What libraries log is for services; a command says what matters itself.
+    logging.getLogger("deviceshare").addHandler(logging.NullHandler())
+    logging.getLogger("deviceshare").propagate = False
+    logging.getLogger("asyncio").addHandler(logging.NullHandler())
+    # A terminal of another encoding gets the escape of a character that it cannot show, as on stderr.
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+    try:
+        app()
+    except CommandError as error:
+        print(f"deviceshare: {error}", file=sys.stderr)
+        sys.exit(1)
+    except BrokenPipeError:
+        sys.exit(1)

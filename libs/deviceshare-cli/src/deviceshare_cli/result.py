@@ -1,0 +1,99 @@
+"""What ``up`` has to show at its end: who got what, as JSON or as a table."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from deviceshare.claims import Claim
+from deviceshare_cluster.interface import Object
+
+from deviceshare_cli.pods import Device, PodView, devices_of, shown_devices
+from deviceshare_cli.tables import table
+
+
+class PodResult(msgspec.Struct, frozen=True):
+    """One pod: on a node with devices, or nowhere with a reason."""
+
+    namespace: str
+    name: str
+    node: str | None
+    devices: tuple[Device, ...]
+    annotations: Mapping[str, str]
+    reason: str | None
+
+
+class Rejected(msgspec.Struct, frozen=True):
+    """Something of the directory that could not be loaded: ``object`` as users know it, and what is wrong with it."""
+
+    object: str
+    message: str
+
+
+class Result(msgspec.Struct, frozen=True):
+    """The end of a run; ``open`` names what was not settled, which is nothing unless the time was over."""
+
+    pods: tuple[PodResult, ...]
+    rejected: tuple[Rejected, ...]
+    warnings: tuple[str, ...]
+    settled: bool
+    open: tuple[str, ...]
+
+
+class RefusedPod(msgspec.Struct, frozen=True):
+    """A pod that the API server's checks refused: it does not exist, but somebody waits for it."""
+
+    namespace: str
+    name: str
+    annotations: Mapping[str, str]
+    message: str
+
+
+def refused_pod(
+    manifest: Object, namespace: str, name: str, message: str, schedulers: Iterable[str]
+) -> RefusedPod | None:
+    """Return the refused pod of a manifest, or None where it asks for another scheduler."""
+    spec = manifest.get("spec")
+    scheduler = spec.get("schedulerName") if isinstance(spec, dict) else None
+    if isinstance(scheduler, str) and scheduler not in schedulers:
+        return None
+    metadata = manifest.get("metadata")
+    annotations: Any = metadata.get("annotations") if isinstance(metadata, dict) else None
+    shown = {str(key): str(value) for key, value in annotations.items()} if isinstance(annotations, dict) else {}
+    return RefusedPod(namespace or "default", name, shown, message)
+
+
+def pod_results(
+    pods: Iterable[tuple[PodView, tuple[Device, ...]]], claims: Mapping[str, Claim], refused: Iterable[RefusedPod]
+) -> tuple[PodResult, ...]:
+    """Return the pods, by namespace and name.
+
+    A pod comes with the devices that its annotations name; its claim in the ledger (``claims`` by uid) says it better.
+    """
+    found: dict[tuple[str, str], PodResult] = {}
+    for one in refused:
+        found[one.namespace, one.name] = PodResult(one.namespace, one.name, None, (), one.annotations, one.message)
+    for pod, held in pods:
+        claim = claims.get(pod.uid)
+        found[pod.namespace, pod.name] = PodResult(
+            namespace=pod.namespace,
+            name=pod.name,
+            node=pod.node or None,
+            devices=(devices_of(claim.grants) if claim else held) if pod.node else (),
+            annotations=pod.annotations,
+            reason=None if pod.node else pod.reason or None,
+        )
+    return tuple(found[key] for key in sorted(found))
+
+
+def as_json(result: Result) -> str:
+    """Return a result as indented JSON."""
+    return msgspec.json.format(msgspec.json.encode(result)).decode()
+
+
+def as_table(pods: Sequence[PodResult]) -> str:
+    """Return who got what."""
+    rows = [
+        (pod.namespace, pod.name, pod.node or "<none>", shown_devices(pod.devices) or "<none>", pod.reason or "")
+        for pod in pods
+    ]
+    return table(("NAMESPACE", "NAME", "NODE", "DEVICES", "REASON"), rows)

@@ -1,0 +1,221 @@
+"""``deviceshare up``: start everything, load the directory, show what happens, end when settled or when told to."""
+
+import asyncio
+import contextlib
+import functools
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+from deviceshare.conf.scheduler import parse_conf
+from deviceshare.errors import ConfigError, DeviceshareError
+from deviceshare.objects import decode_pod
+from deviceshare_bus.tasks import end
+from deviceshare_cluster.interface import ClusterError
+
+from deviceshare_cli.board import Board
+from deviceshare_cli.errors import CommandError
+from deviceshare_cli.ledger import read_claims
+from deviceshare_cli.live import Live
+from deviceshare_cli.loading import Loaded, load
+from deviceshare_cli.notices import Notices, to_stderr
+from deviceshare_cli.pods import Device, PodView, devices_of, read_pod
+from deviceshare_cli.result import Result, as_json, as_table, pod_results
+from deviceshare_cli.settled import ClusterState, Poller
+from deviceshare_cli.supervisor import CannotLive
+from deviceshare_cli.system import System, Wanted, running
+
+WATCHED = ("Node", "Pod", "PodGroup", "Queue", "ConfigMap")
+"""The kinds that inventory watches: it has to have read these as far as we have."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line of ``up`` said."""
+
+    directory: Path
+    wanted: Wanted
+    until_settled: bool
+    json: bool
+    timeout: float | None
+
+
+def directory_of(cluster: str) -> Path:
+    """Return the directory of ``local:DIR``. Raises CommandError."""
+    kind, colon, name = cluster.partition(":")
+    if kind == "kube" or not colon:
+        raise CommandError(f"--cluster {cluster}: kube is not built yet: use local:DIR, a directory of manifests")
+    if kind != "local" or not name:
+        raise CommandError(f"--cluster {cluster}: expected local:DIR, a directory of manifests")
+    directory = Path(name)
+    if not directory.is_dir():
+        raise CommandError(f"--cluster {cluster}: {name} is not a directory: name one that holds manifests")
+    return directory
+
+
+def check_conf(path: Path, say: Callable[[str], None]) -> None:
+    """Read a ``volcano-scheduler.conf`` as the services will, and say its warnings. Raises CommandError."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise CommandError(f"--conf {path}: cannot be read: {reason}") from None
+    try:
+        conf = parse_conf(text, str(path))
+    except ConfigError as error:
+        raise CommandError(" ".join(str(error).split())) from None
+    for warning in conf.warnings:
+        say(f"warning: {warning}")
+
+
+async def up(options: Options) -> int:
+    """Run the system and return the exit status."""
+    notices = Notices()
+    if options.wanted.conf is not None:
+        check_conf(options.wanted.conf, notices.say)
+    main = asyncio.current_task()
+    assert main is not None
+    interrupted = asyncio.Event()
+
+    def interrupt() -> None:
+        if not interrupted.is_set():
+            interrupted.set()
+            main.cancel()
+
+    loop = asyncio.get_running_loop()
+    # A terminal that is closed ends it too, unless nohup said otherwise.
+    hangup = [signal.SIGHUP] if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN else []
+    for signum in (signal.SIGINT, signal.SIGTERM, *hangup):
+        loop.add_signal_handler(signum, interrupt)
+    show = Show(options, notices)
+    try:
+        async with running(options.wanted, notices) as system:
+            return await system.guard(show.run(system))
+    except asyncio.CancelledError:
+        if not interrupted.is_set():
+            raise
+        # Ctrl-C is how a system that stays is meant to end; whoever waits for a settled one did not get it.
+        return 0 if show.stays else 130
+    except (CannotLive, ClusterError) as error:
+        raise CommandError(str(error)) from None
+    finally:
+        for signum in (signal.SIGINT, signal.SIGTERM, *hangup):
+            loop.remove_signal_handler(signum)
+
+
+class Show:
+    """Loads the directory into a running system and shows what becomes of it."""
+
+    def __init__(self, options: Options, notices: Notices) -> None:
+        self._options = options
+        self._notices = notices
+        terminal = sys.stdout.isatty() and not options.json
+        self.stays = not options.until_settled
+        """Whether the system goes on when it is settled."""
+        self._live = Live(stays=self.stays) if terminal else None
+        self._say = to_stderr if options.json else functools.partial(print, flush=True)
+        self._board = Board(options.wanted.schedulers, held)
+
+    async def run(self, system: System) -> int:
+        """Return the exit status, if it ends by itself."""
+        if not self._options.json:
+            for name, address in addresses(system):
+                print(f"{name:<14} {address}", flush=True)
+        loaded = await load(system.cluster, self._options.directory, self._options.wanted.schedulers, self._notices.say)
+        await system.start_inventory()
+        system.beside(self._watch(system))
+        async with self._drawing(system):
+            open_matters = await self._settle(system)
+            late = f"not settled after {self._options.timeout:g} s: {'; '.join(open_matters)}" if open_matters else ""
+            if self._live is not None:
+                self._live.settled = not open_matters
+            if self.stays:
+                if self._live is None:
+                    await self._print(system, loaded, open_matters)
+                await asyncio.Event().wait()
+        await self._print(system, loaded, open_matters)
+        if late:
+            raise CommandError(late)
+        return 0
+
+    async def _settle(self, system: System) -> tuple[str, ...]:
+        """Wait until the system is settled, or the time is over; return what is open then."""
+        poller = Poller(system.bus, lambda: self._cluster_state(system))
+        try:
+            async with asyncio.timeout(self._options.timeout):
+                while True:
+                    await poller.settled()
+                    # What was seen of the cluster may lag: it is read once more.
+                    with contextlib.suppress(ClusterError):
+                        if all(pod.answered for pod, _ in await self._pods(system)):
+                            return ()
+        except TimeoutError:
+            return tuple(poller.open)
+
+    @contextlib.asynccontextmanager
+    async def _drawing(self, system: System) -> AsyncIterator[None]:
+        if self._live is None:
+            yield
+            return
+        task = asyncio.create_task(self._live.show(self._board, system, self._notices))
+        try:
+            yield
+        finally:
+            await end(task)
+
+    async def _watch(self, system: System) -> None:
+        async for batch in system.cluster.watch(WATCHED):
+            for line in self._board.take(batch):
+                if self._live is None:
+                    self._say(line)
+
+    async def _cluster_state(self, system: System) -> ClusterState:
+        return ClusterState(
+            revision=self._board.revision,
+            sequence=await system.last_sequence(),
+            controllers_open=system.controller.open,
+            unanswered=tuple(sorted(pod.ref for pod in self._board.unanswered)),
+        )
+
+    async def _pods(self, system: System) -> list[tuple[PodView, tuple[Device, ...]]]:
+        """Read all pods of ours anew: what is printed is what the cluster holds, not what was seen of it."""
+        found = []
+        for obj in await system.cluster.list("Pod"):
+            raw = msgspec.json.encode(obj)
+            pod = read_pod(raw)
+            if pod.scheduler in self._options.wanted.schedulers:
+                found.append((pod, held(raw)))
+        return found
+
+    async def _print(self, system: System, loaded: Loaded, open_matters: tuple[str, ...]) -> None:
+        """Print who got what."""
+        results = pod_results(await self._pods(system), await read_claims(system.bus), loaded.refused_pods)
+        if self._options.json:
+            rejected, warnings = tuple(loaded.rejected), tuple(loaded.warnings)
+            print(as_json(Result(results, rejected, warnings, not open_matters, open_matters)), flush=True)
+        else:
+            print("\n" + as_table(results), flush=True)
+
+
+def addresses(system: System) -> list[tuple[str, str]]:
+    """Return where a running system can be looked at."""
+    run = system.run
+    return [
+        ("metrics", f"{run.metrics}/metrics"),
+        ("JSON", f"{run.metrics}/api/v1/status"),
+        ("health", f"{run.metrics}/healthz"),
+        ("bus", run.bus),
+        ("local cluster", run.cluster),
+        ("logs", run.directory),
+    ]
+
+
+def held(raw: bytes) -> tuple[Device, ...]:
+    """Return the devices that the annotations of a pod say it holds; what cannot be read is left out."""
+    try:
+        return devices_of(decode_pod(raw).held)
+    except (DeviceshareError, msgspec.MsgspecError):
+        return ()

@@ -1,0 +1,24 @@
+"""The cluster behind deviceshare: one interface (:mod:`~deviceshare_cluster.interface`), and what implements it."""
+
+from deviceshare_cluster.interface import Cluster
+from deviceshare_cluster.local import LocalCluster
+
+LOCAL = "local:"
+KUBE = "kube"
+
+
+class UnknownCluster(ValueError):
+    """A text does not name a cluster that can be reached."""
+
+
+def open_cluster(spec: str, name: str = "deviceshare") -> Cluster:
+    """Return the cluster that ``spec`` names, not connected yet; ``name`` is ours in its logs.
+
+    ``local:nats://host:port`` is a local cluster. Raises UnknownCluster.
+    """
+    if spec == KUBE or spec.startswith(f"{KUBE}:"):
+        raise UnknownCluster("--cluster kube is not built yet: use local:nats://host:port")
+    url = spec.removeprefix(LOCAL)
+    if not spec.startswith(LOCAL) or not url.startswith(("nats://", "tls://")):
+        raise UnknownCluster(f"--cluster {spec!r} is not valid: expected local:nats://host:port")
+    return LocalCluster(url, name=name)

@@ -1,0 +1,128 @@
+"""``python -m deviceshare_cluster.local``: a local cluster for services that somebody else starts.
+
+Sets the cluster on a nats-server up, loads a directory of manifests, then plays the controllers until SIGTERM. Started
+again it finds the cluster as it left it: what is loaded a second time is unchanged.
+"""
+
+import argparse
+import asyncio
+import logging
+import os
+import secrets
+import signal
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from deviceshare_bus.logs import set_up_logs
+
+from deviceshare_cluster.interface import ClusterError
+from deviceshare_cluster.local.cluster import LocalCluster
+from deviceshare_cluster.local.controller import Controller
+from deviceshare_cluster.local.loading import load_manifests
+from deviceshare_cluster.local.manifests import read_manifests
+
+log = logging.getLogger("deviceshare.local_cluster")
+
+NAME = "local-cluster"
+RETRY_SECONDS = 0.5
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the options; each has an environment variable for containers."""
+    environment = os.environ.get
+    url = environment("DEVICESHARE_CLUSTER_URL") or None
+    options = argparse.ArgumentParser(
+        prog=f"deviceshare-{NAME}", description="Set a local cluster up, load manifests, and run its controllers."
+    )
+    options.add_argument(
+        "--cluster",
+        type=_server,
+        default=url,
+        required=url is None,
+        metavar="nats://HOST:PORT",
+        help="the nats-server that holds the cluster",
+    )
+    options.add_argument(
+        "--load",
+        type=Path,
+        default=environment("DEVICESHARE_LOAD") or None,
+        metavar="DIR",
+        help="a directory of manifests to load at start",
+    )
+    options.add_argument(
+        "--log-level", default=environment("DEVICESHARE_LOG_LEVEL", "info"), help="debug, info, warning or error"
+    )
+    return options
+
+
+def _server(text: str) -> str:
+    try:
+        url = urlsplit(text)
+        usable = url.scheme in ("nats", "tls") and bool(url.hostname) and url.port != 0
+    except ValueError:  # the port is no number, or too large
+        usable = False
+    if not usable:
+        raise argparse.ArgumentTypeError(f"{text!r} is not valid: expected nats://HOST:PORT")
+    return text
+
+
+async def serve(url: str, directory: Path | None) -> None:
+    """Set the cluster up and load a directory, as soon as the server answers, then run the controllers, for ever."""
+    log.info("waiting for %s", url)
+    async with LocalCluster(url, name=NAME) as cluster:
+        while True:
+            try:
+                await cluster.setup()
+                if directory is not None:
+                    await _load(cluster, directory)
+                break
+            except ClusterError as error:
+                log.warning("%s", error)
+                await asyncio.sleep(RETRY_SECONDS)
+        await Controller(cluster).run()
+
+
+async def _load(cluster: LocalCluster, directory: Path) -> None:
+    loaded = await load_manifests(cluster, read_manifests(directory), lambda line: log.warning("%s", line))
+    actions = Counter(result.action for _, result in loaded.results)
+    shown = ", ".join(f"{count} {action}" for action, count in sorted(actions.items()))
+    log.info("loaded %s: %s", directory, shown or "no objects")
+
+
+async def run(url: str, directory: Path | None) -> int:
+    """Serve until SIGTERM or SIGINT, and return the exit status: 1 where it fails."""
+    work = asyncio.create_task(serve(url, directory))
+    loop = asyncio.get_running_loop()
+
+    def stop() -> None:
+        work.cancel()
+        # In Python 3.11 asyncio.wait_for, which nats-py uses, can swallow it: it is said until it is heard.
+        loop.call_later(1.0, stop)
+
+    for signum in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(signum, stop)
+    try:
+        await work
+    except asyncio.CancelledError:
+        log.info("stopped")
+        return 0
+    except Exception as error:
+        log.error("the local cluster failed: %r", error, exc_info=error)
+    return 1
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run as a command."""
+    known = parser()
+    options = known.parse_args(arguments)
+    if options.load is not None and not options.load.is_dir():
+        known.error(f"--load {options.load}: it is not a directory: name one that holds manifests")
+    set_up_logs(NAME, f"{NAME}-{secrets.token_hex(3)}", options.log_level)
+    sys.exit(asyncio.run(run(options.cluster, options.load)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,64 @@
+"""What binding a pod and writing its condition make of the pod: pure functions of the object.
+
+Source: the API server's handling of ``pods/binding``: node, annotations and the condition in one write.
+"""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from deviceshare_cluster.interface import Binding, BindState, Object
+
+
+def why_not_bound(pod: Object | None, uid: str) -> Binding | None:
+    """Return the answer to a binding that changes nothing, or None where the pod can be bound."""
+    if pod is None or pod["metadata"]["uid"] != uid:
+        return Binding(BindState.GONE, reason="there is no such pod" if pod is None else "the pod has another uid")
+    spec = pod["spec"]
+    if spec.get("nodeName"):
+        return Binding(BindState.ALREADY, spec["nodeName"], pod["metadata"].get("annotations") or {})
+    if spec.get("schedulingGates"):
+        names = ", ".join(str(gate.get("name")) for gate in spec["schedulingGates"])
+        return Binding(BindState.REFUSED, reason=f"the pod has scheduling gates: {names}")
+    if has_ended(pod):
+        return Binding(BindState.REFUSED, reason=f"the pod has ended: {pod['status']['phase']}")
+    return None
+
+
+def bind(pod: Object, node: str, annotations: Mapping[str, str], at: float) -> None:
+    """Bind a pod, in place. There is no kubelet, so it runs from now on."""
+    metadata = pod["metadata"]
+    if annotations:
+        metadata["annotations"] = {**(metadata.get("annotations") or {}), **annotations}
+    pod["spec"]["nodeName"] = node
+    status = pod.setdefault("status", {})
+    status["phase"] = "Running"
+    status["startTime"] = timestamp(at)
+    set_condition(pod, status=True, reason="", message="", at=at)
+
+
+def set_condition(pod: Object, *, status: bool, reason: str, message: str, at: float) -> bool:
+    """Write the condition ``PodScheduled`` into a pod, in place; False where it says so already."""
+    condition: dict[str, Any] = {"type": "PodScheduled", "status": "True" if status else "False"}
+    if reason:
+        condition["reason"] = reason
+    if message:
+        condition["message"] = message
+    before: list[dict[str, Any]] = pod.setdefault("status", {}).get("conditions") or []
+    old = next((one for one in before if one.get("type") == "PodScheduled"), {})
+    if all(old.get(field, "") == condition.get(field, "") for field in ("status", "reason", "message")):
+        return False
+    same = old.get("status") == condition["status"] and "lastTransitionTime" in old
+    condition["lastTransitionTime"] = old["lastTransitionTime"] if same else timestamp(at)
+    pod["status"]["conditions"] = [one for one in before if one is not old] + [condition]
+    return True
+
+
+def has_ended(pod: Object) -> bool:
+    """Return whether a pod holds nothing any more."""
+    return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+
+
+def timestamp(at: float) -> str:
+    """Return unix seconds as RFC 3339, to the second."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))

@@ -1,0 +1,170 @@
+"""The local cluster: the interface of :mod:`deviceshare_cluster.interface` on a nats-server of its own, and more.
+
+What ``kubectl`` would do is there as well: create, apply, load, delete.
+There is no kubelet: a pod that is bound runs, one that is deleted is gone at once. Controllers are in
+:mod:`deviceshare_cluster.local.controller`.
+"""
+
+import hashlib
+import time
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from typing import Self
+
+from deviceshare_cluster.interface import Binding, BindState, Change, Listed, Object
+from deviceshare_cluster.local.admission import DEFAULT_QUEUE
+from deviceshare_cluster.local.binding import bind, set_condition, timestamp, why_not_bound
+from deviceshare_cluster.local.kinds import KINDS, Key, decode
+from deviceshare_cluster.local.store import RevisionConflict, Store
+from deviceshare_cluster.local.writer import Applied, Writer
+
+EVENT_SECONDS = 3600.0
+"""How long an Event is kept after it was last seen, as by the API server."""
+
+
+class LocalCluster:
+    """A connection to a local cluster. Use as an async context manager; :meth:`setup` once on a fresh server."""
+
+    def __init__(
+        self, url: str, *, name: str = "local-cluster", component: str = "deviceshare", timeout: float = 5.0
+    ) -> None:
+        """Take the server's URL, our name there, who Events say they come from, and seconds to wait for an answer."""
+        self._store = Store(url, name, timeout)
+        self._writer = Writer(self._store)
+        self._component = component
+
+    async def __aenter__(self) -> Self:
+        """Connect, waiting for the server as long as it takes."""
+        await self._store.start()
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        """Disconnect."""
+        await self._store.stop()
+
+    async def setup(self) -> None:
+        """Make what an empty cluster has: the stream, and the queue ``default``. Nothing that is there is changed."""
+        await self._store.setup()
+        await self._writer.ensure_queue(DEFAULT_QUEUE)
+
+    def watch(self, kinds: Sequence[str]) -> AsyncIterator[list[Change | Listed]]:
+        """List and follow, as :meth:`deviceshare_cluster.interface.Cluster.watch` says.
+
+        After a loss of the connection reading goes on where it was, without a new list, unless the cluster was wiped.
+        """
+        return self._store.watch(kinds)
+
+    async def get(self, kind: str, namespace: str, name: str) -> Object | None:
+        """Return one object, or None. Raises ClusterError."""
+        return await self._store.get(_key(kind, namespace, name))
+
+    async def bind(self, namespace: str, name: str, uid: str, node: str, annotations: Mapping[str, str]) -> Binding:
+        """Bind a pod. That the node exists is not checked, as the API server does not. Raises ClusterError."""
+        key = Key("Pod", namespace, name)
+        while True:
+            stored = await self._store.read(key)
+            pod = decode("Pod", stored.data, stored.revision) if stored.data else None
+            if (answer := why_not_bound(pod, uid)) is not None or pod is None:
+                return answer or Binding(BindState.GONE)
+            bind(pod, node, annotations, time.time())
+            try:
+                await self._store.write(pod, stored.revision)
+            except RevisionConflict:
+                continue
+            return Binding(BindState.BOUND, node, pod["metadata"].get("annotations") or {})
+
+    async def set_pod_condition(
+        self, namespace: str, name: str, uid: str, *, status: bool, reason: str, message: str, at: float
+    ) -> None:
+        """Write the condition ``PodScheduled`` of a pod that waits. Raises ClusterError."""
+        key = Key("Pod", namespace, name)
+        while True:
+            pod = await self._store.get(key)
+            if pod is None or pod["metadata"]["uid"] != uid or pod["spec"].get("nodeName"):
+                return
+            if not set_condition(pod, status=status, reason=reason, message=message, at=at):
+                return
+            try:
+                await self._store.write(pod, int(pod["metadata"]["resourceVersion"]))
+            except RevisionConflict:
+                continue
+            return
+
+    async def record_event(
+        self, *, kind: str, namespace: str, name: str, uid: str, warning: bool, reason: str, message: str, at: float
+    ) -> None:
+        """Record an Event: one write for a new one; the same again raises its count. Raises ClusterError."""
+        involved = {"kind": kind, "namespace": namespace, "name": name, "uid": uid}
+        same = "\0".join((kind, namespace, name, uid, str(warning), reason, message))
+        # The same event has the same name, so that nobody has to remember what was recorded.
+        digest = hashlib.blake2b(same.encode(), digest_size=8).hexdigest()
+        event: Object = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": f"{name}.{digest}", "namespace": namespace or "default"},
+            "involvedObject": {"apiVersion": KINDS[kind].api_version} | involved,
+            "type": "Warning" if warning else "Normal",
+            "reason": reason,
+            "message": message,
+            "source": {"component": self._component},
+            "reportingComponent": self._component,
+            "firstTimestamp": timestamp(at),
+            "lastTimestamp": timestamp(at),
+            "count": 1,
+        }
+        key = Key("Event", namespace or "default", f"{name}.{digest}")
+        expected = 0
+        while True:
+            try:
+                await self._store.write(event, expected, ttl=EVENT_SECONDS)
+            except RevisionConflict:
+                stored = await self._store.read(key)
+                expected = stored.revision
+                if stored.data:
+                    known = decode("Event", stored.data, stored.revision)
+                    event |= {"firstTimestamp": known["firstTimestamp"], "count": known["count"] + 1}
+            else:
+                return
+
+    async def create(self, obj: Object) -> Applied:
+        """Create an object. Raises RequestError where it is refused or exists, ClusterError."""
+        return await self._writer.create(obj)
+
+    async def apply(self, obj: Object) -> Applied:
+        """Create an object, or make the one that exists as this says. Raises RequestError, ClusterError.
+
+        Its status, where a pod is bound, and annotations that no manifest named, stay.
+        """
+        return await self._writer.apply(obj)
+
+    async def load(self, objects: Iterable[Object]) -> list[Applied]:
+        """Apply many objects, pipelined, those first that others name; a refused one says so in its result.
+
+        The results are in the order of ``objects``. Raises ClusterError.
+        """
+        return await self._writer.load(objects)
+
+    async def make(self, objects: Iterable[Object], *, update: bool = False) -> list[Applied]:
+        """Create what a controller wants, pipelined; what exists stays as it is, or is brought in line.
+
+        The results are in the order of ``objects``. Raises ClusterError.
+        """
+        return await self._writer.make(objects, update=update)
+
+    async def delete(self, kind: str, namespace: str, name: str) -> Applied:
+        """Delete an object, at once. Raises ClusterError."""
+        return await self._writer.delete(*_key(kind, namespace, name))
+
+    async def delete_all(self, keys: Iterable[Key]) -> list[Applied]:
+        """Delete many objects, many at a time. Raises ClusterError."""
+        return await self._writer.delete_all(keys)
+
+    async def list(self, kind: str) -> list[Object]:
+        """Return all objects of a kind. Raises ClusterError."""
+        return await self._store.list_kind(kind)
+
+
+def _key(kind: str, namespace: str, name: str) -> Key:
+    known = KINDS.get(kind)
+    if known is not None and known.namespaced:
+        return Key(kind, namespace or "default", name)
+    return Key(kind, "", name)

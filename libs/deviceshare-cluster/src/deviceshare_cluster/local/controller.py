@@ -1,0 +1,229 @@
+"""The controllers of the local cluster: Jobs get their PodGroup and pods, and what loses its owner goes.
+
+Level-triggered and without memory of its own: it may be ended at any moment and started again. What it writes goes
+through the same admission as what users write.
+"""
+
+import asyncio
+import logging
+from collections import defaultdict
+
+import msgspec
+
+from deviceshare_cluster.interface import Change, ChangeType, ClusterError, Listed, Object
+from deviceshare_cluster.local.cluster import LocalCluster
+from deviceshare_cluster.local.jobs import beside, pod_maker, pod_names
+from deviceshare_cluster.local.kinds import Key
+from deviceshare_cluster.local.writer import Action, Applied
+
+log = logging.getLogger("deviceshare.local_cluster")
+
+_OWNERS = ("Job", "PodGroup", "Pod", "Queue", "Node")
+"""Kinds whose end takes along what they own; an owner of any other kind is somebody else's business."""
+_WATCHED = ("Job", "PodGroup", "Pod", "ConfigMap", "Secret", "Service", "Queue", "Node")
+_RETRY_SECONDS = 0.5
+_JOBS_AT_ONCE = 8
+"""Each has up to a thousand writes in flight, and the server takes ten thousand."""
+
+
+class _Owner(msgspec.Struct):
+    kind: str
+    name: str
+    uid: str
+    controller: bool = False
+
+
+class _Metadata(msgspec.Struct):
+    name: str
+    uid: str
+    namespace: str = ""
+    owners: list[_Owner] = msgspec.field(default_factory=list, name="ownerReferences")
+
+
+class _Head(msgspec.Struct):
+    """As much of any object as owning needs."""
+
+    metadata: _Metadata
+
+
+_decode_head = msgspec.json.Decoder(_Head).decode
+
+
+class Controller:
+    """Keeps pods in line with Jobs; :meth:`run` until cancelled."""
+
+    def __init__(self, cluster: LocalCluster) -> None:
+        self._cluster = cluster
+        self._jobs: dict[Key, Object] = {}
+        self._heads: dict[Key, _Metadata] = {}
+        self._owned: defaultdict[str, set[Key]] = defaultdict(set)
+        self._unsure: set[Key] = set()
+        self._dirty: set[Key] = set()
+        self._listed = False
+        self._acting = 0
+        self._changes: asyncio.Queue[list[Change | Listed]] = asyncio.Queue()
+        self._said: set[str] = set()
+
+    @property
+    def open(self) -> int:
+        """How much it has to look at or is doing; 0 where the pods are in line with what it has seen."""
+        return (not self._listed) + self._changes.qsize() + len(self._unsure) + len(self._dirty) + self._acting
+
+    async def run(self) -> None:
+        """Set the cluster up, then watch and act, for ever."""
+        while True:
+            try:
+                await self._cluster.setup()
+                break
+            except ClusterError as error:
+                log.warning("%s", error)
+                await asyncio.sleep(_RETRY_SECONDS)
+        changes = self._changes
+
+        async def watch() -> None:
+            async for batch in self._cluster.watch(_WATCHED):
+                changes.put_nowait(batch)
+
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(watch())
+            this = asyncio.current_task()
+            # Asked, since in Python 3.11 asyncio.wait_for, which nats-py uses, can swallow a cancellation.
+            while this is not None and not this.cancelling():
+                if not self._listed or not (self._unsure or self._dirty):
+                    self._take(await changes.get())
+                while not changes.empty():
+                    self._take(changes.get_nowait())
+                if self._listed:
+                    await self._act()
+            raise asyncio.CancelledError
+
+    def _take(self, batch: list[Change | Listed]) -> None:
+        for change in batch:
+            if isinstance(change, Listed):
+                self._listed = True
+                continue
+            key = Key(change.kind, change.namespace, change.name)
+            if change.type is ChangeType.DELETED:
+                self._gone(key)
+            else:
+                self._changed(key, change.raw)
+
+    def _changed(self, key: Key, raw: bytes) -> None:
+        head = _decode_head(raw).metadata
+        before = self._heads.get(key)
+        if before is not None and before.uid != head.uid:
+            self._gone(key)
+            before = None
+        self._heads[key] = head
+        if before is None or before.owners != head.owners:
+            for owner in head.owners:
+                self._owned[owner.uid].add(key)
+            if head.owners:
+                self._unsure.add(key)
+        if key.kind == "Job":
+            self._jobs[key] = msgspec.json.decode(raw)
+            self._dirty.add(key)
+
+    def _gone(self, key: Key) -> None:
+        self._jobs.pop(key, None)
+        self._dirty.discard(key)
+        self._unsure.discard(key)
+        head = self._heads.pop(key, None)
+        if head is None:
+            return
+        for owner in head.owners:
+            self._owned[owner.uid].discard(key)
+            if not self._owned[owner.uid]:
+                del self._owned[owner.uid]
+            job = Key(owner.kind, key.namespace, owner.name)
+            if owner.controller and job in self._jobs:
+                self._dirty.add(job)
+        self._unsure |= self._owned.get(head.uid, set())
+
+    async def _act(self) -> None:
+        """Do what the changes ask for; what the cluster did not take is tried again."""
+        unsure, self._unsure = self._unsure, set()
+        dirty, self._dirty = self._dirty, set()
+        self._acting = len(unsure) + len(dirty)
+        try:
+            await self._collect(unsure)
+            await self._sync_all([self._jobs[key] for key in sorted(dirty) if key in self._jobs])
+        except ClusterError as error:
+            log.warning("%s", error)
+            self._unsure |= unsure & self._heads.keys()
+            self._dirty |= dirty & self._jobs.keys()
+            await asyncio.sleep(_RETRY_SECONDS)
+        finally:
+            self._acting = 0
+
+    async def _collect(self, unsure: set[Key]) -> None:
+        """Delete what has owners of which none lives any more."""
+        orphans = []
+        known: dict[tuple[Key, str], bool] = {}
+        for key in unsure:
+            head = self._heads.get(key)
+            if head is None or not all(owner.kind in _OWNERS for owner in head.owners):
+                continue
+            for owner in head.owners:
+                place = (_owner_key(owner, key), owner.uid)
+                if place not in known:
+                    known[place] = await self._lives(*place)
+                if known[place]:
+                    break
+            else:
+                orphans.append(key)
+        if orphans:
+            log.info("deleting %d objects whose owner is gone, such as %s", len(orphans), orphans[0])
+            await self._cluster.delete_all(orphans)
+
+    async def _lives(self, key: Key, uid: str) -> bool:
+        """Return whether an owner exists. Kinds are watched one by one, so one not seen yet is asked for."""
+        head = self._heads.get(key)
+        if head is not None:
+            return head.uid == uid
+        owner = await self._cluster.get(*key)
+        return owner is not None and owner["metadata"]["uid"] == uid
+
+    async def _sync_all(self, jobs: list[Object]) -> None:
+        """Bring Jobs in line, some at a time; the first error is raised when all have ended."""
+        limit = asyncio.Semaphore(_JOBS_AT_ONCE)
+
+        async def one(job: Object) -> None:
+            async with limit:
+                await self._sync(job)
+
+        for result in await asyncio.gather(*(one(job) for job in jobs), return_exceptions=True):
+            if isinstance(result, BaseException):
+                raise result
+
+    async def _sync(self, job: Object) -> None:
+        """Bring what a Job owns in line with it."""
+        namespace = job["metadata"]["namespace"]
+        owned = self._owned.get(job["metadata"]["uid"], set())
+        results = await self._cluster.make(beside(job), update=True)
+        makers = {task["name"]: pod_maker(job, task) for task in job["spec"]["tasks"]}
+        wanted = {}
+        for name, task, index in pod_names(job):
+            wanted[Key("Pod", namespace, name)] = (task["name"], index)
+        surplus = [key for key in owned if key.kind == "Pod" and key not in wanted]
+        missing = [makers[task](index) for key, (task, index) in wanted.items() if key not in self._heads]
+        if surplus:
+            await self._cluster.delete_all(surplus)
+        if missing:
+            results += await self._cluster.make(missing)
+        self._say(job, results)
+
+    def _say(self, job: Object, results: list[Applied]) -> None:
+        """Say once what was refused."""
+        created = sum(result.action is Action.CREATED for result in results)
+        if created:
+            log.info("made %d objects for Job %s/%s", created, job["metadata"]["namespace"], job["metadata"]["name"])
+        for result in results:
+            if result.problem is not None and (text := str(result.problem)) not in self._said:
+                self._said.add(text)
+                log.warning("%s", text)
+
+
+def _owner_key(owner: _Owner, owned: Key) -> Key:
+    namespaced = owner.kind not in ("Queue", "Node")
+    return Key(owner.kind, owned.namespace if namespaced else "", owner.name)

@@ -1,0 +1,108 @@
+"""The kinds of object that the local cluster holds, and the subject and bytes under which each one stands.
+
+One message an object, ``object.<kind>.<namespace or _>.<name>``. The bytes are the object's JSON with ``apiVersion``,
+``kind`` and ``metadata`` first and without ``resourceVersion``: that is the message's sequence, which no message can
+know of itself, so it is put in when the object is read. An empty message is the tombstone of a deleted object.
+"""
+
+from typing import Any, NamedTuple
+
+import msgspec
+
+from deviceshare_cluster.interface import Object
+
+STREAM = "OBJECTS"
+_ROOT = "object"
+_NO_NAMESPACE = "_"
+
+
+class Kind(NamedTuple):
+    """A kind of object; ``order`` is its place when many are loaded: what others name comes before them."""
+
+    name: str
+    api_version: str
+    namespaced: bool
+    order: int
+
+
+KINDS = {
+    kind.name: kind
+    for kind in (
+        Kind("PriorityClass", "scheduling.k8s.io/v1", False, 0),
+        Kind("Queue", "scheduling.volcano.sh/v1beta1", False, 1),
+        Kind("ConfigMap", "v1", True, 2),
+        Kind("Secret", "v1", True, 2),
+        Kind("Service", "v1", True, 2),
+        Kind("Node", "v1", False, 3),
+        Kind("PodGroup", "scheduling.volcano.sh/v1beta1", True, 4),
+        Kind("Job", "batch.volcano.sh/v1alpha1", True, 5),
+        Kind("Pod", "v1", True, 6),
+        Kind("Event", "v1", True, 7),
+    )
+}
+
+_PREFIX = {
+    name: f'{{"apiVersion":"{kind.api_version}","kind":"{name}","metadata":{{'.encode() for name, kind in KINDS.items()
+}
+_encoder = msgspec.json.Encoder()
+_decode = msgspec.json.Decoder().decode
+
+
+class Key(NamedTuple):
+    """Which object; ``namespace`` is empty for kinds without one."""
+
+    kind: str
+    namespace: str
+    name: str
+
+    @property
+    def subject(self) -> str:
+        """The subject of its message."""
+        return f"{_ROOT}.{self.kind}.{self.namespace or _NO_NAMESPACE}.{self.name}"
+
+    def __str__(self) -> str:
+        """Return the object's name as messages show it, ``Pod default/a`` or ``Node gpu-1``."""
+        return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
+
+
+def key_of(obj: Object) -> Key:
+    """Return the key of an admitted object."""
+    metadata = obj["metadata"]
+    return Key(obj["kind"], metadata.get("namespace", ""), metadata["name"])
+
+
+def key_of_subject(subject: str) -> Key:
+    """Return the key that a subject stands for; names may have dots in them."""
+    _, kind, namespace, name = subject.split(".", 3)
+    return Key(kind, "" if namespace == _NO_NAMESPACE else namespace, name)
+
+
+def subjects_of(kind: str) -> str:
+    """Return the subject that matches all objects of a kind."""
+    return f"{_ROOT}.{kind}.>"
+
+
+ALL_SUBJECTS = f"{_ROOT}.>"
+
+
+def encode(obj: Object) -> bytes:
+    """Return the bytes to store for an admitted object."""
+    metadata = obj["metadata"]
+    if "resourceVersion" in metadata:
+        metadata = {name: value for name, value in metadata.items() if name != "resourceVersion"}
+    head = {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": metadata}
+    return _encoder.encode(head | {name: value for name, value in obj.items() if name not in head})
+
+
+def as_read(kind: str, data: bytes, revision: int) -> bytes:
+    """Return the object's JSON as the API server would send it: stored bytes and the ``resourceVersion``."""
+    prefix = _PREFIX[kind]
+    return b'%b"resourceVersion":"%d",%b' % (prefix, revision, data[len(prefix) :])
+
+
+def decode(kind: str, data: bytes, revision: int) -> Object:
+    """Return the object that stored bytes stand for."""
+    obj: dict[str, Any] = _decode(data)
+    obj["metadata"]["resourceVersion"] = str(revision)
+    assert obj["kind"] == kind
+    return obj

@@ -1,0 +1,98 @@
+"""Reading manifests: a file or a directory of YAML and JSON into objects that know where they come from.
+
+A file that does not parse, or a document that is no Kubernetes object, is one problem; all others are read.
+"""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+from deviceshare.errors import Problem
+
+from deviceshare_cluster.interface import Object
+from deviceshare_cluster.local.kinds import KINDS
+
+SUFFIXES = (".yaml", ".yml", ".json")
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class Manifest(NamedTuple):
+    """One object and its source, ``jobs.yaml, line 12``."""
+
+    object: Object
+    source: str
+
+
+class Manifests(NamedTuple):
+    """What was read, in load order, and what could not be."""
+
+    manifests: list[Manifest]
+    problems: list[Problem]
+
+
+def read_manifests(path: Path) -> Manifests:
+    """Read a file, or all manifests under a directory, sorted so that what others name comes before them.
+
+    Raises FileNotFoundError where there is no such path.
+    """
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: no such file or directory")
+    files = [path]
+    if path.is_dir():
+        files = sorted(file for file in path.rglob("*") if file.suffix in SUFFIXES and file.is_file())
+    read = Manifests([], [])
+    for file in files:
+        shown = str(file.relative_to(path)) if path.is_dir() else str(file)
+        try:
+            text = file.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            read.problems.append(Problem(f"File {shown}", "content", str(error), "a readable file of UTF-8 text"))
+            continue
+        parse_manifests(text, shown, read)
+    last = len(KINDS)
+    read.manifests.sort(key=lambda one: KINDS[one.object["kind"]].order if one.object["kind"] in KINDS else last)
+    return read
+
+
+def parse_manifests(text: str, name: str, into: Manifests | None = None) -> Manifests:
+    """Read the documents of one text; ``name`` is the file's, for messages. Lists are taken apart."""
+    read = into if into is not None else Manifests([], [])
+    loader = _LOADER(text)
+    try:
+        while loader.check_node():
+            node: Any = loader.get_node()
+            line = node.start_mark.line + 1
+            _take(loader.construct_document(node), f"{name}, line {line}", read)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        place = f"line {mark.line + 1}, column {mark.column + 1}" if mark else "content"
+        said = ": ".join(part for part in (error.context, error.problem) if part)
+        read.problems.append(Problem(f"File {name}", place, said, "YAML or JSON that parses"))
+    except (yaml.YAMLError, ValueError) as error:
+        said = " ".join(str(error).split())
+        read.problems.append(Problem(f"File {name}", "content", said, "YAML or JSON that parses"))
+    finally:
+        loader.dispose()
+    return read
+
+
+def _take(document: Any, source: str, read: Manifests) -> None:
+    """Add one document, or each item of a List."""
+    if document is None:
+        return
+    if not isinstance(document, dict):
+        shown = f"a {type(document).__name__}"
+        read.problems.append(Problem(f"File {source}", "document", shown, "an object with apiVersion and kind"))
+        return
+    kind, version = document.get("kind"), document.get("apiVersion")
+    if not isinstance(kind, str) or not isinstance(version, str):
+        field, value = ("apiVersion", version) if isinstance(kind, str) else ("kind", kind)
+        shown = "nothing" if value is None else str(value)
+        read.problems.append(Problem(f"File {source}", field, shown, "an object with apiVersion and kind"))
+        return
+    items = document.get("items")
+    if kind.endswith("List") and isinstance(items, list):
+        for number, item in enumerate(items):
+            _take(item, f"{source}, items[{number}]", read)
+        return
+    read.manifests.append(Manifest(document, source))

@@ -1,0 +1,201 @@
+"""The objects of the local cluster on a nats-server: read, compare-and-set, follow.
+
+What etcd is to the API server: nothing here knows what an object means. Subjects and bytes are those of
+:mod:`deviceshare_cluster.local.kinds`.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
+
+from deviceshare_bus.connection import Connection, connect
+from deviceshare_bus.follower import Batch, BusWiped, Follower
+from deviceshare_bus.publisher import Conflict, Publisher, PublishError, Write
+from deviceshare_bus.setup import make_stream
+from deviceshare_bus.tasks import end
+from nats.errors import Error as NatsError
+from nats.js.errors import NotFoundError
+
+from deviceshare_cluster.interface import Change, ChangeType, ClusterError, Listed, Object
+from deviceshare_cluster.local.kinds import (
+    ALL_SUBJECTS,
+    STREAM,
+    Key,
+    as_read,
+    decode,
+    encode,
+    key_of,
+    key_of_subject,
+    subjects_of,
+)
+from deviceshare_cluster.local.reader import Reader, Stored
+
+TOMBSTONE_SECONDS = 3600.0
+"""How long a deletion can still be seen by a watcher that was away."""
+LIST_SECONDS = 60.0
+CHUNK = 1000
+"""Writes in flight at once: the server refuses a stream's writers beyond 10,000."""
+
+
+class RevisionConflict(Exception):
+    """The object is not at the revision that the writer read; nothing was written."""
+
+
+class Store:
+    """The local cluster's objects. Use after :meth:`start`."""
+
+    def __init__(self, url: str, name: str, timeout: float) -> None:
+        self._url = url
+        self._name = name
+        self._timeout = timeout
+        self._connection: Connection
+        self._publisher: Publisher
+        self._reader: Reader
+
+    async def start(self) -> None:
+        """Connect, waiting for the server as long as it takes."""
+        self._connection = await connect(self._url, self._name)
+        self._publisher = Publisher(self._connection, self._timeout)
+        await self._publisher.start()
+        self._reader = Reader(self._connection, STREAM, self._timeout)
+        await self._reader.start()
+
+    async def stop(self) -> None:
+        """Disconnect."""
+        await self._publisher.stop()
+        await self._connection.close()
+
+    async def setup(self) -> None:
+        """Create the stream, unless it is there already. Raises ClusterError."""
+        try:
+            await make_stream(self._connection, STREAM, subjects=[ALL_SUBJECTS], max_msgs_per_subject=1)
+        except (NatsError, OSError, TimeoutError) as error:
+            raise ClusterError(f"the local cluster cannot be set up: {error!r}") from error
+
+    async def read(self, key: Key) -> Stored:
+        """Return what stands under a key. Raises ClusterError."""
+        return await self._reader.last(key.subject)
+
+    async def get(self, key: Key) -> Object | None:
+        """Return an object with its ``resourceVersion``, or None. Raises ClusterError."""
+        stored = await self.read(key)
+        return decode(key.kind, stored.data, stored.revision) if stored.data else None
+
+    async def write(self, obj: Object, expected: int, *, ttl: float | None = None) -> int:
+        """Write an object if its subject stands at revision ``expected`` (0: nothing there) and return the new one.
+
+        Raises RevisionConflict, or ClusterError where the outcome is unknown.
+        """
+        return await _settled(await self._send(obj, expected, ttl=ttl))
+
+    async def _send(self, obj: Object, expected: int, *, ttl: float | None = None) -> asyncio.Future[int]:
+        return await self._publisher.send(Write(key_of(obj).subject, encode(obj), expected), ttl=ttl)
+
+    async def write_all(self, objects: Sequence[Object]) -> list[int | RevisionConflict]:
+        """Create many objects, pipelined; a conflict stands in its object's place. Raises ClusterError."""
+        results: list[int | RevisionConflict] = []
+        for start in range(0, len(objects), CHUNK):
+            futures = [await self._send(obj, 0) for obj in objects[start : start + CHUNK]]
+            for future in futures:
+                try:
+                    results.append(await _settled(future))
+                except RevisionConflict as conflict:
+                    results.append(conflict)
+        return results
+
+    async def bury(self, key: Key, expected: int) -> int:
+        """Replace an object at revision ``expected`` by its tombstone. Raises RevisionConflict, ClusterError."""
+        write = Write(key.subject, b"", expected)
+        return await _settled(await self._publisher.send(write, ttl=TOMBSTONE_SECONDS))
+
+    async def list_kind(self, kind: str) -> list[Object]:
+        """Return all objects of a kind. Raises ClusterError where the cluster is not set up or does not answer."""
+        try:
+            async with asyncio.timeout(LIST_SECONDS):
+                await self._connection.jetstream.stream_info(STREAM)
+                messages = await self._follower(kind).standing()
+        except NotFoundError:
+            raise ClusterError("the local cluster is not set up") from None
+        except (NatsError, OSError, TimeoutError, BusWiped) as error:
+            raise ClusterError(f"the local cluster cannot be listed: {error!r}") from error
+        objects: dict[str, Object] = {}
+        for subject, revision, data in messages:
+            if data:
+                objects[subject] = decode(kind, data, revision)
+            else:
+                objects.pop(subject, None)
+        return list(objects.values())
+
+    async def watch(self, kinds: Sequence[str]) -> AsyncIterator[list[Change | Listed]]:
+        """List and follow kinds, for ever.
+
+        Where the store was wiped, all is listed anew, and what did not come again is delivered as deleted.
+        """
+        alive: set[Key] = set()
+        while True:
+            stale, alive = alive, set()
+            try:
+                async with aclosing(self._watch(kinds)) as batches:
+                    async for batch in batches:
+                        for change in batch:
+                            if isinstance(change, Change):
+                                key = Key(change.kind, change.namespace, change.name)
+                                (alive.add if change.type is ChangeType.APPLIED else alive.discard)(key)
+                        if stale and isinstance(batch[-1], Listed):
+                            gone = [Change(ChangeType.DELETED, *key, batch[-1].revision, b"") for key in stale - alive]
+                            batch[-1:] = [*gone, batch[-1]]
+                            stale = set()
+                        yield batch
+            except BusWiped:
+                alive |= stale
+
+    async def _watch(self, kinds: Sequence[str]) -> AsyncGenerator[list[Change | Listed], None]:
+        """Follow each kind by itself, as one does with an API server: order holds within a kind only."""
+        queue: asyncio.Queue[tuple[Follower, Batch] | Exception] = asyncio.Queue(maxsize=64)
+
+        async def follow(follower: Follower) -> None:
+            try:
+                async with aclosing(aiter(follower)) as batches:
+                    async for batch in batches:
+                        await queue.put((follower, batch))
+            except Exception as error:  # raised again by the reader below
+                await queue.put(error)
+
+        waiting = {self._follower(kind) for kind in set(kinds)}
+        revision = -1
+        tasks = [asyncio.create_task(follow(follower)) for follower in waiting]
+        try:
+            while True:
+                item = await queue.get()
+                if isinstance(item, Exception):
+                    raise item
+                follower, batch = item
+                out: list[Change | Listed] = [_change(*message) for message in batch.messages]
+                if batch.caught_up and follower in waiting:
+                    waiting.remove(follower)
+                    revision = batch.position if revision < 0 else min(revision, batch.position)
+                    if not waiting:
+                        out.append(Listed(revision))
+                if out:
+                    yield out
+        finally:
+            await end(*tasks)
+
+    def _follower(self, kind: str) -> Follower:
+        return Follower(self._connection, STREAM, subject=subjects_of(kind))
+
+
+def _change(subject: str, revision: int, data: bytes) -> Change:
+    kind, namespace, name = key_of_subject(subject)
+    if not data:
+        return Change(ChangeType.DELETED, kind, namespace, name, revision, b"")
+    return Change(ChangeType.APPLIED, kind, namespace, name, revision, as_read(kind, data, revision))
+
+
+async def _settled(future: asyncio.Future[int]) -> int:
+    try:
+        return await future
+    except Conflict as conflict:
+        raise RevisionConflict(str(conflict)) from conflict
+    except PublishError as error:
+        raise ClusterError(f"nobody knows whether the write was done: {error}") from error

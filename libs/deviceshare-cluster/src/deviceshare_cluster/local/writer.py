@@ -1,0 +1,235 @@
+"""Objects in, admitted and stored: create, apply, load, delete. What the API server is to ``kubectl``."""
+
+import asyncio
+import time
+import uuid
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from typing import NamedTuple
+
+from deviceshare.errors import InputError, Problem, RequestError
+
+from deviceshare_cluster.interface import Object
+from deviceshare_cluster.local.admission import DEFAULT_QUEUE, SYSTEM_PRIORITIES, Priorities, admit, identify
+from deviceshare_cluster.local.checks import At
+from deviceshare_cluster.local.kinds import KINDS, Key, decode, key_of
+from deviceshare_cluster.local.store import RevisionConflict, Store
+from deviceshare_cluster.local.update import note_applied, updated
+
+_FRESH_SECONDS = 1.0
+
+
+class Action(StrEnum):
+    """What became of an object, in ``kubectl``'s words."""
+
+    CREATED = "created"
+    CONFIGURED = "configured"
+    UNCHANGED = "unchanged"
+    DELETED = "deleted"
+    ABSENT = "not found"
+    REFUSED = "refused"
+
+
+class Applied(NamedTuple):
+    """What became of one object; ``problem`` says why where it was refused."""
+
+    action: Action
+    kind: str
+    namespace: str
+    name: str
+    warnings: Sequence[str] = ()
+    problem: Problem | None = None
+
+
+class Writer:
+    """Admits objects and stores them."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._priorities = Priorities()
+        self._priorities_read = -_FRESH_SECONDS
+        self._queues: set[str] = set()
+
+    async def create(self, obj: Object) -> Applied:
+        """Create an object. Raises RequestError where it is refused or exists, ClusterError."""
+        admitted = await self._admit(obj)
+        key = key_of(admitted.object)
+        if not await self._create(admitted.object):
+            raise At(str(key))["metadata"]["name"].error(key.name, f"a name that no other {key.kind} has")
+        return Applied(Action.CREATED, *key, (*admitted.warnings, *await self._need_queue(admitted.object)))
+
+    async def apply(self, obj: Object) -> Applied:
+        """Create an object, or change the one that exists to what this says. Raises RequestError, ClusterError.
+
+        Its status, where it is bound, and annotations that no manifest named, stay.
+        """
+        admitted = await self._admit(obj)
+        note_applied(admitted.object)
+        action = await self._apply(admitted.object)
+        return Applied(action, *key_of(admitted.object), (*admitted.warnings, *await self._need_queue(admitted.object)))
+
+    async def load(self, objects: Iterable[Object]) -> list[Applied]:
+        """Apply many objects, pipelined, in the order of their kinds; a refused one stops none. Raises ClusterError.
+
+        The results are in the order of ``objects``.
+        """
+        given = list(objects)
+        by_order: dict[int, list[int]] = {}
+        for index, obj in enumerate(given):
+            kind = KINDS.get(str(obj.get("kind")))
+            by_order.setdefault(kind.order if kind else -1, []).append(index)
+        results: dict[int, Applied] = {}
+        for _, indexes in sorted(by_order.items()):
+            applied = await self._write([given[i] for i in indexes], manifests=True, update=True)
+            results |= zip(indexes, applied, strict=True)
+        return [results[index] for index in range(len(given))]
+
+    async def make(self, objects: Iterable[Object], *, update: bool) -> list[Applied]:
+        """Create what a controller wants, pipelined; what exists is updated only where ``update`` says so.
+
+        The results are in the order of ``objects``. Raises ClusterError.
+        """
+        return await self._write(list(objects), manifests=False, update=update)
+
+    async def delete(self, kind: str, namespace: str, name: str) -> Applied:
+        """Delete an object, at once: there is no kubelet to wait for. Raises ClusterError."""
+        key = Key(kind, namespace, name)
+        while True:
+            stored = await self._store.read(key)
+            if not stored.data:
+                return Applied(Action.ABSENT, *key)
+            try:
+                await self._store.bury(key, stored.revision)
+            except RevisionConflict:
+                continue
+            self._queues.discard(name)
+            return Applied(Action.DELETED, *key)
+
+    async def delete_all(self, keys: Iterable[Key]) -> list[Applied]:
+        """Delete many objects, many at a time. Raises ClusterError."""
+        limit = asyncio.Semaphore(256)
+
+        async def one(key: Key) -> Applied:
+            async with limit:
+                return await self.delete(*key)
+
+        return list(await asyncio.gather(*(one(key) for key in keys)))
+
+    async def ensure_queue(self, name: str) -> bool:
+        """Make sure that a queue exists, and return whether it had to be made. Raises ClusterError."""
+        if name in self._queues:
+            return False
+        queue = {"apiVersion": KINDS["Queue"].api_version, "kind": "Queue", "metadata": {"name": name}}
+        made = await self._create((await self._admit(queue)).object)
+        self._queues.add(name)
+        return made
+
+    async def _write(self, objects: list[Object], *, manifests: bool, update: bool) -> list[Applied]:
+        """Create objects of which none names another, or update those that exist."""
+        results: list[Applied] = []
+        admitted: list[Object] = []
+        places: list[int] = []
+        for place, obj in enumerate(objects):
+            try:
+                one = await self._admit(obj)
+            except InputError as error:
+                results.append(_refused(obj, error))
+                continue
+            if manifests:
+                note_applied(one.object)
+            results.append(Applied(Action.CREATED, *key_of(one.object), tuple(one.warnings)))
+            admitted.append(one.object)
+            places.append(place)
+        for place, obj, written in zip(places, admitted, await self._store.write_all(admitted), strict=True):
+            if isinstance(written, RevisionConflict):
+                try:
+                    action = await (self._apply(obj) if update else self._create_or_leave(obj))
+                    results[place] = results[place]._replace(action=action)
+                except InputError as error:
+                    results[place] = _refused(obj, error)
+                    continue
+            if warning := await self._need_queue(obj):
+                results[place] = results[place]._replace(warnings=(*results[place].warnings, *warning))
+        return results
+
+    async def _admit(self, obj: Object) -> "_Admitted":
+        if obj.get("kind") == "Pod":
+            spec = obj.get("spec")
+            await self._read_priorities(spec.get("priorityClassName") if isinstance(spec, dict) else None)
+        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        admitted = admit(obj, uid=str(uuid.uuid4()), now=now, priorities=self._priorities)
+        if admitted.object["kind"] == "PriorityClass":
+            self._priorities_read = -_FRESH_SECONDS
+        return _Admitted(admitted.object, tuple(admitted.warnings))
+
+    async def _read_priorities(self, name: object) -> None:
+        """Read the PriorityClasses, unless that was a moment ago and the one that is asked for was there."""
+        now = time.monotonic()
+        known = name is None or (isinstance(name, str) and name in self._priorities.values)
+        if known and now - self._priorities_read < _FRESH_SECONDS:
+            return
+        classes = await self._store.list_kind("PriorityClass")
+        values = {one["metadata"]["name"]: one["value"] for one in classes}
+        otherwise = max((one["value"] for one in classes if one.get("globalDefault")), default=0)
+        self._priorities = Priorities(SYSTEM_PRIORITIES | values, otherwise)
+        self._priorities_read = now
+
+    async def _create(self, obj: Object) -> bool:
+        """Store a new object; False where there is one. A tombstone is no hindrance."""
+        expected = 0
+        while True:
+            try:
+                await self._store.write(obj, expected)
+            except RevisionConflict:
+                stored = await self._store.read(key_of(obj))
+                if stored.data:
+                    return False
+                expected = stored.revision
+            else:
+                return True
+
+    async def _create_or_leave(self, obj: Object) -> Action:
+        return Action.CREATED if await self._create(obj) else Action.UNCHANGED
+
+    async def _apply(self, obj: Object) -> Action:
+        key = key_of(obj)
+        while True:
+            stored = await self._store.read(key)
+            if not stored.data:
+                if await self._create(obj):
+                    return Action.CREATED
+                continue
+            live = decode(key.kind, stored.data, stored.revision)
+            wanted = updated(live, obj)
+            if wanted == live:
+                return Action.UNCHANGED
+            try:
+                await self._store.write(wanted, stored.revision)
+            except RevisionConflict:
+                continue
+            return Action.CONFIGURED
+
+    async def _need_queue(self, obj: Object) -> tuple[str, ...]:
+        """Make the queue that a Job or PodGroup names, with a warning where it was not there."""
+        if obj["kind"] not in ("Job", "PodGroup"):
+            return ()
+        queue = obj["spec"]["queue"]
+        if not await self.ensure_queue(queue) or queue == DEFAULT_QUEUE:
+            return ()
+        would = "Volcano would refuse it" if obj["kind"] == "PodGroup" else "Volcano would refuse the Job"
+        return (f"{key_of(obj)}: Queue {queue} did not exist: created with weight 1; {would}",)
+
+
+class _Admitted(NamedTuple):
+    object: Object
+    warnings: tuple[str, ...]
+
+
+def _refused(obj: Object, error: InputError) -> Applied:
+    try:
+        key = identify(obj)
+    except RequestError:
+        metadata = obj.get("metadata")
+        called = metadata.get("name") if isinstance(metadata, dict) else None
+        key = Key(str(obj.get("kind")), "", str(called or ""))
+    return Applied(Action.REFUSED, *key, (), error.problem)

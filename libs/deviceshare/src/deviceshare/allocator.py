@@ -1,0 +1,454 @@
+"""The allocator: which node and which devices, or why none.
+
+Each question is asked once. Pods with equal asks share one *shape*: for every node whether such a pod fits, how good
+the node is, and which cards it would get. A shape is brought up to date, only for the nodes that changed since it was
+last used, when it is asked again. Everything is vectorised over nodes; nothing here knows a device family by name.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+import msgspec
+import numpy as np
+
+from deviceshare.cards import Bools, CardTable, CardView, Ints
+from deviceshare.claims import ContainerGrant
+from deviceshare.conf.scheduler import SchedulerConf
+from deviceshare.errors import Problem, RequestError
+from deviceshare.explain import Refusal
+from deviceshare.facts import NodeFact, PodAsk, Resources
+from deviceshare.families import FAMILIES
+from deviceshare.families.protocol import CardDemand, Demand, Family
+from deviceshare.predicates import Rule, admits, reasons
+from deviceshare.resources import PODS, ResourceTable, pod_resources
+
+_TIE_BREAK = 1e-9
+"""What a score counts beside its weighed, rounded value: it decides between nodes that are equal otherwise."""
+_LOG_LIMIT = 4096
+
+
+class Placement(msgspec.Struct, frozen=True):
+    """A pod's place: the node, what it gets there, and how the choice came about."""
+
+    node: str
+    grants: tuple[ContainerGrant, ...]
+    resources: tuple[tuple[str, int], ...]
+    feasible: int
+    score: float
+
+
+class Unplaceable(msgspec.Struct, frozen=True):
+    """Why no node takes a pod: the reasons, counted over ``nodes`` nodes, or the problem of the request itself."""
+
+    nodes: int
+    refusals: tuple[Refusal, ...]
+    problem: Problem | None = None
+
+
+class Holding(msgspec.Struct, frozen=True):
+    """What one pod holds on one node."""
+
+    grants: tuple[ContainerGrant, ...]
+    resources: tuple[tuple[str, int], ...]
+
+
+class _Shape:
+    """What is known of one ask on every node.
+
+    ``key`` float64[N], -inf where the pod does not fit; the best node has the largest.
+    """
+
+    def __init__(self, ask: PodAsk, conf: SchedulerConf) -> None:
+        self.rule = Rule.of(ask)
+        self.problem: Problem | None = None
+        self.demands: list[tuple[Family, Demand]] = []
+        self.disabled: list[Family] = []
+        handled: set[str] = set()
+        for family in FAMILIES:
+            handled |= family.resources(conf)
+            try:
+                demand = family.demand(ask, conf)
+            except RequestError as error:
+                self.problem = error.problem
+                continue
+            if demand is None:
+                continue
+            self.demands.append((family, demand))
+            if family.flag not in conf.families:
+                self.disabled.append(family)
+        self.resources = pod_resources(ask, frozenset(handled))
+        self.unsupported = ask.unsupported
+        self.seen = -1
+        self.why: tuple[int, Unplaceable] | None = None
+        self.admitted: Bools = np.zeros(0, dtype=np.bool_)
+        self.admitted_at: Ints = np.zeros(0, dtype=np.int64)
+        """The version of each node's fact that ``admitted`` is true of."""
+        self.key = np.zeros(0)
+        self.score = np.zeros(0)
+        self.columns: list[Ints] = [
+            np.zeros((0, cards.count), dtype=np.int64) for _, demand in self.demands for cards in demand.cards
+        ]
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether no node of any cluster would take it."""
+        return bool(self.problem or self.disabled or self.unsupported)
+
+    def demands_for_cards(self) -> Iterable[tuple[Family, Demand, CardDemand]]:
+        for family, demand in self.demands:
+            for cards in demand.cards:
+                yield family, demand, cards
+
+
+class Allocator:
+    """The cluster as arrays, what is held in it, and the answers for every ask seen."""
+
+    def __init__(self, conf: SchedulerConf) -> None:
+        self.conf = conf
+        self._cards = CardTable()
+        self._resources = ResourceTable()
+        self._rows: dict[str, int] = {}
+        self._free_rows: list[int] = []
+        self._nodes: list[NodeFact | None] = []
+        self._holdings: dict[str, dict[str, Holding]] = defaultdict(dict)
+        self._shapes: dict[PodAsk, _Shape] = {}
+        self._facts_version: Ints = np.zeros(0, dtype=np.int64)
+        """For each row, how often its node's fact has changed."""
+        self._changed: list[int] = []
+        self._changed_before = 0
+        self._types_seen = 0
+        self._rank: Ints | None = None
+
+    # What is known of nodes
+
+    def set_configuration(self, conf: SchedulerConf) -> None:
+        """Decide by another configuration from now on; what is held stays held."""
+        if conf != self.conf:
+            self.conf = conf
+            self._shapes.clear()
+
+    def set_node(self, node: NodeFact) -> None:
+        """Enter a node or what changed of it; what is held there is charged to its cards anew."""
+        row = self._rows.get(node.name)
+        if row is None:
+            row = self._free_rows.pop() if self._free_rows else len(self._nodes)
+            if row == len(self._nodes):
+                self._nodes.append(None)
+                if row == len(self._facts_version):
+                    self._facts_version = np.pad(self._facts_version, (0, max(16, row)))
+            self._rows[node.name] = row
+            self._rank = None
+            self._resources.clear(row)
+            for holding in self._holdings[node.name].values():
+                self._resources.charge(row, holding.resources, 1)
+        previous = self._nodes[row]
+        if previous is None or previous.cards != node.cards:
+            self._cards.set_cards(row, node.cards)
+            for holding in self._holdings[node.name].values():
+                self._cards.charge(row, holding.grants, 1)
+        self._resources.set_node(row, node.allocatable)
+        self._nodes[row] = node
+        self._facts_version[row] += 1
+        self._touch(row)
+
+    def remove_node(self, name: str) -> None:
+        """Forget a node. What is held there is remembered, in case that it comes back."""
+        row = self._rows.pop(name, None)
+        if row is None:
+            return
+        self._nodes[row] = None
+        self._free_rows.append(row)
+        self._rank = None
+        self._cards.set_cards(row, ())
+        self._resources.clear(row)
+        self._facts_version[row] += 1
+        self._touch(row)
+
+    def node(self, name: str) -> NodeFact | None:
+        """Return the fact of a node, or None."""
+        row = self._rows.get(name)
+        return None if row is None else self._nodes[row]
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes there are."""
+        return len(self._rows)
+
+    # What is held
+
+    def hold(self, node: str, uid: str, grants: Sequence[ContainerGrant], resources: Iterable[tuple[str, int]]) -> None:
+        """Charge a pod to a node; what it held there before is given back first."""
+        holding = Holding(tuple(grants), tuple(resources))
+        if self._holdings[node].get(uid) == holding:
+            return
+        self.release(node, uid)
+        self._holdings[node][uid] = holding
+        self._charge(node, holding, 1)
+
+    def release(self, node: str, uid: str) -> bool:
+        """Give back what a pod holds on a node; returns whether it held anything."""
+        holding = self._holdings[node].pop(uid, None)
+        if holding is None:
+            return False
+        self._charge(node, holding, -1)
+        return True
+
+    def holding(self, node: str, uid: str) -> Holding | None:
+        """Return what a pod holds on a node, or None."""
+        return self._holdings[node].get(uid)
+
+    def _charge(self, node: str, holding: Holding, sign: int) -> None:
+        row = self._rows.get(node)
+        if row is None:
+            return
+        self._cards.charge(row, holding.grants, sign)
+        self._resources.charge(row, holding.resources, sign)
+        self._touch(row)
+
+    # Questions
+
+    def place(self, ask: PodAsk) -> Placement | None:
+        """Return the best place for a pod, or None.
+
+        Charges nothing: :meth:`hold` does. Ties go to the lowest node name.
+        """
+        shape = self._shape(ask)
+        if shape.hopeless or not len(shape.key):
+            return None
+        row = int(shape.key.argmax())
+        best = shape.key[row]
+        if best == -np.inf:
+            return None
+        ties = np.flatnonzero(shape.key == best)
+        if len(ties) > 1:
+            row = int(ties[self._ranks()[ties].argmin()])
+        return Placement(
+            node=self._name(row),
+            grants=self._grants(shape, row),
+            resources=shape.resources,
+            feasible=int(np.count_nonzero(shape.key > -np.inf)),
+            score=float(shape.score[row]),
+        )
+
+    def amounts(self, ask: PodAsk) -> tuple[tuple[str, int], ...]:
+        """Return what a pod takes of a node beside its devices."""
+        return self._known(ask).resources
+
+    def why_not(self, ask: PodAsk) -> Unplaceable:
+        """Return every reason that keeps a pod from the nodes as they are now, counted over nodes."""
+        shape = self._shape(ask)
+        if shape.problem is not None:
+            return Unplaceable(self.nodes, (), shape.problem)
+        everywhere = [
+            Refusal(code="NotEvaluated", text=f"the pod asks {field}, which is not evaluated yet", nodes=0)
+            for field in shape.unsupported
+        ]
+        everywhere += [
+            Refusal(
+                code="FamilyDisabled",
+                text=f"the pod asks {_asked_of(family, ask, self.conf)}: set {family.flag}: true in "
+                "volcano-scheduler.conf",
+                nodes=0,
+            )
+            for family in shape.disabled
+        ]
+        if everywhere:
+            return Unplaceable(self.nodes, tuple(everywhere))
+        # By name, so that the nearest node is the same for all who ask.
+        rows = np.array([self._rows[name] for name in sorted(self._rows)], dtype=np.int64)
+        found = [
+            *self._node_refusals(shape, rows),
+            *self._resource_refusals(shape, rows),
+            *self._card_refusals(shape, rows),
+        ]
+        return Unplaceable(self.nodes, tuple(found))
+
+    # How a shape is kept up to date
+
+    def _touch(self, row: int) -> None:
+        self._changed.append(row)
+        # Which cards a model name means depends on the models that there are, on all nodes.
+        other_types = self._cards.types_version != self._types_seen
+        self._types_seen = self._cards.types_version
+        if other_types or len(self._changed) > max(_LOG_LIMIT, 2 * len(self._nodes)):
+            # Shapes that have not looked for so long look at everything.
+            self._changed_before += len(self._changed)
+            self._changed.clear()
+
+    def _shape(self, ask: PodAsk) -> _Shape:
+        """Return the shape of an ask, up to date."""
+        shape = self._known(ask)
+        if not shape.hopeless:
+            self._refresh(shape)
+        return shape
+
+    def _known(self, ask: PodAsk) -> _Shape:
+        shape = self._shapes.get(ask)
+        if shape is None:
+            if len(self._shapes) > _LOG_LIMIT:
+                self._shapes.clear()
+            shape = self._shapes[ask] = _Shape(ask, self.conf)
+        return shape
+
+    def _refresh(self, shape: _Shape) -> None:
+        now = self._changed_before + len(self._changed)
+        if shape.seen == now:
+            return
+        total = len(self._nodes)
+        if shape.seen < self._changed_before or len(shape.key) == 0:
+            rows = np.arange(total, dtype=np.int64)
+        else:
+            rows = np.array(sorted(set(self._changed[shape.seen - self._changed_before :])), dtype=np.int64)
+        if len(shape.key) < total:
+            more = total - len(shape.key)
+            shape.admitted = np.pad(shape.admitted, (0, more))
+            shape.admitted_at = np.pad(shape.admitted_at, (0, more))
+            shape.key = np.concatenate([shape.key, np.full(more, -np.inf)])
+            shape.score = np.concatenate([shape.score, np.zeros(more)])
+            shape.columns = [np.pad(columns, ((0, more), (0, 0))) for columns in shape.columns]
+        shape.seen = now
+        fits = self._admitted(shape, rows) & self._resources.fits(rows, shape.resources)
+        shape.key[rows] = -np.inf
+        rows = rows[fits]
+        if not len(rows):
+            return
+        fits, key, score, chosen = self._evaluate(shape, rows)
+        shape.key[rows] = np.where(fits, key, -np.inf)
+        shape.score[rows] = score
+        for columns, picked in zip(shape.columns, chosen, strict=True):
+            columns[rows] = picked
+
+    def _evaluate(self, shape: _Shape, rows: Ints) -> tuple[Bools, np.ndarray, np.ndarray, list[Ints]]:
+        """Ask the families in turn, on a copy of the rows that each charges for the next."""
+        fits: Bools = np.ones(len(rows), dtype=np.bool_)
+        key, score = np.zeros(len(rows)), np.zeros(len(rows))
+        chosen: list[Ints] = []
+        view: CardView | None = None
+        for family, demand in shape.demands:
+            view = self._cards.view(rows) if view is None else view
+            of_family = np.zeros(len(rows))
+            for cards in demand.cards:
+                picks = family.pick(demand, cards, view, self.conf.policy)
+                fits &= picks.fits
+                of_family += picks.score
+                chosen.append(picks.columns)
+                if len(chosen) < len(shape.columns):
+                    family.charge(cards, view, picks)
+            score += of_family
+            # Volcano rounds one family's score to an integer before it is weighed (plugins/deviceshare/deviceshare.go).
+            key += np.floor(of_family + 0.5) * self.conf.weight + of_family * _TIE_BREAK
+        return fits, key, score, chosen
+
+    def _admitted(self, shape: _Shape, rows: Ints) -> Bools:
+        """Return bool[R]: which nodes the pod may use at all. Looks only at nodes whose fact has changed."""
+        for row in rows[shape.admitted_at[rows] != self._facts_version[rows]].tolist():
+            node = self._nodes[row]
+            shape.admitted[row] = node is not None and admits(shape.rule, node)
+            shape.admitted_at[row] = self._facts_version[row]
+        admitted: Bools = shape.admitted[rows]
+        return admitted
+
+    def _grants(self, shape: _Shape, row: int) -> tuple[ContainerGrant, ...]:
+        cards = self._cards.cards[row]
+        columns = iter(shape.columns)
+        grants: list[ContainerGrant] = []
+        for family, demand in shape.demands:
+            chosen = [[cards[column] for column in next(columns)[row].tolist()] for _ in demand.cards]
+            grants += family.grants(demand, chosen)
+        return tuple(grants)
+
+    def _ranks(self) -> Ints:
+        if self._rank is None:
+            self._rank = np.zeros(len(self._nodes), dtype=np.int64)
+            for rank, name in enumerate(sorted(self._rows)):
+                self._rank[self._rows[name]] = rank
+        return self._rank
+
+    def _name(self, row: int) -> str:
+        node = self._nodes[row]
+        assert node is not None
+        return node.name
+
+    # Why not, in numbers
+
+    def _node_refusals(self, shape: _Shape, rows: Ints) -> list[Refusal]:
+        counts: dict[tuple[str, str], int] = defaultdict(int)
+        for row in rows.tolist():
+            node = self._nodes[row]
+            for reason in reasons(shape.rule, node) if node is not None else ():
+                counts[reason.code, reason.text] += 1
+        return [Refusal(code=code, text=text, nodes=count) for (code, text), count in counts.items()]
+
+    def _resource_refusals(self, shape: _Shape, rows: Ints) -> list[Refusal]:
+        found = []
+        for name, asked in ((PODS, 1), *shape.resources):
+            free = self._resources.free(rows, name)
+            short = free < asked
+            if not short.any():
+                continue
+            nearest = int(rows[short][free[short].argmax()])
+            found.append(
+                Refusal(
+                    code="TooManyPods" if name == PODS else "InsufficientResource",
+                    text="Too many pods" if name == PODS else f"Insufficient {name}",
+                    nodes=int(np.count_nonzero(short)),
+                    resource=name,
+                    asked=0 if name == PODS else asked,
+                    free=max(0, int(free[short].max())),
+                    unit=_UNITS.get(name, ""),
+                    nearest=self._name(nearest),
+                )
+            )
+        return found
+
+    def _card_refusals(self, shape: _Shape, rows: Ints) -> list[Refusal]:
+        """Ask the families for the checks that fail, on nodes where their demand does not fit."""
+        found: dict[tuple[str, str], Refusal] = {}
+        if not len(rows):
+            return []
+        view = self._cards.view(rows)
+        for family, demand, cards in shape.demands_for_cards():
+            picks = family.pick(demand, cards, view, self.conf.policy)
+            for check in family.checks(demand, cards, view):
+                where = check.nodes & ~picks.fits
+                if not where.any():
+                    continue
+                free = None if check.free is None else np.where(where, check.free, -1)
+                refusal = Refusal(
+                    code=check.code,
+                    text=check.text,
+                    nodes=int(np.count_nonzero(where)),
+                    resource=check.resource,
+                    asked=check.asked,
+                    free=0 if free is None else max(0, int(free.max())),
+                    unit=check.unit,
+                    nearest="" if free is None else self._name(int(rows[free.argmax()])),
+                    cards=int(check.failed[where].sum()),
+                )
+                known = found.get((check.code, check.text))
+                if known is None or refusal.nodes > known.nodes:
+                    found[check.code, check.text] = refusal
+            family.charge(cards, view, picks)
+        return list(found.values())
+
+    def used(self, node: str) -> Resources:
+        """Return what is taken of a node beside its devices."""
+        row = self._rows.get(node)
+        return {} if row is None else self._resources.used(row)
+
+    def used_cards(self, node: str) -> list[tuple[int, int, int]]:
+        """Return what is taken of each card of a node, in the order of registration: MiB, cores, slots."""
+        row = self._rows.get(node)
+        return [] if row is None else self._cards.used(row)
+
+
+def _asked_of(family: Family, ask: PodAsk, conf: SchedulerConf) -> str:
+    """Return the resources by which a pod asks a family."""
+    names = family.resources(conf)
+    containers = (*ask.containers, *ask.init_containers)
+    return ", ".join(
+        sorted({name for each in containers for name, amount in each.resources if amount and name in names})
+    )
+
+
+_UNITS = {"cpu": "millicores", "memory": "bytes", "ephemeral-storage": "bytes"}

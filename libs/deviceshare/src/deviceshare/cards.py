@@ -1,0 +1,186 @@
+"""All cards of all nodes as arrays, node × card, for all families alike.
+
+A row is a node, a column a card in the order of registration. Cards that a node does not have are empty columns with
+mode 0. Rows grow by doubling, columns to the widest node, so that a question is asked of every card of the cluster at
+once.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deviceshare.claims import WHOLE, ContainerGrant, DeviceGrant
+from deviceshare.facts import Card
+
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+_FIELDS = ("mode", "type", "memory", "memory_used", "cores", "cores_used", "slots", "slots_used", "healthy")
+
+
+class Interner:
+    """Numbers for strings: equal strings get equal numbers, the empty string is 0."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = [""]
+        self._codes: dict[str, int] = {"": 0}
+
+    def code(self, name: str) -> int:
+        """Return the number of a string, a new one if it was never seen."""
+        code = self._codes.get(name)
+        if code is None:
+            code = self._codes[name] = len(self.names)
+            self.names.append(name)
+        return code
+
+    def find(self, name: str) -> int:
+        """Return the number of a string, -1 if it was never seen."""
+        return self._codes.get(name, -1)
+
+
+class CardView:
+    """Some rows of the table, copied: R nodes × D cards. A family charges tentatively here, never in the table.
+
+    All arrays are [R, D]: ``mode`` and ``type`` codes (0: no card), ``memory`` and ``memory_used`` MiB, ``cores`` and
+    ``cores_used`` percent or AI cores, ``slots`` and ``slots_used`` counts (int64), ``healthy`` (bool).
+    """
+
+    mode: Ints
+    type: Ints
+    memory: Ints
+    memory_used: Ints
+    cores: Ints
+    cores_used: Ints
+    slots: Ints
+    slots_used: Ints
+    healthy: Bools
+
+    def __init__(self, modes: Interner, type_names: list[str], ids: Sequence[Sequence[Card]], block: Ints) -> None:
+        self.modes = modes
+        self.type_names = type_names
+        """The names of the codes in ``type``, '' for those of which the cluster has no card."""
+        self.cards = ids
+        """The cards of each row, as registered."""
+        self.mode, self.type, self.memory, self.memory_used, self.cores, self.cores_used = block[:6]
+        self.slots, self.slots_used = block[6:8]
+        self.healthy = block[8] != 0
+
+    def of_mode(self, mode: str) -> Bools:
+        """Return bool[R, D]: which cards are cut in this way."""
+        found: Bools = self.mode == self.modes.find(mode)
+        return found
+
+    def with_ids(self, ids: Sequence[str]) -> Bools:
+        """Return bool[R, D]: which cards have one of these ids."""
+        found = np.zeros(self.mode.shape, dtype=np.bool_)
+        wanted = frozenset(ids)
+        for row, cards in enumerate(self.cards):
+            for column, card in enumerate(cards):
+                found[row, column] = card.id in wanted
+        return found
+
+
+class CardTable:
+    """The cards of the whole cluster and what is taken of them."""
+
+    def __init__(self) -> None:
+        self.modes = Interner()
+        self.types = Interner()
+        self.cards: list[tuple[Card, ...]] = []
+        self._columns: list[dict[str, int]] = []
+        self._type_names: list[str] = [""]
+        self._cards_of_type: Counter[str] = Counter()
+        self.types_version = 0
+        """How often a type of card came that the cluster did not have, or the last card of a type went."""
+        # At least one column, so that the first or best card of a row can be looked for where no node has any.
+        self._block: Ints = np.zeros((len(_FIELDS), 0, 1), dtype=np.int64)
+        """All fields together, so that some rows of all of them are one copy."""
+        self._arrays = dict(zip(_FIELDS, self._block, strict=True))
+
+    def set_cards(self, row: int, cards: tuple[Card, ...]) -> None:
+        """Put these cards into a row, with nothing taken."""
+        while len(self.cards) <= row:
+            self.cards.append(())
+            self._columns.append({})
+        self._reserve(row + 1, len(cards))
+        self._count_types(self.cards[row], cards)
+        self.cards[row] = cards
+        self._columns[row] = {card.id: column for column, card in enumerate(cards)}
+        self._block[:, row] = 0
+        for column, card in enumerate(cards):
+            a = self._arrays
+            a["mode"][row, column] = self.modes.code(card.mode)
+            a["type"][row, column] = self.types.code(card.type)
+            a["memory"][row, column] = card.memory
+            a["cores"][row, column] = card.cores
+            a["slots"][row, column] = card.slots
+            a["healthy"][row, column] = card.healthy
+
+    def _count_types(self, before: tuple[Card, ...], after: tuple[Card, ...]) -> None:
+        for card in after:
+            self.types.code(card.type)
+        self._cards_of_type.update(card.type for card in after)
+        self._cards_of_type.subtract(card.type for card in before)
+        names = [name if self._cards_of_type[name] else "" for name in self.types.names]
+        if names != self._type_names:
+            self._type_names = names
+            self.types_version += 1
+
+    def charge(self, row: int, grants: Sequence[ContainerGrant], sign: int) -> None:
+        """Take (``sign`` 1) or give back (-1) what the grants name.
+
+        Devices that the row does not have are passed over.
+        """
+        columns = self._columns[row]
+        a = self._arrays
+        for grant in grants:
+            for device in grant.devices:
+                column = columns.get(device.id)
+                if column is None:
+                    continue
+                a["memory_used"][row, column] += sign * self._memory(row, column, device)
+                a["cores_used"][row, column] += sign * device.cores
+                a["slots_used"][row, column] += sign
+
+    def _memory(self, row: int, column: int, device: DeviceGrant) -> int:
+        return self.cards[row][column].memory if device.memory == WHOLE else device.memory
+
+    def used(self, row: int) -> list[tuple[int, int, int]]:
+        """Return what is taken of each card of a row: MiB, cores, slots."""
+        a = self._arrays
+        taken = np.stack([a["memory_used"][row], a["cores_used"][row], a["slots_used"][row]], axis=1)
+        return [(memory, cores, slots) for memory, cores, slots in taken[: len(self.cards[row])].tolist()]
+
+    def view(self, rows: Ints) -> CardView:
+        """Return a copy of some rows."""
+        return CardView(self.modes, self._type_names, _Rows(self.cards, rows), self._block[:, rows])
+
+    def _reserve(self, rows: int, columns: int) -> None:
+        _, has_rows, has_columns = self._block.shape
+        if rows <= has_rows and columns <= has_columns:
+            return
+        room = (max(rows, 2 * has_rows, 16) if rows > has_rows else has_rows, max(columns, has_columns))
+        block = np.zeros((len(_FIELDS), *room), dtype=np.int64)
+        block[:, :has_rows, :has_columns] = self._block
+        self._block = block
+        self._arrays = dict(zip(_FIELDS, block, strict=True))
+
+
+class _Rows(Sequence[tuple[Card, ...]]):
+    """The cards of some rows, looked up when they are asked for."""
+
+    def __init__(self, cards: Sequence[tuple[Card, ...]], rows: Ints) -> None:
+        self._cards = cards
+        self._rows = rows
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._cards[int(self._rows[index])]
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __iter__(self) -> Any:
+        return (self._cards[row] for row in self._rows.tolist())

@@ -1,0 +1,82 @@
+"""Claims: what has been decided, node by node. The ledger holds them, the binder carries them out.
+
+A claim names the devices, not the annotations: those are a pure function of the claim and of the moment of binding
+(:meth:`deviceshare.families.protocol.Family.annotations`).
+"""
+
+import msgspec
+
+WHOLE = -1
+"""Memory of a grant that takes all of a card whose size the writer did not know."""
+
+
+class DeviceGrant(msgspec.Struct, frozen=True, array_like=True):
+    """One device given to one container: ``memory`` MiB charged, ``cores`` percent or AI cores."""
+
+    id: str
+    index: int
+    memory: int
+    cores: int
+    detail: str = ""
+    """What a family needs beside: a MIG group and position, a vNPU template."""
+
+
+class ContainerGrant(msgspec.Struct, frozen=True, array_like=True):
+    """The devices of one family given to one container; ``position`` is its index in ``spec.containers``."""
+
+    container: str
+    position: int
+    family: str
+    devices: tuple[DeviceGrant, ...]
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One pod's place on one node. Holds its devices and resources until it leaves the ledger."""
+
+    id: str
+    """New for each attempt, so that the outcome of an old attempt is never taken for that of a new one."""
+    uid: str
+    namespace: str
+    name: str
+    group: str = ""
+    decided_by: str = ""
+    decided_at: float = 0.0
+    grants: tuple[ContainerGrant, ...] = ()
+    resources: tuple[tuple[str, int], ...] = ()
+    """CPU (millicores), memory (bytes) and other resources of the node that it takes."""
+    withdraw: bool = False
+    """Set by placement to ask the binder for the claim back."""
+
+
+class NodeLedger(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """All claims on one node: the one message under the node's subject in LEDGER."""
+
+    v: int = 1
+    node: str
+    claims: tuple[Claim, ...] = ()
+
+
+class Outcome(msgspec.Struct, frozen=True, array_like=True):
+    """What became of one claim: ``bound``, ``refused`` (with the reason) or ``withdrawn``."""
+
+    claim: str
+    uid: str
+    state: str
+    reason: str = ""
+    at: float = 0.0
+
+
+class NodeOutcomes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The outcomes of the claims on one node: the one message under the node's subject in OUTCOME.
+
+    An outcome stays as long as its claim stands in the ledger.
+    """
+
+    v: int = 1
+    node: str
+    outcomes: tuple[Outcome, ...] = ()
+
+
+BOUND = "bound"
+REFUSED = "refused"
+WITHDRAWN = "withdrawn"

@@ -1,0 +1,1 @@
+"""The configuration that Volcano's users already have, read as it stands."""

@@ -1,0 +1,47 @@
+"""The names that ``volcano-scheduler.conf`` may hold, and which of them a misspelt one was meant to be.
+
+Source: volcano-sh/volcano (pkg/scheduler/{actions,plugins}, pkg/scheduler/conf, pkg/scheduler/plugins/deviceshare).
+"""
+
+import re
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+ACTIONS = ("enqueue", "allocate", "backfill", "preempt", "reclaim", "shuffle", "gangpreempt", "gangreclaim")
+PLUGINS = (
+    "priority", "gang", "conformance", "drf", "predicates", "proportion", "capacity", "nodeorder", "binpack",
+    "deviceshare", "overcommit", "sla", "tdm", "numaaware", "cdp", "rescheduling", "task-topology", "usage", "pdb",
+    "nodegroup", "resourcequota", "extender", "network-topology-aware", "resource-strategy-fit",
+)  # fmt: skip
+SECTIONS = ("actions", "tiers", "configurations", "metrics")
+"""Keys of the file."""
+PLUGIN_KEYS = ("name", "arguments")
+"""Keys of a plugin beside its switches."""
+SWITCH = re.compile(r"enabled?[A-Z][A-Za-z]*")
+"""Keys that turn one function of a plugin on or off, such as ``enablePreemptable``."""
+
+GPU_SHARE = "deviceshare.GPUSharingEnable"
+GPU_NUMBER = "deviceshare.GPUNumberEnable"
+VGPU = "deviceshare.VGPUEnable"
+MINDCLUSTER_VNPU = "deviceshare.AscendMindClusterVNPUEnable"
+HAMI_VNPU = "deviceshare.AscendHAMiVNPUEnable"
+FLAGS = (GPU_SHARE, GPU_NUMBER, VGPU, MINDCLUSTER_VNPU, HAMI_VNPU)
+"""Arguments of ``deviceshare`` that turn device families on."""
+OLD_FLAGS = {"predicate.GPUSharingEnable": GPU_SHARE, "predicate.GPUNumberEnable": GPU_NUMBER}
+"""Where Volcano up to 1.8.2 had them: arguments of ``predicates``."""
+
+POLICY = "deviceshare.SchedulePolicy"
+WEIGHT = "deviceshare.ScheduleWeight"
+NODE_LOCK = "deviceshare.NodeLockEnable"
+ARGUMENTS = (
+    *FLAGS, POLICY, WEIGHT, NODE_LOCK,
+    "deviceshare.KnownGeometriesCMName", "deviceshare.KnownGeometriesCMNamespace", "deviceshare.GPUExclusiveRules",
+)  # fmt: skip
+"""All arguments of ``deviceshare``."""
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return `` (did you mean 'binpack'?)`` for a word that is near a known one in any case of letters, else ''."""
+    spelling = {name.lower(): name for name in known if name}
+    near = get_close_matches(word.lower(), spelling, n=1, cutoff=0.7)
+    return f" (did you mean '{spelling[near[0]]}'?)" if near else ""

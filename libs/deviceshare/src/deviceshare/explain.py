@@ -1,0 +1,103 @@
+"""The answer to "why there" and "why not": codes with numbers, and the one line that users of kube-scheduler know.
+
+Reasons are counted over nodes, so their text holds no node names; the numbers say what would have been enough.
+"""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from deviceshare.claims import ContainerGrant
+
+PLACED = "placed"
+PENDING = "pending"
+
+
+class Refusal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One reason that keeps a pod from some nodes.
+
+    ``code`` is stable and for machines (HAMi's names where they mean the same), ``text`` is for people. ``nodes`` is 0
+    where the pod itself is the reason, whatever the node. Where an amount is missing, ``asked`` and ``free`` are in
+    ``unit``, and ``free`` is the most that any of these nodes (or one card of them) still has.
+    """
+
+    code: str
+    text: str
+    nodes: int
+    resource: str = ""
+    asked: int = 0
+    free: int = 0
+    unit: str = ""
+    nearest: str = ""
+    """The node that comes closest."""
+    cards: int = 0
+    """How many cards fail this check, over these nodes; 0 where it is not about cards."""
+
+    @property
+    def line(self) -> str:
+        """``<nodes> <text>`` with the numbers."""
+        text = f"{self.nodes} {self.text}" if self.nodes else self.text
+        if not self.asked:
+            return text
+        asked, free = shown(self.asked, self.unit), shown(self.free, self.unit)
+        missing = shown(max(0, self.asked - self.free), self.unit)
+        return f"{text} (asked {asked}, at most {free} free, {missing} missing)"
+
+
+class Explanation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The last decision about one pod; the message under its subject in EXPLAIN."""
+
+    v: int = 1
+    uid: str
+    namespace: str
+    name: str
+    at: float
+    decision: str
+    """``placed`` or ``pending``."""
+    node: str = ""
+    message: str = ""
+    """The one line: what becomes the condition ``PodScheduled`` and the Event."""
+    nodes: int = 0
+    """How many nodes there were."""
+    feasible: int = 0
+    """On how many of them the pod fits."""
+    refusals: tuple[Refusal, ...] = ()
+    grants: tuple[ContainerGrant, ...] = ()
+    environment: dict[str, dict[str, str]] = {}
+    """What the device plugins will inject, by container."""
+    why: tuple[str, ...] = ()
+    """Why there: policy, score, the runner-up."""
+    gang: str = ""
+    """What the gang still needs, where the pod is one of several."""
+    queue: str = ""
+    group: str = ""
+    decided_by: str = ""
+    caveats: tuple[str, ...] = ()
+    """What the device plugin will not do as the pod may expect."""
+
+
+def shown(amount: int, unit: str) -> str:
+    """Return an amount as users write it: ``1500m`` CPUs, ``64Gi`` bytes, ``3000 MiB``, ``50%``, ``4``."""
+    match unit:
+        case "millicores":
+            return f"{amount}m" if amount % 1000 else str(amount // 1000)
+        case "bytes":
+            for suffix, size in _BINARY:
+                if amount >= size:
+                    return f"{amount / size:.1f}".removesuffix(".0") + suffix
+            return str(amount)
+        case "percent":
+            return f"{amount}%"
+        case _:
+            return f"{amount} {unit}" if unit else str(amount)
+
+
+_BINARY = (("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
+
+
+def unavailable(nodes: int, refusals: Iterable[Refusal]) -> str:
+    """Return ``0/<nodes> nodes are unavailable: <count> <reason>, ….`` with the most frequent reason first."""
+    parts = [refusal.line for refusal in sorted(refusals, key=lambda refusal: (-refusal.nodes, refusal.text))]
+    if not nodes:
+        return "0/0 nodes are unavailable: the cluster has no nodes."
+    return f"0/{nodes} nodes are unavailable: {', '.join(parts)}." if parts else f"0/{nodes} nodes are unavailable."

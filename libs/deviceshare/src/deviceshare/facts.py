@@ -1,0 +1,219 @@
+"""Typed facts: what the scheduler knows of a cluster, decoded once from Kubernetes objects.
+
+Inventory writes them to the bus, everyone else reads them. A fact holds only what a decision or a user's view needs,
+so that a heartbeat of a kubelet changes no fact. Units: MiB of device memory, percent of a card's cores (or AI
+cores), millicores of CPU, bytes of memory, plain counts for all other resources, unix seconds.
+
+Every fact is a tagged msgspec struct with a version ``v``; unknown fields are ignored when decoding, new ones need a
+default.
+"""
+
+from typing import NewType
+
+import msgspec
+
+from deviceshare.claims import ContainerGrant
+from deviceshare.errors import Problem
+
+Resources = dict[str, int]
+"""Amounts by resource name.
+
+``cpu`` in millicores, ``memory`` and ``ephemeral-storage`` in bytes, all others as plain counts.
+"""
+
+PodUid = NewType("PodUid", str)
+GroupKey = NewType("GroupKey", str)
+"""``namespace/name`` of a PodGroup; a pod without one is a group of its own under ``pod/<uid>``."""
+
+
+class Taint(msgspec.Struct, frozen=True, array_like=True):
+    """A node's taint; ``effect`` is NoSchedule, PreferNoSchedule or NoExecute."""
+
+    key: str
+    value: str
+    effect: str
+
+
+class Toleration(msgspec.Struct, frozen=True, array_like=True):
+    """A pod's toleration; an empty key with ``Exists`` tolerates everything, an empty effect every effect."""
+
+    key: str
+    operator: str
+    value: str
+    effect: str
+
+
+class Requirement(msgspec.Struct, frozen=True, array_like=True):
+    """One expression of a node selector term; ``field`` is true for ``matchFields`` (only ``metadata.name`` exists)."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...]
+    field: bool = False
+
+
+class Card(msgspec.Struct, frozen=True, array_like=True):
+    """One physical device as its plugin registers it.
+
+    ``slots`` is how many pods may share it, ``memory`` MiB, ``cores`` percent (100 = the whole card) or AI cores.
+    """
+
+    id: str
+    index: int
+    slots: int
+    memory: int
+    cores: int
+    type: str = ""
+    healthy: bool = True
+    mode: str = ""
+    """How the card is cut.
+
+    ``gpu-share``, ``hami-core``, ``mig``, ``mps``, or another that a device plugin registers.
+    """
+
+
+class Fact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind"):
+    """Base of all facts; ``revision`` is the resourceVersion of the object it was decoded from."""
+
+    v: int = 1
+    revision: str = ""
+
+
+class NodeFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="node"):
+    """A node: what may run there, and its cards."""
+
+    name: str
+    uid: str = ""
+    ready: bool = True
+    unschedulable: bool = False
+    labels: dict[str, str] = {}
+    taints: tuple[Taint, ...] = ()
+    allocatable: Resources = {}
+    cards: tuple[Card, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+
+class ContainerAsk(msgspec.Struct, frozen=True, array_like=True):
+    """What one container asks.
+
+    Requests of native resources, limits of extended ones (the API server makes those equal).
+    """
+
+    name: str
+    resources: tuple[tuple[str, int], ...]
+    """Sorted by name, so that equal asks are equal values."""
+    sidecar: bool = False
+    """An init container that stays (``restartPolicy: Always``)."""
+
+    def get(self, resource: str) -> int | None:
+        """Return the amount asked of ``resource``, or None where it is not asked."""
+        for name, amount in self.resources:
+            if name == resource:
+                return amount
+        return None
+
+
+class PodAsk(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """All of a pod that a placement depends on, and nothing else.
+
+    Pods with equal asks share one evaluation of the cluster.
+    """
+
+    containers: tuple[ContainerAsk, ...] = ()
+    init_containers: tuple[ContainerAsk, ...] = ()
+    overhead: tuple[tuple[str, int], ...] = ()
+    node_selector: tuple[tuple[str, str], ...] = ()
+    node_terms: tuple[tuple[Requirement, ...], ...] | None = None
+    """Required node affinity: any of the terms, all requirements of it; None where there is none."""
+    tolerations: tuple[Toleration, ...] = ()
+    annotations: tuple[tuple[str, str], ...] = ()
+    """Those that a device family reads as a wish (``volcano.sh/vgpu-mode``, …), sorted."""
+    labels: tuple[tuple[str, str], ...] = ()
+    """Those that a device family reads as a wish, sorted."""
+    unsupported: tuple[str, ...] = ()
+    """What the pod asks and nobody here evaluates, by its field name (``spec.affinity.podAffinity``, …)."""
+
+    def annotation(self, key: str) -> str | None:
+        """Return the value of a device annotation of the pod, or None."""
+        for name, value in self.annotations:
+            if name == key:
+                return value
+        return None
+
+
+class PodFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="pod"):
+    """A pod: who it is, what it asks, where it runs."""
+
+    uid: PodUid
+    namespace: str
+    name: str
+    scheduler: str = ""
+    priority: int = 0
+    created: float = 0.0
+    node: str = ""
+    """Where it is bound; empty while it waits."""
+    ended: bool = False
+    """Succeeded or Failed: holds nothing any more."""
+    succeeded: bool = False
+    """Ended well: it still counts for its gang."""
+    terminating: bool = False
+    """Has a deletion timestamp: still holds what it has, gets nothing new."""
+    gates: tuple[str, ...] = ()
+    group: GroupKey = GroupKey("")
+    queue: str = ""
+    task: str = ""
+    """``volcano.sh/task-spec``: the task of the Job that it is a replica of."""
+    ask: PodAsk = PodAsk()
+    held: tuple[ContainerGrant, ...] = ()
+    """Devices that the annotations of a bound pod name; a memory below 0 means the whole card."""
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def ref(self) -> str:
+        """``namespace/name``."""
+        return f"{self.namespace}/{self.name}"
+
+
+class PodGroupFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="podgroup"):
+    """A gang: pods that start together or not at all."""
+
+    key: GroupKey
+    uid: str = ""
+    queue: str = "default"
+    min_member: int = 1
+    min_task_member: dict[str, int] = {}
+    priority: int | None = None
+    created: float = 0.0
+    problems: tuple[Problem, ...] = ()
+
+
+class QueueFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="queue"):
+    """A queue of the cluster; only open ones are served."""
+
+    name: str
+    weight: int = 1
+    open: bool = True
+    problems: tuple[Problem, ...] = ()
+
+
+class ConfigFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="config"):
+    """A configuration text: ``name`` is ``scheduler`` (volcano-scheduler.conf) or ``devices`` (device-config.yaml)."""
+
+    name: str
+    text: str
+    source: str = ""
+    """Where it comes from, for messages: ``ConfigMap ns/name`` or a file."""
+
+
+class Gone(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="gone"):
+    """A tombstone: the object that stood under this subject is no more."""
+
+
+class Synced(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="synced"):
+    """Everything that the cluster held at ``revision`` is on the bus: decisions may begin."""
+
+    at: float = 0.0
+    objects: int = 0
+
+
+AnyFact = NodeFact | PodFact | PodGroupFact | QueueFact | ConfigFact | Gone | Synced

@@ -1,0 +1,113 @@
+"""What the families share: choosing columns by a key, charging a view, counting failed checks."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deviceshare.cards import Bools, CardView, Ints
+from deviceshare.families.protocol import CardDemand, Check, Picks
+
+Floats = NDArray[np.float64]
+_NEVER = np.int64(2**62)
+
+
+def memory_asked(cards: CardDemand, view: CardView) -> Ints:
+    """Return int64[R, D]: the MiB that the demand would take of each card."""
+    if cards.memory_percentage:
+        return view.memory * cards.memory_percentage // 100
+    if cards.memory:
+        return np.full(view.memory.shape, cards.memory, dtype=np.int64)
+    return view.memory
+
+
+def choose(usable: Bools, key: Ints, count: int) -> tuple[Bools, Ints]:
+    """Choose per row the ``count`` usable columns with the smallest keys (ties: lowest column).
+
+    ``key`` is int64[R, D] or int64[1, D]. Returns bool[R], whether there are enough, and int64[R, count], the columns
+    in the order of their keys.
+    """
+    rows, columns = usable.shape
+    if count > columns:
+        return np.zeros(rows, dtype=np.bool_), np.zeros((rows, count), dtype=np.int64)
+    fits = np.count_nonzero(usable, axis=1) >= count
+    ranked = np.where(usable, key, _NEVER)
+    if count == 1:
+        return fits, ranked.argmin(axis=1)[:, None]
+    return fits, ranked.argsort(axis=1, kind="stable")[:, :count]
+
+
+def at(array: Ints, columns: Ints) -> Ints:
+    """Return int64[R, count]: the values of the chosen columns of each row."""
+    values: Ints = array[np.arange(len(columns))[:, None], columns]
+    return values
+
+
+def spread_score(fits: Bools, view: CardView) -> Floats:
+    """Return float64[R]: a node's score under the policy spread, 100/(1 + shares on it), 0 where it does not fit."""
+    return np.where(fits, 100.0 / (1 + view.slots_used.sum(axis=1)), 0.0)
+
+
+def charge(cards: CardDemand, view: CardView, picks: Picks) -> None:
+    """Take the picked cards' memory, cores and a slot each in the view, on the rows where the demand fits."""
+    rows = np.flatnonzero(picks.fits)[:, None]
+    columns = picks.columns[picks.fits]
+    asked = memory_asked(cards, view)[rows, columns]
+    view.memory_used[rows, columns] += asked
+    view.cores_used[rows, columns] += cards.cores
+    view.slots_used[rows, columns] += 1
+
+
+def any_card(cards: Bools) -> Bools:
+    """Return bool[R]: the rows that have such a card."""
+    found: Bools = np.count_nonzero(cards, axis=1) > 0
+    return found
+
+
+def most_free(free: Ints, candidates: Bools, failed: Bools, count: int) -> Ints:
+    """Return int64[R]: the amount with which the row would have ``count`` cards that pass a check about an amount.
+
+    ``free`` int64[R, D] is what each card has left. Candidates that do not fail the check pass already.
+    """
+    passing = np.count_nonzero(candidates & ~failed, axis=1)
+    return nth_largest(free, failed, np.maximum(count - passing, 1))
+
+
+def nth_largest(values: Ints, usable: Bools, count: Ints) -> Ints:
+    """Return int64[R]: the ``count``-th (int64[R]) largest value among the usable columns of each row, at least 0.
+
+    Where there are fewer usable columns it is the smallest of them, where there is none 0.
+    """
+    rows, columns = values.shape
+    if not columns:
+        return np.zeros(rows, dtype=np.int64)
+    ranked = np.sort(np.where(usable, np.maximum(values, 0), -1), axis=1)
+    take = columns - np.clip(np.count_nonzero(usable, axis=1), 1, count)
+    found: Ints = np.maximum(ranked[np.arange(rows), take], 0)
+    return found
+
+
+def card_check(code: str, text: str, failed: Bools) -> Check:
+    """Return a check that is a reason wherever a card fails it; ``failed`` is bool[R, D]."""
+    counts = np.count_nonzero(failed, axis=1).astype(np.int64)
+    return Check(code, text, counts > 0, counts)
+
+
+def amount_check(
+    code: str,
+    text: str,
+    failed: Bools,
+    *,
+    resource: str,
+    asked: int,
+    free: Ints,
+    unit: str,
+) -> Check:
+    """Return a check about an amount: ``free`` int64[R] is what could be had at most."""
+    counts = np.count_nonzero(failed, axis=1).astype(np.int64)
+    return Check(code, text, counts > 0, counts, resource, asked, free, unit)
+
+
+def some(checks: Sequence[Check]) -> list[Check]:
+    """Leave out the checks that no node fails."""
+    return [check for check in checks if check.nodes.any()]

@@ -1,0 +1,140 @@
+"""gpu-number: a pod asks whole cards of a gpu-share node and gets cards that nobody else uses.
+
+Rules: Volcano pkg/scheduler/api/devices/nvidia/gpushare (share.go). Beyond Volcano: the lowest indexes are taken, not
+whatever a map yields; a card that is given whole is taken for gpu-share as well.
+"""
+
+from collections.abc import Mapping, Sequence
+from itertools import islice
+
+import numpy as np
+
+from deviceshare.cards import Bools, CardView
+from deviceshare.claims import WHOLE, Claim, ContainerGrant, DeviceGrant
+from deviceshare.conf.scheduler import SchedulerConf
+from deviceshare.errors import RequestError
+from deviceshare.facts import Card, PodAsk
+from deviceshare.families import common
+from deviceshare.families.gpu_share import annotations, candidates, card_checks, shares_of, wanted_cards
+from deviceshare.families.protocol import CardDemand, Check, Demand, NodeView, Picks
+from deviceshare.formats import gpu_share
+
+ALL_CORES = gpu_share.CARD_CORES
+
+
+class GpuNumber:
+    """The family ``gpu-number``."""
+
+    name = "gpu-number"
+    flag = "deviceshare.GPUNumberEnable"
+    pod_annotations = frozenset({gpu_share.INDEX})
+    pod_labels: frozenset[str] = frozenset()
+
+    def node_cards(self, node: NodeView) -> tuple[Card, ...]:
+        """Return nothing: the cards are those of gpu-share."""
+        return ()
+
+    def resources(self, conf: SchedulerConf) -> frozenset[str]:
+        """Return ``volcano.sh/gpu-number``."""
+        return frozenset({gpu_share.NUMBER})
+
+    def demand(self, ask: PodAsk, conf: SchedulerConf) -> Demand | None:
+        """Sum the containers, at least the largest init container."""
+        shares = shares_of(ask, gpu_share.NUMBER)
+        count = sum(share.amount for share in shares)
+        if not count:
+            return None
+        if shares_of(ask, gpu_share.MEMORY):
+            raise RequestError(
+                "Pod",
+                f"spec.containers[*].resources.limits[{gpu_share.NUMBER}]",
+                count,
+                f"either {gpu_share.NUMBER} or {gpu_share.MEMORY}: the device plugin cuts a card in one way",
+            )
+        return Demand(
+            family=self.name,
+            cards=(CardDemand(count=count, memory=0, cores=ALL_CORES),),
+            shares=shares,
+            use_ids=wanted_cards(ask),
+        )
+
+    def pick(self, demand: Demand, cards: CardDemand, view: CardView, policy: str) -> Picks:
+        """Choose the unused cards with the lowest indexes.
+
+        Score: binpack 100·cards used after the placement / cards, so that nodes fill up; spread 100/(1 + shares on
+        the node).
+        """
+        usable = candidates(demand, view) & _unused(view)
+        index = np.arange(view.mode.shape[1], dtype=np.int64)[None, :]
+        fits, columns = common.choose(usable, index, cards.count)
+        score = np.zeros(len(fits))
+        if policy == "binpack":
+            total = np.maximum(np.count_nonzero(view.mode, axis=1), 1)
+            used = np.count_nonzero((view.mode > 0) & ~_unused(view), axis=1)
+            score = np.where(fits, 100.0 * (used + cards.count) / total, 0.0)
+        elif policy == "spread":
+            score = common.spread_score(fits, view)
+        return Picks(fits, columns, score)
+
+    def charge(self, cards: CardDemand, view: CardView, picks: Picks) -> None:
+        """Take the cards whole."""
+        common.charge(cards, view, picks)
+
+    def grants(self, demand: Demand, chosen: Sequence[Sequence[Card]]) -> tuple[ContainerGrant, ...]:
+        """Let the containers take the cards in turn."""
+        rest = iter(chosen[0])
+        return tuple(
+            ContainerGrant(
+                share.container,
+                share.position,
+                self.name,
+                tuple(DeviceGrant(card.id, card.index, card.memory, ALL_CORES) for card in islice(rest, share.amount)),
+            )
+            for share in demand.shares
+        )
+
+    def checks(self, demand: Demand, cards: CardDemand, view: CardView) -> list[Check]:
+        """No cards, unhealthy cards, cards that the pod did not choose, too few unused ones."""
+        usable = candidates(demand, view)
+        unused = usable & _unused(view)
+        return common.some(
+            [
+                *card_checks(demand, view),
+                common.amount_check(
+                    "NodeInsufficientDevice",
+                    f"Insufficient {gpu_share.NUMBER}",
+                    usable & (np.count_nonzero(unused, axis=1) < cards.count)[:, None],
+                    resource=gpu_share.NUMBER,
+                    asked=cards.count,
+                    free=np.count_nonzero(unused, axis=1).astype(np.int64),
+                    unit="",
+                ),
+            ]
+        )
+
+    def annotations(self, claim: Claim, node: str, containers: Sequence[str], now: float) -> dict[str, str]:
+        """Return the cards' indexes and the time."""
+        return annotations(claim, self.name, now)
+
+    def held(self, annotations: Mapping[str, str], ask: PodAsk, pod: str) -> tuple[ContainerGrant, ...]:
+        """Read ``gpu-index``; the containers took the cards in turn."""
+        shares = shares_of(ask, gpu_share.NUMBER)
+        cards = iter(gpu_share.read_index(annotations.get(gpu_share.INDEX, ""), pod))
+        return tuple(
+            ContainerGrant(share.container, share.position, self.name, devices)
+            for share in shares
+            if (devices := tuple(DeviceGrant(str(at), at, WHOLE, ALL_CORES) for at in islice(cards, share.amount)))
+        )
+
+    def environment(self, grant: ContainerGrant, cards: Sequence[Card]) -> dict[str, str]:
+        """Return what volcano-sh/devices injects in its strategy ``number``."""
+        return {"NVIDIA_VISIBLE_DEVICES": ",".join(str(device.index) for device in grant.devices)}
+
+    def caveats(self, grants: Sequence[ContainerGrant]) -> tuple[str, ...]:
+        """Return nothing: the plugin serves each container by its own request."""
+        return ()
+
+
+def _unused(view: CardView) -> Bools:
+    unused: Bools = (view.slots_used == 0) & (view.memory_used == 0)
+    return unused

@@ -1,0 +1,194 @@
+"""gpu-share: a pod asks MB of GPU memory and gets one card, shared by whoever else fits on it.
+
+Rules: Volcano pkg/scheduler/api/devices/nvidia/gpushare (share.go, device_info.go). Beyond Volcano: the policy holds
+(binpack the fullest card that fits, spread the emptiest), and a pod may choose its card by ``volcano.sh/gpu-index``.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from deviceshare.cards import Bools, CardView
+from deviceshare.claims import Claim, ContainerGrant, DeviceGrant
+from deviceshare.conf.scheduler import SchedulerConf
+from deviceshare.errors import FormatError, RequestError
+from deviceshare.facts import Card, PodAsk
+from deviceshare.families import common
+from deviceshare.families.protocol import CardDemand, Check, Demand, NodeView, Picks, Share
+from deviceshare.formats import gpu_share
+
+
+class GpuShare:
+    """The family ``gpu-share``."""
+
+    name = "gpu-share"
+    flag = "deviceshare.GPUSharingEnable"
+    pod_annotations = frozenset({gpu_share.INDEX})
+    pod_labels: frozenset[str] = frozenset()
+
+    def node_cards(self, node: NodeView) -> tuple[Card, ...]:
+        """Return the cards that the node's capacity tells, unhealthy ones marked."""
+        return gpu_share.read_cards(node.capacity, node.annotations.get(gpu_share.UNHEALTHY, ""), node.name)
+
+    def resources(self, conf: SchedulerConf) -> frozenset[str]:
+        """Return ``volcano.sh/gpu-memory``."""
+        return frozenset({gpu_share.MEMORY})
+
+    def demand(self, ask: PodAsk, conf: SchedulerConf) -> Demand | None:
+        """Sum the containers, at least the largest init container: one card for the whole pod."""
+        shares = shares_of(ask, gpu_share.MEMORY)
+        total = sum(share.amount for share in shares)
+        if not total:
+            return None
+        return Demand(
+            family=self.name,
+            cards=(CardDemand(count=1, memory=total, cores=0),),
+            shares=shares,
+            use_ids=wanted_cards(ask),
+        )
+
+    def pick(self, demand: Demand, cards: CardDemand, view: CardView, policy: str) -> Picks:
+        """Choose one card: the lowest index that has room; binpack the fullest, spread the emptiest.
+
+        Score: binpack 100·used/memory after the placement; spread 100/(1 + pods on the node's cards).
+        """
+        usable = candidates(demand, view) & (view.memory_used + cards.memory <= view.memory)
+        index = np.arange(view.mode.shape[1], dtype=np.int64)[None, :]
+        width = max(1, view.mode.shape[1])
+        if policy == "binpack":
+            key = index - view.memory_used * width
+        elif policy == "spread":
+            key = view.memory_used * width + index
+        else:
+            key = index
+        fits, columns = common.choose(usable, key, 1)
+        score = np.zeros(len(fits))
+        if policy == "binpack":
+            size = np.maximum(common.at(view.memory, columns)[:, 0], 1)
+            score = np.where(fits, 100.0 * ((common.at(view.memory_used, columns)[:, 0] + cards.memory) / size), 0.0)
+        elif policy == "spread":
+            score = common.spread_score(fits, view)
+        return Picks(fits, columns, score)
+
+    def charge(self, cards: CardDemand, view: CardView, picks: Picks) -> None:
+        """Take the memory."""
+        common.charge(cards, view, picks)
+
+    def grants(self, demand: Demand, chosen: Sequence[Sequence[Card]]) -> tuple[ContainerGrant, ...]:
+        """All containers that ask share the one card, each with its own amount."""
+        card = chosen[0][0]
+        return tuple(
+            ContainerGrant(
+                share.container, share.position, self.name, (DeviceGrant(card.id, card.index, share.amount, 0),)
+            )
+            for share in demand.shares
+        )
+
+    def checks(self, demand: Demand, cards: CardDemand, view: CardView) -> list[Check]:
+        """No cards, unhealthy cards, cards that the pod did not choose, too little memory."""
+        usable = candidates(demand, view)
+        free = view.memory - view.memory_used
+        return common.some(
+            [
+                *card_checks(demand, view),
+                common.amount_check(
+                    "CardInsufficientMemory",
+                    f"Insufficient {gpu_share.MEMORY} on one card",
+                    usable & (free < cards.memory),
+                    resource=gpu_share.MEMORY,
+                    asked=cards.memory,
+                    free=common.most_free(free, usable, usable & (free < cards.memory), 1),
+                    unit="MiB",
+                ),
+            ]
+        )
+
+    def annotations(self, claim: Claim, node: str, containers: Sequence[str], now: float) -> dict[str, str]:
+        """Return the card's index and the time."""
+        return annotations(claim, self.name, now)
+
+    def held(self, annotations: Mapping[str, str], ask: PodAsk, pod: str) -> tuple[ContainerGrant, ...]:
+        """Read ``gpu-index``; the amounts are the containers' own."""
+        shares = shares_of(ask, gpu_share.MEMORY)
+        indexes = gpu_share.read_index(annotations.get(gpu_share.INDEX, ""), pod)
+        if not indexes:
+            return ()
+        index = indexes[0]
+        return tuple(
+            ContainerGrant(
+                share.container, share.position, self.name, (DeviceGrant(str(index), index, share.amount, 0),)
+            )
+            for share in shares
+        )
+
+    def environment(self, grant: ContainerGrant, cards: Sequence[Card]) -> dict[str, str]:
+        """Return what volcano-sh/devices injects in its strategy ``share``."""
+        return {
+            "NVIDIA_VISIBLE_DEVICES": ",".join(str(device.index) for device in grant.devices),
+            "VOLCANO_GPU_ALLOCATED": str(sum(device.memory for device in grant.devices)),
+            "VOLCANO_GPU_MEMORY_TOTAL": str(cards[0].memory),
+        }
+
+    def caveats(self, grants: Sequence[ContainerGrant]) -> tuple[str, ...]:
+        """Return nothing: the plugin serves each container by its own request."""
+        return ()
+
+
+def shares_of(ask: PodAsk, resource: str) -> tuple[Share, ...]:
+    """Return what each container asks of a resource that the pod gets as a whole.
+
+    Where an init container asks more than all others together, what is missing is entered for it.
+    """
+    shares = [
+        Share(container.name, position, amount)
+        for position, container in enumerate(ask.containers)
+        if (amount := container.get(resource))
+    ]
+    total = sum(share.amount for share in shares)
+    largest = max(ask.init_containers, key=lambda container: container.get(resource) or 0, default=None)
+    if largest is not None and (peak := largest.get(resource) or 0) > total:
+        shares.append(Share(largest.name, -1, peak - total))
+    return tuple(shares)
+
+
+def wanted_cards(ask: PodAsk) -> tuple[str, ...]:
+    """Return the ids of the cards that the pod chose by ``volcano.sh/gpu-index``, () for any."""
+    try:
+        return tuple(str(index) for index in gpu_share.read_index(ask.annotation(gpu_share.INDEX) or "", ""))
+    except FormatError as error:
+        wrong = error.problem
+        raise RequestError("Pod", wrong.field, wrong.value, wrong.expected) from None
+
+
+def annotations(claim: Claim, family: str, now: float) -> dict[str, str]:
+    """Return what the device plugin waits for: each card once, in the order of the grants, and the time."""
+    indexes = [device.index for grant in claim.grants if grant.family == family for device in grant.devices]
+    return {
+        gpu_share.INDEX: gpu_share.write_index(dict.fromkeys(indexes)),
+        gpu_share.PREDICATE_TIME: gpu_share.write_predicate_time(now),
+    }
+
+
+def candidates(demand: Demand, view: CardView) -> Bools:
+    """Return bool[R, D]: healthy gpu-share cards that the pod accepts."""
+    usable = view.of_mode(gpu_share.MODE) & view.healthy
+    return usable & view.with_ids(demand.use_ids) if demand.use_ids else usable
+
+
+def card_checks(demand: Demand, view: CardView) -> list[Check]:
+    """Return the checks that do not depend on what is taken."""
+    of_mode = view.of_mode(gpu_share.MODE)
+    none = np.zeros(len(of_mode), dtype=np.int64)
+    checks = [
+        Check("CardNotFound", "node(s) had no gpu-share cards", ~common.any_card(of_mode), none),
+        common.card_check("CardNotHealth", "node(s) had unhealthy cards", of_mode & ~view.healthy),
+    ]
+    if demand.use_ids:
+        checks.append(
+            common.card_check(
+                "CardUuidMismatch",
+                f"node(s) had cards other than {gpu_share.INDEX} {','.join(demand.use_ids)}",
+                of_mode & ~view.with_ids(demand.use_ids),
+            )
+        )
+    return checks

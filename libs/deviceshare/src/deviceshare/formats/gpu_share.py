@@ -1,0 +1,97 @@
+"""Cards and annotations of Volcano's first device plugin: ``volcano.sh/gpu-memory`` and ``volcano.sh/gpu-number``.
+
+Cards have no UUID here, only an index. Source: volcano-sh/devices, volcano-sh/volcano
+(pkg/scheduler/api/devices/nvidia/gpushare).
+"""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from deviceshare.errors import FormatError
+from deviceshare.facts import Card, Resources
+from deviceshare.formats.numbers import whole
+
+MEMORY = "volcano.sh/gpu-memory"
+"""Resource: MiB of device memory, on a node the sum over its cards."""
+NUMBER = "volcano.sh/gpu-number"
+"""Resource: whole cards."""
+UNHEALTHY = "volcano.sh/gpu-unhealthy-ids"
+"""On a node: comma list of the indexes or UUIDs of cards that must not be used."""
+INDEX = "volcano.sh/gpu-index"
+"""On a pod: comma list of its cards' indexes; set by a user beforehand it is a wish."""
+PREDICATE_TIME = "volcano.sh/predicate-time"
+"""On a pod: when it was placed, unix nanoseconds; the plugin serves the oldest first."""
+
+MODE = "gpu-share"
+CARD_CORES = 100
+MOST_CARDS = 1024
+"""More cards than any machine has: a larger number is a mistake, not a node."""
+
+
+def read_cards(capacity: Resources, unhealthy: str, node: str) -> tuple[Card, ...]:
+    """Return the node's cards, () where the plugin registered none.
+
+    Args:
+        capacity: ``status.capacity``. Memory is divided evenly, as Volcano does; a node with ``NUMBER`` alone (its
+            plugin's strategy is ``number``) has cards that can only be taken whole.
+        unhealthy: the annotation ``UNHEALTHY``, '' where there is none.
+        node: the node's name, for messages.
+
+    Raises:
+        FormatError: for memory without a number of cards, or more than ``MOST_CARDS``.
+    """
+    memory, number = capacity.get(MEMORY, 0), capacity.get(NUMBER, 0)
+    if number > MOST_CARDS or (memory and not number):
+        shown = str(number) if NUMBER in capacity else ""
+        raise FormatError(
+            f"Node {node}",
+            f"status.capacity[{NUMBER}]",
+            shown,
+            f"the number of cards that share {memory} MiB, from 1 to {MOST_CARDS}",
+        )
+    if not number:
+        return ()
+    each = memory // number
+    # A share is at least 1 MiB, so memory alone limits how many pods share a card.
+    cards = tuple(Card(str(index), index, max(each, 1), each, CARD_CORES, mode=MODE) for index in range(number))
+    return mark_unhealthy(cards, unhealthy)
+
+
+def mark_unhealthy(cards: tuple[Card, ...], text: str) -> tuple[Card, ...]:
+    """Return the cards with ``healthy`` false for those that the annotation ``UNHEALTHY`` names by index or id.
+
+    Items that name no card are ignored: a UUID means nothing for cards that are known by index alone.
+    """
+    named = {item.strip() for item in text.split(",")} - {""}
+    if not named:
+        return cards
+    named |= {str(number) for item in named if (number := whole(item)) is not None}
+    return tuple(
+        msgspec.structs.replace(card, healthy=False) if card.id in named or str(card.index) in named else card
+        for card in cards
+    )
+
+
+def read_index(text: str, pod: str) -> tuple[int, ...]:
+    """Return the card indexes of the annotation ``INDEX``, in its order; () for a blank one.
+
+    Raises:
+        FormatError: names the pod, for anything but distinct whole numbers separated by commas.
+    """
+    numbers = [whole(item) for item in text.split(",") if item.strip()]
+    indexes = tuple(number for number in numbers if number is not None)
+    if len(indexes) < len(numbers) or len(set(indexes)) < len(indexes):
+        expected = "distinct card indexes separated by commas, such as 0,3"
+        raise FormatError(f"Pod {pod}", f"metadata.annotations[{INDEX}]", text, expected)
+    return indexes
+
+
+def write_index(indexes: Iterable[int]) -> str:
+    """Return the value of ``INDEX``: ``0,3``."""
+    return ",".join(map(str, indexes))
+
+
+def write_predicate_time(now: float) -> str:
+    """Return the value of ``PREDICATE_TIME`` for a moment in unix seconds."""
+    return str(round(now * 1_000_000_000))

@@ -1,0 +1,12 @@
+"""Plain decimal numbers inside annotations."""
+
+from deviceshare.quantity import LARGEST
+
+
+def whole(text: str) -> int | None:
+    """Return a number of ASCII digits, blanks around it allowed, or None for anything else or above ``LARGEST``."""
+    text = text.strip()
+    if not (0 < len(text) <= 16 and text.isascii() and text.isdecimal()):
+        return None
+    number = int(text)
+    return number if number <= LARGEST else None

@@ -1,0 +1,154 @@
+"""The annotations of volcano-vgpu-device-plugin: cards on a node, devices on a pod (hami-core, MIG, MPS).
+
+The plugin takes the position of a slot for the index in ``spec.containers``; Volcano leaves out the slots of containers
+without a request, we never do. Source: Project-HAMi/volcano-vgpu-device-plugin (pkg/util), volcano-sh/volcano
+(pkg/scheduler/api/devices/nvidia/vgpu).
+"""
+
+import re
+from collections.abc import Sequence
+
+from deviceshare.claims import ContainerGrant, DeviceGrant
+from deviceshare.errors import FormatError
+from deviceshare.facts import Card
+from deviceshare.formats.numbers import whole
+
+REGISTER = "volcano.sh/node-vgpu-register"
+"""On a node: its cards."""
+
+NODE = "volcano.sh/vgpu-node"
+TIME = "volcano.sh/vgpu-time"
+IDS = "volcano.sh/vgpu-ids-new"
+"""On a pod: the devices that it holds, for as long as it lives."""
+TO_ALLOCATE = "volcano.sh/devices-to-allocate"
+"""On a pod: the devices not yet handed out. The plugin erases them one by one: what a pod holds stands in ``IDS``."""
+BIND_PHASE = "volcano.sh/bind-phase"
+BIND_TIME = "volcano.sh/bind-time"
+ALLOCATING = "allocating"
+"""The value of ``BIND_PHASE`` from binding until the plugin has served the pod."""
+
+MODE = "volcano.sh/vgpu-mode"
+USE_TYPE = "nvidia.com/use-gputype"
+NOUSE_TYPE = "nvidia.com/nouse-gputype"
+USE_ID = "volcano.sh/vgpu-use-gpuuuid"
+NOUSE_ID = "volcano.sh/vgpu-nouse-gpuuuid"
+PODGROUP_POLICY = "volcano.sh/vgpu-podgroup-policy"
+
+HAMI_CORE = "hami-core"
+MIG = "mig"
+MPS = "mps"
+MODES = (HAMI_CORE, MIG, MPS)
+
+VENDOR = "NVIDIA"
+"""The literal second field of each device on a pod."""
+CARD_CORES = 100
+"""Cores are percent of a card."""
+
+_TRUTH = {word: value for value, words in ((True, "1 t true"), (False, "0 f false")) for word in words.split()}
+_INSTANCE = re.compile(r"(.+)\[([^\[\]]+)\]")
+_CARD = "UUID,count,devmem,type,health,mode: for each card"
+_DEVICE = "UUID,NVIDIA,memory,cores: for each device, containers separated by ;"
+
+
+def read_register(text: str, node: str) -> tuple[Card, ...]:
+    """Return the cards that the annotation ``REGISTER`` of a node lists, in its order, which is their index.
+
+    Fields beyond the six known ones are ignored; a card without a mode is hami-core, as in Volcano.
+
+    Raises:
+        FormatError: where any card is not readable. A part of the cards is of no use: an index would mean another card.
+    """
+    items = text.split(":")
+    if not items[-1].strip():
+        items.pop()
+    cards = tuple(_read_card(item, index, node) for index, item in enumerate(items))
+    seen: set[str] = set()
+    for card in cards:
+        if card.id in seen:
+            raise _register_error(node, card.index, card.id, "a UUID that no other card of the node has")
+        seen.add(card.id)
+    return cards
+
+
+def _read_card(item: str, index: int, node: str) -> Card:
+    fields = [field.strip() for field in item.split(",")]
+    if len(fields) < 6:
+        raise _register_error(node, index, item, f"six fields, {_CARD}")
+    uuid, slots, memory, model, health, mode = fields[:6]
+    if not uuid or ";" in uuid or "[" in uuid:
+        raise _register_error(node, index, uuid, "the UUID of a card")
+    if (count := whole(slots)) is None:
+        raise _register_error(
+            node, index, slots, f"how many pods may share the card as second field, a whole number: {_CARD}"
+        )
+    if (mebibytes := whole(memory)) is None:
+        raise _register_error(node, index, memory, f"the card's memory in MiB as third field, a whole number: {_CARD}")
+    if (healthy := _TRUTH.get(health.lower())) is None:
+        raise _register_error(node, index, health, f"true or false as fifth field: {_CARD}")
+    return Card(uuid, index, count, mebibytes, CARD_CORES, model, healthy, mode or HAMI_CORE)
+
+
+def _register_error(node: str, index: int, value: str, expected: str) -> FormatError:
+    return FormatError(f"Node {node}", f"metadata.annotations[{REGISTER}] card {index}", value, expected)
+
+
+def write_ids(grants: Sequence[ContainerGrant], containers: Sequence[str]) -> str:
+    """Return the value of ``IDS`` and ``TO_ALLOCATE``.
+
+    Args:
+        grants: what the pod's containers hold; several grants may name one container.
+        containers: the names in ``spec.containers``. One without a grant gets an empty slot, so that each slot's
+            position is the container's index.
+    """
+    slots = [""] * len(containers)
+    for grant in grants:
+        slots[grant.position] += "".join(map(_write_device, grant.devices))
+    return ";".join(slots)
+
+
+def _write_device(device: DeviceGrant) -> str:
+    return f"{device_id(device)},{VENDOR},{device.memory},{device.cores}:"
+
+
+def device_id(device: DeviceGrant) -> str:
+    """Return the device as the plugin knows it: ``UUID``, for a MIG instance ``UUID[group-position]``."""
+    return f"{device.id}[{device.detail}]" if device.detail else device.id
+
+
+def read_ids(text: str, pod: str) -> list[list[DeviceGrant]]:
+    """Return the devices of ``IDS``, one list for each slot.
+
+    The index of a card is not in the annotation, so it is -1; ``UUID[group-position]`` becomes id and ``detail``.
+    Other writers' forms are read as well: a ``;`` after the last container (one more, empty slot), ``,,0,0:`` for no
+    device, a missing last ``:``. Volcano writes no slot for containers without a request, so slots may be fewer than
+    containers.
+
+    Raises:
+        FormatError: names the pod.
+    """
+    return [_read_slot(slot, pod) for slot in text.split(";")] if text.strip() else []
+
+
+def _read_slot(slot: str, pod: str) -> list[DeviceGrant]:
+    devices = []
+    for item in slot.split(":"):
+        if not item.strip():
+            continue
+        fields = [field.strip() for field in item.split(",")]
+        if len(fields) < 4:
+            raise _ids_error(pod, item, _DEVICE)
+        memory, cores = whole(fields[2]), whole(fields[3])
+        if memory is None or cores is None:
+            raise _ids_error(pod, item, f"whole numbers as memory and cores: {_DEVICE}")
+        if not fields[0]:
+            if memory or cores:
+                raise _ids_error(pod, item, f"a UUID: {_DEVICE}")
+            continue
+        instance = _INSTANCE.fullmatch(fields[0])
+        name, detail = instance.groups() if instance else (fields[0], "")
+        devices.append(DeviceGrant(name, -1, memory, cores, detail))
+    return devices
+
+
+def _ids_error(pod: str, value: str, expected: str) -> FormatError:
+    return FormatError(f"Pod {pod}", f"metadata.annotations[{IDS}]", value, expected)

@@ -1,0 +1,149 @@
+"""What a pod asks: amounts, where it may run, and what nobody here evaluates.
+
+Amounts follow Kubernetes: requests of native resources, limits where a request is missing; limits of extended
+resources, which the API server keeps equal to the requests.
+"""
+
+from collections.abc import Mapping
+
+from deviceshare.errors import Problem, RequestError
+from deviceshare.facts import ContainerAsk, PodAsk, Toleration
+from deviceshare.families import FAMILIES
+from deviceshare.objects.affinity import required_terms
+from deviceshare.objects.views import Container, PodSpec, Quantities, ResourceRequirements, TolerationView
+from deviceshare.quantity import is_native, to_amount
+
+Amounts = tuple[tuple[str, int], ...]
+
+_ANNOTATIONS = frozenset[str]().union(*(family.pod_annotations for family in FAMILIES))
+_LABELS = frozenset[str]().union(*(family.pod_labels for family in FAMILIES))
+_SIDECAR = "Always"
+_TYPE_WISHES = ("nvidia.com/use-gputype", "nvidia.com/nouse-gputype")
+_WHOLE_GPU = "nvidia.com/gpu"
+_ASCEND = ("huawei.com/Ascend", "huawei.com/npu-core")
+"""Resources whose device plugins wait for annotations that no family here writes yet: an amount is not enough."""
+
+
+def pod_ask(
+    spec: PodSpec, annotations: Mapping[str, str], labels: Mapping[str, str], subject: str, problems: list[Problem]
+) -> PodAsk:
+    """Return the ask of a pod; what cannot be meant is appended to ``problems`` and left out.
+
+    Args:
+        spec: the pod's spec.
+        annotations: all of the pod's; those that are a wish to a device family become part of the ask.
+        labels: likewise.
+        subject: the pod, for messages.
+        problems: grows.
+    """
+    return PodAsk(
+        containers=_containers(spec.containers, "containers", subject, problems),
+        init_containers=_containers(spec.init_containers, "initContainers", subject, problems),
+        overhead=_amounts(spec.overhead or {}, subject, "spec.overhead", problems) if spec.overhead else (),
+        node_selector=tuple(sorted(spec.node_selector.items())) if spec.node_selector else (),
+        node_terms=required_terms(spec.affinity, subject, problems),
+        tolerations=_tolerations(spec.tolerations, subject, problems) if spec.tolerations else (),
+        annotations=_wishes(annotations, _ANNOTATIONS),
+        labels=_wishes(labels, _LABELS),
+        unsupported=_unsupported(spec) + _unsupported_devices(spec, annotations),
+    )
+
+
+def _containers(
+    views: list[Container] | None, field: str, subject: str, problems: list[Problem]
+) -> tuple[ContainerAsk, ...]:
+    if not views:
+        return ()
+    return tuple(
+        ContainerAsk(
+            view.name or "",
+            _effective(view.resources, subject, f"spec.{field}[{view.name or ''}].resources", problems),
+            view.restart_policy == _SIDECAR and field == "initContainers",
+        )
+        for view in views
+    )
+
+
+def _effective(resources: ResourceRequirements | None, subject: str, field: str, problems: list[Problem]) -> Amounts:
+    if resources is None:
+        return ()
+    requests, limits = resources.requests or {}, resources.limits or {}
+    asked: Quantities = {}
+    fields: dict[str, str] = {}
+    for resource in requests.keys() | limits.keys():
+        from_limits = resource not in requests or (resource in limits and not is_native(resource))
+        asked[resource] = (limits if from_limits else requests)[resource]
+        fields[resource] = "limits" if from_limits else "requests"
+    return _amounts(asked, subject, field, problems, fields)
+
+
+def _amounts(
+    quantities: Quantities, subject: str, field: str, problems: list[Problem], fields: Mapping[str, str] | None = None
+) -> Amounts:
+    """Return the amounts sorted by name; ``fields`` says for each resource under which part of ``field`` it stands."""
+    amounts = []
+    for resource in sorted(quantities):
+        try:
+            amounts.append((resource, to_amount(resource, quantities[resource], subject, field, RequestError)))
+        except RequestError as error:
+            path = f"{field}.{fields[resource]}[{resource}]" if fields else f"{field}[{resource}]"
+            problems.append(Problem(subject, path, error.problem.value, error.problem.expected))
+    return tuple(amounts)
+
+
+def _tolerations(views: list[TolerationView], subject: str, problems: list[Problem]) -> tuple[Toleration, ...]:
+    tolerations = set()
+    for index, view in enumerate(views):
+        operator = view.operator or "Equal"
+        if operator not in ("Equal", "Exists"):
+            field = f"spec.tolerations[{index}].operator"
+            problems.append(Problem(subject, field, operator, "one of Equal, Exists"))
+        else:
+            tolerations.add((view.key or "", operator, view.value or "", view.effect or ""))
+    return tuple(Toleration(*toleration) for toleration in sorted(tolerations))
+
+
+def _wishes(values: Mapping[str, str], keys: frozenset[str]) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted((key, values[key]) for key in keys & values.keys())) if values else ()
+
+
+def _unsupported(spec: PodSpec) -> tuple[str, ...]:
+    """Return the fields that forbid nodes by a rule that nobody here evaluates; preferences forbid none."""
+    fields = []
+    if affinity := spec.affinity:
+        for name, view in (("podAffinity", affinity.pod_affinity), ("podAntiAffinity", affinity.pod_anti_affinity)):
+            if view and view.required_during_scheduling_ignored_during_execution:
+                fields.append(f"spec.affinity.{name}")
+    if any(spread.when_unsatisfiable != "ScheduleAnyway" for spread in spec.topology_spread_constraints or ()):
+        fields.append("spec.topologySpreadConstraints")
+    fields.extend(
+        f"spec.volumes[{volume.name or ''}]"
+        for volume in spec.volumes or ()
+        if volume.persistent_volume_claim or volume.ephemeral
+    )
+    # With the host's network every port is one of the host's.
+    fields.extend(
+        f"spec.{part}[{container.name or ''}].ports.hostPort"
+        for part, containers in (("containers", spec.containers), ("initContainers", spec.init_containers))
+        for container in containers or ()
+        if container.ports and any(port.host_port or spec.host_network for port in container.ports)
+    )
+    if spec.resource_claims:
+        fields.append("spec.resourceClaims")
+    if spec.resources and (spec.resources.requests or spec.resources.limits):
+        fields.append("spec.resources")
+    return tuple(fields)
+
+
+def _unsupported_devices(spec: PodSpec, annotations: Mapping[str, str]) -> tuple[str, ...]:
+    """Return what a pod asks of devices that no family here gives: it is refused by its name, never half given."""
+    asked = {
+        resource
+        for container in (*(spec.containers or ()), *(spec.init_containers or ()))
+        if container.resources is not None
+        for resource in (*(container.resources.limits or ()), *(container.resources.requests or ()))
+    }
+    fields = [resource for resource in sorted(asked) if resource.startswith(_ASCEND)]
+    if _WHOLE_GPU in asked:
+        fields += [f"{key} for {_WHOLE_GPU}" for key in _TYPE_WISHES if key in annotations]
+    return tuple(fields)

@@ -1,0 +1,147 @@
+"""Decode an object into its view; what has a wrong type is left out and reported, the rest is kept."""
+
+import re
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+import msgspec
+
+from deviceshare.errors import FormatError, Problem
+from deviceshare.objects.views import Object
+
+V = TypeVar("V", bound=Object)
+Path = list[str | int]
+
+MOST_REPAIRS = 32
+"""Fields of a wrong type after which no more of an object is kept than who it is."""
+
+_MESSAGE = re.compile(r"(?P<what>.*?)(?: - at `\$(?P<path>.*)`)?", re.DOTALL)
+_STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
+_SOME_ENTRY = "..."
+"""How msgspec spells the key of a mapping whose value is wrong: it does not say which."""
+_LONGEST_MAPPING = 256
+_LONGEST_VALUE = 256
+_MALFORMED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+def decode_view(raw: bytes, decoder: msgspec.json.Decoder[V], kind: str) -> tuple[V, list[Problem]]:
+    """Return the view of an object, and a problem for each field that had to be left out for its type.
+
+    Raises:
+        FormatError: where it is no JSON object with a name.
+    """
+    problems: list[Problem] = []
+    try:
+        view = decoder.decode(raw)
+    except msgspec.ValidationError:
+        view = _decode_repaired(raw, decoder.type, kind, problems)
+    except _MALFORMED as error:
+        raise _not_json(kind, raw, error) from error
+    if not view.metadata.name:
+        raise FormatError(kind, "metadata.name", "", "a name")
+    return view, problems
+
+
+def _not_json(kind: str, raw: bytes, error: Exception) -> FormatError:
+    return FormatError(kind, "$", raw[:_LONGEST_VALUE].decode(errors="replace"), f"a JSON object ({error})")
+
+
+def _decode_repaired(raw: bytes, view_type: type[V], kind: str, problems: list[Problem]) -> V:
+    try:
+        tree: Any = msgspec.json.decode(raw)
+    except _MALFORMED as error:
+        raise _not_json(kind, raw, error) from error
+    subject = _subject(kind, tree)
+    for _ in range(MOST_REPAIRS):
+        try:
+            return msgspec.convert(tree, view_type)
+        except msgspec.ValidationError as error:
+            path, expected = _location(error)
+            if path in ([], ["metadata"], ["metadata", "name"]):
+                raise FormatError(subject, _spell(path) or "$", _show(_follow(tree, path)), expected) from error
+            problems.extend(_cut(tree, path, expected, view_type, subject))
+    problems.append(Problem(subject, "$", "…", f"fewer than {MOST_REPAIRS} fields of a wrong type"))
+    return msgspec.convert({"metadata": _identity(tree)}, view_type)
+
+
+def _identity(tree: Any) -> dict[str, str]:
+    metadata = tree.get("metadata") if isinstance(tree, dict) else None
+    entries = metadata if isinstance(metadata, dict) else {}
+    return {key: value for key in ("namespace", "name", "uid") if isinstance(value := entries.get(key), str)}
+
+
+def _subject(kind: str, tree: Any) -> str:
+    identity = _identity(tree)
+    identity.pop("uid", None)
+    return " ".join((kind, "/".join(identity.values()))).rstrip()
+
+
+def _location(error: msgspec.ValidationError) -> tuple[Path, str]:
+    """Return where in the tree it is wrong, and what would be right."""
+    match = _MESSAGE.fullmatch(str(error))
+    assert match is not None
+    path: Path = [
+        name or (index if index == _SOME_ENTRY else int(index)) for name, index in _STEP.findall(match["path"] or "")
+    ]
+    expected, _, found = match["what"].removeprefix("Expected ").replace("`", "").partition(", got ")
+    expected = expected.replace(" | null", "").replace(" | ", " or ")
+    return path, f"{expected}, not {found}" if found else expected
+
+
+def _cut(tree: Any, path: Path, expected: str, view_type: type[Object], subject: str) -> list[Problem]:
+    """Remove what the path leads to; return what was wrong with it."""
+    if path[-1] == _SOME_ENTRY:
+        path = path[:-1]
+        if len(_follow(tree, path)) <= _LONGEST_MAPPING:
+            return _cut_entries(tree, path, expected, view_type, subject)
+    holder, last = _follow(tree, path[:-1]), path[-1]
+    problem = Problem(subject, _spell(path), _show(holder[last]), expected)
+    if isinstance(holder, list) and expected.startswith("object"):
+        holder[int(last)] = {}  # what follows keeps its position
+    else:
+        del holder[last]
+    return [problem]
+
+
+def _cut_entries(tree: Any, path: Path, expected: str, view_type: type[Object], subject: str) -> list[Problem]:
+    """Try the entries of a mapping one by one and keep those that have the right type."""
+    mapping = _follow(tree, path)
+    entries, problems = dict(mapping), []
+    for key, value in list(entries.items()):
+        mapping.clear()
+        mapping[key] = value
+        try:
+            msgspec.convert(tree, view_type)
+        except msgspec.ValidationError as error:
+            if _location(error)[0] == [*path, _SOME_ENTRY]:
+                problems.append(Problem(subject, f"{_spell(path)}[{key}]", _show(value), expected))
+                del entries[key]
+    mapping.clear()
+    mapping.update(entries)
+    return problems
+
+
+def _follow(tree: Any, path: Path) -> Any:
+    for step in path:
+        tree = tree[step] if isinstance(step, int) else tree.get(step)
+    return tree
+
+
+def _spell(path: Path) -> str:
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).lstrip(".")
+
+
+def _show(value: Any) -> str:
+    return (value if isinstance(value, str) else msgspec.json.encode(value).decode())[:_LONGEST_VALUE]
+
+
+def seconds(timestamp: str | None, subject: str, field: str, problems: list[Problem]) -> float:
+    """Return an RFC 3339 time as unix seconds, 0 where there is none; a malformed one is a problem and 0."""
+    if not timestamp:
+        return 0.0
+    try:
+        moment = datetime.fromisoformat(timestamp)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        problems.append(Problem(subject, field, timestamp, "a time such as 2026-02-03T04:05:06Z"))
+        return 0.0

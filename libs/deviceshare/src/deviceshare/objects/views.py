@@ -1,0 +1,243 @@
+"""The fields of Kubernetes objects that facts are made of, and no others.
+
+Unknown fields are skipped; every field may be missing or null, as in manifests written by hand and in what other API
+clients leave behind.
+"""
+
+from typing import Annotated
+
+import msgspec
+
+from deviceshare.quantity import Quantity
+
+Quantities = dict[str, Quantity]
+Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)]
+
+
+class View(msgspec.Struct, rename="camel", gc=False):
+    """Base of all views: camelCase in JSON."""
+
+
+class Present(View):
+    """Something of which only matters that it is there."""
+
+
+class Metadata(View):
+    """``metadata``."""
+
+    name: str | None = None
+    namespace: str | None = None
+    uid: str | None = None
+    resource_version: str | None = None
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+
+
+class Object(View):
+    """What every object has."""
+
+    metadata: Metadata
+
+
+class TaintView(View):
+    """``spec.taints[]``."""
+
+    key: str | None = None
+    value: str | None = None
+    effect: str | None = None
+
+
+class Condition(View):
+    """``status.conditions[]``."""
+
+    type: str | None = None
+    status: str | None = None
+
+
+class NodeSpec(View):
+    """``spec`` of a Node."""
+
+    unschedulable: bool | None = None
+    taints: list[TaintView] | None = None
+
+
+class NodeStatus(View):
+    """``status`` of a Node."""
+
+    capacity: Quantities | None = None
+    allocatable: Quantities | None = None
+    conditions: list[Condition] | None = None
+
+
+class NodeObject(Object):
+    """A Node."""
+
+    spec: NodeSpec | None = None
+    status: NodeStatus | None = None
+
+
+class ResourceRequirements(View):
+    """``spec.containers[].resources``."""
+
+    requests: Quantities | None = None
+    limits: Quantities | None = None
+
+
+class Port(View):
+    """``spec.containers[].ports[]``."""
+
+    container_port: Int32 | None = None
+    host_port: Int32 | None = None
+
+
+class Container(View):
+    """``spec.containers[]`` and ``spec.initContainers[]``."""
+
+    name: str | None = None
+    resources: ResourceRequirements | None = None
+    restart_policy: str | None = None
+    ports: list[Port] | None = None
+
+
+class SelectorRequirement(View):
+    """``matchExpressions[]`` and ``matchFields[]``."""
+
+    key: str | None = None
+    operator: str | None = None
+    values: list[str] | None = None
+
+
+class SelectorTerm(View):
+    """``nodeSelectorTerms[]``."""
+
+    match_expressions: list[SelectorRequirement] | None = None
+    match_fields: list[SelectorRequirement] | None = None
+
+
+class NodeSelector(View):
+    """A required node affinity."""
+
+    node_selector_terms: list[SelectorTerm] | None = None
+
+
+class NodeAffinity(View):
+    """``spec.affinity.nodeAffinity``, what is required."""
+
+    required_during_scheduling_ignored_during_execution: NodeSelector | None = None
+
+
+class PodAffinity(View):
+    """``spec.affinity.podAffinity`` and ``podAntiAffinity``, what is required."""
+
+    required_during_scheduling_ignored_during_execution: list[Present] | None = None
+
+
+class Affinity(View):
+    """``spec.affinity``."""
+
+    node_affinity: NodeAffinity | None = None
+    pod_affinity: PodAffinity | None = None
+    pod_anti_affinity: PodAffinity | None = None
+
+
+class TolerationView(View):
+    """``spec.tolerations[]``."""
+
+    key: str | None = None
+    operator: str | None = None
+    value: str | None = None
+    effect: str | None = None
+
+
+class SpreadConstraint(View):
+    """``spec.topologySpreadConstraints[]``."""
+
+    when_unsatisfiable: str | None = None
+
+
+class Volume(View):
+    """``spec.volumes[]``, the kinds that bind a pod to a node."""
+
+    name: str | None = None
+    persistent_volume_claim: Present | None = None
+    ephemeral: Present | None = None
+
+
+class SchedulingGate(View):
+    """``spec.schedulingGates[]``."""
+
+    name: str | None = None
+
+
+class PodSpec(View):
+    """``spec`` of a Pod."""
+
+    node_name: str | None = None
+    scheduler_name: str | None = None
+    priority: Int32 | None = None
+    containers: list[Container] | None = None
+    init_containers: list[Container] | None = None
+    resources: ResourceRequirements | None = None
+    overhead: Quantities | None = None
+    node_selector: dict[str, str] | None = None
+    affinity: Affinity | None = None
+    tolerations: list[TolerationView] | None = None
+    scheduling_gates: list[SchedulingGate] | None = None
+    topology_spread_constraints: list[SpreadConstraint] | None = None
+    volumes: list[Volume] | None = None
+    resource_claims: list[Present] | None = None
+    host_network: bool | None = None
+
+
+class PodStatus(View):
+    """``status`` of a Pod."""
+
+    phase: str | None = None
+
+
+class PodObject(Object):
+    """A Pod."""
+
+    spec: PodSpec | None = None
+    status: PodStatus | None = None
+
+
+class PodGroupSpec(View):
+    """``spec`` of a PodGroup."""
+
+    min_member: Int32 | None = None
+    min_task_member: dict[str, Int32] | None = None
+    queue: str | None = None
+
+
+class PodGroupObject(Object):
+    """A PodGroup, ``scheduling.volcano.sh/v1beta1``."""
+
+    spec: PodGroupSpec | None = None
+
+
+class QueueSpec(View):
+    """``spec`` of a Queue."""
+
+    weight: Int32 | None = None
+
+
+class QueueStatus(View):
+    """``status`` of a Queue."""
+
+    state: str | None = None
+
+
+class QueueObject(Object):
+    """A Queue, ``scheduling.volcano.sh/v1beta1``."""
+
+    spec: QueueSpec | None = None
+    status: QueueStatus | None = None
+
+
+class ConfigMapObject(Object):
+    """A ConfigMap."""
+
+    data: dict[str, str] | None = None

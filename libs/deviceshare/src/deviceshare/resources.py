@@ -1,0 +1,118 @@
+"""CPU, memory and every other countable resource of the nodes, as arrays: node × resource."""
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deviceshare.cards import Bools, Ints
+from deviceshare.facts import ContainerAsk, PodAsk, Resources
+
+PODS = "pods"
+UNLIMITED = 2**62
+
+
+class ResourceTable:
+    """What every node has and what is taken of it. Units: :data:`deviceshare.facts.Resources`."""
+
+    def __init__(self) -> None:
+        self._columns: dict[str, int] = {PODS: 0}
+        self._allocatable: Ints = np.zeros((0, 4), dtype=np.int64)
+        self._used: Ints = np.zeros((0, 4), dtype=np.int64)
+
+    def set_node(self, row: int, allocatable: Resources) -> None:
+        """Enter what a node has; what is taken stays. A node that does not say how many pods it runs has no limit."""
+        columns = [self._column(name) for name in allocatable]
+        self._reserve(row + 1)
+        self._allocatable[row] = 0
+        self._allocatable[row, 0] = UNLIMITED
+        for column, amount in zip(columns, allocatable.values(), strict=True):
+            self._allocatable[row, column] = amount
+
+    def clear(self, row: int) -> None:
+        """Forget a node."""
+        self._reserve(row + 1)
+        self._allocatable[row] = 0
+        self._used[row] = 0
+
+    def charge(self, row: int, amounts: Iterable[tuple[str, int]], sign: int) -> None:
+        """Take (``sign`` 1) or give back (-1) amounts, and one pod."""
+        self._used[row, 0] += sign
+        for name, amount in amounts:
+            # A new name may make the arrays wider.
+            column = self._column(name)
+            self._used[row, column] += sign * amount
+
+    def fits(self, rows: Ints, amounts: Iterable[tuple[str, int]]) -> Bools:
+        """Return bool[R]: the nodes with room for one more pod that takes these amounts."""
+        fits: Bools = self._used[rows, 0] < self._allocatable[rows, 0]
+        for name, amount in amounts:
+            fits &= self.free(rows, name) >= amount
+        return fits
+
+    def free(self, rows: Ints, name: str) -> Ints:
+        """Return int64[R]: how much is left, below 0 where more is taken than the node has."""
+        column = self._columns.get(name)
+        if column is None:
+            return np.zeros(len(rows), dtype=np.int64)
+        left: Ints = self._allocatable[rows, column] - self._used[rows, column]
+        return left
+
+    def used(self, row: int) -> Resources:
+        """Return what is taken of a node."""
+        return {name: int(self._used[row, column]) for name, column in self._columns.items()}
+
+    def _column(self, name: str) -> int:
+        column = self._columns.get(name)
+        if column is None:
+            column = self._columns[name] = len(self._columns)
+            if column >= self._used.shape[1]:
+                self._allocatable = _widen(self._allocatable)
+                self._used = _widen(self._used)
+        return column
+
+    def _reserve(self, rows: int) -> None:
+        has = len(self._used)
+        if rows > has:
+            more = ((0, max(rows - has, has, 16)), (0, 0))
+            self._allocatable = np.pad(self._allocatable, more)
+            self._used = np.pad(self._used, more)
+
+
+def _widen(array: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.pad(array, ((0, 0), (0, array.shape[1])))
+
+
+def pod_resources(ask: PodAsk, leave_out: frozenset[str]) -> tuple[tuple[str, int], ...]:
+    """Return what a pod takes of a node, sorted by name: the larger of its largest init container and the sum of the
+    others.
+
+    A sidecar counts from its start on: beside the init containers after it and beside all containers (Kubernetes
+    KEP-753). ``leave_out`` are the resources that device families account for.
+    """
+    running: dict[str, int] = {}
+    peak: dict[str, int] = {}
+    for container in ask.init_containers:
+        if container.sidecar:
+            _add(running, container)
+            _raise(peak, running)
+        else:
+            needs = dict(running)
+            _add(needs, container)
+            _raise(peak, needs)
+    for container in ask.containers:
+        _add(running, container)
+    _raise(peak, running)
+    for name, amount in ask.overhead:
+        peak[name] = peak.get(name, 0) + amount
+    return tuple(sorted((name, amount) for name, amount in peak.items() if amount and name not in leave_out))
+
+
+def _add(total: dict[str, int], container: ContainerAsk) -> None:
+    for name, amount in container.resources:
+        total[name] = total.get(name, 0) + amount
+
+
+def _raise(peak: dict[str, int], needs: Mapping[str, int]) -> None:
+    for name, amount in needs.items():
+        peak[name] = max(peak.get(name, 0), amount)

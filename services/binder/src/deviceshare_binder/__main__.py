@@ -1,0 +1,31 @@
+"""``python -m deviceshare_binder``."""
+
+import sys
+
+from deviceshare_bus.service import parser, run
+from deviceshare_cluster import UnknownCluster, open_cluster
+
+from deviceshare_binder.shell import main
+
+
+def start() -> None:
+    """Read the options and run."""
+    options = parser("binder")
+    options.add_argument("--cluster", required=True, help="local:nats://host:port")
+    options.add_argument(
+        "--reports-per-second",
+        type=float,
+        default=200.0,
+        metavar="N",
+        help="conditions and Events of waiting pods that are written at most (default: 200)",
+    )
+    parsed = options.parse_args()
+    try:
+        open_cluster(parsed.cluster)
+    except UnknownCluster as error:
+        sys.exit(f"deviceshare-binder: {error}")
+    run("binder", main, parsed)
+
+
+if __name__ == "__main__":
+    start()

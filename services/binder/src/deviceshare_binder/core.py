@@ -1,0 +1,350 @@
+"""Which claim is bound when, and what becomes of it: a state machine, events in, instructions out.
+
+Pure: no clock, no event loop, no connection. A claim's way::
+
+    queued ─┬─> binding ──> outcome          the API server's word is final
+            ├─> waiting ──> queued           its pod or its node is not known yet
+            ├─> reading ──> outcome          refused or withdrawn: only after the pod was read back, since an earlier
+            │                                binding, perhaps by a predecessor of this process, may have been done
+            └─> (backing off) ──> queued     the cluster did not answer
+
+Nothing is begun before the ledger, the outcomes and the facts that stood on the bus have been read.
+"""
+
+import heapq
+from collections import deque
+
+from deviceshare.claims import BOUND, REFUSED, WITHDRAWN, Claim, Outcome
+from deviceshare.errors import InputError
+from deviceshare.families import BY_NAME
+from deviceshare_cluster.interface import BindState
+
+from deviceshare_binder.nodes import Node
+from deviceshare_binder.views import NodeView, PodView
+from deviceshare_binder.work import (
+    Bind,
+    Finished,
+    Instruction,
+    Read,
+    State,
+    Verdict,
+    Work,
+    WriteOutcomes,
+    judge,
+)
+
+GRACE = 10.0
+"""Seconds that a claim waits for the facts of its pod and its node."""
+TURN = 16
+"""Claims of one node that are begun together: they end together, and their outcomes fold into one message."""
+MOMENT = 1e-6
+"""Seconds between two bindings, at least, in what the annotations say."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
+"""Seconds between two tries while the cluster does not answer."""
+
+
+class Core:
+    """The state of the binder; ``limit`` is how many bindings and reads may be in flight."""
+
+    def __init__(self, limit: int = 64) -> None:
+        self._limit = limit
+        self.pods: dict[str, PodView] = {}
+        self.nodes: dict[str, Node] = {}
+        self._node_views: dict[str, NodeView | None] = {}
+        """None for a node that is gone."""
+        self._works: dict[str, Work] = {}
+        self._of_pod: dict[str, set[str]] = {}
+        """Claims being worked on, by the pod's uid."""
+        self._busy: set[str] = set()
+        """Pods with a binding or a read in flight."""
+        self._turns: deque[Node] = deque()
+        """Nodes with something in their queue, each once: none starves another."""
+        self._timers: list[tuple[float, str]] = []
+        self._dirty: set[str] = set()
+        self._finished: list[Finished] = []
+        self._in_flight = 0
+        self._moment = 0.0
+        """When the last binding was made, unix seconds."""
+        self._started = False
+
+    @property
+    def open_work(self) -> int:
+        """Claims without an outcome, and nodes whose outcomes are not all written."""
+        return len(self._works) + sum(node.open for node in self.nodes.values()) + (not self._started)
+
+    @property
+    def in_flight(self) -> int:
+        """How many bindings and reads are in flight."""
+        return self._in_flight
+
+    def start(self) -> None:
+        """All that stood on the bus has been read."""
+        self._started = True
+        for node in list(self.nodes.values()):
+            self._reconcile(node)
+
+    def pod(self, uid: str, view: PodView | None) -> None:
+        """Learn a pod's state, None if it is gone."""
+        if view is None:
+            self.pods.pop(uid, None)
+            return
+        self.pods[uid] = view
+        for claim in self._of_pod.get(uid, ()):
+            self._look_again(self._works[claim])
+
+    def node(self, name: str, view: NodeView | None) -> None:
+        """Learn a node's state, None if it is gone."""
+        self._node_views[name] = view
+        if name in self.nodes:
+            for claim in self.nodes[name].work:
+                self._look_again(self._works[claim])
+
+    def ledger(self, name: str, claims: dict[str, Claim]) -> None:
+        """Learn all claims on a node."""
+        node = self._node(name)
+        node.ledger = claims
+        self._reconcile(node)
+
+    def outcomes(self, name: str, sequence: int, outcomes: dict[str, Outcome]) -> None:
+        """Learn a node's outcomes as they stand on the bus."""
+        node = self._node(name)
+        if node.seen(sequence, outcomes):
+            self._reconcile(node)
+            self._dirty.add(name)
+
+    def outcomes_written(self, name: str, sequence: int) -> None:
+        """A :class:`WriteOutcomes` was done."""
+        self.nodes[name].written(sequence)
+        self._dirty.add(name)
+
+    def outcomes_refused(self, name: str) -> None:
+        """A :class:`WriteOutcomes` can never be done."""
+        self.nodes[name].refused()
+
+    def outcomes_unclear(self, name: str) -> None:
+        """A :class:`WriteOutcomes` met another message, or nobody knows: :meth:`outcomes_read` has to follow."""
+        self.nodes[name].unclear()
+
+    def outcomes_read(self, name: str, sequence: int, outcomes: dict[str, Outcome]) -> None:
+        """What stands in OUTCOME after an unclear write; sequence 0: nothing."""
+        node = self.nodes[name]
+        node.read_back(sequence, outcomes)
+        self._reconcile(node)
+        self._dirty.add(name)
+
+    def bind_answered(self, claim: str, answer: BindState, node: str, reason: str, now: float) -> None:
+        """The cluster answered a :class:`Bind`; ``node`` is where the pod is now, ``now`` in unix seconds."""
+        work = self._landed(claim)
+        if answer is BindState.BOUND or (answer is BindState.ALREADY and node == work.node.name):
+            self._finish(work, BOUND, "", now)
+        elif answer is BindState.ALREADY:
+            self._finish(work, REFUSED, f"the pod is bound to {node}", now)
+        else:
+            self._finish(work, REFUSED, reason or "the pod is gone", now)
+
+    def read_answered(self, claim: str, node: str | None, now: float) -> None:
+        """The cluster answered a :class:`Read`: where the pod is, '' for nowhere yet, None if it is gone."""
+        work = self._landed(claim)
+        verdict, work.verdict = work.verdict, None
+        if node == work.node.name:
+            self._finish(work, BOUND, "", now)
+        elif verdict is not None and (verdict.state == WITHDRAWN or node == ""):
+            self._finish(work, verdict.state, verdict.reason, now)
+        elif node is None:
+            self._finish(work, REFUSED, "the pod is gone", now)
+        elif node:
+            self._finish(work, REFUSED, f"the pod is bound to {node}", now)
+        else:  # the pod is there, its fact is on its way
+            work.deadline = None
+            self._enqueue(work)
+
+    def failed(self, claim: str, now: float, jitter: float) -> None:
+        """The cluster did not answer: try again later, by up to ``jitter`` (a share of the pause) later still."""
+        work = self._landed(claim)
+        if work.dropped:
+            self._remove(work)
+            return
+        pause = min(FIRST_PAUSE * 2**work.tries, LONGEST_PAUSE) * (1 + jitter)
+        work.tries = min(work.tries + 1, 10)
+        self._sleep(work, State.BACKING_OFF, now + pause)
+
+    def next_due(self) -> float | None:
+        """Return the moment (unix seconds) at which :meth:`take` has something to do at the latest."""
+        return self._timers[0][0] if self._timers else None
+
+    def take(self, now: float) -> list[Instruction]:
+        """Return what is to be done now; ``now`` in unix seconds is the moment of the bindings."""
+        out: list[Instruction] = []
+        self._wake(now)
+        while self._turns and self._in_flight < self._limit:
+            self._begin_next(now, out)
+        for name in self._dirty:
+            node = self.nodes[name]
+            outcomes = node.write()
+            if outcomes is not None:
+                out.append(WriteOutcomes(name, outcomes, node.sequence))
+        self._dirty.clear()
+        out += self._finished
+        self._finished = []
+        return out
+
+    # -- what there is to do ------------------------------------------------------------------------------------------
+
+    def _node(self, name: str) -> Node:
+        return self.nodes.setdefault(name, Node(name))
+
+    def _reconcile(self, node: Node) -> None:
+        """Work on the claims that have no outcome, and on no others."""
+        if not self._started:
+            return
+        for removed in node.work - node.ledger.keys():
+            self._drop(self._works[removed])
+        for claim in node.ledger.values():
+            work = self._works.get(claim.id)
+            if work is None:
+                if not node.has_outcome(claim.id):
+                    self._add(claim, node)
+            elif claim.id in node.stands and not work.in_flight:
+                self._drop(work)
+            elif work.claim is not claim:
+                work.claim = claim
+                self._look_again(work)
+
+    def _add(self, claim: Claim, node: Node) -> None:
+        work = self._works[claim.id] = Work(claim, node)
+        node.work.add(claim.id)
+        self._of_pod.setdefault(claim.uid, set()).add(claim.id)
+        self._enqueue(work)
+
+    def _drop(self, work: Work) -> None:
+        """Stop working on a claim; what is in flight is waited for."""
+        if work.in_flight:
+            work.dropped = True
+        else:
+            self._remove(work)
+
+    def _remove(self, work: Work) -> None:
+        claim = work.claim
+        del self._works[claim.id]
+        work.node.work.discard(claim.id)
+        others = self._of_pod[claim.uid]
+        others.discard(claim.id)
+        if not others:
+            del self._of_pod[claim.uid]
+
+    def _enqueue(self, work: Work) -> None:
+        work.state = State.QUEUED
+        work.node.queue.append(work.claim.id)
+        if not work.node.in_turn:
+            work.node.in_turn = True
+            self._turns.append(work.node)
+
+    def _look_again(self, work: Work) -> None:
+        """Something changed that a waiting claim may have waited for."""
+        if work.state in (State.WAITING, State.BACKING_OFF):
+            self._enqueue(work)
+
+    def _sleep(self, work: Work, state: State, until: float) -> None:
+        work.state, work.due = state, until
+        heapq.heappush(self._timers, (until, work.claim.id))
+
+    def _wake(self, now: float) -> None:
+        while self._timers and self._timers[0][0] <= now:
+            due, claim = heapq.heappop(self._timers)
+            work = self._works.get(claim)
+            if work is not None and work.due == due:
+                self._look_again(work)
+
+    # -- one claim ----------------------------------------------------------------------------------------------------
+
+    def _begin_next(self, now: float, out: list[Instruction]) -> None:
+        """Begin with the first claims of the node whose turn it is."""
+        node = self._turns.popleft()
+        begun = 0
+        while node.queue and begun < TURN and self._in_flight < self._limit:
+            work = self._works.get(node.queue.popleft())
+            begun += 1
+            if work is not None and work.state is State.QUEUED:
+                self._begin(work, now, out)
+        node.in_turn = bool(node.queue)
+        if node.in_turn:
+            self._turns.append(node)
+
+    def _begin(self, work: Work, now: float, out: list[Instruction]) -> None:
+        claim = work.claim
+        if work.dropped:
+            self._remove(work)
+            return
+        if claim.uid in self._busy:
+            work.state = State.PARKED
+            return
+        verdict = judge(claim, work.node.name, self.pods.get(claim.uid), self._node_views)
+        if verdict is not None and verdict.sure:
+            self._finish(work, verdict.state, verdict.reason, now)
+        elif verdict is not None:
+            self._read(work, verdict, out)
+        elif claim.uid not in self.pods or work.node.name not in self._node_views:
+            self._wait(work, now, out)
+        else:
+            self._bind(work, now, out)
+
+    def _bind(self, work: Work, now: float, out: list[Instruction]) -> None:
+        claim, node = work.claim, work.node.name
+        # Device plugins serve the oldest pod first: no two are equally old.
+        self._moment = max(now, self._moment + MOMENT)
+        annotations: dict[str, str] = {}
+        try:
+            for family in dict.fromkeys(grant.family for grant in claim.grants):
+                containers = self.pods[claim.uid].containers
+                annotations |= BY_NAME[family].annotations(claim, node, containers, self._moment)
+        except (InputError, KeyError) as error:
+            reason = str(error) if isinstance(error, InputError) else f"there is no device family {error}"
+            self._read(work, Verdict(REFUSED, reason, sure=False), out)
+            return
+        self._fly(work, State.BINDING)
+        out.append(Bind(claim.id, claim.namespace, claim.name, claim.uid, node, annotations))
+
+    def _read(self, work: Work, verdict: Verdict | None, out: list[Instruction]) -> None:
+        """Read the pod back; ``verdict`` is what becomes of the claim if it is not bound, None if that is open."""
+        claim = work.claim
+        work.verdict = verdict
+        self._fly(work, State.READING)
+        out.append(Read(claim.id, claim.namespace, claim.name, claim.uid))
+
+    def _wait(self, work: Work, now: float, out: list[Instruction]) -> None:
+        """Wait for facts, in all no longer than the grace, whatever other facts come meanwhile."""
+        if work.deadline is None:
+            work.deadline = now + GRACE
+        if now < work.deadline:
+            self._sleep(work, State.WAITING, work.deadline)
+            return
+        no_node = Verdict(REFUSED, f"there is no node {work.node.name}", sure=False)
+        self._read(work, no_node if work.claim.uid in self.pods else None, out)
+
+    def _fly(self, work: Work, state: State) -> None:
+        work.state = state
+        self._busy.add(work.claim.uid)
+        self._in_flight += 1
+
+    def _landed(self, claim: str) -> Work:
+        """An answer came: the pod's other claims may go on."""
+        work = self._works[claim]
+        assert work.in_flight
+        work.state = State.PARKED
+        self._in_flight -= 1
+        self._busy.discard(work.claim.uid)
+        for other in self._of_pod[work.claim.uid] - {claim}:
+            if self._works[other].state is State.PARKED:
+                self._enqueue(self._works[other])
+        if work.dropped:
+            work.dropped = work.claim.id not in work.node.ledger
+        return work
+
+    def _finish(self, work: Work, state: str, reason: str, now: float) -> None:
+        self._remove(work)
+        claim, node = work.claim, work.node
+        if not work.dropped:
+            node.finished[claim.id] = Outcome(claim.id, claim.uid, state, reason, now)
+            self._dirty.add(node.name)
+        if not work.dropped or state == BOUND:
+            self._finished.append(Finished(claim, node.name, state, reason))

@@ -1,0 +1,112 @@
+"""What users read on their pods: the condition ``PodScheduled`` and the Events FailedScheduling and Scheduled. Pure.
+
+A pod that waits is told why when the message changes, the newest message only.
+"""
+
+from collections import OrderedDict, deque
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from deviceshare.claims import Claim
+from deviceshare.explain import PENDING, Explanation
+from deviceshare.families import caveats
+
+from deviceshare_binder.views import PodView
+
+UNSCHEDULABLE = "Unschedulable"
+GATED = "SchedulingGated"
+MOST_UNKNOWN = 10_000
+"""Explanations kept of pods that are not known: most of them are gone, and are explained for a day more."""
+
+
+class TellPending(NamedTuple):
+    """Write the condition of a pod that waits and, if ``event``, record the Event FailedScheduling."""
+
+    uid: str
+    namespace: str
+    name: str
+    reason: str
+    message: str
+    event: bool
+
+
+class TellScheduled(NamedTuple):
+    """Record the Event Scheduled, or a warning that goes with it."""
+
+    uid: str
+    namespace: str
+    name: str
+    message: str
+    warning: bool = False
+
+
+class Reports:
+    """What is to be told; ``pods`` are the pods as they are known now, by uid."""
+
+    def __init__(self, pods: Mapping[str, PodView]) -> None:
+        self._pods = pods
+        self._pending: OrderedDict[str, tuple[Explanation, bool]] = OrderedDict()
+        self._unknown: OrderedDict[str, tuple[Explanation, bool]] = OrderedDict()
+        """Of pods that are not known (yet), the latest last."""
+        self._told: dict[str, str] = {}
+        self._scheduled: deque[TellScheduled] = deque()
+
+    @property
+    def waiting(self) -> int:
+        """How many pods have to be told something."""
+        return len(self._pending) + len(self._scheduled)
+
+    def explained(self, explanation: Explanation, *, event: bool) -> None:
+        """A decision about a pod was explained; without ``event`` it stood on the bus before this process began."""
+        uid = explanation.uid
+        self._pending.pop(uid, None)
+        self._unknown.pop(uid, None)
+        if explanation.decision != PENDING:
+            return
+        if uid not in self._pods:
+            self._unknown[uid] = (explanation, event)
+            if len(self._unknown) > MOST_UNKNOWN:
+                self._unknown.popitem(last=False)
+        elif self._told.get(uid) != explanation.message:
+            self._pending[uid] = (explanation, event)
+
+    def pod(self, uid: str, view: PodView | None) -> None:
+        """A pod changed, None if it is gone."""
+        if view is None or view.node or view.ended:
+            self._pending.pop(uid, None)
+            self._unknown.pop(uid, None)
+            self._told.pop(uid, None)
+        elif uid in self._unknown:
+            self._pending[uid] = self._unknown.pop(uid)
+
+    def bound(self, claim: Claim, node: str) -> None:
+        """A claim was bound."""
+        self._pending.pop(claim.uid, None)
+        self._told.pop(claim.uid, None)
+        message = f"Successfully assigned {claim.namespace}/{claim.name} to {node}"
+        self._scheduled.append(TellScheduled(claim.uid, claim.namespace, claim.name, message))
+        self._scheduled += [
+            TellScheduled(claim.uid, claim.namespace, claim.name, caveat, warning=True)
+            for caveat in caveats(claim.grants)
+        ]
+
+    def failed(self, told: TellPending) -> None:
+        """A pod could not be told: the same message is not skipped the next time."""
+        if self._told.get(told.uid) == told.message:
+            del self._told[told.uid]
+
+    def take_pending(self) -> TellPending | None:
+        """Return the pod that has waited longest for its message, None where there is none."""
+        while self._pending:
+            uid, (explanation, event) = self._pending.popitem(last=False)
+            view = self._pods.get(uid)
+            if view is None or view.node or view.ended:
+                continue
+            self._told[uid] = explanation.message
+            reason = GATED if view.gates else UNSCHEDULABLE
+            return TellPending(uid, view.namespace, view.name, reason, explanation.message, event)
+        return None
+
+    def take_scheduled(self) -> TellScheduled | None:
+        """Return the next pod of which the binding is to be told."""
+        return self._scheduled.popleft() if self._scheduled else None

@@ -1,0 +1,273 @@
+"""The binder's shell: the streams, the cluster, the clock around the core."""
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Callable
+
+import msgspec
+from deviceshare.claims import BOUND, NodeOutcomes, Outcome
+from deviceshare_bus.follower import Message
+from deviceshare_bus.messages import decode_explanation, decode_outcomes, encode
+from deviceshare_bus.publisher import Conflict, Refused, Write
+from deviceshare_bus.readback import read_back
+from deviceshare_bus.service import Context
+from deviceshare_bus.subjects import Stream, node_of, outcome
+from deviceshare_cluster import open_cluster
+from deviceshare_cluster.interface import Cluster, ClusterError
+
+from deviceshare_binder.core import Core
+from deviceshare_binder.reports import Reports, TellPending, TellScheduled
+from deviceshare_binder.views import GoneView, Ledgers, decode_node, decode_pod
+from deviceshare_binder.work import Bind, Finished, Read, WriteOutcomes
+
+log = logging.getLogger("deviceshare.binder")
+
+REPORT_INTERVAL = 0.05
+"""Seconds between two portions of reports about waiting pods."""
+SCHEDULED_AT_ONCE = 16
+REPORT_TRIES = 5
+
+
+async def main(context: Context) -> None:
+    """Run the binder until cancelled."""
+    async with open_cluster(context.options.cluster, context.instance) as cluster:
+        await Binder(context, cluster, context.options.reports_per_second).run()
+
+
+class Binder:
+    """Moves bytes between the bus, the core and a cluster."""
+
+    def __init__(self, context: Context, cluster: Cluster, reports_per_second: float = 200.0) -> None:
+        self._context = context
+        self._cluster = cluster
+        self._core = Core()
+        self._reports = Reports(self._core.pods)
+        self._ledgers = Ledgers()
+        self._portion = max(1, int(reports_per_second * REPORT_INTERVAL / 2))  # a condition and an Event for each
+        self._telling = 0
+        self._work = asyncio.Event()
+        self._explained = asyncio.Event()
+        self._bound = asyncio.Event()
+        self._timer: asyncio.TimerHandle | None = None
+        self._unclear: list[str] = []
+        """Nodes whose outcomes have to be read back."""
+        self._needed = {Stream.LEDGER, Stream.OUTCOME, Stream.CLUSTER}
+        context.open_work = lambda: self._core.open_work + self._reports.waiting + self._telling
+        context.detail = lambda: {"in_flight": self._core.in_flight, "reports": self._reports.waiting}
+
+    async def run(self) -> None:
+        """Run until cancelled."""
+        async with asyncio.TaskGroup() as self._group:
+            self._group.create_task(self._follow(Stream.CLUSTER, self._fact))
+            self._group.create_task(self._follow(Stream.OUTCOME, self._outcomes))
+            self._group.create_task(self._follow(Stream.LEDGER, self._ledger))
+            self._group.create_task(self._follow(Stream.EXPLAIN, self._explanation))
+            self._group.create_task(self._carry_out())
+            self._group.create_task(self._tell_pending())
+            for _ in range(SCHEDULED_AT_ONCE):
+                self._group.create_task(self._tell_scheduled())
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    async def _follow(self, stream: Stream, take: Callable[[Message, bool], None]) -> None:
+        live = False
+        async for batch in self._context.follow(stream):
+            for message in batch.messages:
+                try:
+                    take(message, live)
+                except msgspec.MsgspecError as error:
+                    self._context.events.put_aside(stream, message, error)
+            live = batch.caught_up
+            if live and stream in self._needed:
+                self._needed.discard(stream)
+                if not self._needed:
+                    self._core.start()
+            self._work.set()
+            self._explained.set()
+
+    def _fact(self, message: Message, _live: bool) -> None:
+        kind, _, key = message.subject.removeprefix("cluster.").partition(".")
+        if kind == "pod":
+            pod = decode_pod(message.data)
+            view = None if isinstance(pod, GoneView) else pod
+            self._core.pod(key, view)
+            self._reports.pod(key, view)
+        elif kind == "node":
+            node = decode_node(message.data)
+            self._core.node(key, None if isinstance(node, GoneView) else node)
+
+    def _ledger(self, message: Message, _live: bool) -> None:
+        self._core.ledger(*self._ledgers.decode(message.data))
+
+    def _outcomes(self, message: Message, _live: bool) -> None:
+        name = node_of(message.subject)
+        node = self._core.nodes.get(name)
+        if node is None or message.sequence > node.sequence:
+            self._core.outcomes(name, message.sequence, self._decode_outcomes(message))
+
+    def _decode_outcomes(self, message: Message) -> dict[str, Outcome]:
+        """Return outcomes by claim; a message that cannot be decoded is put aside and counts as none."""
+        try:
+            return {one.claim: one for one in decode_outcomes(message.data).outcomes}
+        except msgspec.MsgspecError as error:
+            self._context.events.put_aside(Stream.OUTCOME, message, error)
+            return {}
+
+    def _explanation(self, message: Message, live: bool) -> None:
+        self._reports.explained(decode_explanation(message.data), event=live)
+
+    # -- doing --------------------------------------------------------------------------------------------------------
+
+    async def _carry_out(self) -> None:
+        """Do what the core says, whenever something happened or its time has come."""
+        while True:
+            await self._work.wait()
+            self._work.clear()
+            for instruction in self._core.take(time.time()):
+                match instruction:
+                    case Bind():
+                        self._group.create_task(self._bind(instruction))
+                    case WriteOutcomes():
+                        await self._write(instruction)
+                    case Finished():
+                        self._finished(instruction)
+                    case Read():
+                        self._group.create_task(self._read(instruction))
+            unclear, self._unclear = self._unclear, []
+            for node in unclear:
+                self._group.create_task(self._read_back(node))
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+            due = self._core.next_due()
+            if due is not None:
+                loop = asyncio.get_running_loop()
+                self._timer = loop.call_later(max(0.0, due - time.time()) + 0.001, self._work.set)
+
+    async def _bind(self, bind: Bind) -> None:
+        try:
+            done = await self._cluster.bind(bind.namespace, bind.name, bind.uid, bind.node, bind.annotations)
+        except ClusterError as error:
+            self._failed(bind.claim, f"bind {bind.namespace}/{bind.name}", error)
+        else:
+            self._core.bind_answered(bind.claim, done.state, done.node, done.reason, time.time())
+        self._work.set()
+
+    async def _read(self, read: Read) -> None:
+        try:
+            pod = await self._cluster.get("Pod", read.namespace, read.name)
+        except ClusterError as error:
+            self._failed(read.claim, f"read {read.namespace}/{read.name}", error)
+        else:
+            there = pod is not None and pod["metadata"].get("uid") == read.uid
+            node = (pod["spec"].get("nodeName") or "") if pod is not None and there else None
+            self._core.read_answered(read.claim, node, time.time())
+        self._work.set()
+
+    def _failed(self, claim: str, what: str, error: ClusterError) -> None:
+        log.debug("cannot %s yet: %s", what, error)
+        self._context.events.count("cluster_errors")
+        self._core.failed(claim, time.time(), random.random() / 2)  # noqa: S311 - jitter
+
+    def _finished(self, finished: Finished) -> None:
+        claim = finished.claim
+        pod = f"{claim.namespace}/{claim.name}"
+        self._context.events.step(
+            claim.uid, pod, finished.state, node=finished.node, message=finished.reason, since=claim.decided_at
+        )
+        if finished.state == BOUND:
+            self._reports.bound(claim, finished.node)
+            self._bound.set()
+        elif finished.reason:
+            log.info("claim refused: %s: %s", pod, finished.reason, extra={"node": finished.node, "claim": claim.id})
+
+    async def _write(self, write: WriteOutcomes) -> None:
+        data = encode(NodeOutcomes(node=write.node, outcomes=write.outcomes))
+        future = await self._context.publisher.send(Write(outcome(write.node), data, write.sequence))
+        future.add_done_callback(lambda done: self._written(write.node, done))
+
+    def _written(self, node: str, done: asyncio.Future[int]) -> None:
+        if done.cancelled():
+            return
+        error = done.exception()
+        if error is None:
+            self._core.outcomes_written(node, done.result())
+        elif isinstance(error, Refused):
+            log.error("the bus does not take the outcomes of %s: %s", node, error)
+            self._core.outcomes_refused(node)
+        else:
+            if isinstance(error, Conflict):
+                self._context.events.count("binder_conflicts")
+            self._core.outcomes_unclear(node)
+            self._unclear.append(node)
+        self._work.set()
+
+    async def _read_back(self, node: str) -> None:
+        """Read a node's outcomes from the bus."""
+        found = await read_back(self._context.connection, Stream.OUTCOME, outcome(node))
+        if found is None:
+            self._core.outcomes_read(node, 0, {})
+        else:
+            self._core.outcomes_read(node, found.sequence, self._decode_outcomes(found))
+        self._work.set()
+
+    # -- telling ------------------------------------------------------------------------------------------------------
+
+    async def _tell_pending(self) -> None:
+        """Tell waiting pods why, so many a second: a full cluster has thousands of them."""
+        while True:
+            told = [one for _ in range(self._portion) if (one := self._reports.take_pending()) is not None]
+            if told:
+                await asyncio.gather(*map(self._tell, told))
+                await asyncio.sleep(REPORT_INTERVAL)
+            else:
+                self._explained.clear()
+                await self._explained.wait()
+
+    async def _tell_scheduled(self) -> None:
+        while True:
+            while (one := self._reports.take_scheduled()) is not None:
+                await self._tell(one)
+            self._bound.clear()
+            await self._bound.wait()
+
+    async def _tell(self, told: TellPending | TellScheduled) -> None:
+        """Tell the cluster; what it does not take is in the log, and said again with the next decision."""
+        self._telling += 1
+        try:
+            for attempt in range(REPORT_TRIES):
+                try:
+                    await self._say(told)
+                    return
+                except ClusterError as error:
+                    log.debug("cannot report on %s/%s yet: %s", told.namespace, told.name, error)
+                    await asyncio.sleep(0.1 * 2**attempt)
+            log.warning("could not report on %s/%s: %s", told.namespace, told.name, told.message)
+            if isinstance(told, TellPending):
+                self._reports.failed(told)
+        finally:
+            self._telling -= 1
+
+    async def _say(self, told: TellPending | TellScheduled) -> None:
+        now = time.time()
+        if isinstance(told, TellPending):
+            warning, reason = True, "FailedScheduling"
+            await self._cluster.set_pod_condition(
+                told.namespace, told.name, told.uid, status=False, reason=told.reason, message=told.message, at=now
+            )
+            if not told.event:
+                return
+        else:
+            warning, reason = told.warning, "DevicePluginLimit" if told.warning else "Scheduled"
+        await self._cluster.record_event(
+            kind="Pod",
+            namespace=told.namespace,
+            name=told.name,
+            uid=told.uid,
+            warning=warning,
+            reason=reason,
+            message=told.message,
+            at=now,
+        )

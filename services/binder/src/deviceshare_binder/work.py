@@ -1,0 +1,119 @@
+"""A claim on its way to an outcome: its states, what the facts say of it, what the core asks to be done. Pure."""
+
+from collections.abc import Mapping
+from enum import Enum, auto
+from typing import NamedTuple
+
+from deviceshare.claims import BOUND, REFUSED, WITHDRAWN, Claim, Outcome
+
+from deviceshare_binder.nodes import Node
+from deviceshare_binder.views import NodeView, PodView
+
+
+class Bind(NamedTuple):
+    """Bind a pod; answer with :meth:`Core.bind_answered` or :meth:`Core.failed`."""
+
+    claim: str
+    namespace: str
+    name: str
+    uid: str
+    node: str
+    annotations: Mapping[str, str]
+
+
+class Read(NamedTuple):
+    """Read a pod from the cluster; answer with :meth:`Core.read_answered` or :meth:`Core.failed`."""
+
+    claim: str
+    namespace: str
+    name: str
+    uid: str
+
+
+class WriteOutcomes(NamedTuple):
+    """Publish a node's outcomes, expecting ``sequence``.
+
+    Answer with :meth:`Core.outcomes_written`, :meth:`Core.outcomes_refused` or :meth:`Core.outcomes_unclear`.
+    """
+
+    node: str
+    outcomes: tuple[Outcome, ...]
+    sequence: int
+
+
+class Finished(NamedTuple):
+    """Tell that a claim has its outcome."""
+
+    claim: Claim
+    node: str
+    state: str
+    reason: str
+
+
+Instruction = Bind | Read | WriteOutcomes | Finished
+
+
+class State(Enum):
+    """Where a claim is on its way; parked: another claim of its pod is in flight."""
+
+    QUEUED = auto()
+    PARKED = auto()
+    WAITING = auto()
+    BINDING = auto()
+    READING = auto()
+    BACKING_OFF = auto()
+
+
+class Verdict(NamedTuple):
+    """What becomes of a claim; if not ``sure``, only if the pod, read back, is not bound."""
+
+    state: str
+    reason: str
+    sure: bool
+
+
+class Work:
+    """One claim on its way to an outcome."""
+
+    __slots__ = ("claim", "deadline", "dropped", "due", "node", "state", "tries", "verdict")
+
+    def __init__(self, claim: Claim, node: Node) -> None:
+        self.claim = claim
+        self.node = node
+        self.state = State.QUEUED
+        self.tries = 0
+        self.due = 0.0
+        """When a claim that waits or backs off is looked at again."""
+        self.deadline: float | None = None
+        """Until when it waits for facts."""
+        self.verdict: Verdict | None = None
+        self.dropped = False
+
+    @property
+    def in_flight(self) -> bool:
+        """Whether the cluster has been asked and has not answered."""
+        return self.state is State.BINDING or self.state is State.READING
+
+
+def judge(claim: Claim, node: str, pod: PodView | None, views: Mapping[str, NodeView | None]) -> Verdict | None:
+    """Return what the facts say becomes of a claim, None if nothing (known yet) speaks against it."""
+    if pod is not None and pod.node:
+        if pod.node == node:
+            return Verdict(BOUND, "", sure=True)
+        return Verdict(REFUSED, f"the pod is bound to {pod.node}", sure=True)
+    if claim.withdraw:
+        return Verdict(WITHDRAWN, "", sure=False)
+    if pod is None:
+        return None
+    why = "the pod has ended" if pod.ended else "the pod is being deleted" if pod.terminating else ""
+    if pod.gates:
+        why = why or f"the pod has scheduling gates: {', '.join(pod.gates)}"
+    if node in views:
+        view = views[node]
+        if view is None:
+            why = why or f"node {node} is gone"
+        elif not view.ready:
+            why = why or f"node {node} is not ready"
+        elif view.unschedulable:
+            why = why or f"node {node} is unschedulable"
+    return Verdict(REFUSED, why, sure=False) if why else None

@@ -1,0 +1,37 @@
+"""``python -m deviceshare_inventory``."""
+
+import sys
+
+from deviceshare.errors import ConfigError
+from deviceshare_bus.service import parser, run
+from deviceshare_cluster import UnknownCluster, open_cluster
+
+from deviceshare_inventory.shell import main, read_conf
+
+SCHEDULERS = ("deviceshare", "volcano")
+
+
+def start() -> None:
+    """Read the options and run."""
+    options = parser("inventory")
+    options.add_argument("--cluster", required=True, help="local:nats://host:port")
+    options.add_argument("--conf", metavar="FILE", help="volcano-scheduler.conf; else a ConfigMap of the cluster")
+    options.add_argument(
+        "--scheduler-name",
+        action="append",
+        metavar="NAME",
+        help=f"spec.schedulerName of the pods that are ours (repeatable; default: {', '.join(SCHEDULERS)})",
+    )
+    parsed = options.parse_args()
+    parsed.scheduler_name = parsed.scheduler_name or list(SCHEDULERS)
+    try:
+        open_cluster(parsed.cluster)
+        if parsed.conf:
+            read_conf(parsed.conf)
+    except (UnknownCluster, ConfigError, OSError, UnicodeDecodeError) as error:
+        sys.exit(f"deviceshare-inventory: {error}")
+    run("inventory", main, parsed)
+
+
+if __name__ == "__main__":
+    start()

@@ -1,0 +1,228 @@
+"""What the cluster's changes mean for the bus: a state machine, changes and answers in, instructions out.
+
+Pure: no clock, no event loop, no connection. The shell feeds it and carries out what :meth:`Core.take` returns.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeVar
+
+from deviceshare.errors import FormatError, Problem
+from deviceshare.facts import ConfigFact, Fact, Gone, NodeFact, PodFact, PodGroupFact, QueueFact, Synced
+from deviceshare.objects import decode_node, decode_pod, decode_podgroup, decode_queue
+from deviceshare_bus.subjects import SYNCED
+from deviceshare_bus.subjects import fact as fact_subject
+from deviceshare_cluster.interface import Change, ChangeType, Listed
+
+from deviceshare_inventory.board import Board, ReadBack, Write
+from deviceshare_inventory.configs import Configs
+
+KINDS = ("Node", "Pod", "PodGroup", "Queue", "ConfigMap")
+"""The kinds that inventory watches."""
+
+INVALID_ANNOTATION = "InvalidDeviceAnnotation"
+INVALID_REQUEST = "InvalidRequest"
+INVALID_CONFIGURATION = "InvalidConfiguration"
+
+
+class Report(NamedTuple):
+    """Tell the user, once, that a field of an object is wrong."""
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    reason: str
+    problem: Problem
+
+
+class Step(NamedTuple):
+    """A step in the life of a pod: ``seen`` or ``gone``."""
+
+    uid: str
+    pod: str
+    name: str
+
+
+Instruction = Write | ReadBack | Report | Step
+
+_Decoded = TypeVar("_Decoded", NodeFact, PodFact, PodGroupFact, QueueFact)
+
+
+class Core:
+    """The state of inventory.
+
+    First :meth:`load` what stands on the bus, then :meth:`begin_list` and feed the watch's batches. ``schedulers`` are
+    the values of ``spec.schedulerName`` that are ours.
+    """
+
+    def __init__(self, schedulers: frozenset[str], configs: Configs, limit: int = 1000) -> None:
+        self._schedulers = schedulers
+        self._configs = configs
+        self.board = Board(limit, frozenset({SYNCED}))
+        self._uids: dict[str, str] = {}
+        """Uid of the pod that has a name now, by ``namespace/name``."""
+        self._told: dict[str, frozenset[str]] = {}
+        """Problems that have been reported, by subject."""
+        self._out: list[Report | Step] = []
+        self._generation = 0
+        self._listing = True
+        self._listed = 0
+        self._delivered = 0
+        self._held = 0
+        self._synced_after: int | None = None
+        """Said when all that was open by this ticket of the board is done."""
+
+    @property
+    def open_work(self) -> int:
+        """How many facts are not on the bus yet; a list that has not been delivered whole counts as one."""
+        return len(self.board.open) + (self._listing or self._synced_after is not None)
+
+    @property
+    def revision(self) -> int:
+        """The cluster's revision up to which everything that was delivered is on the bus and acknowledged."""
+        if self._listing:
+            return self._held
+        return min([self._delivered, *(opened.since - 1 for opened in self.board.open.values())])
+
+    def load(self, subject: str, sequence: int, fact: Fact | None) -> None:
+        """Learn what stood on the bus at start; None for what cannot be decoded."""
+        self.board.stands(subject, sequence, fact, foreign=False)
+        if isinstance(fact, PodFact):
+            self._uids[fact.ref] = fact.uid
+        elif isinstance(fact, ConfigFact):
+            self._configs.stood(fact)
+
+    def begin_list(self) -> None:
+        """A watch begins: all that exists will be delivered, then :class:`Listed`."""
+        self._held = self.revision
+        self._generation += 1
+        self._listing = True
+        self._delivered = 0
+        self._configs.begin_list()
+
+    def deliver(self, batch: Sequence[Change | Listed]) -> None:
+        """Take a batch of the watch."""
+        for item in batch:
+            if isinstance(item, Listed):
+                self._end_list(item.revision)
+            else:
+                self._apply(item)
+                self._delivered = max(self._delivered, item.revision)
+
+    def take(self, now: float) -> list[Instruction]:
+        """Return what is to be done now; ``now`` in unix seconds."""
+        if self._synced_after is not None and not self.board.open_before(self._synced_after):
+            self._synced_after = None
+            synced = Synced(revision=str(self._listed), at=now, objects=self.board.objects())
+            self.board.want(SYNCED, synced, self._listed)
+        writes, reads = self.board.take()
+        out, self._out = self._out, []
+        return [*writes, *reads, *out]
+
+    def _end_list(self, revision: int) -> None:
+        self._listing = False
+        self._delivered = max(self._delivered, revision)
+        self._listed = revision
+        self._want_configs(revision)
+        for subject in self.board.older_than(self._generation):
+            self._told.pop(subject, None)
+            self._forget(subject, revision)
+        self._synced_after = self.board.ticket
+
+    def _apply(self, change: Change) -> None:
+        if change.kind == "ConfigMap":
+            self._apply_config(change)
+            return
+        if change.kind == "Pod":
+            self._apply_pod(change)
+            return
+        fact: NodeFact | PodGroupFact | QueueFact | None
+        if change.kind == "Node":
+            subject = fact_subject("node", change.name)
+            fact = self._decode(change, subject, decode_node)
+        elif change.kind == "PodGroup":
+            subject = fact_subject("podgroup", f"{change.namespace}/{change.name}")
+            fact = self._decode(change, subject, decode_podgroup)
+        else:
+            subject = fact_subject("queue", change.name)
+            fact = self._decode(change, subject, decode_queue)
+        if fact is None:
+            self._forget(subject, change.revision)
+            return
+        self.board.want(subject, fact, change.revision, self._generation)
+        self._report(change, subject, "" if isinstance(fact, QueueFact) else fact.uid, fact.problems)
+
+    def _apply_pod(self, change: Change) -> None:
+        ref = f"{change.namespace}/{change.name}"
+        before = self._uids.get(ref)
+        pod = self._decode(change, f"pod {ref}", decode_pod)
+        if before is not None and (pod is None or pod.uid != before):
+            del self._uids[ref]
+            self._forget_pod(before, ref, change.revision)
+        if pod is None:
+            return
+        self._uids[ref] = pod.uid
+        subject = fact_subject("pod", pod.uid)
+        known = self.board.is_there(subject)
+        if not (known if pod.ended else pod.node or pod.scheduler in self._schedulers):
+            if known:
+                self._forget_pod(pod.uid, ref, change.revision)
+            return
+        self.board.want(subject, pod, change.revision, self._generation)
+        self._report(change, subject, pod.uid, pod.problems)
+        if not known:
+            self._out.append(Step(pod.uid, ref, "seen"))
+
+    def _forget_pod(self, uid: str, ref: str, revision: int) -> None:
+        subject = fact_subject("pod", uid)
+        if self.board.is_there(subject):
+            self._out.append(Step(uid, ref, "gone"))
+        self._told.pop(subject, None)
+        self._forget(subject, revision)
+
+    def _forget(self, subject: str, revision: int) -> None:
+        self.board.want(subject, Gone(revision=str(revision)), revision, self._generation)
+
+    def _apply_config(self, change: Change) -> None:
+        subject = f"configmap {change.namespace}/{change.name}"
+        self._report(change, subject, "", self._configs.apply(change))
+        if not self._listing:
+            self._want_configs(change.revision)
+
+    def _want_configs(self, revision: int) -> None:
+        scheduler = self._configs.scheduler()
+        self.board.want(fact_subject("config", "scheduler"), scheduler, revision, self._generation)
+        devices, subject = self._configs.devices(), fact_subject("config", "devices")
+        if devices is not None:
+            self.board.want(subject, devices, revision, self._generation)
+        else:
+            self._forget(subject, revision)
+
+    def _decode(self, change: Change, subject: str, decode: Callable[[bytes], _Decoded]) -> _Decoded | None:
+        """Return the fact of an object, None where it is gone or cannot be read at all."""
+        if change.type is ChangeType.DELETED:
+            self._told.pop(subject, None)
+            return None
+        try:
+            return decode(change.raw)
+        except FormatError as error:
+            self._report(change, subject, "", (error.problem,))
+            return None
+
+    def _report(self, change: Change, subject: str, uid: str, problems: Sequence[Problem]) -> None:
+        """Tell what is wrong with an object, what has been told before left out."""
+        told = self._told.get(subject, frozenset())
+        if problems:
+            self._told[subject] = frozenset(map(str, problems))
+        elif told:
+            del self._told[subject]
+        for problem in problems:
+            if str(problem) not in told:
+                reason = _reason(change.kind, problem)
+                self._out.append(Report(change.kind, change.namespace, change.name, uid, reason, problem))
+
+
+def _reason(kind: str, problem: Problem) -> str:
+    if kind == "ConfigMap":
+        return INVALID_CONFIGURATION
+    return INVALID_ANNOTATION if kind == "Node" or problem.field.startswith("metadata.annotations") else INVALID_REQUEST

@@ -1,0 +1,216 @@
+"""Inventory's shell: the watch, the bus, the clock around the core."""
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from pathlib import Path
+from typing import cast
+
+import msgspec
+from deviceshare.conf.scheduler import parse_conf
+from deviceshare.facts import ConfigFact, Fact
+from deviceshare_bus.follower import Message
+from deviceshare_bus.messages import decode_fact
+from deviceshare_bus.publisher import Conflict, Refused
+from deviceshare_bus.publisher import Write as BusWrite
+from deviceshare_bus.readback import read_back
+from deviceshare_bus.service import Context
+from deviceshare_bus.subjects import Stream
+from deviceshare_cluster import open_cluster
+from deviceshare_cluster.interface import Change, Cluster, ClusterError, Listed
+
+from deviceshare_inventory.board import ReadBack, Write
+from deviceshare_inventory.configs import Configs
+from deviceshare_inventory.core import KINDS, Core, Report, Step
+
+log = logging.getLogger("deviceshare.inventory")
+
+READS = 64
+"""Subjects read back at once."""
+REPORT_TRIES = 5
+
+
+def read_conf(path: str) -> ConfigFact:
+    """Return the configuration that a file holds. Raises OSError, UnicodeDecodeError, ConfigError."""
+    fact = ConfigFact(name="scheduler", text=Path(path).read_text(encoding="utf-8"), source=f"File {path}")
+    check_conf(fact)
+    return fact
+
+
+def check_conf(fact: ConfigFact) -> None:
+    """Raise ConfigError where the scheduler's configuration cannot be used."""
+    parse_conf(fact.text, fact.source)
+
+
+async def main(context: Context) -> None:
+    """Run inventory until cancelled."""
+    file = read_conf(context.options.conf) if context.options.conf else None
+    async with open_cluster(context.options.cluster) as cluster:
+        await Inventory(
+            context, cluster, Core(frozenset(context.options.scheduler_name), Configs(file, check_conf))
+        ).run()
+
+
+class Inventory:
+    """Moves bytes between a cluster, the core and the bus."""
+
+    def __init__(self, context: Context, cluster: Cluster, core: Core) -> None:
+        self._context = context
+        self._cluster = cluster
+        self._core = core
+        self._work = asyncio.Event()
+        self._caught_up = asyncio.Event()
+        self._reads = asyncio.Semaphore(READS)
+        self._reports: deque[Report] = deque()
+        self._reported = asyncio.Event()
+        self._reporting = 0
+        context.open_work = lambda: core.open_work + len(self._reports) + self._reporting
+        context.revision = lambda: core.revision
+        context.detail = lambda: {"unpublished": len(core.board.open), "reports": len(self._reports)}
+
+    async def run(self) -> None:
+        """Run until cancelled."""
+        async with asyncio.TaskGroup() as self._group:
+            self._group.create_task(self._follow())
+            self._group.create_task(self._watch())
+            self._group.create_task(self._carry_out())
+            self._group.create_task(self._report())
+
+    async def _follow(self) -> None:
+        """See what stands on the bus: all of it at start, then what others write."""
+        async for batch in self._context.follow(Stream.CLUSTER):
+            starting = not self._caught_up.is_set()
+            for message in batch.messages:
+                if self._core.board.knows(message.subject, message.sequence):
+                    continue
+                fact = self._decode(message)
+                if starting:
+                    self._core.load(message.subject, message.sequence, fact)
+                else:
+                    self._core.board.stands(message.subject, message.sequence, fact, foreign=True)
+            if batch.caught_up:
+                self._caught_up.set()
+            self._work.set()
+
+    async def _watch(self) -> None:
+        """Watch the cluster. Where a watch had to list anew a new one is begun: of that one the beginning is known."""
+        await self._caught_up.wait()
+        pause = 0.1
+        while True:
+            self._core.begin_list()
+            listed = False
+            try:
+                async with aclosing(_closable(self._cluster.watch(KINDS))) as batches:
+                    async for batch in batches:
+                        if listed and any(isinstance(item, Listed) for item in batch):
+                            break
+                        listed = listed or any(isinstance(item, Listed) for item in batch)
+                        self._core.deliver(batch)
+                        self._work.set()
+                        pause = 0.1
+            except ClusterError as error:
+                log.warning("the cluster cannot be watched: %s", error)
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, 5.0)
+            else:
+                log.info("the cluster was listed anew")
+
+    async def _carry_out(self) -> None:
+        """Do what the core says, whenever something happened."""
+        while True:
+            await self._work.wait()
+            self._work.clear()
+            for instruction in self._core.take(time.time()):
+                match instruction:
+                    case Write():
+                        await self._write(instruction)
+                    case ReadBack():
+                        self._group.create_task(self._read_back(instruction.subject))
+                    case Report():
+                        self._tell(instruction)
+                    case Step():
+                        self._context.events.step(instruction.uid, instruction.pod, instruction.name)
+
+    async def _write(self, write: Write) -> None:
+        future = await self._context.publisher.send(BusWrite(write.subject, write.data, write.expected), ttl=write.ttl)
+        future.add_done_callback(lambda done: self._answered(write.subject, done))
+
+    def _answered(self, subject: str, done: asyncio.Future[int]) -> None:
+        if done.cancelled():
+            return
+        error = done.exception()
+        if error is None:
+            self._core.board.acknowledged(subject, done.result())
+        elif isinstance(error, Refused):
+            log.error("the bus does not take %s: %s", subject, error)
+            self._core.board.refused(subject)
+        else:
+            if isinstance(error, Conflict):
+                self._context.events.count("inventory_conflicts")
+            self._core.board.unclear(subject)
+        self._work.set()
+
+    async def _read_back(self, subject: str) -> None:
+        """Read what stands under a subject."""
+        async with self._reads:
+            found = await read_back(self._context.connection, Stream.CLUSTER, subject)
+        if found is None:
+            self._core.board.read_back(subject, 0, None)
+        else:
+            self._core.board.read_back(subject, found.sequence, self._decode(found))
+        self._work.set()
+
+    def _decode(self, message: Message) -> Fact | None:
+        try:
+            fact: Fact = decode_fact(message.data)
+        except msgspec.MsgspecError as error:
+            self._context.events.put_aside(Stream.CLUSTER, message, error)
+            return None
+        return fact
+
+    def _tell(self, report: Report) -> None:
+        problem = report.problem
+        log.warning(
+            "%s", problem,
+            extra={"subject": problem.subject, "field": problem.field, "value": problem.value, "reason": report.reason},
+        )  # fmt: skip
+        self._context.events.count("input_problems")
+        self._reports.append(report)
+        self._reported.set()
+
+    async def _report(self) -> None:
+        """Record a Kubernetes Event for each problem; one that cannot be recorded is in the log."""
+        while True:
+            await self._reported.wait()
+            self._reported.clear()
+            self._reporting = 1
+            while self._reports:
+                await self._record(self._reports.popleft())
+            self._reporting = 0
+
+    async def _record(self, report: Report) -> None:
+        for attempt in range(REPORT_TRIES):
+            try:
+                await self._cluster.record_event(
+                    kind=report.kind,
+                    namespace=report.namespace,
+                    name=report.name,
+                    uid=report.uid,
+                    warning=True,
+                    reason=report.reason,
+                    message=str(report.problem),
+                    at=time.time(),
+                )
+                return
+            except ClusterError as error:
+                log.debug("cannot record %s yet: %s", report.reason, error)
+                await asyncio.sleep(0.1 * 2**attempt)
+        log.warning("no Event could be recorded about %s", report.problem.subject)
+
+
+def _closable(batches: AsyncIterator[list[Change | Listed]]) -> AsyncGenerator[list[Change | Listed], None]:
+    """Return a watch as what it is: it has to be closed where it is left."""
+    return cast(AsyncGenerator[list[Change | Listed], None], batches)

@@ -1,0 +1,161 @@
+"""The JSON API as types: the service encodes them, the command decodes them.
+
+==============================================  ==========================
+``/api/v1/nodes``                               ``Items[Node]``
+``/api/v1/devices``                             ``Items[Device]``
+``/api/v1/pods``                                ``Items[Pod]``
+``/api/v1/claims``                              ``Items[Claim]``
+``/api/v1/pods/{namespace}/{name}/explain``     :class:`PodExplanation`
+``/api/v1/status``                              :class:`ClusterStatus`
+anything that goes wrong                        :class:`ErrorAnswer`
+==============================================  ==========================
+
+Units: MiB of device memory, percent of a card's cores (or AI cores), unix seconds; resources as in
+:data:`deviceshare.facts.Resources`.
+"""
+
+from typing import Generic, Literal, TypeVar, get_args
+
+import msgspec
+from deviceshare.explain import Explanation
+from deviceshare.facts import Resources
+
+PodState = Literal["Pending", "Claimed", "Bound", "Gated", "Ended"]
+ClaimState = Literal["open", "bound", "refused", "withdrawn", "withdrawing"]
+NodeState = Literal["ready", "not_ready", "unschedulable"]
+
+POD_STATES: tuple[PodState, ...] = get_args(PodState)
+CLAIM_STATES: tuple[ClaimState, ...] = get_args(ClaimState)
+NODE_STATES: tuple[NodeState, ...] = get_args(NodeState)
+
+T = TypeVar("T")
+
+
+class Items(msgspec.Struct, Generic[T], frozen=True):
+    """A list, in the order of its names."""
+
+    items: tuple[T, ...]
+
+
+class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A node; ``used`` is what claims and pods bound there take, ``pods`` how many those are."""
+
+    name: str
+    ready: bool
+    unschedulable: bool
+    allocatable: Resources
+    used: Resources
+    pods: int
+    cards: int
+    problems: tuple[str, ...]
+
+
+class Device(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A card and what is taken of it.
+
+    ``slots_used`` counts shares, ``pods`` (``namespace/name``) names each pod once.
+    """
+
+    node: str
+    id: str
+    index: int
+    type: str
+    mode: str
+    healthy: bool
+    memory_total: int
+    memory_used: int
+    cores_total: int
+    cores_used: int
+    slots_total: int
+    slots_used: int
+    pods: tuple[str, ...]
+
+
+class PodDevice(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A device that a container has.
+
+    ``id`` is the device as its plugin knows it: UUID, ``UUID[group-position]`` for a MIG instance, index for
+    gpu-share. ``memory`` is 0 where a card was taken whole and is not registered any more.
+    """
+
+    container: str
+    id: str
+    memory: int
+    cores: int
+
+
+class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A pod; ``reason`` says why it is pending, as far as anybody knows.
+
+    ``node`` is where it is claimed or bound. ``queue`` is that of its PodGroup where it names none itself.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    scheduler: str
+    node: str | None
+    state: PodState
+    devices: tuple[PodDevice, ...]
+    reason: str | None
+    queue: str
+    group: str
+    problems: tuple[str, ...]
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A claim in the ledger; ``open`` and ``withdrawing`` ones have no outcome yet."""
+
+    id: str
+    uid: str
+    namespace: str
+    name: str
+    node: str
+    state: ClaimState
+    reason: str
+    devices: tuple[PodDevice, ...]
+    decided_by: str
+    decided_at: float
+
+
+class PodStep(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One step in the life of a pod: which service did what, when."""
+
+    time: float
+    service: str
+    step: str
+    node: str
+    message: str
+
+
+class PodExplanation(msgspec.Struct, frozen=True, kw_only=True):
+    """All that is known of a pod: as it is now (null once it is gone), the last decision, its steps, its trace."""
+
+    pod: Pod | None
+    explanation: Explanation | None
+    steps: tuple[PodStep, ...]
+    trace_id: str
+    """32 hex digits."""
+
+
+class ClusterStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """Counts, and how long nothing has changed.
+
+    ``open_claims`` have no outcome yet; ``undecodable`` counts messages that were put aside, ``problems`` what is
+    wrong with objects; ``synced``: everything that the cluster held once is on the bus.
+    """
+
+    pods: dict[PodState, int]
+    claims: dict[ClaimState, int]
+    nodes: dict[NodeState, int]
+    open_claims: int
+    undecodable: int
+    problems: int
+    synced: bool
+    seconds_since_change: float
+
+
+class ErrorAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """Why there is no answer."""
+
+    error: str

@@ -1,0 +1,187 @@
+"""Prometheus: a picture and the tallies as metric families.
+
+Series are made anew from the picture at each scrape, so those of deleted objects vanish at once. Cards are shown
+twice: under Volcano's own six names, so that its users' dashboards go on working, and in base units with plain labels.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from importlib.metadata import version
+
+from deviceshare.formats import vgpu
+from prometheus_client import CollectorRegistry, Metric, ProcessCollector
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, InfoMetricFamily
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
+
+from deviceshare_metrics.api import CLAIM_STATES, NODE_STATES, POD_STATES, Device
+from deviceshare_metrics.picture import Picture
+from deviceshare_metrics.states import node_state
+from deviceshare_metrics.tallies import Tallies
+
+MIB = 1024 * 1024
+_VGPU_MODES = frozenset({vgpu.HAMI_CORE, vgpu.MIG, vgpu.MPS})
+_CARD = ("node", "device", "type", "mode")
+_OWN_COUNTERS = frozenset({"steps", "undecodable_messages"})
+"""Counted here from the messages themselves; a service's counter of that name would say it twice."""
+
+
+def expose(picture: Picture, tallies: Tallies, accept: str) -> tuple[bytes, str]:
+    """Return the text and its content type, in the newest format that ``accept`` (the request's header) allows.
+
+    Takes a while for many cards; ``tallies`` must not change meanwhile.
+    """
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Everything(picture, tallies))
+    ProcessCollector(registry=registry)
+    encode, content_type = choose_encoder(accept)
+    return encode(registry), content_type
+
+
+class _Everything(Collector):
+    def __init__(self, picture: Picture, tallies: Tallies) -> None:
+        self._picture = picture
+        self._tallies = tallies
+
+    def describe(self) -> Iterable[Metric]:
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        yield from _volcano(self._picture)
+        yield from _cards(self._picture)
+        yield _containers(self._picture)
+        yield from _counts(self._picture)
+        yield from _tallied(self._tallies)
+        yield InfoMetricFamily(
+            "deviceshare_build", "What runs here.", value={"version": version("deviceshare-metrics")}
+        )
+
+
+def _volcano(picture: Picture) -> Iterator[Metric]:
+    """Volcano's metrics of its vGPU cards, unit MiB.
+
+    Names, labels and meaning: volcano-sh/volcano pkg/scheduler/api/devices/nvidia/vgpu/metrics.go.
+    """
+    cards = [device for device in picture.devices if device.mode in _VGPU_MODES]
+    labels = ["devID", "NodeName"]
+    for name, text, values in (
+        ("shared_number", "How many vGPU pods share this card.", [len(card.pods) for card in cards]),
+        ("allocated_memory", "vGPU memory allocated on this card, in MiB.", [card.memory_used for card in cards]),
+        ("allocated_cores", "Percent of this card's cores that is allocated.", [card.cores_used for card in cards]),
+        ("memory_limit", "Memory of this card, in MiB.", [card.memory_total for card in cards]),
+    ):
+        family = GaugeMetricFamily(f"volcano_vgpu_device_{name}", text, labels=labels)
+        for card, value in zip(cards, values, strict=True):
+            family.add_metric((card.id, card.node), value)
+        yield family
+
+    known = {(card.node, card.id) for card in cards}
+    memory: Counter[tuple[str, str, str]] = Counter()
+    cores: Counter[tuple[str, str, str]] = Counter()
+    for share in picture.shares:
+        if (share.node, share.card) in known:
+            # Without the namespace, as in Volcano: pods of one name are one series.
+            key = (share.card, share.node, share.pod)
+            memory[key] += share.memory
+            cores[key] += share.cores
+    for name, text, amounts in (
+        ("memory", "vGPU memory allocated to a pod on this card, in MiB.", memory),
+        ("core", "Percent of this card's cores that is allocated to a pod.", cores),
+    ):
+        family = GaugeMetricFamily(
+            f"volcano_vgpu_device_{name}_allocation_for_a_certain_pod", text, labels=[*labels, "podName"]
+        )
+        for pod, amount in amounts.items():
+            family.add_metric(pod, amount)
+        yield family
+
+
+def _cards(picture: Picture) -> Iterator[Metric]:
+    devices = picture.devices
+    labels = [(device.node, device.id, device.type, device.mode) for device in devices]
+    for name, text, values in (
+        ("memory_bytes", "Memory of the card.", [device.memory_total * MIB for device in devices]),
+        ("memory_allocated_bytes", "Memory allocated on the card.", [device.memory_used * MIB for device in devices]),
+        ("cores", "Compute of the card: percent, or AI cores.", [device.cores_total for device in devices]),
+        ("cores_allocated_ratio", "Share of the card's compute that is allocated.", [*map(_cores_ratio, devices)]),
+        ("slots", "How many shares the card can be cut into.", [device.slots_total for device in devices]),
+        ("slots_allocated", "How many shares are allocated.", [device.slots_used for device in devices]),
+        ("pods", "How many pods have a share of the card.", [len(device.pods) for device in devices]),
+        ("healthy", "1 where the device plugin says that the card is healthy.", [device.healthy for device in devices]),
+    ):
+        family = GaugeMetricFamily(f"deviceshare_card_{name}", text, labels=_CARD)
+        for label, value in zip(labels, values, strict=True):
+            family.add_metric(label, float(value))
+        yield family
+
+
+def _cores_ratio(device: Device) -> float:
+    return device.cores_used / device.cores_total if device.cores_total else 0.0
+
+
+def _containers(picture: Picture) -> Metric:
+    memory: Counter[tuple[str, str, str, str, str]] = Counter()
+    for share in picture.shares:
+        memory[share.namespace, share.pod, share.container, share.node, share.card] += share.memory
+    family = GaugeMetricFamily(
+        "deviceshare_container_memory_bytes",
+        "Device memory allocated to the container.",
+        labels=("namespace", "pod", "container", "node", "device"),
+    )
+    for key, amount in memory.items():
+        family.add_metric(key, amount * MIB)
+    return family
+
+
+def _counts(picture: Picture) -> Iterator[Metric]:
+    yield _by_state("pods", "Pods.", POD_STATES, Counter(pod.state for pod in picture.pods))
+    yield _by_state("claims", "Claims in the ledger.", CLAIM_STATES, Counter(claim.state for claim in picture.claims))
+    yield _by_state("nodes", "Nodes.", NODE_STATES, Counter(map(node_state, picture.nodes)))
+    waiting = sum(gang.pending > 0 and gang.placed < gang.min_member for gang in picture.gangs)
+    yield GaugeMetricFamily(
+        "deviceshare_gangs_pending", "Gangs with pods that wait and too few that are placed.", value=waiting
+    )
+    family = GaugeMetricFamily("deviceshare_queue_pods", "Pods of the queue.", labels=("queue", "state"))
+    counts = Counter((pod.queue, pod.state) for pod in picture.pods)
+    for queue in sorted({*picture.queues, *(queue for queue, _ in counts)}):
+        for state in POD_STATES:
+            family.add_metric((queue, state.lower()), counts[queue, state])
+    yield family
+
+
+def _by_state(name: str, text: str, states: Iterable[str], counts: Counter[str]) -> Metric:
+    family = GaugeMetricFamily(f"deviceshare_{name}", text, labels=("state",))
+    for state in states:
+        family.add_metric((state.lower(),), counts[state])
+    return family
+
+
+def _tallied(tallies: Tallies) -> Iterator[Metric]:
+    steps = CounterMetricFamily("deviceshare_steps", "Steps in the life of pods.", labels=("service", "step"))
+    for key, count in tallies.steps.items():
+        steps.add_metric(key, count)
+    yield steps
+    undecodable = CounterMetricFamily(
+        "deviceshare_undecodable_messages", "Messages that could not be decoded and were put aside.", labels=("stream",)
+    )
+    for stream, count in tallies.undecodable.items():
+        undecodable.add_metric((stream,), count)
+    yield undecodable
+    waits = tallies.seen_to_bound
+    yield HistogramMetricFamily(
+        "deviceshare_pod_seen_to_bound_seconds",
+        "Time from the moment a pod was first seen until it was bound.",
+        buckets=waits.cumulative(),
+        sum_value=waits.sum,
+    )
+    by_name: dict[str, Counter[str]] = {}
+    for (service, name), count in tallies.counters.items():
+        clean = re.sub(r"[^a-zA-Z0-9_]", "_", name).removesuffix("_total")
+        if clean not in _OWN_COUNTERS:
+            by_name.setdefault(clean, Counter())[service] += count
+    for name, services in sorted(by_name.items()):
+        family = CounterMetricFamily(f"deviceshare_{name}", f"Counted by the services: {name}.", labels=("service",))
+        for service, count in services.items():
+            family.add_metric((service,), count)
+        yield family

@@ -1,0 +1,91 @@
+"""The states of nodes, pods and claims, and how many there are of each.
+
+Counting needs no whole picture: a status is asked for many times a second.
+"""
+
+from collections import Counter
+from typing import NamedTuple
+
+from deviceshare.claims import BOUND, REFUSED, WITHDRAWN, Claim, Outcome
+from deviceshare.facts import NodeFact
+
+from deviceshare_metrics import api
+from deviceshare_metrics.view import PodSeen, View
+
+_OUTCOMES: dict[str, api.ClaimState] = {BOUND: "bound", REFUSED: "refused", WITHDRAWN: "withdrawn"}
+
+
+class Counts(NamedTuple):
+    """How many are in each state."""
+
+    nodes: Counter[api.NodeState]
+    pods: Counter[api.PodState]
+    claims: Counter[api.ClaimState]
+
+
+def count(view: View) -> Counts:
+    """Count everything."""
+    outcomes = outcomes_of(view)
+    best = best_claims(view, outcomes)
+    return Counts(
+        nodes=Counter(map(node_state, view.nodes.values())),
+        pods=Counter(pod_state(pod, best.get(pod.uid)) for pod in view.pods.values()),
+        claims=Counter(
+            claim_state(claim, outcomes.get(claim.id)) for ledger in view.ledgers.values() for claim in ledger.claims
+        ),
+    )
+
+
+def outcomes_of(view: View) -> dict[str, Outcome]:
+    """Return the outcomes by claim id."""
+    return {outcome.claim: outcome for each in view.outcomes.values() for outcome in each.outcomes}
+
+
+def claim_state(claim: Claim, outcome: Outcome | None) -> api.ClaimState:
+    """Return the state of a claim; an outcome that nobody knows is none."""
+    known = _OUTCOMES.get(outcome.state) if outcome is not None else None
+    return known or ("withdrawing" if claim.withdraw else "open")
+
+
+class Placed(NamedTuple):
+    """A pod's claim; the larger one counts where a pod has several."""
+
+    holds: bool
+    """Not refused."""
+    decided_at: float
+    node: str
+    claim: Claim
+    bound: bool
+
+
+def best_claims(view: View, outcomes: dict[str, Outcome]) -> dict[str, Placed]:
+    """Return the claim of each pod, by uid; of several the one that was not refused, then the latest."""
+    best: dict[str, Placed] = {}
+    for ledger in view.ledgers.values():
+        for claim in ledger.claims:
+            state = claim_state(claim, outcomes.get(claim.id))
+            placed = Placed(
+                state not in ("refused", "withdrawn"), claim.decided_at, ledger.node, claim, state == "bound"
+            )
+            other = best.get(claim.uid)
+            if other is None or (placed[:3], claim.id) > (other[:3], other.claim.id):
+                best[claim.uid] = placed
+    return best
+
+
+def node_state(node: api.Node | NodeFact) -> api.NodeState:
+    """Return the state of a node; one that is not ready is nothing else."""
+    if not node.ready:
+        return "not_ready"
+    return "unschedulable" if node.unschedulable else "ready"
+
+
+def pod_state(pod: PodSeen, placed: Placed | None) -> api.PodState:
+    """Return the state of a pod. A bound claim counts before the cluster's own word arrives."""
+    if pod.ended:
+        return "Ended"
+    if pod.node or (placed is not None and placed.bound):
+        return "Bound"
+    if placed is not None and placed.holds:
+        return "Claimed"
+    return "Gated" if pod.gates else "Pending"

@@ -1,0 +1,49 @@
+"""What only ever grows: steps, the services' counters, messages put aside, how long pods waited to be bound."""
+
+from bisect import bisect_left
+from collections import Counter
+from itertools import accumulate
+
+from deviceshare_bus.messages import Undecodable
+
+BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0, 7200.0)
+"""Upper bounds in seconds: from one message to a queue that is full for hours."""
+
+
+class Histogram:
+    """Counts durations (seconds) by bucket."""
+
+    def __init__(self) -> None:
+        self._counts = [0] * (len(BUCKETS) + 1)
+        self.sum = 0.0
+
+    def observe(self, seconds: float) -> None:
+        """Count one duration."""
+        self._counts[bisect_left(BUCKETS, seconds)] += 1
+        self.sum += seconds
+
+    def cumulative(self) -> list[tuple[str, float]]:
+        """Return (upper bound, how many were at most that) as Prometheus wants them, the last bound ``+Inf``."""
+        bounds = [*map(str, BUCKETS), "+Inf"]
+        return list(zip(bounds, map(float, accumulate(self._counts)), strict=True))
+
+
+class Tallies:
+    """The counters; they start at 0 with this process, as Prometheus expects of counters."""
+
+    def __init__(self) -> None:
+        self.steps: Counter[tuple[str, str]] = Counter()
+        """By service and step."""
+        self.counters: Counter[tuple[str, str]] = Counter()
+        """By service and name."""
+        self.undecodable: Counter[str] = Counter()
+        """Messages by stream."""
+        self.seen_to_bound = Histogram()
+        self._put_aside: dict[tuple[str, str], int] = {}
+
+    def put_aside(self, message: Undecodable) -> None:
+        """Count a message once, although every reader of the stream reports it, and again after a restart."""
+        place = (message.stream, message.subject)
+        if message.sequence > self._put_aside.get(place, 0):
+            self._put_aside[place] = message.sequence
+            self.undecodable[message.stream] += 1

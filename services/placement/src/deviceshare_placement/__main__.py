@@ -1,0 +1,8 @@
+"""``python -m deviceshare_placement``."""
+
+from deviceshare_bus.service import parser, run
+
+from deviceshare_placement.shell import main
+
+if __name__ == "__main__":
+    run("placement", main, parser("placement").parse_args())

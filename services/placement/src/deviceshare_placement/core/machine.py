@@ -1,0 +1,454 @@
+"""The state machine of placement: facts, ledgers, outcomes and acknowledgements in, ledgers and explanations out.
+
+Placement adds a claim when it decides; from then on the claim holds its devices until it leaves the ledger
+(:mod:`.ledgers`). A cycle decides every group that may be decided, folds all changes of a node into one ledger, and
+waits until it is known what became of them before the next cycle begins. A pod that fitted nowhere is decided again
+when something may have made room, never by polling.
+"""
+
+from collections import defaultdict
+
+import msgspec
+from deviceshare.claims import REFUSED, Claim, NodeLedger, NodeOutcomes
+from deviceshare.conf.scheduler import DEFAULT_CONF, SchedulerConf, parse_conf
+from deviceshare.errors import ConfigError
+from deviceshare.explain import Explanation
+from deviceshare.facts import (
+    AnyFact,
+    ConfigFact,
+    Gone,
+    NodeFact,
+    PodAsk,
+    PodFact,
+    PodGroupFact,
+    QueueFact,
+    Synced,
+)
+from deviceshare.gangs import Decision, Group, decide
+
+from deviceshare_placement.core import telling
+from deviceshare_placement.core.flights import Flights
+from deviceshare_placement.core.instructions import Instructions, StepTold
+from deviceshare_placement.core.ledgers import ORPHAN_GRACE, Ledgers
+from deviceshare_placement.core.readiness import readiness
+from deviceshare_placement.core.records import GroupRecord, PodRecord
+from deviceshare_placement.core.teller import Teller
+from deviceshare_placement.core.world import World
+
+MOST_PODS = 500
+"""Pods that one cycle places, more or less: a cycle is published before the next one begins."""
+MOST_WRITES = 1000
+"""Ledgers that can be written together: the server's limit for an atomic batch."""
+MOST_RETOLD = 500
+"""Pods that are told a changed reason within ``TELL_INTERVAL``: reasons hold numbers, and where thousands wait each pod
+that ends changes the numbers of all."""
+FIRST_RETRY, LAST_RETRY = 0.5, 30.0
+"""Seconds until a pod whose claim was refused is decided again; doubles with each refusal."""
+PAUSE = 0.3
+"""Seconds without a decision after a write that the bus did not take: the next one would fare no better."""
+PROMPT_RETRIES = 3
+"""Refusals after which a pod counts as one that waits with its reason."""
+
+_POD_SUBJECT = "cluster.pod."
+_NODE_SUBJECT = "cluster.node."
+
+
+class PlacementCore:
+    """Decides. One instance lives as long as an epoch of the bus."""
+
+    def __init__(self, instance: str) -> None:
+        self.instance = instance
+        self.world = World()
+        self.started = False
+        """Whether all that stood on the bus has been read: nothing is decided before."""
+        self.synced = False
+        """Whether all that the cluster holds has been on the bus once: nothing is decided before."""
+        self._ledgers = Ledgers(self.world)
+        self._facts: dict[str, AnyFact] = {}
+        self._asks: dict[PodAsk, PodAsk] = {}
+        self._retries: dict[str, float] = {}
+        self._flights = Flights(self.world, self._ledgers)
+        self._unreadable: set[str] = set()
+        """Nodes whose ledger holds something that we cannot read."""
+        self._teller = Teller()
+        self._resume_at = 0.0
+        """Nothing is decided before this moment: the bus did not take what was decided last."""
+        self._claims = 0
+
+    # What is read from the bus
+
+    def on_fact(self, subject: str, fact: AnyFact, now: float) -> Instructions:
+        """Take in what inventory says; ``subject`` is where it stands on the bus."""
+        out = Instructions()
+        previous = self._facts.get(subject)
+        match fact:
+            case Gone():
+                self._facts.pop(subject, None)
+                self._on_gone(subject, previous, now, out)
+                return out
+            case Synced():
+                self.synced = True
+            case PodFact():
+                self._on_pod(fact, now)
+            case NodeFact():
+                self._set_node(fact)
+            case PodGroupFact():
+                self.world.group(fact.key).fact = fact
+                self.world.reconsider(fact.key)
+            case QueueFact():
+                self.world.queues[fact.name] = fact
+                self._look_at_all()
+            case ConfigFact():
+                self._on_config(fact)
+        self._facts[subject] = fact
+        return out
+
+    def _on_pod(self, fact: PodFact, now: float) -> None:
+        ask = self._asks.setdefault(fact.ask, fact.ask)
+        if ask is not fact.ask:
+            # Equal asks are one object, so that comparing them costs nothing.
+            fact = msgspec.structs.replace(fact, ask=ask)
+        record = self.world.pods.get(fact.uid)
+        before = fact if record is None else record.fact
+        if record is None:
+            record = self.world.pods[fact.uid] = PodRecord(fact, self.world.claims[fact.uid], seen_at=now)
+        record.fact = fact
+        if before.group != fact.group:
+            left = self.world.group(before.group)
+            left.members.discard(fact.uid)
+            self.world.drop_if_empty(left)
+        self.world.group(fact.group).members.add(fact.uid)
+        self.world.reconsider(fact.group)
+        for node in {before.node, fact.node, *record.claims.values()} - {""}:
+            self.world.charge(node, fact.uid)
+        if fact.node or fact.ended:
+            self._settle(fact.uid)
+        if fact.ended:
+            self._ledgers.take_out(fact.uid)
+        else:
+            self._ledgers.keep_one(record)
+
+    def _on_gone(self, subject: str, fact: AnyFact | None, now: float, out: Instructions) -> None:
+        match fact:
+            case PodFact():
+                self._on_pod_gone(fact, now, out)
+            case NodeFact():
+                self.world.allocator.remove_node(fact.name)
+                self.world.made_room()
+            case PodGroupFact():
+                group = self.world.group(fact.key)
+                group.fact = None
+                self.world.reconsider(fact.key)
+                self.world.drop_if_empty(group)
+            case QueueFact():
+                self.world.queues.pop(fact.name, None)
+                self._look_at_all()
+            case ConfigFact() if fact.name == "scheduler":
+                self._configure(DEFAULT_CONF)
+            case None if subject.startswith(_POD_SUBJECT):
+                # It went while nobody was looking.
+                self._ledgers.forget(subject.removeprefix(_POD_SUBJECT), now)
+            case _:
+                pass
+
+    def _on_pod_gone(self, fact: PodFact, now: float, out: Instructions) -> None:
+        told = self.world.pods.pop(fact.uid).told
+        group = self.world.group(fact.group)
+        group.members.discard(fact.uid)
+        self.world.reconsider(fact.group)
+        self.world.drop_if_empty(group)
+        self._ledgers.forget(fact.uid, now)
+        if fact.node:
+            self.world.charge(fact.node, fact.uid)
+        if not self.world.claims[fact.uid]:
+            del self.world.claims[fact.uid]
+        self._settle(fact.uid)
+        out.forget.append(telling.gone(fact, told, now, self.instance))
+        out.steps.append(StepTold(fact.uid, fact.ref, "gone"))
+
+    def _settle(self, uid: str) -> None:
+        """Forget what was to be said or tried for a pod that waits no more."""
+        self._teller.drop(uid)
+        self._retries.pop(uid, None)
+
+    def _on_config(self, fact: ConfigFact) -> None:
+        if fact.name != "scheduler":
+            return
+        try:
+            self._configure(parse_conf(fact.text, fact.source) if fact.text.strip() else DEFAULT_CONF)
+        except ConfigError:
+            # Inventory tells the user; what held before holds on.
+            return
+
+    def _configure(self, conf: SchedulerConf) -> None:
+        self.world.allocator.set_configuration(conf)
+        self.world.made_room()
+
+    def _look_at_all(self) -> None:
+        self.world.candidates |= self.world.groups.keys()
+
+    def on_ledger(self, node: str, sequence: int, ledger: NodeLedger, now: float) -> Instructions:
+        """Take in a ledger as it stands on the bus; our own writes come back here as well."""
+        self._ledgers.enter(node, sequence, ledger.claims, now)
+        if node in self._unreadable:
+            self._unreadable.discard(node)
+            self._set_node(self._facts.get(f"{_NODE_SUBJECT}{node}"))
+        return Instructions()
+
+    def on_unreadable_ledger(self, node: str) -> Instructions:
+        """Hear that a node's ledger cannot be decoded, such as one of a later version: the node rests until it can."""
+        self._unreadable.add(node)
+        for explanation in self._flights.read(node):
+            self.world.charge(node, explanation.uid)
+            self._reconsider_pod(explanation.uid)
+        self.world.allocator.remove_node(node)
+        return Instructions()
+
+    def _set_node(self, fact: AnyFact | None) -> None:
+        if isinstance(fact, NodeFact) and fact.name not in self._unreadable:
+            self.world.allocator.set_node(fact)
+            self.world.made_room()
+
+    def on_read_back(self, node: str, sequence: int, ledger: NodeLedger | None, now: float) -> Instructions:
+        """Take in the ledger that was asked for by ``read_back``: sequence 0 and None where there is none."""
+        if ledger is not None:
+            self._ledgers.enter(node, sequence, ledger.claims, now)
+        out = Instructions()
+        for explanation in self._flights.read(node):
+            self._tell_claimed(explanation, now, out)
+        return out
+
+    def on_outcomes(self, outcomes: NodeOutcomes, now: float) -> Instructions:
+        """Take in what became of the claims on a node."""
+        out = Instructions()
+        for outcome in self._ledgers.outcomes(outcomes):
+            record = self.world.pods.get(outcome.uid)
+            if record is None:
+                continue
+            record.refusal = outcome.reason if outcome.state == REFUSED else ""
+            self._retry_later(record, now)
+            out.steps.append(
+                StepTold(outcome.uid, record.fact.ref, f"claim {outcome.state}", outcomes.node, outcome.reason)
+            )
+        return out
+
+    def on_caught_up(self, now: float) -> Instructions:
+        """Hear that everything that stood on the bus when reading began has been taken in."""
+        self.started = True
+        out = Instructions()
+        for record in self.world.pods.values():
+            for claim, node in record.claims.items() if not record.fact.node else ():
+                # Whoever claimed it may have ended before it could say so.
+                explanation = telling.claimed(record.fact, self.world.ledgers[node].claims[claim], node, now)
+                record.tell(explanation.message, now)
+                out.explanations.append(explanation)
+        return out
+
+    # Deciding
+
+    @property
+    def open(self) -> int:
+        """How much is under way or could be done now: decisions, writes, retries, explanations not told yet."""
+        return (
+            self._flights.open
+            + len(self._ledgers.due)
+            + len(self.world.candidates)
+            # What is refused again and again has its reason; it is not what a settled system waits for.
+            + sum(1 for uid in self._retries if self.world.pods[uid].refusals <= PROMPT_RETRIES)
+            + len(self._teller)
+            + len(self._ledgers.orphans)
+        )
+
+    @property
+    def _knows_all(self) -> bool:
+        """Whether everything is known that a decision needs: what stands on the bus, and what became of each write."""
+        return self.started and self.synced and not self._flights.open
+
+    def next_due(self, now: float) -> float | None:
+        """Return in how many seconds :meth:`cycle` has something to do though nothing happens, None if never."""
+        times = self._teller.due(self.world.pods)
+        if self._knows_all and now < self._resume_at:
+            times.append(self._resume_at)
+        elif self._knows_all:
+            times += self._retries.values()
+            times += (since + ORPHAN_GRACE for _, since in self._ledgers.orphans.values())
+        return max(0.0, min(times) - now) if times else None
+
+    def cycle(self, now: float) -> Instructions:
+        """Decide what can be decided now; call it after events, and when :meth:`next_due` has come."""
+        out = Instructions()
+        if not (self.started and self.synced):
+            return out
+        if self._knows_all and now >= self._resume_at:
+            self._ledgers.give_up_orphans(now)
+            self._publish(self._decide(now), now, out)
+        self._tell_waiting(now, out)
+        return out
+
+    def _decide(self, now: float) -> list[Decision]:
+        """Decide the candidates in order; returns the groups of which pods were placed."""
+        for uid in [uid for uid, due in self._retries.items() if due <= now]:
+            del self._retries[uid]
+            self._reconsider_pod(uid)
+        decisions: list[Decision] = []
+        refused: dict[int, Decision] = {}
+        placed = 0
+        groups = self.world.in_order()
+        self.world.candidates.clear()
+        for number, record in enumerate(groups):
+            if placed >= MOST_PODS:
+                self.world.candidates.update(rest.key for rest in groups[number:])
+                break
+            decision = self._decide_group(record, refused, now)
+            if decision is not None and decision.placed:
+                decisions.append(decision)
+                placed += len(decision.placed)
+        return decisions
+
+    def _decide_group(self, record: GroupRecord, refused: dict[int, Decision], now: float) -> Decision | None:
+        """Decide one group, if it is ready; what keeps it or some of its pods waiting is to be told.
+
+        ``refused`` are the answers of this cycle to single pods, by their ask.
+        """
+        found = readiness(self.world, record, self._retries, now)
+        for pod, obstacle in found.obstacles:
+            self._teller.put(telling.pending(pod, obstacle, now, self.instance))
+        if found.obstacles or found.later:
+            self.world.refused.add(record.key)
+        group = found.group
+        if group is None:
+            return None
+        decision = _same_answer(group, refused) or decide(self.world.allocator, group)
+        if decision.waiting:
+            self.world.refused.add(group.key)
+            if len(group.pods) == 1:
+                refused[id(group.pods[0].ask)] = decision
+        for pod, why in decision.waiting:
+            self._teller.put(telling.waiting(pod, why, decision, now, self.instance))
+        return decision
+
+    # Publishing
+
+    def _publish(self, decisions: list[Decision], now: float, out: Instructions) -> None:
+        """Fold everything that a cycle changes into one ledger a node.
+
+        What a gang ties together is written together.
+        """
+        added: defaultdict[str, list[tuple[Claim, Explanation]]] = defaultdict(list)
+        together: set[str] = set()
+        for decision in decisions:
+            nodes = {placement.node for _, placement in decision.placed}
+            if len(nodes) > 1 and len(together | nodes) > MOST_WRITES:
+                self._put_back(decision, now, possible=len(nodes) <= MOST_WRITES)
+                continue
+            if len(nodes) > 1:
+                together |= nodes
+            for pod, placement in decision.placed:
+                self._claims += 1
+                claim = Claim(
+                    id=f"{self.instance}-{self._claims}",
+                    uid=pod.uid,
+                    namespace=pod.namespace,
+                    name=pod.name,
+                    group=decision.group.key,
+                    decided_by=self.instance,
+                    decided_at=now,
+                    grants=placement.grants,
+                    resources=placement.resources,
+                )
+                explanation = telling.placed(self.world.allocator, pod, placement, decision, now, self.instance)
+                added[placement.node].append((claim, explanation))
+                self._teller.drop(pod.uid)
+        due, self._ledgers.due = self._ledgers.due, set()
+        # Another replica may have written meanwhile what was due.
+        due = {node for node in due if self.world.ledger(node).changes and node not in self._unreadable}
+        if together:
+            out.publications.append(self._flights.start(together, added))
+        for node in sorted((due | added.keys()) - together):
+            out.publications.append(self._flights.start({node}, added))
+
+    def _put_back(self, decision: Decision, now: float, *, possible: bool) -> None:
+        """Take back a gang that spans more nodes than can be written together, with those of this cycle or at all."""
+        for pod, placement in decision.placed:
+            self.world.charge(placement.node, pod.uid)
+            if not possible:
+                spans = f"pod group {decision.group.key} would span more than {MOST_WRITES} nodes"
+                message = f"{spans}, which cannot be claimed together"
+                self._teller.put(telling.pending(pod, message, now, self.instance))
+        if possible:
+            self.world.reconsider(decision.group.key)
+        else:
+            self.world.refused.add(decision.group.key)
+
+    def on_published(self, token: int, last_sequence: int, now: float) -> Instructions:
+        """Hear that a publication was written.
+
+        ``last_sequence`` is that of its last ledger, the others stand right before it.
+        """
+        out = Instructions()
+        for explanation in self._flights.written(token, last_sequence, now):
+            self._tell_claimed(explanation, now, out)
+        return out
+
+    def _tell_claimed(self, explanation: Explanation, now: float, out: Instructions) -> None:
+        """Tell why a pod goes where it goes, if its claim stands."""
+        if self.world.claim_on(explanation.node, explanation.uid) is None:
+            # It was written and taken out again before we heard of it.
+            self.world.charge(explanation.node, explanation.uid)
+            self._reconsider_pod(explanation.uid)
+            return
+        record = self.world.pods.get(explanation.uid)
+        if record is None:
+            return
+        record.tell(explanation.message, now)
+        out.explanations.append(explanation)
+        # The binder may be done before the acknowledgement is here: what counts is when it was decided.
+        since, at = record.seen_at, explanation.at
+        out.steps.append(StepTold(explanation.uid, record.fact.ref, "claimed", explanation.node, since=since, at=at))
+
+    def on_conflict(self, token: int) -> Instructions:
+        """Hear that somebody else wrote first: the pods are decided again on what stands there now."""
+        out = Instructions()
+        explanations, out.read_back = self._flights.in_conflict(token)
+        for explanation in explanations:
+            self._reconsider_pod(explanation.uid)
+            out.steps.append(StepTold(explanation.uid, f"{explanation.namespace}/{explanation.name}", "conflict"))
+        return out
+
+    def on_unknown(self, token: int, now: float) -> Instructions:
+        """Hear that nobody knows whether a publication was written."""
+        self._resume_at = now + PAUSE
+        return Instructions(read_back=self._flights.unknown(token))
+
+    def on_refused(self, token: int, reason: str, now: float) -> Instructions:
+        """Hear that the server will never take a publication: its pods are decided again later, with back-off."""
+        self._resume_at = now + PAUSE
+        for explanation in self._flights.refused(token):
+            record = self.world.pods.get(explanation.uid)
+            if record is not None:
+                record.refusal = f"the claim on {explanation.node} could not be written: {reason}"
+                self._retry_later(record, now)
+        return Instructions()
+
+    def _retry_later(self, record: PodRecord, now: float) -> None:
+        record.refusals += 1
+        self._retries[record.fact.uid] = now + min(LAST_RETRY, FIRST_RETRY * 2 ** (record.refusals - 1))
+        self.world.reconsider(record.fact.group)
+
+    def _reconsider_pod(self, uid: str) -> None:
+        record = self.world.pods.get(uid)
+        if record is not None:
+            self.world.reconsider(record.fact.group)
+
+    def _tell_waiting(self, now: float, out: Instructions) -> None:
+        for explanation in self._teller.take(self.world.pods, now):
+            ref = self.world.pods[explanation.uid].fact.ref
+            out.explanations.append(explanation)
+            out.steps.append(StepTold(explanation.uid, ref, "pending", message=explanation.message))
+
+
+def _same_answer(group: Group, refused: dict[int, Decision]) -> Decision | None:
+    """Answer a group of one like an earlier one with the same ask: within a cycle room only shrinks."""
+    if len(group.pods) != 1 or (earlier := refused.get(id(group.pods[0].ask))) is None:
+        return None
+    return Decision(group=group, placed=(), waiting=((group.pods[0], earlier.waiting[0][1]),), fitted=0)

@@ -1,0 +1,109 @@
+"""Whether a group can be decided now, and what it waits for where it cannot."""
+
+from collections import Counter
+from collections.abc import Mapping
+
+import msgspec
+from deviceshare.facts import PodFact
+from deviceshare.gangs import Group
+
+from deviceshare_placement.core import telling
+from deviceshare_placement.core.records import GroupRecord, PodRecord
+from deviceshare_placement.core.world import World
+
+
+class Readiness(msgspec.Struct):
+    """``group`` to be decided, or None.
+
+    ``obstacles`` are the pods that cannot be, with the reason; ``later``: ask again when a retry is due.
+    """
+
+    group: Group | None = None
+    obstacles: list[tuple[PodFact, str]] = []
+    later: bool = False
+
+
+def readiness(world: World, record: GroupRecord, retries: Mapping[str, float], now: float) -> Readiness:
+    """Look at a group's members: which wait, which are held back, whether there are enough.
+
+    ``retries`` says for pods whose claim was refused when they may be decided again.
+    """
+    members = [world.pods[uid] for uid in record.members]
+    waiting = [member for member in members if member.waits]
+    found = Readiness()
+    if not waiting:
+        return found
+    able = []
+    gated = 0
+    for member in waiting:
+        fact = member.fact
+        if fact.gates:
+            gated += 1
+            found.obstacles.append((fact, f"waits for scheduling gates: {', '.join(fact.gates)}"))
+        elif fact.problems:
+            found.obstacles.append((fact, "; ".join(map(str, fact.problems))))
+        else:
+            able.append(member)
+    if not able:
+        return found
+    if any(retries.get(member.fact.uid, 0.0) > now for member in able):
+        found.later = True
+        found.obstacles += [
+            (member.fact, f"binding was refused: {member.refusal}; it will be tried again")
+            for member in able
+            if member.refusal
+        ]
+        return found
+    minimum, obstacle = _terms(world, record, members[0].fact)
+    group = Group(
+        key=record.key,
+        pods=tuple(member.fact for member in sorted(able, key=_order)),
+        minimum=minimum,
+        placed=sum(1 for member in members if member.placed),
+        tasks=_tasks(record, members),
+    )
+    if not obstacle and (group.missing > len(group.pods) or group.short(Counter(pod.task for pod in group.pods))):
+        obstacle = telling.members_missing(group, len(members), gated)
+    if obstacle:
+        found.obstacles += [(pod, obstacle) for pod in group.pods]
+    else:
+        found.group = group
+    return found
+
+
+def _terms(world: World, record: GroupRecord, first: PodFact) -> tuple[int, str]:
+    """Return a group's minimum and what keeps it from being decided at all."""
+    if record.key == f"pod/{first.uid}":
+        return 1, _queue_obstacle(world, first.queue, f"Pod {first.ref}")
+    fact = record.fact
+    if fact is None:
+        return 1, f"PodGroup {record.key} not found"
+    if fact.problems:
+        return fact.min_member, "; ".join(map(str, fact.problems))
+    return fact.min_member, _queue_obstacle(world, fact.queue, f"PodGroup {record.key}")
+
+
+def _tasks(record: GroupRecord, members: list[PodRecord]) -> tuple[tuple[str, int], ...]:
+    """Return how many more pods of each task the gang needs, at least.
+
+    As in Volcano the tasks' minimums hold only where the gang's own does not undercut their sum (plugins/gang).
+    """
+    minimums = record.fact.min_task_member if record.fact is not None else {}
+    if not minimums or record.fact is None or record.fact.min_member < sum(minimums.values()):
+        return ()
+    placed = Counter(member.fact.task for member in members if member.placed)
+    return tuple((task, minimum - placed[task]) for task, minimum in sorted(minimums.items()) if minimum > placed[task])
+
+
+def _queue_obstacle(world: World, name: str, subject: str) -> str:
+    queue = world.queues.get(name)
+    if queue is None:
+        # The default queue need not be there.
+        return "" if name == "default" else f"{subject}: queue {name!r} does not exist"
+    return "" if queue.open else f"{subject}: queue {name!r} is not open"
+
+
+def _order(member: PodRecord) -> tuple[str, float, int, str]:
+    """By task, age, and name, where worker-2 comes before worker-10."""
+    fact = member.fact
+    return fact.task, fact.created, len(fact.name), fact.name

@@ -1,0 +1,77 @@
+"""What the core remembers of pods, groups and nodes' ledgers."""
+
+from dataclasses import dataclass, field
+
+import msgspec
+from deviceshare.claims import Claim
+from deviceshare.facts import GroupKey, PodFact, PodGroupFact
+
+
+@dataclass(slots=True)
+class PodRecord:
+    """A pod as it was last seen, and its claims: the id of each and the node whose ledger holds it."""
+
+    fact: PodFact
+    claims: dict[str, str]
+    seen_at: float
+    refusals: int = 0
+    refusal: str = ""
+    """Why its last claim was refused."""
+    told: str = ""
+    """The message of the last explanation."""
+    told_at: float = 0.0
+
+    def tell(self, message: str, now: float) -> None:
+        """Note what was told of it."""
+        self.told, self.told_at = message, now
+
+    @property
+    def waits(self) -> bool:
+        """Whether it needs a place and may get one."""
+        fact = self.fact
+        return not (fact.node or fact.ended or fact.terminating or self.claims)
+
+    @property
+    def placed(self) -> bool:
+        """Whether it counts for its gang."""
+        return self.fact.succeeded or (bool(self.fact.node or self.claims) and not self.fact.ended)
+
+
+@dataclass(slots=True)
+class GroupRecord:
+    """A PodGroup, or a pod without one, and the uids of its members."""
+
+    key: GroupKey
+    fact: PodGroupFact | None = None
+    members: set[str] = field(default_factory=set)
+    order: tuple[int, float, str] | None = None
+    """Its place in the line: higher priority first, then the older, then by name. None: to be found out anew."""
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is left of it."""
+        return self.fact is None and not self.members
+
+
+@dataclass(slots=True)
+class LedgerRecord:
+    """The ledger of one node: the last version known, and what must be changed in it."""
+
+    node: str
+    sequence: int = 0
+    claims: dict[str, Claim] = field(default_factory=dict)
+    remove: set[str] = field(default_factory=set)
+    withdraw: set[str] = field(default_factory=set)
+
+    @property
+    def changes(self) -> bool:
+        """Whether something must be changed in it."""
+        return bool(self.remove or self.withdraw)
+
+    def remaining(self) -> list[Claim]:
+        """Return the claims as they should stand: without those to take out, those to ask back marked."""
+        return [
+            msgspec.structs.replace(claim, withdraw=True) if claim.id in self.withdraw else claim
+            for claim in self.claims.values()
+            if claim.id not in self.remove
+        ]

@@ -1,0 +1,124 @@
+"""Turning decisions into explanations: why there, or why nowhere."""
+
+import msgspec
+from deviceshare.allocator import Allocator, Placement, Unplaceable
+from deviceshare.claims import Claim, ContainerGrant
+from deviceshare.explain import PENDING, PLACED, Explanation, unavailable
+from deviceshare.facts import PodFact
+from deviceshare.families import BY_NAME, caveats
+from deviceshare.gangs import Decision, Group
+
+
+def placed(
+    allocator: Allocator, pod: PodFact, placement: Placement, decision: Decision, now: float, by: str
+) -> Explanation:
+    """Return why a pod goes where it goes."""
+    conf, group = allocator.conf, decision.group
+    node = allocator.node(placement.node)
+    cards = {card.id: card for card in node.cards} if node is not None and placement.grants else {}
+    # An init container's grant is only what it asks beyond the others: its environment cannot be told from that.
+    environment = {
+        grant.container: BY_NAME[grant.family].environment(grant, [cards[device.id] for device in grant.devices])
+        for grant in placement.grants
+        if grant.position >= 0
+    }
+    policy = conf.policy or "none"
+    score = f"device score {placement.score:.2f}" if placement.grants else "no devices asked"
+    why = (f"policy {policy}, weight {conf.weight}: {score}; ties go to the lowest node name",)
+    return msgspec.structs.replace(
+        _placed_on(pod, placement.node, placement.grants, now, by),
+        nodes=allocator.nodes,
+        feasible=placement.feasible,
+        environment=environment,
+        why=why,
+        gang=_gang(decision) if group.minimum > 1 else "",
+    )
+
+
+def claimed(pod: PodFact, claim: Claim, node: str, now: float) -> Explanation:
+    """Return where a pod was found to be claimed: by a predecessor of whose reasons nothing is known."""
+    return _placed_on(pod, node, claim.grants, now, claim.decided_by)
+
+
+def _placed_on(pod: PodFact, node: str, grants: tuple[ContainerGrant, ...], now: float, by: str) -> Explanation:
+    return Explanation(
+        uid=pod.uid,
+        namespace=pod.namespace,
+        name=pod.name,
+        at=now,
+        decision=PLACED,
+        node=node,
+        message=f"placed on {node}",
+        grants=grants,
+        queue=pod.queue,
+        group=pod.group,
+        decided_by=by,
+        caveats=caveats(grants),
+    )
+
+
+def gone(pod: PodFact, told: str, now: float, by: str) -> Explanation:
+    """Return that a pod is gone, with the last thing that was said of it."""
+    return pending(pod, f"the pod is gone; before that: {told}" if told else "the pod is gone", now, by)
+
+
+def waiting(pod: PodFact, why: Unplaceable | None, decision: Decision, now: float, by: str) -> Explanation:
+    """Return why a pod waits: for room, or for the rest of its gang."""
+    group = decision.group
+    gang = ""
+    reason = ""
+    if group.minimum > 1:
+        gang = _gang(decision)
+    if why is None:
+        others = next((other for _, other in decision.waiting if other is not None), None)
+        reason = (
+            "this pod would fit, others do not: " + describe(others, f"Pod {pod.ref}") if others is not None else ""
+        )
+    else:
+        reason = describe(why, f"Pod {pod.ref}")
+    return pending(pod, f"{gang}: {reason}" if gang else reason, now, by, why=why, gang=gang)
+
+
+def pending(
+    pod: PodFact, message: str, now: float, by: str, *, why: Unplaceable | None = None, gang: str = ""
+) -> Explanation:
+    """Return that a pod waits, and for what."""
+    return Explanation(
+        uid=pod.uid,
+        namespace=pod.namespace,
+        name=pod.name,
+        at=now,
+        decision=PENDING,
+        message=message,
+        nodes=why.nodes if why is not None else 0,
+        refusals=why.refusals if why is not None else (),
+        gang=gang,
+        queue=pod.queue,
+        group=pod.group,
+        decided_by=by,
+    )
+
+
+def describe(why: Unplaceable | None, subject: str) -> str:
+    """Return the one line that says why no node takes a pod."""
+    if why is None:
+        return ""
+    if why.problem is not None:
+        return str(msgspec.structs.replace(why.problem, subject=subject))
+    return unavailable(why.nodes, why.refusals)
+
+
+def members_missing(group: Group, exist: int, gated: int) -> str:
+    """Return that a gang has fewer pods than it needs."""
+    held_back = f", {gated} of them gated" if gated else ""
+    tasks = "".join(f", task {task} waits for {needed} at least" for task, needed in group.tasks)
+    return f"pod group {group.key} is not ready, {exist} of {group.minimum} pods exist{held_back}{tasks}"
+
+
+def _gang(decision: Decision) -> str:
+    group = decision.group
+    fit = group.placed + decision.fitted
+    if fit >= group.minimum and not decision.short:
+        return f"pod group {group.key} is ready, {fit} pods fit, {group.minimum} minAvailable"
+    tasks = "".join(f", {fitted} of {needed} of task {task}" for task, fitted, needed in decision.short)
+    return f"pod group {group.key} is not ready, {fit} of {group.minimum} pods fit{tasks}"

@@ -1,0 +1,104 @@
+"""The cluster and its ledgers as the core knows them, and what each pod holds.
+
+Usage of a node = claims ∪ pods seen bound there, by uid: where a pod has a claim on a node the claim counts, where it
+is bound without one, what it was bound with.
+"""
+
+from collections import defaultdict
+
+from deviceshare.allocator import Allocator
+from deviceshare.claims import Claim
+from deviceshare.conf.scheduler import DEFAULT_CONF
+from deviceshare.facts import GroupKey, QueueFact
+
+from deviceshare_placement.core.records import GroupRecord, LedgerRecord, PodRecord
+
+
+class World:
+    """Pods, groups, queues, ledgers, and the allocator that they are charged to."""
+
+    def __init__(self) -> None:
+        self.allocator = Allocator(DEFAULT_CONF)
+        self.pods: dict[str, PodRecord] = {}
+        self.groups: dict[GroupKey, GroupRecord] = {}
+        self.queues: dict[str, QueueFact] = {}
+        self.ledgers: dict[str, LedgerRecord] = {}
+        self.claims: defaultdict[str, dict[str, str]] = defaultdict(dict)
+        """For each pod's uid: the ids of its claims and their nodes, whether or not the pod is known."""
+        self.candidates: set[GroupKey] = set()
+        """Groups about which there may be something to decide."""
+        self.refused: set[GroupKey] = set()
+        """Groups that wait for room."""
+
+    def group(self, key: GroupKey) -> GroupRecord:
+        """Return a group, a new one if it was never seen."""
+        group = self.groups.get(key)
+        if group is None:
+            group = self.groups[key] = GroupRecord(key)
+        return group
+
+    def ledger(self, node: str) -> LedgerRecord:
+        """Return a node's ledger, an empty one if there is none."""
+        ledger = self.ledgers.get(node)
+        if ledger is None:
+            ledger = self.ledgers[node] = LedgerRecord(node)
+        return ledger
+
+    def claim_on(self, node: str, uid: str) -> Claim | None:
+        """Return a pod's claim on a node, or None."""
+        for claim, where in self.claims[uid].items() if uid in self.claims else ():
+            if where == node:
+                return self.ledgers[node].claims[claim]
+        return None
+
+    def charge(self, node: str, uid: str) -> None:
+        """Charge a pod to a node for what it holds there now, which may be nothing any more."""
+        claim = self.claim_on(node, uid)
+        pod = self.pods.get(uid)
+        if claim is not None:
+            self.allocator.hold(node, uid, claim.grants, claim.resources)
+        elif pod is not None and pod.fact.node == node and not pod.fact.ended:
+            self.allocator.hold(node, uid, pod.fact.held, self.allocator.amounts(pod.fact.ask))
+        elif self.allocator.release(node, uid):
+            self.made_room()
+
+    def reconsider(self, key: GroupKey) -> None:
+        """Look at a group in the next cycle."""
+        self.refused.discard(key)
+        self.candidates.add(key)
+        if (group := self.groups.get(key)) is not None:
+            group.order = None
+
+    def in_order(self) -> list[GroupRecord]:
+        """Return the candidates, who comes first first."""
+        groups = [group for key in self.candidates if (group := self.groups.get(key)) is not None and group.members]
+        for group in groups:
+            if group.order is None:
+                group.order = self._order(group)
+        return sorted(groups, key=_order)
+
+    def _order(self, group: GroupRecord) -> tuple[int, float, str]:
+        facts = [self.pods[uid].fact for uid in group.members]
+        priority = max(fact.priority for fact in facts)
+        created = min(fact.created for fact in facts)
+        if group.fact is not None:
+            priority = priority if group.fact.priority is None else group.fact.priority
+            created = group.fact.created
+        return (-priority, created, group.key)
+
+    def made_room(self) -> None:
+        """Look at all groups that were refused: something happened that may let them in."""
+        self.candidates |= self.refused
+        self.refused.clear()
+
+    def drop_if_empty(self, group: GroupRecord) -> None:
+        """Forget a group of which nothing is left."""
+        if group.empty:
+            self.groups.pop(group.key, None)
+            self.candidates.discard(group.key)
+            self.refused.discard(group.key)
+
+
+def _order(group: GroupRecord) -> tuple[int, float, str]:
+    assert group.order is not None
+    return group.order

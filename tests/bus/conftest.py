@@ -1,0 +1,24 @@
+"""A bus with its streams, and somebody who writes there."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+from deviceshare_bus.connection import Connection, connect
+from deviceshare_bus.publisher import Publisher
+from deviceshare_bus.setup import make_streams
+
+
+@pytest.fixture
+async def connection(nats_url: str) -> AsyncIterator[Connection]:
+    connection = await connect(nats_url, "test")
+    await make_streams(connection)
+    yield connection
+    await connection.close()
+
+
+@pytest.fixture
+async def publisher(connection: Connection) -> AsyncIterator[Publisher]:
+    publisher = Publisher(connection, timeout=1.0)
+    await publisher.start()
+    yield publisher
+    await publisher.stop()

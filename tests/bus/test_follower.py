@@ -1,0 +1,157 @@
+"""Reading a stream without a gap: restarts, silence, losses and wiped streams."""
+
+import asyncio
+from contextlib import aclosing
+
+import deviceshare_bus.follower
+import pytest
+from deviceshare_bus.connection import connect
+from deviceshare_bus.follower import BusWiped, Follower
+from deviceshare_bus.publisher import Publisher, PublishError, Write
+from deviceshare_bus.setup import make_streams
+from deviceshare_bus.subjects import Stream
+
+
+class Reader:
+    """Collects what a follower delivers."""
+
+    def __init__(self, follower: Follower) -> None:
+        self.follower = follower
+        self.subjects: list[str] = []
+        self.last: dict[str, bytes] = {}
+        self.sequences: list[int] = []
+        self.task = asyncio.create_task(self._read())
+
+    async def _read(self) -> None:
+        async with aclosing(aiter(self.follower)) as batches:
+            async for batch in batches:
+                for message in batch.messages:
+                    self.subjects.append(message.subject)
+                    self.sequences.append(message.sequence)
+                    self.last[message.subject] = message.data
+
+    async def until(self, subject: str, data: bytes, seconds: float = 8.0) -> None:
+        async with asyncio.timeout(seconds):
+            while self.last.get(subject) != data:
+                await asyncio.sleep(0.01)
+
+    async def end(self) -> None:
+        self.task.cancel()
+        await asyncio.gather(self.task, return_exceptions=True)
+
+
+async def write_anyhow(publisher: Publisher, subject: str, data: bytes) -> None:
+    """Write until the server has it, as a level-triggered writer does."""
+    while True:
+        try:
+            await publisher.write(Write(subject, data))
+        except PublishError:
+            await asyncio.sleep(0.05)
+        else:
+            return
+
+
+async def test_it_begins_with_the_last_message_of_every_subject_and_goes_on(connection, publisher) -> None:
+    for data in (b"1", b"2"):
+        for name in ("a", "b"):
+            await publisher.write(Write(f"cluster.node.{name}", data))
+    follower = Follower(connection, Stream.CLUSTER)
+    reader = Reader(follower)
+    await reader.until("cluster.node.b", b"2")
+    assert follower.caught_up
+    await publisher.write(Write("cluster.node.a", b"3"))
+    await reader.until("cluster.node.a", b"3")
+    assert reader.subjects == ["cluster.node.a", "cluster.node.b", "cluster.node.a"]
+    await reader.end()
+
+
+async def test_history_is_all_there_is(connection, publisher) -> None:
+    for data in (b"1", b"2", b"3"):
+        await publisher.write(Write("event.test", data))
+    everything = Reader(Follower(connection, Stream.EVENT, history=True))
+    await everything.until("event.test", b"3")
+    await publisher.write(Write("event.test", b"4"))
+    await everything.until("event.test", b"4")
+    assert len(everything.sequences) == 4
+    await everything.end()
+
+
+async def test_a_killed_server_is_followed_again_within_seconds_and_nothing_comes_twice(
+    nats_server, connection, publisher
+) -> None:
+    reader = Reader(Follower(connection, Stream.CLUSTER))
+    for round_number in range(3):
+        for number in range(50):
+            await write_anyhow(publisher, f"cluster.node.n{number}", b"%d" % round_number)
+        await nats_server.restart(0.1)
+    await write_anyhow(publisher, "cluster.node.end", b"x")
+    await reader.until("cluster.node.end", b"x")
+    assert reader.sequences == sorted(set(reader.sequences))
+    assert {reader.last[f"cluster.node.n{number}"] for number in range(50)} == {b"2"}
+    await reader.end()
+
+
+async def test_a_server_that_falls_silent_is_noticed(nats_server, connection, publisher) -> None:
+    reader = Reader(Follower(connection, Stream.CLUSTER))
+    await publisher.write(Write("cluster.node.a", b"1"))
+    await reader.until("cluster.node.a", b"1")
+    nats_server.freeze()
+    await asyncio.sleep(4.0)
+    nats_server.thaw()
+    await write_anyhow(publisher, "cluster.node.a", b"2")
+    await reader.until("cluster.node.a", b"2")
+    await reader.end()
+
+
+async def test_a_consumer_that_the_server_lost_is_made_anew(connection, publisher) -> None:
+    reader = Reader(Follower(connection, Stream.CLUSTER))
+    await publisher.write(Write("cluster.node.a", b"1"))
+    await reader.until("cluster.node.a", b"1")
+    for consumer in await connection.jetstream.consumers_info(Stream.CLUSTER):
+        await connection.jetstream.delete_consumer(Stream.CLUSTER, consumer.name)
+    await publisher.write(Write("cluster.node.a", b"2"))
+    await reader.until("cluster.node.a", b"2")
+    assert reader.sequences == [1, 2]
+    await reader.end()
+
+
+async def test_a_quiet_stream_is_asked_whether_it_holds_more(connection, publisher, monkeypatch) -> None:
+    monkeypatch.setattr(deviceshare_bus.follower, "RECHECK", 0.5)
+    follower = Follower(connection, Stream.CLUSTER)
+    reader = Reader(follower)
+    await publisher.write(Write("cluster.node.a", b"1"))
+    await reader.until("cluster.node.a", b"1")
+    # As if the last message had never come, and no heartbeat told of it.
+    follower._received_up_to -= 1
+    async with asyncio.timeout(5):
+        while len(reader.sequences) < 2:
+            await asyncio.sleep(0.05)
+    assert reader.sequences == [1, 1]
+    await reader.end()
+
+
+@pytest.mark.parametrize("made_anew", [True, False])
+async def test_a_wiped_bus_is_an_error_not_a_gap(connection, publisher, made_anew) -> None:
+    reader = Reader(Follower(connection, Stream.CLUSTER))
+    await publisher.write(Write("cluster.node.a", b"1"))
+    await reader.until("cluster.node.a", b"1")
+    await connection.jetstream.delete_stream(Stream.CLUSTER)
+    if made_anew:
+        await make_streams(connection)
+    with pytest.raises(BusWiped):
+        async with asyncio.timeout(8):
+            await reader.task
+
+
+async def test_it_waits_for_a_stream_that_is_not_there_yet(nats_server) -> None:
+    connection = await connect(nats_server.url, "test")
+    reader = Reader(Follower(connection, Stream.CLUSTER))
+    await asyncio.sleep(0.3)
+    await make_streams(connection)
+    publisher = Publisher(connection)
+    await publisher.start()
+    await publisher.write(Write("cluster.node.a", b"1"))
+    await reader.until("cluster.node.a", b"1")
+    await reader.end()
+    await publisher.stop()
+    await connection.close()

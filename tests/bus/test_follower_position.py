@@ -1,0 +1,49 @@
+"""A follower's position says what its reader has dealt with, not what has arrived."""
+
+import asyncio
+
+from deviceshare_bus.connection import connect
+from deviceshare_bus.follower import Follower
+from deviceshare_bus.publisher import Publisher, Unknown, Write
+from deviceshare_bus.setup import make_streams
+from deviceshare_bus.subjects import Stream
+
+
+async def test_the_position_follows_the_reader_not_the_network(nats_url):
+    connection = await connect(nats_url, "test")
+    await make_streams(connection)
+    publisher = Publisher(connection)
+    await publisher.start()
+    last = [await publisher.write(Write(f"cluster.node.{n}", b"x")) for n in range(3)][-1]
+    follower = Follower(connection, Stream.CLUSTER)
+    seen = 0
+    async for batch in follower:
+        assert follower.position <= seen
+        await asyncio.sleep(0.05)  # more arrives while the reader is busy
+        assert follower.position <= seen
+        seen = batch.position
+        if seen == last:
+            break
+    reader = asyncio.create_task(anext(aiter(Follower(connection, Stream.CLUSTER))))
+    assert (await reader).position == last
+    await publisher.stop()
+    await connection.close()
+
+
+async def test_what_cannot_be_sent_now_is_not_sent_later(nats_server):
+    connection = await connect(nats_server.url, "test")
+    await make_streams(connection)
+    publisher = Publisher(connection)
+    await publisher.start()
+    lost, back = asyncio.Event(), asyncio.Event()
+    connection.on_disconnect(lost.set)
+    connection.on_reconnect(back.set)
+    nats_server.kill()
+    await lost.wait()
+    future = await publisher.send(Write("cluster.node.a", b"late"))
+    assert isinstance(future.exception(), Unknown)
+    nats_server.start()
+    await back.wait()
+    assert await publisher.write(Write("cluster.node.a", b"now", 0)) == 1
+    await publisher.stop()
+    await connection.close()

@@ -1,0 +1,87 @@
+"""What becomes of a write: its sequence, a conflict, or nobody knows; all or nothing for what belongs together."""
+
+import asyncio
+
+import pytest
+from deviceshare_bus.connection import Connection, connect
+from deviceshare_bus.publisher import BATCH_LIMIT, Conflict, Publisher, Refused, Unknown, Write
+from deviceshare_bus.setup import make_streams
+from deviceshare_bus.subjects import Stream
+
+
+async def last(connection: Connection, subject: str) -> bytes:
+    return (await connection.jetstream.get_last_msg(Stream.LEDGER, subject)).data or b""
+
+
+async def test_who_comes_second_is_refused_and_nothing_of_his_stands(connection, publisher) -> None:
+    first = await publisher.write(Write("ledger.1.a.example.com", b"first", 0))
+    with pytest.raises(Conflict):
+        await publisher.write(Write("ledger.1.a.example.com", b"second", 0))
+    assert await last(connection, "ledger.1.a.example.com") == b"first"
+    await publisher.write(Write("ledger.1.a.example.com", b"third", first))
+    assert await last(connection, "ledger.1.a.example.com") == b"third"
+
+
+async def test_thousands_in_flight_each_get_their_own_answer(publisher) -> None:
+    futures = [await publisher.send(Write(f"ledger.1.n{number}", b"x", 0)) for number in range(3000)]
+    futures += [await publisher.send(Write(f"ledger.1.n{number}", b"y", 0)) for number in range(3000)]
+    answers = await asyncio.gather(*futures, return_exceptions=True)
+    assert sorted(answers[:3000]) == list(range(1, 3001))
+    assert all(isinstance(answer, Conflict) for answer in answers[3000:])
+    assert publisher.in_flight == 0
+
+
+async def test_a_batch_is_written_whole_and_without_a_gap(connection, publisher) -> None:
+    await publisher.write(Write("ledger.1.other", b""))
+    writes = [Write(f"ledger.1.n{number}", b"gang", 0) for number in range(BATCH_LIMIT)]
+    end = await (await publisher.send_atomic(writes))
+    assert end == 1 + BATCH_LIMIT
+    messages = [await connection.jetstream.get_msg(Stream.LEDGER, sequence) for sequence in (2, end)]
+    assert [message.subject for message in messages] == ["ledger.1.n0", f"ledger.1.n{BATCH_LIMIT - 1}"]
+
+
+@pytest.mark.parametrize("at", [0, 3, 6])
+async def test_a_conflict_anywhere_in_a_batch_leaves_nothing_behind(connection, publisher, at: int) -> None:
+    await publisher.write(Write(f"ledger.1.n{at}", b"before", 0))
+    writes = [Write(f"ledger.1.n{number}", b"gang", 0) for number in range(7)]
+    with pytest.raises(Conflict):
+        await (await publisher.send_atomic(writes))
+    assert (await connection.jetstream.stream_info(Stream.LEDGER)).state.messages == 1
+    assert await last(connection, f"ledger.1.n{at}") == b"before"
+
+
+async def test_a_batch_that_is_too_long_is_our_own_mistake(publisher) -> None:
+    with pytest.raises(ValueError, match="1 to 1000"):
+        await publisher.send_atomic([Write("ledger.1.n", b"")] * (BATCH_LIMIT + 1))
+
+
+async def test_what_no_stream_takes_is_of_unknown_fate(publisher) -> None:
+    with pytest.raises(Unknown, match="no stream"):
+        await publisher.write(Write("nowhere.at.all", b"x"))
+
+
+async def test_what_the_stream_does_not_allow_is_refused_for_good(publisher, connection) -> None:
+    info = await connection.jetstream.stream_info(Stream.LEDGER)
+    info.config.max_msg_size = 100
+    await connection.jetstream.update_stream(info.config)
+    with pytest.raises(Refused):
+        await publisher.write(Write("ledger.1.a", b"x" * 200))
+
+
+async def test_a_silent_server_makes_it_unknown_and_a_late_answer_changes_nothing(nats_server) -> None:
+    connection = await connect(nats_server.url, "test")
+    await make_streams(connection)
+    publisher = Publisher(connection, timeout=0.5)
+    await publisher.start()
+    nats_server.freeze()
+    future = await publisher.send(Write("ledger.1.a", b"slow", 0))
+    try:
+        with pytest.raises(Unknown, match=r"0\.5 s"):
+            await future
+    finally:
+        nats_server.thaw()
+    with pytest.raises(Conflict):
+        await publisher.write(Write("ledger.1.a", b"again", 0))
+    assert await last(connection, "ledger.1.a") == b"slow"
+    await publisher.stop()
+    await connection.close()

@@ -1,0 +1,28 @@
+"""Making the streams: by several at once, and again."""
+
+import asyncio
+
+from deviceshare_bus.connection import connect
+from deviceshare_bus.setup import EPOCH, make_streams
+from deviceshare_bus.subjects import Stream
+from deviceshare_cluster.local import LocalCluster
+
+
+async def test_several_may_set_up_at_once_and_the_streams_stay_as_they_are(nats_url: str) -> None:
+    connections = [await connect(nats_url, f"test-{number}") for number in range(8)]
+    await asyncio.gather(*map(make_streams, connections))
+    epochs = [(await connections[0].jetstream.stream_info(stream)).config.metadata[EPOCH] for stream in Stream]
+    await make_streams(connections[1])
+    again = [(await connections[0].jetstream.stream_info(stream)).config.metadata[EPOCH] for stream in Stream]
+    assert epochs == again
+    assert len(set(epochs)) == len(Stream)
+    for connection in connections:
+        await connection.close()
+
+
+async def test_several_may_set_up_the_local_cluster_at_once(nats_url: str) -> None:
+    clusters = [await LocalCluster(nats_url, name=f"test-{number}").__aenter__() for number in range(8)]
+    await asyncio.gather(*(cluster.setup() for cluster in clusters))
+    assert [queue["metadata"]["name"] for queue in await clusters[0].list("Queue")] == ["default"]
+    for cluster in clusters:
+        await cluster.__aexit__()

@@ -1,0 +1,114 @@
+"""`deviceshare bench bus`: what it measures adds up."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from deviceshare.objects import decode_node, decode_pod
+from deviceshare_cli.bench import workload
+from deviceshare_cli.bench.floor import doubles
+from deviceshare_cli.bench.measure import Run
+from deviceshare_cli.bench.report import quantile, report
+from deviceshare_cli.bench.traffic import State, StreamMeter, Traffic
+from hypothesis import given
+from hypothesis import strategies as st
+
+TRAFFIC = {
+    "CLUSTER": Traffic(20, 4000, 10),
+    "LEDGER": Traffic(4, 4000, 2),
+    "OUTCOME": Traffic(5, 5000, 2),
+    "EXPLAIN": Traffic(10, 6000, 10),
+    "EVENT": Traffic(3, 3000, 3),
+    "OBJECTS": Traffic(30, 24000, 20),
+}
+RUN = Run(
+    bound=10,
+    pending=0,
+    seconds=2.0,
+    created_in=1.0,
+    latencies=tuple(number / 10 for number in range(1, 11)),
+    cpu_seconds={"placement": 1.0},
+    load_before=0.5,
+    load_after=1.5,
+    traffic=TRAFFIC,
+    events={"inventory": 1, "placement": 2},
+    readers={"placement": ("CLUSTER", "LEDGER", "OUTCOME"), "metrics": ("CLUSTER", "EXPLAIN")},
+)
+
+
+def test_messages_are_counted_exactly_and_their_size_is_that_of_the_new_ones() -> None:
+    # 100 large messages stand there from before; 50 small ones come, and are overwritten once.
+    meter = StreamMeter(State(100, 100, 100_000))
+    meter.take(State(150, 150, 100_000 + 50 * 200))
+    assert meter.total(State(200, 150, 100_000 + 50 * 300)) == Traffic(100, 50 * 200 + 50 * 300, 50)
+
+
+@given(st.lists(st.integers(1, 50), min_size=1, max_size=20), st.integers(1, 5000))
+def test_messages_of_one_size_add_up_however_often_one_looks(steps: list[int], size: int) -> None:
+    meter = StreamMeter(State(7, 0, 0))
+    last = 0
+    for step in steps:
+        last += step
+        meter.take(State(7 + last, last, last * size))
+    assert meter.total(State(7 + last, last, last * size)) == Traffic(last, last * size, last)
+
+
+def test_the_doubles_publish_exactly_the_messages_of_the_run_and_read_them_to_the_end() -> None:
+    work = {double.name: double for double in doubles(RUN, 10, "nats://bus", "nats://objects")}
+    published: dict[str, int] = {}
+    for double in work.values():
+        for one in double.publish:
+            published[one.prefix] = published.get(one.prefix, 0) + one.messages
+            assert one.subjects <= max(1, one.messages)
+    assert published == {
+        "cluster.pod": 20, "ledger.0": 4, "outcome.0": 5, "explain": 10, "event": 3, "object.Pod.bench": 30,
+    }  # fmt: skip
+    assert [(one.stream, one.messages) for one in work["placement"].read] == [
+        ("CLUSTER", 20), ("LEDGER", 4), ("OUTCOME", 5),
+    ]  # fmt: skip
+    assert ("EVENT", 3) in [(one.stream, one.messages) for one in work["metrics"].read]
+    assert [one.messages for one in work["bench"].publish] == [10]
+    assert [one.count for one in work["binder"].gets] == [10]
+
+
+def test_rates_and_quantiles() -> None:
+    shown = report(RUN, 5, 8, 10, 0.5)
+    assert (shown["pods_per_second"], shown["floor_pods_per_second"], shown["ratio"]) == (5.0, 20.0, 0.25)
+    assert (shown["latency_p50_seconds"], shown["latency_p99_seconds"]) == (0.5, 1.0)
+    assert quantile([], 0.5) is None
+    assert quantile([3.0], 0.99) == 3.0
+
+
+def test_the_generated_objects_are_what_the_families_read() -> None:
+    (node,) = workload.nodes(1, 8)
+    fact = decode_node(json.dumps(node | {"metadata": node["metadata"] | {"uid": "n"}}).encode())
+    assert not fact.problems
+    assert [card.memory for card in fact.cards] == [32768] * 8
+    for pod in workload.pods(len(workload.SHAPES)):
+        ask = decode_pod(json.dumps(pod | {"metadata": pod["metadata"] | {"uid": "p"}}).encode())
+        assert not ask.problems
+
+
+@pytest.mark.timeout(120)
+def test_a_small_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEVICESHARE_RUN_DIR", str(tmp_path))
+    command = [
+        str(Path(sys.executable).parent / "deviceshare"),
+        "bench",
+        "bus",
+        "--nodes",
+        "3",
+        "--pods",
+        "30",
+        "--json",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    shown = json.loads(done.stdout)
+    assert shown["bound"] == 30
+    for key in ("pods_per_second", "latency_p50_seconds", "latency_p99_seconds", "floor_pods_per_second", "ratio"):
+        assert shown[key] > 0, key
+    assert shown["streams"]["OBJECTS"]["messages"] >= 60
+    assert set(shown["cpu_seconds"]) >= {"inventory", "placement", "binder", "metrics", "bench"}

@@ -1,0 +1,75 @@
+"""What is said of pods as they change."""
+
+from typing import Any
+
+import msgspec
+from deviceshare_cli.board import Board
+from deviceshare_cli.pods import Device, shown_devices
+from deviceshare_cluster.interface import Change, ChangeType, Listed
+
+
+def held(raw: bytes) -> tuple[Device, ...]:
+    return (Device("main", "0", 1024, 0),) if b"gpu-index" in raw else ()
+
+
+def change(name: str, *, scheduler: str = "volcano", revision: int = 1, uid: str = "u", **pod: Any) -> Change:
+    annotations = {"volcano.sh/gpu-index": "0"} if pod.get("node") else {}
+    conditions = [{"type": "PodScheduled", "status": "False", "message": pod["reason"]}] if "reason" in pod else []
+    raw = msgspec.json.encode(
+        {
+            "metadata": {"name": name, "namespace": "default", "uid": uid, "annotations": annotations},
+            "spec": {"schedulerName": scheduler, **({"nodeName": pod["node"]} if "node" in pod else {})},
+            "status": {"phase": pod.get("phase", "Pending"), "conditions": conditions},
+        }
+    )
+    return Change(ChangeType.APPLIED, "Pod", "default", name, revision, raw)
+
+
+def board() -> Board:
+    return Board(("volcano",), held)
+
+
+def test_a_placement_is_said_once_with_its_devices() -> None:
+    pods = board()
+    assert pods.take([change("a"), Listed(1)]) == []
+    assert pods.unanswered
+    assert pods.take([change("a", node="n1")]) == ["default/a -> n1: 0 (1024 MiB)"]
+    assert pods.take([change("a", node="n1", phase="Running")]) == []
+    assert not pods.unanswered
+    assert pods.bound == 1
+
+
+def test_a_reason_is_said_whenever_it_changes() -> None:
+    pods = board()
+    assert pods.take([change("a", reason="0/5 nodes")]) == ["default/a: 0/5 nodes"]
+    assert pods.take([change("a", reason="0/5 nodes")]) == []
+    assert pods.take([change("a", reason="0/6 nodes")]) == ["default/a: 0/6 nodes"]
+    assert not pods.unanswered
+    assert [pod.ref for pod in pods.waiting] == ["default/a"]
+
+
+def test_pods_of_other_schedulers_are_not_ours() -> None:
+    pods = board()
+    assert pods.take([change("a", scheduler="default-scheduler", node="n1")]) == []
+    assert not pods.pods
+
+
+def test_a_pod_that_goes_is_said_and_one_of_the_same_name_is_a_new_one() -> None:
+    pods = board()
+    pods.take([change("a", node="n1")])
+    gone = Change(ChangeType.DELETED, "Pod", "default", "a", 5, b"")
+    assert pods.take([gone, gone]) == ["default/a is gone"]
+    pods.take([change("a", node="n1")])
+    assert pods.take([change("a", uid="v", node="n1")]) == ["default/a -> n1: 0 (1024 MiB)"]
+
+
+def test_the_revision_is_the_highest_of_all_kinds() -> None:
+    pods = board()
+    pods.take([Change(ChangeType.APPLIED, "Node", "", "n1", 9, b"{}"), change("a", revision=7)])
+    assert pods.revision == 9
+
+
+def test_containers_are_named_where_there_are_several() -> None:
+    one, two = Device("main", "GPU-1", 3000, 50), Device("side", "GPU-2", -1, 100)
+    assert shown_devices([one, Device("main", "GPU-3", 0, 0)]) == "GPU-1 (3000 MiB, 50 cores), GPU-3"
+    assert shown_devices([one, two]) == "main: GPU-1 (3000 MiB, 50 cores); side: GPU-2 (whole card)"

@@ -1,0 +1,109 @@
+"""What `deviceshare explain pod` says."""
+
+from deviceshare.explain import PENDING, PLACED, Explanation, Refusal
+from deviceshare_cli.explaining import explanation_text
+from deviceshare_metrics import api
+
+
+def answer(**changes: object) -> api.PodExplanation:
+    fields: dict[str, object] = {"pod": None, "explanation": None, "steps": (), "trace_id": "ab" * 16}
+    return api.PodExplanation(**(fields | changes))  # type: ignore[arg-type]
+
+
+def pod(**changes: object) -> api.Pod:
+    fields: dict[str, object] = {
+        "namespace": "default",
+        "name": "a",
+        "uid": "u",
+        "scheduler": "volcano",
+        "node": None,
+        "state": "Pending",
+        "devices": (),
+        "reason": None,
+        "queue": "default",
+        "group": "",
+        "problems": (),
+    }
+    return api.Pod(**(fields | changes))  # type: ignore[arg-type]
+
+
+def test_a_placed_pod() -> None:
+    explanation = Explanation(
+        uid="u",
+        namespace="default",
+        name="a",
+        at=0.25,
+        decision=PLACED,
+        node="n1",
+        nodes=5,
+        feasible=2,
+        environment={"main": {"VOLCANO_GPU_MEMORY_TOTAL": "1024"}},
+        why=("policy binpack",),
+        decided_by="placement-1",
+    )
+    text = explanation_text(
+        "default/a",
+        answer(
+            pod=pod(state="Bound", node="n1", devices=(api.PodDevice(container="main", id="0", memory=1024, cores=0),)),
+            explanation=explanation,
+            steps=(api.PodStep(time=1.5, service="binder", step="bound", node="n1", message=""),),
+        ),
+        {"volcano.sh/gpu-index": "0"},
+    )
+    assert text.splitlines() == [
+        "Pod default/a",
+        "  Bound on n1",
+        "",
+        "Devices:",
+        "  main: 0 (1024 MiB)",
+        "",
+        "Environment that the device plugin will inject:",
+        "  main: VOLCANO_GPU_MEMORY_TOTAL=1024",
+        "",
+        "Annotations:",
+        "  volcano.sh/gpu-index: 0",
+        "",
+        "Why there:",
+        "  it fits on 2 of 5 nodes",
+        "  policy binpack",
+        "  decided by placement-1 at 00:00:00.250",
+        "",
+        "Gang and queue:",
+        "  queue default",
+        "",
+        "Steps (UTC):",
+        "  00:00:01.500  binder     bound on n1",
+        "",
+        "Trace id: " + "ab" * 16,
+    ]
+
+
+def test_a_waiting_pod_names_what_is_missing_and_its_gang() -> None:
+    refusal = Refusal(
+        code="CardInsufficientMemory", text="cards too full", nodes=3, resource="volcano.sh/vgpu-memory",
+        asked=3000, free=1000, unit="MiB", nearest="n2", cards=24,
+    )  # fmt: skip
+    explanation = Explanation(
+        uid="u", namespace="default", name="a", at=0.0, decision=PENDING, message="0/3 nodes", nodes=3,
+        refusals=(refusal,), gang="2 of 4 pods fit", group="default/g", caveats=("two at once do not work",),
+    )  # fmt: skip
+    text = explanation_text("default/a", answer(pod=pod(group="default/g"), explanation=explanation), {})
+    assert "  Pending\n  0/3 nodes\n" in text
+    assert (
+        "  CardInsufficientMemory: 3 cards too full (asked 3000 MiB, at most 1000 MiB free, "
+        "2000 MiB missing); 24 cards; the closest is n2\n" in text
+    )
+    assert "  gang default/g\n  2 of 4 pods fit\n" in text
+    assert "  warning: two at once do not work\n" in text
+
+
+def test_a_pod_that_is_gone_and_one_that_nobody_has_looked_at() -> None:
+    message = "the pod is gone; before that: placed on n1"
+    last = Explanation(
+        uid="u", namespace="default", name="a", at=1.5, decision=PENDING, message=message, decided_by="placement-1"
+    )
+    gone = explanation_text("default/a", answer(explanation=last), {})
+    assert f"  It does not exist any more; this is what is remembered of it.\n  {message}\n" in gone
+    assert "Why not" not in gone
+    assert "does not exist any more" in explanation_text("default/a", answer(), {})
+    assert "Nothing has been decided yet." in explanation_text("default/a", answer(pod=pod()), {})

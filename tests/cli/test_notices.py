@@ -1,0 +1,28 @@
+"""What `up` says of its services' logs."""
+
+from pathlib import Path
+
+from deviceshare_cli.notices import LogReader, Notices
+
+
+def test_warnings_and_errors_are_said_once_and_the_rest_stays_in_the_log(tmp_path: Path) -> None:
+    log = tmp_path / "binder.log"
+    said: list[str] = []
+    reader = LogReader("binder", log, Notices(said.append))
+    reader.read(0.0)
+    with log.open("a") as file:
+        file.write(
+            '{"level":"info","message":"started"}\n{"level":"warning","message":"connection\\nlost"}\nTraceback\n'
+        )
+        file.write('{"level":"error","message":"half a li')
+        file.flush()
+        reader.read(1.0)
+        assert said == ["binder: warning: connection lost"]
+        file.write('ne"}\n{"level":"warning","message":"connection\\nlost"}\n')
+        file.flush()
+        reader.read(2.0)
+        assert said == ["binder: warning: connection lost", "binder: error: half a line"]
+        file.write('{"level":"warning","message":"connection\\nlost"}\n')
+        file.flush()
+        reader.read(40.0)
+    assert said[2:] == ["binder: warning: connection lost"]

@@ -1,0 +1,87 @@
+"""What `up` prints at its end."""
+
+import json
+
+from deviceshare.claims import Claim, ContainerGrant, DeviceGrant
+from deviceshare_cli.pods import Device, PodView
+from deviceshare_cli.result import RefusedPod, Rejected, Result, as_json, as_table, pod_results, refused_pod
+
+
+def pod(name: str, *, namespace: str = "default", node: str = "", reason: str = "") -> PodView:
+    return PodView(namespace, name, f"uid-{name}", "volcano", node, False, {"a": "b"}, reason)
+
+
+CLAIM = Claim(
+    id="c-1",
+    uid="uid-b",
+    namespace="default",
+    name="b",
+    grants=(ContainerGrant("main", 0, "gpu-share", (DeviceGrant("0", 0, 1024, 0),)),),
+)
+
+
+def test_pods_are_sorted_and_claims_say_more_than_annotations() -> None:
+    held = (Device("main", "0", -1, 0),)
+    results = pod_results(
+        [
+            (pod("b", node="n1"), held),
+            (pod("a", reason="0/1 nodes"), ()),
+            (pod("z", namespace="alpha", node="n1"), held),
+        ],
+        {"uid-b": CLAIM},
+        [RefusedPod("default", "aa", {}, "no such amount")],
+    )
+    assert [(one.namespace, one.name, one.node, one.reason) for one in results] == [
+        ("alpha", "z", "n1", None),
+        ("default", "a", None, "0/1 nodes"),
+        ("default", "aa", None, "no such amount"),
+        ("default", "b", "n1", None),
+    ]
+    assert results[0].devices == held
+    assert results[3].devices == (Device("main", "0", 1024, 0),)
+
+
+def test_a_claim_that_is_not_bound_yet_gives_no_devices() -> None:
+    (result,) = pod_results([(pod("b"), ())], {"uid-b": CLAIM}, [])
+    assert (result.node, result.devices, result.reason) == (None, (), None)
+
+
+def test_a_pod_that_exists_stands_for_itself_though_a_manifest_of_its_name_was_refused() -> None:
+    (result,) = pod_results([(pod("b", node="n1"), ())], {}, [RefusedPod("default", "b", {}, "twice")])
+    assert (result.node, result.reason) == ("n1", None)
+
+
+def test_json_has_the_fields_of_the_contract() -> None:
+    results = pod_results([(pod("b", node="n1"), ())], {"uid-b": CLAIM}, [])
+    shown = json.loads(as_json(Result(results, (Rejected("File x.yaml", "does not parse"),), (), True, ())))
+    assert shown["pods"] == [
+        {
+            "namespace": "default",
+            "name": "b",
+            "node": "n1",
+            "devices": [{"container": "main", "id": "0", "memory": 1024, "cores": 0}],
+            "annotations": {"a": "b"},
+            "reason": None,
+        }
+    ]
+    assert shown["rejected"] == [{"object": "File x.yaml", "message": "does not parse"}]
+
+
+def test_refused_manifests_count_if_they_may_be_ours() -> None:
+    def refused(spec: object) -> RefusedPod | None:
+        manifest = {"kind": "Pod", "metadata": {"name": "x", "annotations": {"k": 1}}, "spec": spec}
+        return refused_pod(manifest, "", "x", "why", ("volcano",))
+
+    assert refused({"schedulerName": "volcano"}) == RefusedPod("default", "x", {"k": "1"}, "why")
+    assert refused({"schedulerName": "other"}) is None
+    assert refused(3) is not None
+
+
+def test_the_table_is_padded_and_cuts_nothing() -> None:
+    reason = "0/5 nodes are unavailable: " + "x" * 200
+    results = pod_results([(pod("b", node="n1"), ()), (pod("a", reason=reason), ())], {"uid-b": CLAIM}, [])
+    assert as_table(results).splitlines() == [
+        "NAMESPACE   NAME   NODE     DEVICES        REASON",
+        f"default     a      <none>   <none>         {reason}",
+        "default     b      n1       0 (1024 MiB)",
+    ]

@@ -1,0 +1,83 @@
+"""How other commands find a running system."""
+
+import os
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+from deviceshare_cli import runfile
+from deviceshare_cli.errors import CommandError
+
+
+@pytest.fixture
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("DEVICESHARE_RUN_DIR", str(tmp_path / "run"))
+    return tmp_path / "run"
+
+
+def run(pid: int | None = None) -> runfile.Run:
+    return runfile.Run(
+        pid=pid or os.getpid(),
+        bus="nats://127.0.0.1:1",
+        cluster="nats://127.0.0.1:2",
+        metrics="http://127.0.0.1:3",
+        directory="/nowhere",
+        schedulers=("volcano",),
+    )
+
+
+@pytest.fixture
+def dead_pid() -> int:
+    process = subprocess.Popen(["true"])
+    process.wait()
+    return process.pid
+
+
+def test_what_was_written_is_found_and_only_its_owner_can_read_it(directory: Path) -> None:
+    own = runfile.write(run())
+    assert runfile.find() == run()
+    assert runfile.find(own) == run()
+    assert stat.S_IMODE(own.stat().st_mode) == 0o600
+    assert stat.S_IMODE((directory / "run.json").stat().st_mode) == 0o600
+
+
+def test_the_last_one_started_wins_and_the_other_comes_back_when_it_ends(directory: Path) -> None:
+    first, second = run(), run(os.getppid())
+    runfile.write(first)
+    own = runfile.write(second)
+    assert runfile.find() == second
+    assert runfile.find(directory / f"run-{first.pid}.json") == first
+    runfile.remove(second)
+    assert not own.exists()
+    assert runfile.find() == first
+    runfile.remove(first)
+    assert list(directory.iterdir()) == []
+
+
+def test_ending_the_older_one_leaves_the_younger_one_alone(directory: Path) -> None:
+    first, second = run(), run(os.getppid())
+    runfile.write(first)
+    runfile.write(second)
+    runfile.remove(first)
+    assert runfile.find() == second
+
+
+def test_nothing_running_says_how_to_start_one(directory: Path) -> None:
+    with pytest.raises(CommandError, match=r"no deviceshare is running here: start one with `deviceshare up"):
+        runfile.find()
+
+
+def test_a_process_that_is_gone_is_named(directory: Path, dead_pid: int) -> None:
+    runfile.write(run(dead_pid))
+    with pytest.raises(CommandError, match=rf"no deviceshare is running here \(process {dead_pid}, .*is gone\)"):
+        runfile.find()
+    assert runfile.stale() == [run(dead_pid)]
+    assert runfile.stale() == []
+
+
+def test_a_file_that_is_no_run_file_is_named(directory: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.json"
+    other.write_text("{}")
+    with pytest.raises(CommandError, match=r"other\.json is not a run file"):
+        runfile.find(other)

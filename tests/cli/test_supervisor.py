@@ -1,0 +1,102 @@
+"""Children are kept alive, given up, and never left behind."""
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from deviceshare_cli.supervisor import BackOff, CannotLive, Program, Supervisor
+from support.processes import is_alive
+
+
+@asynccontextmanager
+async def supervising(said: list[str], back_off: BackOff | None = None) -> AsyncIterator[Supervisor]:
+    supervisor = Supervisor(said.append, back_off)
+    try:
+        yield supervisor
+    finally:
+        await supervisor.stop()
+
+
+async def until(condition: object, seconds: float = 5.0) -> None:
+    assert callable(condition)
+    async with asyncio.timeout(seconds):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+async def test_a_killed_child_is_started_again_and_said_so(tmp_path: Path) -> None:
+    said: list[str] = []
+    async with supervising(said, BackOff(first=0.01)) as supervisor:
+        await supervisor.start(Program("sleeper", ("sleep", "60"), tmp_path / "log"))
+        first = supervisor.pids["sleeper"]
+        os.kill(first, signal.SIGKILL)
+        await until(lambda: supervisor.pids.get("sleeper", first) != first)
+        assert said == ["sleeper was killed by SIGKILL, starting it again in 0.01 s"]
+        second = supervisor.pids["sleeper"]
+    assert not is_alive(second)
+
+
+async def test_a_child_that_cannot_live_ends_the_whole_and_shows_its_log(tmp_path: Path) -> None:
+    said: list[str] = []
+    command = (sys.executable, "-S", "-c", "import sys; print('no such option'); sys.exit(3)")
+    async with supervising(said, BackOff(first=0.01, longest=0.02, early_deaths=3)) as supervisor:
+        await supervisor.start(Program("broken", command, tmp_path / "log"))
+        async with asyncio.timeout(10):
+            with pytest.raises(CannotLive, match=r"(?s)broken ended with status 3, the 3rd time .*no such option"):
+                await supervisor.failed()
+    assert said == [
+        "broken ended with status 3, starting it again in 0.01 s",
+        "broken ended with status 3, starting it again in 0.02 s",
+    ]
+
+
+async def test_a_healthy_life_makes_the_past_forgotten(tmp_path: Path) -> None:
+    said: list[str] = []
+    back_off = BackOff(first=0.01, longest=1.0, healthy=0.0, early_deaths=2)
+    async with supervising(said, back_off) as supervisor:
+        await supervisor.start(Program("brief", ("true",), tmp_path / "log"))
+        await until(lambda: len(said) >= 4)
+    assert set(said) == {"brief ended with status 0, starting it again in 0.01 s"}
+
+
+async def test_a_child_that_ignores_sigterm_is_killed(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    command = ("sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.05; done")
+    supervisor = Supervisor(print)
+    await supervisor.start(Program("stubborn", command, log))
+    await until(lambda: log.exists() and "ready" in log.read_text())
+    pid = supervisor.pids["stubborn"]
+    began = time.monotonic()
+    await supervisor.stop(patience=0.2)
+    assert 0.2 <= time.monotonic() - began < 3
+    assert not is_alive(pid)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs prctl")
+async def test_children_die_with_a_parent_that_was_killed(tmp_path: Path) -> None:
+    script = f"""
+import asyncio
+from pathlib import Path
+from deviceshare_cli.supervisor import Program, Supervisor
+
+async def main():
+    supervisor = Supervisor(print)
+    await supervisor.start(Program("sleeper", ("sleep", "60"), Path({str(tmp_path / "log")!r})))
+    print(supervisor.pids["sleeper"], flush=True)
+    await supervisor.failed()
+
+asyncio.run(main())
+"""
+    parent = await asyncio.create_subprocess_exec(sys.executable, "-c", script, stdout=asyncio.subprocess.PIPE)
+    assert parent.stdout is not None
+    child = int(await parent.stdout.readline())
+    assert is_alive(child)
+    parent.kill()
+    await parent.wait()
+    await until(lambda: not is_alive(child))

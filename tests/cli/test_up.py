@@ -1,0 +1,254 @@
+"""The whole command, as its user starts it: `deviceshare up` on small directories, and the others on what runs."""
+
+import contextlib
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.processes import is_alive, wait_until_dead
+
+COMMAND = str(Path(sys.executable).parent / "deviceshare")
+
+NODE = """
+apiVersion: v1
+kind: Node
+metadata:
+  name: node-a
+  annotations: {volcano.sh/node-vgpu-register: "GPU-1,10,11178,NVIDIA-T4,true,hami-core:"}
+status:
+  allocatable: {cpu: "8", memory: 16Gi, pods: "110", volcano.sh/vgpu-number: "10", volcano.sh/vgpu-memory: "11178"}
+  conditions: [{type: Ready, status: "True"}]
+"""
+
+
+def pod(name: str, number: object = 1, memory: object = 1024) -> str:
+    return f"""
+apiVersion: v1
+kind: Pod
+metadata: {{name: {name}}}
+spec:
+  schedulerName: volcano
+  containers:
+  - name: main
+    image: busybox
+    resources: {{limits: {{volcano.sh/vgpu-number: {number}, volcano.sh/vgpu-memory: {memory}}}}}
+"""
+
+
+@pytest.fixture
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("DEVICESHARE_RUN_DIR", str(tmp_path / "run"))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    manifests = tmp_path / "manifests"
+    manifests.mkdir()
+    (manifests / "all.yaml").write_text("---".join([NODE, pod("gpu-pod1"), pod("gpu-pod2"), pod("big", 1, 20000)]))
+    return manifests
+
+
+def deviceshare(*arguments: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
+    return subprocess.run([COMMAND, *arguments], capture_output=True, text=True, timeout=60, input=stdin)
+
+
+def test_until_settled_prints_who_got_what_as_json_and_leaves_nothing_behind(directory: Path) -> None:
+    (directory / "broken.yaml").write_text("kind: [")
+    (directory / "negative.yaml").write_text(pod("negative", number=-1))
+    done = deviceshare("up", "--cluster", f"local:{directory}", "--until-settled", "--json", "--metrics-port", "0")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    big, one, two, negative = result["pods"]
+    assert [shown["name"] for shown in result["pods"]] == ["big", "gpu-pod1", "gpu-pod2", "negative"]
+    for placed in (one, two):
+        assert placed["node"] == "node-a"
+        assert placed["devices"] == [{"container": "main", "id": "GPU-1", "memory": 1024, "cores": 0}]
+        assert placed["annotations"]["volcano.sh/vgpu-node"] == "node-a"
+        assert placed["reason"] is None
+    assert big["node"] is None
+    assert big["devices"] == []
+    assert big["reason"].startswith("0/1 nodes are unavailable: ")
+    assert negative["node"] is None
+    assert "volcano.sh/vgpu-number]: '-1' is not valid" in negative["reason"]
+    assert [rejected["object"] for rejected in result["rejected"]] == ["File broken.yaml", "Pod default/negative"]
+    assert re.search(r"^rejected: Pod default/negative: .*\(negative\.yaml, line 2\)$", done.stderr, re.MULTILINE)
+    assert "default/gpu-pod1 -> node-a: GPU-1 (1024 MiB)\n" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert list((directory.parent / "run").iterdir()) == []
+    assert sorted(path.name for path in directory.parent.iterdir()) == ["manifests", "run"]
+
+
+def test_a_terminal_that_cannot_show_a_character_gets_its_escape(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    wrong = pod("wrong").replace("{name: wrong}", "{name: wrong, annotations: {volcano.sh/vgpu-mode: 显存}}")
+    (directory / "wrong.yaml").write_text(wrong, encoding="utf-8")
+    done = deviceshare("up", "--cluster", f"local:{directory}", "--until-settled", "--metrics-port", "0")
+    assert done.returncode == 0, done.stderr
+    assert r"'\u663e\u5b58' is not valid" in done.stdout
+    assert "default/gpu-pod1 -> node-a" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--cluster", "kube"], "--cluster kube: kube is not built yet"),
+        (["--cluster", "local:/nowhere"], "/nowhere is not a directory"),
+        (["--cluster", "local:{directory}", "--conf", "{directory}/none"], "none: cannot be read: No such file"),
+    ],
+)
+def test_what_cannot_be_used_is_one_line(directory: Path, arguments: list[str], says: str) -> None:
+    done = deviceshare("up", *(argument.format(directory=directory) for argument in arguments))
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert says in done.stderr
+
+
+def test_what_is_not_settled_in_time_is_an_error_that_names_what_is_open(directory: Path) -> None:
+    options = ["--metrics-port", "0", "--until-settled", "--timeout", "0.5", "--json"]
+    arguments = ["up", "--cluster", f"local:{directory}", *options]
+    done = deviceshare(*arguments)
+    assert done.returncode == 1
+    assert "deviceshare: not settled after 0.5 s: " in done.stderr
+    result = json.loads(done.stdout)
+    assert not result["settled"]
+    assert result["open"]
+
+
+def test_a_misspelt_policy_is_one_line_that_says_what_to_write(directory: Path) -> None:
+    conf = directory.parent / "volcano-scheduler.conf"
+    conf.write_text(
+        'actions: "allocate"\ntiers:\n- plugins:\n  - name: deviceshare\n'
+        "    arguments: {deviceshare.VGPUEnable: true, deviceshare.SchedulePolicy: binpak}\n"
+    )
+    done = deviceshare("up", "--cluster", f"local:{directory}", "--conf", str(conf))
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    for part in (str(conf), "deviceshare.SchedulePolicy", "'binpak'", "binpack, spread"):
+        assert part in done.stderr
+
+
+def test_a_taken_metrics_port_is_named_with_the_flag_that_changes_it(directory: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        done = deviceshare("up", "--cluster", f"local:{directory}", "--metrics-port", str(port))
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert f"port {port} for the metrics is taken" in done.stderr
+    assert "--metrics-port" in done.stderr
+
+
+def test_wrong_usage_ends_with_status_2() -> None:
+    assert deviceshare("up").returncode == 2
+    assert deviceshare("get", "planets").returncode == 2
+
+
+def test_commands_without_a_running_system_say_how_to_start_one(directory: Path) -> None:
+    for arguments in (["get", "pods"], ["explain", "pod", "x"], ["apply", "-f", str(directory)]):
+        done = deviceshare(*arguments)
+        assert done.returncode == 1
+        assert done.stderr.startswith("deviceshare: no deviceshare is running here: start one with")
+
+
+class Running:
+    """An `up` in the background."""
+
+    def __init__(self, directory: Path) -> None:
+        self.output = directory.parent / "up.out"
+        with self.output.open("w") as output:
+            self.process = subprocess.Popen(
+                [COMMAND, "up", "--cluster", f"local:{directory}", "--metrics-port", "0"],
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+
+    def wait_for(self, text: str, seconds: float = 30.0) -> None:
+        until = time.monotonic() + seconds
+        while text not in self.output.read_text():
+            assert self.process.poll() is None, self.output.read_text()
+            assert time.monotonic() < until, self.output.read_text()
+            time.sleep(0.05)
+
+    def children(self) -> dict[int, str]:
+        found = subprocess.run(
+            ["ps", "--ppid", str(self.process.pid), "-o", "pid=,args="], capture_output=True, text=True, check=True
+        )
+        lines = (line.strip().split(" ", 1) for line in found.stdout.splitlines())
+        return {int(pid): command for pid, command in lines}
+
+
+@pytest.fixture
+def running(directory: Path) -> Iterator[Running]:
+    running = Running(directory)
+    try:
+        running.wait_for("NAMESPACE")
+        yield running
+    finally:
+        running.process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            running.process.wait(15)
+        running.process.kill()
+        running.process.wait()
+
+
+def get(*arguments: str) -> Any:
+    done = deviceshare("get", *arguments, "-o", "json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)["items"]
+
+
+def test_the_other_commands_act_on_what_runs_also_after_a_service_was_killed(directory: Path, running: Running) -> None:
+    (placement,) = (pid for pid, command in running.children().items() if "deviceshare_placement" in command)
+    os.kill(placement, signal.SIGKILL)
+    running.wait_for("placement was killed by SIGKILL, starting it again in 0.2 s")
+
+    done = deviceshare("apply", "-f", "-", stdin=pod("late") + "---" + pod("gpu-pod1") + "---" + pod("odd", "2.5"))
+    assert done.stdout == "pod/late created\npod/gpu-pod1 unchanged\n"
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: Pod default/odd: ")
+    running.wait_for("default/late -> node-a: GPU-1 (1024 MiB)")
+
+    assert [node["name"] for node in get("nodes")] == ["node-a"]
+    assert get("devices")[0]["memory_total"] == 11178
+    assert {one["name"] for one in get("pods", "-n", "default")} == {"big", "gpu-pod1", "gpu-pod2", "late"}
+    assert {one["name"] for one in get("claims")} == {"gpu-pod1", "gpu-pod2", "late"}
+    assert deviceshare("get", "pods", "-n", "other").stderr == "No resources found in other namespace.\n"
+
+    explained = deviceshare("explain", "pod", "late")
+    assert "  Bound on node-a\n" in explained.stdout
+    assert "  main: CUDA_DEVICE_MEMORY_LIMIT" in explained.stdout
+    assert "0/1 nodes are unavailable" in deviceshare("explain", "pod", "default/big").stdout
+    assert deviceshare("explain", "pod", "nobody").stderr.startswith("deviceshare: pod default/nobody not found")
+
+    gone = deviceshare("delete", "-f", "-", stdin=pod("late") + "---" + pod("never"))
+    assert gone.stdout == 'pod "late" deleted\n'
+    assert gone.stderr == 'error: pod "never" not found\n'
+    assert gone.returncode == 1
+    assert deviceshare("delete", "--ignore-not-found", "-f", "-", stdin=pod("never")).returncode == 0
+    running.wait_for("default/late is gone")
+
+    children = running.children()
+    assert len(children) == 6
+    running.process.terminate()
+    assert running.process.wait(15) == 0
+    assert not any(is_alive(pid) for pid in children)
+
+
+def test_nothing_lingers_when_up_itself_is_killed(directory: Path) -> None:
+    running = Running(directory)
+    try:
+        running.wait_for("bus ")
+        until = time.monotonic() + 20
+        while len(children := running.children()) < 5:
+            assert time.monotonic() < until
+            time.sleep(0.05)
+    finally:
+        running.process.kill()
+        running.process.wait()
+    wait_until_dead(children)

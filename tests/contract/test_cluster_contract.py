@@ -1,0 +1,258 @@
+"""What every cluster promises to those who list, watch, bind and write to it."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from deviceshare_cluster.interface import BindState, Change, ChangeType, Listed
+
+AT = 1_700_000_000.0
+AT_TEXT = "2023-11-14T22:13:20Z"
+
+
+def pod(name: str, **spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default", "annotations": {"user": "kept"}},
+        "spec": {"schedulerName": "volcano", "containers": [{"name": "c", "image": "busybox"}], **spec},
+    }
+
+
+def node(name: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": {"capacity": {"cpu": "4"}}}
+
+
+async def created(cluster: Any, name: str, **spec: Any) -> str:
+    """Create a pod and return its uid."""
+    await cluster.create(pod(name, **spec))
+    return str((await cluster.get("Pod", "default", name))["metadata"]["uid"])
+
+
+async def until(watch: AsyncIterator[list[Change | Listed]], last: Any) -> list[Change | Listed]:
+    """Read a watch until an item satisfies ``last``."""
+    seen: list[Change | Listed] = []
+    async with asyncio.timeout(20):
+        async for batch in watch:
+            for item in batch:
+                seen.append(item)
+                if last(item):
+                    return seen
+    raise AssertionError("a watch never ends")
+
+
+def listed(item: Change | Listed) -> bool:
+    return isinstance(item, Listed)
+
+
+async def test_what_was_created_can_be_read(cluster: Any) -> None:
+    uid = await created(cluster, "a")
+    assert uid
+    assert await cluster.get("Pod", "default", "b") is None
+    assert await cluster.get("Pod", "other", "a") is None
+    assert [one["metadata"]["name"] for one in await cluster.list("Pod")] == ["a"]
+    assert await cluster.list("Node") == []
+
+
+async def test_an_object_has_the_defaults_of_the_api_server(cluster: Any) -> None:
+    await created(cluster, "a")
+    read = await cluster.get("Pod", "default", "a")
+    assert read["apiVersion"] == "v1"
+    assert read["kind"] == "Pod"
+    assert read["metadata"]["creationTimestamp"].endswith("Z")
+    assert int(read["metadata"]["resourceVersion"]) > 0
+    assert read["spec"]["restartPolicy"] == "Always"
+    assert read["spec"]["priority"] == 0
+    assert read["status"]["phase"] == "Pending"
+
+
+async def test_a_watch_lists_then_says_so_then_follows(cluster: Any) -> None:
+    await created(cluster, "a")
+    await cluster.create(node("gpu-1.example.com"))
+    watch = cluster.watch(["Pod", "Node"])
+    first = await until(watch, listed)
+    names = {(item.kind, item.namespace, item.name) for item in first if isinstance(item, Change)}
+    assert names == {("Pod", "default", "a"), ("Node", "", "gpu-1.example.com")}
+    assert isinstance(first[-1], Listed)
+    assert first[-1].revision >= max(item.revision for item in first if isinstance(item, Change))
+
+    await created(cluster, "b")
+    (change,) = await until(watch, lambda item: item.name == "b")
+    assert isinstance(change, Change)
+    assert change.type is ChangeType.APPLIED
+    raw = json.loads(change.raw)
+    assert raw == await cluster.get("Pod", "default", "b")
+    assert raw["metadata"]["resourceVersion"] == str(change.revision)
+    await watch.aclose()
+
+
+async def test_an_empty_cluster_is_listed_too(cluster: Any) -> None:
+    watch = cluster.watch(["Pod"])
+    assert [type(item) for item in await until(watch, listed)] == [Listed]
+    await watch.aclose()
+
+
+async def test_other_kinds_are_not_delivered(cluster: Any) -> None:
+    watch = cluster.watch(["Pod"])
+    await cluster.create(node("n"))
+    await created(cluster, "a")
+    seen = await until(watch, lambda item: isinstance(item, Change) and item.name == "a")
+    assert {item.kind for item in seen if isinstance(item, Change)} == {"Pod"}
+    await watch.aclose()
+
+
+async def test_a_deletion_is_seen_and_the_name_can_be_used_again(cluster: Any) -> None:
+    old = await created(cluster, "a")
+    watch = cluster.watch(["Pod"])
+    await until(watch, listed)
+    await cluster.delete("Pod", "default", "a")
+    gone = (await until(watch, lambda item: isinstance(item, Change)))[-1]
+    assert isinstance(gone, Change)
+    assert (gone.type, gone.namespace, gone.name) == (ChangeType.DELETED, "default", "a")
+    assert await cluster.get("Pod", "default", "a") is None
+    assert await cluster.list("Pod") == []
+
+    new = await created(cluster, "a")
+    again = (await until(watch, lambda item: isinstance(item, Change)))[-1]
+    assert isinstance(again, Change)
+    assert again.type is ChangeType.APPLIED
+    assert again.revision > gone.revision
+    assert json.loads(again.raw)["metadata"]["uid"] == new != old
+    await watch.aclose()
+
+
+async def test_what_was_deleted_before_is_not_listed_as_there(cluster: Any) -> None:
+    await created(cluster, "a")
+    await created(cluster, "b")
+    await cluster.delete("Pod", "default", "a")
+    watch = cluster.watch(["Pod"])
+    seen = await until(watch, listed)
+    alive = [item.name for item in seen if isinstance(item, Change) and item.type is ChangeType.APPLIED]
+    assert alive == ["b"]
+    await watch.aclose()
+
+
+async def test_binding_names_the_node_and_merges_annotations_in_one_change(cluster: Any) -> None:
+    uid = await created(cluster, "a")
+    watch = cluster.watch(["Pod"])
+    await until(watch, listed)
+    binding = await cluster.bind("default", "a", uid, "gpu-1", {"volcano.sh/vgpu-node": "gpu-1"})
+    assert binding.state is BindState.BOUND
+    assert binding.node == "gpu-1"
+    (change,) = await until(watch, lambda item: isinstance(item, Change))
+    assert isinstance(change, Change)
+    bound = json.loads(change.raw)
+    assert bound["spec"]["nodeName"] == "gpu-1"
+    assert bound["metadata"]["annotations"] == {"user": "kept", "volcano.sh/vgpu-node": "gpu-1"}
+    assert [(one["type"], one["status"]) for one in bound["status"]["conditions"]] == [("PodScheduled", "True")]
+    await watch.aclose()
+
+
+async def test_a_bound_pod_is_not_bound_again(cluster: Any) -> None:
+    uid = await created(cluster, "a")
+    await cluster.bind("default", "a", uid, "gpu-1", {"mine": "1"})
+    before = await cluster.get("Pod", "default", "a")
+    again = await cluster.bind("default", "a", uid, "gpu-2", {"mine": "2"})
+    assert again.state is BindState.ALREADY
+    assert again.node == "gpu-1"
+    assert again.annotations["mine"] == "1"
+    assert await cluster.get("Pod", "default", "a") == before
+
+
+async def test_of_many_bindings_at_once_one_is_done(cluster: Any) -> None:
+    uid = await created(cluster, "a")
+    answers = await asyncio.gather(*(cluster.bind("default", "a", uid, f"gpu-{i}", {"by": str(i)}) for i in range(16)))
+    (winner,) = [answer for answer in answers if answer.state is BindState.BOUND]
+    read = await cluster.get("Pod", "default", "a")
+    assert read["spec"]["nodeName"] == winner.node
+    assert f"gpu-{read['metadata']['annotations']['by']}" == winner.node
+    assert {answer.node for answer in answers} == {winner.node}
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["another-uid", "no-pod"])
+async def test_a_pod_that_is_gone_is_not_bound(cluster: Any, there: bool) -> None:
+    if there:
+        await created(cluster, "a")
+    assert (await cluster.bind("default", "a", "an-older-uid", "gpu-1", {})).state is BindState.GONE
+    assert [one["spec"].get("nodeName") for one in await cluster.list("Pod")] == ([None] if there else [])
+
+
+async def test_a_pod_with_a_scheduling_gate_is_refused(cluster: Any) -> None:
+    uid = await created(cluster, "a", schedulingGates=[{"name": "example.com/wait"}])
+    answer = await cluster.bind("default", "a", uid, "gpu-1", {})
+    assert answer.state is BindState.REFUSED
+    assert answer.reason
+
+
+async def test_a_condition_is_written_once(cluster: Any) -> None:
+    uid = await created(cluster, "a")
+    for at in (AT, AT + 60):
+        await cluster.set_pod_condition(
+            "default", "a", uid, status=False, reason="Unschedulable", message="0/3 nodes", at=at
+        )
+    read = await cluster.get("Pod", "default", "a")
+    (condition,) = read["status"]["conditions"]
+    assert condition == {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": "Unschedulable",
+        "message": "0/3 nodes",
+        "lastTransitionTime": AT_TEXT,
+    }
+    revision = read["metadata"]["resourceVersion"]
+    await cluster.set_pod_condition(
+        "default", "a", uid, status=False, reason="Unschedulable", message="0/3 nodes", at=AT + 99
+    )
+    assert (await cluster.get("Pod", "default", "a"))["metadata"]["resourceVersion"] == revision
+
+
+async def test_a_condition_of_a_bound_or_missing_pod_is_not_written(cluster: Any) -> None:
+    uid = await created(cluster, "a")
+    await cluster.bind("default", "a", uid, "gpu-1", {})
+    before = await cluster.get("Pod", "default", "a")
+    for name, who in (("a", uid), ("a", "other"), ("b", uid)):
+        await cluster.set_pod_condition("default", name, who, status=False, reason="No", message="no", at=AT)
+    assert await cluster.get("Pod", "default", "a") == before
+    assert len(await cluster.list("Pod")) == 1
+
+
+async def test_the_same_event_is_counted(cluster: Any) -> None:
+    for message, at in (("x", AT), ("y", AT), ("x", AT + 60)):
+        await cluster.record_event(
+            kind="Pod",
+            namespace="default",
+            name="a",
+            uid="u",
+            warning=True,
+            reason="FailedScheduling",
+            message=message,
+            at=at,
+        )
+    events = {event["message"]: event for event in await cluster.list("Event")}
+    assert {message: event["count"] for message, event in events.items()} == {"x": 2, "y": 1}
+    assert events["x"]["type"] == "Warning"
+    assert events["x"]["reason"] == "FailedScheduling"
+    assert events["x"]["involvedObject"]["name"] == "a"
+    assert events["x"]["firstTimestamp"] == AT_TEXT
+    assert events["x"]["lastTimestamp"] == "2023-11-14T22:14:20Z"
+
+
+async def test_writers_at_the_same_time_lose_nothing(cluster: Any) -> None:
+    names = [f"p{i}" for i in range(40)]
+    uids = await asyncio.gather(*(created(cluster, name) for name in names))
+    conditions = [
+        cluster.set_pod_condition("default", name, uid, status=False, reason="R", message=str(turn), at=AT)
+        for name, uid in zip(names, uids, strict=True)
+        for turn in range(3)
+    ]
+    bindings = [
+        cluster.bind("default", name, uid, "gpu-1", {"claim": uid}) for name, uid in zip(names, uids, strict=True)
+    ]
+    answers = (await asyncio.gather(*conditions, *bindings))[len(conditions) :]
+    assert {answer.state for answer in answers} == {BindState.BOUND}
+    for read in await cluster.list("Pod"):
+        assert read["spec"]["nodeName"] == "gpu-1"
+        assert read["metadata"]["annotations"]["claim"] == read["metadata"]["uid"]
+        assert [one["status"] for one in read["status"]["conditions"]] == ["True"]

@@ -1,0 +1,118 @@
+"""The family of docs/adding-a-device-family.md is the code that the page shows, and it works."""
+
+import inspect
+import json
+import re
+from pathlib import Path
+
+import deviceshare.allocator
+import deviceshare.objects.node
+import pytest
+from deviceshare.allocator import Allocator
+from deviceshare.claims import Claim
+from deviceshare.conf.scheduler import SchedulerConf
+from deviceshare.errors import FormatError
+from deviceshare.facts import ContainerAsk, NodeFact, PodAsk
+from deviceshare.families.protocol import Family
+from deviceshare.objects import decode_node
+
+PAGE = Path(__file__).parents[2] / "docs" / "adding-a-device-family.md"
+CODE = "\n".join(re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE))
+MODULE: dict = {}
+exec(compile(CODE, str(PAGE), "exec"), MODULE)  # the page is the source
+ACME = MODULE["Acme"]()
+CONF = SchedulerConf(families=frozenset({ACME.flag}), policy="binpack", weight=1)
+
+
+@pytest.fixture(autouse=True)
+def _listed(monkeypatch):
+    """Turn it on as step 7 says."""
+    for module in (deviceshare.allocator, deviceshare.objects.node):
+        monkeypatch.setattr(module, "FAMILIES", (*module.FAMILIES, ACME))
+
+
+def node(name: str, cards: str) -> NodeFact:
+    metadata = {"name": name, "annotations": {"acme.example/cards": cards}}
+    status = {"allocatable": {"pods": "110", "acme.example/npu": str(cards.count(",") or 0)}}
+    return decode_node(json.dumps({"metadata": metadata, "status": status}).encode())
+
+
+def asks(*numbers: int) -> PodAsk:
+    return PodAsk(
+        containers=tuple(
+            ContainerAsk(f"c{position}", (("acme.example/npu", number),) if number else ())
+            for position, number in enumerate(numbers)
+        )
+    )
+
+
+def test_it_has_every_member_of_the_protocol():
+    for name, member in inspect.getmembers(Family, inspect.isfunction):
+        if not name.startswith("_"):
+            shown = inspect.signature(getattr(MODULE["Acme"], name))
+            assert list(shown.parameters) == list(inspect.signature(member).parameters), name
+    assert set(Family.__annotations__) <= set(dir(ACME))
+
+
+def test_pods_fill_nodes_and_the_last_one_is_told_why_not():
+    allocator = Allocator(CONF)
+    allocator.set_node(node("a", "a0,8192;a1,8192"))
+    allocator.set_node(node("b", "b0,8192;b1,8192;b2,8192"))
+    places = []
+    for number in (1, 1, 2):
+        placement = allocator.place(asks(0, number))
+        assert placement is not None
+        allocator.hold(placement.node, f"pod-{len(places)}", placement.grants, placement.resources)
+        places.append((placement.node, [device.id for grant in placement.grants for device in grant.devices]))
+    assert places == [("a", ["a0"]), ("a", ["a1"]), ("b", ["b0", "b1"])]
+    assert allocator.place(asks(2)) is None
+    (refusal,) = allocator.why_not(asks(2)).refusals
+    assert (refusal.code, refusal.nodes, refusal.asked, refusal.free) == ("NodeInsufficientDevice", 2, 2, 1)
+
+
+def test_two_containers_of_a_pod_get_different_cards():
+    allocator = Allocator(CONF)
+    allocator.set_node(node("a", "a0,8192;a1,8192"))
+    placement = allocator.place(asks(1, 1))
+    assert placement is not None
+    assert [[device.id for device in grant.devices] for grant in placement.grants] == [["a0"], ["a1"]]
+
+
+def test_what_is_written_is_read_back():
+    allocator = Allocator(CONF)
+    allocator.set_node(node("a", "a0,8192;a1,8192;a2,8192"))
+    ask = asks(2, 0, 1)
+    placement = allocator.place(ask)
+    assert placement is not None
+    claim = Claim(id="1", uid="u", namespace="default", name="p", grants=placement.grants)
+    written = ACME.annotations(claim, "a", ["c0", "c1", "c2"], 0.0)
+    assert written == {"acme.example/given": "a0,a1;;a2"}
+    held = ACME.held(written, ask, "default/p")
+    # A restarted placement charges what the annotations say: the node is as full as before.
+    allocator.hold("a", "u", held, ())
+    assert allocator.place(asks(1)) is None
+    assert ACME.environment(held[0], ()) == {"ACME_VISIBLE_DEVICES": "a0,a1"}
+
+
+def test_malformed_annotations_are_named():
+    assert str(node("a", "a0,8192;a1,much").problems[0]).startswith(
+        "Node a: metadata.annotations[acme.example/cards]: 'a1,much' is not valid: expected id,memory"
+    )
+    with pytest.raises(FormatError, match="expected 1 slots"):
+        ACME.held({"acme.example/given": "a0;a1"}, asks(1), "default/p")
+
+
+def test_what_it_does_not_evaluate_is_refused():
+    allocator = Allocator(CONF)
+    allocator.set_node(node("a", "a0,8192"))
+    ask = PodAsk(init_containers=(ContainerAsk("first", (("acme.example/npu", 1),)),))
+    assert allocator.place(ask) is None
+    assert "spec.initContainers[first]" in str(allocator.why_not(ask).problem)
+
+
+def test_it_is_off_unless_its_flag_is_on():
+    allocator = Allocator(SchedulerConf())
+    allocator.set_node(node("a", "a0,8192"))
+    (refusal,) = allocator.why_not(asks(1)).refusals
+    assert refusal.code == "FamilyDisabled"
+    assert "set deviceshare.AcmeEnable: true" in refusal.text

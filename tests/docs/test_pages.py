@@ -1,0 +1,142 @@
+"""What the pages say about names is so: links, commands, options, codes, metrics, streams, fields of messages."""
+
+import re
+import shlex
+from pathlib import Path
+
+import deviceshare_bus.messages
+import msgspec
+import pytest
+import typer
+from deviceshare import claims, explain, facts
+from deviceshare_bus import service
+from deviceshare_bus.setup import parser as setup_parser
+from deviceshare_bus.subjects import Stream
+from deviceshare_cli.main import app
+from deviceshare_metrics.exposition import expose
+from deviceshare_metrics.picture import draw
+from deviceshare_metrics.view import View
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+OPERATORS = (ROOT / "docs" / "operators.md").read_text()
+BUS = (ROOT / "docs" / "bus.md").read_text()
+SOURCES = "\n".join(file.read_text() for part in ("libs", "services") for file in (ROOT / part).rglob("src/**/*.py"))
+
+each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+
+
+def anchors(text: str) -> set[str]:
+    """Return the anchors that GitHub gives to a page's headings."""
+    headings = re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def section(text: str, heading: str) -> str:
+    """Return the part of a page under one heading."""
+    found = re.search(rf"^#+ {re.escape(heading)}\n(.*?)(?=^#+ |\Z)", text, re.DOTALL | re.MULTILINE)
+    assert found is not None, heading
+    return found[1]
+
+
+def first_cells(table: str) -> list[list[str]]:
+    """Return what stands in code font in the first cell of each row of a table."""
+    return [re.findall(r"`([^`]+)`", row.split("|")[1]) for row in table.splitlines() if row.startswith("| `")]
+
+
+@each_page
+def test_links_lead_somewhere(page):
+    text = page.read_text()
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if target.startswith("https://"):
+            continue
+        path, _, anchor = target.partition("#")
+        there = (page.parent / path).resolve() if path else page
+        assert there.exists(), target
+        assert not anchor or anchor in anchors(there.read_text()), target
+
+
+@each_page
+def test_targets_of_make_exist(page):
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert set(re.findall(r"(?:`|^)make ([a-z]+)", page.read_text(), re.MULTILINE)) <= targets
+
+
+@each_page
+def test_commands_and_their_options_exist(page):
+    root = typer.main.get_command(app)
+    consoles = "\n".join(re.findall(r"^```console\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE))
+    lines = re.findall(r"^(?:\$ )?(?:\.venv/bin/)?deviceshare( .+)$", consoles, re.MULTILINE)
+    lines += re.findall(r"`deviceshare( [^`\n]+)`", page.read_text())
+    for line in lines:
+        command, options = root, []
+        for word in shlex.split(line, comments=True):
+            if word.startswith("-"):
+                options.append(word)
+            elif hasattr(command, "commands") and not options:
+                assert word in command.commands, f"deviceshare{line}"
+                command = command.commands[word]
+        known = {name for parameter in command.params for name in parameter.opts}
+        assert set(options) <= known, f"deviceshare{line}"
+
+
+def test_every_code_of_a_refusal_is_explained():
+    used = set(re.findall(r'(?:Check|card_check|amount_check|Reason|Refusal)\(\s*(?:code=)?"([A-Z]\w+)"', SOURCES))
+    used |= {code for pair in re.findall(r'code="(\w+)" if .* else "(\w+)"', SOURCES) for code in pair}
+    explained = [cell[0] for cell in first_cells(section(OPERATORS, "When pods wait"))]
+    assert len(used) > 15
+    assert sorted(explained) == sorted(used)
+
+
+def test_every_metric_is_explained():
+    view = View()
+    text = expose(draw(view), view.tallies, "")[0].decode()
+    shown = {name for name in re.findall(r"^# TYPE (\w+) ", text, re.MULTILINE) if not name.startswith("process_")}
+    counted = set(re.findall(r'events\.count\(\s*"(\w+)"', SOURCES)) | {"undecodable_messages"}
+    shown |= {f"deviceshare_{name}_total" for name in counted}
+    explained = set(re.findall(r"`((?:deviceshare|volcano_vgpu)_\w+)[`{]", section(OPERATORS, "Metrics")))
+    assert explained == shown
+
+
+def test_every_option_of_the_services_is_explained():
+    rows = section(OPERATORS, "Options of the services")
+    explained = set(re.findall(r"`(--[\w-]+)`", rows))
+    known = {option for action in service.parser("x")._actions for option in action.option_strings} - {"-h", "--help"}
+    assert known <= explained
+    for option in explained - known:
+        assert f'"{option}"' in SOURCES, option
+    for variable in re.findall(r"`(DEVICESHARE_\w+)`", OPERATORS):
+        assert variable in SOURCES or variable in (ROOT / "compose.yaml").read_text(), variable
+
+
+def test_the_set_up_step_takes_the_options_shown():
+    shown = re.findall(r"python -m deviceshare_bus\.setup ([^`]+)`", BUS)
+    assert shown
+    for line in shown:
+        setup_parser().parse_args(shlex.split(line))
+
+
+def test_the_streams_are_the_streams():
+    assert {cell[0] for cell in first_cells(section(BUS, "Streams"))} == set(Stream)
+
+
+def test_the_fields_of_messages_are_their_fields():
+    modules = (facts, claims, explain, deviceshare_bus.messages)
+    rows = [row for row in section(BUS, "Messages").splitlines() if row.startswith("| `")]
+    assert len(rows) > 10
+    for row in rows:
+        _, name_cell, fields_cell, _ = row.split("|")
+        name = re.findall(r"`(\w+)`", name_cell)[0]
+        struct = next(getattr(module, name) for module in modules if hasattr(module, name))
+        fields = [field.name for field in msgspec.structs.fields(struct) if field.name != "v"]
+        assert re.findall(r"`(\w+)`", fields_cell) == fields, name
+
+
+def test_the_parts_without_names_are_arrays():
+    text = section(BUS, "Messages")
+    sentence = text[text.index("are arrays") :].split(".")[0]
+    names = re.findall(r"`(\w+)`", sentence)
+    assert len(names) > 5
+    for name in names:
+        struct = next(getattr(m, name) for m in (facts, claims, deviceshare_bus.messages) if hasattr(m, name))
+        assert struct.__struct_config__.array_like, name

@@ -1,0 +1,235 @@
+from pathlib import Path
+
+import pytest
+from deviceshare.conf.scheduler import DEFAULT_CONF, POLICIES, SchedulerConf, parse_conf
+from deviceshare.errors import ConfigError
+from deviceshare.families import FAMILIES
+from hypothesis import given
+from hypothesis import strategies as st
+
+SEEDS = Path(__file__).parents[1] / "data" / "seeds"
+SHARING, NUMBER, VGPU = "deviceshare.GPUSharingEnable", "deviceshare.GPUNumberEnable", "deviceshare.VGPUEnable"
+
+
+def seed(name: str) -> SchedulerConf:
+    return parse_conf((SEEDS / f"{name}.yaml").read_text(), "File conf.yaml")
+
+
+def deviceshare(**arguments) -> SchedulerConf:
+    return parse_conf(text_of(**arguments), "File conf.yaml")
+
+
+def text_of(**arguments) -> str:
+    lines = [f"      deviceshare.{key}: {value}" for key, value in arguments.items()]
+    return "\n".join(["tiers:", "- plugins:", "  - name: gang", "  - name: deviceshare", "    arguments:", *lines])
+
+
+def problem_of(text: str):
+    with pytest.raises(ConfigError) as caught:
+        parse_conf(text, "File conf.yaml")
+    assert caught.value.problem.subject.startswith("File conf.yaml")
+    return caught.value.problem
+
+
+@pytest.mark.parametrize(
+    ("name", "families", "policy", "weight"),
+    [
+        ("scheduler-gpu-sharing-binpack", {SHARING}, "binpack", 10),
+        ("plugins-gpu-number", {NUMBER}, "", 0),
+        ("plugins-with-binpack", {SHARING}, "binpack", 0),
+        ("configmap-vgpu", {VGPU}, "binpack", 0),
+        ("configmap-gpu-sharing", {SHARING}, "", 0),
+        ("configmap-gpu-sharing-1.8.2", {SHARING}, "", 0),
+        ("configmap-hami-vnpu", {"deviceshare.AscendHAMiVNPUEnable"}, "binpack", 0),
+    ],
+)
+def test_the_guides_configurations_are_read_without_a_warning(name, families, policy, weight):
+    conf = seed(name)
+    assert (conf.families, conf.policy, conf.weight) == (families, policy, weight)
+    assert conf.actions == ("enqueue", "allocate", "backfill")
+    assert conf.warnings == ()
+
+
+def test_plugins_and_all_arguments_are_kept():
+    assert seed("scheduler-gpu-sharing-binpack").plugins == (
+        "priority", "gang", "conformance", "predicates", "proportion", "nodeorder", "binpack", "deviceshare",
+    )  # fmt: skip
+    assert seed("plugins-with-binpack").arguments["binpack"] == {
+        "binpack.weight": "5",
+        "binpack.resources": "nvidia.com/gpu",
+        "binpack.resources.nvidia.com/gpu": "10",
+    }
+    assert (
+        seed("configmap-hami-vnpu").arguments["deviceshare"]["deviceshare.KnownGeometriesCMName"]
+        == "hami-scheduler-device"
+    )
+
+
+def test_an_ellipsis_in_a_guide_is_dropped_with_a_warning():
+    conf = seed("configmap-mindcluster")
+    assert conf.families == {"deviceshare.AscendMindClusterVNPUEnable"}
+    assert conf.configurations == {"init-params": {"grace-over-time": "900", "presetVirtualDevice": "false"}}
+    (warning,) = conf.warnings
+    assert "line 16" in warning
+    assert "left out" in warning
+
+
+def test_the_later_of_two_entries_of_a_plugin_counts_and_is_warned_of():
+    conf = seed("plugins-binpack-then-spread")
+    assert (conf.policy, conf.weight) == ("spread", 10)
+    assert [warning for warning in conf.warnings if "deviceshare stands here again" in warning]
+
+
+def test_without_any_configuration_every_family_is_on():
+    assert {family.flag for family in FAMILIES} <= DEFAULT_CONF.families
+    assert (DEFAULT_CONF.policy, DEFAULT_CONF.weight, DEFAULT_CONF.warnings) == ("", 0, ())
+
+
+@pytest.mark.parametrize("value", ["true", '"true"', "True", '"1"', "1", "yes", "on"])
+def test_a_flag_is_on_in_every_spelling_of_true(value):
+    assert deviceshare(VGPUEnable=value).families == {VGPU}
+
+
+@pytest.mark.parametrize("value", ["false", '"False"', "0", "no", ""])
+def test_a_flag_is_off_in_every_spelling_of_false(value):
+    assert deviceshare(VGPUEnable=value).families == set()
+
+
+def test_the_node_lock_flag_and_weights_as_numbers():
+    conf = deviceshare(VGPUEnable="true", NodeLockEnable='"true"', ScheduleWeight="7")
+    assert (conf.node_lock, conf.weight) == (True, 7)
+
+
+def test_structures_are_kept_as_text():
+    conf = deviceshare(VGPUEnable="true", GPUExclusiveRules="[{app: a}, {app: b}]")
+    assert conf.arguments["deviceshare"]["deviceshare.GPUExclusiveRules"] == '[{"app":"a"},{"app":"b"}]'
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name", "value", "expected"),
+    [
+        (
+            {"SchedulePolicy": "binpak"},
+            "SchedulePolicy",
+            "binpak",
+            ["one of binpack, spread", "did you mean 'binpack'?"],
+        ),
+        ({"SchedulePolicy": "Spread"}, "SchedulePolicy", "Spread", ["did you mean 'spread'?"]),
+        ({"SchedulePolicy": "random"}, "SchedulePolicy", "random", ["one of binpack, spread"]),
+        ({"SchedulePolicy": "[binpack]"}, "SchedulePolicy", '["binpack"]', ["one of binpack, spread"]),
+        ({"VGPUEnable": "maybe"}, "VGPUEnable", "maybe", ["one of true, false"]),
+        ({"VGPUEnable": "ture"}, "VGPUEnable", "ture", ["did you mean 'true'?"]),
+        ({"VGPUEnable": "2"}, "VGPUEnable", "2", ["one of true, false"]),
+        ({"ScheduleWeight": "-1"}, "ScheduleWeight", "-1", ["whole number from 0"]),
+        ({"ScheduleWeight": "2.5"}, "ScheduleWeight", "2.5", ["whole number from 0"]),
+        ({"ScheduleWeight": "heavy"}, "ScheduleWeight", "heavy", ["whole number from 0"]),
+        ({"ScheduleWeight": "9" * 30}, "ScheduleWeight", "9" * 30, ["whole number from 0"]),
+        ({"NodeLockEnable": "perhaps"}, "NodeLockEnable", "perhaps", ["one of true, false"]),
+    ],
+)
+def test_a_wrong_value_names_field_value_and_what_would_be_right(arguments, name, value, expected):
+    problem = problem_of(text_of(**arguments))
+    assert problem.field == f"tiers[0].plugins[1].arguments[deviceshare.{name}]"
+    assert problem.value == value
+    assert all(part in problem.expected for part in expected)
+
+
+def test_an_unknown_spelling_far_from_all_gets_no_suggestion():
+    assert "did you mean" not in problem_of(text_of(SchedulePolicy="random")).expected
+
+
+def test_the_path_in_a_bare_list_has_no_tiers():
+    problem = problem_of("- name: deviceshare\n  arguments:\n    deviceshare.SchedulePolicy: binpak\n")
+    assert problem.field == "[0].arguments[deviceshare.SchedulePolicy]"
+
+
+def test_the_old_flag_of_predicates_is_checked_where_it_stands():
+    problem = problem_of("- name: predicates\n  arguments: {predicate.GPUSharingEnable: often}\n")
+    assert problem.field == "[0].arguments[predicate.GPUSharingEnable]"
+
+
+@pytest.mark.parametrize(
+    ("text", "field", "expected"),
+    [
+        ("", "$", "one document"),
+        ("# nothing", "$", "one document"),
+        ("just words", "$", "actions and tiers"),
+        ("actions: [\n", "line 2", "YAML"),
+        ("tiers:\n- plugins: *missing\n", "line 2", "YAML"),
+        ("tiers: {plugins: []}", "tiers", "a list"),
+        ("tiers: [gang]", "tiers[0]", "names with values"),
+        ("tiers: [{plugins: gang}]", "tiers[0].plugins", "a list"),
+        ("tiers: [{plugins: [gang]}]", "tiers[0].plugins[0]", "names with values"),
+        ("tiers: [{plugins: [{arguments: {}}]}]", "tiers[0].plugins[0].name", "the name of a plugin"),
+        ("tiers: [{plugins: [{name: drf, arguments: [a]}]}]", "tiers[0].plugins[0].arguments", "names with values"),
+        ("actions: {enqueue: true}", "actions", "names separated by commas"),
+        ("configurations: [init-params]", "configurations[0]", "names with values"),
+        ("kind: ConfigMap\ndata: {other: x}", "data[volcano-scheduler.conf]", "the text of the configuration"),
+        ("kind: ConfigMap\n", "data[volcano-scheduler.conf]", "the text of the configuration"),
+        ("kind: ConfigMap\ndata: {volcano-scheduler.conf: 'a: ['}", "line 1", "YAML"),
+        ("a: 1\n---\nb: 2\n", "$", "one document"),
+        ("!!python/object:os.system {}", "line 1", "YAML"),
+        ("when: 2026-99-99", "$", "YAML"),
+    ],
+)
+def test_wrong_shapes_are_errors_that_say_where(text, field, expected):
+    problem = problem_of(text)
+    assert problem.field == field
+    assert expected in problem.expected
+
+
+def test_the_configmap_is_found_among_other_documents():
+    text = (
+        "kind: Namespace\nmetadata: {name: volcano-system}\n---\n" + (SEEDS / "configmap-gpu-sharing.yaml").read_text()
+    )
+    assert parse_conf(text, "File x").families == {SHARING}
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("actions: enqueue, alocate\n", ["unknown action 'alocate'", "did you mean 'allocate'?", "backfill"]),
+        ("- name: devicesahre\n", ["[0].name", "unknown plugin 'devicesahre'", "did you mean 'deviceshare'?"]),
+        ("- name: gang\n  argument: {}\n", ["[0]", "unknown key 'argument'", "did you mean 'arguments'?"]),
+        ("tier: []\n", ["unknown key 'tier'", "did you mean 'tiers'?"]),
+        (
+            "- name: deviceshare\n  arguments: {deviceshare.VGPUEnabled: true}\n",
+            ["unknown argument 'deviceshare.VGPUEnabled'", "did you mean 'deviceshare.VGPUEnable'?"],
+        ),
+    ],
+)
+def test_unknown_names_are_warnings_with_the_nearest_known_one(text, parts):
+    warning = parse_conf(text, "File x").warnings[0]
+    assert warning.startswith("File x: ")
+    assert all(part in warning for part in parts)
+
+
+def test_unknown_actions_are_left_out_and_switches_of_plugins_are_known():
+    assert parse_conf("actions: enqueue, dance, backfill", "x").actions == ("enqueue", "backfill")
+    conf = parse_conf(
+        "- {name: gang, enablePreemptable: false}\n- {name: deviceshare, arguments: {deviceshare.VGPUEnable: 1}}", "x"
+    )
+    assert conf.warnings == ()
+
+
+def test_a_configuration_that_turns_no_device_on_says_so():
+    assert "deviceshare is not configured" in parse_conf("- name: gang", "x").warnings[-1]
+    assert VGPU in deviceshare(SchedulePolicy="spread").warnings[-1]
+
+
+yaml_like = st.text("ab:-[]{}#&*! '\"\n.|>1,?%@`~\t", max_size=40)
+
+
+@given(yaml_like)
+def test_any_text_is_either_a_configuration_or_a_config_error(text):
+    for whole in (text, f"tiers:\n- plugins:\n  - name: deviceshare\n    arguments: {text}"):
+        try:
+            assert parse_conf(whole, "x").policy in POLICIES
+        except ConfigError as error:
+            assert error.problem.expected  # noqa: PT017
+
+
+@pytest.mark.parametrize("value", ["&a [*a]", "1" * 40, "{1: {null: 2}}", "!!set {a, b}", "2026-02-03", ".nan"])
+def test_odd_arguments_of_other_plugins_are_kept_as_text(value):
+    conf = parse_conf(f"- name: sla\n  arguments: {{x: {value}}}\n", "x")
+    assert isinstance(conf.arguments["sla"]["x"], str)

@@ -1,0 +1,139 @@
+"""gpu-share and gpu-number: parts of cards and whole cards of one node, side by side."""
+
+import pytest
+from deviceshare.claims import Claim
+from deviceshare.families import BY_NAME
+from support.builders import (
+    SHARE,
+    WHOLE_CARDS,
+    ask,
+    chosen,
+    cluster,
+    codes,
+    container,
+    devices,
+    node,
+    share,
+    share_cards,
+    take,
+    whole,
+)  # fmt: skip
+
+
+def written(placement, family: str) -> dict[str, str]:
+    claim = Claim(id="1", uid="u", namespace="ns", name="a", grants=placement.grants)
+    return BY_NAME[family].annotations(claim, placement.node, ["main"], 1.5)
+
+
+def test_two_pods_of_the_guide_share_one_card_and_see_their_part() -> None:
+    two = cluster(node(cards=share_cards(2, memory=11178)))
+    first, second = take(two, share(1024), "a"), take(two, share(1024), "b")
+    assert chosen(first) == chosen(second) == [0]
+    (grant,) = second.grants
+    assert BY_NAME["gpu-share"].environment(grant, share_cards(1, memory=11178)) == {
+        "NVIDIA_VISIBLE_DEVICES": "0",
+        "VOLCANO_GPU_ALLOCATED": "1024",
+        "VOLCANO_GPU_MEMORY_TOTAL": "11178",
+    }
+
+
+def test_what_is_written() -> None:
+    three = cluster(node(cards=share_cards(3)))
+    time = {"volcano.sh/predicate-time": "1500000000"}
+    assert written(three.place(share(1)), "gpu-share") == {"volcano.sh/gpu-index": "0", **time}
+    assert written(three.place(whole(2)), "gpu-number") == {"volcano.sh/gpu-index": "0,1", **time}
+
+
+@pytest.mark.parametrize(("policy", "expected"), [("", 0), ("binpack", 1), ("spread", 2)])
+def test_the_policy_chooses_the_card(policy, expected) -> None:
+    three = cluster(node(cards=share_cards(3)), policy=policy)
+    for index, memory in ((0, 100), (1, 500)):
+        take(three, share(memory, index=str(index)), f"h{index}")
+    assert chosen(three.place(share(10))) == [expected]
+
+
+def test_one_card_must_have_all_the_memory() -> None:
+    two = cluster(node(cards=share_cards(2, memory=1000)))
+    assert chosen(two.place(share(1000))) == [0]
+    (refusal,) = two.why_not(share(1001)).refusals
+    assert refusal.line == (
+        "1 Insufficient volcano.sh/gpu-memory on one card (asked 1001 MiB, at most 1000 MiB free, 1 MiB missing)"
+    )
+
+
+def test_containers_are_summed_on_one_card_and_a_large_init_container_counts() -> None:
+    two = cluster(node(cards=share_cards(2, memory=1000)))
+    both = ask(container("a", **{SHARE: 600}), container("b"), container("c", **{SHARE: 300}))
+    assert devices(two.place(both)) == [("0", 600, 0), ("0", 300, 0)]
+    init = ask(container("a", **{SHARE: 100}), init_containers=(container("i", **{SHARE: 800}),))
+    take(two, init, "init")
+    assert two.used_cards("n1")[0][0] == 800
+
+
+@pytest.mark.parametrize("family", ["gpu-share", "gpu-number"])
+def test_held_is_what_was_written_with_init_containers(family) -> None:
+    resource, amount = (SHARE, 100) if family == "gpu-share" else (WHOLE_CARDS, 1)
+    what = ask(container("a", **{resource: amount}), init_containers=(container("i", **{resource: 3 * amount}),))
+    four = cluster(node(cards=share_cards(4)))
+    placement = four.place(what)
+    held = BY_NAME[family].held(written(placement, family), what, "ns/a")
+    four.hold("n1", "placed", placement.grants, ())
+    charged = four.used_cards("n1")
+    four.release("n1", "placed")
+    four.hold("n1", "held", held, ())
+    assert four.used_cards("n1") == charged
+
+
+def test_whole_cards_are_unused_ones_and_nobody_shares_them() -> None:
+    three = cluster(node(cards=share_cards(3, memory=1000)))
+    take(three, share(1), "sharer")
+    assert chosen(take(three, whole(1), "owner")) == [1]
+    assert chosen(take(three, share(1000), "other")) == [2]
+    (refusal,) = three.why_not(whole(2)).refusals
+    assert refusal.line == "1 Insufficient volcano.sh/gpu-number (asked 2, at most 0 free, 2 missing)"
+    three.release("n1", "owner")
+    assert chosen(three.place(whole(1))) == [1]
+
+
+def test_containers_take_whole_cards_in_turn() -> None:
+    what = ask(container("a", **{WHOLE_CARDS: 1}), container("b", **{WHOLE_CARDS: 2}))
+    placement = cluster(node(cards=share_cards(4))).place(what)
+    assert [(grant.container, [each.index for each in grant.devices]) for grant in placement.grants] == [
+        ("a", [0]),
+        ("b", [1, 2]),
+    ]
+
+
+def test_a_pod_may_choose_its_cards() -> None:
+    four = cluster(node(cards=share_cards(4)))
+    assert chosen(four.place(share(1, index="2,3"))) == [2]
+    assert chosen(four.place(whole(2, index="3,1"))) == [1, 3]
+    assert "CardUuidMismatch" in codes(four, whole(2, index="3"))
+    assert four.why_not(share(1, index="two")).problem.field == "metadata.annotations[volcano.sh/gpu-index]"
+
+
+def test_unhealthy_cards_are_never_given() -> None:
+    two = cluster(node(cards=share_cards(2, unhealthy=[0])))
+    assert chosen(two.place(share(1))) == [1]
+    assert chosen(two.place(whole(1))) == [1]
+    assert "CardNotHealth" in codes(two, whole(2))
+
+
+def test_one_pod_asks_one_of_the_two() -> None:
+    what = ask(container(**{SHARE: 1, WHOLE_CARDS: 1}))
+    assert "either volcano.sh/gpu-number or volcano.sh/gpu-memory" in (
+        cluster(node(cards=share_cards(2))).why_not(what).problem.expected
+    )
+
+
+@pytest.mark.parametrize("policy", ["", "binpack", "spread"])
+@pytest.mark.parametrize("what", [share(1), whole(1)])
+def test_a_cluster_without_cards_gives_its_reason(policy, what) -> None:
+    assert codes(cluster(node(), policy=policy), what) == {"CardNotFound"}
+
+
+@pytest.mark.parametrize(("policy", "expected"), [("binpack", "aaaa"), ("spread", "abab")])
+@pytest.mark.parametrize("what", [share(100), whole(1)])
+def test_the_policy_chooses_the_node(policy, expected, what) -> None:
+    both = cluster(*(node(name, share_cards(4)) for name in "ab"), policy=policy)
+    assert "".join(take(both, what, f"p{at}").node for at in range(4)) == expected

@@ -1,0 +1,330 @@
+import json
+
+import msgspec
+import pytest
+from deviceshare.errors import FormatError
+from deviceshare.facts import ContainerAsk, PodFact, Requirement, Toleration
+from deviceshare.objects import decode_pod
+from hypothesis import given
+from hypothesis import strategies as st
+
+METADATA = {"name": "a", "namespace": "ml", "uid": "u1"}
+
+
+def pod(spec=None, status=None, **metadata) -> PodFact:
+    return decode_pod(json.dumps({"metadata": METADATA | metadata, "spec": spec, "status": status}).encode())
+
+
+def container(name="c", **fields):
+    return {"name": name, "image": "x"} | fields
+
+
+def asks(**resources):
+    return pod({"containers": [container(resources=resources)]})
+
+
+def test_identity_state_and_schedule():
+    fact = pod(
+        {"schedulerName": "volcano", "priority": 7, "nodeName": "n1", "schedulingGates": [{"name": "wait"}]},
+        {"phase": "Running"},
+        resourceVersion="41",
+        creationTimestamp="2026-02-03T04:05:06Z",
+        deletionTimestamp="2026-02-03T04:06:06Z",
+    )
+    assert (fact.ref, fact.uid, fact.revision, fact.scheduler) == ("ml/a", "u1", "41", "volcano")
+    assert (fact.priority, fact.created, fact.node, fact.gates) == (7, 1770091506.0, "n1", ("wait",))
+    assert (fact.ended, fact.terminating, fact.problems) == (False, True, ())
+
+
+@pytest.mark.parametrize(
+    ("phase", "ended"), [("Pending", False), ("Running", False), ("Succeeded", True), ("Failed", True)]
+)
+def test_a_pod_has_ended_when_its_phase_says_so(phase, ended):
+    assert pod({}, {"phase": phase}).ended is ended
+
+
+def test_a_pod_without_annotations_is_a_group_of_one_in_the_default_queue():
+    fact = pod({})
+    assert (fact.group, fact.queue, fact.task, fact.ask.annotations) == ("pod/u1", "default", "", ())
+
+
+@pytest.mark.parametrize("prefix", ["scheduling.k8s.io", "scheduling.volcano.sh"])
+@pytest.mark.parametrize("queue", ["scheduling.volcano.sh/queue-name", "volcano.sh/queue-name"])
+def test_group_queue_and_task_come_from_volcanos_annotations(prefix, queue):
+    fact = pod({}, annotations={f"{prefix}/group-name": "job-1", queue: "training", "volcano.sh/task-spec": "worker"})
+    assert (fact.group, fact.queue, fact.task) == ("ml/job-1", "training", "worker")
+
+
+def test_only_wishes_to_device_families_are_part_of_the_ask():
+    fact = pod({}, annotations={"volcano.sh/vgpu-mode": "hami-core", "volcano.sh/gpu-index": "0,2", "note": "x"})
+    assert fact.ask.annotations == (("volcano.sh/gpu-index", "0,2"), ("volcano.sh/vgpu-mode", "hami-core"))
+    assert fact.ask == pod({}, annotations=dict(fact.ask.annotations) | {"note": "y"}).ask
+
+
+def test_native_resources_are_requests_and_extended_ones_limits():
+    fact = asks(
+        requests={"cpu": "500m", "volcano.sh/gpu-memory": "1"},
+        limits={"cpu": 2, "memory": "1Gi", "volcano.sh/gpu-memory": 1024, "hugepages-2Mi": "4Mi"},
+    )
+    assert fact.ask.containers == (
+        ContainerAsk("c", (("cpu", 500), ("hugepages-2Mi", 2**22), ("memory", 2**30), ("volcano.sh/gpu-memory", 1024))),
+    )
+
+
+def test_extended_requests_without_limits_count():
+    assert asks(requests={"nvidia.com/gpu": "4", "cpu": "1"}).ask.containers[0].resources == (
+        ("cpu", 1000),
+        ("nvidia.com/gpu", 4),
+    )
+
+
+def test_quantities_as_the_api_server_rewrites_them():
+    assert asks(limits={"volcano.sh/gpu-memory": "320k"}).ask.containers[0].get("volcano.sh/gpu-memory") == 320_000
+
+
+@pytest.mark.parametrize("value", [-1, "-1", 2.5, "2.5", "two", "500m"])
+def test_an_ask_that_cannot_be_meant_is_a_problem_and_the_rest_is_kept(value):
+    fact = pod(
+        {
+            "containers": [
+                container("a", resources={"limits": {"volcano.sh/gpu-number": value, "cpu": 1}}),
+                container("b"),
+            ]
+        }
+    )
+    (problem,) = fact.problems
+    assert problem.subject == "Pod ml/a"
+    assert problem.field == "spec.containers[a].resources.limits[volcano.sh/gpu-number]"
+    assert problem.value == str(value)
+    assert "whole number" in problem.expected
+    assert fact.ask.containers == (ContainerAsk("a", (("cpu", 1000),)), ContainerAsk("b", ()))
+
+
+def test_the_problem_names_the_part_that_counts():
+    (problem,) = asks(requests={"cpu": "-1", "x/y": 1}, limits={"cpu": 1, "x/y": 1}).problems
+    assert problem.field == "spec.containers[c].resources.requests[cpu]"
+
+
+def test_init_containers_and_sidecars_are_told_apart():
+    fact = pod(
+        {"containers": [container()], "initContainers": [container("i"), container("s", restartPolicy="Always")]}
+    )
+    assert [(ask.name, ask.sidecar) for ask in fact.ask.init_containers] == [("i", False), ("s", True)]
+
+
+def test_overhead_and_selector_are_sorted():
+    fact = pod({"overhead": {"memory": "1Ki", "cpu": "10m"}, "nodeSelector": {"b": "2", "a": "1"}})
+    assert fact.ask.overhead == (("cpu", 10), ("memory", 1024))
+    assert fact.ask.node_selector == (("a", "1"), ("b", "2"))
+
+
+def test_tolerations_are_equal_in_any_order():
+    one, two = {"key": "gpu", "value": "a100", "effect": "NoSchedule"}, {"operator": "Exists"}
+    fact = pod({"tolerations": [one, two]})
+    assert fact.ask.tolerations == (Toleration("", "Exists", "", ""), Toleration("gpu", "Equal", "a100", "NoSchedule"))
+    assert fact.ask == pod({"tolerations": [two, one, two]}).ask
+
+
+def affinity(*terms):
+    required = {"nodeSelectorTerms": list(terms)}
+    return pod({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}})
+
+
+def test_required_node_affinity():
+    fact = affinity(
+        {
+            "matchExpressions": [
+                {"key": "gpu", "operator": "In", "values": ["t4", "a100"]},
+                {"key": "old", "operator": "DoesNotExist"},
+            ]
+        },
+        {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]},
+        {"matchExpressions": [{"key": "rank", "operator": "Gt", "values": ["-3"]}]},
+    )
+    assert fact.problems == ()
+    assert fact.ask.node_terms == (
+        (Requirement("gpu", "In", ("t4", "a100")), Requirement("old", "DoesNotExist", ())),
+        (Requirement("metadata.name", "In", ("n1",), field=True),),
+        (Requirement("rank", "Gt", ("-3",)),),
+    )
+
+
+def test_no_affinity_is_not_the_same_as_an_affinity_that_nothing_satisfies():
+    assert (
+        pod({"affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}}}).ask.node_terms
+        is None
+    )
+    assert affinity({}).ask.node_terms == ()
+    assert affinity().ask.node_terms == ()
+
+
+@pytest.mark.parametrize(
+    ("requirement", "hint"),
+    [
+        ({"key": "a", "operator": "Is", "values": ["x"]}, "one of In, NotIn"),
+        ({"operator": "In", "values": ["x"]}, "name of a label"),
+        ({"key": "a", "operator": "In"}, "at least one value"),
+        ({"key": "a", "operator": "Exists", "values": ["x"]}, "no values"),
+        ({"key": "a", "operator": "Gt", "values": ["many"]}, "one whole number"),
+        ({"key": "a", "operator": "Lt", "values": ["1", "2"]}, "one whole number"),
+    ],
+)
+def test_a_requirement_that_cannot_be_evaluated_is_a_problem_and_its_term_matches_nothing(requirement, hint):
+    fact = affinity({"matchExpressions": [requirement, {"key": "ok", "operator": "Exists"}]})
+    assert fact.ask.node_terms == ()
+    (problem,) = fact.problems
+    assert "nodeSelectorTerms[0].matchExpressions" in problem.field
+    assert hint in problem.expected
+
+
+REQUIRED, PREFERRED = ({f"{kind}DuringSchedulingIgnoredDuringExecution": [{}]} for kind in ("required", "preferred"))
+PORT = {"containerPort": 80}
+
+
+@pytest.mark.parametrize(
+    ("spec", "fields"),
+    [
+        ({"affinity": {"podAffinity": REQUIRED}}, ["spec.affinity.podAffinity"]),
+        ({"affinity": {"podAntiAffinity": REQUIRED}}, ["spec.affinity.podAntiAffinity"]),
+        ({"affinity": {"podAffinity": PREFERRED}}, []),
+        ({"topologySpreadConstraints": [{"maxSkew": 1}]}, ["spec.topologySpreadConstraints"]),
+        ({"topologySpreadConstraints": [{"whenUnsatisfiable": "DoNotSchedule"}]}, ["spec.topologySpreadConstraints"]),
+        ({"topologySpreadConstraints": [{"whenUnsatisfiable": "ScheduleAnyway"}]}, []),
+        ({"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "x"}}]}, ["spec.volumes[data]"]),
+        ({"volumes": [{"name": "tmp", "ephemeral": {}}, {"name": "e", "emptyDir": {}}]}, ["spec.volumes[tmp]"]),
+        ({"containers": [container(ports=[PORT])]}, []),
+        ({"containers": [container(ports=[PORT | {"hostPort": 80}])]}, ["spec.containers[c].ports.hostPort"]),
+        ({"hostNetwork": True, "containers": [container(ports=[PORT])]}, ["spec.containers[c].ports.hostPort"]),
+        ({"resourceClaims": [{"name": "gpu"}]}, ["spec.resourceClaims"]),
+        ({"resources": {"requests": {"cpu": 1}}}, ["spec.resources"]),
+    ],
+)  # fmt: skip
+def test_hard_demands_that_nobody_evaluates_are_named_and_preferences_are_not(spec, fields):
+    assert pod(spec).ask.unsupported == tuple(fields)
+
+
+VGPU = {"volcano.sh/vgpu-node": "n1", "volcano.sh/vgpu-ids-new": "GPU-a,NVIDIA,3000,50:"}
+ONE_VGPU = [container(resources={"limits": {"volcano.sh/vgpu-number": 1}})]
+
+
+def test_a_bound_pod_holds_what_its_annotations_name():
+    fact = pod({"nodeName": "n1", "containers": ONE_VGPU}, annotations=VGPU)
+    ((grant),) = fact.held
+    assert (grant.container, grant.position) == ("c", 0)
+    assert [(device.id, device.memory, device.cores) for device in grant.devices] == [("GPU-a", 3000, 50)]
+
+
+def test_a_waiting_or_ended_pod_holds_nothing():
+    assert pod({"containers": ONE_VGPU}, annotations=VGPU).held == ()
+    assert pod({"nodeName": "n1", "containers": ONE_VGPU}, {"phase": "Failed"}, annotations=VGPU).held == ()
+
+
+def test_unreadable_holdings_are_a_problem():
+    fact = pod(
+        {"nodeName": "n1", "containers": ONE_VGPU}, annotations=VGPU | {"volcano.sh/vgpu-ids-new": "GPU-a,3000:"}
+    )
+    assert fact.held == ()
+    assert [problem.field for problem in fact.problems] == ["metadata.annotations[volcano.sh/vgpu-ids-new]"]
+    assert fact.node == "n1"
+
+
+@pytest.mark.parametrize(
+    ("spec", "field", "value"),
+    [
+        ({"priority": "high"}, "spec.priority", "high"),
+        ({"priority": 2**40}, "spec.priority", str(2**40)),
+        ({"containers": {}}, "spec.containers", "{}"),
+        ({"tolerations": [{"key": 5}]}, "spec.tolerations[0].key", "5"),
+        ({"nodeSelector": {"a": "x", "b": True}}, "spec.nodeSelector[b]", "true"),
+        ({"topologySpreadConstraints": "all"}, "spec.topologySpreadConstraints", "all"),
+        (
+            {"containers": [container(resources={"limits": {"x/y": None}})]},
+            "spec.containers[0].resources.limits[x/y]",
+            "null",
+        ),
+    ],
+)
+def test_a_field_of_a_wrong_type_is_a_problem_and_the_rest_is_kept(spec, field, value):
+    fact = pod({"nodeName": "n1", "schedulerName": "volcano"} | spec, annotations={"volcano.sh/queue-name": "q"})
+    assert [(problem.subject, problem.field, problem.value) for problem in fact.problems] == [
+        ("Pod ml/a", field, value)
+    ]
+    assert (fact.node, fact.scheduler, fact.queue) == ("n1", "volcano", "q")
+
+
+def test_a_container_of_a_wrong_type_keeps_its_position():
+    fact = pod({"containers": ["oops", container("b")]})
+    assert [ask.name for ask in fact.ask.containers] == ["", "b"]
+    assert fact.problems[0].field == "spec.containers[0]"
+
+
+def test_several_wrong_fields_are_each_reported():
+    fact = pod({"priority": "x", "containers": [container()], "volumes": 3}, annotations={"a": 1, "b": "ok", "c": None})
+    assert {problem.field for problem in fact.problems} == {
+        "spec.priority", "spec.volumes", "metadata.annotations[a]", "metadata.annotations[c]",
+    }  # fmt: skip
+    assert fact.ask.containers == (ContainerAsk("c", ()),)
+
+
+def test_an_object_that_is_all_wrong_keeps_its_identity():
+    fact = pod({"tolerations": [{"key": number} for number in range(100)]})
+    assert (fact.ref, fact.uid) == ("ml/a", "u1")
+    assert fact.problems[-1].expected.startswith("fewer than")
+
+
+def test_a_malformed_time_is_a_problem():
+    fact = pod({}, creationTimestamp="yesterday")
+    assert fact.created == 0.0
+    assert [problem.field for problem in fact.problems] == ["metadata.creationTimestamp"]
+
+
+@pytest.mark.parametrize(
+    ("raw", "field"),
+    [
+        (b"", r"\$"),
+        (b"[]", r"\$"),
+        (b"{", r"\$"),
+        (b"\xff", r"\$"),
+        (b"[" * 5000, r"\$"),
+        (b"{}", r"\$"),
+        (b'{"metadata": null}', "metadata"),
+        (b'{"metadata": {"uid": "u"}}', r"metadata\.name"),
+        (b'{"metadata": {"name": "a"}}', r"metadata\.uid"),
+        (b'{"metadata": {"name": 5, "uid": "u"}}', r"metadata\.name"),
+        (b'{"metadata": {"name": "\xff", "uid": "u"}}', r"\$"),
+    ],
+)
+def test_only_a_missing_identity_is_an_error(raw, field):
+    with pytest.raises(FormatError, match=rf"^Pod.*: {field}: "):
+        decode_pod(raw)
+
+
+field_names = st.sampled_from(
+    [
+        "name",
+        "containers",
+        "resources",
+        "limits",
+        "cpu",
+        "key",
+        "tolerations",
+        "affinity",
+        "nodeAffinity",
+        "annotations",
+        "nodeName",
+        "volumes",
+    ]
+)
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(field_names, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(json_values, json_values, json_values)
+def test_an_identified_pod_always_becomes_a_fact_that_can_be_sent(spec, annotations, status):
+    tree = {"metadata": METADATA | {"annotations": annotations}, "spec": spec, "status": status}
+    fact = decode_pod(msgspec.json.encode(tree))
+    assert fact.ref == "ml/a"
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(fact), type=PodFact) == fact

@@ -1,0 +1,138 @@
+"""Which nodes a pod may use at all, by kube-scheduler's rules, and the resources of nodes."""
+
+import pytest
+from deviceshare.facts import Requirement, Taint, Toleration
+from deviceshare.resources import pod_resources
+from support.builders import GIB, ask, cluster, container, node, take
+
+TAINT = Taint("team", "blue", "NoSchedule")
+
+
+def fits(what, **about) -> bool:
+    return cluster(node("n1", **about)).place(what) is not None
+
+
+def lines(what, **about) -> list[str]:
+    return [refusal.line for refusal in cluster(node("n1", **about)).why_not(what).refusals]
+
+
+@pytest.mark.parametrize(
+    ("toleration", "tolerated"),
+    [
+        (Toleration("team", "Equal", "blue", "NoSchedule"), True),
+        (Toleration("team", "Equal", "blue", ""), True),
+        (Toleration("team", "Exists", "", ""), True),
+        (Toleration("", "Exists", "", ""), True),
+        (Toleration("", "Exists", "", "NoExecute"), False),
+        (Toleration("team", "Equal", "red", ""), False),
+        (Toleration("team", "Equal", "blue", "NoExecute"), False),
+        (Toleration("other", "Exists", "", ""), False),
+    ],
+)
+def test_tolerations(toleration, tolerated) -> None:
+    assert fits(ask(container(), tolerations=(toleration,)), taints=[TAINT]) is tolerated
+
+
+def test_untolerated_taints_are_named_and_preferences_are_not() -> None:
+    assert lines(ask(container()), taints=[TAINT]) == ["1 node(s) had untolerated taint {team: blue}"]
+    assert fits(ask(container()), taints=[Taint("team", "blue", "PreferNoSchedule")])
+    assert not fits(ask(container()), taints=[Taint("team", "blue", "NoExecute")])
+
+
+def test_cordoned_and_unready_nodes() -> None:
+    cordon = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
+    assert lines(ask(container()), unschedulable=True, taints=[cordon]) == ["1 node(s) were unschedulable"]
+    tolerant = ask(container(), tolerations=(Toleration(cordon.key, "Exists", "", ""),))
+    assert fits(tolerant, unschedulable=True, taints=[cordon])
+    assert lines(ask(container()), ready=False) == ["1 node(s) were not ready"]
+
+
+def test_a_cordons_taint_alone_is_a_reason_too() -> None:
+    cordon = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
+    assert not fits(ask(container()), taints=[cordon])
+    assert lines(ask(container()), taints=[cordon]) == [
+        "1 node(s) had untolerated taint {node.kubernetes.io/unschedulable: }"
+    ]
+
+
+def test_a_selector_needs_every_label() -> None:
+    what = ask(container(), node_selector=(("a", "1"), ("b", "2")))
+    assert fits(what, labels={"a": "1", "b": "2", "c": "3"})
+    assert lines(what, labels={"a": "1"}) == ["1 node(s) didn't match Pod's node affinity/selector"]
+
+
+@pytest.mark.parametrize(
+    ("requirement", "matches"),
+    [
+        (Requirement("gpus", "In", ("4", "8")), True),
+        (Requirement("gpus", "In", ("4",)), False),
+        (Requirement("none", "In", ("8",)), False),
+        (Requirement("gpus", "NotIn", ("8",)), False),
+        (Requirement("none", "NotIn", ("8",)), True),
+        (Requirement("gpus", "Exists", ()), True),
+        (Requirement("none", "Exists", ()), False),
+        (Requirement("none", "DoesNotExist", ()), True),
+        (Requirement("gpus", "Gt", ("7",)), True),
+        (Requirement("gpus", "Gt", ("8",)), False),
+        (Requirement("gpus", "Lt", ("9",)), True),
+        (Requirement("none", "Lt", ("9",)), False),
+        (Requirement("word", "Gt", ("1",)), False),
+        (Requirement("metadata.name", "In", ("n1",), True), True),
+        (Requirement("metadata.name", "NotIn", ("n1",), True), False),
+        (Requirement("metadata.name", "In", ("n1",)), False),
+    ],
+)
+def test_requirements(requirement, matches) -> None:
+    assert fits(ask(container(), node_terms=((requirement,),)), labels={"gpus": "8", "word": "x"}) is matches
+
+
+def test_any_term_and_all_of_its_requirements() -> None:
+    yes, no = Requirement("a", "Exists", ()), Requirement("b", "Exists", ())
+    for terms, expected in ((((yes,), (no,)), True), (((yes, no),), False), ((), False), (((),), False)):
+        assert fits(ask(container(), node_terms=terms), labels={"a": ""}) is expected, terms
+
+
+def test_a_pod_takes_the_larger_of_its_init_containers_and_the_others() -> None:
+    what = ask(
+        container("a", cpu=100),
+        container("b", cpu=200),
+        init_containers=(
+            container("before", cpu=500),
+            container("side", sidecar=True, cpu=50, memory=7),
+            container("after", cpu=300),
+        ),
+        overhead=(("cpu", 10),),
+    )
+    # before: 500; after beside the sidecar: 350; all beside the sidecar: 350; and the overhead.
+    assert pod_resources(what, frozenset()) == (("cpu", 510), ("memory", 7))
+    assert pod_resources(what, frozenset({"cpu"})) == (("memory", 7),)
+
+
+def test_amounts_are_shown_as_users_write_them() -> None:
+    what = ask(container(cpu=2500, memory=64 * GIB, **{"nvidia.com/gpu": 2}))
+    assert lines(what, cpu=2000, memory=12 * GIB) == [
+        "1 Insufficient cpu (asked 2500m, at most 2 free, 500m missing)",
+        "1 Insufficient memory (asked 64Gi, at most 12Gi free, 52Gi missing)",
+        "1 Insufficient nvidia.com/gpu (asked 2, at most 0 free, 2 missing)",
+    ]
+
+
+def test_a_node_runs_so_many_pods() -> None:
+    one = cluster(node(pods=1))
+    take(one, ask(container()), "a")
+    assert [refusal.line for refusal in one.why_not(ask(container())).refusals] == ["1 Too many pods"]
+    one.release("n1", "a")
+    assert one.place(ask(container())) is not None
+
+
+def test_what_is_not_asked_does_not_matter_on_an_overdrawn_node() -> None:
+    one = cluster(node(cpu=1000))
+    one.hold("n1", "static", (), (("cpu", 5000),))
+    assert one.place(ask(container(memory=1))) is not None
+    assert one.place(ask(container(cpu=1))) is None
+
+
+def test_what_nobody_evaluates_is_refused_by_its_name() -> None:
+    what = ask(container(), unsupported=("spec.affinity.podAffinity",))
+    assert cluster(node()).place(what) is None
+    assert lines(what) == ["the pod asks spec.affinity.podAffinity, which is not evaluated yet"]

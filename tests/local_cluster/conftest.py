@@ -1,0 +1,13 @@
+"""A local cluster on a server of the test's own."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+from deviceshare_cluster.local import LocalCluster
+
+
+@pytest.fixture
+async def local(nats_url: str) -> AsyncIterator[LocalCluster]:
+    async with LocalCluster(nats_url) as cluster:
+        await cluster.setup()
+        yield cluster

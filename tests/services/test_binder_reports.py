@@ -1,0 +1,97 @@
+"""Which pods are told what, in which order, and that nothing is kept of pods that are gone."""
+
+from deviceshare.claims import Claim, ContainerGrant, DeviceGrant
+from deviceshare.explain import Explanation
+from deviceshare_binder import reports
+from deviceshare_binder.reports import Reports
+from deviceshare_binder.views import PodView
+
+
+def explanation(uid, message, decision="pending"):
+    return Explanation(uid=uid, namespace="default", name=uid, at=0.0, decision=decision, message=message)
+
+
+def knowing(*pods):
+    return Reports({one.uid: one for one in pods})
+
+
+def pod(uid, **fields):
+    return PodView(uid=uid, namespace="default", name=uid, **fields)
+
+
+def told(one):
+    found = []
+    while (pending := one.take_pending()) is not None:
+        found.append((pending.uid, pending.reason, pending.message, pending.event))
+    return found
+
+
+def test_the_newest_message_is_told_once_and_again_only_when_it_changes():
+    one = knowing(pod("a"), pod("g", gates=("wait",)))
+    one.explained(explanation("a", "old"), event=True)
+    one.explained(explanation("g", "gated"), event=False)
+    one.explained(explanation("a", "new"), event=True)
+    assert one.waiting == 2
+    assert told(one) == [("g", "SchedulingGated", "gated", False), ("a", "Unschedulable", "new", True)]
+    one.explained(explanation("a", "new"), event=True)
+    assert told(one) == []
+    one.explained(explanation("a", "other"), event=True)
+    assert told(one) == [("a", "Unschedulable", "other", True)]
+
+
+def test_what_could_not_be_told_is_told_with_the_next_decision():
+    one = knowing(pod("a"))
+    one.explained(explanation("a", "why"), event=True)
+    failed = one.take_pending()
+    assert failed is not None
+    one.failed(failed)
+    one.explained(explanation("a", "why"), event=True)
+    assert told(one) == [("a", "Unschedulable", "why", True)]
+
+
+def test_an_explanation_may_come_before_its_pod_and_goes_when_the_pod_is_placed():
+    pods = {}
+    one = Reports(pods)
+    one.explained(explanation("a", "early"), event=True)
+    one.explained(explanation("b", "early"), event=True)
+    assert told(one) == []
+    for uid in "ab":
+        pods[uid] = pod(uid)
+        one.pod(uid, pods[uid])
+    one.explained(explanation("b", "placed on n1", decision="placed"), event=True)
+    assert told(one) == [("a", "Unschedulable", "early", True)]
+
+
+def test_a_bound_pod_is_told_where_and_no_longer_why_not():
+    one = knowing(pod("a"))
+    one.explained(explanation("a", "why not"), event=True)
+    one.bound(Claim(id="c", uid="a", namespace="default", name="a"), "n1")
+    assert told(one) == []
+    scheduled = one.take_scheduled()
+    assert scheduled is not None
+    assert scheduled.message == "Successfully assigned default/a to n1"
+    assert one.waiting == 0
+
+
+def test_the_last_words_on_pods_that_are_gone_are_not_kept_for_ever(monkeypatch):
+    monkeypatch.setattr(reports, "MOST_UNKNOWN", 3)
+    pods = {}
+    one = Reports(pods)
+    for number in range(10):
+        one.explained(explanation(f"gone-{number}", "the pod is gone"), event=True)
+    for number in range(10):
+        pods[f"gone-{number}"] = pod(f"gone-{number}")
+        one.pod(f"gone-{number}", pods[f"gone-{number}"])
+    assert [uid for uid, *_ in told(one)] == ["gone-7", "gone-8", "gone-9"]
+
+
+def test_a_binding_that_the_device_plugin_will_not_serve_comes_with_a_warning():
+    one = knowing(pod("a"))
+    grants = tuple(
+        ContainerGrant(name, at, "hami-core", (DeviceGrant("GPU-1", 0, 10, 0),)) for at, name in enumerate(("x", "y"))
+    )
+    one.bound(Claim(id="1", uid="a", namespace="default", name="a", grants=grants), "n1")
+    scheduled, warned = one.take_scheduled(), one.take_scheduled()
+    assert (scheduled.message, scheduled.warning) == ("Successfully assigned default/a to n1", False)
+    assert warned.warning
+    assert "vGPUs in 2 containers (x, y)" in warned.message

@@ -1,0 +1,91 @@
+"""Inventory as a process-like whole: a local cluster on one nats-server, the bus on the same one."""
+
+import asyncio
+
+from deviceshare.facts import Gone, NodeFact, PodFact, Synced
+from deviceshare_bus.connection import connect
+from deviceshare_bus.messages import decode_fact
+from deviceshare_bus.publisher import Publisher, Write
+from deviceshare_cluster.local import LocalCluster
+from deviceshare_inventory.shell import main
+from nats.js.errors import NotFoundError
+from support.service import at_work
+
+NODE = {
+    "apiVersion": "v1",
+    "kind": "Node",
+    "metadata": {"name": "n1", "annotations": {"volcano.sh/node-vgpu-register": "nonsense"}},
+    "status": {"allocatable": {"cpu": "4", "pods": "10"}, "capacity": {"cpu": "4", "pods": "10"}},
+}
+POD = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "a", "namespace": "default"},
+    "spec": {"schedulerName": "volcano", "containers": [{"name": "main", "image": "busybox"}]},
+}
+
+
+def running(url):
+    """Inventory at work; gives its context."""
+    return at_work("inventory", main, url, cluster=f"local:{url}", conf=None, scheduler_name=["volcano"])
+
+
+async def until(true):
+    async with asyncio.timeout(20):
+        while not true():
+            await asyncio.sleep(0.01)
+
+
+async def settled(context, revision):
+    await until(lambda: context.revision() >= revision and not context.open_work())
+
+
+async def stands(context, subject):
+    try:
+        return decode_fact((await context.connection.jetstream.get_last_msg("CLUSTER", subject)).data)
+    except NotFoundError:
+        return None
+
+
+async def last_revision(cluster, *keys):
+    return max([int((await cluster.get(*key))["metadata"]["resourceVersion"]) for key in keys])
+
+
+async def test_the_cluster_is_on_the_bus_and_stays_there(nats_server):
+    async with LocalCluster(nats_server.url) as cluster:
+        await cluster.setup()
+        await cluster.create(NODE)
+        async with running(nats_server.url) as context:
+            await settled(context, await last_revision(cluster, ("Node", "", "n1")))
+            assert isinstance(await stands(context, "cluster.synced"), Synced)
+            assert (await stands(context, "cluster.node.n1")).allocatable == {"cpu": 4000, "pods": 10}
+            events = await cluster.list("Event")
+            assert [(one["reason"], one["involvedObject"]["name"]) for one in events] == [
+                ("InvalidDeviceAnnotation", "n1")
+            ]
+
+            await cluster.create(POD)
+            pod = await cluster.get("Pod", "default", "a")
+            subject = f"cluster.pod.{pod['metadata']['uid']}"
+            await settled(context, int(pod["metadata"]["resourceVersion"]))
+            assert isinstance(await stands(context, subject), PodFact)
+
+            await nats_server.restart(0.1)  # what happens around a loss is caught up with
+            await until(lambda: context.connection.connected)
+            await cluster.bind("default", "a", pod["metadata"]["uid"], "n1", {})
+            await settled(context, await last_revision(cluster, ("Pod", "default", "a")))
+            assert (await stands(context, subject)).node == "n1"
+        # While inventory is away a node comes and the pod goes, and somebody leaves rubbish on the bus.
+        connection = await connect(nats_server.url, "test")
+        publisher = Publisher(connection)
+        await publisher.start()
+        await publisher.write(Write("cluster.node.rubbish", b"\xc1"))
+        await cluster.delete("Pod", "default", "a")
+        await cluster.create(NODE | {"metadata": {"name": "n2"}})
+        async with running(nats_server.url) as context:
+            await settled(context, await last_revision(cluster, ("Node", "", "n2")))
+            assert isinstance(await stands(context, subject), Gone)
+            assert isinstance(await stands(context, "cluster.node.rubbish"), Gone)
+            assert isinstance(await stands(context, "cluster.node.n2"), NodeFact)
+        await publisher.stop()
+        await connection.close()

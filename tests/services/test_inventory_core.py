@@ -1,0 +1,411 @@
+"""What inventory publishes, whatever the order of answers: the facts on the bus become those of the cluster."""
+
+import json
+
+import hypothesis.strategies as st
+from deviceshare.errors import ConfigError
+from deviceshare.facts import ConfigFact, Gone, NodeFact, PodFact, Synced
+from deviceshare.objects import decode_node, decode_pod
+from deviceshare_bus.messages import decode_fact, encode
+from deviceshare_bus.subjects import SYNCED, fact
+from deviceshare_cluster.interface import Change, ChangeType, Listed
+from deviceshare_inventory.board import ReadBack, Write
+from deviceshare_inventory.configs import Configs
+from deviceshare_inventory.core import Core, Report, Step
+from hypothesis import settings
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+OURS = frozenset({"deviceshare", "volcano"})
+
+
+def check(config):
+    if "bad" in config.text:
+        raise ConfigError(config.source, "actions", config.text, "something good")
+
+
+def new_core(file=None, limit=1000):
+    return Core(OURS, Configs(file, check), limit)
+
+
+def pod(name="a", uid="u1", revision=1, scheduler="volcano", node=None, phase="Pending", **metadata):
+    raw = {
+        "metadata": {"name": name, "namespace": "default", "uid": uid, "resourceVersion": str(revision), **metadata},
+        "spec": {"schedulerName": scheduler, "containers": [{"name": "main"}], **({"nodeName": node} if node else {})},
+        "status": {"phase": phase},
+    }
+    return Change(ChangeType.APPLIED, "Pod", "default", name, revision, json.dumps(raw).encode())
+
+
+def node(name="n1", revision=1, annotations=None, **status):
+    metadata = {"name": name, "uid": name, "resourceVersion": str(revision), "annotations": annotations or {}}
+    raw = {"metadata": metadata, "status": status}
+    return Change(ChangeType.APPLIED, "Node", "", name, revision, json.dumps(raw).encode())
+
+
+def config_map(text, revision, name="volcano-scheduler-configmap", key="volcano-scheduler.conf"):
+    raw = {"metadata": {"name": name, "namespace": "kube-system"}, "data": {key: text}}
+    return Change(ChangeType.APPLIED, "ConfigMap", "kube-system", name, revision, json.dumps(raw).encode())
+
+
+def gone(kind, name, revision):
+    namespace = "" if kind in ("Node", "Queue") else "default"
+    return Change(ChangeType.DELETED, kind, namespace, name, revision, b"")
+
+
+class Bus:
+    """The last message of every subject, compare-and-set as JetStream does it."""
+
+    def __init__(self):
+        self.sequence = 0
+        self.messages = {}
+        self.log = []
+
+    def write(self, subject, data, expected):
+        if expected is not None and expected != self.messages.get(subject, (0, b""))[0]:
+            return None
+        self.sequence += 1
+        self.messages[subject] = (self.sequence, data)
+        self.log.append((subject, self.sequence, data))
+        return self.sequence
+
+    def fact(self, subject):
+        return decode_fact(self.messages[subject][1])
+
+
+def work_off(core, bus, now=1.0):
+    """Carry out all that the core says, the bus answering at once; return what was not a write."""
+    said = []
+    while instructions := core.take(now):
+        for one in instructions:
+            if isinstance(one, Write):
+                sequence = bus.write(one.subject, one.data, one.expected)
+                if sequence is None:
+                    core.board.unclear(one.subject)
+                else:
+                    core.board.acknowledged(one.subject, sequence)
+            elif isinstance(one, ReadBack):
+                sequence, data = bus.messages.get(one.subject, (0, b""))
+                core.board.read_back(one.subject, sequence, decode_fact(data) if sequence else None)
+            else:
+                said.append(one)
+    return said
+
+
+def started(changes=(), revision=1, bus=None, file=None):
+    core, bus = new_core(file), bus or Bus()
+    for subject, (sequence, data) in bus.messages.items():
+        core.load(subject, sequence, decode_fact(data))
+    core.begin_list()
+    core.deliver([*changes, Listed(revision)])
+    return core, bus, work_off(core, bus)
+
+
+def test_all_facts_stand_before_synced_is_said():
+    core, bus, said = started([node(), pod(revision=2)], 7)
+    assert bus.log[-1][0] == SYNCED
+    assert bus.fact(SYNCED) == Synced(revision="7", at=1.0, objects=3)  # node, pod, configuration
+    assert bus.fact(fact("config", "scheduler")) == ConfigFact(name="scheduler", text="", source="defaults")
+    assert said == [Step("u1", "default/a", "seen")]
+    assert core.revision == 7
+    assert core.open_work == 0
+
+
+def test_revision_waits_for_the_acknowledgement_of_everything_before_it():
+    core, bus, _ = started([node()], 5)
+    core.deliver(
+        [node(revision=6, allocatable={"cpu": "1"}), node("n2", revision=8), node(revision=9, allocatable={"cpu": "2"})]
+    )
+    assert (core.revision, core.open_work) == (5, 2)
+    first, second = core.take(2.0)
+    core.board.acknowledged(second.subject, bus.write(second.subject, second.data, second.expected))
+    assert core.revision == 5
+    core.board.acknowledged(first.subject, bus.write(first.subject, first.data, first.expected))
+    work_off(core, bus)
+    assert (core.revision, core.open_work) == (9, 0)
+
+
+def test_a_heartbeat_costs_no_message_but_moves_the_revision():
+    core, bus, _ = started([node(revision=3)], 3)
+    written = len(bus.log)
+    core.deliver([node(revision=4), node(revision=5, conditions=[{"type": "Ready", "status": "True"}])])
+    assert core.take(1.0) == []
+    assert core.revision == 5
+    assert len(bus.log) == written
+
+
+def test_a_restart_publishes_only_what_changed():
+    _, bus, _ = started([node("n1"), node("n2"), pod()], 3)
+    written = len(bus.log)
+    _, bus, said = started([node("n1", 9), node("n2", 8, unknown=1), pod(revision=7, node="n1")], 9, bus)
+    assert [subject for subject, *_ in bus.log[written:]] == ["cluster.pod.u1", SYNCED]
+    assert said == []
+
+
+def test_what_vanished_while_nobody_looked_gets_a_tombstone():
+    _, bus, _ = started(
+        [node("n1"), node("n2"), pod(), config_map("x", 1, "hami-scheduler-device", "device-config.yaml")]
+    )
+    _, bus, _ = started([node("n1")], 20, bus)
+    assert bus.fact("cluster.node.n2") == Gone(revision="20")
+    assert isinstance(bus.fact("cluster.pod.u1"), Gone)
+    assert isinstance(bus.fact("cluster.config.devices"), Gone)
+    assert isinstance(bus.fact("cluster.node.n1"), NodeFact)
+
+
+def test_a_tombstone_expires_and_the_object_can_come_back():
+    core, bus, _ = started([node("n1")])
+    core.deliver([gone("Node", "n1", 2)])
+    (write,) = core.take(1.0)
+    assert write.ttl == 3600
+    core.board.acknowledged(write.subject, bus.write(write.subject, write.data, write.expected))
+    del bus.messages["cluster.node.n1"]
+    core.deliver([node("n1", 3)])
+    work_off(core, bus)
+    assert isinstance(bus.fact("cluster.node.n1"), NodeFact)
+    assert core.open_work == 0
+
+
+def test_a_pod_made_anew_under_its_name_buries_the_old_one():
+    core, bus, _ = started([pod(uid="old", node="n1")])
+    core.deliver([pod(uid="new", revision=5)])
+    assert {(step.uid, step.name) for step in work_off(core, bus)} == {("old", "gone"), ("new", "seen")}
+    assert isinstance(bus.fact("cluster.pod.old"), Gone)
+    assert isinstance(bus.fact("cluster.pod.new"), PodFact)
+    core.deliver([gone("Pod", "a", 6)])
+    work_off(core, bus)
+    assert isinstance(bus.fact("cluster.pod.new"), Gone)
+
+
+def test_which_pods_are_published():
+    core, bus, _ = started(
+        [
+            pod("ours", "1", scheduler="deviceshare"),
+            pod("foreign-waiting", "2", scheduler="default-scheduler"),
+            pod("foreign-bound", "3", scheduler="default-scheduler", node="n1"),
+            pod("ended-before", "4", node="n1", phase="Succeeded"),
+            pod("ends", "5", node="n1"),
+        ]
+    )
+    assert {subject for subject in bus.messages if ".pod." in subject} == {f"cluster.pod.{n}" for n in (1, 3, 5)}
+    core.deliver([pod("ends", "5", 2, node="n1", phase="Failed")])
+    work_off(core, bus)
+    assert bus.fact("cluster.pod.5").ended
+    core.deliver([gone("Pod", "ends", 3)])
+    work_off(core, bus)
+    assert isinstance(bus.fact("cluster.pod.5"), Gone)
+
+
+def test_a_writer_that_slept_leaves_newer_facts_alone():
+    core, bus, _ = started([node("n1", 3)], 3)
+    newer = NodeFact(name="n1", revision="9", unschedulable=True)
+    bus.write("cluster.node.n1", encode(newer), None)
+    core.deliver([node("n1", 5, allocatable={"cpu": "1"})])
+    work_off(core, bus)
+    assert bus.fact("cluster.node.n1") == newer
+    assert core.open_work == 0
+    core.deliver([node("n1", 10, allocatable={"cpu": "1"})])
+    work_off(core, bus)
+    assert bus.fact("cluster.node.n1").allocatable == {"cpu": 1000}
+
+
+def test_problems_are_told_once_until_they_change():
+    bad = {"volcano.sh/node-vgpu-register": "nonsense"}
+    core, bus, said = started([node("n1", 1, bad)])
+    assert [(one.kind, one.name, one.reason) for one in said] == [("Node", "n1", "InvalidDeviceAnnotation")]
+    assert "volcano.sh/node-vgpu-register" in str(said[0].problem)
+    core.deliver([node("n1", 2, bad)])
+    assert not [one for one in work_off(core, bus) if isinstance(one, Report)]
+    core.deliver([node("n1", 3), node("n1", 4, bad)])
+    assert len([one for one in work_off(core, bus) if isinstance(one, Report)]) == 1
+
+
+def test_an_object_that_cannot_be_read_is_put_aside_and_told_once():
+    core, bus, _ = started([node("n1")])
+    broken = Change(ChangeType.APPLIED, "Node", "", "n1", 5, b'{"metadata": {"name": 7}}')
+    core.deliver([broken, broken._replace(revision=6), node("n2", 7)])
+    assert len([one for one in work_off(core, bus) if isinstance(one, Report)]) == 1
+    assert isinstance(bus.fact("cluster.node.n1"), Gone)
+    assert isinstance(bus.fact("cluster.node.n2"), NodeFact)
+
+
+def test_a_bad_configuration_leaves_the_last_good_one():
+    core, bus, _ = started([config_map("good", 1)])
+    core.deliver([config_map("bad", 2)])
+    (report,) = work_off(core, bus)
+    assert (report.kind, report.reason) == ("ConfigMap", "InvalidConfiguration")
+    assert bus.fact("cluster.config.scheduler").text == "good"
+    core, bus, said = started([config_map("bad", 2)], bus=bus)  # a restart does not forget it either
+    assert len(said) == 1
+    assert bus.fact("cluster.config.scheduler").text == "good"
+    core.deliver([config_map("better", 3, key="other.conf")])
+    work_off(core, bus)
+    assert bus.fact("cluster.config.scheduler").text == "better"
+
+
+def test_a_file_comes_before_a_config_map():
+    file = ConfigFact(name="scheduler", text="mine", source="File x")
+    core, bus, _ = started([config_map("theirs", 1)], file=file)
+    core.deliver([config_map("theirs too", 2)])
+    work_off(core, bus)
+    assert bus.fact("cluster.config.scheduler") == file
+
+
+class AnyOrder(RuleBasedStateMachine):
+    """A cluster that changes, a bus that answers when it likes, restarts, and another writer that lags behind."""
+
+    def __init__(self):
+        super().__init__()
+        self.bus = Bus()
+        self.revision = 0
+        self.objects = {}
+        self.tick = 0
+        self.start()
+
+    def start(self):
+        self.core = new_core(limit=3)
+        for subject, (sequence, data) in self.bus.messages.items():
+            self.core.load(subject, sequence, decode_fact(data))
+        self.read = len(self.bus.log)
+        self.writes, self.reads = [], []
+        self.begin_watch()
+
+    def begin_watch(self):
+        self.core.begin_list()
+        self.coming = [*self.objects.values(), Listed(self.revision)]
+
+    def change(self, key, make):
+        self.revision += 1
+        change = make(self.revision)
+        if change.type is ChangeType.DELETED:
+            self.objects.pop(key, None)
+        else:
+            self.objects[key] = change
+        self.coming.append(change)
+
+    @rule(name=st.sampled_from("ab"), cpu=st.integers(1, 3))
+    def node_changes(self, name, cpu):
+        self.change(("Node", name), lambda revision: node(name, revision, allocatable={"cpu": str(cpu)}))
+
+    @rule(
+        name=st.sampled_from("xy"),
+        uid=st.sampled_from(["1", "2"]),
+        on=st.sampled_from([None, "a"]),
+        phase=st.sampled_from(["Pending", "Failed"]),
+        scheduler=st.sampled_from(["volcano", "other"]),
+    )
+    def pod_changes(self, name, uid, on, phase, scheduler):
+        make = lambda revision: pod(name, f"{name}{uid}", revision, scheduler, on, phase)  # noqa: E731
+        self.change(("Pod", name), make)
+
+    @rule(kind=st.sampled_from(["Node", "Pod"]), name=st.sampled_from("abxy"))
+    def something_goes(self, kind, name):
+        if (kind, name) in self.objects:
+            self.change((kind, name), lambda revision: gone(kind, name, revision))
+
+    @rule(count=st.integers(1, 3))
+    def the_watch_delivers(self, count):
+        self.core.deliver(self.coming[:count])
+        del self.coming[:count]
+
+    @rule()
+    def the_core_is_asked(self):
+        self.tick += 1
+        for one in self.core.take(float(self.tick)):
+            if isinstance(one, Write):
+                assert one.subject not in {write.subject for write, _ in self.writes}, "two writes in flight"
+                self.writes.append((one, "sent"))
+            elif isinstance(one, ReadBack):
+                self.reads.append(one.subject)
+
+    @rule(data=st.data())
+    def the_bus_takes_a_write(self, data):
+        waiting = [n for n, (_, state) in enumerate(self.writes) if state == "sent"]
+        if waiting:
+            n = data.draw(st.sampled_from(waiting))
+            write = self.writes[n][0]
+            self.writes[n] = (write, self.bus.write(write.subject, write.data, write.expected))
+
+    @rule(data=st.data(), lost=st.booleans())
+    def an_answer_comes(self, data, lost):
+        if self.writes:
+            n = data.draw(st.integers(0, len(self.writes) - 1))
+            write, state = self.writes.pop(n)
+            if state == "sent" or state is None or lost:
+                self.core.board.unclear(write.subject)
+            else:
+                self.core.board.acknowledged(write.subject, state)
+
+    @rule(data=st.data())
+    def a_subject_is_read_back(self, data):
+        if self.reads:
+            subject = self.reads.pop(data.draw(st.integers(0, len(self.reads) - 1)))
+            sequence, message = self.bus.messages.get(subject, (0, b""))
+            self.core.board.read_back(subject, sequence, decode_fact(message) if sequence else None)
+
+    @rule(count=st.integers(1, 4))
+    def the_follower_delivers(self, count):
+        for subject, sequence, message in self.bus.log[self.read : self.read + count]:
+            self.core.board.stands(subject, sequence, decode_fact(message), foreign=True)
+        self.read = min(self.read + count, len(self.bus.log))
+
+    @rule(name=st.sampled_from("ab"))
+    def a_writer_that_lags_writes(self, name):
+        stale = NodeFact(name=name, revision="0", labels={"stale": "yes"})
+        if f"cluster.node.{name}" in self.bus.messages:
+            self.bus.write(f"cluster.node.{name}", encode(stale), None)
+
+    @rule()
+    def the_watch_is_lost(self):
+        self.begin_watch()
+
+    @rule()
+    def inventory_is_killed(self):
+        self.start()
+
+    @invariant()
+    def the_revision_is_not_ahead(self):
+        assert self.core.revision <= self.revision
+
+    def teardown(self):
+        while self.coming or self.writes or self.reads or self.read < len(self.bus.log) or self.core.open_work:
+            self.core.deliver(self.coming)
+            self.coming = []
+            self.the_core_is_asked()
+            while self.writes:
+                write, state = self.writes.pop()
+                if state == "sent":
+                    state = self.bus.write(write.subject, write.data, write.expected)
+                if state is None:
+                    self.core.board.unclear(write.subject)
+                else:
+                    self.core.board.acknowledged(write.subject, state)
+            while self.reads:
+                subject = self.reads.pop()
+                sequence, message = self.bus.messages.get(subject, (0, b""))
+                self.core.board.read_back(subject, sequence, decode_fact(message) if sequence else None)
+            self.the_follower_delivers(1000)
+            self.tick += 1
+            assert self.tick < 10_000, "it does not come to rest"
+        assert self.core.revision == self.revision
+        stand = {
+            subject: self.bus.fact(subject)
+            for subject in self.bus.messages
+            if subject != SYNCED and ".config." not in subject
+        }
+        stand = {subject: one for subject, one in stand.items() if not isinstance(one, Gone)}
+        pods = [decode_pod(change.raw) for (kind, _), change in self.objects.items() if kind == "Pod"]
+        must = {f"cluster.pod.{one.uid}" for one in pods if not one.ended and (one.node or one.scheduler in OURS)}
+        may = must | {f"cluster.pod.{one.uid}" for one in pods if one.ended}
+        assert must <= {subject for subject in stand if ".pod." in subject} <= may
+        for one in pods:
+            if f"cluster.pod.{one.uid}" in stand:
+                there = stand[f"cluster.pod.{one.uid}"]
+                assert (there.node, there.ended) == (one.node, one.ended)
+        nodes = {name: change for (kind, name), change in self.objects.items() if kind == "Node"}
+        assert {subject for subject in stand if ".node." in subject} == {f"cluster.node.{name}" for name in nodes}
+        for name, change in nodes.items():
+            assert stand[f"cluster.node.{name}"].allocatable == decode_node(change.raw).allocatable
+
+
+AnyOrder.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestAnyOrder = AnyOrder.TestCase

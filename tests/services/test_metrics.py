@@ -1,0 +1,272 @@
+"""The metrics service as users run it: a process, a nats-server, HTTP."""
+
+import asyncio
+import json
+import signal
+import socket
+import sys
+from contextlib import asynccontextmanager
+from html.parser import HTMLParser
+
+import aiohttp
+import msgspec
+import pytest
+from deviceshare.claims import Claim, ContainerGrant, DeviceGrant, NodeLedger, NodeOutcomes, Outcome
+from deviceshare.explain import Explanation
+from deviceshare.facts import Card, Gone, NodeFact, PodFact, Synced
+from deviceshare_bus import subjects
+from deviceshare_bus.connection import connect
+from deviceshare_bus.messages import Events, Step, encode
+from deviceshare_bus.publisher import Publisher, Write
+from deviceshare_bus.setup import make_streams
+from deviceshare_metrics import api
+from prometheus_client.parser import text_string_to_metric_families
+
+UID = "0191d4c6-51a8-7f40-8b1e-5d8f1c1d2e3f"
+NODE = NodeFact(name="gpu-1", cards=(Card("GPU-1", 0, 10, 11178, 100, "Tesla-P4", True, "hami-core"),))
+POD = PodFact(uid=UID, namespace="default", name="vgpu-pod", scheduler="volcano")
+GRANT = ContainerGrant("main", 0, "hami-core", (DeviceGrant("GPU-1", 0, 3000, 50),))
+CLAIM = Claim(id="c1", uid=UID, namespace="default", name="vgpu-pod", decided_by="placement-0", grants=(GRANT,))
+WAITING = PodFact(uid="u2", namespace="default", name="<b>big</b>", scheduler="volcano")
+WHY_NOT = Explanation(
+    uid="u2", namespace="default", name=WAITING.name, at=1.0, decision="pending", message="0/1 nodes: <script>"
+)
+STANDING = (
+    (subjects.fact("node", "gpu-1"), NODE),
+    (subjects.fact("pod", UID), POD),
+    (subjects.fact("pod", "u2"), WAITING),
+    (subjects.ledger("gpu-1"), NodeLedger(node="gpu-1", claims=(CLAIM,))),
+    (subjects.explain("u2"), WHY_NOT),
+    (
+        subjects.event("placement"),
+        Events(service="placement", instance="p", at=1.0, steps=(Step(UID, "default/vgpu-pod", "seen", 1.0),)),
+    ),
+    (subjects.SYNCED, Synced()),
+)
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Client:
+    """Writes to the bus as the other services do, reads over HTTP as users do."""
+
+    def __init__(self, publisher, session):
+        self.publisher = publisher
+        self.session = session
+
+    async def publish(self, *messages):
+        for subject, message in messages:
+            data = message if isinstance(message, bytes) else encode(message)
+            await self.publisher.write(Write(subject, data))
+
+    async def get(self, path, status=200):
+        async with self.session.get(path) as answer:
+            assert answer.status == status, await answer.text()
+            return await answer.text()
+
+    async def items(self, kind, type_):
+        return msgspec.json.decode(await self.get(f"/api/v1/{kind}"), type=api.Items[type_]).items
+
+    async def status(self):
+        return msgspec.json.decode(await self.get("/api/v1/status"), type=api.ClusterStatus)
+
+    async def until(self, true):
+        async with asyncio.timeout(20):
+            while True:
+                try:
+                    if await true():
+                        return
+                except (aiohttp.ClientError, AssertionError):
+                    pass
+                await asyncio.sleep(0.03)
+
+
+async def start(url, port):
+    return await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "deviceshare_metrics", "--bus", url, "--metrics-port", str(port),
+        stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+
+
+async def stop(process):
+    if process.returncode is None:
+        process.send_signal(signal.SIGTERM)
+    _, stderr = await asyncio.wait_for(process.communicate(), 10)
+    return process.returncode, stderr.decode()
+
+
+@asynccontextmanager
+async def bus(url):
+    connection = await connect(url, "test")
+    await make_streams(connection)
+    publisher = Publisher(connection)
+    await publisher.start()
+    try:
+        yield publisher
+    finally:
+        await publisher.stop()
+        await connection.close()
+
+
+@asynccontextmanager
+async def running(url, standing=()):
+    """The service at work on a bus where ``standing`` stands already; fails where it ends other than well."""
+    port = free_port()
+    async with bus(url) as publisher, aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
+        client = Client(publisher, session)
+        await client.publish(*standing)
+        process = await start(url, port)
+        try:
+            await client.until(lambda: client.get("/readyz"))
+            yield client
+        finally:
+            code, stderr = await stop(process)
+            sys.stderr.write(stderr)
+        assert code == 0
+
+
+async def test_what_stands_on_the_bus_is_told_and_what_changes_follows(nats_url):
+    async with running(nats_url, STANDING) as client:
+        assert await client.get("/healthz") == "ok"
+        (node,) = await client.items("nodes", api.Node)
+        assert (node.name, node.ready, node.pods, node.cards) == ("gpu-1", True, 1, 1)
+        (card,) = await client.items("devices", api.Device)
+        assert (card.id, card.memory_used, card.cores_used) == ("GPU-1", 3000, 50)
+        big, small = await client.items("pods", api.Pod)
+        assert (big.state, big.node, big.reason) == ("Pending", None, "0/1 nodes: <script>")
+        assert (small.state, small.node, small.scheduler) == ("Claimed", "gpu-1", "volcano")
+        assert small.devices == (api.PodDevice(container="main", id="GPU-1", memory=3000, cores=50),)
+        (claim,) = await client.items("claims", api.Claim)
+        assert (claim.state, claim.decided_by) == ("open", "placement-0")
+        status = await client.status()
+        assert (status.open_claims, status.synced, status.pods["Pending"]) == (1, True, 1)
+
+        outcomes = NodeOutcomes(node="gpu-1", outcomes=(Outcome("c1", UID, "bound"),))
+        await client.publish((subjects.outcome("gpu-1"), outcomes), (subjects.fact("pod", "u2"), Gone()))
+
+        async def told():
+            status = await client.status()
+            return status.pods["Bound"] == 1 and status.pods["Pending"] == 0 and status.open_claims == 0
+
+        await client.until(told)
+        first, second = await client.status(), await client.status()
+        assert 0 <= first.seconds_since_change <= second.seconds_since_change
+
+
+async def test_a_pod_is_explained_and_one_that_nobody_knows_is_not_found(nats_url):
+    async with running(nats_url, STANDING) as client:
+        text = await client.get("/api/v1/pods/default/vgpu-pod/explain")
+        answer = msgspec.json.decode(text, type=api.PodExplanation)
+        assert [(step.service, step.step, step.time) for step in answer.steps] == [("placement", "seen", 1.0)]
+        assert (answer.pod.state, answer.trace_id) == ("Claimed", UID.replace("-", ""))
+        answer = json.loads(await client.get("/api/v1/pods/default/%3Cb%3Ebig%3C%2Fb%3E/explain"))
+        assert answer["explanation"]["message"] == "0/1 nodes: <script>"
+        missing = json.loads(await client.get("/api/v1/pods/default/nobody/explain", status=404))
+        assert missing["error"].startswith("pod default/nobody not found: ")
+
+
+async def test_what_cannot_be_decoded_is_put_aside_counted_and_stops_nothing(nats_url):
+    async with running(nats_url, STANDING) as client:
+        await client.publish((subjects.fact("node", "gpu-1"), b"\xc1"), (subjects.explain("u3"), b"not msgpack"))
+
+        async def counted():
+            return (await client.status()).undecodable == 2
+
+        await client.until(counted)
+        families = text_string_to_metric_families(await client.get("/metrics"))
+        undecodable = next(each for each in families if each.name == "deviceshare_undecodable_messages")
+        assert {each.labels["stream"]: each.value for each in undecodable.samples} == {"CLUSTER": 1, "EXPLAIN": 1}
+        assert [node.name for node in await client.items("nodes", api.Node)] == ["gpu-1"]
+        await client.publish((subjects.fact("node", "gpu-2"), NodeFact(name="gpu-2")))
+
+        async def goes_on():
+            return len(await client.items("nodes", api.Node)) == 2
+
+        await client.until(goes_on)
+
+
+class _Page(HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.tags, self.text, self.links = [], [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.links += [value for name, value in attrs if name in ("href", "src")]
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+async def test_the_page_shows_cards_and_reasons_and_escapes_what_users_wrote(nats_url):
+    async with running(nats_url, STANDING) as client:
+        page = _Page()
+        page.feed(await client.get("/"))
+        text = "".join(page.text)
+        assert "3000 of 11178 MiB" in text
+        assert "default/<b>big</b>" in text
+        assert "0/1 nodes: <script>" in text
+        assert not {"script", "b"} & set(page.tags)
+        assert all(link.startswith("/") for link in page.links)
+        for link in set(page.links):
+            assert await client.get(link)
+
+
+async def test_a_wiped_bus_is_read_anew(nats_url):
+    async with running(nats_url, STANDING) as client:
+        connection = await connect(nats_url, "wiper")
+        for stream in subjects.Stream:
+            await connection.jetstream.delete_stream(stream)
+        await make_streams(connection)
+        await connection.close()
+        await client.publish((subjects.fact("node", "new"), NodeFact(name="new")))
+
+        async def read_anew():
+            return [node.name for node in await client.items("nodes", api.Node)] == ["new"]
+
+        await client.until(read_anew)
+        assert await client.items("pods", api.Pod) == ()
+
+
+async def test_the_bus_may_go_and_come_back(nats_server):
+    async with running(nats_server.url, STANDING) as client:
+        nats_server.kill()
+        await client.until(lambda: client.get("/healthz", status=503))
+        assert len(await client.items("pods", api.Pod)) == 2
+        await asyncio.to_thread(nats_server.start)
+        await client.until(lambda: client.get("/healthz"))
+
+        async def published():
+            try:
+                await client.publish((subjects.fact("node", "late"), NodeFact(name="late")))
+            except Exception:  # the test's own connection may be slower
+                return False
+            return True
+
+        await client.until(published)
+
+        async def late():
+            return len(await client.items("nodes", api.Node)) == 2
+
+        await client.until(late)
+
+
+async def test_a_taken_port_is_named_with_the_option_that_changes_it(nats_url):
+    async with bus(nats_url):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            process = await start(nats_url, taken.getsockname()[1])
+            _, stderr = await asyncio.wait_for(process.communicate(), 20)
+    assert process.returncode == 1
+    assert "--metrics-port" in stderr.decode()
+
+
+@pytest.mark.parametrize("path", ["/api/v1/nothing", "/nothing"])
+async def test_unknown_paths_are_not_found(nats_url, path):
+    async with running(nats_url) as client:
+        await client.get(path, status=404)

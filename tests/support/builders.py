@@ -1,0 +1,140 @@
+"""Facts in one line, as tests want them: nodes with cards, pods that ask, an allocator that knows them."""
+
+from collections.abc import Iterable, Mapping
+
+from deviceshare.allocator import Allocator, Placement
+from deviceshare.claims import ContainerGrant
+from deviceshare.conf.scheduler import DEFAULT_CONF, SchedulerConf
+from deviceshare.facts import Card, ContainerAsk, GroupKey, NodeFact, PodAsk, PodFact, PodUid, Taint
+from msgspec.structs import replace
+
+GIB = 2**30
+
+NUMBER, MEMORY = "volcano.sh/vgpu-number", "volcano.sh/vgpu-memory"
+CORES, PERCENTAGE = "volcano.sh/vgpu-cores", "volcano.sh/vgpu-memory-percentage"
+SHARE, WHOLE_CARDS = "volcano.sh/gpu-memory", "volcano.sh/gpu-number"
+
+
+def card(
+    index: int, *, memory: int = 32768, slots: int = 10, model: str = "NVIDIA-Tesla V100", healthy: bool = True,
+    mode: str = "hami-core", node: str = "",
+) -> Card:  # fmt: skip
+    """Return a vGPU card ``GPU-<node><index>``."""
+    return Card(f"GPU-{node}{index}", index, slots, memory, 100, model, healthy, mode)
+
+
+def share_cards(count: int, *, memory: int = 11178, unhealthy: Iterable[int] = ()) -> tuple[Card, ...]:
+    """Return the cards of a gpu-share node."""
+    return tuple(
+        Card(str(index), index, max(memory, 1), memory, 100, healthy=index not in unhealthy, mode="gpu-share")
+        for index in range(count)
+    )
+
+
+def node(
+    name: str = "n1", cards: Iterable[Card] = (), *, cpu: int = 64_000, memory: int = 256 * GIB, pods: int = 110,
+    labels: Mapping[str, str] | None = None, taints: Iterable[Taint] = (), ready: bool = True,
+    unschedulable: bool = False, **resources: int,
+) -> NodeFact:  # fmt: skip
+    """Return a node with plenty of CPU and memory."""
+    return NodeFact(
+        name=name,
+        cards=tuple(cards),
+        allocatable={"cpu": cpu, "memory": memory, "pods": pods, **resources},
+        labels=dict(labels or {}),
+        taints=tuple(taints),
+        ready=ready,
+        unschedulable=unschedulable,
+    )
+
+
+def container(name: str = "main", *, sidecar: bool = False, **resources: int) -> ContainerAsk:
+    """Return what one container asks; write names that are no Python names as ``**{name: amount}``."""
+    return ContainerAsk(name, tuple(sorted(resources.items())), sidecar)
+
+
+def ask(*containers: ContainerAsk, annotations: Mapping[str, str] | None = None, **rest: object) -> PodAsk:
+    """Return what a pod asks."""
+    return PodAsk(containers=containers, annotations=tuple(sorted((annotations or {}).items())), **rest)  # type: ignore[arg-type]
+
+
+def vgpu(
+    number: int | None = 1, memory: int | None = None, cores: int | None = None, percentage: int | None = None,
+    *, annotations: Mapping[str, str] | None = None, containers: int = 1,
+) -> PodAsk:  # fmt: skip
+    """Return a pod that asks the same vGPUs in each of its containers."""
+    amounts = {NUMBER: number, MEMORY: memory, CORES: cores, PERCENTAGE: percentage}
+    limits = {name: amount for name, amount in amounts.items() if amount is not None}
+    return ask(*(container(f"c{at}", **limits) for at in range(containers)), annotations=annotations)
+
+
+def share(memory: int, *, index: str | None = None) -> PodAsk:
+    """Return a pod that asks MiB of one card of a gpu-share node."""
+    return ask(container(**{SHARE: memory}), annotations=_index(index))
+
+
+def whole(count: int, *, index: str | None = None) -> PodAsk:
+    """Return a pod that asks whole cards of a gpu-share node."""
+    return ask(container(**{WHOLE_CARDS: count}), annotations=_index(index))
+
+
+def _index(index: str | None) -> dict[str, str]:
+    return {} if index is None else {"volcano.sh/gpu-index": index}
+
+
+def pod(
+    name: str, what: PodAsk | None = None, *, uid: str | None = None, gang: str = "", node: str = "",
+    held: tuple[ContainerGrant, ...] = (), **rest: object,
+) -> PodFact:  # fmt: skip
+    """Return a pod in namespace ``ns``; ``gang`` is the name of its PodGroup."""
+    uid = uid or f"uid-{name}"
+    return PodFact(
+        uid=PodUid(uid),
+        namespace="ns",
+        name=name,
+        group=GroupKey(f"ns/{gang}" if gang else f"pod/{uid}"),
+        queue="default",
+        node=node,
+        held=held,
+        ask=what if what is not None else vgpu(),
+        **rest,  # type: ignore[arg-type]
+    )
+
+
+def conf(policy: str = "", weight: int = 0) -> SchedulerConf:
+    """Return a configuration with every family on."""
+    return replace(DEFAULT_CONF, policy=policy, weight=weight)
+
+
+def cluster(*nodes: NodeFact, policy: str = "", weight: int = 0) -> Allocator:
+    """Return an allocator that knows these nodes."""
+    allocator = Allocator(conf(policy, weight))
+    for each in nodes:
+        allocator.set_node(each)
+    return allocator
+
+
+def take(allocator: Allocator, what: PodAsk, uid: str) -> Placement:
+    """Place a pod that must fit, and hold its place."""
+    placement = allocator.place(what)
+    assert placement is not None, allocator.why_not(what)
+    allocator.hold(placement.node, uid, placement.grants, placement.resources)
+    return placement
+
+
+def devices(placement: Placement | None) -> list[tuple[str, int, int]]:
+    """Return id, memory and cores of each device of a placement, container after container."""
+    assert placement is not None
+    return [(device.id, device.memory, device.cores) for grant in placement.grants for device in grant.devices]
+
+
+def chosen(placement: Placement | None) -> list[int]:
+    """Return the indexes of the devices of a placement, container after container."""
+    assert placement is not None
+    return [device.index for grant in placement.grants for device in grant.devices]
+
+
+def codes(allocator: Allocator, what: PodAsk) -> set[str]:
+    """Return the codes of the reasons why no node takes a pod."""
+    assert allocator.place(what) is None
+    return {refusal.code for refusal in allocator.why_not(what).refusals}

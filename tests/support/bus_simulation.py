@@ -1,0 +1,261 @@
+"""A bus, an API server, a binder and placement replicas without bytes or clocks, so that every race can be played.
+
+Streams are lists; a reader takes them in order, each at its own pace. Writes are compared and set as on a real one.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from deviceshare.allocator import Allocator
+from deviceshare.claims import BOUND, REFUSED, WITHDRAWN, Claim, NodeLedger, NodeOutcomes, Outcome
+from deviceshare.explain import Explanation
+from deviceshare.facts import AnyFact, Gone, NodeFact, PodFact, PodGroupFact, Synced
+from deviceshare_placement.core import Instructions, LedgerWrite, PlacementCore
+from msgspec.structs import replace
+
+STREAMS = ("CLUSTER", "LEDGER", "OUTCOME")
+
+
+class Bus:
+    """Three streams of (sequence, subject, message), of which a new reader sees the last of each subject first."""
+
+    def __init__(self) -> None:
+        self.streams: dict[str, list[tuple[int, str, object]]] = {stream: [] for stream in STREAMS}
+        self.explained: dict[str, Explanation] = {}
+
+    def put(self, stream: str, subject: str, message: object) -> int:
+        """Write a message and return its sequence."""
+        sequence = len(self.streams[stream]) + 1
+        self.streams[stream].append((sequence, subject, message))
+        return sequence
+
+    def last(self, stream: str, subject: str) -> tuple[int, object]:
+        """Return sequence and message of the last under a subject, 0 and None where there is none."""
+        for sequence, where, message in reversed(self.streams[stream]):
+            if where == subject:
+                return sequence, message
+        return 0, None
+
+    def latest(self, stream: str) -> list[tuple[int, str, object]]:
+        """Return the last message of each subject, by sequence."""
+        last = {subject: (sequence, subject, message) for sequence, subject, message in self.streams[stream]}
+        return sorted(last.values(), key=lambda entry: entry[0])
+
+    def compare_and_set(self, writes: Sequence[LedgerWrite]) -> int | None:
+        """Write all ledgers and return the last sequence, or write none and return None."""
+        if any(self.last("LEDGER", write.node)[0] != write.expected for write in writes):
+            return None
+        return [self.put("LEDGER", write.node, write.ledger) for write in writes][-1]
+
+    def ledgers(self) -> dict[str, NodeLedger]:
+        """Return the ledgers as they stand."""
+        return {subject: message for _, subject, message in self.latest("LEDGER")}  # type: ignore[misc]
+
+
+class Replica:
+    """A placement core and the bytes on their way to it and from it."""
+
+    def __init__(self, bus: Bus, name: str) -> None:
+        self.bus = bus
+        self.core = PlacementCore(name)
+        self.unread = {stream: bus.latest(stream) for stream in STREAMS}
+        self.seen = {stream: len(bus.streams[stream]) for stream in STREAMS}
+        self.behind = {stream for stream in STREAMS if self.unread[stream]}
+        self.answers: list[tuple[int, int | None]] = []
+        """Tokens whose answer is on its way: the sequence, None for a conflict."""
+        self.read_backs: list[str] = []
+        if not self.behind:
+            self.core.on_caught_up(0.0)
+
+    def read(self, stream: str, most: int, now: float) -> None:
+        """Take in some messages of a stream."""
+        self.unread[stream] += self.bus.streams[stream][self.seen[stream] :]
+        self.seen[stream] = len(self.bus.streams[stream])
+        taken, self.unread[stream] = self.unread[stream][:most], self.unread[stream][most:]
+        for sequence, subject, message in taken:
+            if stream == "CLUSTER":
+                out = self.core.on_fact(subject, message, now)  # type: ignore[arg-type]
+            elif stream == "LEDGER":
+                out = self.core.on_ledger(subject, sequence, message, now)  # type: ignore[arg-type]
+            else:
+                out = self.core.on_outcomes(message, now)  # type: ignore[arg-type]
+            self.carry_out(out)
+        if not self.unread[stream] and stream in self.behind:
+            self.behind.discard(stream)
+            if not self.behind:
+                self.core.on_caught_up(0.0)
+
+    def carry_out(self, out: Instructions) -> None:
+        """Do what the core wants; what it publishes comes back as an answer later."""
+        for publication in out.publications:
+            self.answers.append((publication.token, self.bus.compare_and_set(publication.writes)))
+        for explanation in (*out.explanations, *out.forget):
+            self.bus.explained[explanation.uid] = explanation
+        self.read_backs += out.read_back
+
+    def cycle(self, now: float) -> Instructions:
+        """Let it decide."""
+        out = self.core.cycle(now)
+        self.carry_out(out)
+        return out
+
+    def lose_writes(self, now: float, written: Sequence[bool]) -> None:
+        """Let it decide; nobody hears what became of the writes, and some never reach the server."""
+        out = self.core.cycle(now)
+        publications, out.publications = out.publications, []
+        self.carry_out(out)
+        for number, publication in enumerate(publications):
+            if written[number % len(written)]:
+                self.bus.compare_and_set(publication.writes)
+            self.carry_out(self.core.on_unknown(publication.token, now))
+
+    def answer(self, at: int, now: float) -> None:
+        """Deliver one of the answers that are on their way."""
+        token, sequence = self.answers.pop(at % len(self.answers))
+        if sequence is None:
+            self.carry_out(self.core.on_conflict(token))
+        else:
+            self.carry_out(self.core.on_published(token, sequence, now))
+
+    def read_back(self, at: int, now: float) -> None:
+        """Read one of the ledgers that the core asked for."""
+        node = self.read_backs.pop(at % len(self.read_backs))
+        sequence, ledger = self.bus.last("LEDGER", node)
+        self.carry_out(self.core.on_read_back(node, sequence, ledger, now))  # type: ignore[arg-type]
+
+    @property
+    def busy(self) -> bool:
+        """Whether something is on its way to it or it has something to do."""
+        return bool(
+            self.answers
+            or self.read_backs
+            or self.core.open
+            or any(self.unread.values())
+            or any(self.seen[stream] < len(self.bus.streams[stream]) for stream in STREAMS)
+        )
+
+
+class Cluster:
+    """The API server and inventory in one: the objects, and their facts on the bus."""
+
+    def __init__(self, bus: Bus) -> None:
+        self.bus = bus
+        self.nodes: dict[str, NodeFact] = {}
+        self.pods: dict[str, PodFact] = {}
+        self.groups: dict[str, PodGroupFact] = {}
+        self.bound_by: dict[str, str] = {}
+        """For each bound pod the id of the claim by which it was bound."""
+        self.bindings: defaultdict[str, int] = defaultdict(int)
+        self.disturbed: set[str] = set()
+        """Gangs of which somebody from outside took something: they may be left with fewer than their minimum."""
+
+    def sync(self) -> None:
+        """Say that everything is there."""
+        self.bus.put("CLUSTER", "cluster.synced", Synced())
+
+    def put(self, fact: NodeFact | PodFact | PodGroupFact) -> None:
+        """Create or change an object."""
+        match fact:
+            case NodeFact():
+                self.nodes[fact.name] = fact
+                subject = f"cluster.node.{fact.name}"
+            case PodFact():
+                self.pods[fact.uid] = fact
+                subject = f"cluster.pod.{fact.uid}"
+            case PodGroupFact():
+                self.groups[fact.key] = fact
+                subject = f"cluster.podgroup.{fact.key}"
+        self.bus.put("CLUSTER", subject, fact)
+
+    def remove(self, kind: str, key: str) -> None:
+        """Delete an object."""
+        if kind == "node":
+            del self.nodes[key]
+            self.disturbed |= {pod.group for pod in self.pods.values()}
+        else:
+            self.disturbed.add(self.pods.pop(key).group)
+        gone: AnyFact = Gone()
+        self.bus.put("CLUSTER", f"cluster.{kind}.{key}", gone)
+
+    def end(self, uid: str) -> None:
+        """Let a pod succeed."""
+        self.disturbed.add(self.pods[uid].group)
+        self.put(replace(self.pods[uid], ended=True))
+
+
+class Binder:
+    """Binds what the ledgers say, one version of a ledger after the other, and says what became of it."""
+
+    def __init__(self, bus: Bus, cluster: Cluster) -> None:
+        self.bus = bus
+        self.cluster = cluster
+        self.position = 0
+        self.versions: defaultdict[str, int] = defaultdict(int)
+        self.outcomes: defaultdict[str, dict[str, Outcome]] = defaultdict(dict)
+
+    @property
+    def busy(self) -> bool:
+        """Whether there is a ledger that it has not read."""
+        return self.position < len(self.bus.streams["LEDGER"])
+
+    def work(self, refuse: bool = False, skip: bool = False) -> None:
+        """Read the next version of a ledger.
+
+        ``refuse``: the API server takes no binding just now; ``skip``: it has been away, and reads the last version.
+        """
+        if not self.busy:
+            return
+        sequence, node, ledger = self.bus.streams["LEDGER"][self.position]
+        self.position += 1
+        if skip:
+            sequence, ledger = self.bus.last("LEDGER", node)  # type: ignore[assignment]
+        assert isinstance(ledger, NodeLedger)
+        if sequence <= self.versions[node]:
+            return
+        self.versions[node] = sequence
+        known = self.outcomes[node]
+        self.outcomes[node] = {claim.id: known[claim.id] for claim in ledger.claims if claim.id in known}
+        for claim in ledger.claims:
+            if claim.id not in self.outcomes[node]:
+                state = self.bind(node, claim, refuse)
+                self.outcomes[node][claim.id] = Outcome(claim.id, claim.uid, state, "" if state == BOUND else "because")
+        self.bus.put("OUTCOME", node, NodeOutcomes(node=node, outcomes=tuple(self.outcomes[node].values())))
+
+    def bind(self, node: str, claim: Claim, refuse: bool) -> str:
+        pod = self.cluster.pods.get(claim.uid)
+        if self.cluster.bound_by.get(claim.uid) == claim.id:
+            return BOUND
+        if claim.withdraw:
+            return WITHDRAWN
+        if pod is None or pod.node or pod.ended or node not in self.cluster.nodes or refuse:
+            if refuse and pod is not None:
+                self.cluster.disturbed.add(pod.group)
+            return REFUSED
+        self.cluster.bindings[claim.uid] += 1
+        self.cluster.bound_by[claim.uid] = claim.id
+        self.cluster.put(replace(pod, node=node, held=claim.grants))
+        return BOUND
+
+
+def overdrawn(cluster: Cluster, ledgers: dict[str, NodeLedger]) -> list[str]:
+    """Return the cards that are charged with more than they have, by claims and bound pods."""
+    found = []
+    charges: dict[str, dict[str, Sequence[object]]] = defaultdict(dict)
+    for pod in cluster.pods.values():
+        if pod.node and not pod.ended:
+            charges[pod.node][pod.uid] = pod.held
+    for node, ledger in ledgers.items():
+        for claim in ledger.claims:
+            charges[node][claim.uid] = claim.grants
+    for node, holders in charges.items():
+        fact = cluster.nodes.get(node)
+        if fact is None:
+            continue
+        allocator = Allocator(PlacementCore("check").world.allocator.conf)
+        allocator.set_node(fact)
+        for uid, grants in holders.items():
+            allocator.hold(node, uid, grants, ())  # type: ignore[arg-type]
+        for card, (memory, cores, slots) in zip(fact.cards, allocator.used_cards(node), strict=True):
+            if memory > card.memory or cores > card.cores or slots > card.slots:
+                found.append(f"{node} {card.id}: {memory} MiB, {cores} percent, {slots} slots: {list(holders)}")
+    return found

@@ -1,0 +1,99 @@
+"""A whole system, started by the command as a user starts it."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, Self
+
+from deviceshare_cluster.interface import ClusterError
+from deviceshare_cluster.local import LocalCluster
+
+COMMAND = Path(sys.executable).parent / "deviceshare"
+
+
+class RunningSystem:
+    """``deviceshare up`` on an empty directory; its local cluster is ``cluster``."""
+
+    cluster: LocalCluster
+    _process: "subprocess.Popen[bytes]"
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._log = directory / "up.log"
+        self.environment = {**os.environ, "DEVICESHARE_RUN_DIR": str(directory / "run")}
+
+    def _start(self) -> "subprocess.Popen[bytes]":
+        objects = self._directory / "objects"
+        objects.mkdir()
+        command = [str(COMMAND), "up", "--cluster", f"local:{objects}", "--metrics-port", "0"]
+        with self._log.open("wb") as log:
+            return subprocess.Popen(command, env=self.environment, stdout=log, stderr=log)
+
+    async def __aenter__(self) -> Self:
+        self._process = self._start()
+        try:
+            run = await self._run_file()
+            self.cluster = await LocalCluster(run["cluster"], name="test").__aenter__()
+            await self.cluster.setup()
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.cluster.__aexit__(*error)
+        self._end()
+
+    def _end(self) -> None:
+        self._process.send_signal(signal.SIGINT)
+        self._process.wait(20)
+
+    async def _run_file(self) -> dict[str, Any]:
+        path = self._directory / "run" / "run.json"
+        until = time.monotonic() + 20
+        while not path.exists():
+            assert self._process.poll() is None, self.log
+            assert time.monotonic() < until, self.log
+            await asyncio.sleep(0.05)
+        run: dict[str, Any] = json.loads(path.read_text())
+        return run
+
+    @property
+    def log(self) -> str:
+        """What ``up`` has said."""
+        return self._log.read_text()
+
+    def process(self, name: str) -> int:
+        """Return the process id of a service, or of the nats-server ``bus`` or ``cluster``."""
+        found = []
+        for path in Path("/proc").glob("[0-9]*"):
+            try:
+                parent = int((path / "stat").read_text().rsplit(")", 1)[1].split()[1])
+                words = (path / "cmdline").read_bytes().decode().split("\0")
+            except OSError:
+                continue
+            if parent != self._process.pid:
+                continue
+            if f"deviceshare_{name}" in words or any(word.endswith(f"/{name}/nats-server.conf") for word in words):
+                found.append(int(path.name))
+        assert len(found) == 1, (name, found, self.log)
+        return found[0]
+
+    async def bound(self, count: int, *, within: float) -> None:
+        """Wait until this many pods are bound; the cluster itself may be away for a while."""
+        until = time.monotonic() + within
+        bound = 0
+        while time.monotonic() < until:
+            try:
+                bound = sum(1 for pod in await self.cluster.list("Pod") if pod["spec"].get("nodeName"))
+            except ClusterError:
+                bound = 0
+            if bound >= count:
+                return
+            await asyncio.sleep(0.1)
+        raise AssertionError(f"{bound} of {count} pods are bound after {within} s\n{self.log}")
