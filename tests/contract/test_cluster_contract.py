@@ -239,6 +239,22 @@ async def test_the_same_event_is_counted(cluster: Any) -> None:
     assert events["x"]["lastTimestamp"] == "2023-11-14T22:14:20Z"
 
 
+async def test_an_event_that_happens_once_is_counted_once(cluster: Any) -> None:
+    for _ in range(2):
+        await cluster.record_event(
+            kind="Pod",
+            namespace="default",
+            name="a",
+            uid="u",
+            warning=False,
+            reason="Scheduled",
+            message="x",
+            at=AT,
+            once=True,
+        )
+    assert [event["count"] for event in await cluster.list("Event")] == [1]
+
+
 async def test_writers_at_the_same_time_lose_nothing(cluster: Any) -> None:
     names = [f"p{i}" for i in range(40)]
     uids = await asyncio.gather(*(created(cluster, name) for name in names))

@@ -106,7 +106,20 @@ class Cluster(Protocol):
         ...
 
     async def record_event(
-        self, *, kind: str, namespace: str, name: str, uid: str, warning: bool, reason: str, message: str, at: float
+        self,
+        *,
+        kind: str,
+        namespace: str,
+        name: str,
+        uid: str,
+        warning: bool,
+        reason: str,
+        message: str,
+        at: float,
+        once: bool = False,
     ) -> None:
-        """Record a Kubernetes Event about an object; the same event again raises its count."""
+        """Record a Kubernetes Event about an object; the same event again raises its count.
+
+        With ``once`` it does not: what happens once may be said again by one that does not know whether it was heard.
+        """
         ...

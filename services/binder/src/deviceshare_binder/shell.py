@@ -270,4 +270,5 @@ class Binder:
             reason=reason,
             message=told.message,
             at=now,
+            once=isinstance(told, TellScheduled),
         )

@@ -90,7 +90,17 @@ class LocalCluster:
             return
 
     async def record_event(
-        self, *, kind: str, namespace: str, name: str, uid: str, warning: bool, reason: str, message: str, at: float
+        self,
+        *,
+        kind: str,
+        namespace: str,
+        name: str,
+        uid: str,
+        warning: bool,
+        reason: str,
+        message: str,
+        at: float,
+        once: bool = False,
     ) -> None:
         """Record an Event: one write for a new one; the same again raises its count. Raises ClusterError."""
         involved = {"kind": kind, "namespace": namespace, "name": name, "uid": uid}
@@ -119,6 +129,8 @@ class LocalCluster:
             except RevisionConflict:
                 stored = await self._store.read(key)
                 expected = stored.revision
+                if stored.data and once:
+                    return
                 if stored.data:
                     known = decode("Event", stored.data, stored.revision)
                     event |= {"firstTimestamp": known["firstTimestamp"], "count": known["count"] + 1}
