@@ -10,7 +10,7 @@ import deviceshare.objects.node
 import pytest
 from deviceshare.allocator import Allocator
 from deviceshare.claims import Claim
-from deviceshare.conf.scheduler import SchedulerConf
+from deviceshare.conf.model import SchedulerConf
 from deviceshare.errors import FormatError
 from deviceshare.facts import ContainerAsk, NodeFact, PodAsk
 from deviceshare.families.protocol import Family

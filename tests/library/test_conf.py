@@ -1,7 +1,8 @@
 from pathlib import Path
 
 import pytest
-from deviceshare.conf.scheduler import DEFAULT_CONF, POLICIES, SchedulerConf, parse_conf
+from deviceshare.conf.model import SchedulerConf
+from deviceshare.conf.scheduler import POLICIES, default_conf, parse_conf
 from deviceshare.errors import ConfigError
 from deviceshare.families import FAMILIES
 from hypothesis import given
@@ -81,8 +82,8 @@ def test_the_later_of_two_entries_of_a_plugin_counts_and_is_warned_of():
 
 
 def test_without_any_configuration_every_family_is_on():
-    assert {family.flag for family in FAMILIES} <= DEFAULT_CONF.families
-    assert (DEFAULT_CONF.policy, DEFAULT_CONF.weight, DEFAULT_CONF.warnings) == ("", 0, ())
+    assert {family.flag for family in FAMILIES} <= default_conf().families
+    assert (default_conf().policy, default_conf().weight, default_conf().warnings) == ("", 0, ())
 
 
 @pytest.mark.parametrize("value", ["true", '"true"', "True", '"1"', "1", "yes", "on"])

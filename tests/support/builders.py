@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping
 
 from deviceshare.allocator import Allocator, Placement
 from deviceshare.claims import ContainerGrant
-from deviceshare.conf.scheduler import DEFAULT_CONF, SchedulerConf
+from deviceshare.conf.model import SchedulerConf
+from deviceshare.conf.scheduler import default_conf
 from deviceshare.facts import Card, ContainerAsk, GroupKey, NodeFact, PodAsk, PodFact, PodUid, Taint
 from msgspec.structs import replace
 
@@ -103,7 +104,7 @@ def pod(
 
 def conf(policy: str = "", weight: int = 0) -> SchedulerConf:
     """Return a configuration with every family on."""
-    return replace(DEFAULT_CONF, policy=policy, weight=weight)
+    return replace(default_conf(), policy=policy, weight=weight)
 
 
 def cluster(*nodes: NodeFact, policy: str = "", weight: int = 0) -> Allocator:

@@ -11,7 +11,8 @@ from typing import Any
 
 from deviceshare.allocator import Allocator, Placement
 from deviceshare.claims import Claim
-from deviceshare.conf.scheduler import SchedulerConf, parse_conf
+from deviceshare.conf.model import SchedulerConf
+from deviceshare.conf.scheduler import parse_conf
 from deviceshare.facts import PodFact
 from deviceshare.families import BY_NAME
 from deviceshare.objects.node import decode_node

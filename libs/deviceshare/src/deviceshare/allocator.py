@@ -6,24 +6,25 @@ last used, when it is asked again. Everything is vectorised over nodes; nothing 
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 import numpy as np
 
 from deviceshare.cards import Bools, CardTable, CardView, Ints
-from deviceshare.claims import ContainerGrant
-from deviceshare.conf.scheduler import SchedulerConf
-from deviceshare.errors import Problem, RequestError
+from deviceshare.claims import ContainerGrant, Tenant
+from deviceshare.conf.model import SchedulerConf
+from deviceshare.errors import Problem
 from deviceshare.explain import Refusal
 from deviceshare.facts import NodeFact, PodAsk, Resources
 from deviceshare.families import FAMILIES
-from deviceshare.families.protocol import CardDemand, Demand, Family
-from deviceshare.predicates import Rule, admits, reasons
-from deviceshare.resources import PODS, ResourceTable, pod_resources
+from deviceshare.families.protocol import Family
+from deviceshare.holdings import Holding, Usage, shares_by_card, shares_on, usage_of
+from deviceshare.predicates import admits, reasons
+from deviceshare.resources import PODS, ResourceTable
+from deviceshare.shapes import Shape
 
-_TIE_BREAK = 1e-9
-"""What a score counts beside its weighed, rounded value: it decides between nodes that are equal otherwise."""
+NOBODY = Tenant()
 _LOG_LIMIT = 4096
 
 
@@ -45,73 +46,20 @@ class Unplaceable(msgspec.Struct, frozen=True):
     problem: Problem | None = None
 
 
-class Holding(msgspec.Struct, frozen=True):
-    """What one pod holds on one node."""
-
-    grants: tuple[ContainerGrant, ...]
-    resources: tuple[tuple[str, int], ...]
-
-
-class _Shape:
-    """What is known of one ask on every node.
-
-    ``key`` float64[N], -inf where the pod does not fit; the best node has the largest.
-    """
-
-    def __init__(self, ask: PodAsk, conf: SchedulerConf) -> None:
-        self.rule = Rule.of(ask)
-        self.problem: Problem | None = None
-        self.demands: list[tuple[Family, Demand]] = []
-        self.disabled: list[Family] = []
-        handled: set[str] = set()
-        for family in FAMILIES:
-            handled |= family.resources(conf)
-            try:
-                demand = family.demand(ask, conf)
-            except RequestError as error:
-                self.problem = error.problem
-                continue
-            if demand is None:
-                continue
-            self.demands.append((family, demand))
-            if family.flag not in conf.families:
-                self.disabled.append(family)
-        self.resources = pod_resources(ask, frozenset(handled))
-        self.unsupported = ask.unsupported
-        self.seen = -1
-        self.why: tuple[int, Unplaceable] | None = None
-        self.admitted: Bools = np.zeros(0, dtype=np.bool_)
-        self.admitted_at: Ints = np.zeros(0, dtype=np.int64)
-        """The version of each node's fact that ``admitted`` is true of."""
-        self.key = np.zeros(0)
-        self.score = np.zeros(0)
-        self.columns: list[Ints] = [
-            np.zeros((0, cards.count), dtype=np.int64) for _, demand in self.demands for cards in demand.cards
-        ]
-
-    @property
-    def hopeless(self) -> bool:
-        """Whether no node of any cluster would take it."""
-        return bool(self.problem or self.disabled or self.unsupported)
-
-    def demands_for_cards(self) -> Iterable[tuple[Family, Demand, CardDemand]]:
-        for family, demand in self.demands:
-            for cards in demand.cards:
-                yield family, demand, cards
-
-
 class Allocator:
     """The cluster as arrays, what is held in it, and the answers for every ask seen."""
 
     def __init__(self, conf: SchedulerConf) -> None:
         self.conf = conf
-        self._cards = CardTable()
+        self._cards = CardTable(name for family in FAMILIES for name in family.state)
+        self._counting = {mode: family for family in FAMILIES if family.state for mode in family.modes}
+        """The families that count what is taken of a card by themselves, by the mode of their cards."""
         self._resources = ResourceTable()
         self._rows: dict[str, int] = {}
         self._free_rows: list[int] = []
         self._nodes: list[NodeFact | None] = []
         self._holdings: dict[str, dict[str, Holding]] = defaultdict(dict)
-        self._shapes: dict[PodAsk, _Shape] = {}
+        self._shapes: dict[PodAsk, Shape] = {}
         self._facts_version: Ints = np.zeros(0, dtype=np.int64)
         """For each row, how often its node's fact has changed."""
         self._changed: list[int] = []
@@ -123,9 +71,14 @@ class Allocator:
 
     def set_configuration(self, conf: SchedulerConf) -> None:
         """Decide by another configuration from now on; what is held stays held."""
-        if conf != self.conf:
-            self.conf = conf
-            self._shapes.clear()
+        if conf == self.conf:
+            return
+        devices = conf.devices != self.conf.devices
+        self.conf = conf
+        self._shapes.clear()
+        if devices and self._counting:
+            for name, row in self._rows.items():
+                self._recount(row, range(len(self._cards.cards[row])), self._holdings[name].values())
 
     def set_node(self, node: NodeFact) -> None:
         """Enter a node or what changed of it; what is held there is charged to its cards anew."""
@@ -144,8 +97,10 @@ class Allocator:
         previous = self._nodes[row]
         if previous is None or previous.cards != node.cards:
             self._cards.set_cards(row, node.cards)
-            for holding in self._holdings[node.name].values():
-                self._cards.charge(row, holding.grants, 1)
+            holdings = self._holdings[node.name].values()
+            for holding in holdings:
+                self._charge_cards(row, holding, 1)
+            self._recount(row, range(len(node.cards)), holdings)
         self._resources.set_node(row, node.allocatable)
         self._nodes[row] = node
         self._facts_version[row] += 1
@@ -176,9 +131,16 @@ class Allocator:
 
     # What is held
 
-    def hold(self, node: str, uid: str, grants: Sequence[ContainerGrant], resources: Iterable[tuple[str, int]]) -> None:
+    def hold(
+        self,
+        node: str,
+        uid: str,
+        grants: Sequence[ContainerGrant],
+        resources: Iterable[tuple[str, int]],
+        tenant: Tenant = NOBODY,
+    ) -> None:
         """Charge a pod to a node; what it held there before is given back first."""
-        holding = Holding(tuple(grants), tuple(resources))
+        holding = Holding(tuple(grants), tuple(resources), tenant)
         if self._holdings[node].get(uid) == holding:
             return
         self.release(node, uid)
@@ -201,9 +163,35 @@ class Allocator:
         row = self._rows.get(node)
         if row is None:
             return
-        self._cards.charge(row, holding.grants, sign)
+        counted = self._charge_cards(row, holding, sign)
+        if counted:
+            self._recount(row, counted, self._holdings[node].values())
         self._resources.charge(row, holding.resources, sign)
         self._touch(row)
+
+    def _charge_cards(self, row: int, holding: Holding, sign: int) -> list[int]:
+        """Take or give back what a pod holds; returns the columns of the cards that their family counts instead.
+
+        Devices that the node does not have are passed over.
+        """
+        counted = []
+        for name, shares in shares_by_card(holding.grants).items():
+            column = self._cards.column(row, name)
+            if column is None:
+                continue
+            card = self._cards.cards[row][column]
+            if card.mode in self._counting:
+                counted.append(column)
+            else:
+                self._cards.add(row, column, usage_of(card, shares), sign)
+        return counted
+
+    def _recount(self, row: int, columns: Iterable[int], holdings: Iterable[Holding]) -> None:
+        """Let the families count what is taken of their cards."""
+        for column in columns:
+            card = self._cards.cards[row][column]
+            if (family := self._counting.get(card.mode)) is not None:
+                self._cards.put(row, column, *family.count(card, shares_on(card, holdings), self.conf))
 
     # Questions
 
@@ -213,21 +201,16 @@ class Allocator:
         Charges nothing: :meth:`hold` does. Ties go to the lowest node name.
         """
         shape = self._shape(ask)
-        if shape.hopeless or not len(shape.key):
+        best = None if shape.hopeless else shape.best(self._ranks, self.conf)
+        if best is None:
             return None
-        row = int(shape.key.argmax())
-        best = shape.key[row]
-        if best == -np.inf:
-            return None
-        ties = np.flatnonzero(shape.key == best)
-        if len(ties) > 1:
-            row = int(ties[self._ranks()[ties].argmin()])
+        row, score = best
         return Placement(
             node=self._name(row),
-            grants=self._grants(shape, row),
+            grants=shape.grants(row, self._cards.cards[row], self.conf),
             resources=shape.resources,
             feasible=int(np.count_nonzero(shape.key > -np.inf)),
-            score=float(shape.score[row]),
+            score=score,
         )
 
     def amounts(self, ask: PodAsk) -> tuple[tuple[str, int], ...]:
@@ -275,22 +258,22 @@ class Allocator:
             self._changed_before += len(self._changed)
             self._changed.clear()
 
-    def _shape(self, ask: PodAsk) -> _Shape:
+    def _shape(self, ask: PodAsk) -> Shape:
         """Return the shape of an ask, up to date."""
         shape = self._known(ask)
         if not shape.hopeless:
             self._refresh(shape)
         return shape
 
-    def _known(self, ask: PodAsk) -> _Shape:
+    def _known(self, ask: PodAsk) -> Shape:
         shape = self._shapes.get(ask)
         if shape is None:
             if len(self._shapes) > _LOG_LIMIT:
                 self._shapes.clear()
-            shape = self._shapes[ask] = _Shape(ask, self.conf)
+            shape = self._shapes[ask] = Shape(ask, self.conf)
         return shape
 
-    def _refresh(self, shape: _Shape) -> None:
+    def _refresh(self, shape: Shape) -> None:
         now = self._changed_before + len(self._changed)
         if shape.seen == now:
             return
@@ -299,47 +282,24 @@ class Allocator:
             rows = np.arange(total, dtype=np.int64)
         else:
             rows = np.array(sorted(set(self._changed[shape.seen - self._changed_before :])), dtype=np.int64)
-        if len(shape.key) < total:
-            more = total - len(shape.key)
-            shape.admitted = np.pad(shape.admitted, (0, more))
-            shape.admitted_at = np.pad(shape.admitted_at, (0, more))
-            shape.key = np.concatenate([shape.key, np.full(more, -np.inf)])
-            shape.score = np.concatenate([shape.score, np.zeros(more)])
-            shape.columns = [np.pad(columns, ((0, more), (0, 0))) for columns in shape.columns]
+        shape.grow(total)
         shape.seen = now
         fits = self._admitted(shape, rows) & self._resources.fits(rows, shape.resources)
         shape.key[rows] = -np.inf
         rows = rows[fits]
-        if not len(rows):
-            return
-        fits, key, score, chosen = self._evaluate(shape, rows)
-        shape.key[rows] = np.where(fits, key, -np.inf)
-        shape.score[rows] = score
-        for columns, picked in zip(shape.columns, chosen, strict=True):
-            columns[rows] = picked
+        if len(rows):
+            shape.evaluate(rows, self._view(rows) if shape.questions else None, self.conf)
 
-    def _evaluate(self, shape: _Shape, rows: Ints) -> tuple[Bools, np.ndarray, np.ndarray, list[Ints]]:
-        """Ask the families in turn, on a copy of the rows that each charges for the next."""
-        fits: Bools = np.ones(len(rows), dtype=np.bool_)
-        key, score = np.zeros(len(rows)), np.zeros(len(rows))
-        chosen: list[Ints] = []
-        view: CardView | None = None
-        for family, demand in shape.demands:
-            view = self._cards.view(rows) if view is None else view
-            of_family = np.zeros(len(rows))
-            for cards in demand.cards:
-                picks = family.pick(demand, cards, view, self.conf.policy)
-                fits &= picks.fits
-                of_family += picks.score
-                chosen.append(picks.columns)
-                if len(chosen) < len(shape.columns):
-                    family.charge(cards, view, picks)
-            score += of_family
-            # Volcano rounds one family's score to an integer before it is weighed (plugins/deviceshare/deviceshare.go).
-            key += np.floor(of_family + 0.5) * self.conf.weight + of_family * _TIE_BREAK
-        return fits, key, score, chosen
+    def _view(self, rows: Ints) -> CardView:
+        return self._cards.view(
+            rows, lambda name: self._resources.allocatable(rows, name), lambda row: self._held_on(row)
+        )
 
-    def _admitted(self, shape: _Shape, rows: Ints) -> Bools:
+    def _held_on(self, row: int) -> Collection[Holding]:
+        node = self._nodes[row]
+        return self._holdings[node.name].values() if node is not None else ()
+
+    def _admitted(self, shape: Shape, rows: Ints) -> Bools:
         """Return bool[R]: which nodes the pod may use at all. Looks only at nodes whose fact has changed."""
         for row in rows[shape.admitted_at[rows] != self._facts_version[rows]].tolist():
             node = self._nodes[row]
@@ -347,15 +307,6 @@ class Allocator:
             shape.admitted_at[row] = self._facts_version[row]
         admitted: Bools = shape.admitted[rows]
         return admitted
-
-    def _grants(self, shape: _Shape, row: int) -> tuple[ContainerGrant, ...]:
-        cards = self._cards.cards[row]
-        columns = iter(shape.columns)
-        grants: list[ContainerGrant] = []
-        for family, demand in shape.demands:
-            chosen = [[cards[column] for column in next(columns)[row].tolist()] for _ in demand.cards]
-            grants += family.grants(demand, chosen)
-        return tuple(grants)
 
     def _ranks(self) -> Ints:
         if self._rank is None:
@@ -371,7 +322,7 @@ class Allocator:
 
     # Why not, in numbers
 
-    def _node_refusals(self, shape: _Shape, rows: Ints) -> list[Refusal]:
+    def _node_refusals(self, shape: Shape, rows: Ints) -> list[Refusal]:
         counts: dict[tuple[str, str], int] = defaultdict(int)
         for row in rows.tolist():
             node = self._nodes[row]
@@ -379,7 +330,7 @@ class Allocator:
                 counts[reason.code, reason.text] += 1
         return [Refusal(code=code, text=text, nodes=count) for (code, text), count in counts.items()]
 
-    def _resource_refusals(self, shape: _Shape, rows: Ints) -> list[Refusal]:
+    def _resource_refusals(self, shape: Shape, rows: Ints) -> list[Refusal]:
         found = []
         for name, asked in ((PODS, 1), *shape.resources):
             free = self._resources.free(rows, name)
@@ -401,45 +352,26 @@ class Allocator:
             )
         return found
 
-    def _card_refusals(self, shape: _Shape, rows: Ints) -> list[Refusal]:
+    def _card_refusals(self, shape: Shape, rows: Ints) -> list[Refusal]:
         """Ask the families for the checks that fail, on nodes where their demand does not fit."""
-        found: dict[tuple[str, str], Refusal] = {}
-        if not len(rows):
+        if not len(rows) or not shape.questions:
             return []
-        view = self._cards.view(rows)
-        for family, demand, cards in shape.demands_for_cards():
-            picks = family.pick(demand, cards, view, self.conf.policy)
-            for check in family.checks(demand, cards, view):
-                where = check.nodes & ~picks.fits
-                if not where.any():
-                    continue
-                free = None if check.free is None else np.where(where, check.free, -1)
-                refusal = Refusal(
-                    code=check.code,
-                    text=check.text,
-                    nodes=int(np.count_nonzero(where)),
-                    resource=check.resource,
-                    asked=check.asked,
-                    free=0 if free is None else max(0, int(free.max())),
-                    unit=check.unit,
-                    nearest="" if free is None else self._name(int(rows[free.argmax()])),
-                    cards=int(check.failed[where].sum()),
-                )
-                known = found.get((check.code, check.text))
-                if known is None or refusal.nodes > known.nodes:
-                    found[check.code, check.text] = refusal
-            family.charge(cards, view, picks)
-        return list(found.values())
+        return shape.refusals(self._view(rows), self.conf, lambda row: self._name(int(rows[row])))
 
     def used(self, node: str) -> Resources:
         """Return what is taken of a node beside its devices."""
         row = self._rows.get(node)
         return {} if row is None else self._resources.used(row)
 
-    def used_cards(self, node: str) -> list[tuple[int, int, int]]:
-        """Return what is taken of each card of a node, in the order of registration: MiB, cores, slots."""
+    def used_cards(self, node: str) -> list[Usage]:
+        """Return what is taken of each card of a node, in the order of registration."""
         row = self._rows.get(node)
         return [] if row is None else self._cards.used(row)
+
+    def card_state(self, node: str, name: str) -> list[int]:
+        """Return what a family counts of each card of a node beside the amounts (a name of its ``state``)."""
+        row = self._rows.get(node)
+        return [] if row is None else self._cards.state(row, name)
 
 
 def _asked_of(family: Family, ask: PodAsk, conf: SchedulerConf) -> str:

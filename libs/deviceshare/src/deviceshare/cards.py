@@ -6,15 +6,16 @@ once.
 """
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from deviceshare.claims import WHOLE, ContainerGrant, DeviceGrant
 from deviceshare.facts import Card
+from deviceshare.holdings import Holding, Usage
 
+_T = TypeVar("_T")
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
@@ -58,19 +59,66 @@ class CardView:
     slots_used: Ints
     healthy: Bools
 
-    def __init__(self, modes: Interner, type_names: list[str], ids: Sequence[Sequence[Card]], block: Ints) -> None:
+    def __init__(
+        self,
+        modes: Interner,
+        type_names: list[str],
+        cards: Sequence[tuple[Card, ...]],
+        fields: Sequence[str],
+        block: Ints,
+        allocatable: Callable[[str], Ints],
+        holdings: Sequence[Collection[Holding]],
+    ) -> None:
         self.modes = modes
         self.type_names = type_names
         """The names of the codes in ``type``, '' for those of which the cluster has no card."""
-        self.cards = ids
+        self.cards = cards
         """The cards of each row, as registered."""
+        self.allocatable = allocatable
+        """Returns int64[R]: how much of a resource each node has."""
+        self.holdings = holdings
+        """What the pods on each row hold."""
+        self.preferred: Bools | None = None
+        """bool[R, D]: cards that are taken before all others where they can be; None: no card."""
+        self._fields = fields
+        self.block = block
+        """int64[F, R, D]: all fields together, so that all of them are one copy."""
         self.mode, self.type, self.memory, self.memory_used, self.cores, self.cores_used = block[:6]
         self.slots, self.slots_used = block[6:8]
         self.healthy = block[8] != 0
+        self.state: dict[str, Ints] = dict(zip(fields[len(_FIELDS) :], block[len(_FIELDS) :], strict=True))
+        """int64[R, D] for each name in ``state`` of a family: what it counts of a card beside the amounts."""
+
+    def copy(self) -> "CardView":
+        """Return a view of the same nodes that is charged by itself."""
+        return CardView(
+            self.modes, self.type_names, self.cards, self._fields, self.block.copy(), self.allocatable, self.holdings
+        )
+
+    def part(self, rows: Ints) -> "CardView":
+        """Return some of the nodes (int64, numbers of rows) as a view that is charged by itself."""
+        if len(rows) == len(self.mode):
+            return self.copy()
+        return CardView(
+            self.modes,
+            self.type_names,
+            _Rows(self.cards.__getitem__, rows),
+            self._fields,
+            self.block[:, rows],
+            lambda name: self.allocatable(name)[rows],
+            _Rows(self.holdings.__getitem__, rows),
+        )
 
     def of_mode(self, mode: str) -> Bools:
         """Return bool[R, D]: which cards are cut in this way."""
         found: Bools = self.mode == self.modes.find(mode)
+        return found
+
+    def of_modes(self, modes: Iterable[str]) -> Bools:
+        """Return bool[R, D]: which cards are cut in any of these ways."""
+        found = np.zeros(self.mode.shape, dtype=np.bool_)
+        for mode in modes:
+            found |= self.of_mode(mode)
         return found
 
     def with_ids(self, ids: Sequence[str]) -> Bools:
@@ -84,9 +132,12 @@ class CardView:
 
 
 class CardTable:
-    """The cards of the whole cluster and what is taken of them."""
+    """The cards of the whole cluster and what is taken of them.
 
-    def __init__(self) -> None:
+    ``state`` names what families count of a card beside the amounts (:attr:`Family.state`).
+    """
+
+    def __init__(self, state: Iterable[str] = ()) -> None:
         self.modes = Interner()
         self.types = Interner()
         self.cards: list[tuple[Card, ...]] = []
@@ -95,10 +146,11 @@ class CardTable:
         self._cards_of_type: Counter[str] = Counter()
         self.types_version = 0
         """How often a type of card came that the cluster did not have, or the last card of a type went."""
+        self._fields = (*_FIELDS, *state)
         # At least one column, so that the first or best card of a row can be looked for where no node has any.
-        self._block: Ints = np.zeros((len(_FIELDS), 0, 1), dtype=np.int64)
+        self._block: Ints = np.zeros((len(self._fields), 0, 1), dtype=np.int64)
         """All fields together, so that some rows of all of them are one copy."""
-        self._arrays = dict(zip(_FIELDS, self._block, strict=True))
+        self._arrays = dict(zip(self._fields, self._block, strict=True))
 
     def set_cards(self, row: int, cards: tuple[Card, ...]) -> None:
         """Put these cards into a row, with nothing taken."""
@@ -129,58 +181,74 @@ class CardTable:
             self._type_names = names
             self.types_version += 1
 
-    def charge(self, row: int, grants: Sequence[ContainerGrant], sign: int) -> None:
-        """Take (``sign`` 1) or give back (-1) what the grants name.
+    def column(self, row: int, card: str) -> int | None:
+        """Return the column of a card in a row, None where the row does not have it."""
+        return self._columns[row].get(card)
 
-        Devices that the row does not have are passed over.
-        """
-        columns = self._columns[row]
+    def add(self, row: int, column: int, usage: Usage, sign: int) -> None:
+        """Take (``sign`` 1) or give back (-1) memory, cores and slots of a card."""
         a = self._arrays
-        for grant in grants:
-            for device in grant.devices:
-                column = columns.get(device.id)
-                if column is None:
-                    continue
-                a["memory_used"][row, column] += sign * self._memory(row, column, device)
-                a["cores_used"][row, column] += sign * device.cores
-                a["slots_used"][row, column] += sign
+        a["memory_used"][row, column] += sign * usage.memory
+        a["cores_used"][row, column] += sign * usage.cores
+        a["slots_used"][row, column] += sign * usage.slots
 
-    def _memory(self, row: int, column: int, device: DeviceGrant) -> int:
-        return self.cards[row][column].memory if device.memory == WHOLE else device.memory
+    def put(self, row: int, column: int, usage: Usage, state: Mapping[str, int]) -> None:
+        """Write what is taken of a card, whatever was written before."""
+        a = self._arrays
+        a["memory_used"][row, column] = usage.memory
+        a["cores_used"][row, column] = usage.cores
+        a["slots_used"][row, column] = usage.slots
+        for name, value in state.items():
+            a[name][row, column] = value
 
-    def used(self, row: int) -> list[tuple[int, int, int]]:
-        """Return what is taken of each card of a row: MiB, cores, slots."""
+    def used(self, row: int) -> list[Usage]:
+        """Return what is taken of each card of a row."""
         a = self._arrays
         taken = np.stack([a["memory_used"][row], a["cores_used"][row], a["slots_used"][row]], axis=1)
-        return [(memory, cores, slots) for memory, cores, slots in taken[: len(self.cards[row])].tolist()]
+        return [Usage(*each) for each in taken[: len(self.cards[row])].tolist()]
 
-    def view(self, rows: Ints) -> CardView:
+    def state(self, row: int, name: str) -> list[int]:
+        """Return what a family counts of each card of a row."""
+        values: list[int] = self._arrays[name][row, : len(self.cards[row])].tolist()
+        return values
+
+    def view(
+        self, rows: Ints, allocatable: Callable[[str], Ints], holdings: Callable[[int], Collection[Holding]]
+    ) -> CardView:
         """Return a copy of some rows."""
-        return CardView(self.modes, self._type_names, _Rows(self.cards, rows), self._block[:, rows])
+        return CardView(
+            self.modes,
+            self._type_names,
+            _Rows(self.cards.__getitem__, rows),
+            self._fields,
+            self._block[:, rows],
+            allocatable,
+            _Rows(holdings, rows),
+        )
 
     def _reserve(self, rows: int, columns: int) -> None:
         _, has_rows, has_columns = self._block.shape
         if rows <= has_rows and columns <= has_columns:
             return
         room = (max(rows, 2 * has_rows, 16) if rows > has_rows else has_rows, max(columns, has_columns))
-        block = np.zeros((len(_FIELDS), *room), dtype=np.int64)
+        block = np.zeros((len(self._fields), *room), dtype=np.int64)
         block[:, :has_rows, :has_columns] = self._block
         self._block = block
-        self._arrays = dict(zip(_FIELDS, block, strict=True))
+        self._arrays = dict(zip(self._fields, block, strict=True))
 
 
-class _Rows(Sequence[tuple[Card, ...]]):
-    """The cards of some rows, looked up when they are asked for."""
+class _Rows(Sequence[_T]):
+    """Something of each of some rows, looked up when it is asked for."""
 
-    def __init__(self, cards: Sequence[tuple[Card, ...]], rows: Ints) -> None:
-        self._cards = cards
+    def __init__(self, look_up: Callable[[int], _T], rows: Ints) -> None:
+        self._look_up = look_up
         self._rows = rows
 
     def __getitem__(self, index: Any) -> Any:
-        return self._cards[int(self._rows[index])]
+        return self._look_up(int(self._rows[index]))
 
     def __len__(self) -> int:
         return len(self._rows)
 
-    def __iter__(self) -> Any:
-        return (self._cards[row] for row in self._rows.tolist())
+    def __iter__(self) -> Iterator[_T]:
+        return (self._look_up(row) for row in self._rows.tolist())

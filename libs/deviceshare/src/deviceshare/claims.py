@@ -10,6 +10,10 @@ WHOLE = -1
 """Memory of a grant that takes all of a card whose size the writer did not know."""
 
 
+INIT, SIDECAR = "init", "sidecar"
+"""What ``stage`` of a grant may be, beside '' for one of ``spec.containers``."""
+
+
 class DeviceGrant(msgspec.Struct, frozen=True, array_like=True):
     """One device given to one container: ``memory`` MiB charged, ``cores`` percent or AI cores."""
 
@@ -19,15 +23,33 @@ class DeviceGrant(msgspec.Struct, frozen=True, array_like=True):
     cores: int
     detail: str = ""
     """What a family needs beside: a MIG group and position, a vNPU template."""
+    asked: int = -1
+    """MiB that the container asked, where more is charged: the instance or the template is larger. -1: as charged."""
 
 
 class ContainerGrant(msgspec.Struct, frozen=True, array_like=True):
-    """The devices of one family given to one container; ``position`` is its index in ``spec.containers``."""
+    """The devices of one family given to one container; ``position`` is its index in ``spec.containers``.
+
+    Where ``stage`` is ``init`` or ``sidecar`` it is the index in ``spec.initContainers``. An init container has the
+    devices before the others have them, so a device is charged the larger of its largest init container and the sum
+    of all others, sidecars among them.
+    """
 
     container: str
     position: int
     family: str
     devices: tuple[DeviceGrant, ...]
+    stage: str = ""
+
+
+class Tenant(msgspec.Struct, frozen=True, array_like=True):
+    """Who holds devices, as far as others may not want to share a card with it.
+
+    ``group`` is the key of its PodGroup, '' where it has none; ``labels`` are those that a rule of exclusion may name.
+    """
+
+    group: str = ""
+    labels: tuple[tuple[str, str], ...] = ()
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -44,6 +66,8 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     grants: tuple[ContainerGrant, ...] = ()
     resources: tuple[tuple[str, int], ...] = ()
     """CPU (millicores), memory (bytes) and other resources of the node that it takes."""
+    labels: tuple[tuple[str, str], ...] = ()
+    """Labels of the pod that a rule of exclusion named when it was decided."""
     withdraw: bool = False
     """Set by placement to ask the binder for the claim back."""
 

@@ -70,6 +70,8 @@ class Card(msgspec.Struct, frozen=True, array_like=True):
 
     ``gpu-share``, ``hami-core``, ``mig``, ``mps``, or another that a device plugin registers.
     """
+    network: int = -1
+    """Cards with the same number are linked to each other (Ascend's NetworkID); -1: not known."""
 
 
 class Fact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind"):

@@ -58,6 +58,14 @@ class ResourceTable:
         left: Ints = self._allocatable[rows, column] - self._used[rows, column]
         return left
 
+    def allocatable(self, rows: Ints, name: str) -> Ints:
+        """Return int64[R]: how much each node has, taken or not."""
+        column = self._columns.get(name)
+        if column is None:
+            return np.zeros(len(rows), dtype=np.int64)
+        found: Ints = self._allocatable[rows, column]
+        return found
+
     def used(self, row: int) -> Resources:
         """Return what is taken of a node."""
         return {name: int(self._used[row, column]) for name, column in self._columns.items()}

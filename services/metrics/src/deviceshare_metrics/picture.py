@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 from deviceshare.claims import ContainerGrant, DeviceGrant, NodeLedger, Outcome
-from deviceshare.conf.scheduler import SchedulerConf
+from deviceshare.conf.model import SchedulerConf
 from deviceshare.errors import Problem
 from deviceshare.explain import PENDING
 from deviceshare.facts import Card, PodAsk, Resources

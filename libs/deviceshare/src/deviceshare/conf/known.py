@@ -22,11 +22,6 @@ SWITCH = re.compile(r"enabled?[A-Z][A-Za-z]*")
 
 GPU_SHARE = "deviceshare.GPUSharingEnable"
 GPU_NUMBER = "deviceshare.GPUNumberEnable"
-VGPU = "deviceshare.VGPUEnable"
-MINDCLUSTER_VNPU = "deviceshare.AscendMindClusterVNPUEnable"
-HAMI_VNPU = "deviceshare.AscendHAMiVNPUEnable"
-FLAGS = (GPU_SHARE, GPU_NUMBER, VGPU, MINDCLUSTER_VNPU, HAMI_VNPU)
-"""Arguments of ``deviceshare`` that turn device families on."""
 OLD_FLAGS = {"predicate.GPUSharingEnable": GPU_SHARE, "predicate.GPUNumberEnable": GPU_NUMBER}
 """Where Volcano up to 1.8.2 had them: arguments of ``predicates``."""
 
@@ -34,10 +29,10 @@ POLICY = "deviceshare.SchedulePolicy"
 WEIGHT = "deviceshare.ScheduleWeight"
 NODE_LOCK = "deviceshare.NodeLockEnable"
 ARGUMENTS = (
-    *FLAGS, POLICY, WEIGHT, NODE_LOCK,
+    POLICY, WEIGHT, NODE_LOCK,
     "deviceshare.KnownGeometriesCMName", "deviceshare.KnownGeometriesCMNamespace", "deviceshare.GPUExclusiveRules",
 )  # fmt: skip
-"""All arguments of ``deviceshare``."""
+"""The arguments of ``deviceshare`` beside those that turn device families on."""
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

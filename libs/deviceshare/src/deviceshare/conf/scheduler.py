@@ -7,11 +7,11 @@ guides.
 
 from typing import Any
 
-import msgspec
-
 from deviceshare.conf import known
 from deviceshare.conf.document import as_text, read_document
+from deviceshare.conf.model import SchedulerConf
 from deviceshare.errors import ConfigError
+from deviceshare.families import flags
 
 POLICIES = ("", "binpack", "spread")
 
@@ -19,28 +19,9 @@ _TRUTH = {word: value for value, words in ((True, "1 t true"), (False, "0 f fals
 _LARGEST_WEIGHT = 1_000_000
 
 
-class SchedulerConf(msgspec.Struct, frozen=True, kw_only=True):
-    """What the configuration says, with the defaults that hold where it is silent.
-
-    ``families`` are the flags that are on (``deviceshare.VGPUEnable``, …); ``policy`` is '' (none), ``binpack`` or
-    ``spread``; ``weight`` (ScheduleWeight) multiplies the node score, 0 leaves it to break ties.
-    """
-
-    actions: tuple[str, ...] = ("enqueue", "allocate", "backfill")
-    plugins: tuple[str, ...] = ()
-    families: frozenset[str] = frozenset()
-    policy: str = ""
-    weight: int = 0
-    node_lock: bool = False
-    arguments: dict[str, dict[str, str]] = {}
-    """All arguments as text, by plugin."""
-    configurations: dict[str, dict[str, str]] = {}
-    """The arguments under ``configurations`` as text, by name (``init-params``, …)."""
-    warnings: tuple[str, ...] = ()
-
-
-DEFAULT_CONF = SchedulerConf(families=frozenset(known.FLAGS))
-"""What holds without any configuration: every device family is on."""
+def default_conf() -> SchedulerConf:
+    """Return what holds without any configuration: every device family is on."""
+    return SchedulerConf(families=frozenset(flags()))
 
 
 def parse_conf(text: str, source: str) -> SchedulerConf:
@@ -73,11 +54,11 @@ class _Reader:
             self.warn_unknown("", key, known.SECTIONS, "key")
         actions = self.read_actions(document.get("actions"))
         self.read_tiers(document.get("tiers"), is_bare)
-        families = frozenset(flag for flag in known.FLAGS if self.flag(flag))
+        families = frozenset(flag for flag in flags() if self.flag(flag))
         if "deviceshare" not in self.arguments and not families:
             self.warn("tiers", "the plugin deviceshare is not configured: no device family is on")
         elif not families:
-            self.warn("deviceshare", f"no device family is on: set one of {', '.join(known.FLAGS)} to true")
+            self.warn("deviceshare", f"no device family is on: set one of {', '.join(flags())} to true")
         return SchedulerConf(
             actions=actions or SchedulerConf().actions,
             plugins=tuple(self.arguments),
@@ -123,7 +104,7 @@ class _Reader:
         for key, argument in arguments.items():
             field = f"{path}.arguments[{key}]"
             if name == "deviceshare":
-                self.warn_unknown(f"{path}.arguments", key, known.ARGUMENTS, "argument")
+                self.warn_unknown(f"{path}.arguments", key, (*flags(), *known.ARGUMENTS), "argument")
                 self.values[key] = (argument, field)
             elif name == "predicates" and key in known.OLD_FLAGS:
                 self.values.setdefault(known.OLD_FLAGS[key], (argument, field))

@@ -1,4 +1,4 @@
-"""The device families. A new one is a new module and one more entry here."""
+"""The device families. A new one is a new module; :func:`register` makes it known, here or in another package."""
 
 from collections.abc import Sequence
 
@@ -8,10 +8,25 @@ from deviceshare.families.gpu_share import GpuShare
 from deviceshare.families.hami_core import HamiCore
 from deviceshare.families.protocol import Family
 
-FAMILIES: tuple[Family, ...] = (GpuShare(), GpuNumber(), HamiCore())
+FAMILIES: list[Family] = []
 """All families, in the order in which a pod's demands are answered."""
 
-BY_NAME: dict[str, Family] = {family.name: family for family in FAMILIES}
+BY_NAME: dict[str, Family] = {}
+
+
+def register(family: Family) -> None:
+    """Make a family known, before anything is decoded or decided. One of the same name is replaced."""
+    known = BY_NAME.get(family.name)
+    if known is not None:
+        FAMILIES[FAMILIES.index(known)] = family
+    else:
+        FAMILIES.append(family)
+    BY_NAME[family.name] = family
+
+
+def flags() -> tuple[str, ...]:
+    """Return the arguments of the plugin ``deviceshare`` that turn families on, each once."""
+    return tuple(dict.fromkeys(family.flag for family in FAMILIES))
 
 
 def caveats(grants: Sequence[ContainerGrant]) -> tuple[str, ...]:
@@ -23,3 +38,7 @@ def caveats(grants: Sequence[ContainerGrant]) -> tuple[str, ...]:
         if name in BY_NAME
         for caveat in BY_NAME[name].caveats([grant for grant in grants if grant.family == name])
     )
+
+
+for _family in (GpuShare(), GpuNumber(), HamiCore()):
+    register(_family)

@@ -1,15 +1,18 @@
 """What the families share: choosing columns by a key, charging a view, counting failed checks."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from deviceshare.cards import Bools, CardView, Ints
-from deviceshare.families.protocol import CardDemand, Check, Picks
+from deviceshare.claims import INIT
+from deviceshare.families.protocol import CardDemand, Check, Demand, Picks, Places
 
 Floats = NDArray[np.float64]
 _NEVER = np.int64(2**62)
+_FIRST = np.int64(2**61)
 
 
 def memory_asked(cards: CardDemand, view: CardView) -> Ints:
@@ -21,8 +24,83 @@ def memory_asked(cards: CardDemand, view: CardView) -> Ints:
     return view.memory
 
 
-def choose(usable: Bools, key: Ints, count: int) -> tuple[Bools, Ints]:
-    """Choose per row the ``count`` usable columns with the smallest keys (ties: lowest column).
+def place_one_by_one(
+    demand: Demand,
+    view: CardView,
+    pick: Callable[[CardDemand], Picks],
+    charge: Callable[[CardDemand, Picks], None],
+) -> Places:
+    """Answer a demand container by container, each seeing what the ones before took.
+
+    An init container sees what was there before the pod and prefers the cards that the pod has anyway; what it takes
+    beyond the others is added at the end.
+    """
+    rows = view.mode.shape[0]
+    places = Places(np.ones(rows, dtype=np.bool_), [], [], np.zeros(rows), np.zeros(rows))
+    mains = [cards for cards in demand.cards if cards.stage != INIT]
+    inits = demand.cards[len(mains) :]
+    before = view.block.copy() if inits else view.block
+    for cards in mains:
+        _add(places, cards, pick, charge)
+    if inits:
+        peak = view.block.copy()
+        view.preferred = _taken(view, places)
+        for cards in inits:
+            view.block[:] = before
+            _add(places, cards, pick, charge)
+            np.maximum(peak, view.block, out=peak)
+        view.block[:] = peak
+        view.preferred = None
+    places.score[~places.fits] = 0.0
+    return places
+
+
+def check_one_by_one(
+    demand: Demand,
+    pick: Callable[[CardDemand], Picks],
+    charge: Callable[[CardDemand, Picks], None],
+    checks: Callable[[CardDemand], list[Check]],
+) -> list[Check]:
+    """Return what each container fails, each seeing what the ones before took."""
+    found = []
+    for cards in demand.cards:
+        picks = pick(cards)
+        for check in checks(cards):
+            nodes = check.nodes & ~picks.fits
+            if nodes.any():
+                found.append(replace(check, nodes=nodes))
+        charge(cards, picks)
+    return found
+
+
+def _add(
+    places: Places,
+    cards: CardDemand,
+    pick: Callable[[CardDemand], Picks],
+    charge: Callable[[CardDemand, Picks], None],
+) -> None:
+    picks = pick(cards)
+    places.fits &= picks.fits
+    places.columns.append(picks.columns)
+    places.details.append(np.zeros_like(picks.columns) if picks.details is None else picks.details)
+    if cards.stage != INIT:
+        places.score += picks.score
+    if picks.waste is not None:
+        places.waste += picks.waste
+    charge(cards, picks)
+
+
+def _taken(view: CardView, places: Places) -> Bools:
+    """Return bool[R, D]: the cards chosen so far."""
+    taken = np.zeros(view.mode.shape, dtype=np.bool_)
+    rows = np.flatnonzero(places.fits)[:, None]
+    for columns in places.columns:
+        taken[rows, columns[places.fits]] = True
+    return taken
+
+
+def choose(usable: Bools, key: Ints, count: int, preferred: Bools | None = None) -> tuple[Bools, Ints]:
+    """Choose per row the ``count`` usable columns with the smallest keys (ties: lowest column), preferred ones first.
 
     ``key`` is int64[R, D] or int64[1, D]. Returns bool[R], whether there are enough, and int64[R, count], the columns
     in the order of their keys.
@@ -31,6 +109,8 @@ def choose(usable: Bools, key: Ints, count: int) -> tuple[Bools, Ints]:
     if count > columns:
         return np.zeros(rows, dtype=np.bool_), np.zeros((rows, count), dtype=np.int64)
     fits = np.count_nonzero(usable, axis=1) >= count
+    if preferred is not None:
+        key = np.where(preferred, key - _FIRST, key)
     ranked = np.where(usable, key, _NEVER)
     if count == 1:
         return fits, ranked.argmin(axis=1)[:, None]
@@ -50,6 +130,8 @@ def spread_score(fits: Bools, view: CardView) -> Floats:
 
 def charge(cards: CardDemand, view: CardView, picks: Picks) -> None:
     """Take the picked cards' memory, cores and a slot each in the view, on the rows where the demand fits."""
+    if cards.count > view.mode.shape[1]:
+        return
     rows = np.flatnonzero(picks.fits)[:, None]
     columns = picks.columns[picks.fits]
     asked = memory_asked(cards, view)[rows, columns]

@@ -11,13 +11,15 @@ import numpy as np
 
 from deviceshare.cards import Bools, CardView
 from deviceshare.claims import WHOLE, Claim, ContainerGrant, DeviceGrant
-from deviceshare.conf.scheduler import SchedulerConf
+from deviceshare.conf.model import SchedulerConf
 from deviceshare.errors import RequestError
 from deviceshare.facts import Card, PodAsk
 from deviceshare.families import common
 from deviceshare.families.gpu_share import annotations, candidates, card_checks, shares_of, wanted_cards
-from deviceshare.families.protocol import CardDemand, Check, Demand, NodeView, Picks
+from deviceshare.families.protocol import CardDemand, Check, Demand, NodeView, Pick, Picks, Places
 from deviceshare.formats import gpu_share
+from deviceshare.holdings import Counted
+from deviceshare.holdings import Share as HeldShare
 
 ALL_CORES = gpu_share.CARD_CORES
 
@@ -27,6 +29,10 @@ class GpuNumber:
 
     name = "gpu-number"
     flag = "deviceshare.GPUNumberEnable"
+    modes = frozenset({gpu_share.MODE})
+    answers = ""
+    state: tuple[str, ...] = ()
+    best_node_score = 0.0
     pod_annotations = frozenset({gpu_share.INDEX})
     pod_labels: frozenset[str] = frozenset()
 
@@ -58,7 +64,16 @@ class GpuNumber:
             use_ids=wanted_cards(ask),
         )
 
-    def pick(self, demand: Demand, cards: CardDemand, view: CardView, policy: str) -> Picks:
+    def place(self, demand: Demand, view: CardView, conf: SchedulerConf) -> Places:
+        """Choose and charge, container by container."""
+        return common.place_one_by_one(
+            demand,
+            view,
+            lambda cards: self._pick(demand, cards, view, conf.policy),
+            lambda cards, picks: common.charge(cards, view, picks),
+        )
+
+    def _pick(self, demand: Demand, cards: CardDemand, view: CardView, policy: str) -> Picks:
         """Choose the unused cards with the lowest indexes.
 
         Score: binpack 100·cards used after the placement / cards, so that nodes fill up; spread 100/(1 + shares on
@@ -76,13 +91,11 @@ class GpuNumber:
             score = common.spread_score(fits, view)
         return Picks(fits, columns, score)
 
-    def charge(self, cards: CardDemand, view: CardView, picks: Picks) -> None:
-        """Take the cards whole."""
-        common.charge(cards, view, picks)
-
-    def grants(self, demand: Demand, chosen: Sequence[Sequence[Card]]) -> tuple[ContainerGrant, ...]:
+    def grants(
+        self, demand: Demand, chosen: Sequence[Sequence[Pick]], conf: SchedulerConf
+    ) -> tuple[ContainerGrant, ...]:
         """Let the containers take the cards in turn."""
-        rest = iter(chosen[0])
+        rest = iter([pick.card for pick in chosen[0]])
         return tuple(
             ContainerGrant(
                 share.container,
@@ -93,7 +106,16 @@ class GpuNumber:
             for share in demand.shares
         )
 
-    def checks(self, demand: Demand, cards: CardDemand, view: CardView) -> list[Check]:
+    def checks(self, demand: Demand, view: CardView, conf: SchedulerConf) -> list[Check]:
+        """Return what keeps the demand from nodes, container by container."""
+        return common.check_one_by_one(
+            demand,
+            lambda cards: self._pick(demand, cards, view, conf.policy),
+            lambda cards, picks: common.charge(cards, view, picks),
+            lambda cards: self._checks(demand, cards, view),
+        )
+
+    def _checks(self, demand: Demand, cards: CardDemand, view: CardView) -> list[Check]:
         """No cards, unhealthy cards, cards that the pod did not choose, too few unused ones."""
         usable = candidates(demand, view)
         unused = usable & _unused(view)
@@ -111,6 +133,10 @@ class GpuNumber:
                 ),
             ]
         )
+
+    def count(self, card: Card, pods: Sequence[Sequence[HeldShare]], conf: SchedulerConf) -> Counted:
+        """Never asked: there is no state."""
+        raise NotImplementedError
 
     def annotations(self, claim: Claim, node: str, containers: Sequence[str], now: float) -> dict[str, str]:
         """Return the cards' indexes and the time."""

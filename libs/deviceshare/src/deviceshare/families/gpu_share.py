@@ -10,12 +10,14 @@ import numpy as np
 
 from deviceshare.cards import Bools, CardView
 from deviceshare.claims import Claim, ContainerGrant, DeviceGrant
-from deviceshare.conf.scheduler import SchedulerConf
+from deviceshare.conf.model import SchedulerConf
 from deviceshare.errors import FormatError, RequestError
 from deviceshare.facts import Card, PodAsk
 from deviceshare.families import common
-from deviceshare.families.protocol import CardDemand, Check, Demand, NodeView, Picks, Share
+from deviceshare.families.protocol import CardDemand, Check, Demand, NodeView, Pick, Picks, Places, Share
 from deviceshare.formats import gpu_share
+from deviceshare.holdings import Counted
+from deviceshare.holdings import Share as HeldShare
 
 
 class GpuShare:
@@ -23,6 +25,10 @@ class GpuShare:
 
     name = "gpu-share"
     flag = "deviceshare.GPUSharingEnable"
+    modes = frozenset({gpu_share.MODE})
+    answers = ""
+    state: tuple[str, ...] = ()
+    best_node_score = 0.0
     pod_annotations = frozenset({gpu_share.INDEX})
     pod_labels: frozenset[str] = frozenset()
 
@@ -47,7 +53,16 @@ class GpuShare:
             use_ids=wanted_cards(ask),
         )
 
-    def pick(self, demand: Demand, cards: CardDemand, view: CardView, policy: str) -> Picks:
+    def place(self, demand: Demand, view: CardView, conf: SchedulerConf) -> Places:
+        """Choose and charge, container by container."""
+        return common.place_one_by_one(
+            demand,
+            view,
+            lambda cards: self._pick(demand, cards, view, conf.policy),
+            lambda cards, picks: common.charge(cards, view, picks),
+        )
+
+    def _pick(self, demand: Demand, cards: CardDemand, view: CardView, policy: str) -> Picks:
         """Choose one card: the lowest index that has room; binpack the fullest, spread the emptiest.
 
         Score: binpack 100·used/memory after the placement; spread 100/(1 + pods on the node's cards).
@@ -70,13 +85,11 @@ class GpuShare:
             score = common.spread_score(fits, view)
         return Picks(fits, columns, score)
 
-    def charge(self, cards: CardDemand, view: CardView, picks: Picks) -> None:
-        """Take the memory."""
-        common.charge(cards, view, picks)
-
-    def grants(self, demand: Demand, chosen: Sequence[Sequence[Card]]) -> tuple[ContainerGrant, ...]:
+    def grants(
+        self, demand: Demand, chosen: Sequence[Sequence[Pick]], conf: SchedulerConf
+    ) -> tuple[ContainerGrant, ...]:
         """All containers that ask share the one card, each with its own amount."""
-        card = chosen[0][0]
+        card = chosen[0][0].card
         return tuple(
             ContainerGrant(
                 share.container, share.position, self.name, (DeviceGrant(card.id, card.index, share.amount, 0),)
@@ -84,7 +97,16 @@ class GpuShare:
             for share in demand.shares
         )
 
-    def checks(self, demand: Demand, cards: CardDemand, view: CardView) -> list[Check]:
+    def checks(self, demand: Demand, view: CardView, conf: SchedulerConf) -> list[Check]:
+        """Return what keeps the demand from nodes, container by container."""
+        return common.check_one_by_one(
+            demand,
+            lambda cards: self._pick(demand, cards, view, conf.policy),
+            lambda cards, picks: common.charge(cards, view, picks),
+            lambda cards: self._checks(demand, cards, view),
+        )
+
+    def _checks(self, demand: Demand, cards: CardDemand, view: CardView) -> list[Check]:
         """No cards, unhealthy cards, cards that the pod did not choose, too little memory."""
         usable = candidates(demand, view)
         free = view.memory - view.memory_used
@@ -102,6 +124,10 @@ class GpuShare:
                 ),
             ]
         )
+
+    def count(self, card: Card, pods: Sequence[Sequence[HeldShare]], conf: SchedulerConf) -> Counted:
+        """Never asked: there is no state."""
+        raise NotImplementedError
 
     def annotations(self, claim: Claim, node: str, containers: Sequence[str], now: float) -> dict[str, str]:
         """Return the card's index and the time."""

@@ -12,13 +12,15 @@ import numpy as np
 
 from deviceshare.cards import Bools, CardView, Ints
 from deviceshare.claims import Claim, ContainerGrant, DeviceGrant
-from deviceshare.conf.scheduler import SchedulerConf
+from deviceshare.conf.model import SchedulerConf
 from deviceshare.errors import RequestError
 from deviceshare.facts import Card, ContainerAsk, PodAsk
 from deviceshare.families import common
-from deviceshare.families.protocol import CardDemand, Check, Demand, NodeView, Picks
+from deviceshare.families.protocol import CardDemand, Check, Demand, NodeView, Pick, Picks, Places
 from deviceshare.families.selection import id_allowed, items, type_allowed
 from deviceshare.formats import vgpu
+from deviceshare.holdings import Counted
+from deviceshare.holdings import Share as HeldShare
 
 NUMBER = "volcano.sh/vgpu-number"
 MEMORY = "volcano.sh/vgpu-memory"
@@ -33,6 +35,10 @@ class HamiCore:
 
     name = vgpu.HAMI_CORE
     flag = "deviceshare.VGPUEnable"
+    modes = frozenset({vgpu.HAMI_CORE})
+    answers = "vgpu"
+    state: tuple[str, ...] = ()
+    best_node_score = 0.0
     pod_annotations = frozenset(
         {vgpu.MODE, vgpu.USE_TYPE, vgpu.NOUSE_TYPE, vgpu.USE_ID, vgpu.NOUSE_ID, vgpu.PODGROUP_POLICY}
     )
@@ -84,7 +90,16 @@ class HamiCore:
             nouse_ids=items(ask.annotation(vgpu.NOUSE_ID)),
         )
 
-    def pick(self, demand: Demand, cards: CardDemand, view: CardView, policy: str) -> Picks:
+    def place(self, demand: Demand, view: CardView, conf: SchedulerConf) -> Places:
+        """Choose and charge, container by container."""
+        return common.place_one_by_one(
+            demand,
+            view,
+            lambda cards: self._pick(demand, cards, view, conf.policy),
+            lambda cards, picks: common.charge(cards, view, picks),
+        )
+
+    def _pick(self, demand: Demand, cards: CardDemand, view: CardView, policy: str) -> Picks:
         """Choose cards: binpack the one with most memory used, spread the one with the fewest shares, none the last.
 
         Score: binpack Σ 100·used/memory after the placement over the chosen cards; spread 100/(1 + shares on the node).
@@ -113,23 +128,30 @@ class HamiCore:
             return common.spread_score(fits, view)
         return np.zeros(len(fits))
 
-    def charge(self, cards: CardDemand, view: CardView, picks: Picks) -> None:
-        """Take memory, cores and a slot."""
-        common.charge(cards, view, picks)
-
-    def grants(self, demand: Demand, chosen: Sequence[Sequence[Card]]) -> tuple[ContainerGrant, ...]:
+    def grants(
+        self, demand: Demand, chosen: Sequence[Sequence[Pick]], conf: SchedulerConf
+    ) -> tuple[ContainerGrant, ...]:
         """One grant a container, its devices in the order in which they were chosen."""
         return tuple(
             ContainerGrant(
                 cards.container,
                 cards.position,
                 self.name,
-                tuple(DeviceGrant(card.id, card.index, _memory_of(cards, card), cards.cores) for card in devices),
+                tuple(DeviceGrant(card.id, card.index, _memory_of(cards, card), cards.cores) for card, _ in devices),
             )
             for cards, devices in zip(demand.cards, chosen, strict=True)
         )
 
-    def checks(self, demand: Demand, cards: CardDemand, view: CardView) -> list[Check]:
+    def checks(self, demand: Demand, view: CardView, conf: SchedulerConf) -> list[Check]:
+        """Return what keeps the demand from nodes, container by container."""
+        return common.check_one_by_one(
+            demand,
+            lambda cards: self._pick(demand, cards, view, conf.policy),
+            lambda cards, picks: common.charge(cards, view, picks),
+            lambda cards: self._checks(demand, cards, view),
+        )
+
+    def _checks(self, demand: Demand, cards: CardDemand, view: CardView) -> list[Check]:
         """Every check that a card fails; checks about room look only at cards that may be chosen at all."""
         registered = np.logical_or.reduce([view.of_mode(mode) for mode in vgpu.MODES])
         candidates = self._candidates(demand, view)
@@ -218,6 +240,10 @@ class HamiCore:
             ),
         ]
         return common.some(checks)
+
+    def count(self, card: Card, pods: Sequence[Sequence[HeldShare]], conf: SchedulerConf) -> Counted:
+        """Never asked: there is no state."""
+        raise NotImplementedError
 
     def annotations(self, claim: Claim, node: str, containers: Sequence[str], now: float) -> dict[str, str]:
         """Return what the vGPU device plugin waits for."""

@@ -6,7 +6,7 @@ what its device plugin wants to read on the pod. Everything is asked for many no
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 import numpy as np
@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 
 from deviceshare.cards import CardView
 from deviceshare.claims import Claim, ContainerGrant
-from deviceshare.conf.scheduler import SchedulerConf
+from deviceshare.conf.model import Labels, SchedulerConf
 from deviceshare.facts import Card, PodAsk, Resources
+from deviceshare.holdings import Counted
+from deviceshare.holdings import Share as HeldShare
 
 
 class NodeView(Protocol):
@@ -50,7 +52,8 @@ class NodeView(Protocol):
 class CardDemand(msgspec.Struct, frozen=True):
     """``count`` distinct cards, with ``memory`` MiB (0: all that a card has) and ``cores`` percent on each.
 
-    ``container`` and ``position`` say for whom, where the cards are for one container.
+    ``container``, ``position`` and ``stage`` say for whom, where the cards are for one container
+    (:class:`~deviceshare.claims.ContainerGrant`).
     """
 
     count: int
@@ -59,6 +62,7 @@ class CardDemand(msgspec.Struct, frozen=True):
     memory_percentage: int = 0
     container: str = ""
     position: int = 0
+    stage: str = ""
 
 
 class Share(msgspec.Struct, frozen=True):
@@ -72,7 +76,8 @@ class Share(msgspec.Struct, frozen=True):
 class Demand(msgspec.Struct, frozen=True):
     """What a pod asks of one family, and the wishes that go with it (mode, types, …) as the family reads them.
 
-    ``cards`` are answered one after the other, each seeing what the ones before took.
+    ``cards`` are answered one after the other, each seeing what the ones before took; those of init containers come
+    last, and see only what the pod took not yet. A family that reads other wishes has its own kind of demand.
     """
 
     family: str
@@ -83,6 +88,10 @@ class Demand(msgspec.Struct, frozen=True):
     nouse_types: tuple[str, ...] = ()
     use_ids: tuple[str, ...] = ()
     nouse_ids: tuple[str, ...] = ()
+    apart_group: str = ""
+    """The PodGroup of which no other pod may be on the pod's cards; '' for none."""
+    apart_rules: tuple[Labels, ...] = ()
+    """Rules of exclusion that the pod matches: no other pod that matches one of them may be on its cards."""
 
 
 class Picks(msgspec.Struct):
@@ -90,12 +99,37 @@ class Picks(msgspec.Struct):
 
     ``fits`` bool[R]; ``columns`` int64[R, count]: the cards chosen, in the order in which they are written
     (meaningless where it does not fit); ``score`` float64[R]: how good the choice is under the policy, 0 where it
-    does not fit.
+    does not fit. ``details`` int64[R, count] is what the family needs beside to name the device (an instance, a
+    template), ``waste`` float64[R] the MiB that are given and not asked; None: nothing of the kind.
     """
 
     fits: NDArray[np.bool_]
     columns: NDArray[np.int64]
     score: NDArray[np.float64]
+    details: NDArray[np.int64] | None = None
+    waste: NDArray[np.float64] | None = None
+
+
+class Places(msgspec.Struct):
+    """The answer of a family to a whole demand, over R nodes.
+
+    ``columns`` and ``details`` have one array int64[R, count] for each of ``demand.cards``. ``rank`` float64[R] orders
+    the nodes for a family that prefers one node to all others (:attr:`Family.best_node_score`).
+    """
+
+    fits: NDArray[np.bool_]
+    columns: list[NDArray[np.int64]]
+    details: list[NDArray[np.int64]]
+    score: NDArray[np.float64]
+    waste: NDArray[np.float64]
+    rank: NDArray[np.float64] | None = None
+
+
+class Pick(NamedTuple):
+    """One chosen device of one node: the card and the family's detail."""
+
+    card: Card
+    detail: int
 
 
 class Check(msgspec.Struct, frozen=True):
@@ -124,6 +158,14 @@ class Family(Protocol):
     """As in the documents: ``hami-core``, ``gpu-share``, …"""
     flag: str
     """The argument of the plugin ``deviceshare`` that turns it on."""
+    answers: str
+    """Families with the same word here answer the same request in different ways: each node gives the best one."""
+    modes: frozenset[str]
+    """The modes of the cards that it cuts."""
+    state: tuple[str, ...]
+    """Names of what it counts of a card beside memory, cores and slots; with any, :meth:`count` is asked."""
+    best_node_score: float
+    """What the one node with the best rank scores beside; 0 where nodes are scored by themselves."""
     pod_annotations: frozenset[str]
     """Annotations of a pod that are wishes to this family."""
     pod_labels: frozenset[str]
@@ -143,24 +185,30 @@ class Family(Protocol):
     def demand(self, ask: PodAsk, conf: SchedulerConf) -> Demand | None:
         """Return what the pod asks of this family, or None.
 
-        Raises :class:`~deviceshare.errors.RequestError` for what cannot be meant.
+        Families that answer the same request ask the same numbers of cards. Raises
+        :class:`~deviceshare.errors.RequestError` for what cannot be meant.
         """
         ...
 
-    def pick(self, demand: Demand, cards: CardDemand, view: CardView, policy: str) -> Picks:
-        """Choose the cards for one demand on every node of the view at once. Changes nothing."""
+    def place(self, demand: Demand, view: CardView, conf: SchedulerConf) -> Places:
+        """Choose the cards for a demand on every node of the view at once, and charge them there (it is a copy)."""
         ...
 
-    def charge(self, cards: CardDemand, view: CardView, picks: Picks) -> None:
-        """Charge the picked cards in the view (a copy), so that the pod's next demand sees them taken."""
+    def grants(
+        self, demand: Demand, chosen: Sequence[Sequence[Pick]], conf: SchedulerConf
+    ) -> tuple[ContainerGrant, ...]:
+        """Return the grants that give the chosen devices, a sequence for each of ``demand.cards``, to the containers."""
         ...
 
-    def grants(self, demand: Demand, chosen: Sequence[Sequence[Card]]) -> tuple[ContainerGrant, ...]:
-        """Return the grants that give the chosen cards (a sequence for each of ``demand.cards``) to the containers."""
-        ...
-
-    def checks(self, demand: Demand, cards: CardDemand, view: CardView) -> list[Check]:
+    def checks(self, demand: Demand, view: CardView, conf: SchedulerConf) -> list[Check]:
         """Return every check that cards of the view fail, for nodes where the demand does not fit."""
+        ...
+
+    def count(self, card: Card, pods: Sequence[Sequence[HeldShare]], conf: SchedulerConf) -> Counted:
+        """Return what is taken of a card and its state, where each of these pods holds these shares of it.
+
+        Never asked where ``state`` is empty.
+        """
         ...
 
     def annotations(self, claim: Claim, node: str, containers: Sequence[str], now: float) -> dict[str, str]:

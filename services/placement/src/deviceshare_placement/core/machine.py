@@ -10,7 +10,8 @@ from collections import defaultdict
 
 import msgspec
 from deviceshare.claims import REFUSED, Claim, NodeLedger, NodeOutcomes
-from deviceshare.conf.scheduler import DEFAULT_CONF, SchedulerConf, parse_conf
+from deviceshare.conf.model import SchedulerConf
+from deviceshare.conf.scheduler import default_conf, parse_conf
 from deviceshare.errors import ConfigError
 from deviceshare.explain import Explanation
 from deviceshare.facts import (
@@ -144,7 +145,7 @@ class PlacementCore:
                 self.world.queues.pop(fact.name, None)
                 self._look_at_all()
             case ConfigFact() if fact.name == "scheduler":
-                self._configure(DEFAULT_CONF)
+                self._configure(default_conf())
             case None if subject.startswith(_POD_SUBJECT):
                 # It went while nobody was looking.
                 self._ledgers.forget(subject.removeprefix(_POD_SUBJECT), now)
@@ -175,7 +176,7 @@ class PlacementCore:
         if fact.name != "scheduler":
             return
         try:
-            self._configure(parse_conf(fact.text, fact.source) if fact.text.strip() else DEFAULT_CONF)
+            self._configure(parse_conf(fact.text, fact.source) if fact.text.strip() else default_conf())
         except ConfigError:
             # Inventory tells the user; what held before holds on.
             return

@@ -8,7 +8,7 @@ from collections import defaultdict
 
 from deviceshare.allocator import Allocator
 from deviceshare.claims import Claim
-from deviceshare.conf.scheduler import DEFAULT_CONF
+from deviceshare.conf.scheduler import default_conf
 from deviceshare.facts import GroupKey, QueueFact
 
 from deviceshare_placement.core.records import GroupRecord, LedgerRecord, PodRecord
@@ -18,7 +18,7 @@ class World:
     """Pods, groups, queues, ledgers, and the allocator that they are charged to."""
 
     def __init__(self) -> None:
-        self.allocator = Allocator(DEFAULT_CONF)
+        self.allocator = Allocator(default_conf())
         self.pods: dict[str, PodRecord] = {}
         self.groups: dict[GroupKey, GroupRecord] = {}
         self.queues: dict[str, QueueFact] = {}

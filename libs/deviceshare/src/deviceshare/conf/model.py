@@ -1,0 +1,38 @@
+"""What the scheduler is configured to do: the values, read by everyone. How they are read from text is in the other
+modules of this package.
+"""
+
+import msgspec
+
+from deviceshare.conf.device_model import BUILT_IN, DevicesConf
+
+BEST_FIT, FIRST_FIT = "best-fit", "first-fit"
+
+Labels = tuple[tuple[str, str], ...]
+
+
+class SchedulerConf(msgspec.Struct, frozen=True, kw_only=True):
+    """What the configuration says, with the defaults that hold where it is silent.
+
+    ``families`` are the flags that are on (``deviceshare.VGPUEnable``, …); ``policy`` is '' (none), ``binpack`` or
+    ``spread``; ``weight`` (ScheduleWeight) multiplies the node score, 0 leaves it to break ties. ``mig_geometry`` is
+    ``best-fit`` or ``first-fit``. Of pods whose labels match one of ``exclusive_rules`` no two share a card.
+    """
+
+    actions: tuple[str, ...] = ("enqueue", "allocate", "backfill")
+    plugins: tuple[str, ...] = ()
+    families: frozenset[str] = frozenset()
+    policy: str = ""
+    weight: int = 0
+    node_lock: bool = False
+    mig_geometry: str = BEST_FIT
+    exclusive_rules: tuple[Labels, ...] = ()
+    geometries_config_map: tuple[str, str] = ("kube-system", "volcano-vgpu-device-config")
+    """Namespace and name of the ConfigMap with ``device-config.yaml``."""
+    arguments: dict[str, dict[str, str]] = {}
+    """All arguments as text, by plugin."""
+    configurations: dict[str, dict[str, str]] = {}
+    """The arguments under ``configurations`` as text, by name (``init-params``, …)."""
+    devices: DevicesConf = BUILT_IN
+    """``device-config.yaml``: the names of the resources, the geometries, the chips."""
+    warnings: tuple[str, ...] = ()
