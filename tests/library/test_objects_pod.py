@@ -2,6 +2,7 @@ import json
 
 import msgspec
 import pytest
+from deviceshare.claims import Tenant
 from deviceshare.errors import FormatError
 from deviceshare.facts import ContainerAsk, PodFact, Requirement, Toleration
 from deviceshare.objects import decode_pod
@@ -59,6 +60,39 @@ def test_only_wishes_to_device_families_are_part_of_the_ask():
     fact = pod({}, annotations={"volcano.sh/vgpu-mode": "hami-core", "volcano.sh/gpu-index": "0,2", "note": "x"})
     assert fact.ask.annotations == (("volcano.sh/gpu-index", "0,2"), ("volcano.sh/vgpu-mode", "hami-core"))
     assert fact.ask == pod({}, annotations=dict(fact.ask.annotations) | {"note": "y"}).ask
+
+
+@pytest.mark.parametrize(
+    ("group", "policy", "apart"),
+    [("job-1", "spread", "ml/job-1"), ("job-1", " spread ", "ml/job-1"), ("job-1", None, ""), ("", "spread", "")],
+)
+def test_a_pod_is_kept_apart_from_its_podgroup_where_it_says_so(group, policy, apart):
+    annotations = {"scheduling.k8s.io/group-name": group, "volcano.sh/vgpu-podgroup-policy": policy}
+    fact = pod({}, annotations={key: value for key, value in annotations.items() if value})
+    assert (fact.ask.apart_group, fact.problems) == (apart, ())
+
+
+def test_another_policy_towards_the_podgroup_is_a_problem():
+    fact = pod({}, annotations={"volcano.sh/vgpu-podgroup-policy": "binpack"})
+    (problem,) = fact.problems
+    assert str(problem) == (
+        "Pod ml/a: metadata.annotations[volcano.sh/vgpu-podgroup-policy]: 'binpack' is not valid: "
+        "expected spread, or nothing"
+    )
+
+
+def test_who_a_pod_is_to_its_neighbours_on_a_card():
+    labels = {"team": "b", "app": "a"}
+    spec = {"containers": [container(resources={"limits": {"volcano.sh/vgpu-number": 1}})]}
+    alone = pod(spec, labels=labels)
+    grouped = pod(spec, labels=labels, annotations={"scheduling.k8s.io/group-name": "job-1"})
+    assert alone.tenant == Tenant("", (("app", "a"), ("team", "b")))
+    assert grouped.tenant == Tenant("ml/job-1", (("app", "a"), ("team", "b")))
+
+
+def test_labels_of_a_pod_without_devices_are_not_kept():
+    spec = {"containers": [container(resources={"requests": {"cpu": 1}})]}
+    assert pod(spec, labels={"app": "a"}) == pod(spec, labels={"app": "b"})
 
 
 def test_native_resources_are_requests_and_extended_ones_limits():

@@ -12,7 +12,8 @@ from typing import NewType
 
 import msgspec
 
-from deviceshare.claims import ContainerGrant
+from deviceshare.claims import ContainerGrant, Tenant
+from deviceshare.conf.model import Labels
 from deviceshare.errors import Problem
 
 Resources = dict[str, int]
@@ -130,8 +131,12 @@ class PodAsk(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tolerations: tuple[Toleration, ...] = ()
     annotations: tuple[tuple[str, str], ...] = ()
     """Those that a device family reads as a wish (``volcano.sh/vgpu-mode``, …), sorted."""
-    labels: tuple[tuple[str, str], ...] = ()
+    labels: Labels = ()
     """Those that a device family reads as a wish, sorted."""
+    apart_group: str = ""
+    """The pod's PodGroup, where no two pods of it may be on one card (``volcano.sh/vgpu-podgroup-policy: spread``)."""
+    exclusive: tuple[Labels, ...] = ()
+    """Those of the configuration's rules of exclusion that the pod's labels match; set by whoever has the two."""
     unsupported: tuple[str, ...] = ()
     """What the pod asks and nobody here evaluates, by its field name (``spec.affinity.podAffinity``, …)."""
 
@@ -165,6 +170,8 @@ class PodFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="pod"):
     queue: str = ""
     task: str = ""
     """``volcano.sh/task-spec``: the task of the Job that it is a replica of."""
+    labels: Labels = ()
+    """Of a pod that may hold devices, sorted: rules of exclusion look at them."""
     ask: PodAsk = PodAsk()
     held: tuple[ContainerGrant, ...] = ()
     """Devices that the annotations of a bound pod name; a memory below 0 means the whole card."""
@@ -174,6 +181,16 @@ class PodFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="pod"):
     def ref(self) -> str:
         """``namespace/name``."""
         return f"{self.namespace}/{self.name}"
+
+    @property
+    def podgroup(self) -> str:
+        """``namespace/name`` of its PodGroup, '' where it has none."""
+        return "" if self.group == f"pod/{self.uid}" else self.group
+
+    @property
+    def tenant(self) -> Tenant:
+        """Who it is to others that may not want to share a card with it."""
+        return Tenant(self.podgroup, self.labels)
 
 
 class PodGroupFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="podgroup"):

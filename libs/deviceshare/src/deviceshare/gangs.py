@@ -65,7 +65,7 @@ def decide(allocator: Allocator, group: Group) -> Decision:
             hopeless.add(id(pod.ask))
             refused.append(pod)
             continue
-        allocator.hold(placement.node, pod.uid, placement.grants, placement.resources)
+        allocator.hold(placement.node, pod.uid, placement.grants, placement.resources, pod.tenant)
         placed.append((pod, placement))
     # The reasons are those that hold with the others of the gang in place.
     waiting = [(pod, unplaceable) for pod, unplaceable in _reasons(allocator, refused)]

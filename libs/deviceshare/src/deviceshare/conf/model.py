@@ -2,6 +2,8 @@
 modules of this package.
 """
 
+from collections.abc import Iterable
+
 import msgspec
 
 from deviceshare.conf.device_model import BUILT_IN, DevicesConf
@@ -9,6 +11,12 @@ from deviceshare.conf.device_model import BUILT_IN, DevicesConf
 BEST_FIT, FIRST_FIT = "best-fit", "first-fit"
 
 Labels = tuple[tuple[str, str], ...]
+
+
+def matching(rules: Iterable[Labels], labels: Iterable[tuple[str, str]]) -> tuple[Labels, ...]:
+    """Return the rules all of whose labels stand in ``labels``."""
+    has = frozenset(labels)
+    return tuple(rule for rule in rules if has.issuperset(rule))
 
 
 class SchedulerConf(msgspec.Struct, frozen=True, kw_only=True):

@@ -33,6 +33,8 @@ NOUSE_TYPE = "nvidia.com/nouse-gputype"
 USE_ID = "volcano.sh/vgpu-use-gpuuuid"
 NOUSE_ID = "volcano.sh/vgpu-nouse-gpuuuid"
 PODGROUP_POLICY = "volcano.sh/vgpu-podgroup-policy"
+SPREAD = "spread"
+"""The only value of ``PODGROUP_POLICY``: no card is shared with another pod of the PodGroup."""
 
 HAMI_CORE = "hami-core"
 MIG = "mig"

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from deviceshare.errors import Problem, RequestError
 from deviceshare.facts import ContainerAsk, PodAsk, Toleration
 from deviceshare.families import FAMILIES
+from deviceshare.formats.vgpu import PODGROUP_POLICY, SPREAD
 from deviceshare.objects.affinity import required_terms
 from deviceshare.objects.views import Container, PodSpec, Quantities, ResourceRequirements, TolerationView
 from deviceshare.quantity import is_native, to_amount
@@ -25,7 +26,12 @@ _ASCEND = ("huawei.com/Ascend", "huawei.com/npu-core")
 
 
 def pod_ask(
-    spec: PodSpec, annotations: Mapping[str, str], labels: Mapping[str, str], subject: str, problems: list[Problem]
+    spec: PodSpec,
+    annotations: Mapping[str, str],
+    labels: Mapping[str, str],
+    podgroup: str,
+    subject: str,
+    problems: list[Problem],
 ) -> PodAsk:
     """Return the ask of a pod; what cannot be meant is appended to ``problems`` and left out.
 
@@ -33,6 +39,7 @@ def pod_ask(
         spec: the pod's spec.
         annotations: all of the pod's; those that are a wish to a device family become part of the ask.
         labels: likewise.
+        podgroup: the key of its PodGroup, '' where it has none.
         subject: the pod, for messages.
         problems: grows.
     """
@@ -45,6 +52,7 @@ def pod_ask(
         tolerations=_tolerations(spec.tolerations, subject, problems) if spec.tolerations else (),
         annotations=_wishes(annotations, _ANNOTATIONS),
         labels=_wishes(labels, _LABELS),
+        apart_group=podgroup if _is_apart(annotations, subject, problems) else "",
         unsupported=_unsupported(spec) + _unsupported_devices(spec, annotations),
     )
 
@@ -105,6 +113,14 @@ def _tolerations(views: list[TolerationView], subject: str, problems: list[Probl
 
 def _wishes(values: Mapping[str, str], keys: frozenset[str]) -> tuple[tuple[str, str], ...]:
     return tuple(sorted((key, values[key]) for key in keys & values.keys())) if values else ()
+
+
+def _is_apart(annotations: Mapping[str, str], subject: str, problems: list[Problem]) -> bool:
+    """Return whether the pod is to be kept off the cards of its PodGroup's other pods."""
+    policy = annotations.get(PODGROUP_POLICY, "").strip()
+    if policy not in ("", SPREAD):
+        problems.append(Problem(subject, f"metadata.annotations[{PODGROUP_POLICY}]", policy, f"{SPREAD}, or nothing"))
+    return policy == SPREAD
 
 
 def _unsupported(spec: PodSpec) -> tuple[str, ...]:

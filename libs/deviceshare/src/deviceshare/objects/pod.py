@@ -11,6 +11,7 @@ from deviceshare.families import FAMILIES
 from deviceshare.objects.ask import pod_ask
 from deviceshare.objects.lenient import decode_view, seconds
 from deviceshare.objects.views import PodObject, PodSpec
+from deviceshare.quantity import is_native
 
 GROUP_ANNOTATIONS = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
 QUEUE_ANNOTATIONS = ("scheduling.volcano.sh/queue-name", "volcano.sh/queue-name")
@@ -42,7 +43,9 @@ def decode_pod(raw: bytes) -> PodFact:
     group = _first(annotations, GROUP_ANNOTATIONS)
     node = spec.node_name or ""
     ended = view.status is not None and view.status.phase in _ENDED
-    ask = pod_ask(spec, annotations, metadata.labels or {}, subject, problems)
+    podgroup = f"{namespace}/{group}" if group else ""
+    labels = metadata.labels or {}
+    ask = pod_ask(spec, annotations, labels, podgroup, subject, problems)
     return PodFact(
         revision=metadata.resource_version or "",
         uid=PodUid(uid),
@@ -56,9 +59,10 @@ def decode_pod(raw: bytes) -> PodFact:
         succeeded=ended and view.status is not None and view.status.phase == _SUCCEEDED,
         terminating=bool(metadata.deletion_timestamp),
         gates=tuple(gate.name or "" for gate in spec.scheduling_gates or ()),
-        group=GroupKey(f"{namespace}/{group}" if group else f"pod/{uid}"),
+        group=GroupKey(podgroup or f"pod/{uid}"),
         queue=_first(annotations, QUEUE_ANNOTATIONS) or DEFAULT_QUEUE,
         task=annotations.get(TASK_ANNOTATION, ""),
+        labels=tuple(sorted(labels.items())) if labels and _asks_devices(ask) else (),
         ask=ask,
         held=_held(annotations, ask, ref, problems) if node and not ended and annotations else (),
         problems=tuple(problems),
@@ -67,6 +71,11 @@ def decode_pod(raw: bytes) -> PodFact:
 
 def _first(annotations: Mapping[str, str], keys: tuple[str, ...]) -> str:
     return next((value for key in keys if (value := annotations.get(key))), "")
+
+
+def _asks_devices(ask: PodAsk) -> bool:
+    """Return whether a pod asks any extended resource: devices are such."""
+    return any(not is_native(name) for each in (*ask.containers, *ask.init_containers) for name, _ in each.resources)
 
 
 def _held(annotations: Mapping[str, str], ask: PodAsk, ref: str, problems: list[Problem]) -> tuple[ContainerGrant, ...]:

@@ -8,7 +8,6 @@ when something may have made room, never by polling.
 
 from collections import defaultdict
 
-import msgspec
 from deviceshare.claims import REFUSED, Claim, NodeLedger, NodeOutcomes
 from deviceshare.conf.model import SchedulerConf
 from deviceshare.conf.scheduler import default_conf, parse_conf
@@ -19,7 +18,6 @@ from deviceshare.facts import (
     ConfigFact,
     Gone,
     NodeFact,
-    PodAsk,
     PodFact,
     PodGroupFact,
     QueueFact,
@@ -28,6 +26,7 @@ from deviceshare.facts import (
 from deviceshare.gangs import Decision, Group, decide
 
 from deviceshare_placement.core import telling
+from deviceshare_placement.core.asks import Asks
 from deviceshare_placement.core.flights import Flights
 from deviceshare_placement.core.instructions import Instructions, StepTold
 from deviceshare_placement.core.ledgers import ORPHAN_GRACE, Ledgers
@@ -66,7 +65,7 @@ class PlacementCore:
         """Whether all that the cluster holds has been on the bus once: nothing is decided before."""
         self._ledgers = Ledgers(self.world)
         self._facts: dict[str, AnyFact] = {}
-        self._asks: dict[PodAsk, PodAsk] = {}
+        self._asks = Asks()
         self._retries: dict[str, float] = {}
         self._flights = Flights(self.world, self._ledgers)
         self._unreadable: set[str] = set()
@@ -105,10 +104,7 @@ class PlacementCore:
         return out
 
     def _on_pod(self, fact: PodFact, now: float) -> None:
-        ask = self._asks.setdefault(fact.ask, fact.ask)
-        if ask is not fact.ask:
-            # Equal asks are one object, so that comparing them costs nothing.
-            fact = msgspec.structs.replace(fact, ask=ask)
+        fact = self._asks.settle(fact, self.world.allocator.conf)
         record = self.world.pods.get(fact.uid)
         before = fact if record is None else record.fact
         if record is None:
@@ -182,7 +178,10 @@ class PlacementCore:
             return
 
     def _configure(self, conf: SchedulerConf) -> None:
+        other_rules = conf.exclusive_rules != self.world.allocator.conf.exclusive_rules
         self.world.allocator.set_configuration(conf)
+        for record in self.world.pods.values() if other_rules else ():
+            record.fact = self._asks.settle(record.fact, conf)
         self.world.made_room()
 
     def _look_at_all(self) -> None:
@@ -356,6 +355,7 @@ class PlacementCore:
                     decided_at=now,
                     grants=placement.grants,
                     resources=placement.resources,
+                    labels=tuple(sorted({label for rule in pod.ask.exclusive for label in rule})),
                 )
                 explanation = telling.placed(self.world.allocator, pod, placement, decision, now, self.instance)
                 added[placement.node].append((claim, explanation))

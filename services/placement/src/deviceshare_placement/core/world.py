@@ -7,7 +7,7 @@ is bound without one, what it was bound with.
 from collections import defaultdict
 
 from deviceshare.allocator import Allocator
-from deviceshare.claims import Claim
+from deviceshare.claims import Claim, Tenant
 from deviceshare.conf.scheduler import default_conf
 from deviceshare.facts import GroupKey, QueueFact
 
@@ -55,11 +55,17 @@ class World:
         """Charge a pod to a node for what it holds there now, which may be nothing any more."""
         claim = self.claim_on(node, uid)
         pod = self.pods.get(uid)
+        before = self.allocator.holding(node, uid)
         if claim is not None:
-            self.allocator.hold(node, uid, claim.grants, claim.resources)
+            tenant = pod.fact.tenant if pod is not None else _tenant(claim)
+            self.allocator.hold(node, uid, claim.grants, claim.resources, tenant)
         elif pod is not None and pod.fact.node == node and not pod.fact.ended:
-            self.allocator.hold(node, uid, pod.fact.held, self.allocator.amounts(pod.fact.ask))
-        elif self.allocator.release(node, uid):
+            amounts = self.allocator.amounts(pod.fact.ask)
+            self.allocator.hold(node, uid, pod.fact.held, amounts, pod.fact.tenant)
+        else:
+            self.allocator.release(node, uid)
+        if before is not None and self.allocator.holding(node, uid) != before:
+            # Less may be held, or by somebody with whom others may share a card.
             self.made_room()
 
     def reconsider(self, key: GroupKey) -> None:
@@ -97,6 +103,11 @@ class World:
             self.groups.pop(group.key, None)
             self.candidates.discard(group.key)
             self.refused.discard(group.key)
+
+
+def _tenant(claim: Claim) -> Tenant:
+    """Return who holds a claim whose pod is not known."""
+    return Tenant("" if claim.group == f"pod/{claim.uid}" else claim.group, claim.labels)
 
 
 def _order(group: GroupRecord) -> tuple[int, float, str]:
