@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 from deviceshare.objects import decode_node, decode_pod
-from deviceshare_cli.bench import workload
-from deviceshare_cli.bench.floor import doubles
-from deviceshare_cli.bench.measure import Run
-from deviceshare_cli.bench.report import quantile, report
-from deviceshare_cli.bench.traffic import State, StreamMeter, Traffic
+from deviceshare_cli.bench.bus import workload
+from deviceshare_cli.bench.bus.floor import doubles
+from deviceshare_cli.bench.bus.measure import Run
+from deviceshare_cli.bench.bus.report import quantile, report
+from deviceshare_cli.bench.bus.traffic import State, StreamMeter, Traffic
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -201,7 +201,7 @@ def bench_bus(
     floor_pods_per_second: the same number of messages of the same mean size on each stream, published and read with
     bare nats-py by as many processes that decide nothing, all at once; ratio is how much of that the system reaches.
     """
-    from deviceshare_cli.bench import command
+    from deviceshare_cli.bench.bus import command
 
     _end(command.bench_bus(nodes, pods, devices, timeout, as_json=json, with_floor=floor))
 

@@ -5,7 +5,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from deviceshare_cli.bench.measure import Run
+from deviceshare_cli.bench.bus.measure import Run
 from deviceshare_cli.tables import table
 
 

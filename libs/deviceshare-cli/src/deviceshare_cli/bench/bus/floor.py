@@ -19,8 +19,8 @@ from deviceshare_cluster.local import LocalCluster
 from deviceshare_cluster.local.kinds import STREAM
 
 from deviceshare_cli import natsserver
-from deviceshare_cli.bench.measure import Run
-from deviceshare_cli.bench.traffic import Traffic
+from deviceshare_cli.bench.bus.measure import Run
+from deviceshare_cli.bench.bus.traffic import Traffic
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.notices import Notices
 from deviceshare_cli.supervisor import Supervisor
@@ -152,7 +152,7 @@ async def _race(work: list[Double]) -> float:
         await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
-            "deviceshare_cli.bench.double",
+            "deviceshare_cli.bench.bus.double",
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
         )

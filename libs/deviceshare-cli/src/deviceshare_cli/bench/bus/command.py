@@ -3,9 +3,9 @@
 import msgspec
 from deviceshare_cluster.interface import ClusterError
 
-from deviceshare_cli.bench.floor import floor
-from deviceshare_cli.bench.measure import measure
-from deviceshare_cli.bench.report import as_text, report
+from deviceshare_cli.bench.bus.floor import floor
+from deviceshare_cli.bench.bus.measure import measure
+from deviceshare_cli.bench.bus.report import as_text, report
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.notices import Notices
 from deviceshare_cli.supervisor import CannotLive

@@ -1,6 +1,6 @@
 """One process of the floor: publishes and reads with nats-py and nothing else.
 
-Reads a :class:`~deviceshare_cli.bench.floor.Double` from standard input, says ``ready``, waits for ``go``, says
+Reads a :class:`~deviceshare_cli.bench.bus.floor.Double` from standard input, says ``ready``, waits for ``go``, says
 ``done``.
 """
 
@@ -15,7 +15,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
 
-from deviceshare_cli.bench.floor import Double, Gets, Publish, Read
+from deviceshare_cli.bench.bus.floor import Double, Gets, Publish, Read
 
 IN_FLIGHT = 1000
 PENDING = 4_000_000

@@ -12,8 +12,8 @@ from deviceshare_cluster.interface import Change, ClusterError, Object
 from deviceshare_cluster.local import Applied
 from deviceshare_cluster.local.kinds import STREAM
 
-from deviceshare_cli.bench import workload
-from deviceshare_cli.bench.traffic import Meters, Traffic
+from deviceshare_cli.bench.bus import workload
+from deviceshare_cli.bench.bus.traffic import Meters, Traffic
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.notices import Notices
 from deviceshare_cli.pods import read_pod
