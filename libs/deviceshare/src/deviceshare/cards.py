@@ -19,7 +19,9 @@ _T = TypeVar("_T")
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-_FIELDS = ("mode", "type", "memory", "memory_used", "cores", "cores_used", "slots", "slots_used", "healthy")
+_FIELDS = (
+    "mode", "type", "memory", "memory_used", "cores", "cores_used", "slots", "slots_used", "healthy", "network",
+)  # fmt: skip
 
 
 class Interner:
@@ -46,7 +48,8 @@ class CardView:
     """Some rows of the table, copied: R nodes × D cards. A family charges tentatively here, never in the table.
 
     All arrays are [R, D]: ``mode`` and ``type`` codes (0: no card), ``memory`` and ``memory_used`` MiB, ``cores`` and
-    ``cores_used`` percent or AI cores, ``slots`` and ``slots_used`` counts (int64), ``healthy`` (bool).
+    ``cores_used`` percent or AI cores, ``slots`` and ``slots_used`` counts, ``network`` as in
+    :class:`~deviceshare.facts.Card` (int64), ``healthy`` (bool).
     """
 
     mode: Ints
@@ -58,6 +61,7 @@ class CardView:
     slots: Ints
     slots_used: Ints
     healthy: Bools
+    network: Ints
 
     def __init__(
         self,
@@ -85,7 +89,7 @@ class CardView:
         """int64[F, R, D]: all fields together, so that all of them are one copy."""
         self.mode, self.type, self.memory, self.memory_used, self.cores, self.cores_used = block[:6]
         self.slots, self.slots_used = block[6:8]
-        self.healthy = block[8] != 0
+        self.healthy, self.network = block[8] != 0, block[9]
         self.state: dict[str, Ints] = dict(zip(fields[len(_FIELDS) :], block[len(_FIELDS) :], strict=True))
         """int64[R, D] for each name in ``state`` of a family: what it counts of a card beside the amounts."""
 
@@ -170,6 +174,7 @@ class CardTable:
             a["cores"][row, column] = card.cores
             a["slots"][row, column] = card.slots
             a["healthy"][row, column] = card.healthy
+            a["network"][row, column] = card.network
 
     def _count_types(self, before: tuple[Card, ...], after: tuple[Card, ...]) -> None:
         for card in after:
