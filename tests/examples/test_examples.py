@@ -4,13 +4,12 @@ import json
 from pathlib import Path
 
 import pytest
-from deviceshare.conf.scheduler import parse_conf
+from deviceshare.facts import NodeFact
 from deviceshare.objects import decode_node, decode_pod
 from deviceshare_cluster.local import read_manifests
 from deviceshare_cluster.local.admission import Admitted, Priorities, admit
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-CONFIGURATIONS = sorted((EXAMPLES / "configurations").glob("*"))
 MANIFESTS = read_manifests(EXAMPLES)
 
 
@@ -41,24 +40,39 @@ def test_the_api_server_takes_it(manifest):
     [
         ("hami-a100", 8, 40960, "hami-core"),
         ("hami-v100", 8, 32768, "hami-core"),
+        ("vgpu-1080ti", 8, 11178, "hami-core"),
+        ("mig-a100", 4, 40960, "mig"),
+        ("mig-a30", 2, 24576, "mig"),
+        ("mig-h100", 2, 81559, "mig"),
+        ("mps-t4", 4, 15360, "mps"),
         ("share-1", 8, 11178, "gpu-share"),
         ("share-2", 8, 11178, "gpu-share"),
+        ("share-16g", 1, 16384, "gpu-share"),
+        ("volcano-control-plane", 8, 11178, "gpu-share"),
+        ("gpu-a100-1", 0, 0, ""),
         ("plain", 0, 0, ""),
     ],
 )
 def test_the_nodes_register_their_cards(name, cards, memory, mode):
-    (manifest,) = (
-        m for m in MANIFESTS.manifests if m.object["kind"] == "Node" and m.object["metadata"]["name"] == name
-    )
-    node = decode_node(json.dumps(admitted(manifest).object).encode())
+    node = nodes()[name]
     assert (node.problems, node.ready) == ((), True)
     assert [(card.memory, card.mode, card.healthy) for card in node.cards] == [(memory, mode, True)] * cards
 
 
+def nodes() -> dict[str, NodeFact]:
+    given = [m for m in MANIFESTS.manifests if m.object["kind"] == "Node"]
+    facts = [decode_node(json.dumps(admitted(manifest).object).encode()) for manifest in given]
+    return {fact.name: fact for fact in facts}
+
+
+def test_only_the_node_that_shows_a_problem_has_one():
+    wrong = {name: [problem.field for problem in node.problems] for name, node in nodes().items() if node.problems}
+    assert wrong == {"vgpu-register-of-another-version": ["metadata.annotations[volcano.sh/node-vgpu-register] card 0"]}
+
+
 def test_no_card_is_registered_by_two_nodes():
-    nodes = [decode_node(json.dumps(m.object).encode()) for m in MANIFESTS.manifests if m.object["kind"] == "Node"]
-    uuids = [card.id for node in nodes for card in node.cards if card.mode == "hami-core"]
-    assert len(set(uuids)) == len(uuids) == 16
+    ids = [card.id for node in nodes().values() for card in node.cards if card.id.startswith("GPU-")]
+    assert len(set(ids)) == len(ids) > 30
 
 
 def test_the_pods_can_be_read_without_a_problem():
@@ -72,27 +86,3 @@ def test_the_queues_that_the_jobs_name_are_there():
     named = {m.object["spec"]["queue"] for m in MANIFESTS.manifests if m.object["kind"] == "Job"}
     queues = {m.object["metadata"]["name"] for m in MANIFESTS.manifests if m.object["kind"] == "Queue"}
     assert named <= queues | {"default"}
-
-
-def test_the_configuration_of_make_run_turns_on_every_family_of_this_version():
-    conf = parse_conf((EXAMPLES / "volcano-scheduler.conf").read_text(), "File volcano-scheduler.conf")
-    assert (conf.policy, conf.weight, conf.warnings) == ("binpack", 10, ())
-    assert conf.families == {
-        "deviceshare.GPUSharingEnable",
-        "deviceshare.GPUNumberEnable",
-        "deviceshare.VGPUEnable",
-    }
-
-
-@pytest.mark.parametrize("path", CONFIGURATIONS, ids=lambda path: path.name)
-def test_each_configuration_turns_a_family_on(path):
-    conf = parse_conf(path.read_text(), f"File {path.name}")
-    assert conf.families
-    # What a guide leaves out (...) is all that there is to say.
-    assert all("..." in warning for warning in conf.warnings), conf.warnings
-
-
-def test_the_policies_of_the_configurations_are_as_their_names_say():
-    policies = {path.stem: parse_conf(path.read_text(), path.name).policy for path in CONFIGURATIONS}
-    assert policies["gpu-sharing-binpack"] == policies["vgpu"] == policies["vgpu-configmap"] == "binpack"
-    assert policies["gpu-sharing-spread"] == "spread"

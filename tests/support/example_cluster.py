@@ -1,0 +1,169 @@
+"""A cluster of example nodes under an example's configuration, and what becomes of example workloads in it.
+
+The way is that of the services, without the bus: the API server's admission, the job controller's pods, inventory's
+decoding, placement's decision and words, the binder's annotations.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from deviceshare.allocator import Allocator, Placement
+from deviceshare.claims import Claim
+from deviceshare.conf.model import SchedulerConf
+from deviceshare.conf.scheduler import parse_conf
+from deviceshare.errors import Problem
+from deviceshare.facts import NodeFact, PodFact
+from deviceshare.families import BY_NAME
+from deviceshare.gangs import Decision, Group, decide
+from deviceshare.objects import decode_node, decode_pod
+from deviceshare_cluster.interface import Object
+from deviceshare_cluster.local import read_manifests
+from deviceshare_cluster.local.admission import Priorities, admit
+from deviceshare_cluster.local.jobs import pod_maker, pod_names
+from deviceshare_placement.core import telling
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+NOW = 1770105600.25
+
+
+@dataclass
+class Fate:
+    """What became of a pod: ``node``, '' where it waits, and then ``message`` says why."""
+
+    pod: PodFact
+    node: str = ""
+    placement: Placement | None = None
+    message: str = ""
+    annotations: dict[str, str] = field(default_factory=dict)
+    environment: dict[str, str] = field(default_factory=dict)
+    caveats: tuple[str, ...] = ()
+
+    @property
+    def cards(self) -> list[int]:
+        """The indexes of its cards on the node."""
+        return [device.index for grant in self._grants for device in grant.devices]
+
+    @property
+    def memory(self) -> list[int]:
+        """The MiB charged on each card."""
+        return [device.memory for grant in self._grants for device in grant.devices]
+
+    @property
+    def families(self) -> set[str]:
+        """The families that gave the cards."""
+        return {grant.family for grant in self._grants}
+
+    @property
+    def _grants(self) -> tuple[Any, ...]:
+        return self.placement.grants if self.placement is not None else ()
+
+
+class ExampleCluster:
+    """Nodes, named by their file under ``examples/nodes`` or given as objects; without any all of them."""
+
+    def __init__(self, configuration: str, *nodes: str | Object) -> None:
+        self.conf = example_conf(configuration)
+        self.allocator = Allocator(self.conf)
+        self.problems: list[Problem] = []
+        self.nodes: dict[str, NodeFact] = {}
+        for obj in [named("Node", one) if isinstance(one, str) else one for one in nodes] or kind("Node"):
+            fact = decode_node(json.dumps(admitted(obj)).encode())
+            self.problems += fact.problems
+            self.nodes[fact.name] = fact
+            self.allocator.set_node(fact)
+
+    def run(self, *workloads: str | Object) -> dict[str, Fate]:
+        """Decide workloads one after the other: files under ``examples``, or objects. Returns the pods' fates by name."""
+        fates: dict[str, Fate] = {}
+        for workload in workloads:
+            pods, minimum = pods_of(load(workload) if isinstance(workload, str) else workload)
+            waiting = [pod for pod in pods if not pod.node]
+            for pod in pods:
+                if pod.node:
+                    self.allocator.hold(pod.node, pod.uid, pod.held, self.allocator.amounts(pod.ask), pod.tenant)
+            wrong = {pod.name: pod.problems for pod in waiting if pod.problems}
+            fates |= {pod.name: Fate(pod, message="; ".join(map(str, pod.problems))) for pod in waiting if pod.problems}
+            able = tuple(pod for pod in waiting if pod.name not in wrong)
+            if able:
+                decision = decide(self.allocator, Group(key=able[0].group, pods=able, minimum=minimum))
+                fates |= {fate.pod.name: fate for fate in self._fates(decision)}
+        return fates
+
+    def place(self, workload: str | Object) -> Fate:
+        """Decide a workload of one pod."""
+        (fate,) = self.run(workload).values()
+        return fate
+
+    def _fates(self, decision: Decision) -> Iterable[Fate]:
+        for pod, placement in decision.placed:
+            told = telling.placed(self.allocator, pod, placement, decision, NOW, "test")
+            environment = {key: value for each in told.environment.values() for key, value in each.items()}
+            yield Fate(pod, placement.node, placement, "", bound_with(pod, placement), environment, told.caveats)
+        for pod, why in decision.waiting:
+            yield Fate(pod, message=telling.waiting(pod, why, decision, NOW, "test").message)
+
+
+def bound_with(pod: PodFact, placement: Placement) -> dict[str, str]:
+    """Return the annotations that the binder writes."""
+    claim = Claim(id="c", uid=pod.uid, namespace=pod.namespace, name=pod.name, grants=placement.grants)
+    names = [container.name for container in pod.ask.containers]
+    annotations: dict[str, str] = {}
+    for family in dict.fromkeys(grant.family for grant in placement.grants):
+        annotations |= BY_NAME[family].annotations(claim, placement.node, names, NOW)
+    return annotations
+
+
+def example_conf(path: str) -> SchedulerConf:
+    """Return a configuration under ``examples``, with the ConfigMap of devices that it names."""
+    return parse_conf((EXAMPLES / path).read_text(), f"File {path}")
+
+
+@cache
+def objects() -> Mapping[str, Object]:
+    """Return every object under ``examples``, by its file."""
+    return {one.source.partition(",")[0]: one.object for one in read_manifests(EXAMPLES).manifests}
+
+
+def load(path: str) -> Object:
+    """Return the object of a file under ``examples``."""
+    return objects()[path]
+
+
+def kind(name: str) -> list[Object]:
+    """Return all objects of a kind."""
+    return [obj for obj in objects().values() if obj["kind"] == name]
+
+
+def named(kind_name: str, name: str) -> Object:
+    """Return an object by kind and name."""
+    (found,) = (obj for obj in kind(kind_name) if obj["metadata"]["name"] == name)
+    return found
+
+
+def changed(workload: str, **metadata: Mapping[str, str] | str) -> Object:
+    """Return an example with other ``name``, or with more or other ``labels`` and ``annotations``."""
+    obj = json.loads(json.dumps(load(workload)))
+    for part, value in metadata.items():
+        given = obj["metadata"].get(part)
+        obj["metadata"][part] = {**(given or {}), **value} if isinstance(value, Mapping) else value
+    return obj  # type: ignore[no-any-return]
+
+
+def admitted(obj: Object) -> Object:
+    """Return an object as the API server stores it."""
+    uid = f"uid-of-{obj['metadata']['name']}"
+    return admit(obj, uid=uid, now="2026-02-03T08:00:00Z", priorities=Priorities()).object
+
+
+def pods_of(obj: Object) -> tuple[list[PodFact], int]:
+    """Return the pods of a Pod or a Job, and how many must be placed together."""
+    stored = admitted(obj)
+    if stored["kind"] == "Pod":
+        return [decode_pod(json.dumps(stored).encode())], 1
+    makers = {task["name"]: pod_maker(stored, task) for task in stored["spec"]["tasks"]}
+    made = [makers[task["name"]](index) for _, task, index in pod_names(stored)]
+    return [decode_pod(json.dumps(admitted(pod)).encode()) for pod in made], stored["spec"]["minAvailable"]
