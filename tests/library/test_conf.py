@@ -1,6 +1,8 @@
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from deviceshare import families
 from deviceshare.conf.model import SchedulerConf
 from deviceshare.conf.scheduler import POLICIES, default_conf, parse_conf
 from deviceshare.errors import ConfigError
@@ -101,6 +103,51 @@ def test_the_node_lock_flag_and_weights_as_numbers():
     assert (conf.node_lock, conf.weight) == (True, 7)
 
 
+def test_the_config_map_of_the_devices_is_the_device_plugins_unless_another_is_named():
+    assert deviceshare().geometries_config_map == ("kube-system", "volcano-vgpu-device-config")
+    assert seed("configmap-hami-vnpu").geometries_config_map == ("kube-system", "hami-scheduler-device")
+    conf = deviceshare(KnownGeometriesCMName="merged", KnownGeometriesCMNamespace="volcano-system")
+    assert conf.geometries_config_map == ("volcano-system", "merged")
+
+
+def test_mig_cards_are_cut_by_the_best_group_unless_the_first_is_wanted():
+    assert deviceshare().mig_geometry == "best-fit"
+    assert deviceshare(MIGGeometryPolicy="best-fit").mig_geometry == "best-fit"
+    assert deviceshare(MIGGeometryPolicy="first-fit").mig_geometry == "first-fit"
+
+
+def test_rules_of_exclusion_are_sets_of_labels():
+    rules = "[{workloadType: training}, {workloadType: batch, priority: high}, {priority: high, workloadType: batch}]"
+    assert deviceshare(GPUExclusiveRules=rules).exclusive_rules == (
+        (("workloadType", "training"),),
+        (("priority", "high"), ("workloadType", "batch")),
+    )
+    assert deviceshare(GPUExclusiveRules="").exclusive_rules == ()
+
+
+@pytest.mark.parametrize(
+    ("value", "field", "shown", "expected"),
+    [
+        ("{app: a}", "", '{"app":"a"}', "a list of rules"),
+        ("[training]", "[0]", "training", "labels and their values"),
+        ("[{app: a}, {}]", "[1]", "{}", "at least one"),
+        ("[{app: a, batch: on}]", "[0][batch]", "true", "the value of a label as text, in quotes"),
+        ("[{app: 010}]", "[0][app]", "8", "the value of a label as text, in quotes"),
+    ],
+)
+def test_a_rule_that_cannot_be_meant_is_an_error(value, field, shown, expected):
+    problem = problem_of(text_of(GPUExclusiveRules=value))
+    assert problem.field == f"tiers[0].plugins[1].arguments[deviceshare.GPUExclusiveRules]{field}"
+    assert problem.value == shown
+    assert expected in problem.expected
+
+
+def test_the_flag_of_a_registered_family_is_known(monkeypatch):
+    monkeypatch.setattr(families, "FAMILIES", [*families.FAMILIES, SimpleNamespace(flag="deviceshare.AcmeEnable")])
+    conf = deviceshare(AcmeEnable="true")
+    assert (conf.families, conf.warnings) == ({"deviceshare.AcmeEnable"}, ())
+
+
 def test_structures_are_kept_as_text():
     conf = deviceshare(VGPUEnable="true", GPUExclusiveRules="[{app: a}, {app: b}]")
     assert conf.arguments["deviceshare"]["deviceshare.GPUExclusiveRules"] == '[{"app":"a"},{"app":"b"}]'
@@ -126,6 +173,9 @@ def test_structures_are_kept_as_text():
         ({"ScheduleWeight": "heavy"}, "ScheduleWeight", "heavy", ["whole number from 0"]),
         ({"ScheduleWeight": "9" * 30}, "ScheduleWeight", "9" * 30, ["whole number from 0"]),
         ({"NodeLockEnable": "perhaps"}, "NodeLockEnable", "perhaps", ["one of true, false"]),
+        ({"MIGGeometryPolicy": "bestfit"}, "MIGGeometryPolicy", "bestfit", ["did you mean 'best-fit'?"]),
+        ({"KnownGeometriesCMName": "a/b"}, "KnownGeometriesCMName", "a/b", ["the name of a ConfigMap"]),
+        ({"KnownGeometriesCMNamespace": "Kube"}, "KnownGeometriesCMNamespace", "Kube", ["the name of a namespace"]),
     ],
 )
 def test_a_wrong_value_names_field_value_and_what_would_be_right(arguments, name, value, expected):

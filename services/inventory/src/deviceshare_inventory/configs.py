@@ -6,7 +6,7 @@ A configuration that cannot be used is reported, and the last good one stays.
 from collections.abc import Callable
 
 import msgspec
-from deviceshare.conf.document import KEY as SCHEDULER_KEY
+from deviceshare.conf.scheduler import KEY as SCHEDULER_KEY
 from deviceshare.errors import ConfigError, InputError, Problem
 from deviceshare.facts import ConfigFact
 from deviceshare.objects.lenient import decode_view

@@ -7,6 +7,9 @@ MiB of device memory.
 
 import msgspec
 
+MOST_INSTANCES = 62
+"""Instances that a group of a MIG geometry may have in all: which of them are taken is one 64-bit number a card."""
+
 
 class MigInstance(msgspec.Struct, frozen=True):
     """A kind of MIG instance in a group: ``count`` of them, ``memory`` MiB each, as the file says it."""
@@ -63,6 +66,7 @@ class VnpuChip(msgspec.Struct, frozen=True, kw_only=True):
     resource: str
     memory_resource: str
     core_resource: str = ""
+    """Asked by pods that share a chip by HAMi-core; '' for a chip of which no cores can be asked."""
     memory_allocatable: int
     memory_capacity: int
     ai_cores: int
@@ -85,6 +89,7 @@ ASCEND_310P = VnpuChip(
     word="Ascend310P",
     resource="huawei.com/Ascend310P",
     memory_resource="huawei.com/Ascend310P-memory",
+    core_resource="huawei.com/Ascend310P-core",
     memory_allocatable=21527,
     memory_capacity=24576,
     ai_cores=8,

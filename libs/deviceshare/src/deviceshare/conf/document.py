@@ -1,4 +1,4 @@
-"""From a text that holds a scheduler configuration to its parsed YAML: the file itself, or a ConfigMap around it."""
+"""From a text that holds a configuration to its parsed YAML: the file itself, or a ConfigMap around it."""
 
 from typing import Any
 
@@ -7,38 +7,40 @@ import yaml
 
 from deviceshare.errors import ConfigError
 
-KEY = "volcano-scheduler.conf"
-"""The key of the ConfigMap's data."""
-
 _ELLIPSIS = "..."
-_EXPECTED = f"actions and tiers of plugins, a list of plugins, or a ConfigMap with the key {KEY}"
 
 
-def read_document(text: str, source: str, warnings: list[str]) -> tuple[dict[str, Any], bool]:
-    """Return the configuration as a mapping with ``tiers``, and whether it was a bare list of plugins.
+def read_document(text: str, source: str, key: str, expected: str, warnings: list[str]) -> Any:
+    """Return the parsed YAML of a configuration.
 
-    A bare list of plugins, as the guides show excerpts, is one tier. Lines that are only ``...``, where a guide leaves
-    something out, are dropped with a warning.
+    Args:
+        text: the configuration itself, or a ConfigMap manifest, alone or among others, that holds it.
+        source: where it comes from, for messages.
+        key: the key of the ConfigMap's data.
+        expected: what the text should be, for messages.
+        warnings: grows. Lines that are only ``...``, where a guide leaves something out, are dropped with a warning.
 
     Raises:
-        ConfigError: for what is not YAML or has another shape.
+        ConfigError: for what is not YAML, is not one document, or is a ConfigMap without the key.
     """
-    document = _one_document(text, source, warnings)
-    if isinstance(document, dict) and (document.get("kind") == "ConfigMap" or isinstance(document.get("data"), dict)):
-        data = document.get("data")
-        inner = data.get(KEY) if isinstance(data, dict) else None
-        if not isinstance(inner, str):
-            raise ConfigError(source, f"data[{KEY}]", as_text(inner), "the text of the configuration")
-        source = f"{source} data[{KEY}]"
-        document = _one_document(inner, source, warnings)
-    if isinstance(document, list):
-        return {"tiers": [{"plugins": document}]}, True
-    if not isinstance(document, dict):
-        raise ConfigError(source, "$", as_text(document), _EXPECTED)
-    return {str(key): value for key, value in document.items()}, False
+    document = _one_document(text, source, key, expected, warnings)
+    if not _is_config_map(document):
+        return document
+    data = document.get("data")
+    inner = data.get(key) if isinstance(data, dict) else None
+    if not isinstance(inner, str):
+        raise ConfigError(source, f"data[{key}]", as_text(inner), "the text of the configuration")
+    return _one_document(inner, f"{source} data[{key}]", key, expected, warnings)
 
 
-def _one_document(text: str, source: str, warnings: list[str]) -> Any:
+def _is_config_map(document: Any) -> bool:
+    return isinstance(document, dict) and (
+        document.get("kind") == "ConfigMap" or isinstance(document.get("data"), dict)
+    )
+
+
+def _one_document(text: str, source: str, key: str, expected: str, warnings: list[str]) -> Any:
+    """Parse the text; of several documents the one ConfigMap counts that there is, or that has the key."""
     lines = text.split("\n")
     for number, line in enumerate(lines, start=1):
         if line.strip() == _ELLIPSIS:
@@ -55,11 +57,11 @@ def _one_document(text: str, source: str, warnings: list[str]) -> Any:
         raise ConfigError(source, f"line {line_number}", shown.strip(), f"YAML ({error.problem})") from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise ConfigError(source, "$", text[:120], f"YAML ({error})") from error
-    holders = [document for document in documents if isinstance(document, dict) and document.get("kind") == "ConfigMap"]
-    if len(documents) > 1 and len(holders) == 1:
-        return holders[0]
+    if len(documents) > 1:
+        maps = [document for document in documents if _is_config_map(document)]
+        documents = [each for each in maps if isinstance(each.get("data"), dict) and key in each["data"]] or maps
     if len(documents) != 1:
-        raise ConfigError(source, "$", text[:120].strip(), f"one document: {_EXPECTED}")
+        raise ConfigError(source, "$", text[:120].strip(), f"one document: {expected}")
     return documents[0]
 
 

@@ -1,6 +1,8 @@
 """The names that ``volcano-scheduler.conf`` may hold, and which of them a misspelt one was meant to be.
 
 Source: volcano-sh/volcano (pkg/scheduler/{actions,plugins}, pkg/scheduler/conf, pkg/scheduler/plugins/deviceshare).
+``deviceshare.MIGGeometryPolicy`` is our own. The arguments that turn device families on are the families' to say
+(:func:`deviceshare.families.flags`).
 """
 
 import re
@@ -28,10 +30,11 @@ OLD_FLAGS = {"predicate.GPUSharingEnable": GPU_SHARE, "predicate.GPUNumberEnable
 POLICY = "deviceshare.SchedulePolicy"
 WEIGHT = "deviceshare.ScheduleWeight"
 NODE_LOCK = "deviceshare.NodeLockEnable"
-ARGUMENTS = (
-    POLICY, WEIGHT, NODE_LOCK,
-    "deviceshare.KnownGeometriesCMName", "deviceshare.KnownGeometriesCMNamespace", "deviceshare.GPUExclusiveRules",
-)  # fmt: skip
+MIG_GEOMETRY = "deviceshare.MIGGeometryPolicy"
+EXCLUSIVE_RULES = "deviceshare.GPUExclusiveRules"
+DEVICES_NAME = "deviceshare.KnownGeometriesCMName"
+DEVICES_NAMESPACE = "deviceshare.KnownGeometriesCMNamespace"
+ARGUMENTS = (POLICY, WEIGHT, NODE_LOCK, MIG_GEOMETRY, EXCLUSIVE_RULES, DEVICES_NAME, DEVICES_NAMESPACE)
 """The arguments of ``deviceshare`` beside those that turn device families on."""
 
 

@@ -5,18 +5,24 @@ Volcanos may know it. Source: volcano-sh/volcano (pkg/scheduler/conf, pkg/schedu
 guides.
 """
 
+import re
 from typing import Any
 
 from deviceshare.conf import known
 from deviceshare.conf.document import as_text, read_document
-from deviceshare.conf.model import SchedulerConf
-from deviceshare.errors import ConfigError
+from deviceshare.conf.model import BEST_FIT, FIRST_FIT, Labels, SchedulerConf
+from deviceshare.conf.reading import Reader
 from deviceshare.families import flags
 
+KEY = "volcano-scheduler.conf"
+"""The key of the ConfigMap's data."""
 POLICIES = ("", "binpack", "spread")
+MIG_GEOMETRIES = (BEST_FIT, FIRST_FIT)
 
-_TRUTH = {word: value for value, words in ((True, "1 t true"), (False, "0 f false")) for word in words.split()}
 _LARGEST_WEIGHT = 1_000_000
+_EXPECTED = f"actions and tiers of plugins, a list of plugins, or a ConfigMap with the key {KEY}"
+_OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+_RULES = "a list of rules, each the labels and their values that a pod has, such as [{workloadType: training}]"
 
 
 def default_conf() -> SchedulerConf:
@@ -38,20 +44,24 @@ def parse_conf(text: str, source: str) -> SchedulerConf:
     return _Reader(source).read(text)
 
 
-class _Reader:
-    """Reads one configuration, collecting arguments and warnings."""
+class _Reader(Reader):
+    """Reads one configuration, collecting arguments."""
 
     def __init__(self, source: str) -> None:
-        self.source = source
-        self.warnings: list[str] = []
+        super().__init__(source)
         self.arguments: dict[str, dict[str, str]] = {}
         self.values: dict[str, tuple[Any, str]] = {}
         """Arguments of deviceshare: the value as YAML has it, and its path."""
 
     def read(self, text: str) -> SchedulerConf:
-        document, is_bare = read_document(text, self.source, self.warnings)
-        for key in document:
-            self.warn_unknown("", key, known.SECTIONS, "key")
+        document = read_document(text, self.source, KEY, _EXPECTED, self.warnings)
+        is_bare = isinstance(document, list)
+        if is_bare:  # the plugins of one tier
+            document = {"tiers": [{"plugins": document}]}
+        if not isinstance(document, dict):
+            raise self.error("$", document, _EXPECTED)
+        document = self.mapping("$", document)
+        self.keys("", document, known.SECTIONS)
         actions = self.read_actions(document.get("actions"))
         self.read_tiers(document.get("tiers"), is_bare)
         families = frozenset(flag for flag in flags() if self.flag(flag))
@@ -63,9 +73,12 @@ class _Reader:
             actions=actions or SchedulerConf().actions,
             plugins=tuple(self.arguments),
             families=families,
-            policy=self.policy(),
+            policy=self.word(known.POLICY, POLICIES, ""),
             weight=self.weight(),
             node_lock=self.flag(known.NODE_LOCK),
+            mig_geometry=self.word(known.MIG_GEOMETRY, MIG_GEOMETRIES, BEST_FIT),
+            exclusive_rules=self.exclusive_rules(),
+            geometries_config_map=self.geometries_config_map(),
             arguments=self.arguments,
             configurations=self.read_configurations(document.get("configurations")),
             warnings=tuple(self.warnings),
@@ -78,14 +91,14 @@ class _Reader:
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise self.error("actions", value, 'names separated by commas, such as "enqueue, allocate, backfill"')
         actions = [name.strip() for name in names if name.strip()]
-        return tuple(name for name in actions if self.warn_unknown("actions", name, known.ACTIONS, "action"))
+        return tuple(name for name in actions if self.is_known("actions", name, known.ACTIONS, "action"))
 
     def read_tiers(self, value: Any, is_bare: bool) -> None:
         for number, tier in enumerate(self.items("tiers", value)):
             path = f"tiers[{number}]"
-            for key in self.mapping(path, tier):
-                self.warn_unknown(path, key, ("plugins",), "key")
-            for index, plugin in enumerate(self.items(f"{path}.plugins", tier.get("plugins"))):
+            entries = self.mapping(path, tier)
+            self.keys(path, entries, ("plugins",))
+            for index, plugin in enumerate(self.items(f"{path}.plugins", entries.get("plugins"))):
                 self.read_plugin(f"[{index}]" if is_bare else f"{path}.plugins[{index}]", plugin)
 
     def read_plugin(self, path: str, value: Any) -> None:
@@ -93,18 +106,18 @@ class _Reader:
         name = plugin.get("name")
         if not isinstance(name, str) or not name:
             raise self.error(f"{path}.name", name, "the name of a plugin")
-        self.warn_unknown(f"{path}.name", name, known.PLUGINS, "plugin")
+        self.is_known(f"{path}.name", name, known.PLUGINS, "plugin")
         if name in self.arguments:
             self.warn(path, f"the plugin {name} stands here again: the later arguments count")
-        for key in plugin:
-            if not known.SWITCH.fullmatch(key):
-                self.warn_unknown(path, key, known.PLUGIN_KEYS, "key")
+        self.keys(
+            path, {key: value for key, value in plugin.items() if not known.SWITCH.fullmatch(key)}, known.PLUGIN_KEYS
+        )
         arguments = self.mapping(f"{path}.arguments", plugin.get("arguments") or {})
         self.arguments.setdefault(name, {}).update({key: as_text(argument) for key, argument in arguments.items()})
         for key, argument in arguments.items():
             field = f"{path}.arguments[{key}]"
             if name == "deviceshare":
-                self.warn_unknown(f"{path}.arguments", key, (*flags(), *known.ARGUMENTS), "argument")
+                self.is_known(f"{path}.arguments", key, (*flags(), *known.ARGUMENTS), "argument")
                 self.values[key] = (argument, field)
             elif name == "predicates" and key in known.OLD_FLAGS:
                 self.values.setdefault(known.OLD_FLAGS[key], (argument, field))
@@ -120,50 +133,43 @@ class _Reader:
 
     def flag(self, name: str) -> bool:
         value, field = self.values.get(name, (None, ""))
-        if value is None:
-            return False
-        truth = _TRUTH.get(as_text(value).strip().lower())
-        if truth is None:
-            raise self.error(field, value, f"one of true, false{known.did_you_mean(as_text(value), ('true', 'false'))}")
-        return truth
+        return self.truth(field, value)
 
-    def policy(self) -> str:
-        value, field = self.values.get(known.POLICY, (None, ""))
-        name = as_text(value).strip()
-        if name not in POLICIES:
-            hint = known.did_you_mean(name, POLICIES)
-            raise self.error(field, value, f"one of {', '.join(filter(None, POLICIES))}, or nothing{hint}")
-        return name
+    def word(self, name: str, choices: tuple[str, ...], default: str) -> str:
+        value, field = self.values.get(name, (None, ""))
+        return self.choice(field, value, choices, default)
 
     def weight(self) -> int:
         value, field = self.values.get(known.WEIGHT, (None, ""))
-        text = as_text(value).strip() or "0"
-        if not (text.isascii() and text.isdecimal() and len(text) < 10 and int(text) <= _LARGEST_WEIGHT):
-            raise self.error(field, value, f"a whole number from 0 to {_LARGEST_WEIGHT}")
-        return int(text)
+        return self.whole(field, value, 0, _LARGEST_WEIGHT) if as_text(value).strip() else 0
 
-    def items(self, field: str, value: Any) -> list[Any]:
-        if value is None:
-            return []
-        if not isinstance(value, list):
-            raise self.error(field, value, "a list")
-        return value
+    def geometries_config_map(self) -> tuple[str, str]:
+        namespace, name = SchedulerConf().geometries_config_map
+        return (
+            self.object_name(known.DEVICES_NAMESPACE, namespace, "a namespace"),
+            self.object_name(known.DEVICES_NAME, name, "a ConfigMap"),
+        )
 
-    def mapping(self, field: str, value: Any) -> dict[str, Any]:
-        if not isinstance(value, dict):
-            raise self.error(field, value, "names with values")
-        return {str(key): entry for key, entry in value.items()}
+    def object_name(self, argument: str, default: str, what: str) -> str:
+        value, field = self.values.get(argument, (None, ""))
+        name = as_text(value).strip()
+        if name and not _OBJECT_NAME.fullmatch(name):
+            raise self.error(field, value, f"the name of {what}")
+        return name or default
 
-    def error(self, field: str, value: Any, expected: str) -> ConfigError:
-        return ConfigError(self.source, field, as_text(value), expected)
+    def exclusive_rules(self) -> tuple[Labels, ...]:
+        """Return the rules, each once, the labels of each sorted by name."""
+        value, field = self.values.get(known.EXCLUSIVE_RULES, (None, ""))
+        if value is not None and not isinstance(value, list):
+            raise self.error(field, value, _RULES)
+        rules = [self.exclusive_rule(f"{field}[{number}]", rule) for number, rule in enumerate(value or [])]
+        return tuple(dict.fromkeys(rules))
 
-    def warn(self, field: str, message: str) -> None:
-        self.warnings.append(f"{self.source}: {field}: {message}")
-
-    def warn_unknown(self, field: str, name: str, names: tuple[str, ...], noun: str) -> bool:
-        """Return whether the name is known; if not, say so with the nearest known one and all others."""
-        if name in names:
-            return True
-        hint = known.did_you_mean(name, names)
-        self.warn(field or name, f"unknown {noun} '{name}' is ignored{hint}; known: {', '.join(names)}")
-        return False
+    def exclusive_rule(self, field: str, value: Any) -> Labels:
+        if not isinstance(value, dict) or not value:
+            raise self.error(field, value, "labels and their values, at least one: a rule without any means no pod")
+        labels = self.mapping(field, value)
+        for name, wanted in labels.items():
+            if not isinstance(wanted, str):  # YAML makes other values of on, 010 and the like
+                raise self.error(f"{field}[{name}]", wanted, "the value of a label as text, in quotes")
+        return tuple(sorted(labels.items()))
