@@ -206,6 +206,66 @@ def bench_bus(
     _end(command.bench_bus(nodes, pods, devices, timeout, as_json=json, with_floor=floor))
 
 
+class BenchFamily(StrEnum):
+    """The families that can be measured, or all of them at once."""
+
+    HAMI_CORE = "hami-core"
+    MIG = "mig"
+    VNPU_HAMI = "vnpu-hami"
+    GPU_SHARE = "gpu-share"
+    MIXED = "mixed"
+
+
+class Policy(StrEnum):
+    """How cards and nodes are chosen."""
+
+    NONE = "none"
+    BINPACK = "binpack"
+    SPREAD = "spread"
+
+
+class MigGeometry(StrEnum):
+    """How a MIG instance is chosen."""
+
+    BEST_FIT = "best-fit"
+    FIRST_FIT = "first-fit"
+
+
+@benching.command("allocator")
+def bench_allocator(
+    family: Annotated[BenchFamily, typer.Option(help="Whose cards.")] = BenchFamily.HAMI_CORE,
+    nodes: Annotated[int, typer.Option(metavar="N", min=1, help="Nodes.")] = 5000,
+    devices: Annotated[int, typer.Option(metavar="N", min=1, max=64, help="Cards on each node.")] = 8,
+    pods: Annotated[int, typer.Option(metavar="N", min=1, help="Pods, placed one after the other.")] = 10_000,
+    shapes: Annotated[int, typer.Option(metavar="N", min=1, help="Different requests, in turn.")] = 50,
+    policy: Annotated[Policy, typer.Option(help="Policy.")] = Policy.BINPACK,
+    prefill: Annotated[
+        float, typer.Option(metavar="SHARE", min=0.0, max=1.0, help="Share of the cards that are partly taken.")
+    ] = 0.5,
+    mig_geometry: Annotated[MigGeometry, typer.Option(help="How a MIG instance is chosen.")] = MigGeometry.BEST_FIT,
+    workload: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Place this workload; it brings its family, policy and configuration."),
+    ] = None,
+    placements: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write pod, node and device annotation of each, as CSV.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Measure the decision alone: one process, one core, no bus.
+
+    pods_per_second: pods by the time that placing and charging them took. Each shape is looked at once before.
+
+    floor_pods_per_second: an argmax over as many scores and the bookkeeping of one placement, nothing else; ratio is
+    how much of that the allocator reaches.
+    """
+    from deviceshare_cli.bench.allocator import command
+
+    chosen = "" if policy is Policy.NONE else policy.value
+    size = command.Size(family.value, nodes, devices, pods, shapes, chosen, prefill, mig_geometry.value)
+    command.bench_allocator(size, workload, placements, as_json=json)
+
+
 @app.command()
 def version() -> None:
     """Show the version."""

@@ -267,9 +267,12 @@ class Shape:
 def worth(score: Floats, conf: SchedulerConf) -> Floats:
     """Return what the score of one family counts for a node.
 
-    Volcano rounds it to an integer before it is weighed (plugins/deviceshare/deviceshare.go).
+    Volcano rounds it to an integer before it is weighed (plugins/deviceshare/deviceshare.go), and nodes that are equal
+    then are equal. Where it has no score, without a weight and under spread, the exact one decides between them.
     """
-    value: Floats = np.floor(score + 0.5) * conf.weight + score * _TIE_BREAK
+    value: Floats = np.floor(score + 0.5) * conf.weight
+    if not conf.weight or conf.policy != "binpack":
+        value += score * _TIE_BREAK
     return value
 
 

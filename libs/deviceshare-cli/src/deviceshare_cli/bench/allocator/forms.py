@@ -1,0 +1,121 @@
+"""How each family's nodes, taken devices and pods look: the annotations of its device plugin, and its resources."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from deviceshare.conf.device_model import VnpuChip
+from deviceshare.formats import gpu_share, vgpu
+
+
+class CardKind(NamedTuple):
+    """All cards of a workload are of one kind: model, MiB, how many pods share one, percent or AI cores."""
+
+    model: str
+    memory: int
+    slots: int
+    cores: int
+
+
+class Form(Protocol):
+    """One family's writing."""
+
+    def node(self, kind: CardKind, ids: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
+        """Return annotations and allocatable device resources of a node with these cards."""
+        ...
+
+    def existing(self, value: str) -> tuple[dict[str, str], dict[str, str]]:
+        """Return annotations and limits of a pod that holds what the family's device annotation says."""
+        ...
+
+    def value(self, annotations: Mapping[str, str]) -> str:
+        """Return the device annotation among those written for a placement."""
+        ...
+
+
+class Vgpu(NamedTuple):
+    """hami-core and MIG."""
+
+    mode: str
+
+    def node(self, kind: CardKind, ids: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
+        """One item a card in the register annotation."""
+        register = "".join(f"{each},{kind.slots},{kind.memory},{kind.model},true,{self.mode}:" for each in ids)
+        amounts = {"number": kind.slots, "memory": kind.memory, "cores": kind.cores}
+        return {vgpu.REGISTER: register}, {
+            f"volcano.sh/vgpu-{name}": str(len(ids) * amount) for name, amount in amounts.items()
+        }
+
+    def existing(self, value: str) -> tuple[dict[str, str], dict[str, str]]:
+        """One slot."""
+        return {vgpu.IDS: value}, {"volcano.sh/vgpu-number": "1"}
+
+    def value(self, annotations: Mapping[str, str]) -> str:
+        """Without the empty slots of containers that ask nothing."""
+        return ";".join(slot for slot in annotations[vgpu.IDS].split(";") if slot)
+
+
+class HamiVnpu(NamedTuple):
+    """Ascend chips cut by templates."""
+
+    chip: VnpuChip
+    cards_per_network: int = 4
+
+    def node(self, kind: CardKind, ids: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
+        """A JSON list of cards."""
+        cards = [
+            {
+                "id": each,
+                "index": index,
+                "count": kind.slots,
+                "devmem": kind.memory,
+                "devcore": kind.cores,
+                "type": self.chip.word,
+                "health": True,
+                "custominfo": {"NetworkID": index // self.cards_per_network},
+            }
+            for index, each in enumerate(ids)
+        ]
+        allocatable = {self.chip.resource: str(len(ids) * kind.slots)}
+        return {f"hami.io/node-register-{self.chip.word}": json.dumps(cards)}, allocatable
+
+    def existing(self, value: str) -> tuple[dict[str, str], dict[str, str]]:
+        """The template follows from the memory: none for a whole chip."""
+        templates = {template.memory: template.name for template in self.chip.templates}
+        given = []
+        for item in value.replace(";", "").split(":"):
+            if item:
+                uuid, _, memory, _ = item.split(",")
+                template = templates.get(int(memory))
+                given.append({"UUID": uuid} | ({"temp": template} if template else {}))
+        annotations = {
+            self._allocated: value,
+            f"hami.io/{self.chip.word}-devices-to-allocate": value,
+            f"huawei.com/{self.chip.word}": json.dumps(given),
+        }
+        return annotations, {self.chip.resource: str(len(given))}
+
+    def value(self, annotations: Mapping[str, str]) -> str:
+        """As it is written."""
+        return annotations[self._allocated]
+
+    @property
+    def _allocated(self) -> str:
+        return f"hami.io/{self.chip.word}-devices-allocated"
+
+
+class GpuShare(NamedTuple):
+    """Cards known by their index; the amounts stand in the pod's limits: ``index:MiB``."""
+
+    def node(self, kind: CardKind, ids: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
+        """Two amounts say it all."""
+        return {}, {gpu_share.NUMBER: str(len(ids)), gpu_share.MEMORY: str(len(ids) * kind.memory)}
+
+    def existing(self, value: str) -> tuple[dict[str, str], dict[str, str]]:
+        """One card."""
+        index, _, memory = value.partition(":")
+        return {gpu_share.INDEX: index}, {gpu_share.MEMORY: memory}
+
+    def value(self, annotations: Mapping[str, str]) -> str:
+        """The index."""
+        return annotations[gpu_share.INDEX]
