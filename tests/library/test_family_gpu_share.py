@@ -2,7 +2,9 @@
 
 import pytest
 from deviceshare.claims import Claim
+from deviceshare.facts import PodAsk
 from deviceshare.families import BY_NAME
+from msgspec.structs import replace
 from support.builders import (
     SHARE,
     WHOLE_CARDS,
@@ -110,6 +112,45 @@ def test_a_pod_may_choose_its_cards() -> None:
     assert chosen(four.place(whole(2, index="3,1"))) == [1, 3]
     assert "CardUuidMismatch" in codes(four, whole(2, index="3"))
     assert four.why_not(share(1, index="two")).problem.field == "metadata.annotations[volcano.sh/gpu-index]"
+
+
+@pytest.mark.parametrize("named", ["0", "GPU-0,0", " 0 , 1"])
+def test_a_pod_may_exclude_cards_as_a_node_does(named) -> None:
+    four = cluster(node(cards=share_cards(4)))
+    excluding = ask(container(**{SHARE: 1}), annotations={"volcano.sh/gpu-unhealthy-ids": named})
+    assert chosen(four.place(excluding)) == [2 if "1" in named else 1]
+    all_of_them = ask(container(**{SHARE: 1}), annotations={"volcano.sh/gpu-unhealthy-ids": "0,1,2,3"})
+    (refusal,) = four.why_not(all_of_them).refusals
+    assert (refusal.code, refusal.line) == ("CardUuidMismatch", "1 node(s) had cards that the pod excludes: 0,1,2,3")
+
+
+def test_what_a_pod_excludes_it_does_not_get_though_it_chose_it() -> None:
+    wishes = {"volcano.sh/gpu-index": "2,3", "volcano.sh/gpu-unhealthy-ids": "2"}
+    assert chosen(cluster(node(cards=share_cards(4))).place(ask(container(**{SHARE: 1}), annotations=wishes))) == [3]
+
+
+@pytest.mark.parametrize("resource", [SHARE, WHOLE_CARDS])
+def test_a_pod_may_choose_among_models(resource) -> None:
+    models = {"a": "NVIDIA-A100-SXM4-40GB", "b": "Tesla-T4", "c": ""}
+    three = cluster(*(node(name, [replace(share_cards(1)[0], type=model)]) for name, model in models.items()))
+
+    def asking(use: str = "", nouse: str = "") -> PodAsk:
+        wishes = {"nvidia.com/use-gputype": use, "nvidia.com/nouse-gputype": nouse}
+        return ask(container(**{resource: 1}), annotations=wishes)
+
+    def where(use: str = "", nouse: str = "") -> str:
+        return three.place(asking(use, nouse)).node
+
+    assert (where(use="T4"), where(use="tesla,a100"), where(nouse="A100"), where(nouse="A100,T4")) == (
+        "b",
+        "a",
+        "b",
+        "c",
+    )
+    assert [refusal.line for refusal in three.why_not(asking("A100,T4", "A100, T4")).refusals] == [
+        f"1 node(s) had cards of type {model} for nvidia.com/use-gputype A100,T4 and nvidia.com/nouse-gputype A100,T4"
+        for model in ("that nobody tells", "NVIDIA-A100-SXM4-40GB", "Tesla-T4")
+    ]
 
 
 def test_unhealthy_cards_are_never_given() -> None:

@@ -14,8 +14,8 @@ from deviceshare.claims import WHOLE, Claim, ContainerGrant, DeviceGrant
 from deviceshare.conf.model import SchedulerConf
 from deviceshare.errors import RequestError
 from deviceshare.facts import Card, PodAsk
-from deviceshare.families import common
-from deviceshare.families.gpu_share import annotations, candidates, card_checks, shares_of, wanted_cards
+from deviceshare.families import common, selection
+from deviceshare.families.gpu_share import annotations, candidates, card_checks, shares_of
 from deviceshare.families.protocol import CardDemand, Check, Demand, NodeView, Pick, Picks, Places
 from deviceshare.formats import gpu_share
 from deviceshare.holdings import Counted
@@ -33,7 +33,7 @@ class GpuNumber:
     answers = ""
     state: tuple[str, ...] = ()
     best_node_score = 0.0
-    pod_annotations = frozenset({gpu_share.INDEX})
+    pod_annotations = selection.WISHES
     pod_labels: frozenset[str] = frozenset()
 
     def node_cards(self, node: NodeView) -> tuple[Card, ...]:
@@ -61,7 +61,7 @@ class GpuNumber:
             family=self.name,
             cards=(CardDemand(count=count, memory=0, cores=ALL_CORES),),
             shares=shares,
-            use_ids=wanted_cards(ask),
+            **selection.wishes(ask)._asdict(),
         )
 
     def place(self, demand: Demand, view: CardView, conf: SchedulerConf) -> Places:
@@ -110,6 +110,7 @@ class GpuNumber:
         """Return what keeps the demand from nodes, container by container."""
         return common.check_one_by_one(
             demand,
+            view,
             lambda cards: self._pick(demand, cards, view, conf.policy),
             lambda cards, picks: common.charge(cards, view, picks),
             lambda cards: self._checks(demand, cards, view),

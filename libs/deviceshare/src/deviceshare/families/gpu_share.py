@@ -11,11 +11,10 @@ import numpy as np
 from deviceshare.cards import Bools, CardView
 from deviceshare.claims import Claim, ContainerGrant, DeviceGrant
 from deviceshare.conf.model import SchedulerConf
-from deviceshare.errors import FormatError, RequestError
 from deviceshare.facts import Card, PodAsk
-from deviceshare.families import common
+from deviceshare.families import common, selection
 from deviceshare.families.protocol import CardDemand, Check, Demand, NodeView, Pick, Picks, Places, Share
-from deviceshare.formats import gpu_share
+from deviceshare.formats import gpu_share, nvidia
 from deviceshare.holdings import Counted
 from deviceshare.holdings import Share as HeldShare
 
@@ -29,12 +28,13 @@ class GpuShare:
     answers = ""
     state: tuple[str, ...] = ()
     best_node_score = 0.0
-    pod_annotations = frozenset({gpu_share.INDEX})
+    pod_annotations = selection.WISHES
     pod_labels: frozenset[str] = frozenset()
 
     def node_cards(self, node: NodeView) -> tuple[Card, ...]:
-        """Return the cards that the node's capacity tells, unhealthy ones marked."""
-        return gpu_share.read_cards(node.capacity, node.annotations.get(gpu_share.UNHEALTHY, ""), node.name)
+        """Return the cards that the node's capacity tells, unhealthy ones marked; their model is the node's label."""
+        unhealthy, model = node.annotations.get(gpu_share.UNHEALTHY, ""), node.labels.get(nvidia.PRODUCT, "")
+        return gpu_share.read_cards(node.capacity, unhealthy, node.name, model)
 
     def resources(self, conf: SchedulerConf) -> frozenset[str]:
         """Return ``volcano.sh/gpu-memory``."""
@@ -50,7 +50,7 @@ class GpuShare:
             family=self.name,
             cards=(CardDemand(count=1, memory=total, cores=0),),
             shares=shares,
-            use_ids=wanted_cards(ask),
+            **selection.wishes(ask)._asdict(),
         )
 
     def place(self, demand: Demand, view: CardView, conf: SchedulerConf) -> Places:
@@ -101,6 +101,7 @@ class GpuShare:
         """Return what keeps the demand from nodes, container by container."""
         return common.check_one_by_one(
             demand,
+            view,
             lambda cards: self._pick(demand, cards, view, conf.policy),
             lambda cards, picks: common.charge(cards, view, picks),
             lambda cards: self._checks(demand, cards, view),
@@ -177,15 +178,6 @@ def shares_of(ask: PodAsk, resource: str) -> tuple[Share, ...]:
     return tuple(shares)
 
 
-def wanted_cards(ask: PodAsk) -> tuple[str, ...]:
-    """Return the ids of the cards that the pod chose by ``volcano.sh/gpu-index``, () for any."""
-    try:
-        return tuple(str(index) for index in gpu_share.read_index(ask.annotation(gpu_share.INDEX) or "", ""))
-    except FormatError as error:
-        wrong = error.problem
-        raise RequestError("Pod", wrong.field, wrong.value, wrong.expected) from None
-
-
 def annotations(claim: Claim, family: str, now: float) -> dict[str, str]:
     """Return what the device plugin waits for: each card once, in the order of the grants, and the time."""
     indexes = [device.index for grant in claim.grants if grant.family == family for device in grant.devices]
@@ -198,23 +190,18 @@ def annotations(claim: Claim, family: str, now: float) -> dict[str, str]:
 def candidates(demand: Demand, view: CardView) -> Bools:
     """Return bool[R, D]: healthy gpu-share cards that the pod accepts."""
     usable = view.of_mode(gpu_share.MODE) & view.healthy
-    return usable & view.with_ids(demand.use_ids) if demand.use_ids else usable
+    for allowed in (selection.type_allowed(demand, view), selection.id_allowed(demand, view)):
+        if allowed is not None:
+            usable &= allowed
+    return usable
 
 
 def card_checks(demand: Demand, view: CardView) -> list[Check]:
     """Return the checks that do not depend on what is taken."""
     of_mode = view.of_mode(gpu_share.MODE)
     none = np.zeros(len(of_mode), dtype=np.int64)
-    checks = [
+    return [
         Check("CardNotFound", "node(s) had no gpu-share cards", ~common.any_card(of_mode), none),
         common.card_check("CardNotHealth", "node(s) had unhealthy cards", of_mode & ~view.healthy),
+        *selection.checks(demand, view, of_mode),
     ]
-    if demand.use_ids:
-        checks.append(
-            common.card_check(
-                "CardUuidMismatch",
-                f"node(s) had cards other than {gpu_share.INDEX} {','.join(demand.use_ids)}",
-                of_mode & ~view.with_ids(demand.use_ids),
-            )
-        )
-    return checks

@@ -87,7 +87,9 @@ class Demand(msgspec.Struct, frozen=True):
     use_types: tuple[str, ...] = ()
     nouse_types: tuple[str, ...] = ()
     use_ids: tuple[str, ...] = ()
+    use_indexes: tuple[int, ...] = ()
     nouse_ids: tuple[str, ...] = ()
+    """Cards that the pod excludes, by id or by index."""
     apart_group: str = ""
     """The PodGroup of which no other pod may be on the pod's cards; '' for none."""
     apart_rules: tuple[Labels, ...] = ()

@@ -1,13 +1,53 @@
-"""Choosing cards by model name and by UUID, as pod annotations ask for it."""
+"""Choosing GPUs by model, index and id, as pod annotations ask for it.
+
+Annotations: Volcano's user guides; :mod:`deviceshare.formats.gpu_share` and :mod:`deviceshare.formats.vgpu` name them.
+"""
 
 import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from deviceshare.cards import Bools, CardView
-from deviceshare.families.protocol import Demand
+from deviceshare.errors import FormatError, RequestError
+from deviceshare.facts import PodAsk
+from deviceshare.families import common
+from deviceshare.families.protocol import Check, Demand
+from deviceshare.formats import gpu_share, vgpu
+
+WISHES = frozenset({vgpu.USE_TYPE, vgpu.NOUSE_TYPE, gpu_share.INDEX, gpu_share.UNHEALTHY})
+"""Annotations of a pod by which it chooses among GPUs, whichever family cuts them."""
 
 _WORD = re.compile(r"[A-Z0-9]+")
+
+
+class Wishes(NamedTuple):
+    """What :data:`WISHES` say; the names are those of :class:`~deviceshare.families.protocol.Demand`."""
+
+    use_types: tuple[str, ...]
+    nouse_types: tuple[str, ...]
+    use_indexes: tuple[int, ...]
+    nouse_ids: tuple[str, ...]
+
+
+def wishes(ask: PodAsk) -> Wishes:
+    """Return which GPUs a pod chooses and which it excludes.
+
+    ``volcano.sh/gpu-unhealthy-ids``, which is for nodes, excludes the same cards for one pod where it stands there.
+    Raises :class:`~deviceshare.errors.RequestError` for indexes that are none.
+    """
+    try:
+        indexes = gpu_share.read_index(ask.annotation(gpu_share.INDEX) or "", "")
+    except FormatError as error:
+        wrong = error.problem
+        raise RequestError("Pod", wrong.field, wrong.value, wrong.expected) from None
+    return Wishes(
+        use_types=items(ask.annotation(vgpu.USE_TYPE)),
+        nouse_types=items(ask.annotation(vgpu.NOUSE_TYPE)),
+        use_indexes=indexes,
+        nouse_ids=items(ask.annotation(gpu_share.UNHEALTHY)),
+    )
 
 
 def items(text: str | None) -> tuple[str, ...]:
@@ -15,7 +55,7 @@ def items(text: str | None) -> tuple[str, ...]:
     return tuple(part.strip() for part in (text or "").split(",") if part.strip())
 
 
-def type_matches(wanted: str, names: list[str]) -> list[bool]:
+def type_matches(wanted: str, names: Sequence[str]) -> list[bool]:
     """Return which model names a wanted type means, ignoring case.
 
     Whole words match first, so that A10 is not an A100. A part of a word counts only where no name has the whole word.
@@ -32,22 +72,80 @@ def _contains(words: list[str], wanted: list[str]) -> bool:
     return any(words[start : start + length] == wanted for start in range(len(words) - length + 1))
 
 
+def types_accepted(use: Iterable[str], nouse: Iterable[str], names: Sequence[str]) -> Bools:
+    """Return for each model name whether a pod that asks so accepts it. Both lists count; '' is no model that is asked."""
+    chosen = [type_matches(wanted, names) for wanted in use]
+    accepted = np.any(chosen, axis=0) if chosen else np.ones(len(names), dtype=np.bool_)
+    for unwanted in nouse:
+        accepted &= ~np.array(type_matches(unwanted, names), dtype=np.bool_)
+    return accepted
+
+
 def type_allowed(demand: Demand, view: CardView) -> Bools | None:
-    """Return bool[R, D]: cards of a model that the pod accepts; None where it accepts all. Both lists count."""
+    """Return bool[R, D]: cards of a model that the pod accepts; None where it accepts all."""
     if not (demand.use_types or demand.nouse_types):
         return None
-    names = view.type_names
-    allowed = np.ones(len(names), dtype=np.bool_)
-    if demand.use_types:
-        allowed = np.any([type_matches(wanted, names) for wanted in demand.use_types], axis=0)
-    for unwanted in demand.nouse_types:
-        allowed &= ~np.array(type_matches(unwanted, names), dtype=np.bool_)
-    return allowed[view.type]
+    found: Bools = types_accepted(demand.use_types, demand.nouse_types, view.type_names)[view.type]
+    return found
+
+
+def types_asked(use: Sequence[str], nouse: Sequence[str]) -> str:
+    """Return the annotations that choose models, as a user wrote them."""
+    lists = ((vgpu.USE_TYPE, use), (vgpu.NOUSE_TYPE, nouse))
+    return " and ".join(f"{name} {','.join(wanted)}" for name, wanted in lists if wanted)
 
 
 def id_allowed(demand: Demand, view: CardView) -> Bools | None:
-    """Return bool[R, D]: cards that the pod accepts by their id; None where it accepts all. A denied id wins."""
-    if not (demand.use_ids or demand.nouse_ids):
+    """Return bool[R, D]: cards that the pod accepts by their id and index; None where it accepts all.
+
+    What is excluded, by id or by index, is excluded also where it is chosen.
+    """
+    if not (demand.use_ids or demand.use_indexes or demand.nouse_ids):
         return None
-    allowed = view.with_ids(demand.use_ids) if demand.use_ids else np.ones(view.mode.shape, dtype=np.bool_)
-    return allowed & ~view.with_ids(demand.nouse_ids) if demand.nouse_ids else allowed
+    return _chosen_ids(demand, view) & _chosen_indexes(demand, view) & ~_excluded(demand, view)
+
+
+def _chosen_ids(demand: Demand, view: CardView) -> Bools:
+    return view.with_ids(demand.use_ids) if demand.use_ids else np.ones(view.mode.shape, dtype=np.bool_)
+
+
+def _chosen_indexes(demand: Demand, view: CardView) -> Bools:
+    if not demand.use_indexes:
+        return np.ones(view.mode.shape, dtype=np.bool_)
+    return _with_indexes(frozenset(demand.use_indexes), view)
+
+
+def _excluded(demand: Demand, view: CardView) -> Bools:
+    if not demand.nouse_ids:
+        return np.zeros(view.mode.shape, dtype=np.bool_)
+    return view.with_ids(demand.nouse_ids) | _with_indexes(gpu_share.indexes_among(demand.nouse_ids), view)
+
+
+def _with_indexes(indexes: frozenset[int], view: CardView) -> Bools:
+    found = np.zeros(view.mode.shape, dtype=np.bool_)
+    for row, cards in enumerate(view.cards) if indexes else ():
+        for column, card in enumerate(cards):
+            found[row, column] = card.index in indexes
+    return found
+
+
+def checks(demand: Demand, view: CardView, cards: Bools) -> list[Check]:
+    """Return what keeps the pod from some of these cards (bool[R, D]) by its own choice."""
+    found = []
+    if demand.use_types or demand.nouse_types:
+        accepted = types_accepted(demand.use_types, demand.nouse_types, view.type_names)
+        asked = types_asked(demand.use_types, demand.nouse_types)
+        for code in np.flatnonzero(~accepted).tolist():
+            model = view.type_names[code] or "that nobody tells"
+            text = f"node(s) had cards of type {model} for {asked}"
+            found.append(common.card_check("CardTypeMismatch", text, cards & (view.type == code)))
+    if demand.use_ids:
+        text = f"node(s) had cards other than {vgpu.USE_ID} {','.join(demand.use_ids)}"
+        found.append(common.card_check("CardUuidMismatch", text, cards & ~_chosen_ids(demand, view)))
+    if demand.use_indexes:
+        text = f"node(s) had cards other than {gpu_share.INDEX} {gpu_share.write_index(demand.use_indexes)}"
+        found.append(common.card_check("CardUuidMismatch", text, cards & ~_chosen_indexes(demand, view)))
+    if demand.nouse_ids:
+        text = f"node(s) had cards that the pod excludes: {','.join(demand.nouse_ids)}"
+        found.append(common.card_check("CardUuidMismatch", text, cards & _excluded(demand, view)))
+    return common.some(found)

@@ -17,7 +17,7 @@ MEMORY = "volcano.sh/gpu-memory"
 NUMBER = "volcano.sh/gpu-number"
 """Resource: whole cards."""
 UNHEALTHY = "volcano.sh/gpu-unhealthy-ids"
-"""On a node: comma list of the indexes or UUIDs of cards that must not be used."""
+"""On a node: comma list of the indexes or UUIDs of cards that must not be used; on a pod: by this pod."""
 INDEX = "volcano.sh/gpu-index"
 """On a pod: comma list of its cards' indexes; set by a user beforehand it is a wish."""
 PREDICATE_TIME = "volcano.sh/predicate-time"
@@ -29,7 +29,7 @@ MOST_CARDS = 1024
 """More cards than any machine has: a larger number is a mistake, not a node."""
 
 
-def read_cards(capacity: Resources, unhealthy: str, node: str) -> tuple[Card, ...]:
+def read_cards(capacity: Resources, unhealthy: str, node: str, model: str = "") -> tuple[Card, ...]:
     """Return the node's cards, () where the plugin registered none.
 
     Args:
@@ -37,6 +37,7 @@ def read_cards(capacity: Resources, unhealthy: str, node: str) -> tuple[Card, ..
             plugin's strategy is ``number``) has cards that can only be taken whole.
         unhealthy: the annotation ``UNHEALTHY``, '' where there is none.
         node: the node's name, for messages.
+        model: of all its cards, '' where nobody tells.
 
     Raises:
         FormatError: for memory without a number of cards, or more than ``MOST_CARDS``.
@@ -54,7 +55,7 @@ def read_cards(capacity: Resources, unhealthy: str, node: str) -> tuple[Card, ..
         return ()
     each = memory // number
     # A share is at least 1 MiB, so memory alone limits how many pods share a card.
-    cards = tuple(Card(str(index), index, max(each, 1), each, CARD_CORES, mode=MODE) for index in range(number))
+    cards = tuple(Card(str(index), index, max(each, 1), each, CARD_CORES, model, mode=MODE) for index in range(number))
     return mark_unhealthy(cards, unhealthy)
 
 
@@ -63,14 +64,17 @@ def mark_unhealthy(cards: tuple[Card, ...], text: str) -> tuple[Card, ...]:
 
     Items that name no card are ignored: a UUID means nothing for cards that are known by index alone.
     """
-    named = {item.strip() for item in text.split(",")} - {""}
-    if not named:
-        return cards
-    named |= {str(number) for item in named if (number := whole(item)) is not None}
+    named = frozenset(item.strip() for item in text.split(",")) - {""}
+    indexes = indexes_among(named)
     return tuple(
-        msgspec.structs.replace(card, healthy=False) if card.id in named or str(card.index) in named else card
+        msgspec.structs.replace(card, healthy=False) if card.id in named or card.index in indexes else card
         for card in cards
     )
+
+
+def indexes_among(named: Iterable[str]) -> frozenset[int]:
+    """Return the indexes of cards in a list of indexes and ids."""
+    return frozenset(number for item in named if (number := whole(item)) is not None)
 
 
 def read_index(text: str, pod: str) -> tuple[int, ...]:
