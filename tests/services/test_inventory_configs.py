@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pytest
 import yaml
+from deviceshare.facts import ConfigFact
 from deviceshare_cluster.interface import Change, ChangeType
 from deviceshare_inventory.configs import DEFAULTS, Configs
-from deviceshare_inventory.shell import check_conf
 
 SEEDS = Path(__file__).parents[1] / "data" / "seeds"
-GOOD = "actions: allocate\ntiers: []"
+GOOD = "- name: deviceshare\n  arguments: {deviceshare.VGPUEnable: true}"
+USUAL, OTHER = "volcano-vgpu-device-config", "hami-scheduler-device"
 
 
 def config_map(name, data, revision=1, namespace="volcano-system", kind=ChangeType.APPLIED):
@@ -22,41 +23,117 @@ def scheduler(text, **fields):
     return config_map("volcano-scheduler-configmap", {"volcano-scheduler.conf": text}, **fields)
 
 
-@pytest.mark.parametrize("name", ["configmap-vgpu", "configmap-mindcluster", "configmap-gpu-sharing"])
+def naming(name, namespace="kube-system"):
+    arguments = {
+        "deviceshare.VGPUEnable": True,
+        "deviceshare.KnownGeometriesCMName": name,
+        "deviceshare.KnownGeometriesCMNamespace": namespace,
+    }
+    return scheduler(json.dumps([{"name": "deviceshare", "arguments": arguments}]))
+
+
+def devices(text, name=USUAL, **fields):
+    return config_map(name, {"device-config.yaml": text}, namespace="kube-system", **fields)
+
+
+def resolved(*changes, configs=None):
+    configs = configs or Configs(None)
+    for change in changes:
+        configs.apply(change)
+    return configs.resolve()
+
+
+def texts(found):
+    return {place: [str(remark) for remark in remarks] for place, remarks in found.remarks.items() if remarks}
+
+
+@pytest.mark.parametrize("name", ["configmap-vgpu", "configmap-gpu-sharing"])
 def test_the_scheduler_configuration_of_the_guides_is_found(name):
     tree = yaml.safe_load((SEEDS / f"{name}.yaml").read_text())
-    configs = Configs(None, check_conf)
-    assert configs.apply(config_map(tree["metadata"]["name"], tree["data"])) == []
-    config = configs.scheduler()
+    found = resolved(config_map(tree["metadata"]["name"], tree["data"]))
+    assert texts(found) == {}
+    config = found.scheduler
     assert (config.name, config.source) == ("scheduler", "ConfigMap volcano-system/volcano-scheduler-configmap")
     assert "deviceshare" in config.text
 
 
-def test_configurations_are_known_by_their_name():
-    configs = Configs(None, check_conf)
-    assert configs.apply(config_map("other", {"volcano-scheduler.conf": GOOD})) == []
-    assert configs.scheduler() == DEFAULTS
-    assert configs.apply(scheduler(GOOD, revision=3)) == []
-    assert (configs.scheduler().text, configs.scheduler().revision) == (GOOD, "3")
-    assert configs.devices() is None
-    assert configs.apply(config_map("hami-scheduler-device", {"device-config.yaml": "nvidia: {}"})) == []
-    assert configs.apply(config_map("volcano-vgpu-device-config", {"device-config.yaml": "first: {}"})) == []
-    devices = configs.devices()
-    assert devices is not None
-    assert (devices.name, devices.text) == ("devices", "first: {}")
+def test_the_scheduler_configuration_is_known_by_its_name():
+    configs = Configs(None)
+    assert not configs.apply(config_map("other", {"volcano-scheduler.conf": GOOD}))
+    assert configs.resolve().scheduler == DEFAULTS
+    assert configs.apply(scheduler(GOOD, revision=3))
+    found = configs.resolve().scheduler
+    assert (found.text, found.revision) == (GOOD, "3")
+
+
+def test_the_devices_are_those_of_the_device_plugins_config_map_unless_another_is_named():
+    configs = Configs(None)
+    for change in (devices("nvidia: {}"), devices("vnpus: []", OTHER), devices("nvidia: {defaultCores: 1}", "third")):
+        assert configs.apply(change)
+    found = configs.resolve().devices
+    assert (found.name, found.text, found.source) == ("devices", "nvidia: {}", f"ConfigMap kube-system/{USUAL}")
+    assert resolved(naming(OTHER), configs=configs).devices.text == "vnpus: []"
+    # Another one is named while it runs, one that nothing had named when it came.
+    assert resolved(naming("third"), configs=configs).devices.text == "nvidia: {defaultCores: 1}"
+    assert resolved(scheduler("", kind=ChangeType.DELETED), configs=configs).devices.text == "nvidia: {}"
+
+
+def test_a_file_names_the_devices_as_well():
+    text = "- name: deviceshare\n  arguments: {deviceshare.KnownGeometriesCMName: hami-scheduler-device}"
+    file = ConfigFact(name="scheduler", text=text, source="File x")
+    found = resolved(scheduler(GOOD), devices("vnpus: []", OTHER), configs=Configs(file))
+    assert (found.scheduler, found.devices.text) == (file, "vnpus: []")
+
+
+def test_without_a_config_map_of_devices_nothing_is_told_unless_it_was_named():
+    found = resolved(scheduler(GOOD))
+    assert (found.devices, texts(found)) == (None, {})
+    configs = Configs(None)
+    found = resolved(naming("mine"), devices("nvidia: {}"), configs=configs)
+    assert found.devices is None
+    (text,) = texts(found)["kube-system", "mine"]
+    assert text.startswith("ConfigMap kube-system/mine: data: '' is not valid: expected the key device-config.yaml")
+    assert "deviceshare.KnownGeometriesCMName" in text
+    # Now that it is looked for, one without the key is told of as it is.
+    found = resolved(config_map("mine", {"config.json": ""}, namespace="kube-system"), configs=configs)
+    (text,) = texts(found)["kube-system", "mine"]
+    assert text.startswith("ConfigMap kube-system/mine: data: 'config.json' is not valid")
+    found = resolved(devices("nvidia: {}", "mine"), configs=configs)
+    assert (found.devices.text, texts(found)) == ("nvidia: {}", {})
 
 
 def test_what_cannot_be_used_is_told_and_the_last_good_one_stays():
-    configs = Configs(None, check_conf)
-    configs.apply(scheduler(GOOD))
-    configs.scheduler()
-    (problem,) = configs.apply(scheduler("tiers: 5", revision=2))
+    configs = Configs(None)
+    assert texts(resolved(scheduler(GOOD), devices("nvidia: {}"), configs=configs)) == {}
+    found = resolved(scheduler("tiers: 5", revision=2), devices("nvidia: 5", revision=3), configs=configs)
+    (problem,) = found.remarks["volcano-system", "volcano-scheduler-configmap"]
     assert (problem.field, problem.value) == ("tiers", "5")
-    assert configs.scheduler().text == GOOD
-    (problem,) = configs.apply(config_map("volcano-scheduler-configmap", {"README": "x"}, revision=3))
-    assert (problem.subject, problem.field) == (
-        "ConfigMap volcano-system/volcano-scheduler-configmap",
-        "data",
-    )
-    configs.apply(scheduler("", revision=4, kind=ChangeType.DELETED))
-    assert configs.scheduler() == DEFAULTS
+    (problem,) = found.remarks["kube-system", USUAL]
+    assert (problem.subject, problem.field, problem.value) == (f"ConfigMap kube-system/{USUAL}", "nvidia", "5")
+    assert (found.scheduler.text, found.devices.text) == (GOOD, "nvidia: {}")
+
+    found = resolved(config_map("volcano-scheduler-configmap", {"README": "x"}, revision=4), configs=configs)
+    (problem,) = found.remarks["volcano-system", "volcano-scheduler-configmap"]
+    assert (problem.field, problem.value) == ("data", "README")
+    assert found.scheduler.text == GOOD
+
+    gone = (scheduler("", kind=ChangeType.DELETED), devices("", kind=ChangeType.DELETED))
+    found = resolved(*gone, configs=configs)
+    assert (found.scheduler, found.devices, found.remarks) == (DEFAULTS, None, {})
+
+
+def test_warnings_are_told_of_the_config_map_that_they_are_about():
+    found = resolved(scheduler(f"{GOOD}\n- name: gagn"), devices("nvidia: {defaultMem: 0}"))
+    told = texts(found)
+    assert "did you mean 'gang'?" in told["volcano-system", "volcano-scheduler-configmap"][0]
+    assert "did you mean 'defaultMemory'?" in told["kube-system", USUAL][0]
+    assert found.devices is not None
+
+
+def test_only_config_maps_that_may_configure_something_are_looked_at():
+    configs = Configs(None)
+    assert not configs.apply(config_map("leader-election", {"holder": "x"}))
+    assert not configs.apply(config_map("leader-election", {}, kind=ChangeType.DELETED))
+    assert configs.apply(devices("nvidia: {}", "x"))
+    assert configs.apply(config_map("x", {"other": ""}, namespace="kube-system"))  # it may have been named
+    assert not configs.apply(config_map("x", {"other": ""}, namespace="kube-system"))

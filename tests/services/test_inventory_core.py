@@ -3,7 +3,6 @@
 import json
 
 import hypothesis.strategies as st
-from deviceshare.errors import ConfigError
 from deviceshare.facts import ConfigFact, Gone, NodeFact, PodFact, Synced
 from deviceshare.objects import decode_node, decode_pod
 from deviceshare_bus.messages import decode_fact, encode
@@ -18,13 +17,14 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 OURS = frozenset({"deviceshare", "volcano"})
 
 
-def check(config):
-    if "bad" in config.text:
-        raise ConfigError(config.source, "actions", config.text, "something good")
+GOOD = "- name: deviceshare\n  arguments: {deviceshare.VGPUEnable: true}"
+BETTER = f"{GOOD}\n- name: gang"
+BAD = "tiers: 5"
+DEVICES = "volcano-vgpu-device-config"
 
 
 def new_core(file=None, limit=1000):
-    return Core(OURS, Configs(file, check), limit)
+    return Core(OURS, Configs(file), limit)
 
 
 def pod(name="a", uid="u1", revision=1, scheduler="volcano", node=None, phase="Pending", **metadata):
@@ -142,9 +142,7 @@ def test_a_restart_publishes_only_what_changed():
 
 
 def test_what_vanished_while_nobody_looked_gets_a_tombstone():
-    _, bus, _ = started(
-        [node("n1"), node("n2"), pod(), config_map("x", 1, "hami-scheduler-device", "device-config.yaml")]
-    )
+    _, bus, _ = started([node("n1"), node("n2"), pod(), config_map("nvidia: {}", 1, DEVICES, "device-config.yaml")])
     _, bus, _ = started([node("n1")], 20, bus)
     assert bus.fact("cluster.node.n2") == Gone(revision="20")
     assert isinstance(bus.fact("cluster.pod.u1"), Gone)
@@ -212,7 +210,7 @@ def test_problems_are_told_once_until_they_change():
     bad = {"volcano.sh/node-vgpu-register": "nonsense"}
     core, bus, said = started([node("n1", 1, bad)])
     assert [(one.kind, one.name, one.reason) for one in said] == [("Node", "n1", "InvalidDeviceAnnotation")]
-    assert "volcano.sh/node-vgpu-register" in str(said[0].problem)
+    assert "volcano.sh/node-vgpu-register" in str(said[0].remark)
     core.deliver([node("n1", 2, bad)])
     assert not [one for one in work_off(core, bus) if isinstance(one, Report)]
     core.deliver([node("n1", 3), node("n1", 4, bad)])
@@ -229,24 +227,59 @@ def test_an_object_that_cannot_be_read_is_put_aside_and_told_once():
 
 
 def test_a_bad_configuration_leaves_the_last_good_one():
-    core, bus, _ = started([config_map("good", 1)])
-    core.deliver([config_map("bad", 2)])
+    core, bus, _ = started([config_map(GOOD, 1)])
+    core.deliver([config_map(BAD, 2)])
     (report,) = work_off(core, bus)
     assert (report.kind, report.reason) == ("ConfigMap", "InvalidConfiguration")
-    assert bus.fact("cluster.config.scheduler").text == "good"
-    core, bus, said = started([config_map("bad", 2)], bus=bus)  # a restart does not forget it either
+    assert bus.fact("cluster.config.scheduler").text == GOOD
+    core, bus, said = started([config_map(BAD, 2)], bus=bus)  # a restart does not forget it either
     assert len(said) == 1
-    assert bus.fact("cluster.config.scheduler").text == "good"
-    core.deliver([config_map("better", 3, key="other.conf")])
+    assert bus.fact("cluster.config.scheduler").text == GOOD
+    core.deliver([config_map(BETTER, 3, key="other.conf")])
     work_off(core, bus)
-    assert bus.fact("cluster.config.scheduler").text == "better"
+    assert bus.fact("cluster.config.scheduler").text == BETTER
+
+
+def test_devices_that_cannot_be_read_leave_the_last_good_ones_and_without_a_config_map_there_are_none():
+    def devices(text, revision):
+        return config_map(text, revision, DEVICES, "device-config.yaml")
+
+    core, bus, said = started([devices("nvidia: {gpuMemoryFactor: many}", 1)])
+    assert [(one.name, one.reason) for one in said] == [(DEVICES, "InvalidConfiguration")]
+    assert "cluster.config.devices" not in bus.messages
+    core.deliver([devices("nvidia: {gpuMemoryFactor: 2}", 2)])
+    assert work_off(core, bus) == []
+    core.deliver([devices("nvidia: {gpuMemoryFactor: many}", 3)])
+    assert len(work_off(core, bus)) == 1
+    assert bus.fact("cluster.config.devices").text == "nvidia: {gpuMemoryFactor: 2}"
+    core, bus, said = started([devices("nvidia: {gpuMemoryFactor: many}", 3)], 5, bus)
+    assert len(said) == 1
+    assert bus.fact("cluster.config.devices").text == "nvidia: {gpuMemoryFactor: 2}"
+    core.deliver([Change(ChangeType.DELETED, "ConfigMap", "kube-system", DEVICES, 6, b"")])
+    work_off(core, bus)
+    assert isinstance(bus.fact("cluster.config.devices"), Gone)
+
+
+def test_warnings_of_a_configuration_are_told_once_until_it_was_right():
+    misspelt = f"{GOOD}\ntier: []".replace("- name", "tiers:\n- plugins:\n  - name", 1).replace("\n  arg", "\n    arg")
+    core, bus, said = started([config_map(misspelt, 1)])
+    (report,) = said
+    assert (report.kind, report.namespace, report.name) == ("ConfigMap", "kube-system", "volcano-scheduler-configmap")
+    assert report.reason == "ConfigurationWarning"
+    assert "unknown key 'tier' is ignored (did you mean 'tiers'?)" in report.remark
+    core.deliver([config_map(misspelt, 2), node(revision=3)])
+    assert work_off(core, bus) == []
+    core.deliver([config_map(GOOD, 4)])
+    assert work_off(core, bus) == []
+    core.deliver([config_map(misspelt, 5)])
+    assert len(work_off(core, bus)) == 1
 
 
 def test_a_file_comes_before_a_config_map():
-    file = ConfigFact(name="scheduler", text="mine", source="File x")
-    core, bus, _ = started([config_map("theirs", 1)], file=file)
-    core.deliver([config_map("theirs too", 2)])
-    work_off(core, bus)
+    file = ConfigFact(name="scheduler", text=BETTER, source="File x")
+    core, bus, _ = started([config_map(GOOD, 1)], file=file)
+    core.deliver([config_map(BAD, 2)])
+    assert work_off(core, bus) == []
     assert bus.fact("cluster.config.scheduler") == file
 
 

@@ -6,7 +6,8 @@ Pure: no clock, no event loop, no connection. The shell feeds it and carries out
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
 
-from deviceshare.errors import FormatError, Problem
+from deviceshare.conf.standing import DEVICES, SCHEDULER
+from deviceshare.errors import FormatError
 from deviceshare.facts import ConfigFact, Fact, Gone, NodeFact, PodFact, PodGroupFact, QueueFact, Synced
 from deviceshare.objects import decode_node, decode_pod, decode_podgroup, decode_queue
 from deviceshare_bus.subjects import SYNCED
@@ -14,7 +15,7 @@ from deviceshare_bus.subjects import fact as fact_subject
 from deviceshare_cluster.interface import Change, ChangeType, Listed
 
 from deviceshare_inventory.board import Board, ReadBack, Write
-from deviceshare_inventory.configs import Configs
+from deviceshare_inventory.configs import Configs, Remark
 
 KINDS = ("Node", "Pod", "PodGroup", "Queue", "ConfigMap")
 """The kinds that inventory watches."""
@@ -22,17 +23,18 @@ KINDS = ("Node", "Pod", "PodGroup", "Queue", "ConfigMap")
 INVALID_ANNOTATION = "InvalidDeviceAnnotation"
 INVALID_REQUEST = "InvalidRequest"
 INVALID_CONFIGURATION = "InvalidConfiguration"
+CONFIGURATION_WARNING = "ConfigurationWarning"
 
 
 class Report(NamedTuple):
-    """Tell the user, once, that a field of an object is wrong."""
+    """Tell the user, once, that a field of an object is wrong; a warning is a text alone."""
 
     kind: str
     namespace: str
     name: str
     uid: str
     reason: str
-    problem: Problem
+    remark: Remark
 
 
 class Step(NamedTuple):
@@ -150,7 +152,8 @@ class Core:
             self._forget(subject, change.revision)
             return
         self.board.want(subject, fact, change.revision, self._generation)
-        self._report(change, subject, "" if isinstance(fact, QueueFact) else fact.uid, fact.problems)
+        uid = "" if isinstance(fact, QueueFact) else fact.uid
+        self._report(subject, change.kind, change.namespace, change.name, uid, fact.problems)
 
     def _apply_pod(self, change: Change) -> None:
         ref = f"{change.namespace}/{change.name}"
@@ -169,7 +172,7 @@ class Core:
                 self._forget_pod(pod.uid, ref, change.revision)
             return
         self.board.want(subject, pod, change.revision, self._generation)
-        self._report(change, subject, pod.uid, pod.problems)
+        self._report(subject, "Pod", change.namespace, change.name, pod.uid, pod.problems)
         if not known:
             self._out.append(Step(pod.uid, ref, "seen"))
 
@@ -184,19 +187,22 @@ class Core:
         self.board.want(subject, Gone(revision=str(revision)), revision, self._generation)
 
     def _apply_config(self, change: Change) -> None:
-        subject = f"configmap {change.namespace}/{change.name}"
-        self._report(change, subject, "", self._configs.apply(change))
-        if not self._listing:
+        if self._configs.apply(change) and not self._listing:
             self._want_configs(change.revision)
 
     def _want_configs(self, revision: int) -> None:
-        scheduler = self._configs.scheduler()
-        self.board.want(fact_subject("config", "scheduler"), scheduler, revision, self._generation)
-        devices, subject = self._configs.devices(), fact_subject("config", "devices")
-        if devices is not None:
-            self.board.want(subject, devices, revision, self._generation)
+        resolved = self._configs.resolve()
+        self.board.want(fact_subject("config", SCHEDULER), resolved.scheduler, revision, self._generation)
+        subject = fact_subject("config", DEVICES)
+        if resolved.devices is not None:
+            self.board.want(subject, resolved.devices, revision, self._generation)
         else:
             self._forget(subject, revision)
+        told = {f"configmap {namespace}/{name}": (namespace, name) for namespace, name in resolved.remarks}
+        for known in [known for known in self._told if known.startswith("configmap ") and known not in told]:
+            del self._told[known]
+        for known, place in told.items():
+            self._report(known, "ConfigMap", *place, "", resolved.remarks[place])
 
     def _decode(self, change: Change, subject: str, decode: Callable[[bytes], _Decoded]) -> _Decoded | None:
         """Return the fact of an object, None where it is gone or cannot be read at all."""
@@ -206,23 +212,24 @@ class Core:
         try:
             return decode(change.raw)
         except FormatError as error:
-            self._report(change, subject, "", (error.problem,))
+            self._report(subject, change.kind, change.namespace, change.name, "", (error.problem,))
             return None
 
-    def _report(self, change: Change, subject: str, uid: str, problems: Sequence[Problem]) -> None:
+    def _report(self, subject: str, kind: str, namespace: str, name: str, uid: str, remarks: Sequence[Remark]) -> None:
         """Tell what is wrong with an object, what has been told before left out."""
         told = self._told.get(subject, frozenset())
-        if problems:
-            self._told[subject] = frozenset(map(str, problems))
+        if remarks:
+            self._told[subject] = frozenset(map(str, remarks))
         elif told:
             del self._told[subject]
-        for problem in problems:
-            if str(problem) not in told:
-                reason = _reason(change.kind, problem)
-                self._out.append(Report(change.kind, change.namespace, change.name, uid, reason, problem))
+        for remark in remarks:
+            if str(remark) not in told:
+                self._out.append(Report(kind, namespace, name, uid, _reason(kind, remark), remark))
 
 
-def _reason(kind: str, problem: Problem) -> str:
+def _reason(kind: str, remark: Remark) -> str:
+    if isinstance(remark, str):
+        return CONFIGURATION_WARNING
     if kind == "ConfigMap":
         return INVALID_CONFIGURATION
-    return INVALID_ANNOTATION if kind == "Node" or problem.field.startswith("metadata.annotations") else INVALID_REQUEST
+    return INVALID_ANNOTATION if kind == "Node" or remark.field.startswith("metadata.annotations") else INVALID_REQUEST

@@ -11,6 +11,8 @@ from typing import cast
 
 import msgspec
 from deviceshare.conf.scheduler import parse_conf
+from deviceshare.conf.standing import SCHEDULER
+from deviceshare.errors import Problem
 from deviceshare.facts import ConfigFact, Fact
 from deviceshare_bus.follower import Message
 from deviceshare_bus.messages import decode_fact
@@ -33,25 +35,19 @@ READS = 64
 REPORT_TRIES = 5
 
 
-def read_conf(path: str) -> ConfigFact:
-    """Return the configuration that a file holds. Raises OSError, UnicodeDecodeError, ConfigError."""
-    fact = ConfigFact(name="scheduler", text=Path(path).read_text(encoding="utf-8"), source=f"File {path}")
-    check_conf(fact)
-    return fact
-
-
-def check_conf(fact: ConfigFact) -> None:
-    """Raise ConfigError where the scheduler's configuration cannot be used."""
-    parse_conf(fact.text, fact.source)
+def read_conf(path: str) -> tuple[ConfigFact, tuple[str, ...]]:
+    """Return the configuration that a file holds, and its warnings. Raises OSError, UnicodeDecodeError, ConfigError."""
+    fact = ConfigFact(name=SCHEDULER, text=Path(path).read_text(encoding="utf-8"), source=f"File {path}")
+    return fact, parse_conf(fact.text, fact.source).warnings
 
 
 async def main(context: Context) -> None:
     """Run inventory until cancelled."""
-    file = read_conf(context.options.conf) if context.options.conf else None
+    file, warnings = read_conf(context.options.conf) if context.options.conf else (None, ())
+    for warning in warnings:
+        log.warning("%s", warning)
     async with open_cluster(context.options.cluster) as cluster:
-        await Inventory(
-            context, cluster, Core(frozenset(context.options.scheduler_name), Configs(file, check_conf))
-        ).run()
+        await Inventory(context, cluster, Core(frozenset(context.options.scheduler_name), Configs(file))).run()
 
 
 class Inventory:
@@ -172,11 +168,11 @@ class Inventory:
         return fact
 
     def _tell(self, report: Report) -> None:
-        problem = report.problem
-        log.warning(
-            "%s", problem,
-            extra={"subject": problem.subject, "field": problem.field, "value": problem.value, "reason": report.reason},
-        )  # fmt: skip
+        remark = report.remark
+        details = {"subject": f"{report.kind} {report.namespace}/{report.name}"}
+        if isinstance(remark, Problem):
+            details = {"subject": remark.subject, "field": remark.field, "value": remark.value}
+        log.warning("%s", remark, extra={**details, "reason": report.reason})
         self._context.events.count("input_problems")
         self._reports.append(report)
         self._reported.set()
@@ -201,14 +197,14 @@ class Inventory:
                     uid=report.uid,
                     warning=True,
                     reason=report.reason,
-                    message=str(report.problem),
+                    message=str(report.remark),
                     at=time.time(),
                 )
                 return
             except ClusterError as error:
                 log.debug("cannot record %s yet: %s", report.reason, error)
                 await asyncio.sleep(0.1 * 2**attempt)
-        log.warning("no Event could be recorded about %s", report.problem.subject)
+        log.warning("no Event could be recorded about %s %s/%s", report.kind, report.namespace, report.name)
 
 
 def _closable(batches: AsyncIterator[list[Change | Listed]]) -> AsyncGenerator[list[Change | Listed], None]:
