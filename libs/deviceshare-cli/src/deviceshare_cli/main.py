@@ -173,6 +173,27 @@ def explain_pod(
     _end(module.explain_pod(runfile.find(run), name, as_json=output is ExplainOutput.JSON))
 
 
+@app.command()
+def conformance(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Recorded cases, .jsonl or .jsonl.gz.")],
+    verbose: Annotated[
+        bool, typer.Option("-v", "--verbose", help="Show every difference of every case that failed.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Compare our answers with those recorded from Volcano's device code.
+
+    A file has one case a line; device configurations are read from configs/ beside it. Fit, score, annotations and the
+    state of the devices are compared after every step. A difference is on purpose where we answer as recorded once we
+    read what Volcano reads; docs/compatibility.md has the list. Nothing else needs to run.
+
+    The status is 1 if a case failed, or if too many differ on purpose.
+    """
+    from deviceshare_cli.conformance import command
+
+    raise typer.Exit(command.conformance(files, verbose=verbose, json=json))
+
+
 @benching.command("bus")
 def bench_bus(
     nodes: Annotated[int, typer.Option(metavar="N", min=1, help="Nodes with hami-core cards.")] = 1000,

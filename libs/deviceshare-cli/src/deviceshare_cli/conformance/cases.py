@@ -1,0 +1,224 @@
+"""Recorded cases: one line of JSON each, Volcano's answer to every step of it.
+
+A case is a node, the pods on it, and steps that place or release pods. The form is described beside the recorded
+files, in ``tests/data/golden/README.md``.
+"""
+
+import gzip
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from deviceshare_cli.errors import CommandError
+
+MODES = ("rebuild", "cache", "session")
+Mode = Literal["rebuild", "cache", "session"]
+BUILT_IN_NAME = "builtin-default"
+"""The ``config`` of cases recorded without a device configuration."""
+
+
+class Form(msgspec.Struct, frozen=True, kw_only=True):
+    """Base of the parts of a case."""
+
+
+class Container(Form, frozen=True, kw_only=True):
+    """A container: its limits, which its requests equal."""
+
+    name: str
+    limits: dict[str, str] = {}
+
+
+class Pod(Form, frozen=True, kw_only=True):
+    """A pod; one that stands on the node has the annotations that it was bound with."""
+
+    namespace: str
+    name: str
+    uid: str
+    annotations: dict[str, str] = {}
+    labels: dict[str, str] = {}
+    phase: str = "Pending"
+    containers: tuple[Container, ...]
+    init_containers: tuple[Container, ...] = ()
+
+    @property
+    def ref(self) -> str:
+        """``namespace/name``."""
+        return f"{self.namespace}/{self.name}"
+
+
+class Node(Form, frozen=True, kw_only=True):
+    """A node as its device plugins annotate it."""
+
+    name: str
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    allocatable: dict[str, str] = {}
+    capacity: dict[str, str] = {}
+
+
+class Filter(Form, frozen=True, kw_only=True):
+    """The answer of ``FilterNode``; ``skipped``: it was not asked, there is nothing of its family to decide."""
+
+    fits: bool
+    skipped: bool = False
+    error: str = ""
+
+
+class Allocate(Form, frozen=True, kw_only=True):
+    """The answer of ``Allocate``: what is written on the pod, and the lock that is then on the node."""
+
+    ok: bool
+    error: str = ""
+    annotations: dict[str, str] = {}
+    node_lock: str = ""
+
+
+class Answered(Form, frozen=True, kw_only=True):
+    """What every step has: the state after it, in the form of the family, and the known defects that touched it."""
+
+    state: list[Any] | None = None
+    mig: list[Any] | None = None
+    extra: dict[str, Any] | None = None
+    quirks: tuple[str, ...] = ()
+
+
+class Place(Answered, frozen=True, kw_only=True, tag_field="op", tag="place"):
+    """A pod is placed; ``alternatives`` are other values of the annotation that were seen as well."""
+
+    pod: Pod
+    has_request: bool
+    filter: Filter
+    score: float | None = None
+    allocate: Allocate | None = None
+    device_plugin_annotations: dict[str, str] = {}
+    nondeterministic: tuple[str, ...] = ()
+    alternatives: tuple[str, ...] = ()
+
+    @property
+    def placed(self) -> bool:
+        """Whether the pod has devices of the node from now on."""
+        return self.filter.fits and not self.filter.skipped and self.allocate is not None and self.allocate.ok
+
+
+class Release(Answered, frozen=True, kw_only=True, tag_field="op", tag="release"):
+    """A pod leaves the node."""
+
+    pod_ref: str
+    how: Literal["delete", "discard"]
+
+
+class Initial(Answered, frozen=True, kw_only=True):
+    """The state before the first step; not ``present``: the node has no devices of the family."""
+
+    present: bool
+
+
+class BatchNode(Answered, frozen=True, kw_only=True):
+    """One of several nodes that are scored together."""
+
+    node: Node
+    cluster_cm: dict[str, str] = {}
+    pods: tuple[Pod, ...] = ()
+    filter: Filter
+
+
+class Batch(Form, frozen=True, kw_only=True):
+    """A pod and several nodes; ``scores`` are those of the nodes that it fits on."""
+
+    pod: Pod
+    nodes: tuple[BatchNode, ...]
+    scores: dict[str, float] = {}
+
+
+class Case(Form, frozen=True, kw_only=True):
+    """One recorded case."""
+
+    id: str
+    family: str
+    mode: Mode
+    config: str
+    args: dict[str, bool | int | str]
+    kind: str = ""
+    variant: str = ""
+    node: Node | None = None
+    cluster_cm: dict[str, str] = {}
+    pods: tuple[Pod, ...] = ()
+    initial: Initial | None = None
+    steps: tuple[Place | Release, ...] = ()
+    batch: Batch | None = None
+    quirk: str = ""
+
+    @property
+    def quirks(self) -> frozenset[str]:
+        """The codes of the known defects of Volcano that touched any part of it."""
+        return frozenset(self.quirk.split(",")) - {""}
+
+
+class CaseFile(msgspec.Struct, frozen=True):
+    """The cases of one file, with the numbers of their lines, and the texts of the device configurations they name."""
+
+    path: Path
+    cases: tuple[tuple[int, Case], ...]
+    configs: Mapping[str, str]
+
+
+_DECODER = msgspec.json.Decoder(Case)
+
+
+def read_file(path: Path) -> CaseFile:
+    """Read a file of cases (``.jsonl`` or ``.jsonl.gz``) and the configurations in ``configs/`` beside it.
+
+    Raises:
+        CommandError: for a file that cannot be read or holds no case, and for a line that is no case.
+    """
+    cases = tuple((number, _read_case(line, f"{path}: line {number}")) for number, line in _lines(path))
+    if not cases:
+        raise CommandError(f"{path}: there is no case in it: expected one JSON object a line")
+    configs = {}
+    for number, case in cases:
+        if case.config not in configs and case.config != BUILT_IN_NAME:
+            configs[case.config] = _read_config(path, number, case.config)
+    return CaseFile(path, cases, configs)
+
+
+def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    try:
+        raw = path.read_bytes()
+        data = gzip.decompress(raw) if path.suffix == ".gz" else raw
+    except (OSError, EOFError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise CommandError(f"{path}: {reason}") from None
+    for number, line in enumerate(data.split(b"\n"), start=1):
+        if line.strip():
+            yield number, line
+
+
+def _read_case(line: bytes, where: str) -> Case:
+    try:
+        case = _DECODER.decode(line)
+    except msgspec.ValidationError as error:
+        what, _, field = str(error).partition(" - at ")
+        # msgspec says nothing of the place where the whole line is wrong.
+        raise CommandError(f"{where}: {_path(field)}: {what}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise CommandError(f"{where}: not JSON: {error}") from None
+    if case.batch is None and (case.node is None or case.initial is None):
+        missing = "node" if case.node is None else "initial"
+        raise CommandError(f"{where}: {missing}: a case without batch needs it")
+    return case
+
+
+def _path(field: str) -> str:
+    return field.strip("`").removeprefix("$").removeprefix(".") or "the line"
+
+
+def _read_config(path: Path, number: int, name: str) -> str:
+    file = path.parent / "configs" / f"{name}.yaml"
+    try:
+        return file.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not text"
+        raise CommandError(f"{path}: line {number}: config: {json.dumps(name)} needs {file}: {reason}") from None

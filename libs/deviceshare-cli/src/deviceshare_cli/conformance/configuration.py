@@ -1,0 +1,35 @@
+"""The configurations under which cases were recorded."""
+
+import json
+from collections.abc import Mapping
+
+from deviceshare.conf.device_model import BUILT_IN, DevicesConf
+from deviceshare.conf.devices import parse_devices
+from deviceshare.conf.model import FIRST_FIT, SchedulerConf
+from deviceshare.conf.scheduler import parse_conf
+from msgspec.structs import replace
+
+from deviceshare_cli.conformance.cases import BUILT_IN_NAME, Case, CaseFile
+
+WITHOUT_CONFIG_MAP = replace(BUILT_IN, vgpu=replace(BUILT_IN.vgpu, percentage=""))
+"""What Volcano takes where there is no ConfigMap: it knows no name for a percentage of a card's memory."""
+
+
+def device_configurations(file: CaseFile) -> dict[str, DevicesConf]:
+    """Return the device configurations that the cases of a file name.
+
+    Raises:
+        ConfigError: for one that cannot be used.
+    """
+    read = {name: parse_devices(text, f"{name}.yaml") for name, text in file.configs.items()}
+    return read | {BUILT_IN_NAME: WITHOUT_CONFIG_MAP}
+
+
+def configuration(case: Case, devices: Mapping[str, DevicesConf]) -> SchedulerConf:
+    """Return what the case's arguments and its device configuration say.
+
+    Of the geometries of a MIG card Volcano takes the first that fits.
+    """
+    plugins = [{"name": "deviceshare", "arguments": case.args}]
+    conf = parse_conf(json.dumps({"tiers": [{"plugins": plugins}]}), f"args of {case.id}")
+    return replace(conf, mig_geometry=FIRST_FIT, devices=devices[case.config])

@@ -1,0 +1,145 @@
+"""Where we answer otherwise than Volcano on purpose.
+
+A deviation says what Volcano reads in a scene where we read something else. It explains a difference only if we answer
+exactly as recorded when we are given that: so it can hide nothing but itself. What a user has from each of them stands
+in ``docs/compatibility.md``.
+"""
+
+from collections.abc import Callable, Iterable
+
+import msgspec
+from deviceshare.families.selection import items
+from deviceshare.formats import vgpu
+from msgspec.structs import replace
+
+from deviceshare_cli.conformance.cases import Pod
+from deviceshare_cli.conformance.scene import Scene
+
+
+class Deviation(msgspec.Struct, frozen=True):
+    """One rule of ours: its name, the rule, and the scene in which we would answer as Volcano does in a given one.
+
+    ``as_volcano`` returns an equal scene where the rule makes no difference.
+    """
+
+    name: str
+    rule: str
+    as_volcano: Callable[[Scene], Scene]
+
+
+def _without_policy(scene: Scene) -> Scene:
+    return replace(scene, conf=replace(scene.conf, policy=""))
+
+
+def _locked(scene: Scene) -> Scene:
+    return replace(scene, closed=scene.locked)
+
+
+def _ended_counted(scene: Scene) -> Scene:
+    standing = {
+        ref: replace(pod, phase="Running") if pod.phase in ("Succeeded", "Failed") else pod
+        for ref, pod in scene.standing.items()
+    }
+    return replace(scene, standing=standing)
+
+
+def _without_cards(scene: Scene) -> Scene:
+    node = scene.node
+    if scene.conf.devices.vgpu.cores in node.allocatable:
+        return scene
+    annotations = {key: value for key, value in node.annotations.items() if key != vgpu.REGISTER}
+    return replace(scene, node=replace(node, annotations=annotations))
+
+
+def _once_a_card(scene: Scene) -> Scene:
+    standing = {
+        ref: _with(pod, vgpu.IDS, _first_on_each_card(pod.annotations.get(vgpu.IDS, "")))
+        if ref in scene.counted
+        else pod
+        for ref, pod in scene.standing.items()
+    }
+    return replace(scene, standing=standing)
+
+
+def _first_on_each_card(ids: str) -> str:
+    seen: set[str] = set()
+    slots = []
+    for slot in ids.split(";"):
+        kept = ""
+        for device in slot.split(":"):
+            card = device.split(",")[0].split("[")[0]
+            if card and card not in seen:
+                kept += f"{device}:"
+            seen.add(card)
+        slots.append(kept)
+    return ";".join(slots)
+
+
+def _only_one_list(scene: Scene) -> Scene:
+    pod = scene.asked
+    if pod is None or not {vgpu.USE_TYPE, vgpu.NOUSE_TYPE} <= pod.annotations.keys():
+        return scene
+    return replace(scene, asked=_with(pod, vgpu.NOUSE_TYPE, ""))
+
+
+def _empty_items(scene: Scene) -> Scene:
+    pod = scene.asked
+    if pod is None:
+        return scene
+    if "" in pod.annotations.get(vgpu.USE_TYPE, "any").split(","):
+        return replace(scene, asked=_with(pod, vgpu.USE_TYPE, ""))
+    if "" in pod.annotations.get(vgpu.NOUSE_TYPE, "none").split(","):
+        return replace(scene, asked=_of_cards(_with(pod, vgpu.NOUSE_TYPE, ""), ()))
+    return scene
+
+
+def _parts_of_words(scene: Scene) -> Scene:
+    pod = scene.asked
+    if pod is None:
+        return scene
+    use, nouse = (items(pod.annotations.get(key)) for key in (vgpu.USE_TYPE, vgpu.NOUSE_TYPE))
+    if not use and not nouse:
+        return scene
+    allowed = [
+        card.id
+        for card in vgpu.read_register(scene.node.annotations.get(vgpu.REGISTER, ""), scene.node.name)
+        if (not use or _has_part(card.type, use)) and not _has_part(card.type, nouse)
+    ]
+    return replace(scene, asked=_of_cards(_with(_with(pod, vgpu.USE_TYPE, ""), vgpu.NOUSE_TYPE, ""), allowed))
+
+
+def _has_part(name: str, parts: Iterable[str]) -> bool:
+    return any(part.upper() in name.upper() for part in parts)
+
+
+def _of_cards(pod: Pod, ids: Iterable[str]) -> Pod:
+    """Return the pod, on these cards alone."""
+    wanted = items(pod.annotations.get(vgpu.USE_ID))
+    allowed = [card for card in ids if not wanted or card in wanted]
+    return _with(pod, vgpu.USE_ID, ",".join(allowed) or "none")
+
+
+def _with(pod: Pod, key: str, value: str) -> Pod:
+    """Return the pod with an annotation, without it for ''."""
+    annotations = {name: text for name, text in pod.annotations.items() if name != key}
+    return replace(pod, annotations=annotations | {key: value} if value else annotations)
+
+
+GPU_SHARE = (
+    Deviation("gpu-share-policy", "the policy chooses the card for gpu-memory", _without_policy),
+    Deviation("ended-pods", "a pod that has ended holds no card", _ended_counted),
+)
+VGPU = (
+    Deviation("node-without-cores", "a node that does not offer vgpu-cores is a vGPU node", _without_cards),
+    Deviation("each-device-charged", "every device in a pod's annotation is charged", _once_a_card),
+    Deviation("both-type-lists", "use-gputype and nouse-gputype count together", _only_one_list),
+    Deviation("empty-type-items", "an empty item of a list of types means nothing", _empty_items),
+    Deviation("types-by-words", "a type is matched by whole words first", _parts_of_words),
+)
+ALL = (Deviation("node-lock", "a lock on the node delays the hand-over, not the decision", _locked),)
+
+DEVIATIONS = (*GPU_SHARE, *VGPU, *ALL)
+"""All of them. Where several concern a scene they are applied in this order."""
+
+UNSCORED = frozenset({"vgpu-spread-score-zero"})
+"""Defects that touch nothing but the score: all else of such a step is compared."""

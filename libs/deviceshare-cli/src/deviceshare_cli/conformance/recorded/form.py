@@ -1,0 +1,38 @@
+"""What is to be known of a recorded family to compare its cases with ours."""
+
+from typing import Protocol
+
+from deviceshare_cli.conformance.cases import Answered, Case
+from deviceshare_cli.conformance.scene import Standing
+
+
+class Form(Protocol):
+    """One recorded family. Implementations hold no state."""
+
+    modes: frozenset[str]
+    """The modes that its cards have with us."""
+
+    def choice(self, case: Case) -> str:
+        """Return the annotation that names the devices: ``alternatives`` are values of it."""
+        ...
+
+    def is_scored(self, case: Case) -> bool:
+        """Return whether Volcano scores nodes of this family under the case's policy."""
+        ...
+
+    def bare(self, key: str, value: str) -> str:
+        """Return the value of an annotation without the slots of containers that have no device."""
+        ...
+
+    def recorded(self, case: Case, step: Answered) -> object:
+        """Return the recorded state, in a form that equals :meth:`state`."""
+        ...
+
+    def state(self, case: Case, standing: Standing) -> object:
+        """Return our state, in a form that equals :meth:`recorded`."""
+        ...
+
+
+def filled(value: str, separator: str = ";") -> str:
+    """Return the parts of a value that hold anything, separated as they were."""
+    return separator.join(part for part in value.split(separator) if part)

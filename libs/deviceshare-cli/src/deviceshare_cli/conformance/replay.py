@@ -1,0 +1,240 @@
+"""One recorded case, replayed step by step.
+
+Every step is compared by itself: whatever we answered, the next step begins with what Volcano did. Where an answer or
+a state differs, the deviations that concern it are asked what Volcano reads instead
+(:mod:`deviceshare_cli.conformance.deviations`); a difference is on purpose only if we answer exactly as recorded when
+we are given that.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+from deviceshare.conf.model import SchedulerConf
+from msgspec.structs import replace
+
+from deviceshare_cli.conformance.cases import Answered, Case, Place, Pod, Release
+from deviceshare_cli.conformance.deviations import DEVIATIONS, UNSCORED, Deviation
+from deviceshare_cli.conformance.recorded import FORMS
+from deviceshare_cli.conformance.scene import (
+    NOW,
+    Answer,
+    Scene,
+    Standing,
+    answer,
+    stand,
+    with_grants,
+    with_pod,
+    without_pod,
+)
+
+CLOCK = {"<unix-seconds>": str(int(NOW)), "<unix-nanos>": str(round(NOW * 1_000_000_000))}
+"""How moments are recorded, and what we write."""
+BEFORE = "before the first step"
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """Something that we answer otherwise than recorded, and at which step."""
+
+    step: str
+    field: str
+    recorded: str
+    ours: str
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What became of a case: differences that nothing explains, and the names of the deviations that explain others.
+
+    ``steps`` is how many of the case were compared.
+    """
+
+    differences: tuple[Difference, ...]
+    deviations: tuple[str, ...]
+    steps: int
+
+
+Differ = Callable[[Scene, Standing], Sequence[Difference]]
+"""Compares what we say of a scene with what was recorded."""
+
+
+def replay(case: Case, conf: SchedulerConf) -> Verdict:
+    """Replay a case under a configuration."""
+    return _Replay(case, conf).run()
+
+
+class _Replay:
+    """One case: the pods as Volcano has them on the node, and what we have counted of them."""
+
+    def __init__(self, case: Case, conf: SchedulerConf) -> None:
+        assert case.node is not None
+        assert case.initial is not None
+        self.case, self.initial = case, case.initial
+        self.form = FORMS[case.family]
+        self.scene = Scene(
+            conf=conf,
+            node=case.node,
+            standing={pod.ref: pod for pod in case.pods},
+            counted=frozenset(pod.ref for pod in case.pods),
+            cluster_cm=case.cluster_cm,
+        )
+        self.standing = stand(self.scene)
+        self.differences: list[Difference] = []
+        self.deviations: dict[str, None] = {}
+
+    def run(self) -> Verdict:
+        self.compare(self.scene, self.presence)
+        self.compare_state(BEFORE, self.initial)
+        compared = 0
+        for number, step in enumerate(self.case.steps):
+            if frozenset(step.quirks) - UNSCORED:
+                break
+            compared += 1
+            if isinstance(step, Place):
+                self.place(f"step {number}, place {step.pod.ref}", step)
+            else:
+                self.release(f"step {number}, release {step.pod_ref}", step)
+        return Verdict(tuple(self.differences), tuple(self.deviations), compared)
+
+    def place(self, name: str, step: Place) -> None:
+        """Compare the answer for a pod, then go on as Volcano did."""
+        asked = replace(self.scene, asked=step.pod)
+        ours = answer(asked, self.standing)
+
+        def differ(scene: Scene, standing: Standing) -> Sequence[Difference]:
+            return self.answered(name, step, ours if scene is asked else answer(scene, standing))
+
+        self.compare(asked, differ)
+        if step.placed:
+            self.follow(step, ours)
+        self.compare_state(name, step)
+        if step.placed and step.device_plugin_annotations:
+            pod = self.scene.standing[step.pod.ref]
+            self.enter(replace(pod, annotations=pod.annotations | step.device_plugin_annotations))
+
+    def release(self, name: str, step: Release) -> None:
+        """Take a pod off the node, and compare what is left."""
+        if step.pod_ref not in self.scene.standing:
+            self.differences.append(Difference(name, "pod", "is on the node", "was never placed there"))
+            return
+        pods = {ref: pod for ref, pod in self.scene.standing.items() if ref != step.pod_ref}
+        self.scene = replace(self.scene, standing=pods)
+        self.standing = stand(self.scene) if self.case.mode == "rebuild" else without_pod(self.standing, step.pod_ref)
+        self.compare_state(name, step)
+
+    # What happens
+
+    def follow(self, step: Place, ours: Answer) -> None:
+        """Put a pod where Volcano put it.
+
+        A session charges the decision, where it is the same as ours; all else is charged by the annotations.
+        """
+        annotations = _written(step)
+        pod = replace(step.pod, annotations=step.pod.annotations | annotations)
+        if self.case.mode != "session":
+            self.enter(pod)
+            return
+        assert step.allocate is not None
+        locked = self.scene.locked or bool(step.allocate.node_lock)
+        self.scene = replace(self.scene, standing=self.scene.standing | {pod.ref: pod}, locked=locked)
+        if self.bare(ours.annotations) == self.bare(annotations):
+            self.standing = with_grants(self.standing, pod, ours.grants)
+        else:
+            self.standing = with_pod(self.standing, pod)
+
+    def enter(self, pod: Pod) -> None:
+        """Put a pod on the node, or what has become of it, to be counted by its annotations."""
+        standing = self.scene.standing | {pod.ref: pod}
+        self.scene = replace(self.scene, standing=standing, counted=self.scene.counted | {pod.ref})
+        self.standing = stand(self.scene) if self.case.mode == "rebuild" else with_pod(self.standing, pod)
+
+    # What is compared
+
+    def presence(self, scene: Scene, standing: Standing) -> Sequence[Difference]:
+        """Compare whether the node has cards of the family."""
+        ours = any(card.mode in self.form.modes for card in standing.node.cards)
+        return _differing(BEFORE, "devices on the node", self.initial.present, ours)
+
+    def compare_state(self, name: str, step: Answered) -> None:
+        """Compare what is taken of each card."""
+        if step.state is None:
+            return
+        recorded = self.form.recorded(self.case, step)
+        self.compare(
+            self.scene,
+            lambda _, standing: _differing(name, "state", recorded, self.form.state(self.case, standing)),
+        )
+
+    def answered(self, name: str, step: Place, ours: Answer) -> Sequence[Difference]:
+        """Compare an answer for a pod. What depends on chance with Volcano may be any of what was seen."""
+        if step.filter.skipped:
+            given = sum(len(grant.devices) for grant in ours.grants) if self.initial.present else 0
+            return _differing(name, "devices given", 0, given)
+        if ours.fits != step.placed:
+            if "fits" in step.nondeterministic:
+                return ()
+            return _differing(name, "fits", step.placed, ours.fits)
+        if not ours.fits:
+            return ()
+        recorded, written = self.bare(_written(step)), self.bare(ours.annotations)
+        choice = self.form.choice(self.case)
+        found: list[Difference] = []
+        if written.get(choice) not in [self.form.bare(choice, value) for value in step.alternatives]:
+            for key in sorted(recorded.keys() | written.keys()):
+                found += _differing(name, f"annotation {key}", recorded.get(key, ""), written.get(key, ""))
+        is_scored = self.form.is_scored(self.case) and "score" not in step.nondeterministic
+        if is_scored and step.score is not None and not UNSCORED & frozenset(step.quirks):
+            found += _differing(name, "score", step.score, ours.score)
+        return found
+
+    def bare(self, annotations: Mapping[str, str]) -> dict[str, str]:
+        """Return annotations without the slots of containers that have no device."""
+        return {key: self.form.bare(key, value) for key, value in annotations.items()}
+
+    # What explains a difference
+
+    def compare(self, scene: Scene, differ: Differ) -> None:
+        """Compare, and ask the deviations where there is a difference."""
+        found = differ(scene, self.standing)
+        if not found:
+            return
+        able = [(deviation, other) for deviation in DEVIATIONS if (other := deviation.as_volcano(scene)) != scene]
+        for deviation, other in able:
+            if not differ(other, stand(other)):
+                self.deviations[deviation.name] = None
+                return
+        together = self.together(scene, [deviation for deviation, _ in able], differ) if len(able) > 1 else ()
+        self.deviations |= dict.fromkeys(deviation.name for deviation in together)
+        if not together:
+            self.differences += found
+
+    def together(self, scene: Scene, deviations: Sequence[Deviation], differ: Differ) -> Sequence[Deviation]:
+        """Return those deviations that explain a difference together, none where they do not; none to spare."""
+
+        def explain(some: Sequence[Deviation]) -> bool:
+            other = scene
+            for deviation in some:
+                other = deviation.as_volcano(other)
+            return not differ(other, stand(other))
+
+        if not explain(deviations):
+            return ()
+        for deviation in deviations:
+            others = [other for other in deviations if other is not deviation]
+            if explain(others):
+                return self.together(scene, others, differ)
+        return deviations
+
+
+def _written(step: Place) -> dict[str, str]:
+    """Return the recorded annotations, with our clock."""
+    assert step.allocate is not None
+    return {key: CLOCK.get(value, value) for key, value in step.allocate.annotations.items()}
+
+
+def _differing(step: str, field: str, recorded: object, ours: object) -> Sequence[Difference]:
+    if recorded == ours:
+        return ()
+    return (Difference(step, field, _shown(recorded), _shown(ours)),)
+
+
+def _shown(value: object) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()

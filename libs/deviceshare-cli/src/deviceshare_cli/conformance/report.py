@@ -1,0 +1,158 @@
+"""What ``deviceshare conformance`` prints: what became of the cases, by family and by deviation, as text or JSON."""
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from deviceshare_cli.conformance.cases import Case
+from deviceshare_cli.conformance.deviations import DEVIATIONS
+from deviceshare_cli.conformance.replay import Verdict
+from deviceshare_cli.tables import table
+
+MOST_DEVIATING = 0.12
+"""The largest share of the cases without a known defect of Volcano that may be explained by deviations."""
+SHOWN_FAILURES = 3
+SHOWN_DIFFERENCES = 4
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """One replayed case and where it stands."""
+
+    path: Path
+    line: int
+    case: Case
+    verdict: Verdict
+
+    @property
+    def failed(self) -> bool:
+        """Whether a difference is left that nothing explains."""
+        return bool(self.verdict.differences)
+
+    @property
+    def deviating(self) -> bool:
+        """Whether it differs on purpose and in nothing else."""
+        return bool(self.verdict.deviations) and not self.failed
+
+
+class Summary(msgspec.Struct, frozen=True):
+    """What became of all cases."""
+
+    outcomes: Sequence[Outcome]
+
+    @property
+    def failed(self) -> int:
+        """How many cases failed."""
+        return sum(outcome.failed for outcome in self.outcomes)
+
+    @property
+    def passed(self) -> int:
+        """How many cases are exactly as recorded."""
+        return sum(not outcome.failed and not outcome.deviating for outcome in self.outcomes)
+
+    @property
+    def clean(self) -> int:
+        """How many cases there are that no known defect of Volcano touched."""
+        return sum(not outcome.case.quirks for outcome in self.outcomes)
+
+    @property
+    def deviating(self) -> int:
+        """How many of the clean ones differ on purpose."""
+        return sum(outcome.deviating and not outcome.case.quirks for outcome in self.outcomes)
+
+    @property
+    def share(self) -> float:
+        """The part of the clean ones that differ on purpose."""
+        return self.deviating / self.clean if self.clean else 0.0
+
+    @property
+    def good(self) -> bool:
+        """Whether nothing failed and not too much differs on purpose."""
+        return not self.failed and self.share <= MOST_DEVIATING
+
+
+def as_text(summary: Summary, verbose: bool) -> str:
+    """Return the summary for people; ``verbose`` shows every difference of every case that failed."""
+    failures = [outcome for outcome in summary.outcomes if outcome.failed]
+    shown = failures if verbose else failures[:SHOWN_FAILURES]
+    blocks = [_diff(outcome, verbose) for outcome in shown]
+    if len(shown) < len(failures):
+        blocks.append(f"… and {len(failures) - len(shown)} more that failed: --verbose shows all")
+    blocks.append(_families(summary))
+    if any(outcome.verdict.deviations for outcome in summary.outcomes):
+        blocks.append(_deviations(summary))
+    share = f"{summary.deviating} of {summary.clean} cases that no known defect of Volcano touched"
+    limit = "more than" if summary.share > MOST_DEVIATING else "at most"
+    blocks.append(f"On purpose: {share} ({100 * summary.share:.1f} %, {limit} {100 * MOST_DEVIATING:.0f} %)")
+    return "\n\n".join(blocks) + f"\n{summary.passed} passed, {summary.failed} failed"
+
+
+def as_json(summary: Summary) -> str:
+    """Return the summary for programs, with all failures."""
+    shown: dict[str, Any] = {
+        "passed": summary.passed,
+        "failed": summary.failed,
+        "on_purpose": {
+            "cases": summary.deviating,
+            "of": summary.clean,
+            "share": round(summary.share, 4),
+            "limit": MOST_DEVIATING,
+            "by_deviation": dict(_by_deviation(summary)),
+        },
+        "families": [dict(zip(_COLUMNS, row, strict=True)) for row in _rows(summary)],
+        "failures": [
+            {
+                "id": outcome.case.id,
+                "file": str(outcome.path),
+                "line": outcome.line,
+                "differences": outcome.verdict.differences,
+            }
+            for outcome in summary.outcomes
+            if outcome.failed
+        ],
+    }
+    return msgspec.json.format(msgspec.json.encode(shown)).decode()
+
+
+_COLUMNS = ("family", "cases", "passed", "failed", "on_purpose", "steps_compared", "steps")
+
+
+def _rows(summary: Summary) -> list[tuple[str, int, int, int, int, int, int]]:
+    rows = []
+    for family in dict.fromkeys(outcome.case.family for outcome in summary.outcomes):
+        those = [outcome for outcome in summary.outcomes if outcome.case.family == family]
+        failed, deviating = sum(each.failed for each in those), sum(each.deviating for each in those)
+        compared = sum(each.verdict.steps for each in those)
+        steps = sum(len(each.case.steps) for each in those)
+        rows.append((family, len(those), len(those) - failed - deviating, failed, deviating, compared, steps))
+    return rows
+
+
+def _families(summary: Summary) -> str:
+    head = ("FAMILY", "CASES", "PASSED", "FAILED", "ON PURPOSE", "STEPS COMPARED")
+    rows = [(*map(str, row[:-2]), f"{row[-2]} of {row[-1]}") for row in _rows(summary)]
+    return table(head, rows)
+
+
+def _by_deviation(summary: Summary) -> Counter[str]:
+    return Counter(name for outcome in summary.outcomes for name in outcome.verdict.deviations)
+
+
+def _deviations(summary: Summary) -> str:
+    found = _by_deviation(summary)
+    rows = [(each.name, str(found[each.name]), each.rule) for each in DEVIATIONS if found[each.name]]
+    return table(("DEVIATION", "CASES", "OUR RULE"), rows)
+
+
+def _diff(outcome: Outcome, verbose: bool) -> str:
+    """Return what differs in a case: ``-`` as recorded, ``+`` as we say."""
+    differences = outcome.verdict.differences
+    shown = differences if verbose else differences[:SHOWN_DIFFERENCES]
+    lines = [f"FAILED {outcome.case.id} ({outcome.path}, line {outcome.line}; - recorded, + ours)"]
+    for difference in shown:
+        lines += [f"  {difference.step}: {difference.field}", f"  - {difference.recorded}", f"  + {difference.ours}"]
+    if len(shown) < len(differences):
+        lines.append(f"  … and {len(differences) - len(shown)} more")
+    return "\n".join(lines)

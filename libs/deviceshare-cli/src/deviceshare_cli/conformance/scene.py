@@ -1,0 +1,138 @@
+"""What the device code looks at before it is asked, and our answer to it.
+
+A :class:`Scene` is made of raw objects as Volcano saw them, so that a deviation can say what they would have to be for
+us to answer as Volcano does.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+from deviceshare.allocator import Allocator
+from deviceshare.claims import Claim, ContainerGrant
+from deviceshare.conf.model import SchedulerConf
+from deviceshare.facts import NodeFact, PodFact
+from deviceshare.families import BY_NAME
+from deviceshare.objects import decode_node, decode_pod
+
+from deviceshare_cli.conformance.cases import Container, Node, Pod
+
+NOW = 1_700_000_000.0
+"""The moment of every binding, in unix seconds."""
+
+
+class Scene(msgspec.Struct, frozen=True):
+    """A node, the pods on it, and the pod that is asked about; None where only the state is looked at.
+
+    ``standing`` is by ``namespace/name``, in the order in which the pods came; ``counted`` are those of them whose
+    devices are known from their annotations alone. Where ``locked`` holds, an earlier pod's lock is on the node.
+    """
+
+    conf: SchedulerConf
+    node: Node
+    standing: dict[str, Pod]
+    counted: frozenset[str] = frozenset()
+    asked: Pod | None = None
+    cluster_cm: dict[str, str] = {}
+    locked: bool = False
+    closed: bool = False
+    """The node takes nobody now. Only a deviation sets it."""
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """Whether a pod gets devices of the node, how good the node is, and what is written on the pod."""
+
+    fits: bool
+    score: float = 0.0
+    annotations: Mapping[str, str] = {}
+    grants: tuple[ContainerGrant, ...] = ()
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """A node and what stands on it, by ``namespace/name``, as the library has counted it."""
+
+    allocator: Allocator
+    node: NodeFact
+    pods: Mapping[str, PodFact]
+
+
+def stand(scene: Scene) -> Standing:
+    """Count what stands on the node from nothing but the annotations of the pods."""
+    node = node_fact(scene.node)
+    standing = Standing(Allocator(scene.conf), node, {})
+    standing.allocator.set_node(node)
+    for pod in scene.standing.values():
+        standing = with_pod(standing, pod)
+    return standing
+
+
+def with_pod(standing: Standing, pod: Pod) -> Standing:
+    """Count one more pod by its annotations."""
+    fact = pod_fact(pod, standing.node.name)
+    return _with(standing, pod.ref, fact, () if fact.ended else fact.held)
+
+
+def with_grants(standing: Standing, pod: Pod, grants: tuple[ContainerGrant, ...]) -> Standing:
+    """Count one more pod by what was decided for it."""
+    return _with(standing, pod.ref, pod_fact(pod, standing.node.name), grants)
+
+
+def _with(standing: Standing, ref: str, fact: PodFact, grants: tuple[ContainerGrant, ...]) -> Standing:
+    allocator = standing.allocator
+    if not fact.ended:
+        allocator.hold(standing.node.name, fact.uid, grants, allocator.amounts(fact.ask), fact.tenant)
+    return Standing(allocator, standing.node, {**standing.pods, ref: fact})
+
+
+def without_pod(standing: Standing, ref: str) -> Standing:
+    """Give back what a pod has."""
+    standing.allocator.release(standing.node.name, standing.pods[ref].uid)
+    return Standing(
+        standing.allocator, standing.node, {other: fact for other, fact in standing.pods.items() if other != ref}
+    )
+
+
+def answer(scene: Scene, standing: Standing) -> Answer:
+    """Return our answer for the pod that is asked about; charges nothing."""
+    assert scene.asked is not None
+    fact = pod_fact(scene.asked)
+    placement = None if fact.problems or scene.closed else standing.allocator.place(fact.ask)
+    if placement is None:
+        return Answer(fits=False)
+    return Answer(True, placement.score, _written(fact, placement.node, placement.grants), placement.grants)
+
+
+def _written(pod: PodFact, node: str, grants: tuple[ContainerGrant, ...]) -> dict[str, str]:
+    claim = Claim(id="1", uid=pod.uid, namespace=pod.namespace, name=pod.name, grants=grants)
+    containers = [each.name for each in pod.ask.containers]
+    annotations: dict[str, str] = {}
+    for family in dict.fromkeys(grant.family for grant in grants):
+        annotations |= BY_NAME[family].annotations(claim, node, containers, NOW)
+    return annotations
+
+
+def node_fact(node: Node) -> NodeFact:
+    """Return the fact of a recorded node."""
+    metadata = {"name": node.name, "labels": node.labels, "annotations": node.annotations}
+    status = {"allocatable": node.allocatable, "capacity": node.capacity}
+    return decode_node(msgspec.json.encode({"metadata": metadata, "status": status}))
+
+
+def pod_fact(pod: Pod, node: str = "") -> PodFact:
+    """Return the fact of a recorded pod; ``node`` is where it is bound."""
+    metadata = {
+        "namespace": pod.namespace,
+        "name": pod.name,
+        "uid": pod.uid,
+        "labels": pod.labels,
+        "annotations": pod.annotations,
+    }
+    spec = {
+        "nodeName": node,
+        "containers": [_container(each) for each in pod.containers],
+        "initContainers": [_container(each) for each in pod.init_containers],
+    }
+    return decode_pod(msgspec.json.encode({"metadata": metadata, "spec": spec, "status": {"phase": pod.phase}}))
+
+
+def _container(container: Container) -> dict[str, object]:
+    return {"name": container.name, "resources": {"limits": container.limits}}
