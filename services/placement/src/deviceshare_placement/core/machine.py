@@ -9,9 +9,7 @@ when something may have made room, never by polling.
 from collections import defaultdict
 
 from deviceshare.claims import REFUSED, Claim, NodeLedger, NodeOutcomes
-from deviceshare.conf.model import SchedulerConf
-from deviceshare.conf.scheduler import default_conf, parse_conf
-from deviceshare.errors import ConfigError
+from deviceshare.conf.standing import Standing
 from deviceshare.explain import Explanation
 from deviceshare.facts import (
     AnyFact,
@@ -66,6 +64,7 @@ class PlacementCore:
         self._ledgers = Ledgers(self.world)
         self._facts: dict[str, AnyFact] = {}
         self._asks = Asks()
+        self._standing = Standing()
         self._retries: dict[str, float] = {}
         self._flights = Flights(self.world, self._ledgers)
         self._unreadable: set[str] = set()
@@ -98,8 +97,8 @@ class PlacementCore:
             case QueueFact():
                 self.world.queues[fact.name] = fact
                 self._look_at_all()
-            case ConfigFact():
-                self._on_config(fact)
+            case ConfigFact() if self._standing.take(fact):
+                self._configure()
         self._facts[subject] = fact
         return out
 
@@ -140,8 +139,8 @@ class PlacementCore:
             case QueueFact():
                 self.world.queues.pop(fact.name, None)
                 self._look_at_all()
-            case ConfigFact() if fact.name == "scheduler":
-                self._configure(default_conf())
+            case ConfigFact() if self._standing.drop(fact.name):
+                self._configure()
             case None if subject.startswith(_POD_SUBJECT):
                 # It went while nobody was looking.
                 self._ledgers.forget(subject.removeprefix(_POD_SUBJECT), now)
@@ -168,21 +167,13 @@ class PlacementCore:
         self._teller.drop(uid)
         self._retries.pop(uid, None)
 
-    def _on_config(self, fact: ConfigFact) -> None:
-        if fact.name != "scheduler":
-            return
-        try:
-            self._configure(parse_conf(fact.text, fact.source) if fact.text.strip() else default_conf())
-        except ConfigError:
-            # Inventory tells the user; what held before holds on.
-            return
-
-    def _configure(self, conf: SchedulerConf) -> None:
+    def _configure(self) -> None:
+        """Decide by the configuration that stands now."""
+        conf = self._standing.conf
         other_rules = conf.exclusive_rules != self.world.allocator.conf.exclusive_rules
-        self.world.allocator.set_configuration(conf)
         for record in self.world.pods.values() if other_rules else ():
             record.fact = self._asks.settle(record.fact, conf)
-        self.world.made_room()
+        self.world.configure(conf)
 
     def _look_at_all(self) -> None:
         self.world.candidates |= self.world.groups.keys()

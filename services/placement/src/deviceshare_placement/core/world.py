@@ -8,6 +8,7 @@ from collections import defaultdict
 
 from deviceshare.allocator import Allocator
 from deviceshare.claims import Claim, Tenant
+from deviceshare.conf.model import SchedulerConf
 from deviceshare.conf.scheduler import default_conf
 from deviceshare.facts import GroupKey, QueueFact
 
@@ -67,6 +68,15 @@ class World:
         if before is not None and self.allocator.holding(node, uid) != before:
             # Less may be held, or by somebody with whom others may share a card.
             self.made_room()
+
+    def configure(self, conf: SchedulerConf) -> None:
+        """Decide by another configuration from now on; what is held stays held."""
+        self.allocator.set_configuration(conf)
+        for uid, pod in self.pods.items():
+            if pod.fact.node:
+                # Which of the resources that it asks are devices may have changed.
+                self.charge(pod.fact.node, uid)
+        self.made_room()
 
     def reconsider(self, key: GroupKey) -> None:
         """Look at a group in the next cycle."""
