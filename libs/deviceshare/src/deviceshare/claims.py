@@ -4,7 +4,10 @@ A claim names the devices, not the annotations: those are a pure function of the
 (:meth:`deviceshare.families.protocol.Family.annotations`).
 """
 
+from collections.abc import Sequence
+
 import msgspec
+from msgspec.structs import replace
 
 WHOLE = -1
 """Memory of a grant that takes all of a card whose size the writer did not know."""
@@ -12,6 +15,8 @@ WHOLE = -1
 
 INIT, SIDECAR = "init", "sidecar"
 """What ``stage`` of a grant may be, beside '' for one of ``spec.containers``."""
+
+UNMADE = "unmade"
 
 
 class DeviceGrant(msgspec.Struct, frozen=True, array_like=True):
@@ -25,6 +30,9 @@ class DeviceGrant(msgspec.Struct, frozen=True, array_like=True):
     """What a family needs beside: a MIG group and position, a vNPU template."""
     asked: int = -1
     """MiB that the container asked, where more is charged: the instance or the template is larger. -1: as charged."""
+    made: str = ""
+    """What the device plugin says of the device that it made for a bound pod, ``UNMADE`` while it has made none; ''
+    where it makes none, and before the pod is bound."""
 
 
 class ContainerGrant(msgspec.Struct, frozen=True, array_like=True):
@@ -40,6 +48,31 @@ class ContainerGrant(msgspec.Struct, frozen=True, array_like=True):
     family: str
     devices: tuple[DeviceGrant, ...]
     stage: str = ""
+
+
+def with_made(grants: Sequence[ContainerGrant], held: Sequence[ContainerGrant]) -> tuple[ContainerGrant, ...]:
+    """Return the grants with what device plugins say of them in what the bound pod holds.
+
+    Nothing else of it counts: a pod's annotations can be written by its owner.
+    """
+    made = {
+        (grant.family, grant.position, grant.stage, device.id): device.made
+        for grant in held
+        for device in grant.devices
+        if device.made
+    }
+    if not made:
+        return tuple(grants)
+    return tuple(
+        replace(
+            grant,
+            devices=tuple(
+                replace(device, made=made.get((grant.family, grant.position, grant.stage, device.id), ""))
+                for device in grant.devices
+            ),
+        )
+        for grant in grants
+    )
 
 
 class Tenant(msgspec.Struct, frozen=True, array_like=True):

@@ -3,19 +3,22 @@
 Pure: no clock, no event loop, no connection. The shell feeds it and carries out what :meth:`Core.take` returns.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
+import msgspec
 from deviceshare.conf.standing import DEVICES, SCHEDULER
 from deviceshare.errors import FormatError
 from deviceshare.facts import ConfigFact, Fact, Gone, NodeFact, PodFact, PodGroupFact, QueueFact, Synced
 from deviceshare.objects import decode_node, decode_pod, decode_podgroup, decode_queue
+from deviceshare.objects.device_info import tells_of_devices
 from deviceshare_bus.subjects import SYNCED
 from deviceshare_bus.subjects import fact as fact_subject
 from deviceshare_cluster.interface import Change, ChangeType, Listed
 
 from deviceshare_inventory.board import Board, ReadBack, Write
 from deviceshare_inventory.configs import Configs, Remark
+from deviceshare_inventory.node_devices import NodeDevices
 
 KINDS = ("Node", "Pod", "PodGroup", "Queue", "ConfigMap")
 """The kinds that inventory watches."""
@@ -60,6 +63,9 @@ class Core:
     def __init__(self, schedulers: frozenset[str], configs: Configs, limit: int = 1000) -> None:
         self._schedulers = schedulers
         self._configs = configs
+        self._devices = NodeDevices()
+        self._askers: dict[str, Change] = {}
+        """The nodes whose facts depend on what ConfigMaps say of their devices, as they were seen last."""
         self.board = Board(limit, frozenset({SYNCED}))
         self._uids: dict[str, str] = {}
         """Uid of the pod that has a name now, by ``namespace/name``."""
@@ -101,6 +107,8 @@ class Core:
         self._listing = True
         self._delivered = 0
         self._configs.begin_list()
+        self._devices.begin_list()
+        self._askers.clear()
 
     def deliver(self, batch: Sequence[Change | Listed]) -> None:
         """Take a batch of the watch."""
@@ -126,6 +134,8 @@ class Core:
         self._delivered = max(self._delivered, revision)
         self._listed = revision
         self._want_configs(revision)
+        for change in list(self._askers.values()):
+            self._apply_node(change)
         for subject in self.board.older_than(self._generation):
             self._told.pop(subject, None)
             self._forget(subject, revision)
@@ -138,11 +148,11 @@ class Core:
         if change.kind == "Pod":
             self._apply_pod(change)
             return
-        fact: NodeFact | PodGroupFact | QueueFact | None
         if change.kind == "Node":
-            subject = fact_subject("node", change.name)
-            fact = self._decode(change, subject, decode_node)
-        elif change.kind == "PodGroup":
+            self._apply_node(change)
+            return
+        fact: PodGroupFact | QueueFact | None
+        if change.kind == "PodGroup":
             subject = fact_subject("podgroup", f"{change.namespace}/{change.name}")
             fact = self._decode(change, subject, decode_podgroup)
         else:
@@ -154,6 +164,31 @@ class Core:
         self.board.want(subject, fact, change.revision, self._generation)
         uid = "" if isinstance(fact, QueueFact) else fact.uid
         self._report(subject, change.kind, change.namespace, change.name, uid, fact.problems)
+
+    def _apply_node(self, change: Change, revision: int = 0) -> None:
+        """Take a node, or look at it again, since something that its fact depends on is otherwise at ``revision``."""
+        subject = fact_subject("node", change.name)
+        self._askers.pop(change.name, None)
+
+        def device_info(name: str) -> Mapping[str, str] | None:
+            nonlocal revision
+            self._askers[change.name] = change
+            told = self._devices.of(name)
+            revision = max(revision, change.revision, told.revision if told is not None else 0)
+            return told.devices if told is not None else None
+
+        fact = self._decode(change, subject, lambda raw: decode_node(raw, device_info))
+        if fact is None:
+            self._forget(subject, change.revision)
+            return
+        if change.name in self._askers:
+            if self._listing:
+                # The ConfigMaps may come after the node: it is looked at when all are here.
+                return
+            # As new as the newest of what it is made of.
+            fact = msgspec.structs.replace(fact, revision=str(revision))
+        self.board.want(subject, fact, max(revision, change.revision), self._generation)
+        self._report(subject, "Node", "", change.name, fact.uid, fact.problems)
 
     def _apply_pod(self, change: Change) -> None:
         ref = f"{change.namespace}/{change.name}"
@@ -187,6 +222,14 @@ class Core:
         self.board.want(subject, Gone(revision=str(revision)), revision, self._generation)
 
     def _apply_config(self, change: Change) -> None:
+        if tells_of_devices(change.namespace, change.name):
+            nodes, problems = self._devices.apply(change)
+            subject = f"devices {change.namespace}/{change.name}"
+            self._report(subject, "ConfigMap", change.namespace, change.name, "", problems)
+            for node in nodes if not self._listing else ():
+                if node in self._askers:
+                    self._apply_node(self._askers[node], change.revision)
+            return
         if self._configs.apply(change) and not self._listing:
             self._want_configs(change.revision)
 

@@ -1,6 +1,6 @@
 """Nodes: what may run there, and the cards that device plugins registered."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -13,7 +13,10 @@ from deviceshare.objects.views import Condition, NodeObject, NodeSpec, NodeStatu
 from deviceshare.quantity import to_amount
 
 _DECODER = msgspec.json.Decoder(NodeObject)
-_MODES = (gpu_share.MODE, *vgpu.MODES)
+
+
+def _nothing(_: str) -> None:
+    return None
 
 
 class DecodedNode(msgspec.Struct, frozen=True):
@@ -24,10 +27,17 @@ class DecodedNode(msgspec.Struct, frozen=True):
     labels: Mapping[str, str]
     capacity: Resources
     allocatable: Resources
+    device_info: Callable[[str], Mapping[str, str] | None] = _nothing
+
+    def devices(self) -> Mapping[str, str] | None:
+        """Return what ConfigMaps say of the node's devices."""
+        return self.device_info(self.name)
 
 
-def decode_node(raw: bytes) -> NodeFact:
+def decode_node(raw: bytes, device_info: Callable[[str], Mapping[str, str] | None] = _nothing) -> NodeFact:
     """Return the fact of a Node given as JSON.
+
+    ``device_info`` tells what ConfigMaps say of the devices of a node, by its name; asked only where that matters.
 
     What cannot be read is in ``problems`` and absent otherwise: a node whose register annotation is malformed keeps its
     CPU and has no cards. A node without any condition, as in manifests written by hand, counts as ready.
@@ -42,7 +52,7 @@ def decode_node(raw: bytes) -> NodeFact:
     allocatable = capacity
     if status.allocatable is not None:
         allocatable = _resources(status.allocatable, name, "status.allocatable", problems)
-    node = DecodedNode(name, metadata.annotations or {}, metadata.labels or {}, capacity, allocatable)
+    node = DecodedNode(name, metadata.annotations or {}, metadata.labels or {}, capacity, allocatable, device_info)
     return NodeFact(
         revision=metadata.resource_version or "",
         name=name,
@@ -85,7 +95,8 @@ def _cards(node: DecodedNode, problems: list[Problem]) -> tuple[Card, ...]:
         problems.append(Problem(f"Node {node.name}", field, str(node.capacity.get(gpu_share.NUMBER, "")), expected))
         return ()
     # Cards of a mode that nobody knows stay: they keep their index, and no family gives them.
-    for mode, card in {card.mode: card for card in reversed(cards) if card.mode not in _MODES}.items():
+    known = frozenset(vgpu.MODES).union(*(family.modes for family in FAMILIES))
+    for mode, card in {card.mode: card for card in reversed(cards) if card.mode not in known}.items():
         field = f"metadata.annotations[{vgpu.REGISTER}] card {card.index}"
         problems.append(Problem(f"Node {node.name}", field, mode, f"one of {', '.join(vgpu.MODES)} as sixth field"))
     return tuple(cards)

@@ -7,7 +7,7 @@ is bound without one, what it was bound with.
 from collections import defaultdict
 
 from deviceshare.allocator import Allocator
-from deviceshare.claims import Claim, Tenant
+from deviceshare.claims import Claim, Tenant, with_made
 from deviceshare.conf.model import SchedulerConf
 from deviceshare.conf.scheduler import default_conf
 from deviceshare.facts import GroupKey, QueueFact
@@ -59,7 +59,8 @@ class World:
         before = self.allocator.holding(node, uid)
         if claim is not None:
             tenant = pod.fact.tenant if pod is not None else _tenant(claim)
-            self.allocator.hold(node, uid, claim.grants, claim.resources, tenant)
+            held = pod.fact.held if pod is not None and pod.fact.node == node else ()
+            self.allocator.hold(node, uid, with_made(claim.grants, held), claim.resources, tenant)
         elif pod is not None and pod.fact.node == node and not pod.fact.ended:
             amounts = self.allocator.amounts(pod.fact.ask)
             self.allocator.hold(node, uid, pod.fact.held, amounts, pod.fact.tenant)

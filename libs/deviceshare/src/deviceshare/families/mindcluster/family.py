@@ -1,0 +1,226 @@
+"""The family: Ascend 310P chips of nodes that MindCluster's device plugin serves, cut by templates or given whole.
+
+Rules: Volcano pkg/scheduler/api/devices/ascend/mindcluster/ascend310p/vnpu and
+pkg/scheduler/plugins/deviceshare/devices/ascend/310p/vnpu. Where Volcano is wrong we differ: parts of several kinds and
+whole chips stand side by side on a node; a part is downgraded where no chip has the AI CPUs, and then counts as what it
+is; a node that cannot hold the pod is refused before anything is promised; what leaves a chip leaves nothing behind.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from deviceshare.cards import Bools, CardView, Ints
+from deviceshare.claims import UNMADE as UNMADE_PART
+from deviceshare.claims import Claim, ContainerGrant, DeviceGrant
+from deviceshare.conf.model import SchedulerConf
+from deviceshare.errors import FormatError
+from deviceshare.facts import Card, PodAsk
+from deviceshare.families import common
+from deviceshare.families.mindcluster import chips as state
+from deviceshare.families.mindcluster.chips import Chips, chips_of, choose_part, failures
+from deviceshare.families.mindcluster.request import ChipDemand, asking, chip_demand, cores_asked, deal
+from deviceshare.families.protocol import Check, Demand, HeldInPart, NodeView, Pick, Places
+from deviceshare.formats import mindcluster as wire
+from deviceshare.formats.mindcluster import CHIP_CORES, CHIP_CPUS, CORES
+from deviceshare.holdings import Counted, Usage
+from deviceshare.holdings import Share as HeldShare
+
+_BEHIND = 1 << 40
+"""More AI cores than any node has: nodes that can only give less than was asked come after all others."""
+
+_TEXTS = {
+    "CardInsufficientCore": "Insufficient AI cores on a chip",
+    "CardInsufficientAiCpu": "Insufficient AI CPUs on a chip",
+    "CardDvppTaken": "node(s) had chips whose DVPP others have",
+    "CardGroupsTooSmall": "node(s) had chips that are cut into too many groups",
+    "CardPartsUnmade": "node(s) had chips on which the device plugin has not made a vNPU yet that a pod waits for",
+}
+
+
+class MindCluster:
+    """The family ``mindcluster``."""
+
+    name = wire.MODE
+    flag = "deviceshare.AscendMindClusterVNPUEnable"
+    modes = frozenset({wire.MODE})
+    answers = ""
+    state: tuple[str, ...] = state.STATE
+    best_node_score = 8.0
+    pod_annotations: frozenset[str] = frozenset()
+    pod_labels = frozenset({wire.TASK, wire.LEVEL, wire.DVPP})
+
+    def node_cards(self, node: NodeView) -> tuple[Card, ...]:
+        """Return the chips of a node that offers AI cores."""
+        if not node.capacity.get(CORES):
+            return ()
+        return wire.read_chips(node.labels, node.annotations.get(wire.BASE_INFO), node.devices(), node.name)
+
+    def resources(self, conf: SchedulerConf) -> frozenset[str]:
+        """Return ``huawei.com/npu-core``."""
+        return frozenset({CORES})
+
+    def demand(self, ask: PodAsk, conf: SchedulerConf) -> ChipDemand | None:
+        """Read the sum of the containers and the labels: one part of a chip, or whole chips, for the whole pod."""
+        return chip_demand(self.name, ask, conf)
+
+    def place(self, demand: Demand, view: CardView, conf: SchedulerConf) -> Places:
+        """Choose a chip for a part, or unused chips from the lowest number on; charge them.
+
+        The best node is the one with the fewest AI cores that nobody has, one that gives what was asked before one
+        that downgrades.
+        """
+        assert isinstance(demand, ChipDemand)
+        chips = chips_of(view)
+        if demand.templates:
+            fits, columns, details = choose_part(chips, demand.templates)
+        else:
+            index = np.arange(view.mode.shape[1], dtype=np.int64)[None, :]
+            fits, columns = common.choose(chips.unused, index, demand.cards[0].count)
+            details = np.zeros_like(columns)
+        fits &= chips.idle >= demand.asked
+        self._charge(demand, view, fits, columns, details)
+        nothing = np.zeros(len(fits))
+        rank = np.where(fits, -(chips.idle + _BEHIND * details[:, 0]), 0).astype(np.float64)
+        return Places(fits, [columns], [details], nothing, nothing.copy(), rank)
+
+    def _charge(self, demand: ChipDemand, view: CardView, fits: Bools, columns: Ints, details: Ints) -> None:
+        rows, columns = np.flatnonzero(fits)[:, None], columns[fits]
+        cpus = np.array([template.cpus for template in demand.templates] or [CHIP_CPUS])
+        view.cores_used[rows, columns] += demand.cards[0].cores
+        view.slots_used[rows, columns] += 1
+        view.state[state.CPUS][rows, columns] += cpus[details[fits]]
+
+    def grants(
+        self, demand: Demand, chosen: Sequence[Sequence[Pick]], conf: SchedulerConf
+    ) -> tuple[ContainerGrant, ...]:
+        """Let the containers share what the pod gets."""
+        assert isinstance(demand, ChipDemand)
+        cores = demand.cards[0].cores
+        devices = [
+            DeviceGrant(card.id, card.index, 0, cores, demand.templates[detail].name if demand.templates else "")
+            for card, detail in chosen[0]
+        ]
+        return deal(self.name, demand.containers, devices)
+
+    def checks(self, demand: Demand, view: CardView, conf: SchedulerConf) -> list[Check]:
+        """No chips, unhealthy ones, too few AI cores on the node, then what each chip lacks, or too few unused ones."""
+        assert isinstance(demand, ChipDemand)
+        chips = chips_of(view)
+        none = np.zeros(len(chips.idle), dtype=np.int64)
+        found = common.any_card(chips.ours)
+        checks = [
+            Check("CardNotFound", "node(s) had no Ascend 310P chips of MindCluster", ~found, none),
+            common.card_check("CardNotHealth", "node(s) had unhealthy cards", chips.ours & ~view.healthy),
+            Check(
+                "NodeInsufficientDevice",
+                f"Insufficient {CORES}",
+                found & (chips.idle < demand.asked),
+                none,
+                CORES,
+                demand.asked,
+                np.maximum(chips.idle, 0),
+                "",
+            ),
+        ]
+        return common.some([*checks, *(self._part_checks(demand, chips) or [self._whole_check(demand, chips)])])
+
+    def _part_checks(self, demand: ChipDemand, chips: Chips) -> list[Check]:
+        """Return the checks of chips for the smallest part that would do."""
+        if not demand.templates:
+            return []
+        least = demand.templates[-1]
+        amounts = {
+            "CardInsufficientCore": (least.cores, chips.free_cores, "AI cores"),
+            "CardInsufficientAiCpu": (least.cpus, chips.free_cpus, "AI CPUs"),
+        }
+        checks = []
+        for code, failed in failures(chips, least).items():
+            if code in amounts:
+                asked, free, unit = amounts[code]
+                most = common.most_free(free, chips.healthy, failed, 1)
+                checks.append(
+                    common.amount_check(code, _TEXTS[code], failed, resource=CORES, asked=asked, free=most, unit=unit)
+                )
+            else:
+                checks.append(common.card_check(code, _TEXTS[code], failed))
+        return checks
+
+    def _whole_check(self, demand: ChipDemand, chips: Chips) -> Check:
+        count = demand.cards[0].count
+        unused = np.count_nonzero(chips.unused, axis=1).astype(np.int64)
+        return common.amount_check(
+            "ExclusiveDeviceAllocateConflict",
+            "node(s) had chips in use where whole chips are asked",
+            chips.healthy & ~chips.unused & (unused < count)[:, None],
+            resource=CORES,
+            asked=count,
+            free=unused,
+            unit="whole chips",
+        )
+
+    def count(self, card: Card, pods: Sequence[Sequence[HeldShare]], conf: SchedulerConf) -> Counted:
+        """Count each pod's part, or the whole chip, once: its containers share it.
+
+        A part by an unknown template may be as large as the chip.
+        """
+        cores = cpus = dvpp = unmade = 0
+        groups: frozenset[int] = frozenset()
+        for shares in pods:
+            device = shares[0].device
+            unmade += device.made == UNMADE_PART
+            template = wire.TEMPLATES.get(device.detail)
+            if template is None:
+                cores, cpus = cores + CHIP_CORES, cpus + CHIP_CPUS
+                continue
+            cores, cpus = cores + template.cores, cpus + template.cpus
+            dvpp = max(dvpp, state.DVPP_TAKEN[template.dvpp])
+            groups |= wire.groups_of(device.made)
+        counted = {state.CPUS: cpus, state.DVPP: dvpp, state.GROUPS: len(groups), state.UNMADE: unmade}
+        return Usage(0, cores, len(pods)), counted
+
+    def annotations(self, claim: Claim, node: str, containers: Sequence[str], now: float) -> dict[str, str]:
+        """Return the chip and the template, or the chips, and the time."""
+        devices = [device for grant in claim.grants if grant.family == self.name for device in grant.devices]
+        chips = dict.fromkeys(device.index for device in devices)
+        return {
+            CORES: wire.write_given(chips, devices[0].detail),
+            wire.PREDICATE_TIME: str(round(now * 1_000_000_000)),
+        }
+
+    def held(self, annotations: Mapping[str, str], ask: PodAsk, pod: str) -> tuple[ContainerGrant, ...]:
+        """Read the chips and the template, and whether the device plugin has made the part yet."""
+        text, asked = annotations.get(CORES), cores_asked(ask)
+        if not text or not asked:
+            return ()
+        chips, name = wire.read_given(text, pod)
+        template = wire.TEMPLATES.get(name)
+        each = template.cores if template is not None else asked if name else CHIP_CORES
+        made = wire.read_real(annotations) or UNMADE_PART
+        devices = [DeviceGrant(wire.chip_id(chip), chip, 0, each, name, made=made) for chip in chips]
+        grants = deal(self.name, asking(ask), devices)
+        field = f"metadata.annotations[{CORES}]"
+        if name and template is None:
+            error = FormatError(f"Pod {pod}", field, text, f"one of the templates {', '.join(wire.TEMPLATES)}")
+            raise HeldInPart(error, grants)
+        if each * len(chips) != asked:
+            raise FormatError(f"Pod {pod}", field, text, f"{asked} AI cores, as the pod asks")
+        return grants
+
+    def environment(self, grant: ContainerGrant, cards: Sequence[Card]) -> dict[str, str]:
+        """Return what the device plugin injects; it numbers a vNPU when it makes it."""
+        if grant.devices[0].detail:
+            return {"ASCEND_RUNTIME_OPTIONS": "VIRTUAL"}
+        return {"ASCEND_VISIBLE_DEVICES": ",".join(str(device.index) for device in grant.devices)}
+
+    def caveats(self, grants: Sequence[ContainerGrant]) -> tuple[str, ...]:
+        """Warn of AI cores in several containers.
+
+        kubelet asks container by container, and the plugin looks for a pod that was given as many AI cores as that
+        (ascend-device-plugin, pkg/server/plugin.go).
+        """
+        if len(grants) < 2:
+            return ()
+        names = ", ".join(grant.container for grant in grants)
+        limit = "the Ascend device plugin serves a container only that asks all of the pod's AI cores"
+        return (f"{CORES} in {len(grants)} containers ({names}): {limit}",)

@@ -1,0 +1,154 @@
+"""What a pod asks of Ascend 310P chips, and which template that means.
+
+Rules: the table of templates in Volcano's guide to device virtualization, and Volcano
+pkg/scheduler/api/devices/ascend/mindcluster/ascend310p/vnpu (utils.go, device_manage.go). Beyond Volcano: a
+``vnpu-dvpp`` that is not in the table is refused, all containers count and init containers do, and so does a pod
+without the label, which Volcano gives no devices without a word.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from deviceshare.claims import INIT, SIDECAR, ContainerGrant, DeviceGrant
+from deviceshare.conf.model import SchedulerConf
+from deviceshare.errors import RequestError
+from deviceshare.facts import PodAsk
+from deviceshare.families.protocol import CardDemand, Demand
+from deviceshare.formats.mindcluster import (
+    CHIP_CORES,
+    CORES,
+    DVPP,
+    DVPP_VALUES,
+    HIGH,
+    LEVEL,
+    NO,
+    NULL,
+    TASK,
+    TASK_310P,
+    VIR01,
+    VIR02,
+    VIR02_1C,
+    VIR04,
+    VIR04_3C,
+    VIR04_3C_NDVPP,
+    VIR04_4C_DVPP,
+    YES,
+    Template,
+)
+from deviceshare.resources import pod_resources
+
+COUNTS = f"1, 2, 4 or a multiple of {CHIP_CORES}"
+
+_LOW_TEMPLATES = {
+    (1, NULL): VIR01,
+    (2, NULL): VIR02_1C,
+    (4, NULL): VIR04_3C,
+    (4, YES): VIR04_4C_DVPP,
+    (4, NO): VIR04_3C_NDVPP,
+}
+_HIGH_TEMPLATES = _LOW_TEMPLATES | {(2, NULL): VIR02, (4, NULL): VIR04}
+"""By AI cores and DVPP. Where the level has another template than the low one, that is its downgrade."""
+
+_INIT_PARAMS, _STATIC = "init-params", "presetVirtualDevice"
+
+
+class Asking(NamedTuple):
+    """A container that asks AI cores; ``position`` and ``stage`` as in :class:`~deviceshare.claims.ContainerGrant`."""
+
+    container: str
+    position: int
+    stage: str
+    cores: int
+
+
+class ChipDemand(Demand, frozen=True):
+    """``asked`` AI cores: a part of one chip in the size of the first of ``templates`` for which there is room, or
+    whole chips where there is none.
+    """
+
+    asked: int = 0
+    templates: tuple[Template, ...] = ()
+    containers: tuple[Asking, ...] = ()
+
+
+def chip_demand(family: str, ask: PodAsk, conf: SchedulerConf) -> ChipDemand | None:
+    """Return what a pod asks, None where it asks nothing.
+
+    Raises:
+        RequestError: for what no template means, with what would.
+    """
+    if not any(container.get(CORES) is not None for container in (*ask.containers, *ask.init_containers)):
+        return None
+    asked = cores_asked(ask)
+    labels = dict(ask.labels)
+    if conf.configurations.get(_INIT_PARAMS, {}).get(_STATIC, "").strip().lower() == "true":
+        raise RequestError(
+            "volcano-scheduler.conf",
+            f"configurations[{_INIT_PARAMS}].arguments[{_STATIC}]",
+            "true",
+            f'"false" for pods that ask {CORES}: with "true" chips are cut beforehand, not for the pods that come',
+        )
+    if labels.get(TASK) != TASK_310P:
+        expected = f"{TASK_310P}: without it a request for {CORES} does not count"
+        raise RequestError("Pod", f"metadata.labels[{TASK}]", labels.get(TASK, ""), expected)
+    if asked and asked % CHIP_CORES == 0:
+        templates: tuple[Template, ...] = ()
+        cards = CardDemand(count=asked // CHIP_CORES, memory=0, cores=CHIP_CORES)
+    else:
+        templates = _templates(asked, labels.get(LEVEL, ""), labels.get(DVPP, NULL))
+        cards = CardDemand(count=1, memory=0, cores=asked)
+    return ChipDemand(family=family, cards=(cards,), asked=asked, templates=templates, containers=asking(ask))
+
+
+def _templates(asked: int, level: str, dvpp: str) -> tuple[Template, ...]:
+    table = _HIGH_TEMPLATES if level == HIGH else _LOW_TEMPLATES
+    allowed = [value for value in DVPP_VALUES if (asked, value) in table]
+    if not allowed:
+        field = f"spec.containers[*].resources.limits[{CORES}]"
+        raise RequestError("Pod", field, asked, f"{COUNTS} in all: an Ascend 310P chip is cut into no other parts")
+    if dvpp not in allowed:
+        unit = "AI core" if asked == 1 else "AI cores"
+        raise RequestError("Pod", f"metadata.labels[{DVPP}]", dvpp, f"{' or '.join(allowed)} for {asked} {unit}")
+    return tuple(dict.fromkeys((table[asked, dvpp], _LOW_TEMPLATES[asked, dvpp])))
+
+
+def cores_asked(ask: PodAsk) -> int:
+    """Return how many AI cores a pod asks: the larger of its largest init container and the sum of the others."""
+    return dict(pod_resources(ask, frozenset())).get(CORES, 0)
+
+
+def asking(ask: PodAsk) -> tuple[Asking, ...]:
+    """Return the containers that ask AI cores, in the order in which they start."""
+    inits = [
+        Asking(container.name, position, SIDECAR if container.sidecar else INIT, container.get(CORES) or 0)
+        for position, container in enumerate(ask.init_containers)
+    ]
+    mains = [Asking(each.name, position, "", each.get(CORES) or 0) for position, each in enumerate(ask.containers)]
+    return tuple(each for each in (*inits, *mains) if each.cores)
+
+
+def deal(family: str, containers: Iterable[Asking], chips: Sequence[DeviceGrant]) -> tuple[ContainerGrant, ...]:
+    """Return what each container has of what the pod was given: ``cores`` of these devices, one after the other.
+
+    An init container begins with the first: it is done before the others begin.
+    """
+    grants = []
+    taken = 0
+    for name, position, stage, cores in containers:
+        start = 0 if stage == INIT else taken
+        grants.append(ContainerGrant(name, position, family, tuple(_cut(chips, start, start + cores)), stage))
+        if stage != INIT:
+            taken += cores
+    return tuple(grants)
+
+
+def _cut(chips: Sequence[DeviceGrant], start: int, end: int) -> Iterator[DeviceGrant]:
+    """Yield the AI cores from ``start`` to ``end``, counted over all chips."""
+    before = 0
+    for chip in chips:
+        cores = min(end, before + chip.cores) - max(start, before)
+        if cores > 0:
+            yield replace(chip, cores=cores)
+        before += chip.cores
