@@ -1,7 +1,7 @@
 """The names that ``volcano-scheduler.conf`` may hold, and which of them a misspelt one was meant to be.
 
 Source: volcano-sh/volcano (pkg/scheduler/{actions,plugins}, pkg/scheduler/conf, pkg/scheduler/plugins/deviceshare).
-``deviceshare.MIGGeometryPolicy`` is our own. The arguments that turn device families on are the families' to say
+``deviceshare.MIGGeometryPolicy`` and ``deviceshare.AscendMixedChips`` are our own. The arguments that turn device families on are the families' to say
 (:func:`deviceshare.families.flags`).
 """
 
@@ -31,10 +31,11 @@ POLICY = "deviceshare.SchedulePolicy"
 WEIGHT = "deviceshare.ScheduleWeight"
 NODE_LOCK = "deviceshare.NodeLockEnable"
 MIG_GEOMETRY = "deviceshare.MIGGeometryPolicy"
+MIXED_CHIPS = "deviceshare.AscendMixedChips"
 EXCLUSIVE_RULES = "deviceshare.GPUExclusiveRules"
 DEVICES_NAME = "deviceshare.KnownGeometriesCMName"
 DEVICES_NAMESPACE = "deviceshare.KnownGeometriesCMNamespace"
-ARGUMENTS = (POLICY, WEIGHT, NODE_LOCK, MIG_GEOMETRY, EXCLUSIVE_RULES, DEVICES_NAME, DEVICES_NAMESPACE)
+ARGUMENTS = (POLICY, WEIGHT, NODE_LOCK, MIG_GEOMETRY, MIXED_CHIPS, EXCLUSIVE_RULES, DEVICES_NAME, DEVICES_NAMESPACE)
 """The arguments of ``deviceshare`` beside those that turn device families on."""
 
 

@@ -24,7 +24,8 @@ class SchedulerConf(msgspec.Struct, frozen=True, kw_only=True):
 
     ``families`` are the flags that are on (``deviceshare.VGPUEnable``, …); ``policy`` is '' (none), ``binpack`` or
     ``spread``; ``weight`` (ScheduleWeight) multiplies the node score, 0 leaves it to break ties. ``mig_geometry`` is
-    ``best-fit`` or ``first-fit``. Of pods whose labels match one of ``exclusive_rules`` no two share a card.
+    ``best-fit`` or ``first-fit``. With ``mixed_chips`` an Ascend chip may be cut by templates and shared by HAMi-core at
+    the same time, as Volcano lets it. Of pods whose labels match one of ``exclusive_rules`` no two share a card.
     """
 
     actions: tuple[str, ...] = ("enqueue", "allocate", "backfill")
@@ -34,6 +35,7 @@ class SchedulerConf(msgspec.Struct, frozen=True, kw_only=True):
     weight: int = 0
     node_lock: bool = False
     mig_geometry: str = BEST_FIT
+    mixed_chips: bool = False
     exclusive_rules: tuple[Labels, ...] = ()
     geometries_config_map: tuple[str, str] = ("kube-system", "volcano-vgpu-device-config")
     """Namespace and name of the ConfigMap with ``device-config.yaml``."""
@@ -43,4 +45,7 @@ class SchedulerConf(msgspec.Struct, frozen=True, kw_only=True):
     """The arguments under ``configurations`` as text, by name (``init-params``, …)."""
     devices: DevicesConf = BUILT_IN
     """``device-config.yaml``: the names of the resources, the geometries, the chips."""
+    asked: tuple[tuple[str, int, int], ...] = ()
+    """What pods ask at present: a family, the MiB of a card, how many cards. Never in the file, only in the questions
+    that the allocator puts to families (:meth:`deviceshare.allocator.Allocator.expect`)."""
     warnings: tuple[str, ...] = ()

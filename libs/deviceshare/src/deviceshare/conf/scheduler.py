@@ -77,6 +77,7 @@ class _Reader(Reader):
             weight=self.weight(),
             node_lock=self.flag(known.NODE_LOCK),
             mig_geometry=self.word(known.MIG_GEOMETRY, MIG_GEOMETRIES, BEST_FIT),
+            mixed_chips=self.flag(known.MIXED_CHIPS),
             exclusive_rules=self.exclusive_rules(),
             geometries_config_map=self.geometries_config_map(),
             arguments=self.arguments,

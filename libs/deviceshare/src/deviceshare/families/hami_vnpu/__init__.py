@@ -1,0 +1,231 @@
+"""Ascend vNPU, HAMi mode: chips cut into vNPUs by templates of the vendor, or shared through HAMi-core.
+
+Rules: Volcano pkg/scheduler/api/devices/ascend/hami; wire format and what the device plugin reads:
+:mod:`deviceshare.formats.hami_vnpu`. Where Volcano is wrong we differ: unhealthy chips are never given, the AI cores
+and AI CPUs of templates count, a chip is cut in one way at a time, every container is charged, the policy holds without
+a weight, UUIDs that a pod chose or refused are honoured.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from operator import add
+
+from msgspec.structs import replace
+
+from deviceshare.cards import CardView
+from deviceshare.claims import INIT, SIDECAR, WHOLE, Claim, ContainerGrant, DeviceGrant
+from deviceshare.conf.device_model import VnpuChip
+from deviceshare.conf.model import SchedulerConf
+from deviceshare.facts import Card, ContainerAsk, PodAsk
+from deviceshare.families.hami_vnpu.checks import checks
+from deviceshare.families.hami_vnpu.demand import ChipDemand, VnpuDemand, read_demand, template_for
+from deviceshare.families.hami_vnpu.placing import AI_CORES, AI_CPUS, SHARES, Board
+from deviceshare.families.protocol import Check, Demand, NodeView, Pick, Places
+from deviceshare.formats import hami_vnpu as wire
+from deviceshare.holdings import Counted, total, usage_of
+from deviceshare.holdings import Share as HeldShare
+
+
+_OTHERS = -1
+"""In the place of an init container's position: all that is not of an init container."""
+
+
+class HamiVnpu:
+    """The family ``hami-vnpu``."""
+
+    name = "hami-vnpu"
+    flag = "deviceshare.AscendHAMiVNPUEnable"
+    answers = ""
+    modes = frozenset(wire.MODES)
+    state = (AI_CORES, AI_CPUS, SHARES)
+    best_node_score = 0.0
+    pod_annotations = frozenset({wire.MODE, wire.USE_ID, wire.NOUSE_ID})
+    pod_labels: frozenset[str] = frozenset()
+
+    def node_cards(self, node: NodeView) -> tuple[Card, ...]:
+        """Return the chips of all register annotations of the node."""
+        return wire.read_registers(node.annotations, node.name)
+
+    def resources(self, conf: SchedulerConf) -> frozenset[str]:
+        """Return the names of memory and cores.
+
+        The number of devices is a resource that the kubelet counts as well: it stays one of the node's own.
+        """
+        return frozenset(
+            name for chip in conf.devices.chips for name in (chip.memory_resource, chip.core_resource) if name
+        )
+
+    def demand(self, ask: PodAsk, conf: SchedulerConf) -> Demand | None:
+        """Read the containers' limits and the pod's wishes; one demand for chips a container."""
+        return read_demand(self.name, ask, conf)
+
+    def place(self, demand: Demand, view: CardView, conf: SchedulerConf) -> Places:
+        """Choose and charge, container by container."""
+        assert isinstance(demand, VnpuDemand)
+        return Board(demand, view, conf).place()
+
+    def grants(
+        self, demand: Demand, chosen: Sequence[Sequence[Pick]], conf: SchedulerConf
+    ) -> tuple[ContainerGrant, ...]:
+        """One grant a container, its devices in the order in which they were chosen."""
+        assert isinstance(demand, VnpuDemand)
+        return tuple(
+            ContainerGrant(
+                cards.container,
+                cards.position,
+                self.name,
+                tuple(_device(demand.chip, cards, pick.card) for pick in devices),
+                cards.stage,
+            )
+            for cards, devices in zip(demand.cards, chosen, strict=True)
+        )
+
+    def checks(self, demand: Demand, view: CardView, conf: SchedulerConf) -> list[Check]:
+        """Return what keeps the demand from nodes, container by container."""
+        assert isinstance(demand, VnpuDemand)
+        return checks(Board(demand, view, conf))
+
+    def count(self, card: Card, pods: Sequence[Sequence[HeldShare]], conf: SchedulerConf) -> Counted:
+        """Return what is taken, and the AI cores, AI CPUs and shares of a chip."""
+        chip = next((chip for chip in conf.devices.chips if chip.word == card.type), None)
+        state = [sum(amounts) for amounts in zip(*(_state_of(shares, chip, card) for shares in pods), strict=True)]
+        return total(usage_of(card, shares) for shares in pods), dict(zip(self.state, state or (0, 0, 0), strict=True))
+
+    def annotations(
+        self, claim: Claim, node: str, containers: Sequence[str], now: float, init_containers: Sequence[str] = ()
+    ) -> dict[str, str]:
+        """Return what the device plugin waits for; a slot for each init container and then for each container."""
+        slots: list[list[DeviceGrant]] = [[] for _ in (*init_containers, *containers)]
+        for grant in claim.grants:
+            if grant.family == self.name:
+                slots[grant.position + (0 if grant.stage else len(init_containers))] += grant.devices
+        devices = [device for slot in slots for device in slot]
+        word = wire.Detail.of(devices[0]).word
+        text, seconds = wire.write_slots(slots), str(int(now))
+        return {
+            wire.to_allocate(word): text,
+            wire.allocated(word): text,
+            wire.runtime(word): wire.write_runtime(devices),
+            wire.PREDICATE_TIME: seconds,
+            wire.NODE: node,
+            wire.TIME: seconds,
+            wire.BIND_PHASE: wire.ALLOCATING,
+            wire.BIND_TIME: seconds,
+        }
+
+    def held(self, annotations: Mapping[str, str], ask: PodAsk, pod: str) -> tuple[ContainerGrant, ...]:
+        """Read ``…-devices-allocated``, never ``…-devices-to-allocate``: the plugin erases from that."""
+        grants: list[ContainerGrant] = []
+        for word in wire.words_held(annotations):
+            slots = wire.read_slots(annotations, word, pod)
+            owners = _owners(ask, word, len(slots))
+            for (stage, position, container), devices in zip(owners, slots, strict=True):
+                if devices:
+                    asked = container.get(f"{wire.runtime(word)}-memory") or -1
+                    grants.append(
+                        ContainerGrant(
+                            container.name,
+                            position,
+                            self.name,
+                            tuple(_with_asked(device, asked) for device in devices),
+                            stage,
+                        )
+                    )
+        return tuple(grants)
+
+    def environment(self, grant: ContainerGrant, cards: Sequence[Card]) -> dict[str, str]:
+        """Return what the device plugin injects; it names chips by the number that the node's driver has for them,
+        which is their index as long as the plugin registers all of the node's chips.
+        """
+        first = grant.devices[0]
+        indexes = [str(card.index) for card in cards]
+        environment = {"ASCEND_VISIBLE_DEVICES": ",".join(indexes)}
+        cut = wire.Detail.of(first).cut
+        if cut == wire.HAMI_CORE:
+            environment["NPU_MEM_QUOTA"] = str(first.memory)
+            if first.cores:
+                environment["NPU_PRIORITY"] = str(first.cores)
+            environment["NPU_GLOBAL_SHM_PATH"] = f"/hami-shared-region/{indexes[0]}_global_registry"
+            environment["NPU_LOCAL_SHM_PATH"] = "/hami-vnpu-shmem/vnpu_local_shmem"
+        elif cut:
+            environment["ASCEND_VNPU_SPECS"] = cut
+        return environment
+
+    def caveats(self, grants: Sequence[ContainerGrant]) -> tuple[str, ...]:
+        """Warn of vNPUs in several containers, and of whole chips with less memory than was asked.
+
+        The plugin calls a pod done and gives back the node's lock after its first container, so that the others may be
+        served what another pod waits for (ascend-device-plugin, internal/server).
+        """
+        warnings = []
+        if len(grants) > 1:
+            names = ", ".join(grant.container for grant in grants)
+            warnings.append(
+                f"vNPUs in {len(grants)} containers ({names}): the device plugin frees the node after the first of them"
+            )
+        for grant in grants:
+            device = grant.devices[0]
+            if device.asked > device.memory:
+                warnings.append(
+                    f"container {grant.container} asks {device.asked} MiB and has a whole chip: "
+                    f"{device.memory} MiB of it can be used"
+                )
+        return tuple(warnings)
+
+
+def _device(chip: VnpuChip, cards: ChipDemand, card: Card) -> DeviceGrant:
+    memory = cards.memory or card.memory
+    detail = str(wire.Detail(chip.word, cards.cut))
+    return _with_asked(DeviceGrant(card.id, card.index, memory, cards.cores, detail), cards.asked)
+
+
+def _with_asked(device: DeviceGrant, asked: int) -> DeviceGrant:
+    """Return the device with the MiB that were asked, where they are not what is charged."""
+    return device if asked in (-1, device.memory) else replace(device, asked=asked)
+
+
+def _owners(ask: PodAsk, word: str, slots: int) -> list[tuple[str, int, ContainerAsk]]:
+    """Return for each slot of a pod its container, as stage, position and ask.
+
+    A slot for each init container and each container, as HAMi and we write them; or for each container, as before HAMi
+    knew init containers; or, as Volcano writes them, for each container with a request. What is too many counts for the
+    last container: it is taken all the same.
+    """
+    inits = [
+        (SIDECAR if container.sidecar else INIT, position, container)
+        for position, container in enumerate(ask.init_containers)
+    ]
+    mains = [("", position, container) for position, container in enumerate(ask.containers)]
+    owners = mains
+    if slots == len(inits) + len(mains):
+        owners = inits + mains
+    elif slots != len(mains):
+        resource = wire.runtime(word)
+        owners = [owner for owner in mains if any(name.startswith(resource) for name, _ in owner[2].resources)]
+    last = [*mains, ("", 0, ContainerAsk("", ()))][max(0, len(mains) - 1)]
+    return [*owners[:slots], *[last] * (slots - len(owners))]
+
+
+def _state_of(shares: Iterable[HeldShare], chip: VnpuChip | None, card: Card) -> tuple[int, ...]:
+    """Return the AI cores, AI CPUs and shares that one pod takes of a chip: the larger of its largest init container
+    and the sum of the others.
+    """
+    taken: dict[int, tuple[int, ...]] = {_OTHERS: (0, 0, 0)}
+    for device, position, stage in shares:
+        taker = position if stage == INIT else _OTHERS
+        taken[taker] = tuple(map(add, taken.get(taker, (0, 0, 0)), _amounts_of(device, chip, card)))
+    return tuple(map(max, zip(*taken.values(), strict=True)))
+
+
+def _amounts_of(device: DeviceGrant, chip: VnpuChip | None, card: Card) -> tuple[int, int, int]:
+    """Return the AI cores, AI CPUs and shares of one device.
+
+    A template that the chip does not have counts as the one that its memory means.
+    """
+    cut = wire.Detail.of(device).cut
+    if cut == wire.HAMI_CORE:
+        return 0, 0, 1
+    if chip is None:
+        return 0, 0, 0
+    template = next((each for each in chip.templates if each.name == cut), None)
+    template = template or template_for(chip, card.memory if device.memory == WHOLE else device.memory)
+    return (template.ai_cores, template.ai_cpus, 0) if template else (chip.ai_cores, chip.ai_cpus, 0)

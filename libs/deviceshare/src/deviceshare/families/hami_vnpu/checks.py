@@ -1,0 +1,92 @@
+"""Why chips of a node are not given, in numbers."""
+
+import numpy as np
+
+from deviceshare.cards import Bools, Ints
+from deviceshare.families import common
+from deviceshare.families.hami_vnpu.demand import ALL_CORES, ChipDemand
+from deviceshare.families.hami_vnpu.placing import AI_CORES, AI_CPUS, Board
+from deviceshare.families.protocol import CardDemand, Check
+from deviceshare.families.selection import id_allowed
+from deviceshare.formats import hami_vnpu as wire
+
+
+def checks(board: Board) -> list[Check]:
+    """Return every check that keeps the demand from nodes, container by container."""
+    return common.check_one_by_one(board.demand, board.pick, board.charge, lambda cards: _checks(board, cards))
+
+
+def _checks(board: Board, cards: CardDemand) -> list[Check]:
+    """Every check that a chip fails; checks about room look only at chips that may be chosen at all."""
+    assert isinstance(cards, ChipDemand)
+    demand, view = board.demand, board.view
+    word, resource = demand.chip.word, demand.chip.resource
+    offered = board.of_kind & board.offered[:, None]
+    none = np.zeros(len(offered), dtype=np.int64)
+    found = [
+        Check("CardNotFound", f"node(s) had no {word}", ~common.any_card(offered), none),
+        common.card_check(
+            "ModeNotFit", f"node(s) had chips that {wire.HAMI_CORE} does not share", offered & ~board.of_mode
+        ),
+        common.card_check("CardNotHealth", "node(s) had unhealthy chips", offered & board.of_mode & ~view.healthy),
+    ]
+    if (allowed := id_allowed(demand, view)) is not None:
+        wishes = ", ".join(key.replace("*", word) for key in (wire.USE_ID, wire.NOUSE_ID))
+        found.append(
+            common.card_check(
+                "CardUuidMismatch", f"node(s) had chips other than {wishes} allow", offered & board.of_mode & ~allowed
+            )
+        )
+    candidates = board.candidates(cards)
+    enough = np.count_nonzero(candidates, axis=1)
+    found.append(
+        Check(
+            "NodeInsufficientDevice",
+            f"Insufficient {resource}",
+            (enough < cards.count) & common.any_card(offered),
+            none,
+            resource,
+            cards.count,
+            enough.astype(np.int64),
+        )
+    )
+    for code, failed in board.failures(cards).items():
+        found.append(_about_room(board, cards, code, candidates, candidates & failed))
+    return common.some(found)
+
+
+def _about_room(board: Board, cards: ChipDemand, code: str, candidates: Bools, failed: Bools) -> Check:
+    """Return one check about what is left of chips."""
+    view, chip, shared = board.view, board.demand.chip, board.demand.shared
+
+    def amount(text: str, resource: str, asked: int, free: Ints, unit: str) -> Check:
+        most = common.most_free(free, candidates, failed, cards.count)
+        return common.amount_check(code, text, failed, resource=resource, asked=asked, free=most, unit=unit)
+
+    if code == "CardInsufficientMemory":
+        asked = cards.memory or int(view.memory[failed].max(initial=0))
+        name = chip.memory_resource or chip.resource
+        return amount(f"Insufficient {name} on a chip", name, asked, view.memory - view.memory_used, "MiB")
+    if code == "CardInsufficientCore" and shared:
+        name = chip.core_resource
+        return amount(f"Insufficient {name} on a chip", name, cards.cores, ALL_CORES - view.cores_used, "percent")
+    if code == "CardInsufficientCore":
+        free = chip.ai_cores - board.has[AI_CORES]
+        return amount("Insufficient AI cores on a chip", "AI cores", cards.ai_cores, free, "")
+    if code == "CardInsufficientCpu":
+        free = chip.ai_cpus - board.has[AI_CPUS]
+        return amount("Insufficient AI CPUs on a chip", "AI CPUs", cards.ai_cpus, free, "")
+    return common.card_check(code, _TEXTS[code, shared], failed)
+
+
+_FULL = "node(s) had chips that as many pods share as may"
+_EXHAUSTED = "node(s) had chips whose cores are all taken"
+_TEXTS = {
+    ("CardTimeSlicingExhausted", True): _FULL,
+    ("CardTimeSlicingExhausted", False): _FULL,
+    ("ModeNotFit", True): "node(s) had chips that are cut by templates",
+    ("ModeNotFit", False): f"node(s) had chips that {wire.HAMI_CORE} shares",
+    ("ExclusiveDeviceAllocateConflict", True): "node(s) had chips in use where all cores of a chip are asked",
+    ("CardComputeUnitsExhausted", True): _EXHAUSTED,
+    ("CardComputeUnitsExhausted", False): _EXHAUSTED,
+}

@@ -1,0 +1,189 @@
+"""What a pod asks of Ascend chips in HAMi's way, and which part of a chip that is.
+
+Rules: Volcano pkg/scheduler/api/devices/ascend/hami, HAMi pkg/device/ascend. Where Volcano is wrong we differ: more
+memory than a chip has is refused and not taken for none, as are 0 devices and cores beside a template.
+"""
+
+from deviceshare.claims import INIT, SIDECAR
+from deviceshare.conf.device_model import VnpuChip, VnpuTemplate
+from deviceshare.conf.model import SchedulerConf
+from deviceshare.errors import RequestError
+from deviceshare.facts import ContainerAsk, PodAsk
+from deviceshare.families.protocol import CardDemand, Demand
+from deviceshare.families.selection import items
+from deviceshare.formats import hami_vnpu as wire
+
+ALL_CORES = 100
+"""Under HAMi-core cores are percent of a chip."""
+MOST_DEVICES = 1024
+"""More than any node has."""
+
+_LINKED_CHIPS = "Ascend910"
+"""Chips whose words begin so are linked in networks."""
+_RESOURCES = "huawei.com/ascend"
+"""How the names of resources begin that nobody else means, in lower case."""
+_MINDCLUSTER = "huawei.com/npu-core"
+
+
+class ChipDemand(CardDemand, frozen=True, kw_only=True):
+    """What one container asks: ``memory`` MiB are charged on each chip, 0 for the whole chip.
+
+    ``cut`` as in :class:`~deviceshare.formats.hami_vnpu.Detail`, with the AI cores and AI CPUs that it takes (0 under
+    HAMi-core); ``asked`` are the MiB asked, -1 where they are what is charged. ``number`` is the same for containers of
+    the pod whose devices are cut alike.
+    """
+
+    cut: str = ""
+    ai_cores: int = 0
+    ai_cpus: int = 0
+    asked: int = -1
+    number: int = 1
+
+
+class VnpuDemand(Demand, frozen=True, kw_only=True):
+    """What a pod asks of one kind of chip; ``shared``: shares under HAMi-core instead of templates."""
+
+    chip: VnpuChip
+    cards: tuple[ChipDemand, ...]
+    shared: bool = False
+
+    @property
+    def linked(self) -> bool:
+        """Whether chips of this kind are linked in networks."""
+        return self.chip.word.startswith(_LINKED_CHIPS)
+
+
+def template_for(chip: VnpuChip, memory: int) -> VnpuTemplate | None:
+    """Return the smallest template with so many MiB, None for the whole chip."""
+    return next((template for template in chip.templates if memory <= template.memory), None)
+
+
+def read_demand(family: str, ask: PodAsk, conf: SchedulerConf) -> VnpuDemand | None:
+    """Return what a pod asks of Ascend chips, None for nothing."""
+    chip = _chip(ask, conf)
+    if chip is None:
+        return None
+    shared = _is_shared(ask)
+    inits = [(INIT, *each) for each in enumerate(ask.init_containers) if not each[1].sidecar]
+    sidecars = [(SIDECAR, *each) for each in enumerate(ask.init_containers) if each[1].sidecar]
+    mains = [("", *each) for each in enumerate(ask.containers)]
+    cards: list[ChipDemand] = []
+    numbers: dict[tuple[str, int, int], int] = {}
+    for stage, position, container in (*sidecars, *mains, *inits):
+        asked = _Asked(chip, shared, container, stage)
+        if asked.is_nothing:
+            continue
+        cut, memory, cores = key = asked.cut()
+        template = next((each for each in chip.templates if each.name == cut), None)
+        cards.append(
+            ChipDemand(
+                count=asked.count(whole=memory == 0),
+                memory=memory,
+                cores=cores,
+                container=container.name,
+                position=position,
+                stage=stage,
+                cut=cut,
+                ai_cores=0 if shared else template.ai_cores if template else chip.ai_cores,
+                ai_cpus=0 if shared else template.ai_cpus if template else chip.ai_cpus,
+                asked=asked.memory if asked.memory and asked.memory != memory else -1,
+                number=numbers.setdefault(key, len(numbers) + 1),
+            )
+        )
+    if not cards:
+        return None
+    return VnpuDemand(
+        family=family,
+        cards=tuple(cards),
+        mode=wire.HAMI_CORE if shared else "",
+        use_ids=items(ask.annotation(wire.USE_ID.replace("*", chip.word))),
+        nouse_ids=items(ask.annotation(wire.NOUSE_ID.replace("*", chip.word))),
+        chip=chip,
+        shared=shared,
+    )
+
+
+def _chip(ask: PodAsk, conf: SchedulerConf) -> VnpuChip | None:
+    """Return the kind of chip that a pod asks, None for none."""
+    names = {
+        name: chip
+        for chip in conf.devices.chips
+        for name in (chip.resource, chip.memory_resource, chip.core_resource)
+        if name
+    }
+    found: VnpuChip | None = None
+    for part, containers in (("containers", ask.containers), ("initContainers", ask.init_containers)):
+        for container in containers:
+            for name, amount in container.resources:
+                field = f"spec.{part}[{container.name}].resources.limits[{name}]"
+                chip = names.get(name)
+                if chip is None:
+                    if amount and name.lower().startswith(_RESOURCES):
+                        known = ", ".join(each.resource for each in conf.devices.chips) or "there is none"
+                        expected = f"a chip of device-config.yaml ({known}), or {_MINDCLUSTER} in MindCluster mode"
+                        raise RequestError("Pod", field, amount, expected)
+                elif found is None:
+                    found = chip
+                elif chip is not found:
+                    expected = f"{found.resource} alone: no node has two kinds of Ascend chips"
+                    raise RequestError("Pod", field, amount, expected)
+    return found
+
+
+def _is_shared(ask: PodAsk) -> bool:
+    mode = (ask.annotation(wire.MODE) or "").strip()
+    if mode not in ("", wire.HAMI_CORE):
+        expected = f"{wire.HAMI_CORE}, or nothing for a template"
+        raise RequestError("Pod", f"metadata.annotations[{wire.MODE}]", mode, expected)
+    return mode == wire.HAMI_CORE
+
+
+class _Asked:
+    """The three amounts that one container asks; None where it does not name them."""
+
+    def __init__(self, chip: VnpuChip, shared: bool, container: ContainerAsk, stage: str) -> None:
+        self.chip = chip
+        self.shared = shared
+        self.devices = container.get(chip.resource)
+        self.memory = container.get(chip.memory_resource) if chip.memory_resource else None
+        self.cores = container.get(chip.core_resource) if chip.core_resource else None
+        part = "initContainers" if stage else "containers"
+        self.limits = f"spec.{part}[{container.name}].resources.limits"
+
+    @property
+    def is_nothing(self) -> bool:
+        return self.devices is None and not self.memory and not self.cores
+
+    def count(self, *, whole: bool) -> int:
+        """Return how many chips: 1 where only memory is asked."""
+        if self.devices is None and not self.memory:
+            raise self.wrong(self.chip.core_resource, self.cores, f"{self.chip.resource} beside it")
+        count = 1 if self.devices is None else self.devices
+        if not 1 <= count <= MOST_DEVICES:
+            raise self.wrong(self.chip.resource, count, f"1 to {MOST_DEVICES} chips, or none of its resources")
+        if count > 1 and not (whole or self.shared):
+            largest = self.chip.templates[-1].memory
+            expected = f"more than {largest} MiB or nothing: {count} chips can only be had whole"
+            raise self.wrong(self.chip.memory_resource, self.memory, expected)
+        return count
+
+    def cut(self) -> tuple[str, int, int]:
+        """Return how each chip is cut, the MiB that are charged (0: all) and the percent of its cores."""
+        memory, cores = self.memory or 0, self.cores or 0
+        if memory > self.chip.memory_capacity:
+            expected = f"at most {self.chip.memory_capacity} MiB, which is all of a {self.chip.word}"
+            raise self.wrong(self.chip.memory_resource, memory, expected)
+        if self.shared:
+            if cores > ALL_CORES:
+                raise self.wrong(self.chip.core_resource, cores, f"0 to {ALL_CORES} (percent of each chip)")
+            return wire.HAMI_CORE, memory, cores
+        if cores:
+            expected = (
+                f"nothing: without the annotation {wire.MODE}: {wire.HAMI_CORE} the template has its own AI cores"
+            )
+            raise self.wrong(self.chip.core_resource, cores, expected)
+        template = template_for(self.chip, memory) if memory else None
+        return (template.name, template.memory, 0) if template else ("", 0, 0)
+
+    def wrong(self, resource: str, value: int | None, expected: str) -> RequestError:
+        return RequestError("Pod", f"{self.limits}[{resource}]", value, expected)

@@ -1,0 +1,247 @@
+"""The annotations of HAMi's ascend-device-plugin: chips on a node, vNPUs on a pod.
+
+Each kind of chip has annotations of its own, named by its common word (``Ascend910B3``). The plugin takes the slots of
+a pod for its init containers and then its containers, in the order in which kubelet asks; Volcano leaves out those of
+containers without a request, we never do. Sources: Project-HAMi/ascend-device-plugin (internal/server),
+Project-HAMi/HAMi (pkg/device), volcano-sh/volcano (pkg/scheduler/api/devices/ascend/hami).
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from deviceshare.claims import DeviceGrant
+from deviceshare.errors import FormatError
+from deviceshare.facts import Card
+from deviceshare.formats.numbers import whole
+from deviceshare.quantity import LARGEST
+
+REGISTER = "hami.io/node-register-"
+"""On a node, before the common word: its chips."""
+NODE_HAMI_CORE = "hami-vnpu-core"
+"""On a node: ``true`` where HAMi-core shares its chips, anything else where only templates cut them."""
+CONFIGURED, TEMPLATES, SHARED = "vnpu", "vnpu-template", "vnpu-hami-core"
+"""Modes of cards: as ``hamiVnpuCore`` in device-config.yaml says, or as the node's own annotation does."""
+MODES = (CONFIGURED, TEMPLATES, SHARED)
+
+MODE = "huawei.com/vnpu-mode"
+"""On a pod: ``hami-core`` for a share of a chip instead of a template."""
+HAMI_CORE = "hami-core"
+USE_ID, NOUSE_ID = "hami.io/use-*-uuid", "hami.io/no-use-*-uuid"
+"""On a pod, the common word in the place of the star: chips that it may and may not have."""
+
+NODE = "hami.io/vgpu-node"
+TIME = "hami.io/vgpu-time"
+BIND_PHASE = "hami.io/bind-phase"
+BIND_TIME = "hami.io/bind-time"
+PREDICATE_TIME = "predicate-time"
+ALLOCATING = "allocating"
+"""The value of ``BIND_PHASE`` from binding until the plugin has served the pod."""
+
+_ALLOCATED = re.compile(r"hami\.io/(.+)-devices-allocated")
+_DEVICE = "UUID,chip,memory,cores: for each device, a ; after each container"
+
+
+def to_allocate(word: str) -> str:
+    """Return the annotation of a pod from which the plugin erases what it has handed out."""
+    return f"hami.io/{word}-devices-to-allocate"
+
+
+def allocated(word: str) -> str:
+    """Return the annotation of a pod that says what it holds for as long as it lives."""
+    return f"hami.io/{word}-devices-allocated"
+
+
+def runtime(word: str) -> str:
+    """Return the annotation of a pod that says how each device is cut, as JSON."""
+    return f"huawei.com/{word}"
+
+
+class _Custom(msgspec.Struct):
+    network: object = msgspec.field(default=None, name="NetworkID")
+
+
+class _Registered(msgspec.Struct):
+    """A device as the plugin registers it: what is 0, false or empty is left out."""
+
+    id: str = ""
+    index: int = 0
+    count: int = 0
+    devmem: int = 0
+    devcore: int = 0
+    health: bool = False
+    custominfo: _Custom | None = None
+
+
+class _Cut(msgspec.Struct, omit_defaults=True):
+    """How a device is cut for a pod; the plugin looks for the first of these by UUID."""
+
+    id: str = msgspec.field(default="", name="UUID")
+    template: str = msgspec.field(default="", name="temp")
+    memory: int = 0
+    core: int = 0
+
+
+_decode_register = msgspec.json.Decoder(list[_Registered] | None).decode
+_decode_cuts = msgspec.json.Decoder(list[_Cut] | None).decode
+
+
+def read_registers(annotations: Mapping[str, str], node: str) -> tuple[Card, ...]:
+    """Return the chips of a node, of whichever kinds, by index.
+
+    Raises:
+        FormatError: where any of them is not readable. Chips that were left out would be taken for chips that are gone.
+    """
+    cards: list[Card] = []
+    mode = CONFIGURED
+    if (answer := annotations.get(NODE_HAMI_CORE)) is not None:
+        mode = SHARED if answer == "true" else TEMPLATES
+    seen: set[str] = set()
+    for key in sorted(key for key in annotations if key.startswith(REGISTER) and len(key) > len(REGISTER)):
+        found = _read_register(annotations[key], key, mode, node)
+        for card in found:
+            if card.id in seen:
+                raise _register_error(node, key, card.id, "a UUID that no other chip of the node has")
+            seen.add(card.id)
+        cards += sorted(found, key=lambda card: card.index)
+    return tuple(cards)
+
+
+def _read_register(text: str, key: str, mode: str, node: str) -> list[Card]:
+    try:
+        devices = _decode_register(text) or []
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise _register_error(node, key, text, f"a JSON list of devices ({error})") from None
+    cards = []
+    for device in devices:
+        if not device.id or set(device.id) & set(",:; \t\n"):
+            raise _register_error(node, key, device.id, "the UUID of a chip as id")
+        for field in ("index", "count", "devmem", "devcore"):
+            amount = getattr(device, field)
+            if not 0 <= amount <= LARGEST:
+                raise _register_error(node, key, str(amount), f"a whole number of at least 0 as {field} of {device.id}")
+        cards.append(
+            Card(
+                id=device.id,
+                index=device.index,
+                slots=device.count,
+                memory=device.devmem,
+                cores=device.devcore,
+                type=key.removeprefix(REGISTER),
+                healthy=device.health,
+                mode=mode,
+                network=_network(device.custominfo),
+            )
+        )
+    return cards
+
+
+def _network(custom: _Custom | None) -> int:
+    """Return the NetworkID, a number in JSON, -1 where there is none."""
+    value = custom.network if custom is not None else None
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= LARGEST:
+        return int(value)
+    return -1
+
+
+def _register_error(node: str, key: str, value: str, expected: str) -> FormatError:
+    return FormatError(f"Node {node}", f"metadata.annotations[{key}]", value, expected)
+
+
+class Detail(NamedTuple):
+    """The detail of a grant: the kind of chip, and its template, '' for a whole chip, or ``hami-core``."""
+
+    word: str
+    cut: str = ""
+
+    def __str__(self) -> str:
+        """Return it as it stands in a grant, ``Ascend910B3/vir05_1c_16g``."""
+        return f"{self.word}/{self.cut}" if self.cut else self.word
+
+    @classmethod
+    def of(cls, device: DeviceGrant) -> "Detail":
+        """Read the detail of a grant."""
+        word, _, cut = device.detail.partition("/")
+        return cls(word, cut)
+
+
+def write_slots(slots: Iterable[Iterable[DeviceGrant]]) -> str:
+    """Return the value of :func:`allocated` and :func:`to_allocate`.
+
+    ``slots`` are the devices of each init container and then each container; one without any is an empty slot.
+    """
+    return "".join(
+        "".join(f"{device.id},{Detail.of(device).word},{device.memory},{device.cores}:" for device in slot) + ";"
+        for slot in slots
+    )
+
+
+def write_runtime(devices: Iterable[DeviceGrant]) -> str:
+    """Return the value of :func:`runtime`: the template of each device, or its memory and cores under HAMi-core."""
+    cuts = []
+    for device in devices:
+        cut = Detail.of(device).cut
+        amounts = (device.memory, device.cores) if cut == HAMI_CORE else (0, 0)
+        cuts.append(_Cut(device.id, "" if cut == HAMI_CORE else cut, *amounts))
+    return msgspec.json.encode(cuts).decode()
+
+
+def words_held(annotations: Mapping[str, str]) -> Iterator[str]:
+    """Yield the common words of the chips that a pod holds."""
+    for key in sorted(annotations):
+        if match := _ALLOCATED.fullmatch(key):
+            yield match[1]
+
+
+def read_slots(annotations: Mapping[str, str], word: str, pod: str) -> list[list[DeviceGrant]]:
+    """Return the devices that a pod holds of one kind of chip, one list for each slot.
+
+    The index of a chip is not in the annotations, so it is -1. Other writers' forms are read as well: no ``;`` after
+    the last slot, ``,,0,0:`` for no device. Where the JSON that names the templates is missing or cannot be read, the
+    devices count by their memory.
+
+    Raises:
+        FormatError: names the pod.
+    """
+    key = allocated(word)
+    text = annotations.get(key, "")
+    if not text.strip():
+        return []
+    templates = _read_templates(annotations.get(runtime(word), ""))
+    cut = HAMI_CORE if annotations.get(MODE) == HAMI_CORE else ""
+    slots = [_read_slot(slot, word, cut, templates, key, pod) for slot in text.split(";")]
+    return slots if slots[-1] else slots[:-1]
+
+
+def _read_templates(text: str) -> dict[str, str]:
+    """Return the templates by UUID."""
+    try:
+        return {cut.id: cut.template for cut in _decode_cuts(text) or ()}
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return {}
+
+
+def _read_slot(slot: str, word: str, cut: str, templates: Mapping[str, str], key: str, pod: str) -> list[DeviceGrant]:
+    devices = []
+    for item in slot.split(":"):
+        if not item.strip():
+            continue
+        fields = [field.strip() for field in item.split(",")]
+        if len(fields) < 4:
+            raise _slots_error(key, pod, item, _DEVICE)
+        memory, cores = whole(fields[2]), whole(fields[3])
+        if memory is None or cores is None:
+            raise _slots_error(key, pod, item, f"whole numbers as memory and cores: {_DEVICE}")
+        if not fields[0]:
+            if memory or cores:
+                raise _slots_error(key, pod, item, f"a UUID: {_DEVICE}")
+            continue
+        detail = Detail(word, cut or templates.get(fields[0], ""))
+        devices.append(DeviceGrant(fields[0], -1, memory, cores, str(detail)))
+    return devices
+
+
+def _slots_error(key: str, pod: str, value: str, expected: str) -> FormatError:
+    return FormatError(f"Pod {pod}", f"metadata.annotations[{key}]", value, expected)
