@@ -197,7 +197,6 @@ def test_the_mode_must_be_the_nodes() -> None:
         (vgpu(0, 100), "spec.containers[c0].resources.limits[volcano.sh/vgpu-number]"),
         (vgpu(1, 1, 101), "spec.containers[c0].resources.limits[volcano.sh/vgpu-cores]"),
         (vgpu(1, percentage=101), "spec.containers[c0].resources.limits[volcano.sh/vgpu-memory-percentage]"),
-        (ask(init_containers=(container("i", **{NUMBER: 1}),)), "spec.initContainers[i].resources.limits"),
     ],
 )
 def test_a_request_that_cannot_be_meant_names_its_field(what, field) -> None:

@@ -64,13 +64,14 @@ A, B = DeviceGrant("GPU-a", 0, 3000, 50), DeviceGrant("GPU-b", 1, 1024, 0)
 @pytest.mark.parametrize(
     ("grants", "containers", "text"),
     [
-        ([grant(0, DeviceGrant("UUID", 3, 3000, 50))], ["c0"], "UUID,NVIDIA,3000,50:"),
-        ([grant(0, A, B)], ["c0"], "GPU-a,NVIDIA,3000,50:GPU-b,NVIDIA,1024,0:"),
-        ([grant(1, A)], ["c0", "c1"], ";GPU-a,NVIDIA,3000,50:"),
-        ([grant(0, A)], ["c0", "c1", "c2"], "GPU-a,NVIDIA,3000,50:;;"),
-        ([grant(2, B), grant(0, A)], ["c0", "c1", "c2"], "GPU-a,NVIDIA,3000,50:;;GPU-b,NVIDIA,1024,0:"),
-        ([grant(0, DeviceGrant("GPU-m", 0, 3000, 0, "1-0"))], ["c0"], "GPU-m[1-0],NVIDIA,3000,0:"),
-        ([], ["c0"], ""),
+        ([grant(0, DeviceGrant("UUID", 3, 3000, 50))], 1, "UUID,NVIDIA,3000,50:"),
+        ([grant(0, A, B)], 1, "GPU-a,NVIDIA,3000,50:GPU-b,NVIDIA,1024,0:"),
+        ([grant(1, A)], 2, ";GPU-a,NVIDIA,3000,50:"),
+        ([grant(0, A)], 3, "GPU-a,NVIDIA,3000,50:;;"),
+        ([grant(2, B), grant(0, A)], 3, "GPU-a,NVIDIA,3000,50:;;GPU-b,NVIDIA,1024,0:"),
+        ([grant(0, DeviceGrant("GPU-m", 0, 3000, 0, "1-0"))], 1, "GPU-m[1-0],NVIDIA,3000,0:"),
+        ([grant(0, DeviceGrant("GPU-m", 0, 5120, 0, "1-0", asked=3000))], 1, "GPU-m[1-0],NVIDIA,3000,0:"),
+        ([], 1, ""),
     ],
 )
 def test_each_container_has_its_slot(grants, containers, text):
@@ -87,14 +88,34 @@ def test_each_container_has_its_slot(grants, containers, text):
         (";GPU-a,NVIDIA,3000,50:GPU-b,NVIDIA,1,0:", [[], ["GPU-a", "GPU-b"]]),
         (",,0,0:;GPU-a,NVIDIA,3000,50:;", [[], ["GPU-a"], []]),
         ("GPU-a,NVIDIA,3000,50,{}:", [["GPU-a"]]),
+        ("GPU-a[group1-0],NVIDIA,3000,50:", [["GPU-a"]]),
+        ("GPU-a[,NVIDIA,3000,50:GPU-b[],NVIDIA,1,0:GPU-c[x,NVIDIA,1,0:", [["GPU-a", "GPU-b", "GPU-c"]]),
     ],
 )
 def test_other_writers_forms_are_read(text, slots):
     assert [[device.id for device in slot] for slot in vgpu.read_ids(text, "default/a")] == slots
 
 
+def test_whatever_stands_in_brackets_is_no_whole_card():
+    ((one, two, three),) = vgpu.read_ids("GPU-a[group1-0],NVIDIA,1,0:GPU-b[],NVIDIA,1,0:GPU-c[x,NVIDIA,1,0:", "ns/a")
+    assert (one.detail, two.detail, three.detail) == ("group1-0", "[]", "x")
+
+
+def test_the_annotation_of_init_containers_is_named_in_its_errors():
+    with pytest.raises(FormatError, match=r"deviceshare\.io/vgpu-init-ids"):
+        vgpu.read_ids("x", "ns/a", vgpu.INIT_IDS)
+
+
 @pytest.mark.parametrize(
-    "text", ["GPU-a", "GPU-a,NVIDIA,3000:", "GPU-a,NVIDIA,x,50:", "GPU-a,NVIDIA,-1,50:", ",NVIDIA,1,1:"]
+    "text",
+    [
+        "GPU-a",
+        "[group1-0],NVIDIA,0,0:",
+        "GPU-a,NVIDIA,3000:",
+        "GPU-a,NVIDIA,x,50:",
+        "GPU-a,NVIDIA,-1,50:",
+        ",NVIDIA,1,1:",
+    ],
 )
 def test_malformed_ids_name_the_pod(text):
     with pytest.raises(FormatError, match=r"Pod default/a: metadata\.annotations\[volcano\.sh/vgpu-ids-new\]"):
@@ -114,9 +135,8 @@ devices = st.builds(
 
 @given(st.lists(st.lists(devices, max_size=3), min_size=1, max_size=4))
 def test_what_is_written_is_read_back_slot_for_slot(slots):
-    containers = [f"c{index}" for index in range(len(slots))]
     grants = [grant(index, *slot) for index, slot in enumerate(slots) if slot]
-    text = vgpu.write_ids(grants, containers)
+    text = vgpu.write_ids(grants, len(slots))
     assert vgpu.read_ids(text, "default/a") == (slots if text else [])
 
 

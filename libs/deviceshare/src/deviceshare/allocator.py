@@ -5,7 +5,7 @@ the node is, and which cards it would get. A shape is brought up to date, only f
 last used, when it is asked again. Everything is vectorised over nodes; nothing here knows a device family by name.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
@@ -51,6 +51,8 @@ class Allocator:
 
     def __init__(self, conf: SchedulerConf) -> None:
         self.conf = conf
+        self._granting = conf
+        """The configuration with what pods ask."""
         self._cards = CardTable(name for family in FAMILIES for name in family.state)
         self._counting = {mode: family for family in FAMILIES if family.state for mode in family.modes}
         """The families that count what is taken of a card by themselves, by the mode of their cards."""
@@ -75,10 +77,28 @@ class Allocator:
             return
         devices = conf.devices != self.conf.devices
         self.conf = conf
+        self._granting = msgspec.structs.replace(conf, asked=self._granting.asked)
         self._shapes.clear()
         if devices and self._counting:
             for name, row in self._rows.items():
                 self._recount(row, range(len(self._cards.cards[row])), self._holdings[name].values())
+
+    def expect(self, asks: Iterable[tuple[PodAsk, int]]) -> None:
+        """Hear what pods ask, and how many pods each.
+
+        It moves no pod to another node or card; a family may leave open until :meth:`Family.grants
+        <deviceshare.families.protocol.Family.grants>` what serves best those that are yet to come. So no shape gets old
+        by it.
+        """
+        amounts: Counter[tuple[str, int]] = Counter()
+        for ask, pods in asks:
+            for question in self._known(ask).questions:
+                for family, demand in question.answers:
+                    for cards in demand.cards:
+                        if cards.memory and not cards.memory_percentage:
+                            amounts[family.name, cards.memory] += pods * cards.count
+        asked = tuple((family, memory, count) for (family, memory), count in sorted(amounts.items()))
+        self._granting = msgspec.structs.replace(self.conf, asked=asked)
 
     def set_node(self, node: NodeFact) -> None:
         """Enter a node or what changed of it; what is held there is charged to its cards anew."""
@@ -207,7 +227,7 @@ class Allocator:
         row, score = best
         return Placement(
             node=self._name(row),
-            grants=shape.grants(row, self._cards.cards[row], self.conf),
+            grants=shape.grants(row, self._cards.cards[row], self._granting),
             resources=shape.resources,
             feasible=int(np.count_nonzero(shape.key > -np.inf)),
             score=score,

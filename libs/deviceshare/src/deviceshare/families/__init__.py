@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from deviceshare.claims import ContainerGrant
 from deviceshare.families.gpu_number import GpuNumber
 from deviceshare.families.gpu_share import GpuShare
-from deviceshare.families.hami_core import HamiCore
 from deviceshare.families.protocol import Family
+from deviceshare.families.vgpu import HamiCore, Mig, Mps
 
 FAMILIES: list[Family] = []
 """All families, in the order in which a pod's demands are answered."""
@@ -40,5 +40,5 @@ def caveats(grants: Sequence[ContainerGrant]) -> tuple[str, ...]:
     )
 
 
-for _family in (GpuShare(), GpuNumber(), HamiCore()):
+for _family in (GpuShare(), GpuNumber(), HamiCore(), Mps(), Mig()):
     register(_family)

@@ -1,6 +1,6 @@
 """What the families share: choosing columns by a key, charging a view, counting failed checks."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 from msgspec.structs import replace
@@ -29,28 +29,24 @@ def place_one_by_one(
     view: CardView,
     pick: Callable[[CardDemand], Picks],
     charge: Callable[[CardDemand, Picks], None],
+    turns: Iterable[CardDemand] | None = None,
 ) -> Places:
-    """Answer a demand container by container, each seeing what the ones before took.
+    """Answer a demand container by container, each seeing what the ones before took (:func:`in_turn`).
 
-    An init container sees what was there before the pod and prefers the cards that the pod has anyway; what it takes
-    beyond the others is added at the end.
+    A family that knows by itself what an init container may use gives ``turns``: the demand's cards as they are.
     """
     rows = view.mode.shape[0]
     places = Places(np.ones(rows, dtype=np.bool_), [], [], np.zeros(rows), np.zeros(rows))
-    mains = [cards for cards in demand.cards if cards.stage != INIT]
-    inits = demand.cards[len(mains) :]
-    before = view.block.copy() if inits else view.block
-    for cards in mains:
-        _add(places, cards, pick, charge)
-    if inits:
-        peak = view.block.copy()
-        view.preferred = _taken(view, places)
-        for cards in inits:
-            view.block[:] = before
-            _add(places, cards, pick, charge)
-            np.maximum(peak, view.block, out=peak)
-        view.block[:] = peak
-        view.preferred = None
+    for cards in in_turn(demand, view) if turns is None else turns:
+        picks = pick(cards)
+        places.fits &= picks.fits
+        places.columns.append(picks.columns)
+        places.details.append(np.zeros_like(picks.columns) if picks.details is None else picks.details)
+        if cards.stage != INIT:
+            places.score += picks.score
+        if picks.waste is not None:
+            places.waste += picks.waste
+        charge(cards, picks)
     places.score[~places.fits] = 0.0
     return places
 
@@ -60,10 +56,14 @@ def check_one_by_one(
     pick: Callable[[CardDemand], Picks],
     charge: Callable[[CardDemand, Picks], None],
     checks: Callable[[CardDemand], list[Check]],
+    turns: Iterable[CardDemand] | None = None,
 ) -> list[Check]:
-    """Return what each container fails, each seeing what the ones before took."""
+    """Return what each container fails, each seeing what the ones before took.
+
+    Where there are init containers, ``turns`` is what :func:`place_one_by_one` goes by.
+    """
     found = []
-    for cards in demand.cards:
+    for cards in demand.cards if turns is None else turns:
         picks = pick(cards)
         for check in checks(cards):
             nodes = check.nodes & ~picks.fits
@@ -73,30 +73,26 @@ def check_one_by_one(
     return found
 
 
-def _add(
-    places: Places,
-    cards: CardDemand,
-    pick: Callable[[CardDemand], Picks],
-    charge: Callable[[CardDemand, Picks], None],
-) -> None:
-    picks = pick(cards)
-    places.fits &= picks.fits
-    places.columns.append(picks.columns)
-    places.details.append(np.zeros_like(picks.columns) if picks.details is None else picks.details)
-    if cards.stage != INIT:
-        places.score += picks.score
-    if picks.waste is not None:
-        places.waste += picks.waste
-    charge(cards, picks)
+def in_turn(demand: Demand, view: CardView) -> Iterator[CardDemand]:
+    """Yield the containers one after the other, for each to be charged in the view before the next comes.
 
-
-def _taken(view: CardView, places: Places) -> Bools:
-    """Return bool[R, D]: the cards chosen so far."""
-    taken = np.zeros(view.mode.shape, dtype=np.bool_)
-    rows = np.flatnonzero(places.fits)[:, None]
-    for columns in places.columns:
-        taken[rows, columns[places.fits]] = True
-    return taken
+    An init container sees what was there before the pod and prefers the cards that the pod has anyway; what it takes
+    beyond the others is added at the end.
+    """
+    mains = [cards for cards in demand.cards if cards.stage != INIT]
+    inits = demand.cards[len(mains) :]
+    before, shared_before = (view.block.copy(), view.slots_used.copy()) if inits else (view.block, view.slots_used)
+    yield from mains
+    if not inits:
+        return
+    peak = view.block.copy()
+    view.preferred = view.slots_used > shared_before
+    for cards in inits:
+        view.block[:] = before
+        yield cards
+        np.maximum(peak, view.block, out=peak)
+    view.block[:] = peak
+    view.preferred = None
 
 
 def choose(usable: Bools, key: Ints, count: int, preferred: Bools | None = None) -> tuple[Bools, Ints]:
@@ -172,7 +168,7 @@ def nth_largest(values: Ints, usable: Bools, count: Ints) -> Ints:
 def card_check(code: str, text: str, failed: Bools) -> Check:
     """Return a check that is a reason wherever a card fails it; ``failed`` is bool[R, D]."""
     counts = np.count_nonzero(failed, axis=1).astype(np.int64)
-    return Check(code, text, counts > 0, counts)
+    return Check(code, text, counts > 0, counts, cards=failed)
 
 
 def amount_check(
@@ -187,7 +183,7 @@ def amount_check(
 ) -> Check:
     """Return a check about an amount: ``free`` int64[R] is what could be had at most."""
     counts = np.count_nonzero(failed, axis=1).astype(np.int64)
-    return Check(code, text, counts > 0, counts, resource, asked, free, unit)
+    return Check(code, text, counts > 0, counts, resource, asked, free, unit, failed)
 
 
 def some(checks: Sequence[Check]) -> list[Check]:

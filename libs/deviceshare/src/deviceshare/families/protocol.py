@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from deviceshare.cards import CardView
 from deviceshare.claims import Claim, ContainerGrant
 from deviceshare.conf.model import Labels, SchedulerConf
+from deviceshare.errors import FormatError
 from deviceshare.facts import Card, PodAsk, Resources
 from deviceshare.holdings import Counted
 from deviceshare.holdings import Share as HeldShare
@@ -158,6 +159,19 @@ class Family(Protocol):
 
     name: str
     """As in the documents: ``hami-core``, ``gpu-share``, …"""
+    cards: NDArray[np.bool_] | None = None
+
+
+class HeldInPart(FormatError):
+    """Some devices in a pod's annotations cannot be understood; ``grants`` are held all the same.
+
+    They name the card at least, so that nothing there is given that may belong to the pod.
+    """
+
+    def __init__(self, error: FormatError, grants: tuple[ContainerGrant, ...]) -> None:
+        problem = error.problem
+        super().__init__(problem.subject, problem.field, problem.value, problem.expected)
+        self.grants = grants
     flag: str
     """The argument of the plugin ``deviceshare`` that turns it on."""
     answers: str
@@ -224,7 +238,8 @@ class Family(Protocol):
         """Return what the annotations of a bound pod say it holds, the inverse of :meth:`annotations`.
 
         ``ask`` is what the pod asks, ``pod`` its ``namespace/name`` for messages. What an init container asks beyond
-        all others is held as well. Raises :class:`~deviceshare.errors.FormatError`.
+        all others is held as well. Raises :class:`~deviceshare.errors.FormatError`; :class:`HeldInPart` where some of
+        it counts all the same.
         """
         ...
 

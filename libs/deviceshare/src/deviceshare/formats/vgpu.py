@@ -5,7 +5,6 @@ without a request, we never do. Source: Project-HAMi/volcano-vgpu-device-plugin 
 (pkg/scheduler/api/devices/nvidia/vgpu).
 """
 
-import re
 from collections.abc import Sequence
 
 from deviceshare.claims import ContainerGrant, DeviceGrant
@@ -20,6 +19,8 @@ NODE = "volcano.sh/vgpu-node"
 TIME = "volcano.sh/vgpu-time"
 IDS = "volcano.sh/vgpu-ids-new"
 """On a pod: the devices that it holds, for as long as it lives."""
+INIT_IDS = "deviceshare.io/vgpu-init-ids"
+"""On a pod: the devices of its init containers and sidecars, a slot for each of ``spec.initContainers``; ours alone."""
 TO_ALLOCATE = "volcano.sh/devices-to-allocate"
 """On a pod: the devices not yet handed out. The plugin erases them one by one: what a pod holds stands in ``IDS``."""
 BIND_PHASE = "volcano.sh/bind-phase"
@@ -47,7 +48,6 @@ CARD_CORES = 100
 """Cores are percent of a card."""
 
 _TRUTH = {word: value for value, words in ((True, "1 t true"), (False, "0 f false")) for word in words.split()}
-_INSTANCE = re.compile(r"(.+)\[([^\[\]]+)\]")
 _CARD = "UUID,count,devmem,type,health,mode: for each card"
 _DEVICE = "UUID,NVIDIA,memory,cores: for each device, containers separated by ;"
 
@@ -94,22 +94,23 @@ def _register_error(node: str, index: int, value: str, expected: str) -> FormatE
     return FormatError(f"Node {node}", f"metadata.annotations[{REGISTER}] card {index}", value, expected)
 
 
-def write_ids(grants: Sequence[ContainerGrant], containers: Sequence[str]) -> str:
-    """Return the value of ``IDS`` and ``TO_ALLOCATE``.
+def write_ids(grants: Sequence[ContainerGrant], containers: int) -> str:
+    """Return the value of ``IDS`` and ``TO_ALLOCATE``, or of ``INIT_IDS``.
 
     Args:
         grants: what the pod's containers hold; several grants may name one container.
-        containers: the names in ``spec.containers``. One without a grant gets an empty slot, so that each slot's
-            position is the container's index.
+        containers: how many there are. One without a grant gets an empty slot, so that each slot's position is the
+            container's index.
     """
-    slots = [""] * len(containers)
+    slots = [""] * containers
     for grant in grants:
         slots[grant.position] += "".join(map(_write_device, grant.devices))
     return ";".join(slots)
 
 
 def _write_device(device: DeviceGrant) -> str:
-    return f"{device_id(device)},{VENDOR},{device.memory},{device.cores}:"
+    asked = device.memory if device.asked < 0 else device.asked
+    return f"{device_id(device)},{VENDOR},{asked},{device.cores}:"
 
 
 def device_id(device: DeviceGrant) -> str:
@@ -117,10 +118,11 @@ def device_id(device: DeviceGrant) -> str:
     return f"{device.id}[{device.detail}]" if device.detail else device.id
 
 
-def read_ids(text: str, pod: str) -> list[list[DeviceGrant]]:
-    """Return the devices of ``IDS``, one list for each slot.
+def read_ids(text: str, pod: str, key: str = IDS) -> list[list[DeviceGrant]]:
+    """Return the devices of ``IDS`` (or of ``INIT_IDS``: ``key``), one list for each slot.
 
-    The index of a card is not in the annotation, so it is -1; ``UUID[group-position]`` becomes id and ``detail``.
+    The index of a card is not in the annotation, so it is -1; ``UUID[group-position]`` becomes id and ``detail``, and
+    memory is what was asked. What else stands in brackets becomes ``detail`` as well: the card is held.
     Other writers' forms are read as well: a ``;`` after the last container (one more, empty slot), ``,,0,0:`` for no
     device, a missing last ``:``. Volcano writes no slot for containers without a request, so slots may be fewer than
     containers.
@@ -128,29 +130,30 @@ def read_ids(text: str, pod: str) -> list[list[DeviceGrant]]:
     Raises:
         FormatError: names the pod.
     """
-    return [_read_slot(slot, pod) for slot in text.split(";")] if text.strip() else []
+    return [_read_slot(slot, pod, key) for slot in text.split(";")] if text.strip() else []
 
 
-def _read_slot(slot: str, pod: str) -> list[DeviceGrant]:
+def _read_slot(slot: str, pod: str, key: str) -> list[DeviceGrant]:
     devices = []
     for item in slot.split(":"):
         if not item.strip():
             continue
         fields = [field.strip() for field in item.split(",")]
         if len(fields) < 4:
-            raise _ids_error(pod, item, _DEVICE)
+            raise ids_error(pod, key, item, _DEVICE)
         memory, cores = whole(fields[2]), whole(fields[3])
         if memory is None or cores is None:
-            raise _ids_error(pod, item, f"whole numbers as memory and cores: {_DEVICE}")
-        if not fields[0]:
-            if memory or cores:
-                raise _ids_error(pod, item, f"a UUID: {_DEVICE}")
+            raise ids_error(pod, key, item, f"whole numbers as memory and cores: {_DEVICE}")
+        name, bracket, rest = fields[0].partition("[")
+        if not name:
+            if bracket or memory or cores:
+                raise ids_error(pod, key, item, f"a UUID: {_DEVICE}")
             continue
-        instance = _INSTANCE.fullmatch(fields[0])
-        name, detail = instance.groups() if instance else (fields[0], "")
+        detail = (rest.removesuffix("]") or "[]") if bracket else ""
         devices.append(DeviceGrant(name, -1, memory, cores, detail))
     return devices
 
 
-def _ids_error(pod: str, value: str, expected: str) -> FormatError:
-    return FormatError(f"Pod {pod}", f"metadata.annotations[{IDS}]", value, expected)
+def ids_error(pod: str, key: str, value: str, expected: str) -> FormatError:
+    """Return what is wrong with a device of ``IDS`` or ``INIT_IDS``."""
+    return FormatError(f"Pod {pod}", f"metadata.annotations[{key}]", value, expected)

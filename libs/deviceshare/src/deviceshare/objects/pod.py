@@ -8,6 +8,7 @@ from deviceshare.claims import ContainerGrant
 from deviceshare.errors import FormatError, Problem
 from deviceshare.facts import GroupKey, PodAsk, PodFact, PodUid
 from deviceshare.families import FAMILIES
+from deviceshare.families.protocol import HeldInPart
 from deviceshare.objects.ask import pod_ask
 from deviceshare.objects.lenient import decode_view, seconds
 from deviceshare.objects.views import PodObject, PodSpec
@@ -83,6 +84,9 @@ def _held(annotations: Mapping[str, str], ask: PodAsk, ref: str, problems: list[
     for family in FAMILIES:
         try:
             held += family.held(annotations, ask, ref)
+        except HeldInPart as error:
+            held += error.grants
+            problems.append(error.problem)
         except FormatError as error:
             problems.append(error.problem)
     return tuple(held)

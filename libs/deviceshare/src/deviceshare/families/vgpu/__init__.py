@@ -1,0 +1,10 @@
+"""vGPU: one request of a pod, answered in three ways. A card is cut by software (hami-core, MPS) or by hardware (MIG).
+
+Rules: Volcano pkg/scheduler/api/devices/nvidia/vgpu; wire format: :mod:`deviceshare.formats.vgpu`.
+"""
+
+from deviceshare.families.vgpu.hami_core import HamiCore
+from deviceshare.families.vgpu.mig import Mig
+from deviceshare.families.vgpu.mps import Mps
+
+__all__ = ["HamiCore", "Mig", "Mps"]

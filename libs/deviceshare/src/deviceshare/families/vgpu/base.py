@@ -1,0 +1,53 @@
+"""What the vGPU families have in common: names, requests, annotations."""
+
+from collections.abc import Mapping, Sequence
+
+from deviceshare.claims import Claim, ContainerGrant
+from deviceshare.conf.model import SchedulerConf
+from deviceshare.facts import Card, PodAsk
+from deviceshare.families.protocol import Demand, NodeView
+from deviceshare.families.vgpu import handover, request
+from deviceshare.holdings import Counted, Share
+
+
+class Vgpu:
+    """A family that answers the request for vGPUs on the cards of one mode, which is its name."""
+
+    flag = "deviceshare.VGPUEnable"
+    answers = "vgpu"
+    state: tuple[str, ...] = ()
+    best_node_score = 0.0
+    pod_annotations = request.WISHES
+    pod_labels: frozenset[str] = frozenset()
+
+    def __init__(self, mode: str) -> None:
+        self.name = mode
+        self.modes = frozenset({mode})
+
+    def node_cards(self, node: NodeView) -> tuple[Card, ...]:
+        """Return nothing: the cards of all modes are those of hami-core."""
+        return ()
+
+    def resources(self, conf: SchedulerConf) -> frozenset[str]:
+        """Return the vGPU resources, by the names that the configuration gives them."""
+        return request.resources(conf)
+
+    def demand(self, ask: PodAsk, conf: SchedulerConf) -> Demand | None:
+        """Read the containers' limits and the pod's wishes; one demand for cards a container."""
+        return request.read_demand(self.name, ask, conf)
+
+    def count(self, card: Card, pods: Sequence[Sequence[Share]], conf: SchedulerConf) -> Counted:
+        """Never asked where there is no state."""
+        raise NotImplementedError
+
+    def annotations(self, claim: Claim, node: str, containers: Sequence[str], now: float) -> dict[str, str]:
+        """Return what the vGPU device plugin waits for."""
+        return handover.write([grant for grant in claim.grants if grant.family == self.name], node, containers, now)
+
+    def held(self, annotations: Mapping[str, str], ask: PodAsk, pod: str) -> tuple[ContainerGrant, ...]:
+        """Return nothing: what is no MIG instance is read by hami-core."""
+        return ()
+
+    def caveats(self, grants: Sequence[ContainerGrant]) -> tuple[str, ...]:
+        """Warn of containers that the plugin does not serve."""
+        return handover.caveats(grants)

@@ -1,0 +1,171 @@
+"""What keeps a vGPU card from a pod, in whatever way it is cut: bool[R, D] arrays, and the reasons that they are."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from deviceshare.cards import Bools, CardView, Ints
+from deviceshare.claims import ContainerGrant, Tenant
+from deviceshare.conf.model import SchedulerConf, matching
+from deviceshare.families import common, selection
+from deviceshare.families.protocol import CardDemand, Check, Demand
+from deviceshare.families.vgpu import request
+from deviceshare.formats import vgpu
+
+_KEPT_APART = {
+    "CardPodGroupConflict": f"node(s) had cards with a pod of the same PodGroup ({vgpu.PODGROUP_POLICY} {vgpu.SPREAD})",
+    "CardExclusiveRuleConflict": "node(s) had cards with a pod of the same rule (deviceshare.GPUExclusiveRules)",
+}
+
+
+def candidates(demand: Demand, view: CardView, mode: str) -> Bools:
+    """Return cards that could be chosen if they had room."""
+    found = view.of_mode(mode) & view.healthy
+    for allowed in (selection.type_allowed(demand, view), selection.id_allowed(demand, view)):
+        if allowed is not None:
+            found &= allowed
+    for failed in kept_apart(demand, view).values():
+        found &= ~failed
+    return found
+
+
+def kept_apart(demand: Demand, view: CardView) -> dict[str, Bools]:
+    """Return by code the cards that hold a pod with which this one must not share.
+
+    A pod that holds neither memory nor cores is in nobody's way (Volcano vgpu/utils.go deviceHasPodFromSameGroup;
+    plugins/deviceshare/gpuexclusive.go).
+    """
+    found = {}
+    if demand.apart_group:
+        found["CardPodGroupConflict"] = _held_by(view, lambda tenant: tenant.group == demand.apart_group)
+    if demand.apart_rules:
+        found["CardExclusiveRuleConflict"] = _held_by(
+            view, lambda tenant: bool(matching(demand.apart_rules, tenant.labels))
+        )
+    return found
+
+
+def _held_by(view: CardView, is_one: Callable[[Tenant], bool]) -> Bools:
+    """Return the cards of which such a tenant holds anything."""
+    found = np.zeros(view.mode.shape, dtype=np.bool_)
+    for row, holdings in enumerate(view.holdings):
+        held = {name for each in holdings if is_one(each.tenant) for grant in each.grants for name in _ids(grant)}
+        for column, card in enumerate(view.cards[row]) if held else ():
+            found[row, column] = card.id in held
+    return found
+
+
+def _ids(grant: ContainerGrant) -> list[str]:
+    return [device.id for device in grant.devices if device.memory or device.cores]
+
+
+def failures(cards: CardDemand, slots: Ints, slots_used: Ints, cores_used: Ints) -> dict[str, Bools]:
+    """Return by code the cards that have no room for one more container, their memory aside."""
+    nothing = np.zeros(slots.shape, dtype=np.bool_)
+    return {
+        "CardTimeSlicingExhausted": slots_used >= slots,
+        "CardInsufficientCore": cores_used + cards.cores > request.ALL_CORES,
+        "ExclusiveDeviceAllocateConflict": slots_used > 0 if cards.cores == request.ALL_CORES else nothing,
+        "CardComputeUnitsExhausted": nothing if cards.cores else cores_used >= request.ALL_CORES,
+    }
+
+
+def checks_of_cards(
+    demand: Demand, cards: CardDemand, view: CardView, mode: str, usable: Bools, conf: SchedulerConf
+) -> list[Check]:
+    """Return the checks that do not depend on what is taken of a card.
+
+    ``usable`` are the :func:`candidates`.
+    """
+    registered, of_mode = view.of_modes(vgpu.MODES), view.of_mode(mode)
+    none = np.zeros(len(registered), dtype=np.int64)
+    checks = [Check("CardNotFound", "node(s) had no vGPU cards", ~common.any_card(registered), none)]
+    if demand.mode:
+        text = f"node(s) had cards that are not in mode {demand.mode}"
+        checks.append(common.card_check("ModeNotFit", text, registered & ~of_mode))
+    checks.append(common.card_check("CardNotHealth", "node(s) had unhealthy cards", of_mode & ~view.healthy))
+    checks += selection.checks(demand, view, of_mode)
+    for code, failed in kept_apart(demand, view).items():
+        checks.append(common.card_check(code, _KEPT_APART[code], of_mode & failed))
+    count, number = usable.sum(axis=1), conf.devices.vgpu.number
+    # Where there is none at all, the checks above say why.
+    few = (count > 0) & (count < cards.count)
+    checks.append(Check("NodeInsufficientDevice", f"Insufficient {number}", few, none, number, cards.count, count))
+    return checks
+
+
+def checks_of_room(
+    cards: CardDemand, cores_used: Ints, usable: Bools, failed: dict[str, Bools], conf: SchedulerConf
+) -> list[Check]:
+    """Return the checks for :func:`failures`, counted on cards that may be chosen at all."""
+    failed = {code: each & usable for code, each in failed.items()}
+    name, short = conf.devices.vgpu.cores, failed["CardInsufficientCore"]
+    free = common.most_free(request.ALL_CORES - cores_used, usable, short, cards.count)
+    return [
+        common.card_check(
+            "CardTimeSlicingExhausted",
+            "node(s) had cards shared by as many containers as they may be",
+            failed["CardTimeSlicingExhausted"],
+        ),
+        common.amount_check(
+            "CardInsufficientCore", f"Insufficient {name} on a card", short,
+            resource=name, asked=cards.cores, free=free, unit="percent",
+        ),
+        common.card_check(
+            "ExclusiveDeviceAllocateConflict",
+            "node(s) had cards in use where all cores of a card are asked",
+            failed["ExclusiveDeviceAllocateConflict"],
+        ),
+        common.card_check(
+            "CardComputeUnitsExhausted",
+            "node(s) had cards whose cores are all taken",
+            failed["CardComputeUnitsExhausted"],
+        ),
+    ]  # fmt: skip
+
+
+def memory_check(
+    code: str, where: str, cards: CardDemand, view: CardView, failed: Bools, usable: Bools, free: Ints,
+    conf: SchedulerConf,
+) -> Check:  # fmt: skip
+    """Return a check about memory: ``free`` int64[R, D] is what could be had ``where``."""
+    names = conf.devices.vgpu
+    resource, asked, unit = names.memory, cards.memory, request.unit(conf)
+    if cards.memory_percentage or not cards.memory:
+        # Cards differ in size, so only a part of a card means the same on all.
+        resource = names.percentage if cards.memory_percentage else names.memory
+        asked, unit = cards.memory_percentage or 100, "percent"
+        free = 100 * free // np.maximum(view.memory, 1)
+    free = common.most_free(free, usable, failed, cards.count)
+    return common.amount_check(
+        code, f"Insufficient {resource} {where}", failed, resource=resource, asked=asked, free=free, unit=unit
+    )
+
+
+def order(view: CardView, policy: str) -> Ints:
+    """Return int64[R, D] by which cards are chosen, the smallest first (Volcano vgpu/utils.go).
+
+    binpack: most memory used; spread: fewest shares; none: the last card.
+    """
+    width = max(1, view.mode.shape[1])
+    index = np.arange(view.mode.shape[1], dtype=np.int64)[None, :]
+    key: Ints = np.broadcast_to(-index, view.mode.shape)
+    if policy == "binpack":
+        key = index - view.memory_used * width
+    elif policy == "spread":
+        key = view.slots_used * width + index
+    return key
+
+
+def score(view: CardView, memory: Ints, fits: Bools, columns: Ints, policy: str) -> common.Floats:
+    """Return float64[R]: binpack Σ 100·used/memory after the placement over the chosen cards; spread 100/(1 + shares).
+
+    ``memory`` int64[R, D] is what the container takes of each card.
+    """
+    if policy == "binpack" and columns.shape[1] <= view.mode.shape[1]:
+        used = common.at(view.memory_used + memory, columns)
+        size = np.maximum(common.at(view.memory, columns), 1)
+        return np.where(fits, (100.0 * (used / size)).sum(axis=1), 0.0)
+    if policy == "spread":
+        return common.spread_score(fits, view)
+    return np.zeros(len(fits))

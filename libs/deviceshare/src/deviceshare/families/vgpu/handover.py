@@ -1,0 +1,94 @@
+"""What stands on the pod between us and the vGPU device plugin, and what a restart reads there.
+
+The plugin serves ``spec.containers`` only. What init containers and sidecars hold stands in an annotation of our own.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from msgspec.structs import replace
+
+from deviceshare.claims import INIT, SIDECAR, ContainerGrant
+from deviceshare.facts import ContainerAsk, PodAsk
+from deviceshare.formats import vgpu
+
+_USUAL = ("volcano.sh/vgpu-number", "volcano.sh/vgpu-memory")
+"""Volcano writes a slot for each container with one of these."""
+
+
+def write(grants: Sequence[ContainerGrant], node: str, containers: Sequence[str], now: float) -> dict[str, str]:
+    """Return the annotations that give these devices."""
+    mains = [grant for grant in grants if not grant.stage]
+    inits = [grant for grant in grants if grant.stage]
+    ids, seconds = vgpu.write_ids(mains, len(containers)), str(int(now))
+    annotations = {
+        vgpu.NODE: node,
+        vgpu.TIME: seconds,
+        vgpu.IDS: ids,
+        vgpu.TO_ALLOCATE: ids,
+        vgpu.BIND_PHASE: vgpu.ALLOCATING,
+        vgpu.BIND_TIME: seconds,
+    }
+    if inits:
+        annotations[vgpu.INIT_IDS] = vgpu.write_ids(inits, 1 + max(grant.position for grant in inits))
+    return annotations
+
+
+def read(annotations: Mapping[str, str], ask: PodAsk, pod: str, family: str, *, is_mig: bool) -> list[ContainerGrant]:
+    """Return what a pod holds of MIG instances, or of all other cards.
+
+    Never from ``devices-to-allocate``: the plugin erases from that what it hands out. Devices beyond the pod's
+    containers are held as well.
+
+    Raises:
+        FormatError: names the pod.
+    """
+    grants = []
+    slots = vgpu.read_ids(annotations.get(vgpu.IDS, ""), pod)
+    positions = _positions(ask, len(slots))
+    for at, devices in enumerate(slots):
+        position = positions[at] if at < len(positions) else at
+        grants.append(ContainerGrant(_name(ask.containers, position), position, family, tuple(devices)))
+    for position, devices in enumerate(vgpu.read_ids(annotations.get(vgpu.INIT_IDS, ""), pod, vgpu.INIT_IDS)):
+        stays = position < len(ask.init_containers) and ask.init_containers[position].sidecar
+        name = _name(ask.init_containers, position)
+        grants.append(ContainerGrant(name, position, family, tuple(devices), SIDECAR if stays else INIT))
+    found = []
+    for grant in grants:
+        given = tuple(device for device in grant.devices if bool(device.detail) == is_mig)
+        if given:
+            found.append(replace(grant, devices=given))
+    return found
+
+
+def _positions(ask: PodAsk, slots: int) -> Sequence[int]:
+    """Return which containers the slots belong to. Volcano leaves no slot for a container without a request."""
+    everyone = range(len(ask.containers))
+    if slots >= len(everyone):
+        return everyone
+    asking = [at for at in everyone if any(ask.containers[at].get(name) is not None for name in _USUAL)]
+    return asking if len(asking) == slots else everyone
+
+
+def _name(containers: Sequence[ContainerAsk], position: int) -> str:
+    return containers[position].name if position < len(containers) else ""
+
+
+def caveats(grants: Sequence[ContainerGrant]) -> tuple[str, ...]:
+    """Warn of what the plugin does not serve.
+
+    kubelet asks container by container, and the plugin looks for a pod with exactly as many devices left in all as that
+    (volcano-vgpu-device-plugin, pkg/util/util.go).
+    """
+    mains = [grant.container for grant in grants if not grant.stage]
+    inits = [grant.container for grant in grants if grant.stage]
+    found = []
+    if len(mains) > 1:
+        names = ", ".join(mains)
+        found.append(
+            f"vGPUs in {len(mains)} containers ({names}): the vGPU device plugin serves one container of a pod"
+        )
+    if inits:
+        found.append(
+            f"vGPUs in init containers ({', '.join(inits)}): the vGPU device plugin serves spec.containers only"
+        )
+    return tuple(found)

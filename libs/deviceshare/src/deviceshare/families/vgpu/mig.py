@@ -1,0 +1,150 @@
+"""MIG: cards cut by hardware into instances of fixed sizes, each given to one container.
+
+Which instances there are says :mod:`.geometry`, which one a container gets :mod:`.cutting`. Rules: Volcano
+pkg/scheduler/api/devices/nvidia/vgpu/mig.go. Memory is charged by the instance, cores as they are asked.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from msgspec.structs import replace
+
+from deviceshare.cards import CardView
+from deviceshare.claims import WHOLE, ContainerGrant, DeviceGrant
+from deviceshare.conf.model import FIRST_FIT, SchedulerConf
+from deviceshare.facts import Card, PodAsk
+from deviceshare.families import common
+from deviceshare.families.protocol import CardDemand, Check, Demand, HeldInPart, Pick, Places
+from deviceshare.families.vgpu import handover, request
+from deviceshare.families.vgpu.base import Vgpu
+from deviceshare.families.vgpu.cutting import CUT, USED, Cutting, Instance
+from deviceshare.families.vgpu.geometry import MIXED_UP, UNUSED, Geometries, geometries_of, recut
+from deviceshare.formats import vgpu
+from deviceshare.holdings import Counted, Share, Usage, usage_of
+
+_INSTANCE = re.compile(r"[^-\s]+-[0-9]{1,3}")
+
+
+class Mig(Vgpu):
+    """The family ``mig``."""
+
+    state = (CUT, USED)
+
+    def __init__(self) -> None:
+        super().__init__(vgpu.MIG)
+
+    def demand(self, ask: PodAsk, conf: SchedulerConf) -> Demand | None:
+        """Read the request. Rules of exclusion do not count: instances are kept apart by hardware."""
+        demand = super().demand(ask, conf)
+        return demand if demand is None else replace(demand, apart_rules=())
+
+    def place(self, demand: Demand, view: CardView, conf: SchedulerConf) -> Places:
+        """Choose and charge, container by container."""
+        cutting = Cutting(demand, view, conf)
+        return common.place_one_by_one(demand, view, cutting.pick, cutting.charge, demand.cards)
+
+    def checks(self, demand: Demand, view: CardView, conf: SchedulerConf) -> list[Check]:
+        """Return what keeps the demand from nodes, container by container."""
+        cutting = Cutting(demand, view, conf)
+        return common.check_one_by_one(demand, cutting.pick, cutting.charge, cutting.checks)
+
+    def grants(
+        self, demand: Demand, chosen: Sequence[Sequence[Pick]], conf: SchedulerConf
+    ) -> tuple[ContainerGrant, ...]:
+        """One grant a container. How a card is cut that was unused is decided here, by what pods ask by now."""
+        recuts = _recuts([pick for picks in chosen for pick in picks], conf)
+        return tuple(
+            ContainerGrant(
+                cards.container,
+                cards.position,
+                self.name,
+                tuple(_device(cards, pick, recuts, conf) for pick in picks),
+                cards.stage,
+            )
+            for cards, picks in zip(demand.cards, chosen, strict=True)
+        )
+
+    def count(self, card: Card, pods: Sequence[Sequence[Share]], conf: SchedulerConf) -> Counted:
+        """Charge each instance to each pod that holds it once, and cores as on other cards.
+
+        A share that means no instance of the card's model is charged what it asked. Then, and where pods hold instances
+        of two geometries, the card is mixed up: whoever cut it, it is not as we would think.
+        """
+        geometries = geometries_of(conf.devices.vgpu, card.type)
+        cuts: set[int] = set()
+        used = memory = cores = slots = 0
+        for shares in pods:
+            instances: set[tuple[int, int]] = set()
+            for device, _, _ in shares:
+                found = None if geometries is None else geometries.find(device.detail)
+                if geometries is None or found is None:
+                    cuts.add(MIXED_UP)
+                    asked = device.asked if device.asked >= 0 else device.memory
+                    memory, slots = memory + (card.memory if asked == WHOLE else asked), slots + 1
+                elif found not in instances:
+                    cut, position = found
+                    instances.add(found)
+                    cuts.add(cut)
+                    used |= 1 << position
+                    memory, slots = memory + geometries.of(cut).sizes[position], slots + 1
+            cores += usage_of(card, shares).cores
+        cut = MIXED_UP if len(cuts) > 1 else next(iter(cuts), UNUSED)
+        return Usage(memory, cores, slots), {CUT: cut, USED: used}
+
+    def held(self, annotations: Mapping[str, str], ask: PodAsk, pod: str) -> tuple[ContainerGrant, ...]:
+        """Return the MIG instances that a pod holds: devices with brackets."""
+        grants = tuple(handover.read(annotations, ask, pod, self.name, is_mig=True))
+        for grant in grants:
+            for device in grant.devices:
+                if not _INSTANCE.fullmatch(device.detail):
+                    key = vgpu.INIT_IDS if grant.stage else vgpu.IDS
+                    error = vgpu.ids_error(pod, key, vgpu.device_id(device), "UUID[group-position] for a MIG instance")
+                    raise HeldInPart(error, grants)
+        return grants
+
+    def environment(self, grant: ContainerGrant, cards: Sequence[Card]) -> dict[str, str]:
+        """Return nothing: the UUID of an instance is known when the plugin has cut the card."""
+        return {}
+
+
+Recut = tuple[int, dict[int, int]]
+"""A geometry by its number, and for positions of another one those that hold the same there."""
+
+
+def _recuts(picks: Sequence[Pick], conf: SchedulerConf) -> dict[str, Recut]:
+    """Return for each card that was unused how it is cut instead, for what pods ask beside."""
+    if conf.mig_geometry == FIRST_FIT:
+        return {}
+    wanted = tuple((memory, count) for family, memory, count in conf.asked if family == vgpu.MIG)
+    positions: defaultdict[str, set[int]] = defaultdict(set)
+    for pick in picks:
+        positions[pick.card.id].add(Instance.of(pick.detail).position)
+    return {
+        pick.card.id: recut(_known(pick.card, conf), instance.cut, positions[pick.card.id], wanted)
+        for pick in picks
+        if (instance := Instance.of(pick.detail)).fresh
+    }
+
+
+def _device(cards: CardDemand, pick: Pick, recuts: Mapping[str, Recut], conf: SchedulerConf) -> DeviceGrant:
+    card, (cut, position, _) = pick.card, Instance.of(pick.detail)
+    if card.id in recuts:
+        cut, moved = recuts[card.id]
+        position = moved[position]
+    geometries = _known(card, conf)
+    return DeviceGrant(
+        card.id,
+        card.index,
+        geometries.of(cut).sizes[position],
+        cards.cores,
+        geometries.text(cut, position),
+        request.memory_on(cards, card),
+    )
+
+
+def _known(card: Card, conf: SchedulerConf) -> Geometries:
+    """Return the geometries of a card that was chosen."""
+    found = geometries_of(conf.devices.vgpu, card.type)
+    assert found is not None, card
+    return found

@@ -1,0 +1,116 @@
+"""What a pod asks of vGPUs: the limits of its containers, and its wishes.
+
+The names of the resources and what holds where one is not asked come from ``device-config.yaml``
+(:class:`~deviceshare.conf.device_model.VgpuConf`).
+"""
+
+from collections.abc import Iterator
+
+from deviceshare.claims import INIT, SIDECAR
+from deviceshare.conf.device_model import VgpuConf
+from deviceshare.conf.model import SchedulerConf
+from deviceshare.errors import RequestError
+from deviceshare.facts import Card, ContainerAsk, PodAsk
+from deviceshare.families import selection
+from deviceshare.families.protocol import CardDemand, Demand
+from deviceshare.formats import vgpu
+
+WISHES = selection.WISHES | {vgpu.MODE, vgpu.USE_ID, vgpu.NOUSE_ID}
+"""Annotations by which a pod chooses among vGPU cards."""
+ALL_CORES = vgpu.CARD_CORES
+MOST_CARDS = 128
+"""More cards than any node has: a larger number is a mistake, and is refused before room is made for the answer."""
+
+
+def resources(conf: SchedulerConf) -> frozenset[str]:
+    """Return the names of the resources that there are."""
+    names = conf.devices.vgpu
+    return frozenset({names.number, names.memory, names.percentage, names.cores} - {""})
+
+
+def read_demand(family: str, ask: PodAsk, conf: SchedulerConf) -> Demand | None:
+    """Return what a pod asks of a family, one demand for cards a container; None where it asks none or another mode.
+
+    Raises:
+        RequestError: for what cannot be meant.
+    """
+    mode = (ask.annotation(vgpu.MODE) or "").strip()
+    if mode in vgpu.MODES and mode != family:
+        return None
+    cards = tuple(_card_demands(ask, conf.devices.vgpu))
+    if not cards:
+        return None
+    if mode and mode not in vgpu.MODES:
+        raise RequestError("Pod", f"metadata.annotations[{vgpu.MODE}]", mode, f"one of {', '.join(vgpu.MODES)}")
+    wishes = selection.wishes(ask)
+    return Demand(
+        family=family,
+        cards=cards,
+        mode=mode,
+        use_types=wishes.use_types,
+        nouse_types=wishes.nouse_types,
+        use_ids=selection.items(ask.annotation(vgpu.USE_ID)),
+        use_indexes=wishes.use_indexes,
+        nouse_ids=wishes.nouse_ids + selection.items(ask.annotation(vgpu.NOUSE_ID)),
+        apart_group=ask.apart_group,
+        apart_rules=ask.exclusive,
+    )
+
+
+def memory_on(cards: CardDemand, card: Card) -> int:
+    """Return the MiB that a demand asks of a card."""
+    if cards.memory_percentage:
+        return card.memory * cards.memory_percentage // 100
+    return cards.memory or card.memory
+
+
+def is_whole(cards: CardDemand) -> bool:
+    """Return whether all memory of each card is asked, however much that is."""
+    return cards.memory_percentage == 100 or not (cards.memory_percentage or cards.memory)
+
+
+def unit(conf: SchedulerConf) -> str:
+    """Return in what memory is asked and registered: ``MiB``, or so many MiB."""
+    factor = conf.devices.vgpu.memory_factor
+    return "MiB" if factor <= 1 else "GiB" if factor == 1024 else f"x {factor} MiB"
+
+
+def _card_demands(ask: PodAsk, names: VgpuConf) -> Iterator[CardDemand]:
+    """Yield the containers' demands: those of init containers, which come before all others, last."""
+    for position, container in enumerate(ask.containers):
+        yield from _card_demand("containers", position, container, "", names)
+    for stage in (SIDECAR, INIT):
+        for position, container in enumerate(ask.init_containers):
+            if container.sidecar == (stage == SIDECAR):
+                yield from _card_demand("initContainers", position, container, stage, names)
+
+
+def _card_demand(
+    part: str, position: int, container: ContainerAsk, stage: str, names: VgpuConf
+) -> Iterator[CardDemand]:
+    """Yield what one container asks, if anything.
+
+    ``vgpu-memory`` 0 is as good as none (Volcano api/devices/util.go); a percentage overrides it.
+    """
+    number, memory, percentage, cores = (
+        container.get(name) if name else None for name in (names.number, names.memory, names.percentage, names.cores)
+    )
+    if not any((number, memory, percentage, cores)):
+        return
+    field = f"spec.{part}[{container.name}].resources.limits"
+    if number is not None and not 0 < number <= MOST_CARDS:
+        expected = f"1 to {MOST_CARDS}, or no vGPU resources at all"
+        raise RequestError("Pod", f"{field}[{names.number}]", number, expected)
+    if (cores or 0) > ALL_CORES:
+        raise RequestError("Pod", f"{field}[{names.cores}]", cores, "0 to 100 (percent of each card)")
+    if (percentage or 0) > 100:
+        raise RequestError("Pod", f"{field}[{names.percentage}]", percentage, "1 to 100 (percent of each card)")
+    yield CardDemand(
+        count=names.default_number if number is None else number,
+        memory=memory or names.default_memory,
+        cores=names.default_cores if cores is None else cores,
+        memory_percentage=percentage or 0,
+        container=container.name,
+        position=position,
+        stage=stage,
+    )
