@@ -10,6 +10,18 @@ from deviceshare.errors import ConfigError
 _ELLIPSIS = "..."
 
 
+class _Loader(yaml.SafeLoader):
+    r"""Reads YAML whose texts can be sent to others: an escape such as ``\ud800`` alone stands for no character."""
+
+    def construct_scalar(self, node: yaml.ScalarNode | yaml.MappingNode) -> Any:
+        value = super().construct_scalar(node)
+        try:
+            str(value).encode()
+        except UnicodeEncodeError:
+            raise yaml.constructor.ConstructorError(None, None, "half of a character", node.start_mark) from None
+        return value
+
+
 def read_document(text: str, source: str, key: str, expected: str, warnings: list[str]) -> Any:
     """Return the parsed YAML of a configuration.
 
@@ -49,7 +61,7 @@ def _one_document(text: str, source: str, key: str, expected: str, warnings: lis
             )
             lines[number - 1] = ""
     try:
-        documents = [document for document in yaml.safe_load_all("\n".join(lines)) if document is not None]
+        documents = [document for document in yaml.load_all("\n".join(lines), _Loader) if document is not None]
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line_number = mark.line + 1 if mark else 1
@@ -74,4 +86,8 @@ def as_text(value: Any) -> str:
     try:
         return msgspec.json.encode(value, enc_hook=str).decode()
     except (TypeError, ValueError, OverflowError, RecursionError):
-        return str(value)  # keys that are no names, numbers beyond 64 bits, aliases to themselves
+        pass  # keys that are no names, numbers beyond 64 bits, aliases to themselves
+    try:
+        return str(value)
+    except ValueError:
+        return "…"  # a number of thousands of digits
