@@ -99,8 +99,8 @@ class Place(Answered, frozen=True, kw_only=True, tag_field="op", tag="place"):
 
     @property
     def placed(self) -> bool:
-        """Whether the pod has devices of the node from now on."""
-        return self.filter.fits and not self.filter.skipped and self.allocate is not None and self.allocate.ok
+        """Whether the pod is given devices of the node. Nodes of a batch are only filtered."""
+        return self.filter.fits and not self.filter.skipped and (self.allocate is None or self.allocate.ok)
 
 
 class Release(Answered, frozen=True, kw_only=True, tag_field="op", tag="release"):
@@ -121,7 +121,7 @@ class BatchNode(Answered, frozen=True, kw_only=True):
 
     node: Node
     cluster_cm: dict[str, str] = {}
-    pods: tuple[Pod, ...] = ()
+    pods: tuple[Pod, ...] | None = None
     filter: Filter
 
 

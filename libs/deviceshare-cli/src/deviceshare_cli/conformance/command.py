@@ -5,10 +5,10 @@ from pathlib import Path
 
 from deviceshare.errors import ConfigError
 
+from deviceshare_cli.conformance.batch import replay
 from deviceshare_cli.conformance.cases import read_file
 from deviceshare_cli.conformance.configuration import configuration, device_configurations
 from deviceshare_cli.conformance.recorded import FORMS
-from deviceshare_cli.conformance.replay import replay
 from deviceshare_cli.conformance.report import Outcome, Summary, as_json, as_text
 from deviceshare_cli.errors import CommandError
 

@@ -12,7 +12,7 @@ import msgspec
 from deviceshare.conf.model import SchedulerConf
 from msgspec.structs import replace
 
-from deviceshare_cli.conformance.cases import Answered, Case, Place, Pod, Release
+from deviceshare_cli.conformance.cases import Allocate, Answered, Case, Place, Pod, Release
 from deviceshare_cli.conformance.deviations import DEVIATIONS, UNSCORED, Deviation
 from deviceshare_cli.conformance.recorded import FORMS
 from deviceshare_cli.conformance.scene import (
@@ -56,13 +56,8 @@ Differ = Callable[[Scene, Standing], Sequence[Difference]]
 """Compares what we say of a scene with what was recorded."""
 
 
-def replay(case: Case, conf: SchedulerConf) -> Verdict:
-    """Replay a case under a configuration."""
-    return _Replay(case, conf).run()
-
-
-class _Replay:
-    """One case: the pods as Volcano has them on the node, and what we have counted of them."""
+class Replay:
+    """One case on one node: the pods as Volcano has them there, and what we have counted of them."""
 
     def __init__(self, case: Case, conf: SchedulerConf) -> None:
         assert case.node is not None
@@ -81,6 +76,7 @@ class _Replay:
         self.deviations: dict[str, None] = {}
 
     def run(self) -> Verdict:
+        """Replay all steps up to the first that a known defect of Volcano touched."""
         self.compare(self.scene, self.presence)
         self.compare_state(BEFORE, self.initial)
         compared = 0
@@ -103,8 +99,8 @@ class _Replay:
             return self.answered(name, step, ours if scene is asked else answer(scene, standing))
 
         self.compare(asked, differ)
-        if step.placed:
-            self.follow(step, ours)
+        if step.placed and step.allocate is not None:
+            self.follow(step, step.allocate, ours)
         self.compare_state(name, step)
         if step.placed and step.device_plugin_annotations:
             pod = self.scene.standing[step.pod.ref]
@@ -122,18 +118,17 @@ class _Replay:
 
     # What happens
 
-    def follow(self, step: Place, ours: Answer) -> None:
+    def follow(self, step: Place, allocate: Allocate, ours: Answer) -> None:
         """Put a pod where Volcano put it.
 
         A session charges the decision, where it is the same as ours; all else is charged by the annotations.
         """
-        annotations = _written(step)
+        annotations = _written(allocate)
         pod = replace(step.pod, annotations=step.pod.annotations | annotations)
         if self.case.mode != "session":
             self.enter(pod)
             return
-        assert step.allocate is not None
-        locked = self.scene.locked or bool(step.allocate.node_lock)
+        locked = self.scene.locked or bool(allocate.node_lock)
         self.scene = replace(self.scene, standing=self.scene.standing | {pod.ref: pod}, locked=locked)
         if self.bare(ours.annotations) == self.bare(annotations):
             self.standing = with_grants(self.standing, pod, ours.grants)
@@ -150,8 +145,8 @@ class _Replay:
 
     def presence(self, scene: Scene, standing: Standing) -> Sequence[Difference]:
         """Compare whether the node has cards of the family."""
-        ours = any(card.mode in self.form.modes for card in standing.node.cards)
-        return _differing(BEFORE, "devices on the node", self.initial.present, ours)
+        ours = any(self.form.is_ours(self.case, card) for card in standing.node.cards)
+        return differing(BEFORE, "devices on the node", self.initial.present, ours)
 
     def compare_state(self, name: str, step: Answered) -> None:
         """Compare what is taken of each card."""
@@ -160,29 +155,29 @@ class _Replay:
         recorded = self.form.recorded(self.case, step)
         self.compare(
             self.scene,
-            lambda _, standing: _differing(name, "state", recorded, self.form.state(self.case, standing)),
+            lambda _, standing: differing(name, "state", recorded, self.form.state(self.case, standing)),
         )
 
     def answered(self, name: str, step: Place, ours: Answer) -> Sequence[Difference]:
         """Compare an answer for a pod. What depends on chance with Volcano may be any of what was seen."""
         if step.filter.skipped:
             given = sum(len(grant.devices) for grant in ours.grants) if self.initial.present else 0
-            return _differing(name, "devices given", 0, given)
+            return differing(name, "devices given", 0, given)
         if ours.fits != step.placed:
             if "fits" in step.nondeterministic:
                 return ()
-            return _differing(name, "fits", step.placed, ours.fits)
-        if not ours.fits:
+            return differing(name, "fits", step.placed, ours.fits)
+        if not ours.fits or step.allocate is None:
             return ()
-        recorded, written = self.bare(_written(step)), self.bare(ours.annotations)
+        recorded, written = self.bare(_written(step.allocate)), self.bare(ours.annotations)
         choice = self.form.choice(self.case)
         found: list[Difference] = []
         if written.get(choice) not in [self.form.bare(choice, value) for value in step.alternatives]:
             for key in sorted(recorded.keys() | written.keys()):
-                found += _differing(name, f"annotation {key}", recorded.get(key, ""), written.get(key, ""))
+                found += differing(name, f"annotation {key}", recorded.get(key, ""), written.get(key, ""))
         is_scored = self.form.is_scored(self.case) and "score" not in step.nondeterministic
         if is_scored and step.score is not None and not UNSCORED & frozenset(step.quirks):
-            found += _differing(name, "score", step.score, ours.score)
+            found += differing(name, "score", step.score, ours.score)
         return found
 
     def bare(self, annotations: Mapping[str, str]) -> dict[str, str]:
@@ -224,13 +219,12 @@ class _Replay:
         return deviations
 
 
-def _written(step: Place) -> dict[str, str]:
+def _written(allocate: Allocate) -> dict[str, str]:
     """Return the recorded annotations, with our clock."""
-    assert step.allocate is not None
-    return {key: CLOCK.get(value, value) for key, value in step.allocate.annotations.items()}
+    return {key: CLOCK.get(value, value) for key, value in allocate.annotations.items()}
 
 
-def _differing(step: str, field: str, recorded: object, ours: object) -> Sequence[Difference]:
+def differing(step: str, field: str, recorded: object, ours: object) -> Sequence[Difference]:
     if recorded == ours:
         return ()
     return (Difference(step, field, _shown(recorded), _shown(ours)),)

@@ -13,6 +13,7 @@ from deviceshare.conf.model import SchedulerConf
 from deviceshare.facts import NodeFact, PodFact
 from deviceshare.families import BY_NAME
 from deviceshare.objects import decode_node, decode_pod
+from deviceshare.objects.device_info import decode_device_info
 
 from deviceshare_cli.conformance.cases import Container, Node, Pod
 
@@ -55,10 +56,10 @@ class Standing(msgspec.Struct, frozen=True):
     pods: Mapping[str, PodFact]
 
 
-def stand(scene: Scene) -> Standing:
-    """Count what stands on the node from nothing but the annotations of the pods."""
-    node = node_fact(scene.node)
-    standing = Standing(Allocator(scene.conf), node, {})
+def stand(scene: Scene, allocator: Allocator | None = None) -> Standing:
+    """Count what stands on the node from nothing but the annotations of the pods, in an allocator or a new one."""
+    node = node_fact(scene.node, scene.cluster_cm)
+    standing = Standing(allocator or Allocator(scene.conf), node, {})
     standing.allocator.set_node(node)
     for pod in scene.standing.values():
         standing = with_pod(standing, pod)
@@ -110,11 +111,17 @@ def _written(pod: PodFact, node: str, grants: tuple[ContainerGrant, ...]) -> dic
     return annotations
 
 
-def node_fact(node: Node) -> NodeFact:
-    """Return the fact of a recorded node."""
+def node_fact(node: Node, cluster_cm: Mapping[str, str]) -> NodeFact:
+    """Return the fact of a recorded node; ``cluster_cm`` is what ClusterD says of the devices of nodes."""
     metadata = {"name": node.name, "labels": node.labels, "annotations": node.annotations}
     status = {"allocatable": node.allocatable, "capacity": node.capacity}
-    return decode_node(msgspec.json.encode({"metadata": metadata, "status": status}))
+    raw = msgspec.json.encode({"metadata": metadata, "status": status})
+    return decode_node(raw, _device_info(cluster_cm).get) if cluster_cm else decode_node(raw)
+
+
+def _device_info(cluster_cm: Mapping[str, str]) -> dict[str, Mapping[str, str]]:
+    metadata = {"namespace": "mindx-dl", "name": "cluster-info-device-0", "labels": {"mx-consumer-volcano": "true"}}
+    return decode_device_info(msgspec.json.encode({"metadata": metadata, "data": cluster_cm})).devices
 
 
 def pod_fact(pod: Pod, node: str = "") -> PodFact:

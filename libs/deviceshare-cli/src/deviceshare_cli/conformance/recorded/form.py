@@ -2,6 +2,8 @@
 
 from typing import Protocol
 
+from deviceshare.facts import Card
+
 from deviceshare_cli.conformance.cases import Answered, Case
 from deviceshare_cli.conformance.scene import Standing
 
@@ -9,8 +11,9 @@ from deviceshare_cli.conformance.scene import Standing
 class Form(Protocol):
     """One recorded family. Implementations hold no state."""
 
-    modes: frozenset[str]
-    """The modes that its cards have with us."""
+    def is_ours(self, case: Case, card: Card) -> bool:
+        """Return whether a card is one of those that the case is about."""
+        ...
 
     def choice(self, case: Case) -> str:
         """Return the annotation that names the devices: ``alternatives`` are values of it."""

@@ -14,7 +14,9 @@ ENDED = "terminated-pod-in-podmap"
 class GpuShare:
     """What both have in common."""
 
-    modes = frozenset({gpu_share.MODE})
+    def is_ours(self, case: Case, card: Card) -> bool:
+        """Return whether it is a gpu-share card."""
+        return card.mode == gpu_share.MODE
 
     def choice(self, case: Case) -> str:
         """Return ``gpu-index``."""

@@ -1,0 +1,43 @@
+"""Ascend vNPU, HAMi's mode: state ``[[pods, MiB, cores], …]`` of the chips of the case's kind, by their index."""
+
+from deviceshare.facts import Card
+from deviceshare.formats import hami_vnpu
+
+from deviceshare_cli.conformance.cases import Answered, Case
+from deviceshare_cli.conformance.scene import Standing
+
+
+class HamiVnpu:
+    """vNPUs that HAMi's device plugin makes."""
+
+    def is_ours(self, case: Case, card: Card) -> bool:
+        """Return whether it is a chip of the case's kind."""
+        return card.mode in hami_vnpu.MODES and card.type == case.kind
+
+    def choice(self, case: Case) -> str:
+        """Return the annotation of the kind that names devices."""
+        return hami_vnpu.allocated(case.kind)
+
+    def is_scored(self, case: Case) -> bool:
+        """Return True."""
+        return True
+
+    def bare(self, key: str, value: str) -> str:
+        """Drop empty slots: Volcano leaves none for a container without a request."""
+        if not key.endswith(("-devices-allocated", "-devices-to-allocate")):
+            return value
+        *slots, rest = value.split(";")
+        return "".join(f"{slot};" for slot in slots if slot) + rest
+
+    def recorded(self, case: Case, step: Answered) -> object:
+        """Return what is taken of the chips."""
+        return step.state
+
+    def state(self, case: Case, standing: Standing) -> object:
+        """Return the same of ours."""
+        used = standing.allocator.used_cards(standing.node.name)
+        return [
+            [taken.slots, taken.memory, taken.cores]
+            for card, taken in zip(standing.node.cards, used, strict=True)
+            if self.is_ours(case, card)
+        ]

@@ -1,0 +1,75 @@
+"""Ascend 310P, MindCluster's mode.
+
+State ``[[chip, free AI cores, AI CPUs, DVPP, used AI cores, AI CPUs, DVPP, has parts, has unmade parts], …]``; beside
+it the AI cores of the node that nobody has. What else Volcano remembers of a node (which templates are used there, which
+pods it downgraded) is no state of devices.
+"""
+
+from deviceshare.facts import Card
+from deviceshare.families.mindcluster import chips
+from deviceshare.formats import mindcluster
+from deviceshare.formats.mindcluster import CHIP_CORES, CHIP_CPUS, NO, NULL, YES
+
+from deviceshare_cli.conformance.cases import Answered, Case
+from deviceshare_cli.conformance.scene import Standing
+
+DVPP = ((YES, NO), (NULL, NULL), (NO, YES))
+"""Free and used DVPP, by how far it is taken."""
+
+
+class MindCluster:
+    """vNPUs that MindCluster's device plugin makes."""
+
+    def is_ours(self, case: Case, card: Card) -> bool:
+        """Return whether it is such a chip."""
+        return card.mode == mindcluster.MODE
+
+    def choice(self, case: Case) -> str:
+        """Return ``npu-core``."""
+        return mindcluster.CORES
+
+    def is_scored(self, case: Case) -> bool:
+        """Return True."""
+        return True
+
+    def bare(self, key: str, value: str) -> str:
+        """Return the value: it has no slots."""
+        return value
+
+    def recorded(self, case: Case, step: Answered) -> object:
+        """Return what is taken of the chips, and how many AI cores are left."""
+        return {"chips": step.state, "idle": (step.extra or {}).get("idle_npu_core")}
+
+    def state(self, case: Case, standing: Standing) -> object:
+        """Return the same of ours."""
+        allocator, node = standing.allocator, standing.node
+        used = allocator.used_cards(node.name)
+        cpus, dvpp, unmade = (allocator.card_state(node.name, name) for name in (chips.CPUS, chips.DVPP, chips.UNMADE))
+        shown = [
+            [
+                card.index,
+                CHIP_CORES - taken.cores,
+                CHIP_CPUS - cpus[at],
+                DVPP[dvpp[at]][0],
+                taken.cores,
+                cpus[at],
+                DVPP[dvpp[at]][1],
+                _has_parts(card, standing),
+                unmade[at] > 0,
+            ]
+            for at, (card, taken) in enumerate(zip(node.cards, used, strict=True))
+            if card.healthy
+        ]
+        idle = node.allocatable.get(mindcluster.CORES, 0) - sum(taken.cores for taken in used)
+        return {"chips": shown, "idle": idle}
+
+
+def _has_parts(card: Card, standing: Standing) -> bool:
+    holdings = (standing.allocator.holding(standing.node.name, pod.uid) for pod in standing.pods.values())
+    return any(
+        device.id == card.id and bool(device.detail)
+        for holding in holdings
+        if holding is not None
+        for grant in holding.grants
+        for device in grant.devices
+    )
