@@ -133,6 +133,25 @@ def test_a_misspelt_policy_is_one_line_that_says_what_to_write(directory: Path) 
         assert part in done.stderr
 
 
+def test_warnings_of_the_configurations_are_said(directory: Path) -> None:
+    conf = directory.parent / "volcano-scheduler.conf"
+    conf.write_text("- name: deviceshare\n  arguments: {deviceshare.VGPUEnable: true}\n- name: binpak\n")
+    (directory / "devices.yaml").write_text(
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: volcano-vgpu-device-config, namespace: kube-system}\n"
+        "data:\n  device-config.yaml: |\n    nvidia: {defaultMem: 0}\n"
+    )
+    options = ["--conf", str(conf), "--until-settled", "--metrics-port", "0"]
+    done = deviceshare("up", "--cluster", f"local:{directory}", *options)
+    assert done.returncode == 0, done.stderr
+    warnings = sorted(line for line in done.stderr.splitlines() if "warning" in line)
+    assert [warning.partition(": [1]")[0].partition(": nvidia")[0] for warning in warnings] == [
+        "inventory: warning: ConfigMap kube-system/volcano-vgpu-device-config",
+        f"inventory: warning: File {conf}",
+    ]
+    assert "did you mean 'defaultMemory'?" in warnings[0]
+    assert "did you mean 'binpack'?" in warnings[1]
+
+
 def test_a_taken_metrics_port_is_named_with_the_flag_that_changes_it(directory: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 
 import uvloop
 from aiohttp import web
+from deviceshare.errors import ConfigError
 from nats.aio.msg import Msg
 
 from deviceshare_bus.connection import Connection, connect
@@ -25,6 +26,7 @@ from deviceshare_bus.eventlog import EventLog
 from deviceshare_bus.follower import BusWiped, Follower
 from deviceshare_bus.logs import set_up_logs
 from deviceshare_bus.messages import Status, encode
+from deviceshare_bus.plugins import load_families
 from deviceshare_bus.publisher import Publisher
 from deviceshare_bus.setup import wait_for_streams
 from deviceshare_bus.subjects import status
@@ -105,9 +107,17 @@ def parser(service: str) -> argparse.ArgumentParser:
 
 
 def run(service: str, main: Main, options: argparse.Namespace) -> None:
-    """Run a service until SIGTERM or SIGINT; ends the process with status 1 where it fails."""
+    """Run a service until SIGTERM or SIGINT; ends the process with status 1 where it fails.
+
+    The device families of other packages are known from then on.
+    """
     instance = f"{service}-{secrets.token_hex(3)}"
     set_up_logs(service, instance, options.log_level)
+    try:
+        load_families()
+    except ConfigError as error:
+        log.error("%s", error)
+        sys.exit(1)
     sys.exit(uvloop.run(_run(service, instance, main, options)))
 
 

@@ -87,9 +87,13 @@ class LogReader:
 
 
 async def read_logs(readers: list[LogReader], interval: float = 0.25) -> None:
-    """Read logs for ever."""
+    """Read logs until cancelled, then once more: what a service said last is said as well."""
     loop = asyncio.get_running_loop()
-    while True:
+    try:
+        while True:
+            for reader in readers:
+                reader.read(loop.time())
+            await asyncio.sleep(interval)
+    finally:
         for reader in readers:
             reader.read(loop.time())
-        await asyncio.sleep(interval)

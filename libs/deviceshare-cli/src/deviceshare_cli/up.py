@@ -5,7 +5,7 @@ import contextlib
 import functools
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +13,7 @@ import msgspec
 from deviceshare.conf.scheduler import parse_conf
 from deviceshare.errors import ConfigError, DeviceshareError
 from deviceshare.objects import decode_pod
+from deviceshare_bus.plugins import load_families
 from deviceshare_bus.tasks import end
 from deviceshare_cluster.interface import ClusterError
 
@@ -56,26 +57,28 @@ def directory_of(cluster: str) -> Path:
     return directory
 
 
-def check_conf(path: Path, say: Callable[[str], None]) -> None:
-    """Read a ``volcano-scheduler.conf`` as the services will, and say its warnings. Raises CommandError."""
+def check_conf(path: Path) -> None:
+    """Read a ``volcano-scheduler.conf`` as inventory will, which says its warnings.
+
+    Raises CommandError, ConfigError.
+    """
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise CommandError(f"--conf {path}: cannot be read: {reason}") from None
-    try:
-        conf = parse_conf(text, str(path))
-    except ConfigError as error:
-        raise CommandError(" ".join(str(error).split())) from None
-    for warning in conf.warnings:
-        say(f"warning: {warning}")
+    parse_conf(text, str(path))
 
 
 async def up(options: Options) -> int:
     """Run the system and return the exit status."""
     notices = Notices()
-    if options.wanted.conf is not None:
-        check_conf(options.wanted.conf, notices.say)
+    try:
+        load_families()
+        if options.wanted.conf is not None:
+            check_conf(options.wanted.conf)
+    except ConfigError as error:
+        raise CommandError(" ".join(str(error).split())) from None
     main = asyncio.current_task()
     assert main is not None
     interrupted = asyncio.Event()

@@ -3,6 +3,7 @@
 import sys
 
 from deviceshare.errors import ConfigError
+from deviceshare_bus.plugins import load_families
 from deviceshare_bus.service import parser, run
 from deviceshare_cluster import UnknownCluster, open_cluster
 
@@ -25,6 +26,7 @@ def start() -> None:
     parsed = options.parse_args()
     parsed.scheduler_name = parsed.scheduler_name or list(SCHEDULERS)
     try:
+        load_families()  # their flags may stand in the configuration
         open_cluster(parsed.cluster)
         if parsed.conf:
             read_conf(parsed.conf)

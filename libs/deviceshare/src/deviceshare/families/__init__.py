@@ -15,7 +15,14 @@ BY_NAME: dict[str, Family] = {}
 
 
 def register(family: Family) -> None:
-    """Make a family known, before anything is decoded or decided. One of the same name is replaced."""
+    """Make a family known, before anything is decoded or decided. One of the same name is replaced.
+
+    Raises:
+        TypeError: it lacks members of the protocol.
+    """
+    members = {**Family.__annotations__, **vars(Family)}
+    if missing := [name for name in members if not name.startswith("_") and not hasattr(family, name)]:
+        raise TypeError(f"{type(family).__qualname__} is no device family: it has no {', '.join(missing)}")
     known = BY_NAME.get(family.name)
     if known is not None:
         FAMILIES[FAMILIES.index(known)] = family
