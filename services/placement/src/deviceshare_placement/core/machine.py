@@ -46,6 +46,8 @@ PAUSE = 0.3
 """Seconds without a decision after a write that the bus did not take: the next one would fare no better."""
 PROMPT_RETRIES = 3
 """Refusals after which a pod counts as one that waits with its reason."""
+EXPECT_INTERVAL, MOST_EXPECTED = 10.0, 100
+"""How often, in seconds, and of how many asks the allocator is told what pods ask: how cards are cut goes by it."""
 
 _POD_SUBJECT = "cluster.pod."
 _NODE_SUBJECT = "cluster.node."
@@ -72,6 +74,8 @@ class PlacementCore:
         self._teller = Teller()
         self._resume_at = 0.0
         """Nothing is decided before this moment: the bus did not take what was decided last."""
+        self._expect_at = 0.0
+        """When the allocator is told again what pods ask."""
         self._claims = 0
 
     # What is read from the bus
@@ -278,6 +282,9 @@ class PlacementCore:
 
     def _decide(self, now: float) -> list[Decision]:
         """Decide the candidates in order; returns the groups of which pods were placed."""
+        if now >= self._expect_at:
+            self._expect_at = now + EXPECT_INTERVAL
+            self.world.allocator.expect(self.world.asked(MOST_EXPECTED))
         for uid in [uid for uid, due in self._retries.items() if due <= now]:
             del self._retries[uid]
             self._reconsider_pod(uid)

@@ -4,13 +4,13 @@ Usage of a node = claims ∪ pods seen bound there, by uid: where a pod has a cl
 is bound without one, what it was bound with.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 
 from deviceshare.allocator import Allocator
 from deviceshare.claims import Claim, Tenant, with_made
 from deviceshare.conf.model import SchedulerConf
 from deviceshare.conf.scheduler import default_conf
-from deviceshare.facts import GroupKey, QueueFact
+from deviceshare.facts import GroupKey, PodAsk, QueueFact
 
 from deviceshare_placement.core.records import GroupRecord, LedgerRecord, PodRecord
 
@@ -78,6 +78,13 @@ class World:
                 # Which of the resources that it asks are devices may have changed.
                 self.charge(pod.fact.node, uid)
         self.made_room()
+
+    def asked(self, most: int) -> list[tuple[PodAsk, int]]:
+        """Return the most frequent asks of pods that have not ended, and how many pods ask so."""
+        asks = [record.fact.ask for record in self.pods.values() if not record.fact.ended]
+        # Equal asks are one object.
+        counts, by_id = Counter(map(id, asks)), {id(ask): ask for ask in asks}
+        return [(by_id[each], count) for each, count in counts.most_common(most)]
 
     def reconsider(self, key: GroupKey) -> None:
         """Look at a group in the next cycle."""
