@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from deviceshare.claims import ContainerGrant
 from deviceshare.families.gpu_number import GpuNumber
 from deviceshare.families.gpu_share import GpuShare
+from deviceshare.families.hami_vnpu import HamiVnpu
+from deviceshare.families.mindcluster import MindCluster
 from deviceshare.families.protocol import Family
 from deviceshare.families.vgpu import HamiCore, Mig, Mps
 
@@ -47,5 +49,5 @@ def caveats(grants: Sequence[ContainerGrant]) -> tuple[str, ...]:
     )
 
 
-for _family in (GpuShare(), GpuNumber(), HamiCore(), Mps(), Mig()):
+for _family in (GpuShare(), GpuNumber(), HamiCore(), Mps(), Mig(), MindCluster(), HamiVnpu()):
     register(_family)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from deviceshare.claims import DeviceGrant
+from deviceshare.claims import WHOLE, DeviceGrant
 from deviceshare.errors import FormatError
 from deviceshare.facts import Card
 from deviceshare.formats.numbers import whole
@@ -195,53 +195,56 @@ def words_held(annotations: Mapping[str, str]) -> Iterator[str]:
             yield match[1]
 
 
-def read_slots(annotations: Mapping[str, str], word: str, pod: str) -> list[list[DeviceGrant]]:
-    """Return the devices that a pod holds of one kind of chip, one list for each slot.
+def read_slots(
+    annotations: Mapping[str, str], word: str, pod: str
+) -> tuple[list[list[DeviceGrant]], FormatError | None]:
+    """Return the devices that a pod holds of one kind of chip, one list for each slot, and what cannot be read.
 
     The index of a chip is not in the annotations, so it is -1. Other writers' forms are read as well: no ``;`` after
-    the last slot, ``,,0,0:`` for no device. Where the JSON that names the templates is missing or cannot be read, the
-    devices count by their memory.
-
-    Raises:
-        FormatError: names the pod.
+    the last slot, ``,,0,0:`` for no device. A device of which nothing but the UUID can be read is all of the chip.
+    Where the JSON that names the templates is missing or cannot be read, devices count by their memory.
     """
-    key = allocated(word)
-    text = annotations.get(key, "")
-    if not text.strip():
-        return []
-    templates = _read_templates(annotations.get(runtime(word), ""))
-    cut = HAMI_CORE if annotations.get(MODE) == HAMI_CORE else ""
-    slots = [_read_slot(slot, word, cut, templates, key, pod) for slot in text.split(";")]
-    return slots if slots[-1] else slots[:-1]
+    reader = _Slots(annotations, word, pod)
+    slots = [reader.slot(slot) for slot in annotations.get(reader.key, "").split(";")]
+    return slots if slots[-1] else slots[:-1], reader.error
 
 
-def _read_templates(text: str) -> dict[str, str]:
-    """Return the templates by UUID."""
-    try:
-        return {cut.id: cut.template for cut in _decode_cuts(text) or ()}
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return {}
+class _Slots:
+    """Reads the slots of one pod; ``error`` is the first thing that cannot be read."""
 
+    def __init__(self, annotations: Mapping[str, str], word: str, pod: str) -> None:
+        self.word = word
+        self.pod = pod
+        self.key = allocated(word)
+        self.error: FormatError | None = None
+        self.cut = HAMI_CORE if annotations.get(MODE) == HAMI_CORE else ""
+        self.templates = self.read_templates(annotations.get(runtime(word), ""))
 
-def _read_slot(slot: str, word: str, cut: str, templates: Mapping[str, str], key: str, pod: str) -> list[DeviceGrant]:
-    devices = []
-    for item in slot.split(":"):
-        if not item.strip():
-            continue
-        fields = [field.strip() for field in item.split(",")]
-        if len(fields) < 4:
-            raise _slots_error(key, pod, item, _DEVICE)
-        memory, cores = whole(fields[2]), whole(fields[3])
-        if memory is None or cores is None:
-            raise _slots_error(key, pod, item, f"whole numbers as memory and cores: {_DEVICE}")
-        if not fields[0]:
-            if memory or cores:
-                raise _slots_error(key, pod, item, f"a UUID: {_DEVICE}")
-            continue
-        detail = Detail(word, cut or templates.get(fields[0], ""))
-        devices.append(DeviceGrant(fields[0], -1, memory, cores, str(detail)))
-    return devices
+    def read_templates(self, text: str) -> dict[str, str]:
+        """Return the templates by UUID."""
+        try:
+            return {cut.id: cut.template for cut in _decode_cuts(text) or ()} if text else {}
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+            self.wrong(runtime(self.word), text, f"a JSON list of how devices are cut ({error})")
+            return {}
 
+    def slot(self, text: str) -> list[DeviceGrant]:
+        """Return the devices of one slot."""
+        devices = []
+        for item in text.split(":"):
+            fields = [field.strip() for field in item.split(",")]
+            uuid = fields[0]
+            memory, cores = (whole(field) for field in (*fields[2:4], "", "")[:2])
+            if memory is None or cores is None or (not uuid and (memory or cores)):
+                if not item.strip():
+                    continue
+                self.wrong(self.key, item, _DEVICE)
+                memory, cores = WHOLE, 0
+            if uuid:
+                detail = Detail(self.word, self.cut or self.templates.get(uuid, ""))
+                devices.append(DeviceGrant(uuid, -1, memory, cores, str(detail)))
+        return devices
 
-def _slots_error(key: str, pod: str, value: str, expected: str) -> FormatError:
-    return FormatError(f"Pod {pod}", f"metadata.annotations[{key}]", value, expected)
+    def wrong(self, key: str, value: str, expected: str) -> None:
+        """Remember what cannot be read, if it is the first."""
+        self.error = self.error or FormatError(f"Pod {self.pod}", f"metadata.annotations[{key}]", value, expected)

@@ -15,15 +15,15 @@ from deviceshare.cards import CardView
 from deviceshare.claims import INIT, SIDECAR, WHOLE, Claim, ContainerGrant, DeviceGrant
 from deviceshare.conf.device_model import VnpuChip
 from deviceshare.conf.model import SchedulerConf
+from deviceshare.errors import FormatError
 from deviceshare.facts import Card, ContainerAsk, PodAsk
 from deviceshare.families.hami_vnpu.checks import checks
 from deviceshare.families.hami_vnpu.demand import ChipDemand, VnpuDemand, read_demand, template_for
 from deviceshare.families.hami_vnpu.placing import AI_CORES, AI_CPUS, SHARES, Board
-from deviceshare.families.protocol import Check, Demand, NodeView, Pick, Places
+from deviceshare.families.protocol import Check, Demand, HeldInPart, NodeView, Pick, Places
 from deviceshare.formats import hami_vnpu as wire
 from deviceshare.holdings import Counted, total, usage_of
 from deviceshare.holdings import Share as HeldShare
-
 
 _OTHERS = -1
 """In the place of an init container's position: all that is not of an init container."""
@@ -36,7 +36,7 @@ class HamiVnpu:
     flag = "deviceshare.AscendHAMiVNPUEnable"
     answers = ""
     modes = frozenset(wire.MODES)
-    state = (AI_CORES, AI_CPUS, SHARES)
+    state: tuple[str, ...] = (AI_CORES, AI_CPUS, SHARES)
     best_node_score = 0.0
     pod_annotations = frozenset({wire.MODE, wire.USE_ID, wire.NOUSE_ID})
     pod_labels: frozenset[str] = frozenset()
@@ -115,8 +115,10 @@ class HamiVnpu:
     def held(self, annotations: Mapping[str, str], ask: PodAsk, pod: str) -> tuple[ContainerGrant, ...]:
         """Read ``…-devices-allocated``, never ``…-devices-to-allocate``: the plugin erases from that."""
         grants: list[ContainerGrant] = []
+        errors: list[FormatError] = []
         for word in wire.words_held(annotations):
-            slots = wire.read_slots(annotations, word, pod)
+            slots, error = wire.read_slots(annotations, word, pod)
+            errors += [error] if error else []
             owners = _owners(ask, word, len(slots))
             for (stage, position, container), devices in zip(owners, slots, strict=True):
                 if devices:
@@ -130,6 +132,8 @@ class HamiVnpu:
                             stage,
                         )
                     )
+        if errors:
+            raise HeldInPart(errors[0], tuple(grants))
         return tuple(grants)
 
     def environment(self, grant: ContainerGrant, cards: Sequence[Card]) -> dict[str, str]:
@@ -164,7 +168,7 @@ class HamiVnpu:
             )
         for grant in grants:
             device = grant.devices[0]
-            if device.asked > device.memory:
+            if device.asked > device.memory != WHOLE:
                 warnings.append(
                     f"container {grant.container} asks {device.asked} MiB and has a whole chip: "
                     f"{device.memory} MiB of it can be used"

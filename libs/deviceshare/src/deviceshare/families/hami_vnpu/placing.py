@@ -1,10 +1,10 @@
 """Which chips of a node a pod gets, for all nodes at once.
 
 A chip fits by its slots, its memory, and the AI cores and AI CPUs of its templates, or the percent of its cores where
-HAMi-core shares it. One of which vNPUs have been made cannot be given to a container as it is (vendor's constraint of
-virtual instances), which is what HAMi-core does: it is cut in one way at a time. The containers of a pod have distinct chips: the device plugin looks for how a chip is cut by its
-UUID alone. An init container may have the chip of a container that is cut alike; never that of a sidecar, which is
-there at the same time.
+HAMi-core shares it. It is cut in one way at a time: a chip of which vNPUs have been made cannot be given to a container
+as it is (the vendor's constraint on virtual instances), and that is what HAMi-core does. The containers of a pod have
+distinct chips: the device plugin looks for how a chip is cut by its UUID alone. An init container may have the chip of
+a container that is cut alike; never that of a sidecar, which is there at the same time.
 """
 
 from collections.abc import Iterable
@@ -44,7 +44,8 @@ class Board:
         self.offered: Bools = view.allocatable(demand.chip.resource) > 0
         """bool[R]: nodes whose kubelet offers chips of the kind."""
         self.of_kind = _of_kind(demand.chip.word, view)
-        self.of_mode = self.of_kind & _of_modes(modes_for(demand, conf), view)
+        self.of_mode = self.of_kind & _of_modes(_shared_modes(conf), view) if demand.shared else self.of_kind
+        """bool[R, D]: those that can be cut as the pod asks: templates cut any, HAMi-core shares where it is on."""
         self.usable: Bools = self.of_mode & view.healthy & self.offered[:, None]
         if (allowed := id_allowed(demand, view)) is not None:
             self.usable &= allowed
@@ -126,11 +127,11 @@ class Board:
         0 on nodes where a network is not known.
         """
         network = self.view.network
-        linked = np.count_nonzero(self.of_kind & (network < 0), axis=1) == 0
+        unknown = (self.of_kind & (network < 0)).any(axis=1, keepdims=True)
         mine, others = network[:, :, None], network[:, None, :]
-        count = np.count_nonzero((mine == others) & usable[:, None, :], axis=2)
-        lower = np.count_nonzero((mine > others) & self.of_kind[:, None, :], axis=2)
-        order: Ints = np.where(linked[:, None], lower - count * (network.shape[1] + 1), 0)
+        count = ((mine == others) & usable[:, None, :]).sum(axis=2)
+        lower = ((mine > others) & self.of_kind[:, None, :]).sum(axis=2)
+        order: Ints = np.where(unknown, 0, lower - count * (network.shape[1] + 1))
         return order
 
     def _share(self) -> Floats:
@@ -158,7 +159,7 @@ class Board:
             return
         networks = common.at(self.view.network, np.stack(firsts, axis=1))
         linked = places.fits & (networks >= 0).all(axis=1)
-        alike = np.count_nonzero(networks[:, :, None] == networks[:, None, :], axis=2).max(axis=1)
+        alike = (networks[:, :, None] == networks[:, None, :]).sum(axis=2).max(axis=1)
         places.score += np.where(linked, NETWORK_SCORE * (alike / len(firsts)), 0.0)
 
     def charge(self, cards: CardDemand, picks: Picks) -> None:
@@ -178,10 +179,8 @@ class Board:
             self.given[rows, columns] = _TAKEN if cards.stage == SIDECAR else cards.number
 
 
-def modes_for(demand: VnpuDemand, conf: SchedulerConf) -> tuple[str, ...]:
-    """Return the modes of chips that a pod can have a part of: templates of any, shares where HAMi-core is on."""
-    if not demand.shared:
-        return wire.MODES
+def _shared_modes(conf: SchedulerConf) -> tuple[str, ...]:
+    """Return the modes of chips that HAMi-core shares."""
     return (wire.SHARED, wire.CONFIGURED) if conf.devices.hami_vnpu_core else (wire.SHARED,)
 
 
