@@ -110,10 +110,10 @@ def test_a_pod_takes_the_larger_of_its_init_containers_and_the_others() -> None:
 
 def test_amounts_are_shown_as_users_write_them() -> None:
     what = ask(container(cpu=2500, memory=64 * GIB, **{"nvidia.com/gpu": 2}))
-    assert lines(what, cpu=2000, memory=12 * GIB) == [
+    assert lines(what, cpu=2000, memory=12 * GIB, **{"nvidia.com/gpu": 1}) == [
         "1 Insufficient cpu (asked 2500m, at most 2 free, 500m missing)",
         "1 Insufficient memory (asked 64Gi, at most 12Gi free, 52Gi missing)",
-        "1 Insufficient nvidia.com/gpu (asked 2, at most 0 free, 2 missing)",
+        "1 Insufficient nvidia.com/gpu (asked 2, at most 1 free, 1 missing)",
     ]
 
 

@@ -15,13 +15,16 @@ from deviceshare.cards import Bools, CardTable, CardView, Ints
 from deviceshare.claims import ContainerGrant, Tenant
 from deviceshare.conf.model import SchedulerConf
 from deviceshare.errors import Problem
-from deviceshare.explain import Refusal
+from deviceshare.explain import NearNode, Refusal
 from deviceshare.facts import NodeFact, PodAsk, Resources
 from deviceshare.families import FAMILIES
 from deviceshare.families.protocol import Family
 from deviceshare.holdings import Holding, Usage, shares_by_card, shares_on, usage_of
-from deviceshare.predicates import admits, reasons
-from deviceshare.resources import PODS, ResourceTable
+from deviceshare.models import model_of, type_caveats
+from deviceshare.node_checks import amount_checks, model_checks, state_checks
+from deviceshare.predicates import admits
+from deviceshare.refusing import closest, counted, merged
+from deviceshare.resources import ResourceTable
 from deviceshare.shapes import Shape
 
 NOBODY = Tenant()
@@ -44,6 +47,10 @@ class Unplaceable(msgspec.Struct, frozen=True):
     nodes: int
     refusals: tuple[Refusal, ...]
     problem: Problem | None = None
+    closest: tuple[NearNode, ...] = ()
+    """The nodes that lack least, the nearest first."""
+    caveats: tuple[str, ...] = ()
+    """What a user should know of how the pod's wishes were read."""
 
 
 class Allocator:
@@ -122,6 +129,7 @@ class Allocator:
                 self._charge_cards(row, holding, 1)
             self._recount(row, range(len(node.cards)), holdings)
         self._resources.set_node(row, node.allocatable)
+        self._cards.set_model(row, model_of(node))
         self._nodes[row] = node
         self._facts_version[row] += 1
         self._touch(row)
@@ -135,6 +143,7 @@ class Allocator:
         self._free_rows.append(row)
         self._rank = None
         self._cards.set_cards(row, ())
+        self._cards.set_model(row, "")
         self._resources.clear(row)
         self._facts_version[row] += 1
         self._touch(row)
@@ -242,29 +251,36 @@ class Allocator:
         shape = self._shape(ask)
         if shape.problem is not None:
             return Unplaceable(self.nodes, (), shape.problem)
-        everywhere = [
-            Refusal(code="NotEvaluated", text=f"the pod asks {field}, which is not evaluated yet", nodes=0)
-            for field in shape.unsupported
-        ]
-        everywhere += [
-            Refusal(
-                code="FamilyDisabled",
-                text=f"the pod asks {_asked_of(family, ask, self.conf)}: set {family.flag}: true in "
-                "volcano-scheduler.conf",
-                nodes=0,
-            )
-            for family in shape.disabled
-        ]
-        if everywhere:
+        if everywhere := self._for_no_node(shape, ask):
             return Unplaceable(self.nodes, tuple(everywhere))
         # By name, so that the nearest node is the same for all who ask.
         rows = np.array([self._rows[name] for name in sorted(self._rows)], dtype=np.int64)
-        found = [
-            *self._node_refusals(shape, rows),
-            *self._resource_refusals(shape, rows),
-            *self._card_refusals(shape, rows),
-        ]
-        return Unplaceable(self.nodes, tuple(found))
+        if not len(rows):
+            return Unplaceable(0, ())
+        view = self._view(rows) if shape.questions else None
+
+        def name(row: int) -> str:
+            return self._name(int(rows[row]))
+
+        checks = state_checks(shape.rule, [self._nodes[row] for row in rows.tolist()], shape.admitted[rows])
+        if shape.models is not None:
+            models = self._cards.models(rows)
+            checks += model_checks(shape.models, self._cards.type_names, models, shape.resources, self._resources, rows)
+        families = frozenset[str]().union(*(family.resources(self.conf) for family in FAMILIES))
+        checks += amount_checks(shape.resources, self._resources, rows, families)
+        if view is not None:
+            checks += shape.checks(view, self.conf)
+        checks = merged(checks)
+        found = tuple(counted(check, name) for check in checks)
+        return Unplaceable(self.nodes, found, closest=closest(checks, view, name), caveats=self.caveats(ask))
+
+    def caveats(self, ask: PodAsk) -> tuple[str, ...]:
+        """Return what a user should know of how a pod's wishes are read here."""
+        shape = self._known(ask)
+        if shape.caveats_at != self._cards.types_version:
+            shape.caveats = type_caveats(ask, self._cards.type_names)
+            shape.caveats_at = self._cards.types_version
+        return shape.caveats
 
     # How a shape is kept up to date
 
@@ -305,6 +321,8 @@ class Allocator:
         shape.grow(total)
         shape.seen = now
         fits = self._admitted(shape, rows) & self._resources.fits(rows, shape.resources)
+        if shape.models is not None:
+            fits &= shape.models.accepted(self._cards.type_names)[self._cards.models(rows)]
         shape.key[rows] = -np.inf
         rows = rows[fits]
         if len(rows):
@@ -342,41 +360,23 @@ class Allocator:
 
     # Why not, in numbers
 
-    def _node_refusals(self, shape: Shape, rows: Ints) -> list[Refusal]:
-        counts: dict[tuple[str, str], int] = defaultdict(int)
-        for row in rows.tolist():
-            node = self._nodes[row]
-            for reason in reasons(shape.rule, node) if node is not None else ():
-                counts[reason.code, reason.text] += 1
-        return [Refusal(code=code, text=text, nodes=count) for (code, text), count in counts.items()]
-
-    def _resource_refusals(self, shape: Shape, rows: Ints) -> list[Refusal]:
-        found = []
-        for name, asked in ((PODS, 1), *shape.resources):
-            free = self._resources.free(rows, name)
-            short = free < asked
-            if not short.any():
-                continue
-            nearest = int(rows[short][free[short].argmax()])
-            found.append(
-                Refusal(
-                    code="TooManyPods" if name == PODS else "InsufficientResource",
-                    text="Too many pods" if name == PODS else f"Insufficient {name}",
-                    nodes=int(np.count_nonzero(short)),
-                    resource=name,
-                    asked=0 if name == PODS else asked,
-                    free=max(0, int(free[short].max())),
-                    unit=_UNITS.get(name, ""),
-                    nearest=self._name(nearest),
-                )
+    def _for_no_node(self, shape: Shape, ask: PodAsk) -> list[Refusal]:
+        """Return the reasons for which no node of any cluster takes the pod."""
+        found = [
+            Refusal(code="NotEvaluated", text=f"the pod asks {field}, which is not evaluated yet", nodes=0)
+            for field in shape.unsupported
+        ]
+        found += [Refusal(code="ResourceUnknown", text=text, nodes=0) for text in shape.never_given]
+        found += [
+            Refusal(
+                code="FamilyDisabled",
+                text=f"the pod asks {_asked_of(family, ask, self.conf)}: set {family.flag}: true in "
+                "volcano-scheduler.conf",
+                nodes=0,
             )
+            for family in shape.disabled
+        ]
         return found
-
-    def _card_refusals(self, shape: Shape, rows: Ints) -> list[Refusal]:
-        """Ask the families for the checks that fail, on nodes where their demand does not fit."""
-        if not len(rows) or not shape.questions:
-            return []
-        return shape.refusals(self._view(rows), self.conf, lambda row: self._name(int(rows[row])))
 
     def used(self, node: str) -> Resources:
         """Return what is taken of a node beside its devices."""
@@ -401,6 +401,3 @@ def _asked_of(family: Family, ask: PodAsk, conf: SchedulerConf) -> str:
     return ", ".join(
         sorted({name for each in containers for name, amount in each.resources if amount and name in names})
     )
-
-
-_UNITS = {"cpu": "millicores", "memory": "bytes", "ephemeral-storage": "bytes"}

@@ -147,9 +147,11 @@ class CardTable:
         self.cards: list[tuple[Card, ...]] = []
         self._columns: list[dict[str, int]] = []
         self._type_names: list[str] = [""]
-        self._cards_of_type: Counter[str] = Counter()
+        self._of_type: Counter[str] = Counter()
         self.types_version = 0
         """How often a type of card came that the cluster did not have, or the last card of a type went."""
+        self._models: Ints = np.zeros(0, dtype=np.int64)
+        """For each row the type of the cards that are no columns: whole devices, which kubelet gives."""
         self._fields = (*_FIELDS, *state)
         # At least one column, so that the first or best card of a row can be looked for where no node has any.
         self._block: Ints = np.zeros((len(self._fields), 0, 1), dtype=np.int64)
@@ -162,7 +164,7 @@ class CardTable:
             self.cards.append(())
             self._columns.append({})
         self._reserve(row + 1, len(cards))
-        self._count_types(self.cards[row], cards)
+        self._count_types((card.type for card in self.cards[row]), (card.type for card in cards))
         self.cards[row] = cards
         self._columns[row] = {card.id: column for column, card in enumerate(cards)}
         self._block[:, row] = 0
@@ -176,12 +178,28 @@ class CardTable:
             a["healthy"][row, column] = card.healthy
             a["network"][row, column] = card.network
 
-    def _count_types(self, before: tuple[Card, ...], after: tuple[Card, ...]) -> None:
-        for card in after:
-            self.types.code(card.type)
-        self._cards_of_type.update(card.type for card in after)
-        self._cards_of_type.subtract(card.type for card in before)
-        names = [name if self._cards_of_type[name] else "" for name in self.types.names]
+    def set_model(self, row: int, model: str) -> None:
+        """Say of what type a node's whole devices are, '' where nobody tells or it has none."""
+        self._reserve(row + 1, 1)
+        self._count_types((self.types.names[self._models[row]],), (model,))
+        self._models[row] = self.types.code(model)
+
+    def models(self, rows: Ints) -> Ints:
+        """Return int64[R]: the codes of the types of these nodes' whole devices, 0 where nobody tells."""
+        found: Ints = self._models[rows]
+        return found
+
+    @property
+    def type_names(self) -> list[str]:
+        """The names of the codes of types, '' for those of which the cluster has no card and no whole device."""
+        return self._type_names
+
+    def _count_types(self, before: Iterable[str], after: Iterable[str]) -> None:
+        self._of_type.subtract(before)
+        for name in after:
+            self.types.code(name)
+            self._of_type[name] += 1
+        names = [name if self._of_type[name] > 0 else "" for name in self.types.names]
         if names != self._type_names:
             self._type_names = names
             self.types_version += 1
@@ -240,6 +258,7 @@ class CardTable:
         block[:, :has_rows, :has_columns] = self._block
         self._block = block
         self._arrays = dict(zip(self._fields, block, strict=True))
+        self._models = np.pad(self._models, (0, room[0] - len(self._models)))
 
 
 class _Rows(Sequence[_T]):

@@ -44,6 +44,28 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return f"{text} (asked {asked}, at most {free} free, {missing} missing)"
 
 
+class NearCard(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One card of a node that comes close: the codes of the checks that it fails, and what is left of it.
+
+    ``memory`` MiB, ``cores`` percent or AI cores, ``slots`` shares.
+    """
+
+    id: str
+    index: int
+    codes: tuple[str, ...] = ()
+    memory: int = 0
+    cores: int = 0
+    slots: int = 0
+
+
+class NearNode(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A node that comes close to taking a pod: every check that fails there, and its cards where cards are asked."""
+
+    node: str
+    refusals: tuple[Refusal, ...] = ()
+    cards: tuple[NearCard, ...] = ()
+
+
 class Explanation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The last decision about one pod; the message under its subject in EXPLAIN."""
 
@@ -73,7 +95,9 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     group: str = ""
     decided_by: str = ""
     caveats: tuple[str, ...] = ()
-    """What the device plugin will not do as the pod may expect."""
+    """What the device plugin will not do as the pod may expect, and wishes that were not read word for word."""
+    closest: tuple[NearNode, ...] = ()
+    """Of a pod that waits: the nodes that lack least, the nearest first."""
 
 
 def shown(amount: int, unit: str) -> str:

@@ -66,6 +66,10 @@ class ResourceTable:
         found: Ints = self._allocatable[rows, column]
         return found
 
+    def names(self) -> list[str]:
+        """Return the resources that some node has."""
+        return [name for name, column in self._columns.items() if self._allocatable[:, column].any()]
+
     def used(self, row: int) -> Resources:
         """Return what is taken of a node."""
         return {name: int(self._used[row, column]) for name, column in self._columns.items()}

@@ -12,11 +12,13 @@ from deviceshare.cards import Bools, CardView, Ints
 from deviceshare.claims import ContainerGrant
 from deviceshare.conf.model import SchedulerConf
 from deviceshare.errors import Problem, RequestError
-from deviceshare.explain import Refusal
 from deviceshare.facts import Card, PodAsk
 from deviceshare.families import FAMILIES
-from deviceshare.families.protocol import Demand, Family, Pick, Places
+from deviceshare.families.protocol import Check, Demand, Family, Pick, Places
+from deviceshare.models import model_wish
+from deviceshare.names import never_given
 from deviceshare.predicates import Rule
+from deviceshare.refusing import everywhere
 from deviceshare.resources import pod_resources
 
 Floats = NDArray[np.float64]
@@ -97,29 +99,14 @@ class Question:
         ]
         return family.grants(demand, chosen, conf)
 
-    def refusals(self, view: CardView, conf: SchedulerConf, name: Callable[[int], str]) -> list[Refusal]:
+    def checks(self, view: CardView, conf: SchedulerConf) -> list[Check]:
         """Return the checks that fail, on each node those of the families whose cards it has."""
-        found: dict[tuple[str, str], Refusal] = {}
-        for rows, (family, demand) in self._askable(view):
-            part = view.part(rows)
-            for check in family.checks(demand, part, conf):
-                where = check.nodes
-                free = None if check.free is None else np.where(where, check.free, -1)
-                refusal = Refusal(
-                    code=check.code,
-                    text=check.text,
-                    nodes=int(np.count_nonzero(where)),
-                    resource=check.resource,
-                    asked=check.asked,
-                    free=0 if free is None else max(0, int(free.max())),
-                    unit=check.unit,
-                    nearest="" if free is None else name(int(rows[free.argmax()])),
-                    cards=int(check.failed[where].sum()),
-                )
-                known = found.get((check.code, check.text))
-                if known is None or refusal.nodes > known.nodes:
-                    found[check.code, check.text] = refusal
-        return list(found.values())
+        total = len(view.mode)
+        return [
+            everywhere(check, rows, total)
+            for rows, (family, demand) in self._askable(view)
+            for check in family.checks(demand, view.part(rows), conf)
+        ]
 
     def _askable(self, view: CardView) -> list[tuple[Ints, tuple[Family, Demand]]]:
         """Return the families to ask, each with the numbers of the view's rows that it is asked about.
@@ -154,6 +141,12 @@ class Shape:
         self.disabled: list[Family] = []
         self.unsupported = ask.unsupported
         self.resources = pod_resources(ask, self._ask_families(ask, conf))
+        self.never_given = [why for name, _ in self.resources if (why := never_given(name, conf))]
+        """What the pod asks of the node that no node will ever have, in words."""
+        self.models = model_wish(ask, self.resources)
+        self.caveats: tuple[str, ...] = ()
+        self.caveats_at = -1
+        """The version of the cluster's types of cards that ``caveats`` are about."""
         self.seen = -1
         self.admitted: Bools = np.zeros(0, dtype=np.bool_)
         self.admitted_at: Ints = np.zeros(0, dtype=np.int64)
@@ -194,7 +187,7 @@ class Shape:
     @property
     def hopeless(self) -> bool:
         """Whether no node of any cluster would take it."""
-        return bool(self.problem or self.disabled or self.unsupported)
+        return bool(self.problem or self.disabled or self.unsupported or self.never_given)
 
     def grow(self, total: int) -> None:
         """Make room for so many nodes in all."""
@@ -255,11 +248,11 @@ class Shape:
         """Return what a pod would be given on a node."""
         return tuple(grant for question in self.questions for grant in question.grants(row, cards, conf))
 
-    def refusals(self, view: CardView, conf: SchedulerConf, name: Callable[[int], str]) -> list[Refusal]:
-        """Return the checks of cards that fail."""
-        found: list[Refusal] = []
+    def checks(self, view: CardView, conf: SchedulerConf) -> list[Check]:
+        """Return the checks of cards that fail; each question sees what the ones before took."""
+        found: list[Check] = []
         for question in self.questions:
-            found += question.refusals(view, conf, name)
+            found += question.checks(view, conf)
             question.answer(view, conf)
         return found
 

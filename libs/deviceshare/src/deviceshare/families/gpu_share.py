@@ -101,7 +101,6 @@ class GpuShare:
         """Return what keeps the demand from nodes, container by container."""
         return common.check_one_by_one(
             demand,
-            view,
             lambda cards: self._pick(demand, cards, view, conf.policy),
             lambda cards, picks: common.charge(cards, view, picks),
             lambda cards: self._checks(demand, cards, view),

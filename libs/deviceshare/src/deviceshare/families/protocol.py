@@ -49,6 +49,13 @@ class NodeView(Protocol):
         """``status.allocatable``, quantities parsed."""
         ...
 
+    def devices(self) -> Mapping[str, str] | None:
+        """Return what ConfigMaps say of the node's devices (:mod:`deviceshare.objects.device_info`), None for nothing.
+
+        A node of which this is asked is looked at again when they say something else.
+        """
+        ...
+
 
 class CardDemand(msgspec.Struct, frozen=True):
     """``count`` distinct cards, with ``memory`` MiB (0: all that a card has) and ``cores`` percent on each.
@@ -139,9 +146,9 @@ class Check(msgspec.Struct, frozen=True):
     """One check that keeps a demand from nodes: its code (HAMi's names where they mean the same) and how many cards
     of each node fail it.
 
-    ``nodes`` bool[R]: where it counts as a reason; ``failed`` int64[R] cards. ``resource``, ``asked``, ``free``
-    (int64[R]: the most that one card of the node, or the node, still has) and ``unit`` give the numbers where the
-    check is about an amount.
+    ``nodes`` bool[R]: where it counts as a reason; ``failed`` int64[R]: how many cards, ``cards`` bool[R, D]: which.
+    ``resource``, ``asked``, ``free`` (int64[R]: the most that one card of the node, or the node, still has) and
+    ``unit`` give the numbers where the check is about an amount.
     """
 
     code: str
@@ -152,13 +159,6 @@ class Check(msgspec.Struct, frozen=True):
     asked: int = 0
     free: NDArray[np.int64] | None = None
     unit: str = ""
-
-
-class Family(Protocol):
-    """One way of cutting cards. Implementations hold no state."""
-
-    name: str
-    """As in the documents: ``hami-core``, ``gpu-share``, …"""
     cards: NDArray[np.bool_] | None = None
 
 
@@ -172,6 +172,13 @@ class HeldInPart(FormatError):
         problem = error.problem
         super().__init__(problem.subject, problem.field, problem.value, problem.expected)
         self.grants = grants
+
+
+class Family(Protocol):
+    """One way of cutting cards. Implementations hold no state."""
+
+    name: str
+    """As in the documents: ``hami-core``, ``gpu-share``, …"""
     flag: str
     """The argument of the plugin ``deviceshare`` that turns it on."""
     answers: str
@@ -183,7 +190,7 @@ class HeldInPart(FormatError):
     best_node_score: float
     """What the one node with the best rank scores beside; 0 where nodes are scored by themselves."""
     pod_annotations: frozenset[str]
-    """Annotations of a pod that are wishes to this family."""
+    """Annotations of a pod that are wishes to this family; a ``*`` in one stands for any text."""
     pod_labels: frozenset[str]
     """Labels of a pod that are wishes to this family."""
 

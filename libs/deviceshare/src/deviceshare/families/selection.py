@@ -67,13 +67,20 @@ def type_matches(wanted: str, names: Sequence[str]) -> list[bool]:
     return whole if any(whole) else [wanted.upper() in name.upper() for name in names]
 
 
+def parts_of_words(wanted: str, names: Sequence[str]) -> list[str]:
+    """Return the model names that a wanted type means only as a part of a word."""
+    words = _WORD.findall(wanted.upper())
+    meant = [name for name, matches in zip(names, type_matches(wanted, names), strict=True) if matches]
+    return [name for name in meant if not _contains(_WORD.findall(name.upper()), words)]
+
+
 def _contains(words: list[str], wanted: list[str]) -> bool:
     length = len(wanted)
     return any(words[start : start + length] == wanted for start in range(len(words) - length + 1))
 
 
 def types_accepted(use: Iterable[str], nouse: Iterable[str], names: Sequence[str]) -> Bools:
-    """Return for each model name whether a pod that asks so accepts it. Both lists count; '' is no model that is asked."""
+    """Return for each model name whether a pod that asks so accepts it. Both lists count; '' is none that is asked."""
     chosen = [type_matches(wanted, names) for wanted in use]
     accepted = np.any(chosen, axis=0) if chosen else np.ones(len(names), dtype=np.bool_)
     for unwanted in nouse:
@@ -135,7 +142,7 @@ def checks(demand: Demand, view: CardView, cards: Bools) -> list[Check]:
     if demand.use_types or demand.nouse_types:
         accepted = types_accepted(demand.use_types, demand.nouse_types, view.type_names)
         asked = types_asked(demand.use_types, demand.nouse_types)
-        for code in np.flatnonzero(~accepted).tolist():
+        for code in sorted(np.flatnonzero(~accepted).tolist(), key=view.type_names.__getitem__):
             model = view.type_names[code] or "that nobody tells"
             text = f"node(s) had cards of type {model} for {asked}"
             found.append(common.card_check("CardTypeMismatch", text, cards & (view.type == code)))

@@ -4,11 +4,12 @@ Amounts follow Kubernetes: requests of native resources, limits where a request 
 resources, which the API server keeps equal to the requests.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from deviceshare.errors import Problem, RequestError
 from deviceshare.facts import ContainerAsk, PodAsk, Toleration
 from deviceshare.families import FAMILIES
+from deviceshare.families.selection import WISHES
 from deviceshare.formats.vgpu import PODGROUP_POLICY, SPREAD
 from deviceshare.objects.affinity import required_terms
 from deviceshare.objects.views import Container, PodSpec, Quantities, ResourceRequirements, TolerationView
@@ -16,13 +17,10 @@ from deviceshare.quantity import is_native, to_amount
 
 Amounts = tuple[tuple[str, int], ...]
 
-_ANNOTATIONS = frozenset[str]().union(*(family.pod_annotations for family in FAMILIES))
+_ANNOTATIONS = WISHES.union(*(family.pod_annotations for family in FAMILIES))
+_STARRED = tuple(key.split("*") for key in sorted(_ANNOTATIONS) if "*" in key)
 _LABELS = frozenset[str]().union(*(family.pod_labels for family in FAMILIES))
 _SIDECAR = "Always"
-_TYPE_WISHES = ("nvidia.com/use-gputype", "nvidia.com/nouse-gputype")
-_WHOLE_GPU = "nvidia.com/gpu"
-_ASCEND = ("huawei.com/Ascend", "huawei.com/npu-core")
-"""Resources whose device plugins wait for annotations that no family here writes yet: an amount is not enough."""
 
 
 def pod_ask(
@@ -50,10 +48,10 @@ def pod_ask(
         node_selector=tuple(sorted(spec.node_selector.items())) if spec.node_selector else (),
         node_terms=required_terms(spec.affinity, subject, problems),
         tolerations=_tolerations(spec.tolerations, subject, problems) if spec.tolerations else (),
-        annotations=_wishes(annotations, _ANNOTATIONS),
+        annotations=_wishes(annotations, _ANNOTATIONS | _starred(annotations)),
         labels=_wishes(labels, _LABELS),
         apart_group=podgroup if _is_apart(annotations, subject, problems) else "",
-        unsupported=_unsupported(spec) + _unsupported_devices(spec, annotations),
+        unsupported=_unsupported(spec),
     )
 
 
@@ -111,6 +109,11 @@ def _tolerations(views: list[TolerationView], subject: str, problems: list[Probl
     return tuple(Toleration(*toleration) for toleration in sorted(tolerations))
 
 
+def _starred(keys: Iterable[str]) -> set[str]:
+    """Return the keys that families know by their beginning and end only."""
+    return {key for key in keys for start, end in _STARRED if key.startswith(start) and key.endswith(end)}
+
+
 def _wishes(values: Mapping[str, str], keys: frozenset[str]) -> tuple[tuple[str, str], ...]:
     return tuple(sorted((key, values[key]) for key in keys & values.keys())) if values else ()
 
@@ -148,18 +151,4 @@ def _unsupported(spec: PodSpec) -> tuple[str, ...]:
         fields.append("spec.resourceClaims")
     if spec.resources and (spec.resources.requests or spec.resources.limits):
         fields.append("spec.resources")
-    return tuple(fields)
-
-
-def _unsupported_devices(spec: PodSpec, annotations: Mapping[str, str]) -> tuple[str, ...]:
-    """Return what a pod asks of devices that no family here gives: it is refused by its name, never half given."""
-    asked = {
-        resource
-        for container in (*(spec.containers or ()), *(spec.init_containers or ()))
-        if container.resources is not None
-        for resource in (*(container.resources.limits or ()), *(container.resources.requests or ()))
-    }
-    fields = [resource for resource in sorted(asked) if resource.startswith(_ASCEND)]
-    if _WHOLE_GPU in asked:
-        fields += [f"{key} for {_WHOLE_GPU}" for key in _TYPE_WISHES if key in annotations]
     return tuple(fields)

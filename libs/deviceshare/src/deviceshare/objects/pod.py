@@ -84,9 +84,9 @@ def _held(annotations: Mapping[str, str], ask: PodAsk, ref: str, problems: list[
     for family in FAMILIES:
         try:
             held += family.held(annotations, ask, ref)
-        except HeldInPart as error:
-            held += error.grants
-            problems.append(error.problem)
         except FormatError as error:
-            problems.append(error.problem)
+            held += error.grants if isinstance(error, HeldInPart) else ()
+            # Families that share an annotation find the same wrong with it.
+            if error.problem not in problems:
+                problems.append(error.problem)
     return tuple(held)

@@ -32,6 +32,7 @@ def placed(
         environment=environment,
         why=why,
         gang=_gang(decision) if group.minimum > 1 else "",
+        caveats=caveats(placement.grants) + allocator.caveats(pod.ask),
     )
 
 
@@ -92,6 +93,8 @@ def pending(
         message=message,
         nodes=why.nodes if why is not None else 0,
         refusals=why.refusals if why is not None else (),
+        closest=why.closest if why is not None else (),
+        caveats=why.caveats if why is not None else (),
         gang=gang,
         queue=pod.queue,
         group=pod.group,

@@ -1,0 +1,88 @@
+"""What keeps a pod from nodes beside their cards: their state and labels, the model of their GPUs, plain amounts."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from deviceshare.cards import Bools, Ints
+from deviceshare.facts import NodeFact
+from deviceshare.families.protocol import Check
+from deviceshare.formats.nvidia import PREFIX, PRODUCT
+from deviceshare.models import ModelWish
+from deviceshare.names import nearest
+from deviceshare.predicates import Rule, reasons
+from deviceshare.resources import PODS, ResourceTable
+
+_UNITS = {"cpu": "millicores", "memory": "bytes", "ephemeral-storage": "bytes"}
+
+
+def state_checks(rule: Rule, nodes: Sequence[NodeFact | None], admitted: Bools) -> list[Check]:
+    """Return the reasons of kube-scheduler's rules; ``admitted`` bool[R]: where there is none."""
+    found: defaultdict[tuple[str, str], Bools] = defaultdict(lambda: np.zeros(len(nodes), dtype=np.bool_))
+    for number in np.flatnonzero(~admitted).tolist():
+        node = nodes[number]
+        for reason in reasons(rule, node) if node is not None else ():
+            found[reason.code, reason.text][number] = True
+    return [Check(code, text, where, _no_cards(where)) for (code, text), where in found.items()]
+
+
+def model_checks(
+    wish: ModelWish,
+    names: Sequence[str],
+    models: Ints,
+    asked: Iterable[tuple[str, int]],
+    table: ResourceTable,
+    rows: Ints,
+) -> list[Check]:
+    """Return for each model that the pod does not accept the nodes that have it.
+
+    Args:
+        wish: the pod's choice.
+        names: of models, by code.
+        models: int64[R], the codes of the nodes' models, 0 where nobody tells.
+        asked: the pod's plain amounts: only nodes that have such GPUs at all count.
+        table: what the nodes have.
+        rows: int64[R], their rows there.
+    """
+    checks = []
+    whole = np.zeros(len(rows), dtype=np.bool_)
+    for resource, _ in asked:
+        if resource.startswith(PREFIX):
+            whole |= table.allocatable(rows, resource) > 0
+    for code in sorted(np.flatnonzero(~wish.accepted(names)).tolist(), key=names.__getitem__):
+        where = whole & (models == code)
+        text = f"GPUs of type {names[code]}" if names[code] else f"GPUs without the label {PRODUCT}"
+        checks.append(Check("NodeTypeMismatch", f"node(s) had {text} for {wish}", where, _no_cards(where)))
+    return [check for check in checks if check.nodes.any()]
+
+
+def amount_checks(
+    asked: Iterable[tuple[str, int]], table: ResourceTable, rows: Ints, families: Iterable[str]
+) -> list[Check]:
+    """Return which plain amounts the nodes lack, and that they run as many pods as they may.
+
+    ``families`` are the resources by which device families are asked: a name that no node has may be meant for one.
+    """
+    checks = []
+    for name, amount in ((PODS, 1), *asked):
+        free = table.free(rows, name)
+        short = free < amount
+        if not short.any():
+            continue
+        if name == PODS:
+            checks.append(Check("TooManyPods", "Too many pods", short, _no_cards(short), PODS, 0, free))
+        elif not table.allocatable(rows, name).any():
+            meant = nearest(name, {*families, *table.names()})
+            text = f"Insufficient {name}, which no node has" + (f"; did you mean {meant}?" if meant else "")
+            checks.append(Check("ResourceUnknown", text, short, _no_cards(short), name, amount, free))
+        else:
+            unit = _UNITS.get(name, "")
+            checks.append(
+                Check("InsufficientResource", f"Insufficient {name}", short, _no_cards(short), name, amount, free, unit)
+            )
+    return checks
+
+
+def _no_cards(nodes: Bools) -> Ints:
+    return np.zeros(len(nodes), dtype=np.int64)
