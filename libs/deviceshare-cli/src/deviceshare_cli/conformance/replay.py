@@ -70,6 +70,7 @@ class Replay:
             standing={pod.ref: pod for pod in case.pods},
             counted=frozenset(pod.ref for pod in case.pods),
             cluster_cm=case.cluster_cm,
+            mig=case.initial.mig,
         )
         self.standing = stand(self.scene)
         self.differences: list[Difference] = []
@@ -155,8 +156,9 @@ class Replay:
         recorded = self.form.recorded(self.case, step)
         self.compare(
             self.scene,
-            lambda _, standing: differing(name, "state", recorded, self.form.state(self.case, standing)),
+            lambda _, standing: differing(name, "state", recorded, self.form.state(self.case, step, standing)),
         )
+        self.scene = replace(self.scene, mig=step.mig)
 
     def answered(self, name: str, step: Place, ours: Answer) -> Sequence[Difference]:
         """Compare an answer for a pod. What depends on chance with Volcano may be any of what was seen."""
@@ -225,6 +227,7 @@ def _written(allocate: Allocate) -> dict[str, str]:
 
 
 def differing(step: str, field: str, recorded: object, ours: object) -> Sequence[Difference]:
+    """Return the difference between two values, none where they are equal."""
     if recorded == ours:
         return ()
     return (Difference(step, field, _shown(recorded), _shown(ours)),)

@@ -5,6 +5,7 @@ us to answer as Volcano does.
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 from deviceshare.allocator import Allocator
@@ -37,6 +38,8 @@ class Scene(msgspec.Struct, frozen=True):
     locked: bool = False
     closed: bool = False
     """The node takes nobody now. Only a deviation sets it."""
+    mig: list[Any] | None = None
+    """How MIG cards are cut, as recorded before the question (``mig`` of a step)."""
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -119,7 +122,7 @@ def node_fact(node: Node, cluster_cm: Mapping[str, str]) -> NodeFact:
     return decode_node(raw, _device_info(cluster_cm).get) if cluster_cm else decode_node(raw)
 
 
-def _device_info(cluster_cm: Mapping[str, str]) -> dict[str, Mapping[str, str]]:
+def _device_info(cluster_cm: Mapping[str, str]) -> Mapping[str, Mapping[str, str]]:
     metadata = {"namespace": "mindx-dl", "name": "cluster-info-device-0", "labels": {"mx-consumer-volcano": "true"}}
     return decode_device_info(msgspec.json.encode({"metadata": metadata, "data": cluster_cm})).devices
 

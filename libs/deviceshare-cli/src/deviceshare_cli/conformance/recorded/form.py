@@ -31,7 +31,7 @@ class Form(Protocol):
         """Return the recorded state, in a form that equals :meth:`state`."""
         ...
 
-    def state(self, case: Case, standing: Standing) -> object:
+    def state(self, case: Case, step: Answered, standing: Standing) -> object:
         """Return our state, in a form that equals :meth:`recorded`."""
         ...
 

@@ -34,7 +34,7 @@ class GpuShare:
         """Return the cards with what is taken of them."""
         return [self.shown(case, *card) for card in step.state or ()]
 
-    def state(self, case: Case, standing: Standing) -> object:
+    def state(self, case: Case, step: Answered, standing: Standing) -> object:
         """Return the same of ours; pods are counted by card."""
         used = standing.allocator.used_cards(standing.node.name)
         return [

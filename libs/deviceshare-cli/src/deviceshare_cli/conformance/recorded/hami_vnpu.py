@@ -33,7 +33,7 @@ class HamiVnpu:
         """Return what is taken of the chips."""
         return step.state
 
-    def state(self, case: Case, standing: Standing) -> object:
+    def state(self, case: Case, step: Answered, standing: Standing) -> object:
         """Return the same of ours."""
         used = standing.allocator.used_cards(standing.node.name)
         return [

@@ -1,8 +1,8 @@
 """Ascend 310P, MindCluster's mode.
 
 State ``[[chip, free AI cores, AI CPUs, DVPP, used AI cores, AI CPUs, DVPP, has parts, has unmade parts], …]``; beside
-it the AI cores of the node that nobody has. What else Volcano remembers of a node (which templates are used there, which
-pods it downgraded) is no state of devices.
+it the AI cores of the node that nobody has. What else Volcano remembers of a node (which templates are used there,
+which pods it downgraded) is no state of devices.
 """
 
 from deviceshare.facts import Card
@@ -40,7 +40,7 @@ class MindCluster:
         """Return what is taken of the chips, and how many AI cores are left."""
         return {"chips": step.state, "idle": (step.extra or {}).get("idle_npu_core")}
 
-    def state(self, case: Case, standing: Standing) -> object:
+    def state(self, case: Case, step: Answered, standing: Standing) -> object:
         """Return the same of ours."""
         allocator, node = standing.allocator, standing.node
         used = allocator.used_cards(node.name)

@@ -4,13 +4,14 @@ Of MIG cards beside: ``[[geometry or -1, [[instance, [used ones]], …]], …]``
 """
 
 from collections.abc import Iterable
+from typing import Any
 
 from deviceshare.conf.device_model import MigGroup, VgpuConf
 from deviceshare.facts import Card
 from deviceshare.families.vgpu import cutting
 from deviceshare.formats import vgpu
 
-from deviceshare_cli.conformance.cases import Answered, Case
+from deviceshare_cli.conformance.cases import Answered, Case, Initial
 from deviceshare_cli.conformance.recorded.form import filled
 from deviceshare_cli.conformance.scene import Standing
 
@@ -40,7 +41,7 @@ class HamiCore:
         """Return what is taken of the cards."""
         return step.state
 
-    def state(self, case: Case, standing: Standing) -> object:
+    def state(self, case: Case, step: Answered, standing: Standing) -> object:
         """Return the same of ours."""
         used = standing.allocator.used_cards(standing.node.name)
         return [[taken.slots, taken.memory, taken.cores] for taken in used]
@@ -50,27 +51,40 @@ class Mig(HamiCore):
     """vGPUs of MIG cards."""
 
     def recorded(self, case: Case, step: Answered) -> object:
-        """Return what is taken of the cards, and which instances.
+        """Return what is taken of the cards, and which instances."""
+        return _shown(case, step, step.state, step.mig or ())
 
-        The cache of Volcano mixes up which of several equal instances is used: there they are only counted.
-        """
-        instances = [
-            [geometry, [[name, len(used) if case.mode == "cache" else used] for name, used in kinds]]
-            for geometry, kinds in step.mig or ()
-        ]
-        return {"cards": step.state, "instances": instances}
-
-    def state(self, case: Case, standing: Standing) -> object:
+    def state(self, case: Case, step: Answered, standing: Standing) -> object:
         """Return the same of ours."""
         allocator, node = standing.allocator, standing.node
         cuts, used = (allocator.card_state(node.name, name) for name in (cutting.CUT, cutting.USED))
-        instances = []
-        for card, cut, bits in zip(node.cards, cuts, used, strict=True):
-            if card.mode == vgpu.MIG:
-                kinds = _kinds(_groups(allocator.conf.devices.vgpu, card)[cut - 1], bits) if cut > 0 else ()
-                shown = [[name, len(places) if case.mode == "cache" else places] for name, places in kinds]
-                instances.append([cut - 1 if cut > 0 else UNCUT, shown])
-        return {"cards": super().state(case, standing), "instances": instances}
+        instances = [
+            [cut - 1, list(_kinds(_groups(allocator.conf.devices.vgpu, card)[cut - 1], bits))]
+            if cut > 0
+            else [UNCUT, []]
+            for card, cut, bits in zip(node.cards, cuts, used, strict=True)
+            if card.mode == vgpu.MIG
+        ]
+        return _shown(case, step, super().state(case, step, standing), instances)
+
+
+def _shown(case: Case, step: Answered, cards: object, instances: Iterable[Any]) -> object:
+    """Return what is compared.
+
+    The cache of Volcano mixes up which of several equal instances is used, so there they are only counted; a card keeps
+    its geometry there when nobody is on it any more. A session does not note at all which instances it gives.
+    """
+    if case.mode == "session" and not isinstance(step, Initial):
+        return {"cards": cards}
+    in_cache = case.mode == "cache"
+    cut = [
+        [
+            UNCUT if in_cache and not kinds else geometry,
+            {name: len(used) if in_cache else used for name, used in sorted(kinds)},
+        ]
+        for geometry, kinds in instances
+    ]
+    return {"cards": cards, "instances": cut}
 
 
 def _groups(conf: VgpuConf, card: Card) -> tuple[MigGroup, ...]:
