@@ -1,0 +1,162 @@
+"""Nodes whose devices are told of in ConfigMaps: their facts follow these, whichever comes first."""
+
+import json
+
+import pytest
+from deviceshare.facts import Gone
+from deviceshare_bus.messages import decode_fact
+from deviceshare_bus.subjects import SYNCED
+from deviceshare_cluster.interface import Change, ChangeType, Listed
+from deviceshare_inventory.board import Write
+from deviceshare_inventory.configs import Configs
+from deviceshare_inventory.core import Core, Report
+
+CLUSTERD = ("mindx-dl", "cluster-info-device-0")
+PLUGIN = ("kube-system", "mindx-dl-deviceinfo-n1")
+
+
+def node(name="n1", revision=1, chips=2, offered=True):
+    labels = {"accelerator": "huawei-Ascend310P", "servertype": "Ascend310P-8"}
+    annotations = {"baseDeviceInfos": json.dumps({f"Ascend310P-{at}": {} for at in range(chips)})}
+    raw = {
+        "metadata": {"name": name, "resourceVersion": str(revision), "labels": labels, "annotations": annotations},
+        "status": {"capacity": {"huawei.com/npu-core": str(8 * chips)} if offered else {"cpu": "1"}},
+    }
+    return Change(ChangeType.APPLIED, "Node", "", name, revision, json.dumps(raw).encode())
+
+
+def device_list(*sick):
+    return {"huawei.com/Ascend310P": "", "huawei.com/Ascend310P-Unhealthy": ",".join(sick)}
+
+
+def config_map(place, data, revision, labels=None):
+    metadata = {"namespace": place[0], "name": place[1], "resourceVersion": str(revision), "labels": labels or {}}
+    return Change(
+        ChangeType.APPLIED, "ConfigMap", *place, revision, json.dumps({"metadata": metadata, "data": data}).encode()
+    )
+
+
+def clusterd(sick_by_node, revision, place=CLUSTERD, time=0):
+    info = {
+        f"mindx-dl-deviceinfo-{name}": {"DeviceList": device_list(*sick), "UpdateTime": time}
+        for name, sick in sick_by_node.items()
+    }
+    return config_map(place, {place[1]: json.dumps(info)}, revision, {"mx-consumer-volcano": "true"})
+
+
+def plugin(sick, revision):
+    return config_map(
+        PLUGIN, {"DeviceInfoCfg": json.dumps({"DeviceInfo": {"DeviceList": device_list(*sick)}})}, revision
+    )
+
+
+def gone(place, revision):
+    return Change(ChangeType.DELETED, "ConfigMap", *place, revision, b"")
+
+
+class Bus:
+    """A core and the bus that it writes to, which takes everything at once."""
+
+    def __init__(self):
+        self.core = Core(frozenset(), Configs(None))
+        self.core.begin_list()
+        self.facts = {}
+        self.writes = []
+        self.reports = []
+        self.sequence = 0
+
+    def deliver(self, *changes):
+        """Let the cluster change; returns the names of the nodes whose facts were written."""
+        self.core.deliver(changes)
+        written = []
+        while instructions := self.core.take(1.0):
+            for one in instructions:
+                if isinstance(one, Write):
+                    self.sequence += 1
+                    self.facts[one.subject] = decode_fact(one.data)
+                    self.core.board.acknowledged(one.subject, self.sequence)
+                    written.append(one.subject)
+                elif isinstance(one, Report):
+                    self.reports.append(str(one.remark))
+        self.writes += written
+        return [subject.removeprefix("cluster.node.") for subject in written if subject.startswith("cluster.node.")]
+
+    def healthy(self, name="n1"):
+        return [card.healthy for card in self.facts[f"cluster.node.{name}"].cards]
+
+
+@pytest.fixture
+def bus():
+    return Bus()
+
+
+def test_a_node_that_is_listed_before_the_config_maps_is_published_once_and_whole(bus):
+    bus.deliver(node(), clusterd({"n1": ["Ascend310P-1"]}, 5), Listed(6))
+    assert bus.writes.count("cluster.node.n1") == 1
+    assert bus.writes[-1] == SYNCED
+    assert bus.healthy() == [True, False]
+    assert bus.reports == []
+    assert bus.core.open_work == 0
+
+
+def test_only_the_nodes_of_which_something_else_is_said_are_published(bus):
+    both = {"n1": [], "n2": []}
+    bus.deliver(node("n1"), node("n2", 2), node("n3", 3, offered=False), clusterd(both, 4), Listed(5))
+    assert bus.deliver(clusterd(both, 6, time=7)) == [], "a heartbeat says nothing new"
+    assert bus.deliver(clusterd(both | {"n2": ["Ascend310P-0"], "n3": ["Ascend310P-0"]}, 8)) == ["n2"]
+    assert (bus.healthy("n1"), bus.healthy("n2")) == ([True, True], [False, True])
+    assert bus.facts["cluster.node.n2"].revision == "8", "as new as the newest of what it is made of"
+
+
+def test_a_node_is_told_wrong_until_somebody_tells_of_its_chips(bus):
+    bus.deliver(node(), Listed(2))
+    assert bus.facts["cluster.node.n1"].cards == ()
+    (report,) = bus.reports
+    assert report.startswith("Node n1: ConfigMap mindx-dl/cluster-info-device-…")
+    assert bus.deliver(clusterd({"n1": []}, 3)) == ["n1"]
+    assert bus.healthy() == [True, True]
+    assert bus.facts["cluster.node.n1"].problems == ()
+    assert bus.deliver(gone(CLUSTERD, 4)) == ["n1"]
+    assert bus.facts["cluster.node.n1"].cards == ()
+
+
+def test_what_the_device_plugin_says_itself_counts_without_clusterd(bus):
+    bus.deliver(node(), plugin(["Ascend310P-0"], 2), Listed(3))
+    assert bus.healthy() == [False, True]
+    assert bus.deliver(clusterd({"n1": ["Ascend310P-1"]}, 4)) == ["n1"]
+    assert bus.healthy() == [True, False]
+    assert bus.deliver(plugin([], 5)) == []
+    assert bus.deliver(gone(CLUSTERD, 6)) == ["n1"]
+    assert bus.healthy() == [True, True]
+
+
+def test_a_node_may_move_from_one_config_map_to_another(bus):
+    other = ("mindx-dl", "cluster-info-device-1")
+    bus.deliver(node(), clusterd({"n1": []}, 2), Listed(3))
+    bus.deliver(clusterd({"n1": ["Ascend310P-0"]}, 4, other), clusterd({}, 5))
+    assert bus.healthy() == [False, True]
+
+
+def test_a_config_map_that_cannot_be_read_is_told_of_and_says_nothing(bus):
+    bus.deliver(node(), clusterd({"n1": []}, 2), Listed(3))
+    broken = config_map(CLUSTERD, {CLUSTERD[1]: "{"}, 4, {"mx-consumer-volcano": "true"})
+    assert bus.deliver(broken) == ["n1"]
+    assert bus.facts["cluster.node.n1"].cards == ()
+    assert [report.split(":")[0] for report in bus.reports] == ["ConfigMap mindx-dl/cluster-info-device-0", "Node n1"]
+
+
+def test_a_new_list_begins_anew(bus):
+    bus.deliver(node(), node("n2"), clusterd({"n1": [], "n2": []}, 2), Listed(3))
+    bus.core.begin_list()
+    bus.deliver(clusterd({"n1": ["Ascend310P-0"]}, 8), node(revision=9))
+    assert bus.healthy() == [True, True], "nothing is said before all is here"
+    bus.deliver(Listed(10))
+    assert bus.healthy() == [False, True]
+    assert isinstance(bus.facts["cluster.node.n2"], Gone)
+
+
+def test_a_node_that_is_gone_is_not_looked_at_again(bus):
+    bus.deliver(node(), clusterd({"n1": []}, 2), Listed(3))
+    bus.deliver(Change(ChangeType.DELETED, "Node", "", "n1", 4, b""))
+    assert bus.deliver(clusterd({"n1": ["Ascend310P-0"]}, 5)) == []
+    assert isinstance(bus.facts["cluster.node.n1"], Gone)
