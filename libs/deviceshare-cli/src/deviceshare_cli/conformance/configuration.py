@@ -28,8 +28,9 @@ def device_configurations(file: CaseFile) -> dict[str, DevicesConf]:
 def configuration(case: Case, devices: Mapping[str, DevicesConf]) -> SchedulerConf:
     """Return what the case's arguments and its device configuration say.
 
-    Of the geometries of a MIG card Volcano takes the first that fits.
+    Of the geometries of a MIG card Volcano takes the first that fits; an Ascend chip it lets be cut by templates and
+    shared by HAMi-core at the same time.
     """
     plugins = [{"name": "deviceshare", "arguments": case.args}]
     conf = parse_conf(json.dumps({"tiers": [{"plugins": plugins}]}), f"args of {case.id}")
-    return replace(conf, mig_geometry=FIRST_FIT, devices=devices[case.config])
+    return replace(conf, mig_geometry=FIRST_FIT, mixed_chips=True, devices=devices[case.config])

@@ -6,12 +6,13 @@ in ``docs/compatibility.md``.
 """
 
 from collections.abc import Callable, Collection, Iterable
+from typing import Any
 
 import msgspec
-from deviceshare.conf.device_model import MigGroup, MigModel
+from deviceshare.conf.device_model import MigGroup, MigModel, VnpuChip
 from deviceshare.facts import Card
 from deviceshare.families.selection import items
-from deviceshare.formats import vgpu
+from deviceshare.formats import hami_vnpu, vgpu
 from msgspec.structs import replace
 
 from deviceshare_cli.conformance.cases import Container, Pod
@@ -192,6 +193,47 @@ def _cards(scene: Scene) -> tuple[Card, ...]:
     return vgpu.read_register(scene.node.annotations.get(vgpu.REGISTER, ""), scene.node.name)
 
 
+def _not_offered(scene: Scene) -> Scene:
+    gone = {
+        f"{hami_vnpu.REGISTER}{chip.word}"
+        for chip in scene.conf.devices.chips
+        if scene.node.allocatable.get(chip.resource, "0") == "0"
+    }
+    annotations = {key: value for key, value in scene.node.annotations.items() if key not in gone}
+    return replace(scene, node=replace(scene.node, annotations=annotations))
+
+
+def _unhealthy_given(scene: Scene) -> Scene:
+    annotations = dict(scene.node.annotations)
+    for key, text in annotations.items():
+        if key.startswith(hami_vnpu.REGISTER):
+            chips = msgspec.json.decode(text, type=list[dict[str, Any]])
+            if not all(chip.get("health") for chip in chips):
+                annotations[key] = msgspec.json.encode([{**chip, "health": True} for chip in chips]).decode()
+    return replace(scene, node=replace(scene.node, annotations=annotations))
+
+
+def _by_memory_alone(scene: Scene) -> Scene:
+    def uncounted(chip: VnpuChip) -> VnpuChip:
+        templates = tuple(replace(template, ai_cores=0, ai_cpus=0) for template in chip.templates)
+        return replace(chip, ai_cores=0, ai_cpus=0, templates=templates)
+
+    chips = tuple(uncounted(chip) for chip in scene.conf.devices.chips)
+    return replace(scene, conf=replace(scene.conf, devices=replace(scene.conf.devices, chips=chips)))
+
+
+def _first_containers(scene: Scene) -> Scene:
+    standing = {}
+    for ref, pod in scene.standing.items():
+        for key in map(hami_vnpu.allocated, hami_vnpu.words_held(pod.annotations)):
+            # Volcano takes the ; before the first device of a later container for a part of its id.
+            first, *others = pod.annotations[key].split(";")
+            known = ";".join([first, *(":".join(slot.split(":")[1:]) for slot in others)])
+            pod = _with(pod, key, known)
+        standing[ref] = pod
+    return replace(scene, standing=standing)
+
+
 GPU_SHARE = (
     Deviation("gpu-share-policy", "the policy chooses the card for gpu-memory", _without_policy),
     Deviation("ended-pods", "a pod that has ended holds no card", _ended_counted),
@@ -208,9 +250,15 @@ MIG = (
     Deviation("empty-mig-card", "a card that nobody is on any more takes any geometry", _kept_geometry),
     Deviation("all-mig-instances", "all instances of a card's geometry are offered", _used_kinds),
 )
+HAMI_VNPU = (
+    Deviation("chips-not-offered", "chips that the kubelet does not offer are known, and not given", _not_offered),
+    Deviation("unhealthy-chips", "an unhealthy chip is not given", _unhealthy_given),
+    Deviation("ai-cores-and-cpus", "AI cores and AI CPUs of templates count, not memory alone", _by_memory_alone),
+    Deviation("each-container-charged", "devices of every container of a pod are charged", _first_containers),
+)
 ALL = (Deviation("node-lock", "a lock on the node delays the hand-over, not the decision", _locked),)
 
-DEVIATIONS = (*GPU_SHARE, *VGPU, *MIG, *ALL)
+DEVIATIONS = (*GPU_SHARE, *VGPU, *MIG, *HAMI_VNPU, *ALL)
 """All of them. Where several concern a scene they are applied in this order."""
 
 UNSCORED = frozenset({"vgpu-spread-score-zero"})
