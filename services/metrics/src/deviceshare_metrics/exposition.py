@@ -79,7 +79,7 @@ def _volcano(picture: Picture) -> Iterator[Metric]:
     known = {(card.node, card.id) for card in cards}
     memory: Counter[tuple[str, str, str]] = Counter()
     cores: Counter[tuple[str, str, str]] = Counter()
-    for share in picture.shares:
+    for share in picture.pod_shares:
         if (share.node, share.card) in known:
             # Without the namespace, as in Volcano: pods of one name are one series.
             key = (share.card, share.node, share.pod)

@@ -9,6 +9,8 @@ from typing import Any
 
 import msgspec
 from deviceshare.claims import ContainerGrant, NodeLedger, NodeOutcomes
+from deviceshare.conf.model import SchedulerConf
+from deviceshare.conf.standing import Standing
 from deviceshare.errors import Problem
 from deviceshare.explain import Explanation
 from deviceshare.facts import ConfigFact, Fact, Gone, GroupKey, NodeFact, PodGroupFact, PodUid, QueueFact, Synced
@@ -16,6 +18,7 @@ from deviceshare_bus.messages import Step, decode_events, decode_explanation, de
 
 from deviceshare_metrics.tallies import Tallies
 
+_CONFIG = "cluster.config."
 MOST_STEPS = 100
 """Steps kept of one pod: a pod that is decided again and again keeps the last ones."""
 
@@ -78,6 +81,7 @@ class View:
         self.histories: dict[str, History] = {}
         """By uid, likewise."""
         self.tallies = Tallies()
+        self._standing = Standing()
         self.synced = False
         self.version = 0
         """Changes with every message that can change a picture, that is, all but events."""
@@ -95,6 +99,11 @@ class View:
             "event": self._events,
         }
 
+    @property
+    def conf(self) -> SchedulerConf:
+        """The configuration by which placement decides."""
+        return self._standing.conf
+
     def apply(self, subject: str, data: bytes) -> None:
         """Take in one message. The view is unchanged where this raises.
 
@@ -111,6 +120,9 @@ class View:
         if kind is Gone:
             for facts in self._facts.values():
                 facts.pop(subject, None)
+            self._standing.drop(subject.removeprefix(_CONFIG))
+        elif isinstance(fact, ConfigFact):
+            self._standing.take(fact)
         elif kind is Synced:
             self.synced = True
         elif kind in self._facts:

@@ -1,0 +1,150 @@
+"""What pods hold of nodes and cards, counted as placement counts it.
+
+Usage of a node is its claims and, by uid, the pods bound there that have none. Memory is shown in MiB, also where the
+device plugin registers cards in larger units (``gpuMemoryFactor``).
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import msgspec
+from deviceshare.claims import ContainerGrant, DeviceGrant, with_made
+from deviceshare.facts import Card, PodAsk
+from deviceshare.formats import vgpu
+from deviceshare.holdings import Share as HeldShare
+from deviceshare.holdings import Usage, shares_by_card
+from deviceshare.resources import pod_resources
+from deviceshare.usage import CardCounter, device_resources
+
+from deviceshare_metrics.view import PodSeen, View
+
+_decode_ask = msgspec.msgpack.Decoder(PodAsk).decode
+_VGPU_MODES = frozenset(vgpu.MODES)
+
+
+class Holding(NamedTuple):
+    """What one pod takes of one node."""
+
+    node: str
+    uid: str
+    namespace: str
+    name: str
+    grants: tuple[ContainerGrant, ...]
+    resources: Iterable[tuple[str, int]]
+
+
+class Share(msgspec.Struct, frozen=True, gc=False):
+    """What one container has of one card: ``card`` is the card's id, ``memory`` MiB, ``cores`` percent or AI cores."""
+
+    node: str
+    card: str
+    namespace: str
+    pod: str
+    container: str
+    memory: int
+    cores: int
+
+
+class PodShare(msgspec.Struct, frozen=True, gc=False):
+    """What one pod takes of one card, its init containers and the others being there in turn; units as in Share."""
+
+    node: str
+    card: str
+    namespace: str
+    pod: str
+    memory: int
+    cores: int
+
+
+class Taken(NamedTuple):
+    """What is taken of registered cards."""
+
+    shares: tuple[Share, ...]
+    pods: tuple[PodShare, ...]
+    usage: dict[tuple[str, str], Usage]
+    """By node and id of the card, memory in MiB; of cards of which pods hold a part."""
+
+
+def holdings(view: View) -> Iterator[Holding]:
+    """Yield what each pod holds on each node."""
+    bound: dict[str, dict[str, PodSeen]] = defaultdict(dict)
+    for pod in view.pods.values():
+        if pod.node and not pod.ended:
+            bound[pod.node][pod.uid] = pod
+    for ledger in view.ledgers.values():
+        here = bound.get(ledger.node, {})
+        for claim in ledger.claims:
+            pod_here = here.get(claim.uid)
+            grants = with_made(claim.grants, pod_here.held) if pod_here is not None else claim.grants
+            yield Holding(ledger.node, claim.uid, claim.namespace, claim.name, grants, claim.resources)
+        for claim in ledger.claims:
+            here.pop(claim.uid, None)
+    devices = device_resources(view.conf)
+    for node, pods in bound.items():
+        for uid, pod in pods.items():
+            yield Holding(node, uid, pod.namespace, pod.name, pod.held, _asked(pod, devices))
+
+
+def _asked(pod: PodSeen, devices: frozenset[str]) -> tuple[tuple[str, int], ...]:
+    """Return what a pod without a claim takes of its node; nothing where its ask cannot be read."""
+    try:
+        return pod_resources(_decode_ask(pod.ask), devices)
+    except msgspec.MsgspecError:
+        return ()
+
+
+class Cards:
+    """The registered cards, to resolve what grants name and to count what is taken of them."""
+
+    def __init__(self, view: View) -> None:
+        self._by_node: dict[str, dict[str, Card]] = {
+            node.name: {card.id: card for card in node.cards} for node in view.nodes.values()
+        }
+        self._counter = CardCounter(view.conf)
+        self._factor = view.conf.devices.vgpu.memory_factor
+
+    def of(self, node: str) -> Iterable[Card]:
+        """Return a node's cards, each id once."""
+        return self._by_node.get(node, {}).values()
+
+    def find(self, node: str, device: DeviceGrant) -> Card | None:
+        """Return the card that a grant names, None where it is not registered."""
+        return self._by_node.get(node, {}).get(device.id)
+
+    def mebibytes(self, card: Card, amount: int) -> int:
+        """Return an amount of a card's memory in MiB."""
+        return amount * self._factor if card.mode in _VGPU_MODES else amount
+
+    def memory(self, card: Card, grant: ContainerGrant, device: DeviceGrant) -> int:
+        """Return the MiB that a device takes of its card by itself: those of the MIG instance, the template."""
+        return self.mebibytes(
+            card, self._counter.used(card, ((HeldShare(device, grant.position, grant.stage),),)).memory
+        )
+
+    def taken(self, holdings: Iterable[Holding]) -> Taken:
+        """Return what is taken of all cards."""
+        shares: list[Share] = []
+        pods: list[PodShare] = []
+        on_card: dict[tuple[str, str], list[list[HeldShare]]] = defaultdict(list)
+        for held in holdings:
+            cards = self._by_node.get(held.node, {})
+            for grant in held.grants:
+                for device in grant.devices:
+                    if (card := cards.get(device.id)) is not None:
+                        memory = self.memory(card, grant, device)
+                        share = (held.node, card.id, held.namespace, held.name, grant.container, memory, device.cores)
+                        shares.append(Share(*share))
+            for name, of_pod in shares_by_card(held.grants).items():
+                if (card := cards.get(name)) is not None:
+                    on_card[held.node, name].append(of_pod)
+                    memory, cores, _ = self._used(card, (of_pod,))
+                    pods.append(PodShare(held.node, name, held.namespace, held.name, memory, cores))
+        usage = {
+            (node, name): self._used(self._by_node[node][name], of_pods) for (node, name), of_pods in on_card.items()
+        }
+        return Taken(tuple(shares), tuple(pods), usage)
+
+    def _used(self, card: Card, pods: Sequence[Sequence[HeldShare]]) -> Usage:
+        usage = self._counter.used(card, pods)
+        return usage._replace(memory=self.mebibytes(card, usage.memory))
