@@ -103,9 +103,11 @@ def _write(path: Path, run: Run, forms: dict[str, Form]) -> None:
 
 
 def _rows(run: Run, forms: dict[str, Form]) -> Iterator[tuple[str, str, str]]:
-    """Yield pod, node and device annotation of each pod that was placed."""
+    """Yield pod, node and device annotation of each pod; both are empty for one that found no place."""
     for name, placement in run.placements:
-        if placement is not None:
+        if placement is None:
+            yield name, "", ""
+        else:
             yield name, placement.node, _annotation(name, placement, forms)
 
 
