@@ -295,8 +295,10 @@ class Core:
         annotations: dict[str, str] = {}
         try:
             for family in dict.fromkeys(grant.family for grant in claim.grants):
-                containers = self.pods[claim.uid].containers
-                annotations |= BY_NAME[family].annotations(claim, node, containers, self._moment)
+                pod = self.pods[claim.uid]
+                annotations |= BY_NAME[family].annotations(
+                    claim, node, pod.containers, self._moment, pod.init_containers
+                )
         except (InputError, KeyError) as error:
             reason = str(error) if isinstance(error, InputError) else f"there is no device family {error}"
             self._read(work, Verdict(REFUSED, reason, sure=False), out)

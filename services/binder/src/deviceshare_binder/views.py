@@ -10,6 +10,7 @@ class _Name(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 class _Ask(msgspec.Struct, frozen=True, gc=False):
     containers: tuple[_Name, ...] = ()
+    init_containers: tuple[_Name, ...] = ()
 
 
 class PodView(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="pod"):
@@ -28,6 +29,11 @@ class PodView(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="
     def containers(self) -> tuple[str, ...]:
         """The names in ``spec.containers``."""
         return tuple(container.name for container in self.ask.containers)
+
+    @property
+    def init_containers(self) -> tuple[str, ...]:
+        """The names in ``spec.initContainers``."""
+        return tuple(container.name for container in self.ask.init_containers)
 
 
 class NodeView(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="node"):

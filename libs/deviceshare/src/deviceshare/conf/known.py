@@ -1,8 +1,8 @@
 """The names that ``volcano-scheduler.conf`` may hold, and which of them a misspelt one was meant to be.
 
 Source: volcano-sh/volcano (pkg/scheduler/{actions,plugins}, pkg/scheduler/conf, pkg/scheduler/plugins/deviceshare).
-``deviceshare.MIGGeometryPolicy`` and ``deviceshare.AscendMixedChips`` are our own. The arguments that turn device families on are the families' to say
-(:func:`deviceshare.families.flags`).
+``deviceshare.MIGGeometryPolicy`` and ``deviceshare.AscendMixedChips`` are our own. The arguments that turn device
+families on are the families' to say (:func:`deviceshare.families.flags`).
 """
 
 import re

@@ -24,8 +24,8 @@ class SchedulerConf(msgspec.Struct, frozen=True, kw_only=True):
 
     ``families`` are the flags that are on (``deviceshare.VGPUEnable``, …); ``policy`` is '' (none), ``binpack`` or
     ``spread``; ``weight`` (ScheduleWeight) multiplies the node score, 0 leaves it to break ties. ``mig_geometry`` is
-    ``best-fit`` or ``first-fit``. With ``mixed_chips`` an Ascend chip may be cut by templates and shared by HAMi-core at
-    the same time, as Volcano lets it. Of pods whose labels match one of ``exclusive_rules`` no two share a card.
+    ``best-fit`` or ``first-fit``. With ``mixed_chips`` an Ascend chip may be cut by templates and shared by HAMi-core
+    at the same time, as Volcano lets it. Of pods whose labels match one of ``exclusive_rules`` no two share a card.
     """
 
     actions: tuple[str, ...] = ("enqueue", "allocate", "backfill")

@@ -138,7 +138,9 @@ class GpuNumber:
         """Never asked: there is no state."""
         raise NotImplementedError
 
-    def annotations(self, claim: Claim, node: str, containers: Sequence[str], now: float) -> dict[str, str]:
+    def annotations(
+        self, claim: Claim, node: str, containers: Sequence[str], now: float, init_containers: Sequence[str] = ()
+    ) -> dict[str, str]:
         """Return the cards' indexes and the time."""
         return annotations(claim, self.name, now)
 

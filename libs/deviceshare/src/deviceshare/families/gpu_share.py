@@ -129,7 +129,9 @@ class GpuShare:
         """Never asked: there is no state."""
         raise NotImplementedError
 
-    def annotations(self, claim: Claim, node: str, containers: Sequence[str], now: float) -> dict[str, str]:
+    def annotations(
+        self, claim: Claim, node: str, containers: Sequence[str], now: float, init_containers: Sequence[str] = ()
+    ) -> dict[str, str]:
         """Return the card's index and the time."""
         return annotations(claim, self.name, now)
 

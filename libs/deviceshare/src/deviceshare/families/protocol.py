@@ -234,10 +234,13 @@ class Family(Protocol):
         """
         ...
 
-    def annotations(self, claim: Claim, node: str, containers: Sequence[str], now: float) -> dict[str, str]:
+    def annotations(
+        self, claim: Claim, node: str, containers: Sequence[str], now: float, init_containers: Sequence[str] = ()
+    ) -> dict[str, str]:
         """Return what the device plugin reads on the pod, for the grants of this family in the claim.
 
-        ``containers`` are the names in ``spec.containers``, ``now`` is the moment of binding in unix seconds.
+        ``containers`` are the names in ``spec.containers``, ``init_containers`` those in ``spec.initContainers``,
+        ``now`` is the moment of binding in unix seconds.
         """
         ...
 

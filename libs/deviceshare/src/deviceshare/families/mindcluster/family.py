@@ -179,7 +179,9 @@ class MindCluster:
         counted = {state.CPUS: cpus, state.DVPP: dvpp, state.GROUPS: len(groups), state.UNMADE: unmade}
         return Usage(0, cores, len(pods)), counted
 
-    def annotations(self, claim: Claim, node: str, containers: Sequence[str], now: float) -> dict[str, str]:
+    def annotations(
+        self, claim: Claim, node: str, containers: Sequence[str], now: float, init_containers: Sequence[str] = ()
+    ) -> dict[str, str]:
         """Return the chip and the template, or the chips, and the time."""
         devices = [device for grant in claim.grants if grant.family == self.name for device in grant.devices]
         chips = dict.fromkeys(device.index for device in devices)

@@ -40,7 +40,9 @@ class Vgpu:
         """Never asked where there is no state."""
         raise NotImplementedError
 
-    def annotations(self, claim: Claim, node: str, containers: Sequence[str], now: float) -> dict[str, str]:
+    def annotations(
+        self, claim: Claim, node: str, containers: Sequence[str], now: float, init_containers: Sequence[str] = ()
+    ) -> dict[str, str]:
         """Return what the vGPU device plugin waits for."""
         return handover.write([grant for grant in claim.grants if grant.family == self.name], node, containers, now)
 
