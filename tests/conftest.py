@@ -12,6 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from support import apiserver as kube
+from support.apiserver import ApiServer
+
 _BINARY = Path(sys.executable).parent / "nats-server"
 
 
@@ -89,3 +92,14 @@ def nats_server(tmp_path: Path) -> Iterator[NatsServer]:
 def nats_url(nats_server: NatsServer) -> str:
     """Give the URL of a running nats-server of the test's own."""
     return nats_server.url
+
+
+@pytest.fixture(scope="session")
+def apiserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
+    """Give a running kube-apiserver; tests leave it as empty as they found it."""
+    server = ApiServer(kube.binaries(), tmp_path_factory.mktemp("kube"))
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()

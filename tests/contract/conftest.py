@@ -6,6 +6,7 @@ from typing import Any, Protocol
 import pytest
 from deviceshare_cluster.interface import Cluster
 from deviceshare_cluster.local import LocalCluster
+from support.kube_cluster import CleanCluster
 
 
 class WritableCluster(Cluster, Protocol):
@@ -16,9 +17,13 @@ class WritableCluster(Cluster, Protocol):
     async def delete(self, kind: str, namespace: str, name: str) -> object: ...
 
 
-@pytest.fixture(params=["local"])
-async def cluster(request: pytest.FixtureRequest, nats_url: str) -> AsyncIterator[WritableCluster]:
+@pytest.fixture(params=["local", "kube"])
+async def cluster(request: pytest.FixtureRequest) -> AsyncIterator[WritableCluster]:
     """Give an empty cluster of each kind."""
-    async with LocalCluster(nats_url) as local:
-        await local.setup()
-        yield local
+    if request.param == "local":
+        async with LocalCluster(request.getfixturevalue("nats_url")) as local:
+            await local.setup()
+            yield local
+    else:
+        async with CleanCluster(request.getfixturevalue("apiserver")) as kube:
+            yield kube

@@ -108,9 +108,10 @@ async def test_a_deletion_is_seen_and_the_name_can_be_used_again(cluster: Any) -
     watch = cluster.watch(["Pod"])
     await until(watch, listed)
     await cluster.delete("Pod", "default", "a")
-    gone = (await until(watch, lambda item: isinstance(item, Change)))[-1]
+    # A cluster may show that it is terminating before it is gone.
+    gone = (await until(watch, lambda item: isinstance(item, Change) and item.type is ChangeType.DELETED))[-1]
     assert isinstance(gone, Change)
-    assert (gone.type, gone.namespace, gone.name) == (ChangeType.DELETED, "default", "a")
+    assert (gone.namespace, gone.name) == ("default", "a")
     assert await cluster.get("Pod", "default", "a") is None
     assert await cluster.list("Pod") == []
 
@@ -194,6 +195,7 @@ async def test_a_condition_is_written_once(cluster: Any) -> None:
         )
     read = await cluster.get("Pod", "default", "a")
     (condition,) = read["status"]["conditions"]
+    condition.pop("lastProbeTime", None)  # null on a real API server
     assert condition == {
         "type": "PodScheduled",
         "status": "False",

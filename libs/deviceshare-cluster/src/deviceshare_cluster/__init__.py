@@ -1,6 +1,7 @@
 """The cluster behind deviceshare: one interface (:mod:`~deviceshare_cluster.interface`), and what implements it."""
 
 from deviceshare_cluster.interface import Cluster
+from deviceshare_cluster.kube import KubeCluster
 from deviceshare_cluster.local import LocalCluster
 
 LOCAL = "local:"
@@ -14,11 +15,16 @@ class UnknownCluster(ValueError):
 def open_cluster(spec: str, name: str = "deviceshare") -> Cluster:
     """Return the cluster that ``spec`` names, not connected yet; ``name`` is ours in its logs.
 
-    ``local:nats://host:port`` is a local cluster. Raises UnknownCluster.
+    ``local:nats://host:port`` is a local cluster. ``kube`` is the Kubernetes cluster whose service account we run
+    under, else that of the kubeconfig's current context (KUBECONFIG, ~/.kube/config); ``kube:CONTEXT`` that of another.
+    Raises UnknownCluster.
     """
-    if spec == KUBE or spec.startswith(f"{KUBE}:"):
-        raise UnknownCluster("--cluster kube is not built yet: use local:nats://host:port")
+    kind, _, context = spec.partition(":")
+    if kind == KUBE:
+        return KubeCluster(context=context, name=name)
     url = spec.removeprefix(LOCAL)
     if not spec.startswith(LOCAL) or not url.startswith(("nats://", "tls://")):
-        raise UnknownCluster(f"--cluster {spec!r} is not valid: expected local:nats://host:port")
+        raise UnknownCluster(
+            f"--cluster {spec!r} is not valid: expected kube, kube:CONTEXT or local:nats://host:port"
+        )
     return LocalCluster(url, name=name)

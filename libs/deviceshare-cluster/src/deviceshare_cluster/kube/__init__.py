@@ -1,0 +1,8 @@
+"""A Kubernetes cluster, by its API server: list and watch, Bindings with annotations, conditions, Events.
+
+:mod:`.client` sends requests, :mod:`.follow` lists and watches one kind, :mod:`.cluster` is the interface.
+"""
+
+from deviceshare_cluster.kube.cluster import KubeCluster
+
+__all__ = ["KubeCluster"]

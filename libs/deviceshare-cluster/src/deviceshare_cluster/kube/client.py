@@ -1,0 +1,125 @@
+"""Requests to the API server: the official client's configuration, TLS and tokens, with raw JSON in and out.
+
+Typed models are not used: a Binding's answer does not fit its own model, and decoding every pod into them costs more
+than all the rest (kubernetes 37).
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+import msgspec
+from kubernetes.aio import client, config
+from kubernetes.aio.config.config_exception import ConfigException
+
+from deviceshare_cluster.interface import ClusterError
+
+REQUEST_SECONDS = 30.0
+MERGE = "application/merge-patch+json"
+STRATEGIC = "application/strategic-merge-patch+json"
+
+Query = Sequence[tuple[str, str]]
+
+
+class ApiRefusal(Exception):
+    """The API server understood and said no: its ``status`` code (4xx), ``reason`` and message."""
+
+    def __init__(self, status: int, reason: str, message: str) -> None:
+        super().__init__(message or reason or str(status))
+        self.status = status
+        self.reason = reason
+
+
+class _Status(msgspec.Struct):
+    """``metav1.Status``."""
+
+    reason: str = ""
+    message: str = ""
+
+
+_TRY_AGAIN = (401, 408, 429)
+"""A token that is being renewed, a slow server, priority and fairness."""
+
+
+class KubeClient:
+    """A connection to one API server. Use after :meth:`start`."""
+
+    def __init__(self, kubeconfig: str = "", context: str = "", user_agent: str = "deviceshare") -> None:
+        self._kubeconfig = kubeconfig
+        self._context = context
+        self._user_agent = user_agent
+        self._api: client.ApiClient
+
+    async def start(self) -> None:
+        """Find the API server: that of the pod that we run in, else of the kubeconfig. Raises ClusterError."""
+        configuration = client.Configuration()
+        try:
+            if self._kubeconfig or self._context:
+                await config.load_kube_config(
+                    self._kubeconfig or None, self._context or None, client_configuration=configuration
+                )
+            else:
+                try:
+                    config.load_incluster_config(client_configuration=configuration)
+                except ConfigException:
+                    await config.load_kube_config(client_configuration=configuration)
+        except (ConfigException, OSError) as error:
+            raise ClusterError(f"no cluster: neither a service account nor a kubeconfig: {error}") from error
+        self._api = client.ApiClient(configuration)
+        self._api.user_agent = self._user_agent
+
+    async def stop(self) -> None:
+        """Disconnect."""
+        await self._api.close()
+
+    async def request(
+        self, method: str, path: str, query: Query = (), body: Any = None, content: str = "application/json"
+    ) -> bytes:
+        """Return the answer's body. Raises ApiRefusal, or ClusterError where it is worth trying again."""
+        async with self._send(method, path, query, body, content, REQUEST_SECONDS) as response:
+            return await response.read()
+
+    @asynccontextmanager
+    async def stream(self, path: str, query: Query, silence: float) -> AsyncIterator[aiohttp.StreamReader]:
+        """Open an answer that goes on; ``silence`` is how many seconds nothing may come. Raises as :meth:`request`."""
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=REQUEST_SECONDS, sock_read=silence)
+        async with self._send("GET", path, query, None, "application/json", timeout) as response:
+            yield response.content
+
+    @asynccontextmanager
+    async def _send(
+        self, method: str, path: str, query: Query, body: Any, content: str, timeout: float | aiohttp.ClientTimeout
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        try:
+            parameters = await self._api.param_serialize(
+                method,
+                path,
+                query_params=list(query),
+                header_params={"Accept": "application/json", "Content-Type": content},
+                body=body,
+                auth_settings=["BearerToken"],
+            )
+            answer = await self._api.call_api(*parameters, _request_timeout=timeout, _preload_content=False)
+            response: aiohttp.ClientResponse = answer.response if hasattr(answer, "response") else answer
+            try:
+                if response.status >= 400:
+                    raise await _refusal(response, f"{method} {path}")
+                yield response
+            finally:
+                response.release()
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            raise ClusterError(f"the API server does not answer: {method} {path}: {error!r}") from error
+        except ConfigException as error:
+            raise ClusterError(f"the API server's credentials cannot be had: {error}") from error
+
+
+async def _refusal(response: aiohttp.ClientResponse, what: str) -> Exception:
+    raw = await response.read()
+    try:
+        status = msgspec.json.decode(raw, type=_Status)
+    except msgspec.MsgspecError:
+        status = _Status(message=raw[:200].decode(errors="replace"))
+    if response.status >= 500 or response.status in _TRY_AGAIN:
+        return ClusterError(f"the API server says {response.status} to {what}: {status.message or status.reason}")
+    return ApiRefusal(response.status, status.reason, status.message)

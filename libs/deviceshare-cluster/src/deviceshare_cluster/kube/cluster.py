@@ -1,0 +1,181 @@
+"""A Kubernetes cluster behind the interface: watches in, bindings, conditions and Events out."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import aclosing
+from typing import Self
+
+import msgspec
+from deviceshare_bus.tasks import end
+
+from deviceshare_cluster.interface import Binding, BindState, Change, ClusterError, Listed, Object
+from deviceshare_cluster.kube.client import STRATEGIC, ApiRefusal, KubeClient, Query
+from deviceshare_cluster.kube.events import as_core, new_event, seen_again
+from deviceshare_cluster.kube.follow import PAGE, Follower, Update
+from deviceshare_cluster.kube.kinds import KINDS
+from deviceshare_cluster.local.binding import has_ended, set_condition
+
+CONFIG_NAMESPACES = ("volcano-system", "kube-system", "mindx-dl")
+"""Where ConfigMaps are looked for: the scheduler's, the device plugins', ClusterD's."""
+
+
+class KubeCluster:
+    """A live cluster. Use as an async context manager."""
+
+    def __init__(self, kubeconfig: str = "", context: str = "", name: str = "deviceshare") -> None:
+        self._api = KubeClient(kubeconfig, context, user_agent=name)
+        self._component = name
+
+    async def __aenter__(self) -> Self:
+        """Find the API server. Raises ClusterError."""
+        await self._api.start()
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        """Disconnect."""
+        await self._api.stop()
+
+    async def watch(self, kinds: Sequence[str]) -> AsyncIterator[list[Change | Listed]]:
+        """List and follow kinds, for ever. ConfigMaps are those of :data:`CONFIG_NAMESPACES`."""
+        followers = [follower for kind in dict.fromkeys(kinds) for follower in self._followers(kind)]
+        queue: asyncio.Queue[tuple[Follower, Update]] = asyncio.Queue(maxsize=64)
+
+        async def follow(follower: Follower) -> None:
+            async with aclosing(follower.updates()) as updates:
+                async for update in updates:
+                    await queue.put((follower, update))
+
+        waiting = set(followers)
+        revision = -1
+        tasks = [asyncio.create_task(follow(follower)) for follower in followers]
+        try:
+            while True:
+                follower, update = await queue.get()
+                out: list[Change | Listed] = list(update.changes)
+                if update.listed and follower in waiting:
+                    waiting.remove(follower)
+                    revision = max(revision, update.revision)
+                    if not waiting:
+                        out.append(Listed(revision))
+                if out:
+                    yield out
+        finally:
+            await end(*tasks)
+
+    def _followers(self, kind: str) -> list[Follower]:
+        if kind == "ConfigMap":
+            return [Follower(self._api, kind, namespace) for namespace in CONFIG_NAMESPACES]
+        return [Follower(self._api, kind)]
+
+    async def list(self, kind: str) -> list[Object]:
+        """Return all objects of a kind. Raises ClusterError."""
+        objects: list[Object] = []
+        query: Query = [("limit", str(PAGE))]
+        while True:
+            try:
+                page = msgspec.json.decode(await self._api.request("GET", KINDS[kind].collection(), query))
+            except ApiRefusal as refusal:
+                if KINDS[kind].optional and refusal.status == 404:
+                    return []
+                raise ClusterError(f"cannot list {kind}: {refusal}") from refusal
+            api = {"apiVersion": KINDS[kind].version, "kind": kind}
+            items = [api | item for item in page.get("items") or ()]
+            objects += map(as_core, items) if kind == "Event" else items
+            token = page["metadata"].get("continue")
+            if not token:
+                return objects
+            query = [("limit", str(PAGE)), ("continue", token)]
+
+    async def get(self, kind: str, namespace: str, name: str) -> Object | None:
+        """Return one object, or None. Raises ClusterError."""
+        try:
+            found: Object = msgspec.json.decode(await self._api.request("GET", KINDS[kind].object(namespace, name)))
+        except ApiRefusal as refusal:
+            if refusal.status == 404:
+                return None
+            raise ClusterError(f"cannot read {kind} {namespace}/{name}: {refusal}") from refusal
+        return found
+
+    async def bind(self, namespace: str, name: str, uid: str, node: str, annotations: Mapping[str, str]) -> Binding:
+        """Bind a pod: the API server merges the Binding's annotations into it in the same write.
+
+        What it refuses is looked at again, since its answer does not say whether the pod is bound already. Raises
+        ClusterError.
+        """
+        body = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": name, "namespace": namespace, "uid": uid, "annotations": dict(annotations)},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+        }
+        try:
+            await self._api.request("POST", f"{KINDS['Pod'].object(namespace, name)}/binding", body=body)
+        except ApiRefusal as refusal:
+            pod = await self.get("Pod", namespace, name)
+            if pod is None or pod["metadata"]["uid"] != uid:
+                return Binding(BindState.GONE, reason="there is no such pod" if pod is None else "the pod has another uid")
+            if where := pod["spec"].get("nodeName"):
+                return Binding(BindState.ALREADY, where, pod["metadata"].get("annotations") or {})
+            if has_ended(pod):
+                return Binding(BindState.REFUSED, reason=f"the pod has ended: {pod['status']['phase']}")
+            return Binding(BindState.REFUSED, reason=str(refusal))
+        return Binding(BindState.BOUND, node, annotations)
+
+    async def set_pod_condition(
+        self, namespace: str, name: str, uid: str, *, status: bool, reason: str, message: str, at: float
+    ) -> None:
+        """Write the condition ``PodScheduled`` of a pod that waits. Raises ClusterError."""
+        while True:
+            pod = await self.get("Pod", namespace, name)
+            if pod is None or pod["metadata"]["uid"] != uid or pod["spec"].get("nodeName"):
+                return
+            if not set_condition(pod, status=status, reason=reason, message=message, at=at):
+                return
+            (condition,) = [one for one in pod["status"]["conditions"] if one["type"] == "PodScheduled"]
+            # With its version, or a pod that was bound meanwhile would say that it waits.
+            metadata = {"uid": uid, "resourceVersion": pod["metadata"]["resourceVersion"]}
+            body = {"metadata": metadata, "status": {"conditions": [condition]}}
+            try:
+                await self._api.request("PATCH", f"{KINDS['Pod'].object(namespace, name)}/status", (), body, STRATEGIC)
+            except ApiRefusal as refusal:
+                if refusal.status == 409:
+                    continue
+                if refusal.status != 404:
+                    raise ClusterError(f"cannot write the condition of {namespace}/{name}: {refusal}") from refusal
+            return
+
+    async def record_event(
+        self,
+        *,
+        kind: str,
+        namespace: str,
+        name: str,
+        uid: str,
+        warning: bool,
+        reason: str,
+        message: str,
+        at: float,
+        once: bool = False,
+    ) -> None:
+        """Record an Event: one write for a new one; the same again becomes a series. Raises ClusterError."""
+        regarding = {"apiVersion": KINDS[kind].version, "kind": kind, "namespace": namespace, "name": name, "uid": uid}
+        event = new_event(regarding, self._component, warning=warning, reason=reason, message=message, at=at)
+        where = event["metadata"]["namespace"], event["metadata"]["name"]
+        try:
+            await self._api.request("POST", KINDS["Event"].collection(where[0]), body=event)
+        except ApiRefusal as refusal:
+            if refusal.status != 409:
+                raise ClusterError(f"cannot record an Event about {namespace}/{name}: {refusal}") from refusal
+        else:
+            return
+        while not once:
+            known = await self.get("Event", *where)
+            if known is None:
+                return
+            try:
+                await self._api.request("PUT", KINDS["Event"].object(*where), body=seen_again(known, at))
+            except ApiRefusal as refusal:
+                if refusal.status == 409:
+                    continue
+                raise ClusterError(f"cannot count an Event about {namespace}/{name}: {refusal}") from refusal
+            return
