@@ -70,7 +70,7 @@ def failures(chips: Chips, template: Template) -> dict[str, Bools]:
     """Return by code which healthy chips cannot take a part of this kind."""
     failed = {
         "CardInsufficientCore": chips.free_cores < template.cores,
-        "CardInsufficientAiCpu": chips.free_cpus < template.cpus,
+        "CardInsufficientCpu": chips.free_cpus < template.cpus,
         "CardDvppTaken": chips.dvpp > _DVPP_ENDURED[template.dvpp],
         "CardGroupsTooSmall": chips.groups > MOST_GROUPS[template.cores],
         "CardPartsUnmade": chips.unmade,
