@@ -70,6 +70,7 @@ class Replay:
             standing={pod.ref: pod for pod in case.pods},
             counted=frozenset(pod.ref for pod in case.pods),
             cluster_cm=case.cluster_cm,
+            forgetful=case.variant == "con-cache-cleared",
             mig=case.initial.mig,
         )
         self.standing = stand(self.scene)
@@ -103,9 +104,6 @@ class Replay:
         if step.placed and step.allocate is not None:
             self.follow(step, step.allocate, ours)
         self.compare_state(name, step)
-        if step.placed and step.device_plugin_annotations:
-            pod = self.scene.standing[step.pod.ref]
-            self.enter(replace(pod, annotations=pod.annotations | step.device_plugin_annotations))
 
     def release(self, name: str, step: Release) -> None:
         """Take a pod off the node, and compare what is left."""
@@ -122,19 +120,20 @@ class Replay:
     def follow(self, step: Place, allocate: Allocate, ours: Answer) -> None:
         """Put a pod where Volcano put it.
 
-        A session charges the decision, where it is the same as ours; all else is charged by the annotations.
+        A session charges the decision, where it is the same as ours; all else is charged by the annotations, to which
+        the device plugin may have added its own.
         """
         annotations = _written(allocate)
         pod = replace(step.pod, annotations=step.pod.annotations | annotations)
         if self.case.mode != "session":
-            self.enter(pod)
+            self.enter(replace(pod, annotations=pod.annotations | step.device_plugin_annotations))
             return
         locked = self.scene.locked or bool(allocate.node_lock)
         self.scene = replace(self.scene, standing=self.scene.standing | {pod.ref: pod}, locked=locked)
         if self.bare(ours.annotations) == self.bare(annotations):
             self.standing = with_grants(self.standing, pod, ours.grants)
         else:
-            self.standing = with_pod(self.standing, pod)
+            self.standing = with_pod(self.standing, pod, decided=True)
 
     def enter(self, pod: Pod) -> None:
         """Put a pod on the node, or what has become of it, to be counted by its annotations."""
