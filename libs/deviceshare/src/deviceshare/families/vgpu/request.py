@@ -10,7 +10,7 @@ from deviceshare.claims import INIT, SIDECAR
 from deviceshare.conf.device_model import VgpuConf
 from deviceshare.conf.model import SchedulerConf
 from deviceshare.errors import RequestError
-from deviceshare.facts import Card, ContainerAsk, PodAsk
+from deviceshare.facts import ContainerAsk, PodAsk
 from deviceshare.families import selection
 from deviceshare.families.protocol import CardDemand, Demand
 from deviceshare.formats import vgpu
@@ -55,13 +55,6 @@ def read_demand(family: str, ask: PodAsk, conf: SchedulerConf) -> Demand | None:
         apart_group=ask.apart_group,
         apart_rules=ask.exclusive,
     )
-
-
-def memory_on(cards: CardDemand, card: Card) -> int:
-    """Return the MiB that a demand asks of a card."""
-    if cards.memory_percentage:
-        return card.memory * cards.memory_percentage // 100
-    return cards.memory or card.memory
 
 
 def is_whole(cards: CardDemand) -> bool:
