@@ -367,7 +367,6 @@ class Allocator:
             Refusal(code="NotEvaluated", text=f"the pod asks {field}, which is not evaluated yet", nodes=0)
             for field in shape.unsupported
         ]
-        found += [Refusal(code="ResourceUnknown", text=text, nodes=0) for text in shape.never_given]
         found += [
             Refusal(
                 code="FamilyDisabled",

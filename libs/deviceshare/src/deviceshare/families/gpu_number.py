@@ -10,13 +10,14 @@ from itertools import islice
 import numpy as np
 
 from deviceshare.cards import Bools, CardView
-from deviceshare.claims import WHOLE, Claim, ContainerGrant, DeviceGrant
+from deviceshare.claims import INIT, WHOLE, Claim, ContainerGrant, DeviceGrant
 from deviceshare.conf.model import SchedulerConf
 from deviceshare.errors import RequestError
 from deviceshare.facts import Card, PodAsk
 from deviceshare.families import common, selection
-from deviceshare.families.gpu_share import annotations, candidates, card_checks, shares_of
-from deviceshare.families.protocol import CardDemand, Check, Demand, NodeView, Pick, Picks, Places
+from deviceshare.families.gpu_share import annotations, candidates, card_checks, peak, shares_of
+from deviceshare.families.hardware import NVIDIA
+from deviceshare.families.protocol import CardDemand, Check, Demand, NodeView, Pick, Picks, Places, Share
 from deviceshare.formats import gpu_share
 from deviceshare.holdings import Counted
 from deviceshare.holdings import Share as HeldShare
@@ -29,6 +30,7 @@ class GpuNumber:
 
     name = "gpu-number"
     flag = "deviceshare.GPUNumberEnable"
+    hardware = NVIDIA
     modes = frozenset({gpu_share.MODE})
     answers = ""
     state: tuple[str, ...] = ()
@@ -45,9 +47,9 @@ class GpuNumber:
         return frozenset({gpu_share.NUMBER})
 
     def demand(self, ask: PodAsk, conf: SchedulerConf) -> Demand | None:
-        """Sum the containers, at least the largest init container."""
+        """Ask as many cards as the pod has at most."""
         shares = shares_of(ask, gpu_share.NUMBER)
-        count = sum(share.amount for share in shares)
+        count = peak(shares)
         if not count:
             return None
         if shares_of(ask, gpu_share.MEMORY):
@@ -95,15 +97,19 @@ class GpuNumber:
         self, demand: Demand, chosen: Sequence[Sequence[Pick]], conf: SchedulerConf
     ) -> tuple[ContainerGrant, ...]:
         """Let the containers take the cards in turn."""
-        rest = iter([pick.card for pick in chosen[0]])
+        cards = [pick.card for pick in chosen[0]]
+        return self._deal(demand.shares, [DeviceGrant(card.id, card.index, card.memory, ALL_CORES) for card in cards])
+
+    def _deal(self, shares: Sequence[Share], devices: Sequence[DeviceGrant]) -> tuple[ContainerGrant, ...]:
+        """Give the devices out: an init container, which runs before the others, has the first ones as well."""
+        rest = iter(devices)
+        dealt = (
+            (share, devices[: share.amount] if share.stage == INIT else islice(rest, share.amount)) for share in shares
+        )
         return tuple(
-            ContainerGrant(
-                share.container,
-                share.position,
-                self.name,
-                tuple(DeviceGrant(card.id, card.index, card.memory, ALL_CORES) for card in islice(rest, share.amount)),
-            )
-            for share in demand.shares
+            ContainerGrant(share.container, share.position, self.name, given, share.stage)
+            for share, given in ((share, tuple(each)) for share, each in dealt)
+            if given
         )
 
     def checks(self, demand: Demand, view: CardView, conf: SchedulerConf) -> list[Check]:
@@ -146,13 +152,9 @@ class GpuNumber:
 
     def held(self, annotations: Mapping[str, str], ask: PodAsk, pod: str) -> tuple[ContainerGrant, ...]:
         """Read ``gpu-index``; the containers took the cards in turn."""
-        shares = shares_of(ask, gpu_share.NUMBER)
-        cards = iter(gpu_share.read_index(annotations.get(gpu_share.INDEX, ""), pod))
-        return tuple(
-            ContainerGrant(share.container, share.position, self.name, devices)
-            for share in shares
-            if (devices := tuple(DeviceGrant(str(at), at, WHOLE, ALL_CORES) for at in islice(cards, share.amount)))
-        )
+        indexes = gpu_share.read_index(annotations.get(gpu_share.INDEX, ""), pod)
+        devices = [DeviceGrant(str(index), index, WHOLE, ALL_CORES) for index in indexes]
+        return self._deal(shares_of(ask, gpu_share.NUMBER), devices)
 
     def environment(self, grant: ContainerGrant, cards: Sequence[Card]) -> dict[str, str]:
         """Return what volcano-sh/devices injects in its strategy ``number``."""

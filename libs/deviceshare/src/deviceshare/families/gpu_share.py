@@ -4,15 +4,16 @@ Rules: Volcano pkg/scheduler/api/devices/nvidia/gpushare (share.go, device_info.
 (binpack the fullest card that fits, spread the emptiest), and a pod may choose its card by ``volcano.sh/gpu-index``.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from deviceshare.cards import Bools, CardView
-from deviceshare.claims import Claim, ContainerGrant, DeviceGrant
+from deviceshare.claims import INIT, SIDECAR, Claim, ContainerGrant, DeviceGrant
 from deviceshare.conf.model import SchedulerConf
 from deviceshare.facts import Card, PodAsk
 from deviceshare.families import common, selection
+from deviceshare.families.hardware import NVIDIA
 from deviceshare.families.protocol import CardDemand, Check, Demand, NodeView, Pick, Picks, Places, Share
 from deviceshare.formats import gpu_share, nvidia
 from deviceshare.holdings import Counted
@@ -24,6 +25,7 @@ class GpuShare:
 
     name = "gpu-share"
     flag = "deviceshare.GPUSharingEnable"
+    hardware = NVIDIA
     modes = frozenset({gpu_share.MODE})
     answers = ""
     state: tuple[str, ...] = ()
@@ -32,18 +34,17 @@ class GpuShare:
     pod_labels: frozenset[str] = frozenset()
 
     def node_cards(self, node: NodeView) -> tuple[Card, ...]:
-        """Return the cards that the node's capacity tells, unhealthy ones marked; their model is the node's label."""
-        unhealthy, model = node.annotations.get(gpu_share.UNHEALTHY, ""), node.labels.get(nvidia.PRODUCT, "")
-        return gpu_share.read_cards(node.capacity, unhealthy, node.name, model)
+        """Return the cards that the node's capacity tells; their model is the node's label."""
+        return gpu_share.read_cards(node.capacity, node.name, node.labels.get(nvidia.PRODUCT, ""))
 
     def resources(self, conf: SchedulerConf) -> frozenset[str]:
         """Return ``volcano.sh/gpu-memory``."""
         return frozenset({gpu_share.MEMORY})
 
     def demand(self, ask: PodAsk, conf: SchedulerConf) -> Demand | None:
-        """Sum the containers, at least the largest init container: one card for the whole pod."""
+        """Ask one card for the whole pod, for all that it takes there."""
         shares = shares_of(ask, gpu_share.MEMORY)
-        total = sum(share.amount for share in shares)
+        total = peak(shares)
         if not total:
             return None
         return Demand(
@@ -91,10 +92,7 @@ class GpuShare:
         """All containers that ask share the one card, each with its own amount."""
         card = chosen[0][0].card
         return tuple(
-            ContainerGrant(
-                share.container, share.position, self.name, (DeviceGrant(card.id, card.index, share.amount, 0),)
-            )
-            for share in demand.shares
+            _grant(share, self.name, DeviceGrant(card.id, card.index, share.amount, 0)) for share in demand.shares
         )
 
     def checks(self, demand: Demand, view: CardView, conf: SchedulerConf) -> list[Check]:
@@ -142,12 +140,7 @@ class GpuShare:
         if not indexes:
             return ()
         index = indexes[0]
-        return tuple(
-            ContainerGrant(
-                share.container, share.position, self.name, (DeviceGrant(str(index), index, share.amount, 0),)
-            )
-            for share in shares
-        )
+        return tuple(_grant(share, self.name, DeviceGrant(str(index), index, share.amount, 0)) for share in shares)
 
     def environment(self, grant: ContainerGrant, cards: Sequence[Card]) -> dict[str, str]:
         """Return what volcano-sh/devices injects in its strategy ``share``."""
@@ -162,21 +155,39 @@ class GpuShare:
         return ()
 
 
-def shares_of(ask: PodAsk, resource: str) -> tuple[Share, ...]:
-    """Return what each container asks of a resource that the pod gets as a whole.
+def _grant(share: Share, family: str, *devices: DeviceGrant) -> ContainerGrant:
+    return ContainerGrant(share.container, share.position, family, devices, share.stage)
 
-    Where an init container asks more than all others together, what is missing is entered for it.
-    """
+
+def shares_of(ask: PodAsk, resource: str) -> tuple[Share, ...]:
+    """Return what each container asks of a resource that the pod gets as a whole: init containers last."""
+    first = enumerate(ask.init_containers)
     shares = [
-        Share(container.name, position, amount)
-        for position, container in enumerate(ask.containers)
-        if (amount := container.get(resource))
+        *((container, position, "") for position, container in enumerate(ask.containers)),
+        *sorted(
+            ((container, position, SIDECAR if container.sidecar else INIT) for position, container in first),
+            key=lambda each: each[2] == INIT,
+        ),
     ]
-    total = sum(share.amount for share in shares)
-    largest = max(ask.init_containers, key=lambda container: container.get(resource) or 0, default=None)
-    if largest is not None and (peak := largest.get(resource) or 0) > total:
-        shares.append(Share(largest.name, -1, peak - total))
-    return tuple(shares)
+    return tuple(
+        Share(container.name, position, amount, stage)
+        for container, position, stage in shares
+        if (amount := container.get(resource))
+    )
+
+
+def peak(shares: Iterable[Share]) -> int:
+    """Return what a pod takes at most: the larger of its largest init container and the sum of all others.
+
+    Volcano leaves out sidecars (share.go), which run beside the containers.
+    """
+    running = largest = 0
+    for share in shares:
+        if share.stage == INIT:
+            largest = max(largest, share.amount)
+        else:
+            running += share.amount
+    return max(running, largest)
 
 
 def annotations(claim: Claim, family: str, now: float) -> dict[str, str]:
