@@ -10,7 +10,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-SHARE, VGPU = ("share-1", "share-2", "share-16g", "volcano-control-plane"), ("hami-a100", "hami-v100", "vgpu-1080ti")
+SHARE = ("share-1", "share-2", "share-16g", "volcano-control-plane")
+VGPU = ("hami-a100", "hami-v100", "hami-unhealthy", "vgpu-1080ti")
 WHOLE = ("gpu-a100-1", "gpu-a100-2", "gpu-no-label", "gpu-t4", "gpu-v100")
 A100_OR_V100 = ("gpu-a100-1", "gpu-a100-2", "gpu-v100")
 CARDS = {
@@ -37,8 +38,8 @@ PLACED = {
     "default/vgpu-training-trainer-0": (VGPU, [(4096, 0)]),
     "default/vgpu-two-cards-pod": (VGPU, [(3000, 50), (3000, 50)]),
     "default/vgpu-a100-or-v100-pod": (("hami-a100", "hami-v100"), [(8192, 0)]),
-    "default/vgpu-not-t4-pod": ((*VGPU, "hami-unhealthy", "mig-a100"), None),
-    "default/vgpu-any-mode-pod": ((*VGPU, "hami-unhealthy", "mig-a100", "mps-t4"), None),
+    "default/vgpu-not-t4-pod": ((*VGPU, "mig-a100"), None),
+    "default/vgpu-any-mode-pod": ((*VGPU, "mig-a100", "mps-t4"), None),
     "default/healthy-l4-pod": (("hami-unhealthy",), [(4096, 0)]),
     "default/mig-pod": (("mig-a100",), [(5120, 0)]),
     "default/mig-a30-pod": (("mig-a30",), [(6144, 0)]),
