@@ -13,25 +13,20 @@ from deviceshare.claims import INIT, SIDECAR, Claim, ContainerGrant, DeviceGrant
 from deviceshare.conf.model import SchedulerConf
 from deviceshare.facts import Card, PodAsk
 from deviceshare.families import common, selection
+from deviceshare.families.base import OneByOne
 from deviceshare.families.hardware import NVIDIA
-from deviceshare.families.protocol import CardDemand, Check, Demand, NodeView, Pick, Picks, Places, Share
+from deviceshare.families.protocol import CardDemand, Check, Demand, NodeView, Pick, Picks, Share
 from deviceshare.formats import gpu_share, nvidia
-from deviceshare.holdings import Counted
-from deviceshare.holdings import Share as HeldShare
 
 
-class GpuShare:
+class GpuShare(OneByOne):
     """The family ``gpu-share``."""
 
     name = "gpu-share"
     flag = "deviceshare.GPUSharingEnable"
     hardware = NVIDIA
     modes = frozenset({gpu_share.MODE})
-    answers = ""
-    state: tuple[str, ...] = ()
-    best_node_score = 0.0
     pod_annotations = selection.WISHES
-    pod_labels: frozenset[str] = frozenset()
 
     def node_cards(self, node: NodeView) -> tuple[Card, ...]:
         """Return the cards that the node's capacity tells; their model is the node's label."""
@@ -54,16 +49,7 @@ class GpuShare:
             **selection.wishes(ask)._asdict(),
         )
 
-    def place(self, demand: Demand, view: CardView, conf: SchedulerConf) -> Places:
-        """Choose and charge, container by container."""
-        return common.place_one_by_one(
-            demand,
-            view,
-            lambda cards: self._pick(demand, cards, view, conf.policy),
-            lambda cards, picks: common.charge(cards, view, picks),
-        )
-
-    def _pick(self, demand: Demand, cards: CardDemand, view: CardView, policy: str) -> Picks:
+    def pick(self, demand: Demand, cards: CardDemand, view: CardView, conf: SchedulerConf) -> Picks:
         """Choose one card: the lowest index that has room; binpack the fullest, spread the emptiest.
 
         Score: binpack 100·used/memory after the placement; spread 100/(1 + pods on the node's cards).
@@ -71,18 +57,18 @@ class GpuShare:
         usable = candidates(demand, view) & (view.memory_used + cards.memory <= view.memory)
         index = np.arange(view.mode.shape[1], dtype=np.int64)[None, :]
         width = max(1, view.mode.shape[1])
-        if policy == "binpack":
+        if conf.policy == "binpack":
             key = index - view.memory_used * width
-        elif policy == "spread":
+        elif conf.policy == "spread":
             key = view.memory_used * width + index
         else:
             key = index
         fits, columns = common.choose(usable, key, 1)
         score = np.zeros(len(fits))
-        if policy == "binpack":
+        if conf.policy == "binpack":
             size = np.maximum(common.at(view.memory, columns)[:, 0], 1)
             score = np.where(fits, 100.0 * ((common.at(view.memory_used, columns)[:, 0] + cards.memory) / size), 0.0)
-        elif policy == "spread":
+        elif conf.policy == "spread":
             score = common.spread_score(fits, view)
         return Picks(fits, columns, score)
 
@@ -95,16 +81,7 @@ class GpuShare:
             _grant(share, self.name, DeviceGrant(card.id, card.index, share.amount, 0)) for share in demand.shares
         )
 
-    def checks(self, demand: Demand, view: CardView, conf: SchedulerConf) -> list[Check]:
-        """Return what keeps the demand from nodes, container by container."""
-        return common.check_one_by_one(
-            demand,
-            lambda cards: self._pick(demand, cards, view, conf.policy),
-            lambda cards, picks: common.charge(cards, view, picks),
-            lambda cards: self._checks(demand, cards, view),
-        )
-
-    def _checks(self, demand: Demand, cards: CardDemand, view: CardView) -> list[Check]:
+    def failed(self, demand: Demand, cards: CardDemand, view: CardView, conf: SchedulerConf) -> list[Check]:
         """No cards, unhealthy cards, cards that the pod did not choose, too little memory."""
         usable = candidates(demand, view)
         free = view.memory - view.memory_used
@@ -122,10 +99,6 @@ class GpuShare:
                 ),
             ]
         )
-
-    def count(self, card: Card, pods: Sequence[Sequence[HeldShare]], conf: SchedulerConf) -> Counted:
-        """Never asked: there is no state."""
-        raise NotImplementedError
 
     def annotations(
         self, claim: Claim, node: str, containers: Sequence[str], now: float, init_containers: Sequence[str] = ()
@@ -149,10 +122,6 @@ class GpuShare:
             "VOLCANO_GPU_ALLOCATED": str(sum(device.memory for device in grant.devices)),
             "VOLCANO_GPU_MEMORY_TOTAL": str(cards[0].memory),
         }
-
-    def caveats(self, grants: Sequence[ContainerGrant]) -> tuple[str, ...]:
-        """Return nothing: the plugin serves each container by its own request."""
-        return ()
 
 
 def _grant(share: Share, family: str, *devices: DeviceGrant) -> ContainerGrant:
