@@ -365,6 +365,13 @@ def test_the_reason_tells_what_would_have_been_enough():
     assert (refusal.asked, refusal.free) == (3, 1)
 
 
+def test_a_node_that_has_room_gives_no_reason():
+    two = cluster(npus("a", count=2), npus("b"))
+    bound(two, "0-vir04", "x", 4, where="a")
+    what = replace(asks(4), node_selector=(("zone", "1"),))
+    assert codes(two, what) == {"NodeAffinityMismatch"}
+
+
 # What is written, and read back
 
 

@@ -9,6 +9,7 @@ is; a node that cannot hold the pod is refused before anything is promised; what
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from msgspec.structs import replace
 
 from deviceshare.cards import Bools, CardView, Ints
 from deviceshare.claims import UNMADE as UNMADE_PART
@@ -19,7 +20,7 @@ from deviceshare.facts import Card, PodAsk
 from deviceshare.families import common
 from deviceshare.families.hardware import ASCEND
 from deviceshare.families.mindcluster import chips as state
-from deviceshare.families.mindcluster.chips import Chips, chips_of, choose_part, failures
+from deviceshare.families.mindcluster.chips import Chips, chips_of, choose, failures
 from deviceshare.families.mindcluster.request import ChipDemand, asking, chip_demand, cores_asked, deal
 from deviceshare.families.protocol import Check, Demand, HeldInPart, NodeView, Pick, Places
 from deviceshare.formats import mindcluster as wire
@@ -66,13 +67,7 @@ class MindCluster:
         """
         assert isinstance(demand, ChipDemand)
         chips = chips_of(view)
-        if demand.templates:
-            fits, columns, details = choose_part(chips, demand.templates)
-        else:
-            index = np.arange(view.mode.shape[1], dtype=np.int64)[None, :]
-            fits, columns = common.choose(chips.unused, index, demand.cards[0].count)
-            details = np.zeros_like(columns)
-        fits &= chips.idle >= demand.asked
+        fits, columns, details = choose(chips, demand)
         self._charge(demand, view, fits, columns, details)
         nothing = np.zeros(len(fits))
         rank = np.where(fits, -(chips.idle + _BEHIND * details[:, 0]), 0).astype(np.float64)
@@ -117,12 +112,12 @@ class MindCluster:
                 "",
             ),
         ]
-        return common.some([*checks, *(self._part_checks(demand, chips) or [self._whole_check(demand, chips)])])
+        checks += self._part_checks(demand, chips) if demand.templates else [self._whole_check(demand, chips)]
+        fits, _, _ = choose(chips, demand)
+        return common.some([replace(check, nodes=check.nodes & ~fits) for check in checks])
 
     def _part_checks(self, demand: ChipDemand, chips: Chips) -> list[Check]:
         """Return the checks of chips for the smallest part that would do."""
-        if not demand.templates:
-            return []
         least = demand.templates[-1]
         failed = failures(chips, least)
         short_of_cores, short_of_cpus = failed["CardInsufficientCore"], failed["CardInsufficientCpu"]
