@@ -71,7 +71,7 @@ class Replay:
             counted=frozenset(pod.ref for pod in case.pods),
             cluster_cm=case.cluster_cm,
             forgetful=case.variant == "con-cache-cleared",
-            mig=case.initial.mig,
+            mig=case.initial.mig or (),
         )
         self.standing = stand(self.scene)
         self.differences: list[Difference] = []
@@ -145,7 +145,7 @@ class Replay:
 
     def presence(self, scene: Scene, standing: Standing) -> Sequence[Difference]:
         """Compare whether the node has cards of the family."""
-        ours = any(self.form.is_ours(self.case, card) for card in standing.node.cards)
+        ours = self.form.present(self.case, standing.node)
         return differing(BEFORE, "devices on the node", self.initial.present, ours)
 
     def compare_state(self, name: str, step: Answered) -> None:
@@ -157,7 +157,7 @@ class Replay:
             self.scene,
             lambda _, standing: differing(name, "state", recorded, self.form.state(self.case, step, standing)),
         )
-        self.scene = replace(self.scene, mig=step.mig)
+        self.scene = replace(self.scene, mig=step.mig or ())
 
     def answered(self, name: str, step: Place, ours: Answer) -> Sequence[Difference]:
         """Compare an answer for a pod. What depends on chance with Volcano may be any of what was seen."""

@@ -4,8 +4,7 @@ A :class:`Scene` is made of raw objects as Volcano saw them, so that a deviation
 us to answer as Volcano does.
 """
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import msgspec
 from deviceshare.allocator import Allocator
@@ -17,7 +16,7 @@ from deviceshare.objects import decode_node, decode_pod
 from deviceshare.objects.device_info import decode_device_info
 from msgspec.structs import replace
 
-from deviceshare_cli.conformance.cases import Container, Node, Pod
+from deviceshare_cli.conformance.cases import Container, Cut, Node, Pod
 
 NOW = 1_700_000_000.0
 """The moment of every binding, in unix seconds."""
@@ -41,7 +40,7 @@ class Scene(msgspec.Struct, frozen=True):
     """The node takes nobody now. Only a deviation sets it."""
     forgetful: bool = False
     """MindCluster: Volcano was made to forget which templates are used on the node."""
-    mig: list[Any] | None = None
+    mig: Sequence[Cut] = ()
     """How MIG cards are cut, as recorded before the question (``mig`` of a step)."""
 
 

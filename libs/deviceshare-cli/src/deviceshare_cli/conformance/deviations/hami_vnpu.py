@@ -11,21 +11,14 @@ from deviceshare_cli.conformance.deviations.base import Deviation, with_annotati
 from deviceshare_cli.conformance.scene import Scene
 
 
-def _not_offered(scene: Scene) -> Scene:
-    gone = {
-        f"{hami_vnpu.REGISTER}{chip.word}"
-        for chip in scene.conf.devices.chips
-        if scene.node.allocatable.get(chip.resource, "0") == "0"
-    }
-    annotations = {key: value for key, value in scene.node.annotations.items() if key not in gone}
-    return replace(scene, node=replace(scene.node, annotations=annotations))
-
-
 def _unhealthy_given(scene: Scene) -> Scene:
     annotations = dict(scene.node.annotations)
     for key, text in annotations.items():
         if key.startswith(hami_vnpu.REGISTER):
-            chips = msgspec.json.decode(text, type=list[dict[str, Any]])
+            try:
+                chips = msgspec.json.decode(text, type=list[dict[str, Any]])
+            except msgspec.DecodeError:
+                return scene
             if not all(chip.get("health") for chip in chips):
                 annotations[key] = msgspec.json.encode([{**chip, "health": True} for chip in chips]).decode()
     return replace(scene, node=replace(scene.node, annotations=annotations))
@@ -53,7 +46,6 @@ def _first_containers(scene: Scene) -> Scene:
 
 
 HAMI_VNPU = (
-    Deviation("chips-not-offered", "chips that the kubelet does not offer are known, and not given", _not_offered),
     Deviation("unhealthy-chips", "an unhealthy chip is not given", _unhealthy_given, "hami-unhealthy-allocated"),
     Deviation("ai-cores-and-cpus", "AI cores and AI CPUs of templates count, not memory alone", _by_memory_alone),
     Deviation(

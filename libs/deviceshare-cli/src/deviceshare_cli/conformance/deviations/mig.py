@@ -58,7 +58,7 @@ def _recut(scene: Scene, offered: Callable[[MigGroup, Collection[str]], MigGroup
     models: list[MigModel] = []
     register = ""
     for at, card in enumerate(cards):
-        number, kinds = scene.mig[at] if scene.mig and at < len(scene.mig) else (-1, ())
+        number, kinds = scene.mig[at] if at < len(scene.mig) else (-1, ())
         model = next((each for each in vgpu_conf.geometries if any(name in card.type for name in each.models)), None)
         group = None
         if number >= 0 and model is not None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from deviceshare.errors import FormatError
 from deviceshare.facts import Card
 from deviceshare.formats import vgpu
 from deviceshare.formats.card_lists import items
@@ -13,8 +14,8 @@ from deviceshare_cli.conformance.scene import Scene
 
 
 def _without_cards(scene: Scene) -> Scene:
-    node = scene.node
-    if scene.conf.devices.vgpu.cores in node.allocatable:
+    node, names = scene.node, scene.conf.devices.vgpu
+    if {names.number, names.memory, names.cores} <= node.allocatable.keys():
         return scene
     annotations = {key: value for key, value in node.annotations.items() if key != vgpu.REGISTER}
     return replace(scene, node=replace(node, annotations=annotations))
@@ -92,11 +93,18 @@ def _of_cards(pod: Pod, ids: Iterable[str]) -> Pod:
 
 def cards_of(scene: Scene) -> tuple[Card, ...]:
     """Return the vGPU cards that the node registers."""
-    return vgpu.read_register(scene.node.annotations.get(vgpu.REGISTER, ""), scene.node.name)
+    try:
+        return vgpu.read_register(scene.node.annotations.get(vgpu.REGISTER, ""), scene.node.name)
+    except FormatError:
+        return ()
 
 
 VGPU = (
-    Deviation("node-without-cores", "a node that does not offer vgpu-cores is a vGPU node", _without_cards),
+    Deviation(
+        "registered-node",
+        "a node that registers vGPU cards has them, whatever its kubelet does not name",
+        _without_cards,
+    ),
     Deviation(
         "each-device-charged", "every device that a pod has is charged", _once_a_card, "vgpu-multi-container-same-card"
     ),

@@ -8,7 +8,7 @@ which pods it downgraded) is no state of devices.
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from deviceshare.facts import Card
+from deviceshare.facts import Card, NodeFact
 from deviceshare.families.mindcluster import chips
 from deviceshare.formats import mindcluster
 from deviceshare.formats.mindcluster import CHIP_CORES, CHIP_CPUS, NO, NULL, YES
@@ -23,9 +23,11 @@ DVPP = ((YES, NO), (NULL, NULL), (NO, YES))
 class MindCluster:
     """vNPUs that MindCluster's device plugin makes."""
 
-    def is_ours(self, case: Case, card: Card) -> bool:
-        """Return whether it is such a chip."""
-        return card.mode == mindcluster.MODE
+    columns = 9
+
+    def present(self, case: Case, node: NodeFact) -> bool:
+        """Return whether the node has such chips."""
+        return any(card.mode == mindcluster.MODE for card in node.cards)
 
     def choice(self, case: Case) -> str:
         """Return ``npu-core``."""
@@ -41,7 +43,7 @@ class MindCluster:
 
     def recorded(self, case: Case, step: Answered) -> object:
         """Return what is taken of the chips, and how many AI cores are left."""
-        return _shown(case, step, step.state or (), (step.extra or {}).get("idle_npu_core"))
+        return _shown(case, step, step.state or (), step.extra.idle_npu_core)
 
     def state(self, case: Case, step: Answered, standing: Standing) -> object:
         """Return the same of ours."""
