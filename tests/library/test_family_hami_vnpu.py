@@ -331,19 +331,20 @@ def test_containers_have_chips_of_their_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("init", "indexes", "memory"),
+    ("init", "indexes", "memory", "ai_cores"),
     [
-        (container("init", **limits(1, 5000)), [0, 0], [6144, 0]),
-        (container("init", **limits(1, 12288)), [0, 1], [6144, 12288]),
-        (container("init", sidecar=True, **limits(1, 5000)), [0, 1], [6144, 6144]),
+        (container("init", **limits(1, 5000)), [0, 0], [6144, 0], [2, 0]),
+        (container("init", **limits(1, 12288)), [0, 1], [6144, 12288], [2, 4]),
+        (container("init", sidecar=True, **limits(1, 5000)), [0, 1], [6144, 6144], [2, 2]),
     ],
     ids=["cut alike: the same chip, charged once", "cut otherwise", "a sidecar stays"],
 )
-def test_an_init_container_has_a_chip_of_the_pod_only_where_it_is_cut_alike(init, indexes, memory) -> None:
+def test_an_init_container_has_a_chip_of_the_pod_only_where_it_is_cut_alike(init, indexes, memory, ai_cores) -> None:
     what = ask(container("main", **limits(1, 4096)), init_containers=(init,))
     one = allocator(npu_node(chips(2)))
     assert chosen(take(one, what, "a")) == indexes
     assert [used.memory for used in one.used_cards("n1")] == memory
+    assert one.card_state("n1", "vnpu_ai_cores") == ai_cores
 
 
 def test_an_init_container_does_not_share_with_a_sidecar_that_is_cut_alike() -> None:
