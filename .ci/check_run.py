@@ -1,35 +1,88 @@
-"""Check what `deviceshare up --json` says of the pods of examples/: who shares, who is whole, who waits and why.
+"""Check what `deviceshare up --json` says of the pods of examples/: who is where, who shares, who waits and why.
 
 Usage: check_run.py RESULT.json
 """
 
 import json
+import re
 import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
-CARD = 11178
-"""MiB of a card of the example nodes share-1 and share-2."""
-SIZES = {"hami-a100": 40960, "hami-v100": 32768, "share-1": CARD, "share-2": CARD}
+SHARE = ("share-1", "share-2", "share-16g", "volcano-control-plane")
+VGPU = ("hami-a100", "hami-v100", "hami-unhealthy", "vgpu-1080ti")
+WHOLE = ("gpu-a100-1", "gpu-a100-2", "gpu-no-label", "gpu-t4", "gpu-v100")
+A100_OR_V100 = ("gpu-a100-1", "gpu-a100-2", "gpu-v100")
+CARDS = {
+    # node: MiB and cores of each card
+    **dict.fromkeys(SHARE, (11178, 100)), "share-16g": (16384, 100),
+    "hami-a100": (40960, 100), "hami-v100": (32768, 100), "vgpu-1080ti": (11178, 100), "hami-unhealthy": (23034, 100),
+    "mig-a100": (40960, 100), "mig-a30": (24576, 100), "mig-h100": (81559, 100), "mps-t4": (15360, 100),
+    "ascend-310p": (21527, 8), "ascend-910a": (32768, 30), "ascend-910b2": (65536, 24), "ascend-910b3": (65536, 20),
+    "ascend-910b4": (32768, 20), "ascend-910b4-1": (65536, 20),
+    "npu-310p": (0, 8), "npu-row-04": (0, 8), "npu-row-11": (0, 8),
+}  # fmt: skip
+PLACED = {
+    # pod: the nodes where it may be, MiB and cores of each of its devices (None: whatever the node gives)
+    **{f"default/gpu-pod{number}": (SHARE, [(1024, 0)]) for number in (1, 2)},
+    **{f"default/gpu-sharing-job-inference-{number}": (SHARE, [(4096, 0)]) for number in (0, 1)},
+    **{f"default/share-{letter}": (SHARE, [(size, 0)]) for letter, size in (("a", 4096), ("b", 4096), ("c", 8192))},
+    "default/gpu-number-pod": (SHARE, None),
+    "default/gpu-index-pod": (SHARE, [(11178, 100), (11178, 100)]),
+    **{f"default/distributed-gpu-training-worker-{index}": (WHOLE, []) for index in range(4)},
+    "default/multi-gpu-training-trainer-0": (WHOLE, []),
+    "default/specific-gpu-pod": (A100_OR_V100, []),
+    "default/gpu-not-t4-pod": ((*A100_OR_V100, "gpu-no-label"), []),
+    "default/hami-pod": (VGPU, [(3000, 50)]),
+    "default/vgpu-training-trainer-0": (VGPU, [(4096, 0)]),
+    "default/vgpu-two-cards-pod": (VGPU, [(3000, 50), (3000, 50)]),
+    "default/vgpu-a100-or-v100-pod": (("hami-a100", "hami-v100"), [(8192, 0)]),
+    "default/vgpu-not-t4-pod": ((*VGPU, "mig-a100"), None),
+    "default/vgpu-any-mode-pod": ((*VGPU, "mig-a100", "mps-t4"), None),
+    "default/healthy-l4-pod": (("hami-unhealthy",), [(4096, 0)]),
+    "default/mig-pod": (("mig-a100",), [(5120, 0)]),
+    "default/mig-a30-pod": (("mig-a30",), [(6144, 0)]),
+    "default/mig-h100-pod": (("mig-h100",), [(20096, 0)]),
+    "default/mps-pod": (("mps-t4",), [(4096, 0)]),
+    "default/ascend-pod": (("ascend-310p",), [(6144, 0)]),
+    "default/ascend-910a-pod": (("ascend-910a",), [(4369, 0)]),
+    "default/ascend-910b2-pod": (("ascend-910b2",), [(8192, 0)]),
+    "default/ascend-910b3-pod": (("ascend-910b3",), [(32768, 0)]),
+    "default/ascend-910b3-whole-pod": (("ascend-910b3",), [(65536, 0), (65536, 0)]),
+    "default/ascend-910b4-pod": (("ascend-910b4",), [(8192, 0)]),
+    "default/ascend-910b4-1-pod": (("ascend-910b4-1",), [(16384, 0)]),
+    "vnpu/mindx-dls-default-test-0": (("npu-310p",), [(0, 8)]),
+    **{
+        f"default/npu-row-{row:02}": (("npu-310p",), [(0, cores)])
+        for row, cores in ((1, 1), (2, 2), (3, 2), (5, 4), (6, 4), (7, 4), (8, 4), (9, 4), (10, 4))
+    },
+    "default/npu-row-04": (("npu-row-04",), [(0, 2)]),
+    "default/npu-row-04-a": (("npu-row-04",), [(0, 4)]),
+    "default/npu-row-04-b": (("npu-row-04",), [(0, 2)]),
+    "default/npu-row-11": (("npu-row-11",), [(0, 4)]),
+    "default/npu-row-11-a": (("npu-row-11",), [(0, 4)]),
+    "default/npu-row-12": (("npu-310p",), [(0, 8), (0, 8)]),
+}
 WAITING = {
     # pod: what its reason must name
-    "default/specific-gpu-pod": "nvidia.com/gpu",
-    "default/multi-gpu-training-trainer-0": "nvidia.com/gpu",
-    **{f"default/distributed-gpu-training-worker-{index}": "nvidia.com/gpu" for index in range(4)},
-    "default/mig-pod": "mode mig",
-    "default/ascend-pod": "huawei.com/Ascend310P",
-    "vnpu/mindx-dls-default-test-0": "huawei.com/npu-core",
+    "default/ascend-910a-too-large": "at most 32768 MiB",
+    "default/ascend310p-old-name": "huawei.com/npu-core",
+    "default/gpu-index-nobody-has": "volcano.sh/gpu-index 9",
+    "default/gpu-type-nobody-has": "nvidia.com/use-gputype H200",
+    "default/mig-larger-than-any-instance": "asked 90000 MiB, at most 81152 MiB free",
+    "default/mode-unknown": "one of hami-core, mig, mps",
+    "default/npu-dvpp-mismatch": "null for 2 AI cores",
+    "default/npu-dvpp-unknown": "metadata.labels[vnpu-dvpp]: 'maybe'",
+    "default/npu-three-cores": "1, 2, 4 or a multiple of 8",
+    "default/npu-without-label": "metadata.labels[ring-controller.atlas]",
+    "default/vgpu-type-nobody-has": "nvidia.com/use-gputype H200",
 }
-PLACED = {
-    "default/gpu-pod1",
-    "default/gpu-pod2",
-    "default/gpu-number-pod",
-    "default/gpu-sharing-job-inference-0",
-    "default/gpu-sharing-job-inference-1",
-    "default/hami-pod",
-    "default/vgpu-training-trainer-0",
-}
+TEMPLATES = {
+    # row of the table of vNPU templates: the template
+    1: "vir01", 2: "vir02_1c", 3: "vir02", 4: "vir02_1c", 5: "vir04_4c_dvpp", 6: "vir04_3c_ndvpp", 7: "vir04_3c",
+    8: "vir04_4c_dvpp", 9: "vir04_3c_ndvpp", 10: "vir04", 11: "vir04_3c",
+}  # fmt: skip
 
 Pod = dict[str, Any]
 
@@ -40,15 +93,22 @@ def check(result: dict[str, Any]) -> list[str]:
     wrong = [*_answered(pods), *_cards(pods)]
     if wrong:
         return wrong
-    return [*_sharing(pods), *_vgpu(pods["default/hami-pod"])]
+    return [*_sharing(pods), *_spanning(pods), *_handed_over(pods)]
 
 
 def _answered(pods: dict[str, Pod]) -> list[str]:
-    wrong = [f"{name} is missing" for name in sorted((PLACED | WAITING.keys()) - pods.keys())]
-    wrong += [f"{name} was not expected" for name in sorted(pods.keys() - PLACED - WAITING.keys())]
+    wrong = [f"{name} is missing" for name in sorted((PLACED.keys() | WAITING.keys()) - pods.keys())]
+    wrong += [f"{name} was not expected" for name in sorted(pods.keys() - PLACED.keys() - WAITING.keys())]
     for name, pod in pods.items():
-        if name in PLACED and not pod["node"]:
-            wrong.append(f"{name} is on no node: {pod['reason']}")
+        if name in PLACED:
+            nodes, amounts = PLACED[name]
+            given = [(device["memory"], device["cores"]) for device in pod["devices"]]
+            if not pod["node"]:
+                wrong.append(f"{name} is on no node: {pod['reason']}")
+            elif pod["node"] not in nodes:
+                wrong.append(f"{name} is on {pod['node']}, not on one of {', '.join(nodes)}")
+            elif amounts is not None and given != amounts:
+                wrong.append(f"{name} has {given} MiB and cores, not {amounts}")
         if name in WAITING and (pod["node"] or WAITING[name] not in (pod["reason"] or "")):
             wrong.append(f"{name} should wait for {WAITING[name]}: node {pod['node']}, reason {pod['reason']}")
     return wrong
@@ -62,46 +122,91 @@ def _cards(pods: dict[str, Pod]) -> list[str]:
         for device in pod["devices"]:
             memory[pod["node"], device["id"]] += device["memory"]
             cores[pod["node"], device["id"]] += device["cores"]
-    wrong = [f"card {card}: {used} MiB given" for card, used in memory.items() if used > SIZES[card[0]]]
-    return wrong + [f"card {card}: {used} percent of cores given" for card, used in cores.items() if used > 100]
+    none = (0, 0)
+    wrong = [f"card {card}: {used} MiB given" for card, used in memory.items() if used > CARDS.get(card[0], none)[0]]
+    return wrong + [
+        f"card {card}: {used} cores given" for card, used in cores.items() if used > CARDS.get(card[0], none)[1]
+    ]
 
 
 def _sharing(pods: dict[str, Pod]) -> list[str]:
+    """The pods of the guide share a card, and nobody shares what is given whole."""
+
     def places(*names: str) -> list[tuple[str, str]]:
         return [(pods[name]["node"], device["id"]) for name in names for device in pods[name]["devices"]]
 
     wrong = []
     pair = places("default/gpu-pod1", "default/gpu-pod2")
-    if len(pair) != 2 or len(set(pair)) != 1:
+    if len(set(pair)) != 1:
         wrong.append(f"gpu-pod1 and gpu-pod2 should share one card: {pair}")
-    for name in ("default/gpu-pod1", "default/gpu-pod2"):
+    for name in ("default/gpu-pod1", "default/gpu-pod2", "default/gpu-index-pod"):
         index = pods[name]["annotations"].get("volcano.sh/gpu-index")
-        if [index] != [device["id"] for device in pods[name]["devices"]]:
+        if index != ",".join(device["id"] for device in pods[name]["devices"]):
             wrong.append(f"{name}: volcano.sh/gpu-index is {index}")
-    shared = places(*(name for name in PLACED if "gpu-pod" in name or "gpu-sharing" in name))
-    whole = places("default/gpu-number-pod")
-    if len(whole) != 1 or whole[0] in shared:
-        wrong.append(f"gpu-number-pod should have one card for itself: {whole}")
+    whole = places("default/gpu-number-pod", "default/gpu-index-pod")
+    shared = places(*(name for name in PLACED if "gpu-pod" in name or "gpu-sharing" in name or "/share-" in name))
+    if len(set(whole)) != 3 or set(whole) & set(shared):
+        wrong.append(f"gpu-number-pod and gpu-index-pod should have their cards for themselves: {whole}")
     return wrong
 
 
-def _vgpu(pod: Pod) -> list[str]:
-    """The vGPU pod has what its device plugin reads: 3000 MiB and half of the cores of one card."""
-    annotations = pod["annotations"]
-    ids = f"{pod['devices'][0]['id']},NVIDIA,3000,50:"
-    expected = {
-        "volcano.sh/vgpu-ids-new": ids,
-        "volcano.sh/devices-to-allocate": ids,
-        "volcano.sh/vgpu-node": pod["node"],
-        "volcano.sh/bind-phase": "allocating",
-    }
-    wrong = [
-        f"hami-pod: {key} is {annotations.get(key)}, not {value}"
-        for key, value in expected.items()
-        if annotations.get(key) != value
+def _spanning(pods: dict[str, Pod]) -> list[str]:
+    """No node gives more whole GPUs than its four."""
+    given = Counter(
+        {
+            "default/multi-gpu-training-trainer-0": 4,
+            **{f"default/distributed-gpu-training-worker-{index}": 2 for index in range(4)},
+            "default/specific-gpu-pod": 1,
+            "default/gpu-not-t4-pod": 1,
+        }
+    )
+    used: Counter[str] = Counter()
+    for name, count in given.items():
+        used[pods[name]["node"]] += count
+    return [f"{node}: {count} GPUs given" for node, count in used.items() if count > 4]
+
+
+def _handed_over(pods: dict[str, Pod]) -> list[str]:
+    """One pod of each device plugin has what that reads."""
+    wrong = []
+    for name, key, pattern in _annotations(pods):
+        value = pods[f"default/{name}"]["annotations"].get(key)
+        if value is None or not re.fullmatch(pattern, value):
+            wrong.append(f"{name}: {key} is {value}, not {pattern}")
+    return wrong
+
+
+def _annotations(pods: dict[str, Pod]) -> list[tuple[str, str, str]]:
+    def device(name: str) -> tuple[str, str]:
+        pod = pods[f"default/{name}"]
+        return pod["node"], re.escape(pod["devices"][0]["id"])
+
+    seconds = r"\d{10}"
+    expected = []
+    for name, ids in (("hami-pod", "{},NVIDIA,3000,50:"), ("mig-pod", r"{}\[group\d-\d\],NVIDIA,3000,0:")):
+        node, card = device(name)
+        value = ids.format(card)
+        expected += [
+            (name, "volcano.sh/vgpu-ids-new", value),
+            (name, "volcano.sh/devices-to-allocate", value),
+            (name, "volcano.sh/vgpu-node", node),
+            (name, "volcano.sh/bind-phase", "allocating"),
+            (name, "volcano.sh/vgpu-time", seconds),
+            (name, "volcano.sh/bind-time", seconds),
+        ]
+    node, chip = device("ascend-pod")
+    expected += [
+        ("ascend-pod", "hami.io/Ascend310P-devices-to-allocate", f"{chip},Ascend310P,6144,0:;"),
+        ("ascend-pod", "hami.io/Ascend310P-devices-allocated", f"{chip},Ascend310P,6144,0:;"),
+        ("ascend-pod", "huawei.com/Ascend310P", rf'\[{{"UUID":"{chip}","temp":"vir02"}}\]'),
+        ("ascend-pod", "hami.io/vgpu-node", node),
+        ("ascend-pod", "hami.io/bind-phase", "allocating"),
     ]
-    timed = [key for key in ("volcano.sh/vgpu-time", "volcano.sh/bind-time") if not annotations.get(key, "").isdigit()]
-    return wrong + [f"hami-pod: {key} is no time in seconds" for key in timed]
+    for row, template in TEMPLATES.items():
+        name = f"npu-row-{row:02}"
+        chip = device(name)[1].rpartition("-")[2]
+        expected.append((name, "huawei.com/npu-core", f"{chip}-{template}"))
+    return [*expected, ("npu-row-12", "huawei.com/npu-core", r"\d+,\d+"), ("npu-row-01", "predicate-time", r"\d{19}")]
 
 
 def main() -> None:

@@ -38,15 +38,32 @@ def test_half_a_gang(pods):
     assert wrong(pods) == "default/gpu-sharing-job-inference-1 is on no node: no room"
 
 
-@pytest.mark.parametrize("change", [{"node": "plain"}, {"reason": None}, {"reason": "0/5 nodes are unavailable."}])
+@pytest.mark.parametrize("change", [{"node": "plain"}, {"reason": None}, {"reason": "0/28 nodes are unavailable."}])
 def test_a_pod_that_should_wait_for_its_reason(pods, change):
-    pods["mig-pod"] |= change
-    assert "default/mig-pod should wait for mode mig" in wrong(pods)
+    pods["npu-three-cores"] |= change
+    assert "default/npu-three-cores should wait for 1, 2, 4 or a multiple of 8" in wrong(pods)
+
+
+def test_a_pod_on_a_node_of_another_kind(pods):
+    pods["mig-pod"]["node"] = "hami-a100"
+    assert wrong(pods) == "default/mig-pod is on hami-a100, not on one of mig-a100"
+
+
+def test_a_pod_that_is_given_another_amount(pods):
+    pods["hami-pod"]["devices"][0]["memory"] = 4000
+    assert wrong(pods) == "default/hami-pod has [(4000, 50)] MiB and cores, not [(3000, 50)]"
 
 
 def test_a_card_given_twice(pods):
-    pods["gpu-pod1"]["devices"][0]["memory"] += 1000
-    assert wrong(pods) == "card ('share-1', '0'): 11240 MiB given"
+    for device in pods["gpu-number-pod"]["devices"]:
+        device |= {"id": pods["gpu-pod1"]["devices"][0]["id"], "memory": 11000}
+    pods["gpu-number-pod"]["node"] = pods["gpu-pod1"]["node"]
+    assert "MiB given" in wrong(pods)
+
+
+def test_a_chip_given_twice(pods):
+    pods["mindx-dls-default-test-0"]["devices"] = pods["npu-row-12"]["devices"][:1]
+    assert "16 cores given" in wrong(pods)
 
 
 def test_two_pods_that_do_not_share(pods):
@@ -56,11 +73,32 @@ def test_two_pods_that_do_not_share(pods):
 
 
 def test_a_whole_card_that_is_shared(pods):
-    pods["gpu-number-pod"]["devices"][0] |= {"id": "0", "memory": 0}
-    assert "gpu-number-pod should have one card for itself" in wrong(pods)
+    pods["gpu-number-pod"] |= {"node": pods["gpu-pod1"]["node"]}
+    pods["gpu-number-pod"]["devices"][0] |= {"id": pods["gpu-pod1"]["devices"][0]["id"], "memory": 0, "cores": 0}
+    assert "gpu-number-pod and gpu-index-pod should have their cards for themselves" in wrong(pods)
 
 
-@pytest.mark.parametrize("key", ["volcano.sh/vgpu-ids-new", "volcano.sh/bind-phase", "volcano.sh/vgpu-time"])
-def test_an_annotation_that_the_device_plugin_misses(pods, key):
-    del pods["hami-pod"]["annotations"][key]
-    assert f"hami-pod: {key} is" in wrong(pods)
+def test_a_node_that_gives_more_gpus_than_it_has(pods):
+    for number in range(4):
+        pods[f"distributed-gpu-training-worker-{number}"]["node"] = "gpu-t4"
+    assert "gpu-t4: 8 GPUs given" in wrong(pods)
+
+
+@pytest.mark.parametrize(
+    ("pod", "key"),
+    [
+        ("hami-pod", "volcano.sh/vgpu-ids-new"),
+        ("hami-pod", "volcano.sh/bind-phase"),
+        ("mig-pod", "volcano.sh/vgpu-time"),
+        ("ascend-pod", "huawei.com/Ascend310P"),
+        ("npu-row-05", "huawei.com/npu-core"),
+    ],
+)
+def test_an_annotation_that_the_device_plugin_misses(pods, pod, key):
+    del pods[pod]["annotations"][key]
+    assert f"{pod}: {key} is None" in wrong(pods)
+
+
+def test_a_template_of_another_row(pods):
+    pods["npu-row-10"]["annotations"]["huawei.com/npu-core"] = "0-vir04_3c"
+    assert "npu-row-10: huawei.com/npu-core is 0-vir04_3c" in wrong(pods)

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 from deviceshare.facts import NodeFact
-from deviceshare.objects import decode_node, decode_pod
+from deviceshare.objects import decode_pod
 from deviceshare_cluster.local import read_manifests
 from deviceshare_cluster.local.admission import Admitted, Priorities, admit
+from support.example_cluster import ExampleCluster
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 MANIFESTS = read_manifests(EXAMPLES)
@@ -49,6 +50,7 @@ def test_the_api_server_takes_it(manifest):
         ("share-2", 8, 11178, "gpu-share"),
         ("share-16g", 1, 16384, "gpu-share"),
         ("volcano-control-plane", 8, 11178, "gpu-share"),
+        ("npu-310p", 16, 0, "mindcluster"),
         ("gpu-a100-1", 0, 0, ""),
         ("plain", 0, 0, ""),
     ],
@@ -60,9 +62,7 @@ def test_the_nodes_register_their_cards(name, cards, memory, mode):
 
 
 def nodes() -> dict[str, NodeFact]:
-    given = [m for m in MANIFESTS.manifests if m.object["kind"] == "Node"]
-    facts = [decode_node(json.dumps(admitted(manifest).object).encode()) for manifest in given]
-    return {fact.name: fact for fact in facts}
+    return ExampleCluster("volcano-scheduler.conf").nodes
 
 
 def test_only_the_node_that_shows_a_problem_has_one():

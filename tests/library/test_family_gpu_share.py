@@ -63,19 +63,54 @@ def test_one_card_must_have_all_the_memory() -> None:
     )
 
 
-def test_containers_are_summed_on_one_card_and_a_large_init_container_counts() -> None:
+def test_containers_are_summed_on_one_card() -> None:
     two = cluster(node(cards=share_cards(2, memory=1000)))
     both = ask(container("a", **{SHARE: 600}), container("b"), container("c", **{SHARE: 300}))
     assert devices(two.place(both)) == [("0", 600, 0), ("0", 300, 0)]
-    init = ask(container("a", **{SHARE: 100}), init_containers=(container("i", **{SHARE: 800}),))
-    take(two, init, "init")
-    assert two.used_cards("n1")[0][0] == 800
+
+
+@pytest.mark.parametrize(
+    ("inits", "taken"),
+    [
+        ([("i", 800, False)], 800),
+        ([("i", 800, False), ("j", 900, False)], 900),
+        ([("i", 250, False)], 300),
+        ([("s", 250, True)], 550),
+        ([("s", 250, True), ("i", 540, False)], 550),
+        ([("i", 560, False), ("s", 250, True)], 560),
+    ],
+)
+def test_a_card_is_charged_the_largest_init_container_or_the_sum_of_all_others(inits, taken) -> None:
+    two = cluster(node(cards=share_cards(2, memory=1000)))
+    first = tuple(container(name, sidecar=sidecar, **{SHARE: amount}) for name, amount, sidecar in inits)
+    what = ask(container("a", **{SHARE: 300}), init_containers=first)
+    placement = take(two, what, "pod")
+    assert two.used_cards("n1")[0].memory == taken
+    asked = {"a": 300} | {name: amount for name, amount, _ in inits}
+    assert {grant.container: grant.devices[0].memory for grant in placement.grants} == asked
+    assert two.place(share(1000 - taken + 1, index="0")) is None
+    assert two.place(share(1000 - taken, index="0")) is not None
+
+
+def test_an_init_container_has_the_first_of_the_pods_whole_cards_and_a_sidecar_has_its_own() -> None:
+    first = (container("i", **{WHOLE_CARDS: 3}), container("s", sidecar=True, **{WHOLE_CARDS: 1}))
+    four = cluster(node(cards=share_cards(4)))
+    placement = take(four, ask(container("a", **{WHOLE_CARDS: 1}), init_containers=first), "pod")
+    assert [(grant.container, grant.stage, [each.index for each in grant.devices]) for grant in placement.grants] == [
+        ("a", "", [0]),
+        ("s", "sidecar", [1]),
+        ("i", "init", [0, 1, 2]),
+    ]
+    assert written(placement, "gpu-number")["volcano.sh/gpu-index"] == "0,1,2"
+    assert [used.cores for used in four.used_cards("n1")] == [100, 100, 100, 0]
 
 
 @pytest.mark.parametrize("family", ["gpu-share", "gpu-number"])
-def test_held_is_what_was_written_with_init_containers(family) -> None:
+@pytest.mark.parametrize("sidecar", [False, True])
+def test_held_is_what_was_written_with_init_containers(family, sidecar) -> None:
     resource, amount = (SHARE, 100) if family == "gpu-share" else (WHOLE_CARDS, 1)
-    what = ask(container("a", **{resource: amount}), init_containers=(container("i", **{resource: 3 * amount}),))
+    before = container("i", sidecar=sidecar, **{resource: 3 * amount})
+    what = ask(container("a", **{resource: amount}), init_containers=(before,))
     four = cluster(node(cards=share_cards(4)))
     placement = four.place(what)
     held = BY_NAME[family].held(written(placement, family), what, "ns/a")

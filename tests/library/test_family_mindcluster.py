@@ -225,7 +225,7 @@ def test_nothing_else_is_downgraded(what):
         bound(one, text, uid, TEMPLATES[text[2:]].cores, made("x", 0))
     bound(one, "0-vir01", "e", 1, made("x", 0))
     assert taken(one) == [(7, 7)]
-    assert "CardInsufficientAiCpu" in codes(one, what)
+    assert "CardInsufficientCpu" in codes(one, what)
 
 
 @pytest.mark.parametrize(
@@ -252,7 +252,7 @@ def test_what_is_left_of_a_dvpp(there, asked, fits):
     elif fits:
         assert one.place(what) is not None
     else:
-        assert codes(one, what) == {"CardDvppTaken"} | ({"CardInsufficientAiCpu"} if there == asked == "yes" else set())
+        assert codes(one, what) == {"CardDvppTaken"} | ({"CardInsufficientCpu"} if there == asked == "yes" else set())
 
 
 @pytest.mark.parametrize(
@@ -361,8 +361,15 @@ def test_the_reason_tells_what_would_have_been_enough():
         "1 Insufficient AI cores on a chip (asked 4 AI cores, at most 2 AI cores free, 2 AI cores missing)"
     )
     # The downgraded size is the one that is missing.
-    (refusal,) = [each for each in one.why_not(asks(4, "high")).refusals if each.code == "CardInsufficientAiCpu"]
+    (refusal,) = [each for each in one.why_not(asks(4, "high")).refusals if each.code == "CardInsufficientCpu"]
     assert (refusal.asked, refusal.free) == (3, 1)
+
+
+def test_a_node_that_has_room_gives_no_reason():
+    two = cluster(npus("a", count=2), npus("b"))
+    bound(two, "0-vir04", "x", 4, where="a")
+    what = replace(asks(4), node_selector=(("zone", "1"),))
+    assert codes(two, what) == {"NodeAffinityMismatch"}
 
 
 # What is written, and read back

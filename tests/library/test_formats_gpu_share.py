@@ -2,6 +2,7 @@ import pytest
 from deviceshare.errors import FormatError
 from deviceshare.facts import Card
 from deviceshare.formats import gpu_share
+from deviceshare.formats.card_lists import mark_unhealthy
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,23 +10,23 @@ SEED = {gpu_share.MEMORY: 89424, gpu_share.NUMBER: 8}
 
 
 def test_the_seeds_node_has_eight_cards_of_11178():
-    cards = gpu_share.read_cards(SEED, "", "gpu-1")
+    cards = gpu_share.read_cards(SEED, "gpu-1")
     assert cards[0] == Card("0", 0, 11178, 11178, 100, "", True, "gpu-share")
     assert [card.id for card in cards] == list("01234567")
     assert {card.memory for card in cards} == {11178}
 
 
 def test_memory_that_does_not_divide_is_rounded_down():
-    assert {card.memory for card in gpu_share.read_cards({gpu_share.MEMORY: 100, gpu_share.NUMBER: 3}, "", "n")} == {33}
+    assert {card.memory for card in gpu_share.read_cards({gpu_share.MEMORY: 100, gpu_share.NUMBER: 3}, "n")} == {33}
 
 
 def test_a_node_without_the_plugin_has_no_cards():
-    assert gpu_share.read_cards({"cpu": 4000}, "", "n") == ()
-    assert gpu_share.read_cards({gpu_share.MEMORY: 0, gpu_share.NUMBER: 0}, "", "n") == ()
+    assert gpu_share.read_cards({"cpu": 4000}, "n") == ()
+    assert gpu_share.read_cards({gpu_share.MEMORY: 0, gpu_share.NUMBER: 0}, "n") == ()
 
 
 def test_cards_that_are_only_counted_can_be_taken_by_one_pod_each():
-    cards = gpu_share.read_cards({gpu_share.NUMBER: 2}, "", "n")
+    cards = gpu_share.read_cards({gpu_share.NUMBER: 2}, "n")
     assert [(card.slots, card.memory) for card in cards] == [(1, 0), (1, 0)]
 
 
@@ -34,7 +35,7 @@ def test_cards_that_are_only_counted_can_be_taken_by_one_pod_each():
 )
 def test_memory_without_cards_and_absurd_numbers_are_refused(capacity):
     with pytest.raises(FormatError, match=r"Node n: status\.capacity\[volcano\.sh/gpu-number\]"):
-        gpu_share.read_cards(capacity, "", "n")
+        gpu_share.read_cards(capacity, "n")
 
 
 @pytest.mark.parametrize(
@@ -51,12 +52,12 @@ def test_memory_without_cards_and_absurd_numbers_are_refused(capacity):
     ],
 )
 def test_unhealthy_cards_are_named_by_index_and_unknown_items_ignored(text, sick):
-    assert [card.index for card in gpu_share.read_cards(SEED, text, "n") if not card.healthy] == sick
+    assert [card.index for card in mark_unhealthy(gpu_share.read_cards(SEED, "n"), text) if not card.healthy] == sick
 
 
 def test_cards_with_a_uuid_are_unhealthy_by_uuid_too():
     cards = (Card("GPU-a", 0, 1, 1, 100), Card("GPU-b", 1, 1, 1, 100), Card("GPU-c", 2, 1, 1, 100))
-    assert [card.healthy for card in gpu_share.mark_unhealthy(cards, "GPU-a, 2")] == [False, True, False]
+    assert [card.healthy for card in mark_unhealthy(cards, "GPU-a, 2")] == [False, True, False]
 
 
 @pytest.mark.parametrize(

@@ -87,21 +87,98 @@ def test_a_mode_that_nobody_knows_is_told_once_and_the_other_cards_stay():
     fact = node({}, {"capacity": {"cpu": "2"}}, annotations={REGISTER: register})
     assert [card.mode for card in fact.cards] == ["mig", "turbo", "hami-core", "turbo"]
     (problem,) = fact.problems
-    assert (problem.subject, problem.value) == ("Node gpu-1", "turbo")
-    assert problem.field.endswith("card 1")
-    assert "hami-core, mig, mps" in problem.expected
+    assert str(problem) == (
+        "Node gpu-1: card 1 (GPU-1) of hami-core: mode: 'turbo' is not valid: expected one of hami-core, mig, mps"
+    )
 
 
-@pytest.mark.parametrize("register", [CARDS, "malformed"])
-def test_cards_that_two_plugins_register_are_not_used_at_all(register):
-    fact = node({}, {"capacity": SHARED}, annotations={REGISTER: register})
-    assert fact.cards == ()
-    assert "registered by two device plugins" in fact.problems[-1].expected
+REGISTERED = {"volcano.sh/vgpu-number": "20", "cpu": "2"}
+CHIP = (
+    '[{"id":"u0","index":0,"count":4,"devmem":21527,"devcore":8,"type":"Ascend310P","numa":0,"mode":"","health":true}]'
+)
 
 
-def test_unhealthy_cards_of_the_seed():
+@pytest.mark.parametrize(
+    ("capacity", "annotations", "plugins"),
+    [
+        (SHARED, {REGISTER: CARDS}, "gpu-share and hami-core"),
+        (SHARED, {REGISTER: "malformed"}, "gpu-share and hami-core"),
+        (REGISTERED | {"nvidia.com/gpu": "2"}, {REGISTER: CARDS}, "hami-core and nvidia.com/gpu"),
+        (SHARED | {"nvidia.com/gpu": "8"}, {}, "gpu-share and nvidia.com/gpu"),
+    ],
+)
+def test_cards_that_two_plugins_register_are_not_used_at_all(capacity, annotations, plugins):
+    fact = node({}, {"capacity": capacity}, annotations=annotations)
+    assert (fact.cards, fact.contested) == ((), ("NVIDIA GPUs",))
+    assert str(fact.problems[-1]) == (
+        f"Node gpu-1: device plugins: '{plugins}' is not valid: "
+        "expected one of them: the node's NVIDIA GPUs are registered by two device plugins"
+    )
+
+
+@pytest.mark.parametrize(
+    "capacity",
+    [
+        REGISTERED,
+        REGISTERED | {"nvidia.com/gpu": "0"},
+        # The plugin is gone and its register stayed behind, or it offers its parts under this name.
+        {"cpu": "2", "nvidia.com/gpu": "2"},
+        {"cpu": "2", "nvidia.com/gpu": "2", "volcano.sh/vgpu-number": "0"},
+    ],
+)
+def test_cards_of_one_plugin_stay(capacity):
+    fact = node({}, {"capacity": capacity}, annotations={REGISTER: CARDS})
+    assert (len(fact.cards), fact.contested, fact.problems) == (2, (), ())
+
+
+def test_cards_of_two_vendors_are_two_things():
+    annotations = {REGISTER: CARDS, "hami.io/node-register-Ascend310P": CHIP}
+    fact = node({}, {"capacity": REGISTERED}, annotations=annotations)
+    assert [card.mode for card in fact.cards[:2]] == ["hami-core", "hami-core"]
+    assert len(fact.cards) == 3
+    assert (fact.contested, fact.problems) == ((), ())
+
+
+@pytest.mark.parametrize(
+    ("listed", "sick", "strange"),
+    [
+        ("1", [1], []),
+        ("GPU-b", [1], []),
+        ("GPU-a , 1,,", [0, 1], []),
+        ("GPU-b,GPU-xxxx-1234", [1], ["GPU-xxxx-1234"]),
+        ("7,-1", [], ["7", "-1"]),
+    ],
+)
+def test_unhealthy_vgpu_cards_are_named_by_index_or_uuid(listed, sick, strange):
+    unhealthy = {REGISTER: CARDS, "volcano.sh/gpu-unhealthy-ids": listed}
+    fact = node({}, {"capacity": {"cpu": "2"}}, annotations=unhealthy)
+    assert [card.index for card in fact.cards if not card.healthy] == sick
+    assert [problem.value for problem in fact.problems] == strange
+    assert {problem.expected for problem in fact.problems} <= {"the index or id of one of its 2 NVIDIA GPUs"}
+
+
+def test_a_card_is_unhealthy_where_its_register_or_the_list_says_so():
+    register = "GPU-a,10,32768,T4,false,hami-core:GPU-b,10,32768,T4,true,hami-core:GPU-c,10,32768,T4,true,hami-core:"
+    fact = node({}, {}, annotations={REGISTER: register, "volcano.sh/gpu-unhealthy-ids": "1"})
+    assert [card.healthy for card in fact.cards] == [False, False, True]
+
+
+def test_the_seeds_uuid_says_nothing_of_cards_that_have_only_an_index():
     fact = node({}, {"capacity": SHARED}, annotations={"volcano.sh/gpu-unhealthy-ids": "1,GPU-xxxx-1234"})
     assert [card.index for card in fact.cards if not card.healthy] == [1]
+    assert str(fact.problems[0]) == (
+        "Node gpu-1: metadata.annotations[volcano.sh/gpu-unhealthy-ids]: 'GPU-xxxx-1234' is not valid: "
+        "expected the index of one of its 8 NVIDIA GPUs"
+    )
+
+
+def test_a_list_on_a_node_without_cards_is_nobodys_problem():
+    assert node({}, {}, annotations={"volcano.sh/gpu-unhealthy-ids": "GPU-a"}).problems == ()
+
+
+def test_the_model_of_gpu_share_cards_is_the_nodes_label():
+    fact = node({}, {"capacity": SHARED}, labels={"nvidia.com/gpu.product": "Tesla-V100"})
+    assert {card.type for card in fact.cards} == {"Tesla-V100"}
 
 
 def test_a_bad_quantity_and_a_wrong_type_are_problems_and_the_rest_is_kept():

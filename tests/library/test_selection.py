@@ -1,7 +1,8 @@
 """Which models a wanted type means."""
 
 import pytest
-from deviceshare.families.selection import items, type_matches
+from deviceshare.families.selection import type_matches
+from deviceshare.formats.card_lists import items
 
 MODELS = [
     "",

@@ -86,7 +86,7 @@ def test_a_pod_is_claimed_explained_and_done(played) -> None:
     assert played.core.next_due(played.now) is None
 
 
-def test_the_environment_is_told_of_containers_only() -> None:
+def test_the_environment_is_told_of_each_container() -> None:
     core = PlacementCore("p")
     core.on_fact("cluster.node.a", node("a", share_cards(1)), 1.0)
     what = ask(container("main", **{SHARE: 500}), init_containers=(container("init", **{SHARE: 3000}),))
@@ -97,7 +97,8 @@ def test_the_environment_is_told_of_containers_only() -> None:
     (told,) = core.on_published(publication.token, 1, 1.0).explanations
     assert [grant.container for grant in told.grants] == ["main", "init"]
     assert told.environment["main"]["VOLCANO_GPU_ALLOCATED"] == "500"
-    assert "init" not in told.environment, "2500 MiB beyond the others' are charged, 3000 MiB it would be told"
+    assert told.environment["init"]["VOLCANO_GPU_ALLOCATED"] == "3000"
+    assert core.world.allocator.used_cards("a")[0].memory == 3000
 
 
 def test_nothing_is_due_while_a_write_is_under_way(played) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from deviceshare.allocator import Allocator, Placement
 from deviceshare.claims import Claim
+from deviceshare.conf.devices import parse_devices
 from deviceshare.conf.model import SchedulerConf
 from deviceshare.conf.scheduler import parse_conf
 from deviceshare.errors import Problem
@@ -20,14 +21,16 @@ from deviceshare.facts import NodeFact, PodFact
 from deviceshare.families import BY_NAME
 from deviceshare.gangs import Decision, Group, decide
 from deviceshare.objects import decode_node, decode_pod
+from deviceshare.objects.device_info import decode_device_info, tells_of_devices
 from deviceshare_cluster.interface import Object
 from deviceshare_cluster.local import read_manifests
 from deviceshare_cluster.local.admission import Priorities, admit
 from deviceshare_cluster.local.jobs import pod_maker, pod_names
 from deviceshare_placement.core import telling
+from msgspec.structs import replace
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-NOW = 1770105600.25
+NOW = 1770105600.0
 
 
 @dataclass
@@ -53,6 +56,11 @@ class Fate:
         return [device.memory for grant in self._grants for device in grant.devices]
 
     @property
+    def details(self) -> list[str]:
+        """What the families need beside to name each device: an instance, a template."""
+        return [device.detail for grant in self._grants for device in grant.devices]
+
+    @property
     def families(self) -> set[str]:
         """The families that gave the cards."""
         return {grant.family for grant in self._grants}
@@ -63,21 +71,21 @@ class Fate:
 
 
 class ExampleCluster:
-    """Nodes, named by their file under ``examples/nodes`` or given as objects; without any all of them."""
+    """Example nodes, by name or as objects, or all, under a configuration: a file under ``examples``, or one itself."""
 
-    def __init__(self, configuration: str, *nodes: str | Object) -> None:
-        self.conf = example_conf(configuration)
+    def __init__(self, configuration: str | SchedulerConf, *nodes: str | Object) -> None:
+        self.conf = example_conf(configuration) if isinstance(configuration, str) else configuration
         self.allocator = Allocator(self.conf)
         self.problems: list[Problem] = []
         self.nodes: dict[str, NodeFact] = {}
         for obj in [named("Node", one) if isinstance(one, str) else one for one in nodes] or kind("Node"):
-            fact = decode_node(json.dumps(admitted(obj)).encode())
+            fact = decode_node(json.dumps(admitted(obj)).encode(), device_lists().get)
             self.problems += fact.problems
             self.nodes[fact.name] = fact
             self.allocator.set_node(fact)
 
     def run(self, *workloads: str | Object) -> dict[str, Fate]:
-        """Decide workloads one after the other: files under ``examples``, or objects. Returns the pods' fates by name."""
+        """Decide workloads in turn: files under ``examples``, or objects. Returns the pods' fates by name."""
         fates: dict[str, Fate] = {}
         for workload in workloads:
             pods, minimum = pods_of(load(workload) if isinstance(workload, str) else workload)
@@ -118,8 +126,22 @@ def bound_with(pod: PodFact, placement: Placement) -> dict[str, str]:
 
 
 def example_conf(path: str) -> SchedulerConf:
-    """Return a configuration under ``examples``, with the ConfigMap of devices that it names."""
-    return parse_conf((EXAMPLES / path).read_text(), f"File {path}")
+    """Return a configuration under ``examples``, with the ConfigMap of devices that it names, if that is there."""
+    conf = parse_conf((EXAMPLES / path).read_text(), f"File {path}")
+    maps = {(one["metadata"]["namespace"], one["metadata"]["name"]): one["data"] for one in kind("ConfigMap")}
+    data = maps.get(conf.geometries_config_map)
+    if data is None:
+        return conf
+    return replace(conf, devices=parse_devices(data["device-config.yaml"], "/".join(conf.geometries_config_map)))
+
+
+def device_lists() -> dict[str, dict[str, str]]:
+    """Return what the ConfigMaps of MindCluster say of each node's chips."""
+    found: dict[str, dict[str, str]] = {}
+    for one in kind("ConfigMap"):
+        if tells_of_devices(one["metadata"]["namespace"], one["metadata"]["name"]):
+            found |= decode_device_info(json.dumps(one).encode()).devices
+    return found
 
 
 @cache

@@ -23,6 +23,7 @@ from deviceshare.holdings import Holding, Usage, shares_by_card, shares_on, usag
 from deviceshare.models import model_of, type_caveats
 from deviceshare.node_checks import amount_checks, model_checks, state_checks
 from deviceshare.predicates import admits
+from deviceshare.quantity import is_native
 from deviceshare.refusing import closest, counted, merged
 from deviceshare.resources import ResourceTable
 from deviceshare.shapes import Shape
@@ -366,7 +367,6 @@ class Allocator:
             Refusal(code="NotEvaluated", text=f"the pod asks {field}, which is not evaluated yet", nodes=0)
             for field in shape.unsupported
         ]
-        found += [Refusal(code="ResourceUnknown", text=text, nodes=0) for text in shape.never_given]
         found += [
             Refusal(
                 code="FamilyDisabled",
@@ -395,9 +395,7 @@ class Allocator:
 
 
 def _asked_of(family: Family, ask: PodAsk, conf: SchedulerConf) -> str:
-    """Return the resources by which a pod asks a family."""
-    names = family.resources(conf)
+    """Return the resources by which a pod asks a family; where they are the node's own, all that are no native ones."""
     containers = (*ask.containers, *ask.init_containers)
-    return ", ".join(
-        sorted({name for each in containers for name, amount in each.resources if amount and name in names})
-    )
+    asked = {name for each in containers for name, amount in each.resources if amount and not is_native(name)}
+    return ", ".join(sorted(asked & family.resources(conf) or asked))

@@ -93,6 +93,8 @@ class NodeFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="node"):
     taints: tuple[Taint, ...] = ()
     allocatable: Resources = {}
     cards: tuple[Card, ...] = ()
+    contested: tuple[str, ...] = ()
+    """Hardware (``NVIDIA GPUs``) of which two device plugins register the node's cards: nobody gets any of it."""
     problems: tuple[Problem, ...] = ()
 
 

@@ -11,8 +11,9 @@ import msgspec
 
 from deviceshare.cards import Bools
 from deviceshare.facts import NodeFact, PodAsk
-from deviceshare.families.selection import items, parts_of_words, types_accepted, types_asked
+from deviceshare.families.selection import parts_of_words, types_accepted, types_asked
 from deviceshare.formats import nvidia, vgpu
+from deviceshare.formats.card_lists import items
 
 
 class ModelWish(msgspec.Struct, frozen=True):

@@ -3,24 +3,6 @@
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-from deviceshare.conf.model import SchedulerConf
-
-NEEDS_FAMILY = "huawei.com/Ascend"
-"""How resources begin whose device plugins wait for annotations: an amount that counts is not enough."""
-
-_OLD_ASCEND = "huawei.com/ascend310p"
-_TODAY = "huawei.com/npu-core (MindCluster) or huawei.com/Ascend310P (HAMi)"
-
-
-def never_given(resource: str, conf: SchedulerConf) -> str:
-    """Return why nobody will ever give a plain resource, '' where a node may have it."""
-    if resource.startswith(_OLD_ASCEND):
-        return f"the pod asks {resource}, an old spelling: ask {_TODAY}"
-    chips = [chip.resource for chip in conf.devices.chips]
-    if resource.startswith(NEEDS_FAMILY) and resource not in chips:
-        return f"the pod asks {resource}: no chip of device-config.yaml is asked so, they are {', '.join(chips)}"
-    return ""
-
 
 def nearest(resource: str, known: Iterable[str]) -> str:
     """Return the known name that a misspelt one is nearest to, '' where none is near.

@@ -22,11 +22,13 @@ class Rule(msgspec.Struct, frozen=True):
     node_selector: tuple[tuple[str, str], ...] = ()
     node_terms: tuple[tuple[Requirement, ...], ...] | None = None
     tolerations: tuple[Toleration, ...] = ()
+    hardware: frozenset[str] = frozenset()
+    """What the pod asks cards of, by name (:class:`~deviceshare.families.hardware.Hardware`)."""
 
     @classmethod
-    def of(cls, ask: PodAsk) -> "Rule":
-        """Return the rule of a pod."""
-        return cls(ask.node_selector, ask.node_terms, ask.tolerations)
+    def of(cls, ask: PodAsk, hardware: frozenset[str]) -> "Rule":
+        """Return the rule of a pod that asks such cards."""
+        return cls(ask.node_selector, ask.node_terms, ask.tolerations, hardware)
 
 
 class Reason(msgspec.Struct, frozen=True):
@@ -51,6 +53,11 @@ def reasons(rule: Rule, node: NodeFact) -> list[Reason]:
     if not matches(rule, node):
         found.append(MISMATCH)
     found += [
+        Reason("CardsRegisteredTwice", f"node(s) had {name} that two device plugins register")
+        for name in node.contested
+        if name in rule.hardware
+    ]
+    found += [
         Reason("TaintNotTolerated", f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}")
         for taint in node.taints
         if taint.effect in _BLOCKING
@@ -71,6 +78,7 @@ def admits(rule: Rule, node: NodeFact) -> bool:
             or all(taint.effect not in _BLOCKING or tolerates(rule.tolerations, taint) for taint in node.taints)
         )
         and matches(rule, node)
+        and rule.hardware.isdisjoint(node.contested)
     )
 
 

@@ -16,7 +16,6 @@ from deviceshare.facts import Card, PodAsk
 from deviceshare.families import FAMILIES
 from deviceshare.families.protocol import Check, Demand, Family, Pick, Places
 from deviceshare.models import model_wish
-from deviceshare.names import never_given
 from deviceshare.predicates import Rule
 from deviceshare.refusing import everywhere
 from deviceshare.resources import pod_resources
@@ -135,14 +134,12 @@ class Shape:
     """
 
     def __init__(self, ask: PodAsk, conf: SchedulerConf) -> None:
-        self.rule = Rule.of(ask)
         self.problem: Problem | None = None
         self.questions: list[Question] = []
         self.disabled: list[Family] = []
         self.unsupported = ask.unsupported
         self.resources = pod_resources(ask, self._ask_families(ask, conf))
-        self.never_given = [why for name, _ in self.resources if (why := never_given(name, conf))]
-        """What the pod asks of the node that no node will ever have, in words."""
+        self.rule = Rule.of(ask, self._hardware())
         self.models = model_wish(ask, self.resources)
         self.caveats: tuple[str, ...] = ()
         self.caveats_at = -1
@@ -184,10 +181,17 @@ class Shape:
         self.disabled = [family for request, family in disabled.items() if request not in asked]
         return frozenset(handled)
 
+    def _hardware(self) -> frozenset[str]:
+        """Return the names of the hardware of which the pod asks cards, cut or whole."""
+        asked = {name for name, _ in self.resources}
+        cut = {family.hardware.name for question in self.questions for family, _ in question.answers}
+        whole = {family.hardware.name for family in FAMILIES if family.hardware.whole in asked}
+        return frozenset(cut | whole)
+
     @property
     def hopeless(self) -> bool:
         """Whether no node of any cluster would take it."""
-        return bool(self.problem or self.disabled or self.unsupported or self.never_given)
+        return bool(self.problem or self.disabled or self.unsupported)
 
     def grow(self, total: int) -> None:
         """Make room for so many nodes in all."""

@@ -42,7 +42,8 @@ class NodeDevices:
         """Take a ConfigMap; returns the nodes of which something else is said now, and what is wrong with it."""
         place = (change.namespace, change.name)
         by_node: Mapping[str, Mapping[str, str]] = {}
-        folded, problems = False, ()
+        problems: tuple[Problem, ...] = ()
+        folded = False
         if change.type is not ChangeType.DELETED:
             try:
                 by_node, problems, folded = decode_device_info(change.raw)

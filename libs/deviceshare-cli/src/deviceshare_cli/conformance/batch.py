@@ -7,8 +7,9 @@ from deviceshare.conf.model import SchedulerConf
 from msgspec.structs import replace
 
 from deviceshare_cli.conformance.cases import Batch, BatchNode, Case, Initial, Place
+from deviceshare_cli.conformance.deviations import DEVIATIONS
 from deviceshare_cli.conformance.replay import Difference, Replay, Verdict, differing
-from deviceshare_cli.conformance.scene import pod_fact, stand
+from deviceshare_cli.conformance.scene import Scene, pod_fact, stand
 
 
 def replay(case: Case, conf: SchedulerConf) -> Verdict:
@@ -16,10 +17,9 @@ def replay(case: Case, conf: SchedulerConf) -> Verdict:
     if case.batch is None:
         return Replay(case, conf).run()
     nodes = [Replay(_alone(case, case.batch, node), conf) for node in case.batch.nodes]
-    verdicts = [node.run() for node in nodes]
-    scores = _scores(case.batch, nodes, conf)
+    verdicts = [*(node.run() for node in nodes), _scored(case.batch, [node.scene for node in nodes])]
     return Verdict(
-        tuple(difference for verdict in verdicts for difference in verdict.differences) + tuple(scores),
+        tuple(difference for verdict in verdicts for difference in verdict.differences),
         tuple(dict.fromkeys(name for verdict in verdicts for name in verdict.deviations)),
         sum(verdict.steps for verdict in verdicts),
     )
@@ -32,24 +32,33 @@ def _alone(case: Case, batch: Batch, node: BatchNode) -> Case:
         node=node.node,
         cluster_cm=node.cluster_cm,
         pods=node.pods or (),
-        initial=Initial(present=True, state=node.state, extra=node.extra),
+        initial=Initial(present=bool(node.state), state=node.state, extra=node.extra),
         steps=(Place(pod=batch.pod, has_request=not node.filter.skipped, filter=node.filter),),
         batch=None,
     )
 
 
-def _scores(batch: Batch, nodes: Sequence[Replay], conf: SchedulerConf) -> Sequence[Difference]:
-    """Compare which of the nodes that fit is the best, and its score: only that one is known of ours."""
-    if not batch.scores:
-        return ()
-    allocator = Allocator(conf)
-    for node in nodes:
-        if node.scene.node.name in batch.scores:
-            stand(node.scene, allocator)
-    placement = allocator.place(pod_fact(batch.pod).ask)
+def _scored(batch: Batch, scenes: Sequence[Scene]) -> Verdict:
+    """Compare which of the nodes that fit is the best, and its score."""
+    fitting = [replace(scene, asked=batch.pod) for scene in scenes if scene.node.name in batch.scores]
+    if not fitting or not (found := _best(batch, fitting)):
+        return Verdict((), (), 0)
+    for deviation in DEVIATIONS:
+        if not _best(batch, [deviation.as_volcano(scene) for scene in fitting]):
+            return Verdict((), (deviation.name,), 0)
+    return Verdict(tuple(found), (), 0)
+
+
+def _best(batch: Batch, scenes: Sequence[Scene]) -> Sequence[Difference]:
+    """Return the difference between the nodes with the best recorded score and ours, of which only one is known."""
+    allocator = Allocator(scenes[0].conf)
+    for scene in scenes:
+        stand(scene, allocator)
+    asked = scenes[0].asked
+    placement = allocator.place(pod_fact(asked).ask) if asked is not None else None
     best = max(batch.scores.values())
     recorded = {name: score for name, score in sorted(batch.scores.items()) if score == best}
     ours = {} if placement is None else {placement.node: placement.score}
-    if ours.items() <= recorded.items() and ours:
+    if ours and ours.items() <= recorded.items():
         return ()
     return differing(f"score for {batch.pod.ref}", "best node", recorded, ours)

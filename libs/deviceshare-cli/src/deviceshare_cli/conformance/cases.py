@@ -6,9 +6,10 @@ files, in ``tests/data/golden/README.md``.
 
 import gzip
 import json
+import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
@@ -76,12 +77,25 @@ class Allocate(Form, frozen=True, kw_only=True):
     node_lock: str = ""
 
 
+Value = bool | int | str
+State = list[tuple[Value, ...]]
+"""A row for each card; what stands in it differs from family to family."""
+Cut = tuple[int, list[tuple[str, list[int]]]]
+"""How a MIG card is cut: the number of its geometry, -1 for none, and which instances of each kind are used."""
+
+
+class Extra(Form, frozen=True, kw_only=True):
+    """What MindCluster knows of a node beside its chips."""
+
+    idle_npu_core: int | None = None
+
+
 class Answered(Form, frozen=True, kw_only=True):
     """What every step has: the state after it, in the form of the family, and the known defects that touched it."""
 
-    state: list[Any] | None = None
-    mig: list[Any] | None = None
-    extra: dict[str, Any] | None = None
+    state: State | None = None
+    mig: list[Cut] | None = None
+    extra: Extra = Extra()
     quirks: tuple[str, ...] = ()
 
 
@@ -188,7 +202,7 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
     try:
         raw = path.read_bytes()
         data = gzip.decompress(raw) if path.suffix == ".gz" else raw
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise CommandError(f"{path}: {reason}") from None
     for number, line in enumerate(data.split(b"\n"), start=1):

@@ -6,7 +6,7 @@ from pathlib import Path
 from deviceshare.errors import ConfigError
 
 from deviceshare_cli.conformance.batch import replay
-from deviceshare_cli.conformance.cases import read_file
+from deviceshare_cli.conformance.cases import Answered, Case, read_file
 from deviceshare_cli.conformance.configuration import configuration, device_configurations
 from deviceshare_cli.conformance.recorded import FORMS
 from deviceshare_cli.conformance.report import Outcome, Summary, as_json, as_text
@@ -30,9 +30,25 @@ def outcomes(path: Path) -> Iterator[Outcome]:
     try:
         devices = device_configurations(file)
         for number, case in file.cases:
-            if case.family not in FORMS:
-                known = ", ".join(sorted(FORMS))
-                raise CommandError(f"{path}: line {number}: family: {case.family!r} is none of {known}")
+            if wrong := misread(case):
+                raise CommandError(f"{path}: line {number}: {wrong}")
             yield Outcome(path, number, case, replay(case, configuration(case, devices)))
     except ConfigError as error:
         raise CommandError(f"{path}: {error}") from None
+
+
+def misread(case: Case) -> str:
+    """Return what of a case does not have the form of its family, '' where all does."""
+    form = FORMS.get(case.family)
+    if form is None:
+        return f"family: {case.family!r} is none of {', '.join(sorted(FORMS))}"
+    nodes = case.batch.nodes if case.batch is not None else ()
+    answers: dict[str, Answered] = {f"steps[{number}]": step for number, step in enumerate(case.steps)}
+    answers |= {f"batch.nodes[{number}]": node for number, node in enumerate(nodes)}
+    if case.initial is not None:
+        answers["initial"] = case.initial
+    for field, answered in answers.items():
+        for number, row in enumerate(answered.state or ()):
+            if len(row) != form.columns:
+                return f"{field}.state[{number}]: expected {form.columns} values, got {len(row)}"
+    return ""

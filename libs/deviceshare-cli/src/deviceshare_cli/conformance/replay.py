@@ -70,7 +70,8 @@ class Replay:
             standing={pod.ref: pod for pod in case.pods},
             counted=frozenset(pod.ref for pod in case.pods),
             cluster_cm=case.cluster_cm,
-            mig=case.initial.mig,
+            forgetful=case.variant == "con-cache-cleared",
+            mig=case.initial.mig or (),
         )
         self.standing = stand(self.scene)
         self.differences: list[Difference] = []
@@ -103,9 +104,6 @@ class Replay:
         if step.placed and step.allocate is not None:
             self.follow(step, step.allocate, ours)
         self.compare_state(name, step)
-        if step.placed and step.device_plugin_annotations:
-            pod = self.scene.standing[step.pod.ref]
-            self.enter(replace(pod, annotations=pod.annotations | step.device_plugin_annotations))
 
     def release(self, name: str, step: Release) -> None:
         """Take a pod off the node, and compare what is left."""
@@ -122,19 +120,20 @@ class Replay:
     def follow(self, step: Place, allocate: Allocate, ours: Answer) -> None:
         """Put a pod where Volcano put it.
 
-        A session charges the decision, where it is the same as ours; all else is charged by the annotations.
+        A session charges the decision, where it is the same as ours; all else is charged by the annotations, to which
+        the device plugin may have added its own.
         """
         annotations = _written(allocate)
         pod = replace(step.pod, annotations=step.pod.annotations | annotations)
         if self.case.mode != "session":
-            self.enter(pod)
+            self.enter(replace(pod, annotations=pod.annotations | step.device_plugin_annotations))
             return
         locked = self.scene.locked or bool(allocate.node_lock)
         self.scene = replace(self.scene, standing=self.scene.standing | {pod.ref: pod}, locked=locked)
         if self.bare(ours.annotations) == self.bare(annotations):
             self.standing = with_grants(self.standing, pod, ours.grants)
         else:
-            self.standing = with_pod(self.standing, pod)
+            self.standing = with_pod(self.standing, pod, decided=True)
 
     def enter(self, pod: Pod) -> None:
         """Put a pod on the node, or what has become of it, to be counted by its annotations."""
@@ -146,7 +145,7 @@ class Replay:
 
     def presence(self, scene: Scene, standing: Standing) -> Sequence[Difference]:
         """Compare whether the node has cards of the family."""
-        ours = any(self.form.is_ours(self.case, card) for card in standing.node.cards)
+        ours = self.form.present(self.case, standing.node)
         return differing(BEFORE, "devices on the node", self.initial.present, ours)
 
     def compare_state(self, name: str, step: Answered) -> None:
@@ -158,7 +157,7 @@ class Replay:
             self.scene,
             lambda _, standing: differing(name, "state", recorded, self.form.state(self.case, step, standing)),
         )
-        self.scene = replace(self.scene, mig=step.mig)
+        self.scene = replace(self.scene, mig=step.mig or ())
 
     def answered(self, name: str, step: Place, ours: Answer) -> Sequence[Difference]:
         """Compare an answer for a pod. What depends on chance with Volcano may be any of what was seen."""

@@ -4,8 +4,7 @@ A :class:`Scene` is made of raw objects as Volcano saw them, so that a deviation
 us to answer as Volcano does.
 """
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import msgspec
 from deviceshare.allocator import Allocator
@@ -15,8 +14,9 @@ from deviceshare.facts import NodeFact, PodFact
 from deviceshare.families import BY_NAME
 from deviceshare.objects import decode_node, decode_pod
 from deviceshare.objects.device_info import decode_device_info
+from msgspec.structs import replace
 
-from deviceshare_cli.conformance.cases import Container, Node, Pod
+from deviceshare_cli.conformance.cases import Container, Cut, Node, Pod
 
 NOW = 1_700_000_000.0
 """The moment of every binding, in unix seconds."""
@@ -38,7 +38,9 @@ class Scene(msgspec.Struct, frozen=True):
     locked: bool = False
     closed: bool = False
     """The node takes nobody now. Only a deviation sets it."""
-    mig: list[Any] | None = None
+    forgetful: bool = False
+    """MindCluster: Volcano was made to forget which templates are used on the node."""
+    mig: Sequence[Cut] = ()
     """How MIG cards are cut, as recorded before the question (``mig`` of a step)."""
 
 
@@ -64,15 +66,20 @@ def stand(scene: Scene, allocator: Allocator | None = None) -> Standing:
     node = node_fact(scene.node, scene.cluster_cm)
     standing = Standing(allocator or Allocator(scene.conf), node, {})
     standing.allocator.set_node(node)
-    for pod in scene.standing.values():
-        standing = with_pod(standing, pod)
+    for ref, pod in scene.standing.items():
+        standing = with_pod(standing, pod, decided=ref not in scene.counted)
     return standing
 
 
-def with_pod(standing: Standing, pod: Pod) -> Standing:
-    """Count one more pod by its annotations."""
+def with_pod(standing: Standing, pod: Pod, *, decided: bool = False) -> Standing:
+    """Count one more pod by its annotations; of one that is only decided no device plugin knows yet."""
     fact = pod_fact(pod, standing.node.name)
-    return _with(standing, pod.ref, fact, () if fact.ended else fact.held)
+    grants = fact.held
+    if decided:
+        grants = tuple(
+            replace(grant, devices=tuple(replace(device, made="") for device in grant.devices)) for grant in grants
+        )
+    return _with(standing, pod.ref, fact, grants)
 
 
 def with_grants(standing: Standing, pod: Pod, grants: tuple[ContainerGrant, ...]) -> Standing:

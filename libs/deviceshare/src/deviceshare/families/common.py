@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from deviceshare.cards import Bools, CardView, Ints
 from deviceshare.claims import INIT
+from deviceshare.facts import Card
 from deviceshare.families.protocol import CardDemand, Check, Demand, Picks, Places
 
 Floats = NDArray[np.float64]
@@ -22,6 +23,13 @@ def memory_asked(cards: CardDemand, view: CardView) -> Ints:
     if cards.memory:
         return np.full(view.memory.shape, cards.memory, dtype=np.int64)
     return view.memory
+
+
+def memory_on(cards: CardDemand, card: Card) -> int:
+    """Return the MiB that the demand would take of a card."""
+    if cards.memory_percentage:
+        return card.memory * cards.memory_percentage // 100
+    return cards.memory or card.memory
 
 
 def place_one_by_one(

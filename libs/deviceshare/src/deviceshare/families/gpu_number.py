@@ -10,31 +10,28 @@ from itertools import islice
 import numpy as np
 
 from deviceshare.cards import Bools, CardView
-from deviceshare.claims import WHOLE, Claim, ContainerGrant, DeviceGrant
+from deviceshare.claims import INIT, WHOLE, Claim, ContainerGrant, DeviceGrant
 from deviceshare.conf.model import SchedulerConf
 from deviceshare.errors import RequestError
 from deviceshare.facts import Card, PodAsk
 from deviceshare.families import common, selection
-from deviceshare.families.gpu_share import annotations, candidates, card_checks, shares_of
-from deviceshare.families.protocol import CardDemand, Check, Demand, NodeView, Pick, Picks, Places
+from deviceshare.families.base import OneByOne
+from deviceshare.families.gpu_share import annotations, candidates, card_checks, peak, shares_of
+from deviceshare.families.hardware import NVIDIA
+from deviceshare.families.protocol import CardDemand, Check, Demand, NodeView, Pick, Picks, Share
 from deviceshare.formats import gpu_share
-from deviceshare.holdings import Counted
-from deviceshare.holdings import Share as HeldShare
 
 ALL_CORES = gpu_share.CARD_CORES
 
 
-class GpuNumber:
+class GpuNumber(OneByOne):
     """The family ``gpu-number``."""
 
     name = "gpu-number"
     flag = "deviceshare.GPUNumberEnable"
+    hardware = NVIDIA
     modes = frozenset({gpu_share.MODE})
-    answers = ""
-    state: tuple[str, ...] = ()
-    best_node_score = 0.0
     pod_annotations = selection.WISHES
-    pod_labels: frozenset[str] = frozenset()
 
     def node_cards(self, node: NodeView) -> tuple[Card, ...]:
         """Return nothing: the cards are those of gpu-share."""
@@ -45,9 +42,9 @@ class GpuNumber:
         return frozenset({gpu_share.NUMBER})
 
     def demand(self, ask: PodAsk, conf: SchedulerConf) -> Demand | None:
-        """Sum the containers, at least the largest init container."""
+        """Ask as many cards as the pod has at most."""
         shares = shares_of(ask, gpu_share.NUMBER)
-        count = sum(share.amount for share in shares)
+        count = peak(shares)
         if not count:
             return None
         if shares_of(ask, gpu_share.MEMORY):
@@ -64,16 +61,7 @@ class GpuNumber:
             **selection.wishes(ask)._asdict(),
         )
 
-    def place(self, demand: Demand, view: CardView, conf: SchedulerConf) -> Places:
-        """Choose and charge, container by container."""
-        return common.place_one_by_one(
-            demand,
-            view,
-            lambda cards: self._pick(demand, cards, view, conf.policy),
-            lambda cards, picks: common.charge(cards, view, picks),
-        )
-
-    def _pick(self, demand: Demand, cards: CardDemand, view: CardView, policy: str) -> Picks:
+    def pick(self, demand: Demand, cards: CardDemand, view: CardView, conf: SchedulerConf) -> Picks:
         """Choose the unused cards with the lowest indexes.
 
         Score: binpack 100·cards used after the placement / cards, so that nodes fill up; spread 100/(1 + shares on
@@ -83,11 +71,12 @@ class GpuNumber:
         index = np.arange(view.mode.shape[1], dtype=np.int64)[None, :]
         fits, columns = common.choose(usable, index, cards.count)
         score = np.zeros(len(fits))
-        if policy == "binpack":
-            total = np.maximum(np.count_nonzero(view.mode, axis=1), 1)
-            used = np.count_nonzero((view.mode > 0) & ~_unused(view), axis=1)
+        if conf.policy == "binpack":
+            of_mode = view.of_mode(gpu_share.MODE)
+            total = np.maximum(np.count_nonzero(of_mode, axis=1), 1)
+            used = np.count_nonzero(of_mode & ~_unused(view), axis=1)
             score = np.where(fits, 100.0 * (used + cards.count) / total, 0.0)
-        elif policy == "spread":
+        elif conf.policy == "spread":
             score = common.spread_score(fits, view)
         return Picks(fits, columns, score)
 
@@ -95,48 +84,32 @@ class GpuNumber:
         self, demand: Demand, chosen: Sequence[Sequence[Pick]], conf: SchedulerConf
     ) -> tuple[ContainerGrant, ...]:
         """Let the containers take the cards in turn."""
-        rest = iter([pick.card for pick in chosen[0]])
+        cards = [pick.card for pick in chosen[0]]
+        return self._deal(demand.shares, [DeviceGrant(card.id, card.index, card.memory, ALL_CORES) for card in cards])
+
+    def _deal(self, shares: Sequence[Share], devices: Sequence[DeviceGrant]) -> tuple[ContainerGrant, ...]:
+        """Give the devices out: an init container, which runs before the others, has the first ones as well."""
+        rest = iter(devices)
+        dealt = (
+            (share, devices[: share.amount] if share.stage == INIT else islice(rest, share.amount)) for share in shares
+        )
         return tuple(
-            ContainerGrant(
-                share.container,
-                share.position,
-                self.name,
-                tuple(DeviceGrant(card.id, card.index, card.memory, ALL_CORES) for card in islice(rest, share.amount)),
-            )
-            for share in demand.shares
+            ContainerGrant(share.container, share.position, self.name, given, share.stage)
+            for share, given in ((share, tuple(each)) for share, each in dealt)
+            if given
         )
 
-    def checks(self, demand: Demand, view: CardView, conf: SchedulerConf) -> list[Check]:
-        """Return what keeps the demand from nodes, container by container."""
-        return common.check_one_by_one(
-            demand,
-            lambda cards: self._pick(demand, cards, view, conf.policy),
-            lambda cards, picks: common.charge(cards, view, picks),
-            lambda cards: self._checks(demand, cards, view),
-        )
-
-    def _checks(self, demand: Demand, cards: CardDemand, view: CardView) -> list[Check]:
+    def failed(self, demand: Demand, cards: CardDemand, view: CardView, conf: SchedulerConf) -> list[Check]:
         """No cards, unhealthy cards, cards that the pod did not choose, too few unused ones."""
         usable = candidates(demand, view)
-        unused = usable & _unused(view)
-        return common.some(
-            [
-                *card_checks(demand, view),
-                common.amount_check(
-                    "NodeInsufficientDevice",
-                    f"Insufficient {gpu_share.NUMBER}",
-                    usable & (np.count_nonzero(unused, axis=1) < cards.count)[:, None],
-                    resource=gpu_share.NUMBER,
-                    asked=cards.count,
-                    free=np.count_nonzero(unused, axis=1).astype(np.int64),
-                    unit="",
-                ),
-            ]
-        )
-
-    def count(self, card: Card, pods: Sequence[Sequence[HeldShare]], conf: SchedulerConf) -> Counted:
-        """Never asked: there is no state."""
-        raise NotImplementedError
+        in_use = usable & ~_unused(view)
+        taken = np.count_nonzero(in_use, axis=1)
+        free = np.count_nonzero(usable, axis=1) - taken
+        # Where there is no card at all, the other checks say why.
+        few = common.any_card(usable) & (free < cards.count)
+        text = f"Insufficient {gpu_share.NUMBER}"
+        number = Check("NodeInsufficientDevice", text, few, taken, gpu_share.NUMBER, cards.count, free, cards=in_use)
+        return common.some([*card_checks(demand, view), number])
 
     def annotations(
         self, claim: Claim, node: str, containers: Sequence[str], now: float, init_containers: Sequence[str] = ()
@@ -146,21 +119,13 @@ class GpuNumber:
 
     def held(self, annotations: Mapping[str, str], ask: PodAsk, pod: str) -> tuple[ContainerGrant, ...]:
         """Read ``gpu-index``; the containers took the cards in turn."""
-        shares = shares_of(ask, gpu_share.NUMBER)
-        cards = iter(gpu_share.read_index(annotations.get(gpu_share.INDEX, ""), pod))
-        return tuple(
-            ContainerGrant(share.container, share.position, self.name, devices)
-            for share in shares
-            if (devices := tuple(DeviceGrant(str(at), at, WHOLE, ALL_CORES) for at in islice(cards, share.amount)))
-        )
+        indexes = gpu_share.read_index(annotations.get(gpu_share.INDEX, ""), pod)
+        devices = [DeviceGrant(str(index), index, WHOLE, ALL_CORES) for index in indexes]
+        return self._deal(shares_of(ask, gpu_share.NUMBER), devices)
 
     def environment(self, grant: ContainerGrant, cards: Sequence[Card]) -> dict[str, str]:
         """Return what volcano-sh/devices injects in its strategy ``number``."""
         return {"NVIDIA_VISIBLE_DEVICES": ",".join(str(device.index) for device in grant.devices)}
-
-    def caveats(self, grants: Sequence[ContainerGrant]) -> tuple[str, ...]:
-        """Return nothing: the plugin serves each container by its own request."""
-        return ()
 
 
 def _unused(view: CardView) -> Bools:

@@ -4,46 +4,42 @@ Rules: Volcano pkg/scheduler/api/devices/nvidia/gpushare (share.go, device_info.
 (binpack the fullest card that fits, spread the emptiest), and a pod may choose its card by ``volcano.sh/gpu-index``.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from deviceshare.cards import Bools, CardView
-from deviceshare.claims import Claim, ContainerGrant, DeviceGrant
+from deviceshare.claims import INIT, SIDECAR, Claim, ContainerGrant, DeviceGrant
 from deviceshare.conf.model import SchedulerConf
 from deviceshare.facts import Card, PodAsk
 from deviceshare.families import common, selection
-from deviceshare.families.protocol import CardDemand, Check, Demand, NodeView, Pick, Picks, Places, Share
+from deviceshare.families.base import OneByOne
+from deviceshare.families.hardware import NVIDIA
+from deviceshare.families.protocol import CardDemand, Check, Demand, NodeView, Pick, Picks, Share
 from deviceshare.formats import gpu_share, nvidia
-from deviceshare.holdings import Counted
-from deviceshare.holdings import Share as HeldShare
 
 
-class GpuShare:
+class GpuShare(OneByOne):
     """The family ``gpu-share``."""
 
     name = "gpu-share"
     flag = "deviceshare.GPUSharingEnable"
+    hardware = NVIDIA
     modes = frozenset({gpu_share.MODE})
-    answers = ""
-    state: tuple[str, ...] = ()
-    best_node_score = 0.0
     pod_annotations = selection.WISHES
-    pod_labels: frozenset[str] = frozenset()
 
     def node_cards(self, node: NodeView) -> tuple[Card, ...]:
-        """Return the cards that the node's capacity tells, unhealthy ones marked; their model is the node's label."""
-        unhealthy, model = node.annotations.get(gpu_share.UNHEALTHY, ""), node.labels.get(nvidia.PRODUCT, "")
-        return gpu_share.read_cards(node.capacity, unhealthy, node.name, model)
+        """Return the cards that the node's capacity tells; their model is the node's label."""
+        return gpu_share.read_cards(node.capacity, node.name, node.labels.get(nvidia.PRODUCT, ""))
 
     def resources(self, conf: SchedulerConf) -> frozenset[str]:
         """Return ``volcano.sh/gpu-memory``."""
         return frozenset({gpu_share.MEMORY})
 
     def demand(self, ask: PodAsk, conf: SchedulerConf) -> Demand | None:
-        """Sum the containers, at least the largest init container: one card for the whole pod."""
+        """Ask one card for the whole pod, for all that it takes there."""
         shares = shares_of(ask, gpu_share.MEMORY)
-        total = sum(share.amount for share in shares)
+        total = peak(shares)
         if not total:
             return None
         return Demand(
@@ -53,16 +49,7 @@ class GpuShare:
             **selection.wishes(ask)._asdict(),
         )
 
-    def place(self, demand: Demand, view: CardView, conf: SchedulerConf) -> Places:
-        """Choose and charge, container by container."""
-        return common.place_one_by_one(
-            demand,
-            view,
-            lambda cards: self._pick(demand, cards, view, conf.policy),
-            lambda cards, picks: common.charge(cards, view, picks),
-        )
-
-    def _pick(self, demand: Demand, cards: CardDemand, view: CardView, policy: str) -> Picks:
+    def pick(self, demand: Demand, cards: CardDemand, view: CardView, conf: SchedulerConf) -> Picks:
         """Choose one card: the lowest index that has room; binpack the fullest, spread the emptiest.
 
         Score: binpack 100·used/memory after the placement; spread 100/(1 + pods on the node's cards).
@@ -70,18 +57,18 @@ class GpuShare:
         usable = candidates(demand, view) & (view.memory_used + cards.memory <= view.memory)
         index = np.arange(view.mode.shape[1], dtype=np.int64)[None, :]
         width = max(1, view.mode.shape[1])
-        if policy == "binpack":
+        if conf.policy == "binpack":
             key = index - view.memory_used * width
-        elif policy == "spread":
+        elif conf.policy == "spread":
             key = view.memory_used * width + index
         else:
             key = index
         fits, columns = common.choose(usable, key, 1)
         score = np.zeros(len(fits))
-        if policy == "binpack":
+        if conf.policy == "binpack":
             size = np.maximum(common.at(view.memory, columns)[:, 0], 1)
             score = np.where(fits, 100.0 * ((common.at(view.memory_used, columns)[:, 0] + cards.memory) / size), 0.0)
-        elif policy == "spread":
+        elif conf.policy == "spread":
             score = common.spread_score(fits, view)
         return Picks(fits, columns, score)
 
@@ -91,22 +78,10 @@ class GpuShare:
         """All containers that ask share the one card, each with its own amount."""
         card = chosen[0][0].card
         return tuple(
-            ContainerGrant(
-                share.container, share.position, self.name, (DeviceGrant(card.id, card.index, share.amount, 0),)
-            )
-            for share in demand.shares
+            _grant(share, self.name, DeviceGrant(card.id, card.index, share.amount, 0)) for share in demand.shares
         )
 
-    def checks(self, demand: Demand, view: CardView, conf: SchedulerConf) -> list[Check]:
-        """Return what keeps the demand from nodes, container by container."""
-        return common.check_one_by_one(
-            demand,
-            lambda cards: self._pick(demand, cards, view, conf.policy),
-            lambda cards, picks: common.charge(cards, view, picks),
-            lambda cards: self._checks(demand, cards, view),
-        )
-
-    def _checks(self, demand: Demand, cards: CardDemand, view: CardView) -> list[Check]:
+    def failed(self, demand: Demand, cards: CardDemand, view: CardView, conf: SchedulerConf) -> list[Check]:
         """No cards, unhealthy cards, cards that the pod did not choose, too little memory."""
         usable = candidates(demand, view)
         free = view.memory - view.memory_used
@@ -125,10 +100,6 @@ class GpuShare:
             ]
         )
 
-    def count(self, card: Card, pods: Sequence[Sequence[HeldShare]], conf: SchedulerConf) -> Counted:
-        """Never asked: there is no state."""
-        raise NotImplementedError
-
     def annotations(
         self, claim: Claim, node: str, containers: Sequence[str], now: float, init_containers: Sequence[str] = ()
     ) -> dict[str, str]:
@@ -142,12 +113,7 @@ class GpuShare:
         if not indexes:
             return ()
         index = indexes[0]
-        return tuple(
-            ContainerGrant(
-                share.container, share.position, self.name, (DeviceGrant(str(index), index, share.amount, 0),)
-            )
-            for share in shares
-        )
+        return tuple(_grant(share, self.name, DeviceGrant(str(index), index, share.amount, 0)) for share in shares)
 
     def environment(self, grant: ContainerGrant, cards: Sequence[Card]) -> dict[str, str]:
         """Return what volcano-sh/devices injects in its strategy ``share``."""
@@ -157,26 +123,40 @@ class GpuShare:
             "VOLCANO_GPU_MEMORY_TOTAL": str(cards[0].memory),
         }
 
-    def caveats(self, grants: Sequence[ContainerGrant]) -> tuple[str, ...]:
-        """Return nothing: the plugin serves each container by its own request."""
-        return ()
+
+def _grant(share: Share, family: str, *devices: DeviceGrant) -> ContainerGrant:
+    return ContainerGrant(share.container, share.position, family, devices, share.stage)
 
 
 def shares_of(ask: PodAsk, resource: str) -> tuple[Share, ...]:
-    """Return what each container asks of a resource that the pod gets as a whole.
-
-    Where an init container asks more than all others together, what is missing is entered for it.
-    """
+    """Return what each container asks of a resource that the pod gets as a whole: init containers last."""
+    first = enumerate(ask.init_containers)
     shares = [
-        Share(container.name, position, amount)
-        for position, container in enumerate(ask.containers)
-        if (amount := container.get(resource))
+        *((container, position, "") for position, container in enumerate(ask.containers)),
+        *sorted(
+            ((container, position, SIDECAR if container.sidecar else INIT) for position, container in first),
+            key=lambda each: each[2] == INIT,
+        ),
     ]
-    total = sum(share.amount for share in shares)
-    largest = max(ask.init_containers, key=lambda container: container.get(resource) or 0, default=None)
-    if largest is not None and (peak := largest.get(resource) or 0) > total:
-        shares.append(Share(largest.name, -1, peak - total))
-    return tuple(shares)
+    return tuple(
+        Share(container.name, position, amount, stage)
+        for container, position, stage in shares
+        if (amount := container.get(resource))
+    )
+
+
+def peak(shares: Iterable[Share]) -> int:
+    """Return what a pod takes at most: the larger of its largest init container and the sum of all others.
+
+    Volcano leaves out sidecars (share.go), which run beside the containers.
+    """
+    running = largest = 0
+    for share in shares:
+        if share.stage == INIT:
+            largest = max(largest, share.amount)
+        else:
+            running += share.amount
+    return max(running, largest)
 
 
 def annotations(claim: Claim, family: str, now: float) -> dict[str, str]:

@@ -17,6 +17,7 @@ from deviceshare.claims import Claim, ContainerGrant
 from deviceshare.conf.model import Labels, SchedulerConf
 from deviceshare.errors import FormatError
 from deviceshare.facts import Card, PodAsk, Resources
+from deviceshare.families.hardware import Hardware
 from deviceshare.holdings import Counted
 from deviceshare.holdings import Share as HeldShare
 
@@ -74,11 +75,15 @@ class CardDemand(msgspec.Struct, frozen=True):
 
 
 class Share(msgspec.Struct, frozen=True):
-    """One container's part of cards that a pod is given as a whole: ``amount`` MiB or cards."""
+    """One container's part of cards that a pod is given as a whole: ``amount`` MiB or cards.
+
+    ``position`` and ``stage`` as in :class:`~deviceshare.claims.ContainerGrant`.
+    """
 
     container: str
     position: int
     amount: int
+    stage: str = ""
 
 
 class Demand(msgspec.Struct, frozen=True):
@@ -183,6 +188,8 @@ class Family(Protocol):
     """The argument of the plugin ``deviceshare`` that turns it on."""
     answers: str
     """Families with the same word here answer the same request in different ways: each node gives the best one."""
+    hardware: Hardware
+    """Whose cards it cuts. Where two families register some on one node, these are the same, and nobody gets them."""
     modes: frozenset[str]
     """The modes of the cards that it cuts."""
     state: tuple[str, ...]

@@ -15,6 +15,7 @@ from deviceshare.facts import PodAsk
 from deviceshare.families import common
 from deviceshare.families.protocol import Check, Demand
 from deviceshare.formats import gpu_share, vgpu
+from deviceshare.formats.card_lists import indexes_among, items
 
 WISHES = frozenset({vgpu.USE_TYPE, vgpu.NOUSE_TYPE, gpu_share.INDEX, gpu_share.UNHEALTHY})
 """Annotations of a pod by which it chooses among GPUs, whichever family cuts them."""
@@ -48,11 +49,6 @@ def wishes(ask: PodAsk) -> Wishes:
         use_indexes=indexes,
         nouse_ids=items(ask.annotation(gpu_share.UNHEALTHY)),
     )
-
-
-def items(text: str | None) -> tuple[str, ...]:
-    """Split a comma list; blanks around items and empty items do not count."""
-    return tuple(part.strip() for part in (text or "").split(",") if part.strip())
 
 
 def type_matches(wanted: str, names: Sequence[str]) -> list[bool]:
@@ -125,7 +121,7 @@ def _chosen_indexes(demand: Demand, view: CardView) -> Bools:
 def _excluded(demand: Demand, view: CardView) -> Bools:
     if not demand.nouse_ids:
         return np.zeros(view.mode.shape, dtype=np.bool_)
-    return view.with_ids(demand.nouse_ids) | _with_indexes(gpu_share.indexes_among(demand.nouse_ids), view)
+    return view.with_ids(demand.nouse_ids) | _with_indexes(indexes_among(demand.nouse_ids), view)
 
 
 def _with_indexes(indexes: frozenset[int], view: CardView) -> Bools:

@@ -6,8 +6,6 @@ Cards have no UUID here, only an index. Source: volcano-sh/devices, volcano-sh/v
 
 from collections.abc import Iterable
 
-import msgspec
-
 from deviceshare.errors import FormatError
 from deviceshare.facts import Card, Resources
 from deviceshare.formats.numbers import whole
@@ -29,13 +27,12 @@ MOST_CARDS = 1024
 """More cards than any machine has: a larger number is a mistake, not a node."""
 
 
-def read_cards(capacity: Resources, unhealthy: str, node: str, model: str = "") -> tuple[Card, ...]:
+def read_cards(capacity: Resources, node: str, model: str = "") -> tuple[Card, ...]:
     """Return the node's cards, () where the plugin registered none.
 
     Args:
         capacity: ``status.capacity``. Memory is divided evenly, as Volcano does; a node with ``NUMBER`` alone (its
             plugin's strategy is ``number``) has cards that can only be taken whole.
-        unhealthy: the annotation ``UNHEALTHY``, '' where there is none.
         node: the node's name, for messages.
         model: of all its cards, '' where nobody tells.
 
@@ -55,26 +52,7 @@ def read_cards(capacity: Resources, unhealthy: str, node: str, model: str = "") 
         return ()
     each = memory // number
     # A share is at least 1 MiB, so memory alone limits how many pods share a card.
-    cards = tuple(Card(str(index), index, max(each, 1), each, CARD_CORES, model, mode=MODE) for index in range(number))
-    return mark_unhealthy(cards, unhealthy)
-
-
-def mark_unhealthy(cards: tuple[Card, ...], text: str) -> tuple[Card, ...]:
-    """Return the cards with ``healthy`` false for those that the annotation ``UNHEALTHY`` names by index or id.
-
-    Items that name no card are ignored: a UUID means nothing for cards that are known by index alone.
-    """
-    named = frozenset(item.strip() for item in text.split(",")) - {""}
-    indexes = indexes_among(named)
-    return tuple(
-        msgspec.structs.replace(card, healthy=False) if card.id in named or card.index in indexes else card
-        for card in cards
-    )
-
-
-def indexes_among(named: Iterable[str]) -> frozenset[int]:
-    """Return the indexes of cards in a list of indexes and ids."""
-    return frozenset(number for item in named if (number := whole(item)) is not None)
+    return tuple(Card(str(index), index, max(each, 1), each, CARD_CORES, model, mode=MODE) for index in range(number))
 
 
 def read_index(text: str, pod: str) -> tuple[int, ...]:

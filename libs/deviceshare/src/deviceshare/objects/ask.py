@@ -5,10 +5,13 @@ resources, which the API server keeps equal to the requests.
 """
 
 from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import NamedTuple
 
 from deviceshare.errors import Problem, RequestError
 from deviceshare.facts import ContainerAsk, PodAsk, Toleration
 from deviceshare.families import FAMILIES
+from deviceshare.families.protocol import Family
 from deviceshare.families.selection import WISHES
 from deviceshare.formats.vgpu import PODGROUP_POLICY, SPREAD
 from deviceshare.objects.affinity import required_terms
@@ -17,10 +20,15 @@ from deviceshare.quantity import is_native, to_amount
 
 Amounts = tuple[tuple[str, int], ...]
 
-_ANNOTATIONS = WISHES.union(*(family.pod_annotations for family in FAMILIES))
-_STARRED = tuple(key.split("*") for key in sorted(_ANNOTATIONS) if "*" in key)
-_LABELS = frozenset[str]().union(*(family.pod_labels for family in FAMILIES))
 _SIDECAR = "Always"
+
+
+class _Wishes(NamedTuple):
+    """The names of annotations and labels that are wishes to families; ``starred`` are beginnings and ends of some."""
+
+    annotations: frozenset[str]
+    starred: tuple[tuple[str, str], ...]
+    labels: frozenset[str]
 
 
 def pod_ask(
@@ -41,6 +49,7 @@ def pod_ask(
         subject: the pod, for messages.
         problems: grows.
     """
+    wishes = _wishes_to(tuple(FAMILIES))
     return PodAsk(
         containers=_containers(spec.containers, "containers", subject, problems),
         init_containers=_containers(spec.init_containers, "initContainers", subject, problems),
@@ -48,8 +57,8 @@ def pod_ask(
         node_selector=tuple(sorted(spec.node_selector.items())) if spec.node_selector else (),
         node_terms=required_terms(spec.affinity, subject, problems),
         tolerations=_tolerations(spec.tolerations, subject, problems) if spec.tolerations else (),
-        annotations=_wishes(annotations, _ANNOTATIONS | _starred(annotations)),
-        labels=_wishes(labels, _LABELS),
+        annotations=_chosen(annotations, wishes.annotations | _starred(annotations, wishes)),
+        labels=_chosen(labels, wishes.labels),
         apart_group=podgroup if _is_apart(annotations, subject, problems) else "",
         unsupported=_unsupported(spec),
     )
@@ -109,12 +118,20 @@ def _tolerations(views: list[TolerationView], subject: str, problems: list[Probl
     return tuple(Toleration(*toleration) for toleration in sorted(tolerations))
 
 
-def _starred(keys: Iterable[str]) -> set[str]:
+@cache
+def _wishes_to(families: tuple[Family, ...]) -> _Wishes:
+    annotations = WISHES.union(*(family.pod_annotations for family in families))
+    starred = [key.partition("*") for key in sorted(annotations) if "*" in key]
+    labels = frozenset[str]().union(*(family.pod_labels for family in families))
+    return _Wishes(annotations, tuple((start, end) for start, _, end in starred), labels)
+
+
+def _starred(keys: Iterable[str], wishes: _Wishes) -> set[str]:
     """Return the keys that families know by their beginning and end only."""
-    return {key for key in keys for start, end in _STARRED if key.startswith(start) and key.endswith(end)}
+    return {key for key in keys for start, end in wishes.starred if key.startswith(start) and key.endswith(end)}
 
 
-def _wishes(values: Mapping[str, str], keys: frozenset[str]) -> tuple[tuple[str, str], ...]:
+def _chosen(values: Mapping[str, str], keys: frozenset[str]) -> tuple[tuple[str, str], ...]:
     return tuple(sorted((key, values[key]) for key in keys & values.keys())) if values else ()
 
 

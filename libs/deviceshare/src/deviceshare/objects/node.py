@@ -4,15 +4,20 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
+from deviceshare.conf.model import SchedulerConf
 from deviceshare.errors import FormatError, Problem
 from deviceshare.facts import Card, NodeFact, Resources, Taint
 from deviceshare.families import FAMILIES
-from deviceshare.formats import gpu_share, vgpu
+from deviceshare.families.hardware import Hardware
+from deviceshare.families.protocol import Family
+from deviceshare.formats.card_lists import mark_unhealthy, strangers
 from deviceshare.objects.lenient import decode_view
 from deviceshare.objects.views import Condition, NodeObject, NodeSpec, NodeStatus, Quantities
 from deviceshare.quantity import to_amount
 
 _DECODER = msgspec.json.Decoder(NodeObject)
+_USUAL = SchedulerConf()
+"""Resources by the names that they have where nobody changes them."""
 
 
 def _nothing(_: str) -> None:
@@ -53,6 +58,7 @@ def decode_node(raw: bytes, device_info: Callable[[str], Mapping[str, str] | Non
     if status.allocatable is not None:
         allocatable = _resources(status.allocatable, name, "status.allocatable", problems)
     node = DecodedNode(name, metadata.annotations or {}, metadata.labels or {}, capacity, allocatable, device_info)
+    cards, contested = _cards(node, problems)
     return NodeFact(
         revision=metadata.resource_version or "",
         name=name,
@@ -62,7 +68,8 @@ def decode_node(raw: bytes, device_info: Callable[[str], Mapping[str, str] | Non
         labels=metadata.labels or {},
         taints=tuple(Taint(taint.key or "", taint.value or "", taint.effect or "") for taint in spec.taints or ()),
         allocatable=allocatable,
-        cards=_cards(node, problems),
+        cards=cards,
+        contested=contested,
         problems=tuple(problems),
     )
 
@@ -81,22 +88,77 @@ def _is_ready(conditions: list[Condition]) -> bool:
     return not conditions or any(condition.type == "Ready" and condition.status == "True" for condition in conditions)
 
 
-def _cards(node: DecodedNode, problems: list[Problem]) -> tuple[Card, ...]:
+class _Registered(msgspec.Struct):
+    """What device plugins registered of one hardware on a node."""
+
+    families: list[str] = []
     cards: list[Card] = []
+
+
+def _cards(node: DecodedNode, problems: list[Problem]) -> tuple[tuple[Card, ...], tuple[str, ...]]:
+    """Return the node's cards, and the names of the hardware that two device plugins register."""
+    registered: dict[Hardware, _Registered] = {}
     for family in FAMILIES:
+        found = registered.setdefault(family.hardware, _Registered())
         try:
-            cards += family.node_cards(node)
+            cards = family.node_cards(node)
         except FormatError as error:
             problems.append(error.problem)
-    # Only a node that both NVIDIA plugins register has its cards twice, under names that cannot be matched.
-    if node.annotations.get(vgpu.REGISTER, "").strip() and any(card.mode == gpu_share.MODE for card in cards):
-        field = f"metadata.annotations[{vgpu.REGISTER}] and status.capacity[{gpu_share.NUMBER}]"
-        expected = "one of them: the node's cards are registered by two device plugins"
-        problems.append(Problem(f"Node {node.name}", field, str(node.capacity.get(gpu_share.NUMBER, "")), expected))
-        return ()
-    # Cards of a mode that nobody knows stay: they keep their index, and no family gives them.
-    known = frozenset(vgpu.MODES).union(*(family.modes for family in FAMILIES))
-    for mode, card in {card.mode: card for card in reversed(cards) if card.mode not in known}.items():
-        field = f"metadata.annotations[{vgpu.REGISTER}] card {card.index}"
-        problems.append(Problem(f"Node {node.name}", field, mode, f"one of {', '.join(vgpu.MODES)} as sixth field"))
-    return tuple(cards)
+            found.families.append(family.name)
+            continue
+        if cards:
+            found.families.append(family.name)
+            found.cards += _known(family, cards, node, problems)
+    kept: list[Card] = []
+    contested = []
+    for hardware, found in registered.items():
+        if problem := _contest(hardware, found, node):
+            problems.append(problem)
+            contested.append(hardware.name)
+        else:
+            kept += _healthy(hardware, found.cards, node, problems)
+    return tuple(kept), tuple(contested)
+
+
+def _known(family: Family, cards: tuple[Card, ...], node: DecodedNode, problems: list[Problem]) -> tuple[Card, ...]:
+    """Report modes that nobody knows. Such cards stay: they keep their index, and no family gives them."""
+    alike = [other for other in FAMILIES if other is family or (family.answers and other.answers == family.answers)]
+    modes = frozenset[str]().union(*(each.modes for each in alike))
+    for mode, card in {card.mode: card for card in reversed(cards) if card.mode not in modes}.items():
+        field = f"card {card.index} ({card.id}) of {family.name}: mode"
+        problems.append(Problem(f"Node {node.name}", field, mode, f"one of {', '.join(sorted(modes))}"))
+    return cards
+
+
+def _contest(hardware: Hardware, found: _Registered, node: DecodedNode) -> Problem | None:
+    """Return the problem of cards that are there twice, under names that cannot be matched."""
+    plugins = list(found.families)
+    if plugins and node.allocatable.get(hardware.whole) and _offers_parts(hardware, node):
+        plugins.append(hardware.whole)
+    if len(plugins) < 2:
+        return None
+    expected = f"one of them: the node's {hardware.name} are registered by two device plugins"
+    return Problem(f"Node {node.name}", "device plugins", " and ".join(plugins), expected)
+
+
+def _offers_parts(hardware: Hardware, node: DecodedNode) -> bool:
+    """Return whether parts of cards are offered under names of their own, beside ``hardware.whole``.
+
+    A plugin may be configured to offer parts under that very name; and where it is gone its register stays behind.
+    """
+    names = {name for family in FAMILIES if family.hardware == hardware for name in family.resources(_USUAL)}
+    return any(node.allocatable.get(name) for name in names - {hardware.whole})
+
+
+def _healthy(hardware: Hardware, cards: list[Card], node: DecodedNode, problems: list[Problem]) -> tuple[Card, ...]:
+    """Mark the cards that the node's list of unhealthy ones names; report items that name none."""
+    text = node.annotations.get(hardware.unhealthy, "")
+    if not (cards and text):
+        return tuple(cards)
+    ids = " or id" if any(card.id != str(card.index) for card in cards) else ""
+    expected = f"the index{ids} of one of its {len(cards)} {hardware.name}"
+    problems += [
+        Problem(f"Node {node.name}", f"metadata.annotations[{hardware.unhealthy}]", item, expected)
+        for item in strangers(cards, text)
+    ]
+    return mark_unhealthy(cards, text)

@@ -16,11 +16,9 @@ def placed(
     conf, group = allocator.conf, decision.group
     node = allocator.node(placement.node)
     cards = {card.id: card for card in node.cards} if node is not None and placement.grants else {}
-    # An init container's grant is only what it asks beyond the others: its environment cannot be told from that.
     environment = {
         grant.container: BY_NAME[grant.family].environment(grant, [cards[device.id] for device in grant.devices])
         for grant in placement.grants
-        if grant.position >= 0
     }
     policy = conf.policy or "none"
     score = f"device score {placement.score:.2f}" if placement.grants else "no devices asked"

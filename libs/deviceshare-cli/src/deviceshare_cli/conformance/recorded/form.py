@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from deviceshare.facts import Card
+from deviceshare.facts import NodeFact
 
 from deviceshare_cli.conformance.cases import Answered, Case
 from deviceshare_cli.conformance.scene import Standing
@@ -11,8 +11,11 @@ from deviceshare_cli.conformance.scene import Standing
 class Form(Protocol):
     """One recorded family. Implementations hold no state."""
 
-    def is_ours(self, case: Case, card: Card) -> bool:
-        """Return whether a card is one of those that the case is about."""
+    columns: int
+    """How many values a row of ``state`` has."""
+
+    def present(self, case: Case, node: NodeFact) -> bool:
+        """Return whether a node has cards of the family, and offers them."""
         ...
 
     def choice(self, case: Case) -> str:

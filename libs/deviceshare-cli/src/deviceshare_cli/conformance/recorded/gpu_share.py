@@ -1,10 +1,10 @@
 """gpu-memory and gpu-number: state ``[[card, MiB, pods], …]`` of the healthy cards."""
 
-from deviceshare.facts import Card
+from deviceshare.facts import Card, NodeFact
 from deviceshare.formats import gpu_share
 from deviceshare.holdings import Usage
 
-from deviceshare_cli.conformance.cases import Answered, Case
+from deviceshare_cli.conformance.cases import Answered, Case, Value
 from deviceshare_cli.conformance.scene import Standing
 
 ENDED = "terminated-pod-in-podmap"
@@ -14,9 +14,11 @@ ENDED = "terminated-pod-in-podmap"
 class GpuShare:
     """What both have in common."""
 
-    def is_ours(self, case: Case, card: Card) -> bool:
-        """Return whether it is a gpu-share card."""
-        return card.mode == gpu_share.MODE
+    columns = 3
+
+    def present(self, case: Case, node: NodeFact) -> bool:
+        """Return whether the node has gpu-share cards."""
+        return any(card.mode == gpu_share.MODE for card in node.cards)
 
     def choice(self, case: Case) -> str:
         """Return ``gpu-index``."""
@@ -32,7 +34,7 @@ class GpuShare:
 
     def recorded(self, case: Case, step: Answered) -> object:
         """Return the cards with what is taken of them."""
-        return [self.shown(case, *card) for card in step.state or ()]
+        return [self.shown(case, index, memory, pods) for index, memory, pods in step.state or ()]
 
     def state(self, case: Case, step: Answered, standing: Standing) -> object:
         """Return the same of ours; pods are counted by card."""
@@ -47,7 +49,7 @@ class GpuShare:
         """Return the MiB that Volcano counts of what we count."""
         return taken.memory
 
-    def shown(self, case: Case, index: int, memory: int, pods: int) -> list[int]:
+    def shown(self, case: Case, index: Value, memory: Value, pods: Value) -> list[Value]:
         """Return what is compared of a card."""
         return [index, memory, pods]
 
@@ -55,7 +57,7 @@ class GpuShare:
 class GpuMemory(GpuShare):
     """gpu-memory."""
 
-    def shown(self, case: Case, index: int, memory: int, pods: int) -> list[int]:
+    def shown(self, case: Case, index: Value, memory: Value, pods: Value) -> list[Value]:
         """Leave out the number of pods where one that has ended is among them: it holds no memory."""
         return [index, memory] if ENDED in case.quirks else [index, memory, pods]
 

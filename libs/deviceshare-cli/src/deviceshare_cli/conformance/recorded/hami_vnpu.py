@@ -1,6 +1,8 @@
 """Ascend vNPU, HAMi's mode: state ``[[pods, MiB, cores], …]`` of the chips of the case's kind, by their index."""
 
-from deviceshare.facts import Card
+from collections.abc import Callable
+
+from deviceshare.facts import Card, NodeFact
 from deviceshare.formats import hami_vnpu
 
 from deviceshare_cli.conformance.cases import Answered, Case
@@ -10,9 +12,11 @@ from deviceshare_cli.conformance.scene import Standing
 class HamiVnpu:
     """vNPUs that HAMi's device plugin makes."""
 
-    def is_ours(self, case: Case, card: Card) -> bool:
-        """Return whether it is a chip of the case's kind."""
-        return card.mode in hami_vnpu.MODES and card.type == case.kind
+    columns = 3
+
+    def present(self, case: Case, node: NodeFact) -> bool:
+        """Return whether the node has chips of the case's kind, and its kubelet offers them: others are never given."""
+        return bool(node.allocatable.get(hami_vnpu.runtime(case.kind))) and any(map(_of(case), node.cards))
 
     def choice(self, case: Case) -> str:
         """Return the annotation of the kind that names devices."""
@@ -31,7 +35,7 @@ class HamiVnpu:
 
     def recorded(self, case: Case, step: Answered) -> object:
         """Return what is taken of the chips."""
-        return step.state
+        return [list(row) for row in step.state or ()]
 
     def state(self, case: Case, step: Answered, standing: Standing) -> object:
         """Return the same of ours."""
@@ -39,5 +43,10 @@ class HamiVnpu:
         return [
             [taken.slots, taken.memory, taken.cores]
             for card, taken in zip(standing.node.cards, used, strict=True)
-            if self.is_ours(case, card)
+            if _of(case)(card)
         ]
+
+
+def _of(case: Case) -> Callable[[Card], bool]:
+    """Return what tells whether a card is a chip of the case's kind."""
+    return lambda card: card.mode in hami_vnpu.MODES and card.type == case.kind

@@ -4,14 +4,13 @@ Of MIG cards beside: ``[[geometry or -1, [[instance, [used ones]], …]], …]``
 """
 
 from collections.abc import Iterable
-from typing import Any
 
 from deviceshare.conf.device_model import MigGroup, VgpuConf
-from deviceshare.facts import Card
+from deviceshare.facts import Card, NodeFact
 from deviceshare.families.vgpu import cutting
 from deviceshare.formats import vgpu
 
-from deviceshare_cli.conformance.cases import Answered, Case, Initial
+from deviceshare_cli.conformance.cases import Answered, Case, Cut, Initial
 from deviceshare_cli.conformance.recorded.form import filled
 from deviceshare_cli.conformance.scene import Standing
 
@@ -21,9 +20,11 @@ UNCUT = -1
 class HamiCore:
     """vGPUs of cards that are cut by software."""
 
-    def is_ours(self, case: Case, card: Card) -> bool:
-        """Return whether it is a vGPU card, however it is cut."""
-        return card.mode in vgpu.MODES
+    columns = 3
+
+    def present(self, case: Case, node: NodeFact) -> bool:
+        """Return whether the node has vGPU cards, however they are cut."""
+        return any(card.mode in vgpu.MODES for card in node.cards)
 
     def choice(self, case: Case) -> str:
         """Return ``vgpu-ids-new``."""
@@ -39,7 +40,7 @@ class HamiCore:
 
     def recorded(self, case: Case, step: Answered) -> object:
         """Return what is taken of the cards."""
-        return step.state
+        return [list(row) for row in step.state or ()]
 
     def state(self, case: Case, step: Answered, standing: Standing) -> object:
         """Return the same of ours."""
@@ -52,23 +53,23 @@ class Mig(HamiCore):
 
     def recorded(self, case: Case, step: Answered) -> object:
         """Return what is taken of the cards, and which instances."""
-        return _shown(case, step, step.state, step.mig or ())
+        return _shown(case, step, super().recorded(case, step), step.mig or ())
 
     def state(self, case: Case, step: Answered, standing: Standing) -> object:
         """Return the same of ours."""
         allocator, node = standing.allocator, standing.node
         cuts, used = (allocator.card_state(node.name, name) for name in (cutting.CUT, cutting.USED))
-        instances = [
-            [cut - 1, list(_kinds(_groups(allocator.conf.devices.vgpu, card)[cut - 1], bits))]
+        instances: list[Cut] = [
+            (cut - 1, list(_kinds(_groups(allocator.conf.devices.vgpu, card)[cut - 1], bits)))
             if cut > 0
-            else [UNCUT, []]
+            else (UNCUT, [])
             for card, cut, bits in zip(node.cards, cuts, used, strict=True)
             if card.mode == vgpu.MIG
         ]
         return _shown(case, step, super().state(case, step, standing), instances)
 
 
-def _shown(case: Case, step: Answered, cards: object, instances: Iterable[Any]) -> object:
+def _shown(case: Case, step: Answered, cards: object, instances: Iterable[Cut]) -> object:
     """Return what is compared.
 
     The cache of Volcano mixes up which of several equal instances is used, so there they are only counted; a card keeps

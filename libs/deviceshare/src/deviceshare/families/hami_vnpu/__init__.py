@@ -20,6 +20,7 @@ from deviceshare.facts import Card, ContainerAsk, PodAsk
 from deviceshare.families.hami_vnpu.checks import checks
 from deviceshare.families.hami_vnpu.demand import ChipDemand, VnpuDemand, read_demand, template_for
 from deviceshare.families.hami_vnpu.placing import AI_CORES, AI_CPUS, SHARES, Board
+from deviceshare.families.hardware import ASCEND
 from deviceshare.families.protocol import Check, Demand, HeldInPart, NodeView, Pick, Places
 from deviceshare.formats import hami_vnpu as wire
 from deviceshare.holdings import Counted, total, usage_of
@@ -34,6 +35,7 @@ class HamiVnpu:
 
     name = "hami-vnpu"
     flag = "deviceshare.AscendHAMiVNPUEnable"
+    hardware = ASCEND
     answers = ""
     modes = frozenset(wire.MODES)
     state: tuple[str, ...] = (AI_CORES, AI_CPUS, SHARES)

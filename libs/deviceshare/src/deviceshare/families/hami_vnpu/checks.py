@@ -13,7 +13,8 @@ from deviceshare.formats import hami_vnpu as wire
 
 def checks(board: Board) -> list[Check]:
     """Return every check that keeps the demand from nodes, container by container."""
-    return common.check_one_by_one(board.demand, board.pick, board.charge, lambda cards: _checks(board, cards))
+    turns = common.in_turn(board.demand, board.view)
+    return common.check_one_by_one(board.demand, board.pick, board.charge, lambda cards: _checks(board, cards), turns)
 
 
 def _checks(board: Board, cards: CardDemand) -> list[Check]:
@@ -42,7 +43,7 @@ def _checks(board: Board, cards: CardDemand) -> list[Check]:
     found.append(
         Check(
             "NodeInsufficientDevice",
-            f"Insufficient {resource}",
+            f"Insufficient {resource}" + (", each container has chips of its own" if board.given is not None else ""),
             (enough < cards.count) & common.any_card(offered),
             none,
             resource,
@@ -72,10 +73,10 @@ def _about_room(board: Board, cards: ChipDemand, code: str, candidates: Bools, f
         return amount(f"Insufficient {name} on a chip", name, cards.cores, ALL_CORES - view.cores_used, "percent")
     if code == "CardInsufficientCore":
         free = chip.ai_cores - board.has[AI_CORES]
-        return amount("Insufficient AI cores on a chip", "AI cores", cards.ai_cores, free, "")
+        return amount("Insufficient AI cores on a chip", chip.resource, cards.ai_cores, free, "AI cores")
     if code == "CardInsufficientCpu":
         free = chip.ai_cpus - board.has[AI_CPUS]
-        return amount("Insufficient AI CPUs on a chip", "AI CPUs", cards.ai_cpus, free, "")
+        return amount("Insufficient AI CPUs on a chip", chip.resource, cards.ai_cpus, free, "AI CPUs")
     return common.card_check(code, _TEXTS[code, shared], failed)
 
 

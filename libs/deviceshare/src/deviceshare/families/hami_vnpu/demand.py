@@ -10,8 +10,8 @@ from deviceshare.conf.model import SchedulerConf
 from deviceshare.errors import RequestError
 from deviceshare.facts import ContainerAsk, PodAsk
 from deviceshare.families.protocol import CardDemand, Demand
-from deviceshare.families.selection import items
 from deviceshare.formats import hami_vnpu as wire
+from deviceshare.formats.card_lists import items
 
 ALL_CORES = 100
 """Under HAMi-core cores are percent of a chip."""

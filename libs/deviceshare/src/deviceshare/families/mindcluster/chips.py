@@ -3,12 +3,14 @@
 Rules: Volcano pkg/scheduler/api/devices/ascend/mindcluster/ascend310p/vnpu (utils.go). Arrays are R nodes × D cards.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from deviceshare.cards import Bools, CardView, Ints
 from deviceshare.families import common
+from deviceshare.families.mindcluster.request import ChipDemand
 from deviceshare.formats.mindcluster import CHIP_CORES, CHIP_CPUS, CORES, MODE, NO, NULL, YES, Template
 
 CPUS, DVPP, GROUPS, UNMADE = STATE = (
@@ -70,7 +72,7 @@ def failures(chips: Chips, template: Template) -> dict[str, Bools]:
     """Return by code which healthy chips cannot take a part of this kind."""
     failed = {
         "CardInsufficientCore": chips.free_cores < template.cores,
-        "CardInsufficientAiCpu": chips.free_cpus < template.cpus,
+        "CardInsufficientCpu": chips.free_cpus < template.cpus,
         "CardDvppTaken": chips.dvpp > _DVPP_ENDURED[template.dvpp],
         "CardGroupsTooSmall": chips.groups > MOST_GROUPS[template.cores],
         "CardPartsUnmade": chips.unmade,
@@ -78,8 +80,22 @@ def failures(chips: Chips, template: Template) -> dict[str, Bools]:
     return {code: found & chips.healthy for code, found in failed.items()}
 
 
-def choose_part(chips: Chips, templates: tuple[Template, ...]) -> tuple[Bools, Ints, Ints]:
-    """Return on which nodes (bool[R]) a chip takes a part, which one (int64[R, 1]) and by which template (int64[R, 1]).
+def choose(chips: Chips, demand: ChipDemand) -> tuple[Bools, Ints, Ints]:
+    """Return on which nodes (bool[R]) there is room, which chips (int64[R, count]), and by which template.
+
+    Whole chips are unused ones from the first on. The number of the template is int64[R, count], 0 for whole chips.
+    """
+    if demand.templates:
+        fits, columns, details = _choose_part(chips, demand.templates)
+    else:
+        index = np.arange(chips.ours.shape[1], dtype=np.int64)[None, :]
+        fits, columns = common.choose(chips.unused, index, demand.cards[0].count)
+        details = np.zeros_like(columns)
+    return fits & (chips.idle >= demand.asked), columns, details
+
+
+def _choose_part(chips: Chips, templates: Sequence[Template]) -> tuple[Bools, Ints, Ints]:
+    """Choose one chip a node for a part.
 
     It is the first template for which a chip of the node has room, and of those chips the one with the fewest AI cores
     left, then AI CPUs.

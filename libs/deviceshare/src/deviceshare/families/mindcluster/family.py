@@ -9,6 +9,7 @@ is; a node that cannot hold the pod is refused before anything is promised; what
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from msgspec.structs import replace
 
 from deviceshare.cards import Bools, CardView, Ints
 from deviceshare.claims import UNMADE as UNMADE_PART
@@ -17,8 +18,9 @@ from deviceshare.conf.model import SchedulerConf
 from deviceshare.errors import FormatError
 from deviceshare.facts import Card, PodAsk
 from deviceshare.families import common
+from deviceshare.families.hardware import ASCEND
 from deviceshare.families.mindcluster import chips as state
-from deviceshare.families.mindcluster.chips import Chips, chips_of, choose_part, failures
+from deviceshare.families.mindcluster.chips import Chips, chips_of, choose, failures
 from deviceshare.families.mindcluster.request import ChipDemand, asking, chip_demand, cores_asked, deal
 from deviceshare.families.protocol import Check, Demand, HeldInPart, NodeView, Pick, Places
 from deviceshare.formats import mindcluster as wire
@@ -29,20 +31,13 @@ from deviceshare.holdings import Share as HeldShare
 _BEHIND = 1 << 40
 """More AI cores than any node has: nodes that can only give less than was asked come after all others."""
 
-_TEXTS = {
-    "CardInsufficientCore": "Insufficient AI cores on a chip",
-    "CardInsufficientAiCpu": "Insufficient AI CPUs on a chip",
-    "CardDvppTaken": "node(s) had chips whose DVPP others have",
-    "CardGroupsTooSmall": "node(s) had chips that are cut into too many groups",
-    "CardPartsUnmade": "node(s) had chips on which the device plugin has not made a vNPU yet that a pod waits for",
-}
-
 
 class MindCluster:
     """The family ``mindcluster``."""
 
     name = wire.MODE
     flag = "deviceshare.AscendMindClusterVNPUEnable"
+    hardware = ASCEND
     modes = frozenset({wire.MODE})
     answers = ""
     state: tuple[str, ...] = state.STATE
@@ -72,13 +67,7 @@ class MindCluster:
         """
         assert isinstance(demand, ChipDemand)
         chips = chips_of(view)
-        if demand.templates:
-            fits, columns, details = choose_part(chips, demand.templates)
-        else:
-            index = np.arange(view.mode.shape[1], dtype=np.int64)[None, :]
-            fits, columns = common.choose(chips.unused, index, demand.cards[0].count)
-            details = np.zeros_like(columns)
-        fits &= chips.idle >= demand.asked
+        fits, columns, details = choose(chips, demand)
         self._charge(demand, view, fits, columns, details)
         nothing = np.zeros(len(fits))
         rank = np.where(fits, -(chips.idle + _BEHIND * details[:, 0]), 0).astype(np.float64)
@@ -123,28 +112,46 @@ class MindCluster:
                 "",
             ),
         ]
-        return common.some([*checks, *(self._part_checks(demand, chips) or [self._whole_check(demand, chips)])])
+        checks += self._part_checks(demand, chips) if demand.templates else [self._whole_check(demand, chips)]
+        fits, _, _ = choose(chips, demand)
+        return common.some([replace(check, nodes=check.nodes & ~fits) for check in checks])
 
     def _part_checks(self, demand: ChipDemand, chips: Chips) -> list[Check]:
         """Return the checks of chips for the smallest part that would do."""
-        if not demand.templates:
-            return []
         least = demand.templates[-1]
-        amounts = {
-            "CardInsufficientCore": (least.cores, chips.free_cores, "AI cores"),
-            "CardInsufficientAiCpu": (least.cpus, chips.free_cpus, "AI CPUs"),
-        }
-        checks = []
-        for code, failed in failures(chips, least).items():
-            if code in amounts:
-                asked, free, unit = amounts[code]
-                most = common.most_free(free, chips.healthy, failed, 1)
-                checks.append(
-                    common.amount_check(code, _TEXTS[code], failed, resource=CORES, asked=asked, free=most, unit=unit)
-                )
-            else:
-                checks.append(common.card_check(code, _TEXTS[code], failed))
-        return checks
+        failed = failures(chips, least)
+        short_of_cores, short_of_cpus = failed["CardInsufficientCore"], failed["CardInsufficientCpu"]
+        return [
+            common.amount_check(
+                "CardInsufficientCore",
+                "Insufficient AI cores on a chip",
+                short_of_cores,
+                resource=CORES,
+                asked=least.cores,
+                free=common.most_free(chips.free_cores, chips.healthy, short_of_cores, 1),
+                unit="AI cores",
+            ),
+            common.amount_check(
+                "CardInsufficientCpu",
+                "Insufficient AI CPUs on a chip",
+                short_of_cpus,
+                resource=CORES,
+                asked=least.cpus,
+                free=common.most_free(chips.free_cpus, chips.healthy, short_of_cpus, 1),
+                unit="AI CPUs",
+            ),
+            common.card_check("CardDvppTaken", "node(s) had chips whose DVPP others have", failed["CardDvppTaken"]),
+            common.card_check(
+                "CardGroupsTooSmall",
+                "node(s) had chips that are cut into too many groups",
+                failed["CardGroupsTooSmall"],
+            ),
+            common.card_check(
+                "CardPartsUnmade",
+                f"node(s) had chips with a pod that waits for its vNPU ({wire.REAL})",
+                failed["CardPartsUnmade"],
+            ),
+        ]
 
     def _whole_check(self, demand: ChipDemand, chips: Chips) -> Check:
         count = demand.cards[0].count

@@ -5,20 +5,17 @@ from collections.abc import Mapping, Sequence
 from deviceshare.claims import Claim, ContainerGrant
 from deviceshare.conf.model import SchedulerConf
 from deviceshare.facts import Card, PodAsk
+from deviceshare.families.base import OneByOne
 from deviceshare.families.protocol import Demand, NodeView
 from deviceshare.families.vgpu import handover, request
-from deviceshare.holdings import Counted, Share
 
 
-class Vgpu:
+class Vgpu(OneByOne):
     """A family that answers the request for vGPUs on the cards of one mode, which is its name."""
 
     flag = "deviceshare.VGPUEnable"
     answers = "vgpu"
-    state: tuple[str, ...] = ()
-    best_node_score = 0.0
     pod_annotations = request.WISHES
-    pod_labels: frozenset[str] = frozenset()
 
     def __init__(self, mode: str) -> None:
         self.name = mode
@@ -35,10 +32,6 @@ class Vgpu:
     def demand(self, ask: PodAsk, conf: SchedulerConf) -> Demand | None:
         """Read the containers' limits and the pod's wishes; one demand for cards a container."""
         return request.read_demand(self.name, ask, conf)
-
-    def count(self, card: Card, pods: Sequence[Sequence[Share]], conf: SchedulerConf) -> Counted:
-        """Never asked where there is no state."""
-        raise NotImplementedError
 
     def annotations(
         self, claim: Claim, node: str, containers: Sequence[str], now: float, init_containers: Sequence[str] = ()

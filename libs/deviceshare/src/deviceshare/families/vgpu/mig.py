@@ -16,7 +16,7 @@ from deviceshare.conf.model import FIRST_FIT, SchedulerConf
 from deviceshare.facts import Card, PodAsk
 from deviceshare.families import common
 from deviceshare.families.protocol import CardDemand, Check, Demand, HeldInPart, Pick, Places
-from deviceshare.families.vgpu import handover, request
+from deviceshare.families.vgpu import handover
 from deviceshare.families.vgpu.base import Vgpu
 from deviceshare.families.vgpu.cutting import CUT, USED, Cutting, Instance
 from deviceshare.families.vgpu.geometry import MIXED_UP, UNUSED, Geometries, geometries_of, recut
@@ -139,7 +139,7 @@ def _device(cards: CardDemand, pick: Pick, recuts: Mapping[str, Recut], conf: Sc
         geometries.of(cut).sizes[position],
         cards.cores,
         geometries.text(cut, position),
-        request.memory_on(cards, card),
+        common.memory_on(cards, card),
     )
 
 

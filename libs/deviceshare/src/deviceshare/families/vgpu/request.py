@@ -10,10 +10,11 @@ from deviceshare.claims import INIT, SIDECAR
 from deviceshare.conf.device_model import VgpuConf
 from deviceshare.conf.model import SchedulerConf
 from deviceshare.errors import RequestError
-from deviceshare.facts import Card, ContainerAsk, PodAsk
+from deviceshare.facts import ContainerAsk, PodAsk
 from deviceshare.families import selection
 from deviceshare.families.protocol import CardDemand, Demand
 from deviceshare.formats import vgpu
+from deviceshare.formats.card_lists import items
 
 WISHES = selection.WISHES | {vgpu.MODE, vgpu.USE_ID, vgpu.NOUSE_ID}
 """Annotations by which a pod chooses among vGPU cards."""
@@ -49,19 +50,12 @@ def read_demand(family: str, ask: PodAsk, conf: SchedulerConf) -> Demand | None:
         mode=mode,
         use_types=wishes.use_types,
         nouse_types=wishes.nouse_types,
-        use_ids=selection.items(ask.annotation(vgpu.USE_ID)),
+        use_ids=items(ask.annotation(vgpu.USE_ID)),
         use_indexes=wishes.use_indexes,
-        nouse_ids=wishes.nouse_ids + selection.items(ask.annotation(vgpu.NOUSE_ID)),
+        nouse_ids=wishes.nouse_ids + items(ask.annotation(vgpu.NOUSE_ID)),
         apart_group=ask.apart_group,
         apart_rules=ask.exclusive,
     )
-
-
-def memory_on(cards: CardDemand, card: Card) -> int:
-    """Return the MiB that a demand asks of a card."""
-    if cards.memory_percentage:
-        return card.memory * cards.memory_percentage // 100
-    return cards.memory or card.memory
 
 
 def is_whole(cards: CardDemand) -> bool:

@@ -7,64 +7,29 @@ unhealthy cards are never given, both type lists count, spread prefers the node 
 from collections.abc import Sequence
 
 from deviceshare.cards import Bools, CardView, Ints
-from deviceshare.claims import ContainerGrant, DeviceGrant
+from deviceshare.claims import ContainerGrant
 from deviceshare.conf.model import SchedulerConf
 from deviceshare.facts import Card
 from deviceshare.families import common
-from deviceshare.families.protocol import CardDemand, Check, Demand, Pick, Picks, Places
+from deviceshare.families.protocol import CardDemand, Check, Demand, Picks
 from deviceshare.families.vgpu import cards as vgpu_cards
-from deviceshare.families.vgpu import request
 from deviceshare.families.vgpu.base import Vgpu
 
 
 class SoftwareVgpu(Vgpu):
     """A vGPU family whose cards give any amount of memory that is left."""
 
-    def place(self, demand: Demand, view: CardView, conf: SchedulerConf) -> Places:
-        """Choose and charge, container by container."""
-        return common.place_one_by_one(
-            demand,
-            view,
-            lambda cards: self._pick(demand, cards, view, conf.policy),
-            lambda cards, picks: common.charge(cards, view, picks),
-        )
-
-    def _pick(self, demand: Demand, cards: CardDemand, view: CardView, policy: str) -> Picks:
+    def pick(self, demand: Demand, cards: CardDemand, view: CardView, conf: SchedulerConf) -> Picks:
+        """Choose the cards with most memory used, with the fewest shares, or the last ones, as the policy is."""
         memory = common.memory_asked(cards, view)
         usable = vgpu_cards.candidates(demand, view, self.name) & (view.memory_used + memory <= view.memory)
         for failed in self._failures(cards, view).values():
             usable &= ~failed
-        fits, columns = common.choose(usable, vgpu_cards.order(view, policy), cards.count, view.preferred)
-        return Picks(fits, columns, vgpu_cards.score(view, memory, fits, columns, policy))
+        fits, columns = common.choose(usable, vgpu_cards.order(view, conf.policy), cards.count, view.preferred)
+        return Picks(fits, columns, vgpu_cards.score(view, memory, fits, columns, conf.policy))
 
-    def grants(
-        self, demand: Demand, chosen: Sequence[Sequence[Pick]], conf: SchedulerConf
-    ) -> tuple[ContainerGrant, ...]:
-        """One grant a container, its devices in the order in which they were chosen."""
-        return tuple(
-            ContainerGrant(
-                cards.container,
-                cards.position,
-                self.name,
-                tuple(
-                    DeviceGrant(card.id, card.index, request.memory_on(cards, card), cards.cores) for card, _ in devices
-                ),
-                cards.stage,
-            )
-            for cards, devices in zip(demand.cards, chosen, strict=True)
-        )
-
-    def checks(self, demand: Demand, view: CardView, conf: SchedulerConf) -> list[Check]:
-        """Return what keeps the demand from nodes, container by container."""
-        return common.check_one_by_one(
-            demand,
-            lambda cards: self._pick(demand, cards, view, conf.policy),
-            lambda cards, picks: common.charge(cards, view, picks),
-            lambda cards: self._checks(demand, cards, view, conf),
-            common.in_turn(demand, view),
-        )
-
-    def _checks(self, demand: Demand, cards: CardDemand, view: CardView, conf: SchedulerConf) -> list[Check]:
+    def failed(self, demand: Demand, cards: CardDemand, view: CardView, conf: SchedulerConf) -> list[Check]:
+        """Return what is wrong with cards; about room only of those that may be chosen at all."""
         usable = vgpu_cards.candidates(demand, view, self.name)
         free: Ints = view.memory - view.memory_used
         short = usable & (free < common.memory_asked(cards, view))

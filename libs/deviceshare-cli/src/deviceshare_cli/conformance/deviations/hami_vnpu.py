@@ -1,0 +1,57 @@
+"""Ascend vNPU, HAMi's mode."""
+
+from typing import Any
+
+import msgspec
+from deviceshare.conf.device_model import VnpuChip
+from deviceshare.formats import hami_vnpu
+from msgspec.structs import replace
+
+from deviceshare_cli.conformance.deviations.base import Deviation, with_annotation
+from deviceshare_cli.conformance.scene import Scene
+
+
+def _unhealthy_given(scene: Scene) -> Scene:
+    annotations = dict(scene.node.annotations)
+    for key, text in annotations.items():
+        if key.startswith(hami_vnpu.REGISTER):
+            try:
+                chips = msgspec.json.decode(text, type=list[dict[str, Any]])
+            except msgspec.DecodeError:
+                return scene
+            if not all(chip.get("health") for chip in chips):
+                annotations[key] = msgspec.json.encode([{**chip, "health": True} for chip in chips]).decode()
+    return replace(scene, node=replace(scene.node, annotations=annotations))
+
+
+def _by_memory_alone(scene: Scene) -> Scene:
+    def uncounted(chip: VnpuChip) -> VnpuChip:
+        templates = tuple(replace(template, ai_cores=0, ai_cpus=0) for template in chip.templates)
+        return replace(chip, ai_cores=0, ai_cpus=0, templates=templates)
+
+    chips = tuple(uncounted(chip) for chip in scene.conf.devices.chips)
+    return replace(scene, conf=replace(scene.conf, devices=replace(scene.conf.devices, chips=chips)))
+
+
+def _first_containers(scene: Scene) -> Scene:
+    standing = {}
+    for ref, pod in scene.standing.items():
+        for key in map(hami_vnpu.allocated, hami_vnpu.words_held(pod.annotations)):
+            # Volcano takes the ; before the first device of a later container for a part of its id.
+            first, *others = pod.annotations[key].split(";")
+            known = ";".join([first, *(":".join(slot.split(":")[1:]) for slot in others)])
+            pod = with_annotation(pod, key, known)
+        standing[ref] = pod
+    return replace(scene, standing=standing)
+
+
+HAMI_VNPU = (
+    Deviation("unhealthy-chips", "an unhealthy chip is not given", _unhealthy_given, "hami-unhealthy-allocated"),
+    Deviation("ai-cores-and-cpus", "AI cores and AI CPUs of templates count, not memory alone", _by_memory_alone),
+    Deviation(
+        "each-container-charged",
+        "devices of every container of a pod are charged",
+        _first_containers,
+        "hami-multi-container-undercount",
+    ),
+)

@@ -1,0 +1,89 @@
+"""MIG."""
+
+from collections.abc import Callable, Collection
+
+from deviceshare.conf.device_model import MigGroup, MigModel
+from deviceshare.formats import vgpu
+from msgspec.structs import replace
+
+from deviceshare_cli.conformance.cases import Container
+from deviceshare_cli.conformance.deviations.base import Deviation
+from deviceshare_cli.conformance.deviations.vgpu import cards_of
+from deviceshare_cli.conformance.scene import Scene
+
+
+def _whole_by_size(scene: Scene) -> Scene:
+    pod, names = scene.asked, scene.conf.devices.vgpu
+    sizes = {card.memory for card in cards_of(scene)}
+    if pod is None or len(sizes) != 1 or names.default_memory:
+        return scene
+    (size,) = sizes
+
+    def sized(container: Container) -> Container:
+        limits, part = container.limits, container.limits.get(names.percentage)
+        asks_all = names.number in limits and not int(limits.get(names.memory, "0")) if part is None else part == "100"
+        if not asks_all:
+            return container
+        rest = {name: amount for name, amount in limits.items() if name != names.percentage}
+        return replace(container, limits=rest | {names.memory: str(size)})
+
+    return replace(scene, asked=replace(pod, containers=tuple(sized(each) for each in pod.containers)))
+
+
+def _kept_geometry(scene: Scene) -> Scene:
+    return _recut(scene, lambda group, used: None if used else group)
+
+
+def _used_kinds(scene: Scene) -> Scene:
+    def only(group: MigGroup, used: Collection[str]) -> MigGroup | None:
+        if not used:
+            return None
+        return replace(
+            group,
+            instances=tuple(
+                each if each.name in used else replace(each, memory=0)  # keeps its positions, is never large enough
+                for each in group.instances
+            ),
+        )
+
+    return _recut(scene, only)
+
+
+def _recut(scene: Scene, offered: Callable[[MigGroup, Collection[str]], MigGroup | None]) -> Scene:
+    """Give each card that Volcano takes for cut a model of its own, with the one group that is left of its geometries.
+
+    ``offered`` is given the card's group and the names of the instances in use there; None leaves the card as it is.
+    """
+    vgpu_conf, cards = scene.conf.devices.vgpu, cards_of(scene)
+    models: list[MigModel] = []
+    register = ""
+    for at, card in enumerate(cards):
+        number, kinds = scene.mig[at] if at < len(scene.mig) else (-1, ())
+        model = next((each for each in vgpu_conf.geometries if any(name in card.type for name in each.models)), None)
+        group = None
+        if number >= 0 and model is not None:
+            group = offered(model.groups[number], {name for name, _ in kinds})
+        name = card.type
+        if group is not None:
+            name = f"{card.type} cut {at}."
+            models.append(MigModel((name,), (group,)))
+        register += f"{card.id},{card.slots},{card.memory},{name},{str(card.healthy).lower()},{card.mode}:"
+    if not models:
+        return scene
+    node = replace(scene.node, annotations=scene.node.annotations | {vgpu.REGISTER: register})
+    devices = replace(scene.conf.devices, vgpu=replace(vgpu_conf, geometries=(*models, *vgpu_conf.geometries)))
+    return replace(scene, node=node, conf=replace(scene.conf, devices=devices))
+
+
+MIG = (
+    Deviation("whole-mig-card", "all of a MIG card is its one instance, though it has less memory", _whole_by_size),
+    Deviation(
+        "empty-mig-card", "a card that nobody is on any more takes any geometry", _kept_geometry, "mig-sticky-geometry"
+    ),
+    Deviation(
+        "all-mig-instances",
+        "all instances of a card's geometry are offered",
+        _used_kinds,
+        "mig-unlisted-instance-skipped",
+    ),
+)

@@ -1,0 +1,69 @@
+"""Ascend 310P, MindCluster's mode."""
+
+from deviceshare.formats.mindcluster import CHIP_CORES, CORES, DVPP, NULL
+from msgspec.structs import replace
+
+from deviceshare_cli.conformance.deviations.base import Deviation
+from deviceshare_cli.conformance.scene import Scene, answer, stand
+
+_WITHOUT_DVPP = ("1", "2")
+_COUNTS = (1, 2, 4)
+
+
+def _dvpp_ignored(scene: Scene) -> Scene:
+    pod = scene.asked
+    if pod is None or pod.labels.get(DVPP, NULL) == NULL or _cores(scene) not in _WITHOUT_DVPP:
+        return scene
+    return replace(scene, asked=replace(pod, labels=pod.labels | {DVPP: NULL}))
+
+
+def _any_count(scene: Scene) -> Scene:
+    pod, cores = scene.asked, _cores(scene)
+    if pod is None or not cores or int(cores) in _COUNTS or int(cores) % CHIP_CORES == 0:
+        return scene
+    whole = tuple(
+        replace(each, limits=each.limits | {CORES: str(CHIP_CORES)}) if CORES in each.limits else each
+        for each in pod.containers
+    )
+    return replace(scene, asked=replace(pod, containers=whole))
+
+
+def _one_template(scene: Scene) -> Scene:
+    if scene.asked is None or scene.forgetful:
+        return scene
+    given = [pod.annotations[CORES] for pod in scene.standing.values() if CORES in pod.annotations]
+    templates = {_template(text) for text in given}
+    alone = replace(scene, standing={})
+    wanted = _template(answer(alone, stand(alone)).annotations.get(CORES, ""))
+    refused = bool(templates) and (templates != {wanted} or not wanted)
+    return replace(scene, closed=scene.closed or refused)
+
+
+def _template(given: str) -> str:
+    """Return the template of ``0-vir02``, '' for whole chips."""
+    return given.partition("-")[2]
+
+
+def _cores(scene: Scene) -> str:
+    """Return what the first container that asks AI cores asks."""
+    containers = scene.asked.containers if scene.asked is not None else ()
+    return next((each.limits[CORES] for each in containers if CORES in each.limits), "")
+
+
+MIND_CLUSTER = (
+    Deviation(
+        "dvpp-by-the-table", "a vnpu-dvpp that the number of AI cores does not go with is refused", _dvpp_ignored
+    ),
+    Deviation(
+        "cores-by-the-table",
+        "a number of AI cores that no template has is refused",
+        _any_count,
+        "mind-core-not-in-table",
+    ),
+    Deviation(
+        "several-templates",
+        "a node has parts of several kinds and whole chips beside them",
+        _one_template,
+        "mind-one-template-per-node",
+    ),
+)

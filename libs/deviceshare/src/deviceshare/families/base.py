@@ -1,0 +1,74 @@
+"""The usual family: containers are answered one after the other, what they take of a card adds up."""
+
+from collections.abc import Sequence
+
+from deviceshare.cards import CardView
+from deviceshare.claims import ContainerGrant, DeviceGrant
+from deviceshare.conf.model import SchedulerConf
+from deviceshare.facts import Card
+from deviceshare.families import common
+from deviceshare.families.protocol import CardDemand, Check, Demand, Pick, Picks, Places
+from deviceshare.holdings import Counted, Share
+
+
+class OneByOne:
+    """Members of the protocol as most families have them. A subclass says how it picks cards and what they fail."""
+
+    name: str
+    answers = ""
+    state: tuple[str, ...] = ()
+    best_node_score = 0.0
+    pod_annotations: frozenset[str] = frozenset()
+    pod_labels: frozenset[str] = frozenset()
+
+    def pick(self, demand: Demand, cards: CardDemand, view: CardView, conf: SchedulerConf) -> Picks:
+        """Choose cards for one container on every node of the view at once; charges nothing."""
+        raise NotImplementedError
+
+    def failed(self, demand: Demand, cards: CardDemand, view: CardView, conf: SchedulerConf) -> list[Check]:
+        """Return what keeps one container from nodes; also asked about nodes where it fits."""
+        raise NotImplementedError
+
+    def place(self, demand: Demand, view: CardView, conf: SchedulerConf) -> Places:
+        """Pick and charge, container by container."""
+        return common.place_one_by_one(
+            demand,
+            view,
+            lambda cards: self.pick(demand, cards, view, conf),
+            lambda cards, picks: common.charge(cards, view, picks),
+        )
+
+    def checks(self, demand: Demand, view: CardView, conf: SchedulerConf) -> list[Check]:
+        """Return what fails, container by container."""
+        return common.check_one_by_one(
+            demand,
+            lambda cards: self.pick(demand, cards, view, conf),
+            lambda cards, picks: common.charge(cards, view, picks),
+            lambda cards: self.failed(demand, cards, view, conf),
+            common.in_turn(demand, view),
+        )
+
+    def grants(
+        self, demand: Demand, chosen: Sequence[Sequence[Pick]], conf: SchedulerConf
+    ) -> tuple[ContainerGrant, ...]:
+        """One grant a container, its devices in the order in which they were chosen."""
+        return tuple(
+            ContainerGrant(
+                cards.container,
+                cards.position,
+                self.name,
+                tuple(
+                    DeviceGrant(card.id, card.index, common.memory_on(cards, card), cards.cores) for card, _ in picks
+                ),
+                cards.stage,
+            )
+            for cards, picks in zip(demand.cards, chosen, strict=True)
+        )
+
+    def count(self, card: Card, pods: Sequence[Sequence[Share]], conf: SchedulerConf) -> Counted:
+        """Never asked where there is no state."""
+        raise NotImplementedError
+
+    def caveats(self, grants: Sequence[ContainerGrant]) -> tuple[str, ...]:
+        """Return nothing: the device plugin does what the grants say."""
+        return ()

@@ -1,0 +1,34 @@
+"""Comma lists that name cards of a node by index or by id, mixed: ``0,GPU-03f6…``."""
+
+from collections.abc import Iterable, Sequence
+
+from msgspec.structs import replace
+
+from deviceshare.facts import Card
+from deviceshare.formats.numbers import whole
+
+
+def items(text: str | None) -> tuple[str, ...]:
+    """Split a comma list; blanks around items and empty items do not count."""
+    return tuple(part.strip() for part in (text or "").split(",") if part.strip())
+
+
+def indexes_among(named: Iterable[str]) -> frozenset[int]:
+    """Return the indexes in a list of indexes and ids."""
+    return frozenset(number for item in named if (number := whole(item)) is not None)
+
+
+def mark_unhealthy(cards: Sequence[Card], text: str) -> tuple[Card, ...]:
+    """Return the cards with ``healthy`` false for those that a list names."""
+    named = items(text)
+    indexes = indexes_among(named)
+    return tuple(replace(card, healthy=False) if card.id in named or card.index in indexes else card for card in cards)
+
+
+def strangers(cards: Iterable[Card], text: str) -> list[str]:
+    """Return the items of a list that name none of the cards."""
+    ids, indexes = set(), set()
+    for card in cards:
+        ids.add(card.id)
+        indexes.add(card.index)
+    return [item for item in items(text) if item not in ids and whole(item) not in indexes]
