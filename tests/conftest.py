@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
 from support import apiserver as kube
 from support.apiserver import ApiServer
 

@@ -54,9 +54,7 @@ class ApiServer:
             check=True,
             capture_output=True,
         )
-        public = subprocess.run(
-            ["openssl", "ec", "-in", str(key), "-pubout"], check=True, capture_output=True
-        ).stdout
+        public = subprocess.run(["openssl", "ec", "-in", str(key), "-pubout"], check=True, capture_output=True).stdout
         (keys / "sa.pub").write_bytes(public)
         tokens = self.directory / "tokens.csv"
         tokens.write_text(f'{self._tokens["admin"]},admin,admin,"system:masters"\n')
@@ -127,13 +125,13 @@ class ApiServer:
 
     def request(self, method: str, path: str, body: Any = None, content: str = "application/json") -> Any:
         """Send a request as ``admin`` and return the decoded answer."""
-        request = urllib.request.Request(  # noqa: S310 - https, on loopback
+        request = urllib.request.Request(
             f"{self.url}{path}",
             method=method,
             data=None if body is None else json.dumps(body).encode(),
             headers={"Authorization": f"Bearer {self._tokens['admin']}", "Content-Type": content},
         )
-        with urllib.request.urlopen(request, context=self._tls(), timeout=30) as answer:  # noqa: S310
+        with urllib.request.urlopen(request, context=self._tls(), timeout=30) as answer:
             return json.load(answer)
 
     def _tls(self) -> ssl.SSLContext:
@@ -151,8 +149,10 @@ class ApiServer:
             try:
                 headers = {"Authorization": f"Bearer {self._tokens['admin']}"}
                 tls = self._tls() if url.startswith("https") else None
-                with urllib.request.urlopen(  # noqa: S310
-                    urllib.request.Request(url, headers=headers), context=tls, timeout=5  # noqa: S310
+                with urllib.request.urlopen(
+                    urllib.request.Request(url, headers=headers),
+                    context=tls,
+                    timeout=5,
                 ):
                     return
             except (OSError, urllib.error.URLError, ssl.SSLError):

@@ -1,12 +1,11 @@
 """A Kubernetes cluster for tests: what was created goes at the end, since one API server serves all tests."""
 
-from typing import Any, Self
+from typing import Any
 
 from deviceshare_cluster.interface import Object
 from deviceshare_cluster.kube import KubeCluster
 from deviceshare_cluster.kube.client import ApiRefusal
 from deviceshare_cluster.kube.kinds import KINDS
-
 from support.apiserver import ApiServer
 
 KINDS_TO_CLEAN = ("Pod", "Event", "ConfigMap", "PodGroup", "Queue", "Node")

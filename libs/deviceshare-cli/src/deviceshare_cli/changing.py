@@ -20,6 +20,8 @@ CONNECT_SECONDS = 5.0
 @asynccontextmanager
 async def connected(run: runfile.Run) -> AsyncIterator[LocalCluster]:
     """Give the running local cluster. Raises CommandError where it cannot be reached or does not answer."""
+    if not run.cluster:
+        raise CommandError("this system stands on a live cluster: change its objects with kubectl")
     cluster = LocalCluster(run.cluster, name="deviceshare")
     try:
         async with asyncio.timeout(CONNECT_SECONDS):

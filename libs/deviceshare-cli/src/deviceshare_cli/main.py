@@ -113,13 +113,14 @@ def up(
     On a terminal it shows a live table, elsewhere a line for each placement and, when all is settled, a table of who
     got what. It stays until Ctrl-C (or SIGTERM), unless --until-settled is given.
     """
-    from deviceshare_cli.up import Options, directory_of
+    from deviceshare_cli.backing import directory_of
+    from deviceshare_cli.up import Options
     from deviceshare_cli.up import up as run_up
 
-    wanted = Wanted(conf, tuple(scheduler_name or SCHEDULERS), metrics_port)
+    wanted = Wanted(cluster, directory_of(cluster), conf, tuple(scheduler_name or SCHEDULERS), metrics_port)
     if timeout is not None and not until_settled:
         raise typer.BadParameter("--timeout goes with --until-settled")
-    options = Options(directory_of(cluster), wanted, until_settled, json, timeout)
+    options = Options(wanted, until_settled, json, timeout)
     _end(run_up(options))
 
 

@@ -1,4 +1,4 @@
-"""The whole system as processes of this machine: two nats-servers, the four services, the local cluster's controllers.
+"""The whole system as processes of this machine: nats-server, the four services, and what a local cluster needs.
 
 ``up`` and ``bench`` start it in the same way: servers and streams first, then the services that only read the bus;
 inventory comes last, after the cluster has been filled, so that the first decisions see all of it.
@@ -19,10 +19,10 @@ from typing import Any, TypeVar
 from deviceshare_bus.connection import Connection, connect
 from deviceshare_bus.setup import make_streams
 from deviceshare_bus.tasks import end
-from deviceshare_cluster.local import Controller, LocalCluster
-from deviceshare_cluster.local.kinds import STREAM
+from deviceshare_cluster import KUBE
 
 from deviceshare_cli import natsserver, runfile
+from deviceshare_cli.backing import Backing, kube_backing, local_backing
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.notices import LogReader, NoticeHandler, Notices, read_logs
 from deviceshare_cli.pods import SCHEDULERS
@@ -40,6 +40,10 @@ START_SECONDS = 20.0
 class Wanted:
     """How the system is to be started."""
 
+    cluster: str = ""
+    """``kube`` or ``kube:CONTEXT``; anything else is a local cluster."""
+    directory: Path | None = None
+    """Manifests that a local cluster is filled with."""
     conf: Path | None = None
     """A ``volcano-scheduler.conf``."""
     schedulers: tuple[str, ...] = SCHEDULERS
@@ -56,10 +60,7 @@ class System:
     notices: Notices
     supervisor: Supervisor
     bus: Connection
-    cluster: LocalCluster
-    objects: Connection
-    """To the local cluster's server."""
-    controller: Controller
+    backing: Backing
     directory: Path
     _tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
@@ -72,16 +73,12 @@ class System:
 
     async def start_inventory(self) -> None:
         """Start the service that reads the cluster: from now on pods are placed."""
-        options = ["--cluster", f"local:{self.run.cluster}"]
+        options = ["--cluster", self.backing.spec]
         if self.wanted.conf is not None:
             options += ["--conf", str(self.wanted.conf)]
         for name in self.wanted.schedulers:
             options += ["--scheduler-name", name]
         await self.start_service("inventory", *options)
-
-    async def last_sequence(self) -> int:
-        """Return the number of writes that the local cluster has seen."""
-        return int((await self.objects.jetstream.stream_info(STREAM)).state.last_seq)
 
     async def guard(self, work: Coroutine[Any, Any, T]) -> T:
         """Do some work while everything beside it lives; raises what ended it where it does not."""
@@ -119,34 +116,37 @@ async def running(wanted: Wanted, notices: Notices) -> AsyncIterator[System]:
     async with AsyncExitStack() as stack:
         directory = Path(tempfile.mkdtemp(prefix="deviceshare-"))
         stack.callback(shutil.rmtree, directory, ignore_errors=True)
+        supervisor = Supervisor(notices.say)
         bus_server = natsserver.prepare("bus", directory)
-        cluster_server = natsserver.prepare("cluster", directory)
+        local_server = None if wanted.cluster.startswith(KUBE) else natsserver.prepare("cluster", directory)
         run = runfile.Run(
             pid=os.getpid(),
             bus=bus_server.url,
-            cluster=cluster_server.url,
+            cluster=local_server.url if local_server is not None else "",
             metrics=f"http://{LOOPBACK}:{port}",
             directory=str(directory),
             schedulers=wanted.schedulers,
         )
         runfile.write(run)
         stack.callback(runfile.remove, run)
-        supervisor = Supervisor(notices.say)
         stack.push_async_callback(supervisor.stop)
         await supervisor.start(bus_server.program)
-        await supervisor.start(cluster_server.program)
-        bus, cluster, objects = await _connected(stack, run, supervisor)
+        if local_server is not None:
+            await supervisor.start(local_server.program)
+        bus, behind = await _connected(stack, run, wanted, supervisor)
         # From here on, and no longer at the end, when the connections are closed.
         handler = NoticeHandler(notices)
         logging.getLogger("deviceshare").addHandler(handler)
         stack.callback(logging.getLogger("deviceshare").removeHandler, handler)
-        system = System(wanted, run, notices, supervisor, bus, cluster, objects, Controller(cluster), directory)
+        system = System(wanted, run, notices, supervisor, bus, behind, directory)
         stack.push_async_callback(supervisor.stop, SERVICES)
         stack.push_async_callback(system._stop)
-        system.beside(system.controller.run())
+        system.beside(behind.run())
         system.beside(_keep_streams(bus))
-        # What an API server has to be spared, the local cluster takes in its stride.
-        binder_options = ("--cluster", f"local:{run.cluster}", "--reports-per-second", "5000")
+        binder_options = ["--cluster", behind.spec]
+        if local_server is not None:
+            # What an API server has to be spared, the local cluster takes in its stride.
+            binder_options += ["--reports-per-second", "5000"]
         await system.start_service("placement")
         await system.start_service("binder", *binder_options)
         await system.start_service("metrics", "--metrics-port", str(port))
@@ -154,11 +154,11 @@ async def running(wanted: Wanted, notices: Notices) -> AsyncIterator[System]:
 
 
 async def _connected(
-    stack: AsyncExitStack, run: runfile.Run, supervisor: Supervisor
-) -> tuple[Connection, LocalCluster, Connection]:
-    """Connect to both servers, make the streams on one and the empty cluster on the other."""
+    stack: AsyncExitStack, run: runfile.Run, wanted: Wanted, supervisor: Supervisor
+) -> tuple[Connection, Backing]:
+    """Connect to the bus and make its streams; reach the cluster. Raises CommandError."""
     failed = asyncio.ensure_future(supervisor.failed())
-    connecting = asyncio.ensure_future(_connect(stack, run))
+    connecting = asyncio.ensure_future(_connect(stack, run, wanted))
     try:
         async with asyncio.timeout(START_SECONDS):
             await asyncio.wait({failed, connecting}, return_when=asyncio.FIRST_COMPLETED)
@@ -173,17 +173,18 @@ async def _connected(
         await end(failed, connecting)
 
 
-async def _connect(stack: AsyncExitStack, run: runfile.Run) -> tuple[Connection, LocalCluster, Connection]:
+async def _connect(stack: AsyncExitStack, run: runfile.Run, wanted: Wanted) -> tuple[Connection, Backing]:
     await _listening(run.bus)
-    await _listening(run.cluster)
     bus = await connect(run.bus, "up")
     stack.push_async_callback(bus.close)
     await make_streams(bus)
-    cluster = await stack.enter_async_context(LocalCluster(run.cluster, name="up"))
-    await cluster.setup()
-    objects = await connect(run.cluster, "up")
-    stack.push_async_callback(objects.close)
-    return bus, cluster, objects
+    behind: Backing
+    if run.cluster:
+        await _listening(run.cluster)
+        behind = await stack.enter_async_context(local_backing(run.cluster, wanted.directory))
+    else:
+        behind = await stack.enter_async_context(kube_backing(wanted.cluster))
+    return bus, behind
 
 
 async def _listening(url: str) -> None:

@@ -21,7 +21,7 @@ from deviceshare_cli.board import Board
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.ledger import read_claims
 from deviceshare_cli.live import Live
-from deviceshare_cli.loading import Loaded, load
+from deviceshare_cli.loading import Loaded
 from deviceshare_cli.notices import Notices, to_stderr
 from deviceshare_cli.pods import Device, PodView, devices_of, read_pod
 from deviceshare_cli.result import Result, as_json, as_table, pod_results
@@ -37,24 +37,10 @@ WATCHED = ("Node", "Pod", "PodGroup", "Queue", "ConfigMap")
 class Options:
     """What the command line of ``up`` said."""
 
-    directory: Path
     wanted: Wanted
     until_settled: bool
     json: bool
     timeout: float | None
-
-
-def directory_of(cluster: str) -> Path:
-    """Return the directory of ``local:DIR``. Raises CommandError."""
-    kind, colon, name = cluster.partition(":")
-    if kind == "kube" or not colon:
-        raise CommandError(f"--cluster {cluster}: kube is not built yet: use local:DIR, a directory of manifests")
-    if kind != "local" or not name:
-        raise CommandError(f"--cluster {cluster}: expected local:DIR, a directory of manifests")
-    directory = Path(name)
-    if not directory.is_dir():
-        raise CommandError(f"--cluster {cluster}: {name} is not a directory: name one that holds manifests")
-    return directory
 
 
 def check_conf(path: Path) -> None:
@@ -127,7 +113,7 @@ class Show:
         if not self._options.json:
             for name, address in addresses(system):
                 print(f"{name:<14} {address}", flush=True)
-        loaded = await load(system.cluster, self._options.directory, self._options.wanted.schedulers, self._notices.say)
+        loaded = await system.backing.fill(self._options.wanted.schedulers, self._notices.say)
         await system.start_inventory()
         system.beside(self._watch(system))
         async with self._drawing(system):
@@ -170,7 +156,7 @@ class Show:
             await end(task)
 
     async def _watch(self, system: System) -> None:
-        async for batch in system.cluster.watch(WATCHED):
+        async for batch in system.backing.cluster.watch(WATCHED):
             for line in self._board.take(batch):
                 if self._live is None:
                     self._say(line)
@@ -178,15 +164,15 @@ class Show:
     async def _cluster_state(self, system: System) -> ClusterState:
         return ClusterState(
             revision=self._board.revision,
-            sequence=await system.last_sequence(),
-            controllers_open=system.controller.open,
+            sequence=await system.backing.sequence(),
+            controllers_open=system.backing.controllers_open,
             unanswered=tuple(sorted(pod.ref for pod in self._board.unanswered)),
         )
 
     async def _pods(self, system: System) -> list[tuple[PodView, tuple[Device, ...]]]:
         """Read all pods of ours anew: what is printed is what the cluster holds, not what was seen of it."""
         found = []
-        for obj in await system.cluster.list("Pod"):
+        for obj in await system.backing.cluster.list("Pod"):
             raw = msgspec.json.encode(obj)
             pod = read_pod(raw)
             if pod.scheduler in self._options.wanted.schedulers:
@@ -211,7 +197,7 @@ def addresses(system: System) -> list[tuple[str, str]]:
         ("JSON", f"{run.metrics}/api/v1/status"),
         ("health", f"{run.metrics}/healthz"),
         ("bus", run.bus),
-        ("local cluster", run.cluster),
+        ("cluster", run.cluster or system.backing.spec),
         ("logs", run.directory),
     ]
 

@@ -24,7 +24,5 @@ def open_cluster(spec: str, name: str = "deviceshare") -> Cluster:
         return KubeCluster(context=context, name=name)
     url = spec.removeprefix(LOCAL)
     if not spec.startswith(LOCAL) or not url.startswith(("nats://", "tls://")):
-        raise UnknownCluster(
-            f"--cluster {spec!r} is not valid: expected kube, kube:CONTEXT or local:nats://host:port"
-        )
+        raise UnknownCluster(f"--cluster {spec!r} is not valid: expected kube, kube:CONTEXT or local:nats://host:port")
     return LocalCluster(url, name=name)

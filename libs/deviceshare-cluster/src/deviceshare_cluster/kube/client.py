@@ -100,8 +100,8 @@ class KubeClient:
                 body=body,
                 auth_settings=["BearerToken"],
             )
-            answer = await self._api.call_api(*parameters, _request_timeout=timeout, _preload_content=False)
-            response: aiohttp.ClientResponse = answer.response if hasattr(answer, "response") else answer
+            answer: Any = await self._api.call_api(*parameters, _request_timeout=timeout, _preload_content=False)
+            response: aiohttp.ClientResponse = getattr(answer, "response", answer)
             try:
                 if response.status >= 400:
                     raise await _refusal(response, f"{method} {path}")

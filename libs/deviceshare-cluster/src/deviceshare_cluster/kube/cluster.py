@@ -113,7 +113,9 @@ class KubeCluster:
         except ApiRefusal as refusal:
             pod = await self.get("Pod", namespace, name)
             if pod is None or pod["metadata"]["uid"] != uid:
-                return Binding(BindState.GONE, reason="there is no such pod" if pod is None else "the pod has another uid")
+                return Binding(
+                    BindState.GONE, reason="there is no such pod" if pod is None else "the pod has another uid"
+                )
             if where := pod["spec"].get("nodeName"):
                 return Binding(BindState.ALREADY, where, pod["metadata"].get("annotations") or {})
             if has_ended(pod):

@@ -8,7 +8,7 @@ longer each time, with jitter, so that not everybody comes back at once.
 import asyncio
 import logging
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 
 import aiohttp
 import msgspec
@@ -93,7 +93,7 @@ class Follower:
         self._revision: int | None = None
         self._failures = 0
 
-    async def updates(self) -> AsyncIterator[Update]:
+    async def updates(self) -> AsyncGenerator[Update, None]:
         """List, then follow, for ever. What vanished while nobody looked is delivered as deleted with the list."""
         while True:
             try:
@@ -143,9 +143,7 @@ class Follower:
                 break
         self._revision = int(page.metadata.resource_version or 0)
         update = self._vanished(found)
-        update.changes += [
-            change for key, change in found.items() if self._known.get(key) != change.revision
-        ]
+        update.changes += [change for key, change in found.items() if self._known.get(key) != change.revision]
         update.revision = self._revision
         self._known = {key: change.revision for key, change in found.items()}
         return update
@@ -184,10 +182,10 @@ class Follower:
         except msgspec.MsgspecError as error:
             raise ClusterError(f"the watch of {self._path} brought what is no event: {error}") from error
         if line.type == "ERROR":
-            error = _decode_error(line.object)
-            if error.code == 410:
+            said = _decode_error(line.object)
+            if said.code == 410:
                 raise _Expired
-            raise ClusterError(f"the watch of {self._path} ended: {error.code} {error.message}")
+            raise ClusterError(f"the watch of {self._path} ended: {said.code} {said.message}")
         change = self._applied(bytes(line.object))
         self._revision = change.revision
         if line.type == "BOOKMARK":

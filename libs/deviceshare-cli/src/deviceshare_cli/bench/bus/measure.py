@@ -12,6 +12,7 @@ from deviceshare_cluster.interface import Change, ClusterError, Object
 from deviceshare_cluster.local import Applied
 from deviceshare_cluster.local.kinds import STREAM
 
+from deviceshare_cli.backing import LocalBacking
 from deviceshare_cli.bench.bus import workload
 from deviceshare_cli.bench.bus.traffic import Meters, Traffic
 from deviceshare_cli.errors import CommandError
@@ -54,12 +55,12 @@ async def measure(node_count: int, cards: int, pod_count: int, timeout: float, n
     async with running(wanted, notices) as system:
         conf = system.directory / "volcano-scheduler.conf"
         conf.write_text(workload.CONF)
-        system.wanted = Wanted(conf, wanted.schedulers, 0)
+        system.wanted = Wanted(conf=conf, schedulers=wanted.schedulers, metrics_port=0)
         return await system.guard(_measure(system, node_count, cards, pod_count, timeout))
 
 
 async def _measure(system: System, node_count: int, cards: int, pod_count: int, timeout: float) -> Run:
-    applied = await system.cluster.make(list(workload.nodes(node_count, cards)))
+    applied = await _local(system).cluster.make(list(workload.nodes(node_count, cards)))
     if problems := [one.problem for one in applied if one.problem is not None]:
         raise CommandError(f"a generated node was refused: {problems[0]}")
     await system.start_inventory()
@@ -70,7 +71,7 @@ async def _measure(system: System, node_count: int, cards: int, pod_count: int, 
     except TimeoutError:
         raise CommandError(f"not ready after {timeout:g} s: {'; '.join(poller.open)}") from None
     snapshot = await poller.snapshot()
-    meters = Meters({**dict.fromkeys(Stream, system.bus), STREAM: system.objects})
+    meters = Meters({**dict.fromkeys(Stream, system.bus), STREAM: _local(system).objects})
     await meters.begin()
     pods = Pods()
     watching = asyncio.create_task(pods.watch(system))
@@ -117,7 +118,7 @@ class Pods:
     async def watch(self, system: System) -> None:
         """Watch the cluster's pods, for ever."""
         now = asyncio.get_running_loop().time
-        async for batch in system.cluster.watch(["Pod"]):
+        async for batch in system.backing.cluster.watch(["Pod"]):
             at = now()
             self._changed.set()
             for change in batch:
@@ -166,14 +167,19 @@ async def _made(system: System, objects: list[Object]) -> Sequence[Applied]:
     """Create objects, again where a server that went away left it unknown what became of them."""
     while True:
         try:
-            return await system.cluster.make(objects)
+            return await _local(system).cluster.make(objects)
         except ClusterError as error:
             system.notices.say(f"bench: {error}, trying again")
             await asyncio.sleep(0.2)
 
 
+def _local(system: System) -> LocalBacking:
+    assert isinstance(system.backing, LocalBacking)
+    return system.backing
+
+
 async def _idle(system: System) -> ClusterState:
-    return ClusterState(0, await system.last_sequence(), system.controller.open, ())
+    return ClusterState(0, await system.backing.sequence(), system.backing.controllers_open, ())
 
 
 def cpu_seconds(system: System) -> dict[str, float]:
