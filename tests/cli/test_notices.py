@@ -1,8 +1,10 @@
 """What `up` says of its services' logs."""
 
+import asyncio
 from pathlib import Path
 
-from deviceshare_cli.notices import LogReader, Notices
+from deviceshare_bus.tasks import end
+from deviceshare_cli.notices import LogReader, Notices, read_logs
 
 
 def test_warnings_and_errors_are_said_once_and_the_rest_stays_in_the_log(tmp_path: Path) -> None:
@@ -26,3 +28,17 @@ def test_warnings_and_errors_are_said_once_and_the_rest_stays_in_the_log(tmp_pat
         file.flush()
         reader.read(40.0)
     assert said[2:] == ["binder: warning: connection lost"]
+
+
+async def test_what_a_service_says_last_is_said_as_well(tmp_path: Path) -> None:
+    log = tmp_path / "binder.log"
+    log.write_text('{"level":"warning","message":"first"}\n')
+    said: list[str] = []
+    reading = asyncio.create_task(read_logs([LogReader("binder", log, Notices(said.append))], interval=60.0))
+    async with asyncio.timeout(10):
+        while not said:
+            await asyncio.sleep(0.01)
+    with log.open("a") as file:
+        file.write('{"level":"warning","message":"last"}\n')
+    await end(reading)
+    assert said == ["binder: warning: first", "binder: warning: last"]

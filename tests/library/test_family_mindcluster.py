@@ -1,8 +1,10 @@
 """Ascend 310P vNPUs in MindCluster's mode: templates, what a chip endures, whole chips, nodes, and reading back."""
 
 import hypothesis.strategies as st
+import numpy as np
 import pytest
 from deviceshare.allocator import Allocator
+from deviceshare.cards import CardTable
 from deviceshare.claims import INIT, UNMADE, Claim, with_made
 from deviceshare.conf.model import SchedulerConf
 from deviceshare.errors import FormatError
@@ -190,6 +192,31 @@ def test_the_chip_with_the_fewest_free_cores_is_cut_then_with_the_fewest_cpus_th
     assert given(take(four, asks(4), "z")) == "3-vir04_3c"
     assert given(take(four, asks(4), "w")) == "2-vir04_3c"
     assert given(four.place(asks(4))) == "0-vir04_3c"
+
+
+@pytest.mark.parametrize(
+    ("there", "expected"),
+    [
+        # AI cores and AI CPUs left: 4, 4 and 4, 3
+        (["0-vir04_3c", "1-vir04"], "1-vir01"),
+        # 2, 4 and 4, 3
+        (["0-vir04", "1-vir02_1c", "1-vir02_1c", "1-vir02_1c"], "1-vir01"),
+    ],
+)
+def test_cores_count_before_cpus(there, expected):
+    two = cluster(npus(count=2))
+    for at, text in enumerate(there):
+        bound(two, text, f"p{at}", TEMPLATES[text[2:]].cores, made("x", 0, int(text[0])))
+    assert given(two.place(asks(1))) == expected
+
+
+def test_what_is_chosen_is_taken_in_the_view_for_whoever_is_asked_next():
+    table = CardTable(STATE)
+    table.set_cards(0, chips(2))
+    view = table.view(np.array([0]), lambda name: np.array([16]), lambda row: ())
+    whole, part, other = (MINDCLUSTER.demand(what, conf()) for what in (asks(8), asks(4, dvpp="yes"), asks(1)))
+    fits = [bool(MINDCLUSTER.place(demand, view, conf()).fits[0]) for demand in (part, whole, part, other)]
+    assert fits == [True, True, False, False]
 
 
 def test_unhealthy_chips_are_never_given():
@@ -389,6 +416,10 @@ CONTAINERS = [
     labelled(container("a", **{CORES: 1}), init_containers=(container("i", **{CORES: 4}),)),
     labelled(container("a", **{CORES: 3}), init_containers=(container("s", sidecar=True, **{CORES: 1}),)),
     labelled(container("a"), init_containers=(container("i", **{CORES: 16}),)),
+    labelled(
+        container("a", **{CORES: 8}),
+        init_containers=(container("s", sidecar=True, **{CORES: 8}), container("i", **{CORES: 8})),
+    ),
 ]
 
 
@@ -412,6 +443,8 @@ def test_containers_share_what_the_pod_is_given():
         ("a", [(0, 4)]),
         ("b", [(0, 4), (1, 8)]),
     ]
+    sidecar, init, main = four.place(CONTAINERS[6]).grants
+    assert [each.devices[0].index for each in (sidecar, init, main)] == [0, 1, 1], "init is done when main begins"
     init, main = four.place(CONTAINERS[3]).grants
     assert (init.stage, init.devices[0].cores, main.devices[0].cores) == (INIT, 4, 1)
     assert {each.detail for grant in (init, main) for each in grant.devices} == {"vir04_3c"}

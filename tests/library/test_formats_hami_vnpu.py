@@ -57,7 +57,7 @@ def test_a_node_may_register_no_chips(text) -> None:
     ("custom", "network"),
     [
         ("{}", -1), ('{"NetworkID":3}', 3), ('{"NetworkID":3.0}', 3), ("null", -1),
-        ('{"NetworkID":"a"}', -1), ('{"NetworkID":-2}', -1), ('{"NetworkID":true}', -1),
+        ('{"NetworkID":"a"}', -1), ('{"NetworkID":-2}', -1), ('{"NetworkID":true}', -1), ('{"NetworkID":1048576}', -1),
     ],
 )  # fmt: skip
 def test_a_network_is_a_number(custom, network) -> None:

@@ -72,6 +72,12 @@ def test_registered_cards():
     ]
 
 
+@pytest.mark.parametrize("resource", ["volcano.sh/vgpu-number", "volcano.sh/vgpu-memory", "volcano.sh/vgpu-cores"])
+def test_a_node_that_offers_0_of_a_vgpu_resource_has_no_cards_to_give(resource):
+    assert node({}, {"allocatable": {"cpu": "2"}}, annotations={REGISTER: CARDS}).cards
+    assert node({}, {"allocatable": {resource: "0"}}, annotations={REGISTER: CARDS}).cards == ()
+
+
 def test_a_malformed_register_leaves_the_node_without_cards_and_with_its_cpu():
     fact = node({}, {"capacity": {"cpu": "2"}}, annotations={REGISTER: "GPU-a,ten,32768,T4,true,hami-core:"})
     assert fact.cards == ()
@@ -117,18 +123,18 @@ def test_cards_that_two_plugins_register_are_not_used_at_all(capacity, annotatio
 
 
 @pytest.mark.parametrize(
-    "capacity",
+    ("capacity", "cards"),
     [
-        REGISTERED,
-        REGISTERED | {"nvidia.com/gpu": "0"},
+        (REGISTERED, 2),
+        (REGISTERED | {"nvidia.com/gpu": "0"}, 2),
         # The plugin is gone and its register stayed behind, or it offers its parts under this name.
-        {"cpu": "2", "nvidia.com/gpu": "2"},
-        {"cpu": "2", "nvidia.com/gpu": "2", "volcano.sh/vgpu-number": "0"},
+        ({"cpu": "2", "nvidia.com/gpu": "2"}, 2),
+        ({"cpu": "2", "nvidia.com/gpu": "2", "volcano.sh/vgpu-number": "0"}, 0),
     ],
 )
-def test_cards_of_one_plugin_stay(capacity):
+def test_cards_of_one_plugin_stay(capacity, cards):
     fact = node({}, {"capacity": capacity}, annotations={REGISTER: CARDS})
-    assert (len(fact.cards), fact.contested, fact.problems) == (2, (), ())
+    assert (len(fact.cards), fact.contested, fact.problems) == (cards, (), ())
 
 
 def test_cards_of_two_vendors_are_two_things():

@@ -1,63 +1,19 @@
 """The placement core, one replica, one thing at a time."""
 
 import pytest
-from deviceshare.claims import BOUND, REFUSED, Claim, NodeLedger, NodeOutcomes, Outcome
-from deviceshare.facts import Gone, GroupKey, PodFact, PodGroupFact, PodUid, QueueFact, Synced
+from deviceshare.claims import BOUND, REFUSED, Claim, NodeLedger
+from deviceshare.facts import GroupKey, PodFact, PodGroupFact, PodUid, QueueFact, Synced
 from deviceshare_placement.core import Instructions, PlacementCore
 from deviceshare_placement.core.machine import PAUSE
 from deviceshare_placement.core.teller import MOST_RETOLD
 from msgspec.structs import replace
 from support.builders import SHARE, ask, card, container, node, pod, share_cards, vgpu
-
-
-class Played:
-    """A core with one node of two cards of 100 MiB, all of it synced."""
-
-    def __init__(self) -> None:
-        self.core = PlacementCore("p")
-        self.now = 100.0
-        self.sequence = 0
-        self.put(node("a", [card(at, memory=100) for at in range(2)]))
-        self.core.on_fact("cluster.synced", Synced(), self.now)
-        self.core.on_caught_up(0.0)
-
-    def put(self, fact) -> Instructions:
-        key = {"NodeFact": "name", "PodFact": "uid", "PodGroupFact": "key", "QueueFact": "name"}[type(fact).__name__]
-        kind = type(fact).__name__.removesuffix("Fact").lower()
-        return self.core.on_fact(f"cluster.{kind}.{getattr(fact, key)}", fact, self.now)
-
-    def gone(self, fact: PodFact) -> None:
-        self.core.on_fact(f"cluster.pod.{fact.uid}", Gone(), self.now)
-
-    def cycle(self, after: float = 0.0) -> Instructions:
-        self.now += after
-        return self.core.cycle(self.now)
-
-    def written(self, out: Instructions) -> list[Instructions]:
-        """Let all publications be written."""
-        answers = []
-        for publication in out.publications:
-            self.sequence += len(publication.writes)
-            answers.append(self.core.on_published(publication.token, self.sequence, self.now))
-        return answers
-
-    def claims(self, out: Instructions) -> list[Claim]:
-        return [
-            claim for publication in out.publications for write in publication.writes for claim in write.ledger.claims
-        ]
-
-    def outcome(self, claim: Claim, state: str, reason: str = "") -> None:
-        outcomes = NodeOutcomes(node="a", outcomes=(Outcome(claim.id, claim.uid, state, reason),))
-        self.core.on_outcomes(outcomes, self.now)
+from support.played import Played, messages
 
 
 @pytest.fixture
 def played() -> Played:
     return Played()
-
-
-def messages(out: Instructions) -> list[str]:
-    return [explanation.message for explanation in out.explanations]
 
 
 def test_nothing_is_decided_before_the_cluster_is_known() -> None:

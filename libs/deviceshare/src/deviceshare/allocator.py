@@ -27,6 +27,7 @@ from deviceshare.quantity import is_native
 from deviceshare.refusing import closest, counted, merged
 from deviceshare.resources import ResourceTable
 from deviceshare.shapes import Shape
+from deviceshare.usage import counting_families, device_resources
 
 NOBODY = Tenant()
 _LOG_LIMIT = 4096
@@ -62,8 +63,7 @@ class Allocator:
         self._granting = conf
         """The configuration with what pods ask."""
         self._cards = CardTable(name for family in FAMILIES for name in family.state)
-        self._counting = {mode: family for family in FAMILIES if family.state for mode in family.modes}
-        """The families that count what is taken of a card by themselves, by the mode of their cards."""
+        self._counting = counting_families()
         self._resources = ResourceTable()
         self._rows: dict[str, int] = {}
         self._free_rows: list[int] = []
@@ -267,7 +267,7 @@ class Allocator:
         if shape.models is not None:
             models = self._cards.models(rows)
             checks += model_checks(shape.models, self._cards.type_names, models, shape.resources, self._resources, rows)
-        families = frozenset[str]().union(*(family.resources(self.conf) for family in FAMILIES))
+        families = device_resources(self.conf)
         checks += amount_checks(shape.resources, self._resources, rows, families)
         if view is not None:
             checks += shape.checks(view, self.conf)

@@ -13,7 +13,7 @@ def nearest(resource: str, known: Iterable[str]) -> str:
     domain, slash, _ = resource.lower().rpartition("/")
     same = {name.removeprefix(domain + slash): name for name in names if slash and name.startswith(domain + slash)}
     wanted = resource.lower()
-    if near := get_close_matches(wanted.removeprefix(domain + slash), same, n=1, cutoff=0.6):
+    if near := get_close_matches(wanted.removeprefix(domain + slash), same, n=1, cutoff=0.75):
         return names[same[near[0]]]
     near = get_close_matches(wanted, names, n=1, cutoff=0.85)
     return names[near[0]] if near else ""

@@ -227,7 +227,7 @@ class Family(Protocol):
     def grants(
         self, demand: Demand, chosen: Sequence[Sequence[Pick]], conf: SchedulerConf
     ) -> tuple[ContainerGrant, ...]:
-        """Return the grants that give the chosen devices, a sequence for each of ``demand.cards``, to the containers."""
+        """Return the grants that give the containers the chosen devices, a sequence for each of ``demand.cards``."""
         ...
 
     def checks(self, demand: Demand, view: CardView, conf: SchedulerConf) -> list[Check]:

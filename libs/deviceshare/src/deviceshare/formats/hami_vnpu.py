@@ -26,6 +26,9 @@ CONFIGURED, TEMPLATES, SHARED = "vnpu", "vnpu-template", "vnpu-hami-core"
 """Modes of cards: as ``hamiVnpuCore`` in device-config.yaml says, or as the node's own annotation does."""
 MODES = (CONFIGURED, TEMPLATES, SHARED)
 
+NETWORKS = 2**20
+"""More than a node has; the plugin numbers them 0 and 1."""
+
 MODE = "huawei.com/vnpu-mode"
 """On a pod: ``hami-core`` for a share of a chip instead of a template."""
 HAMI_CORE = "hami-core"
@@ -139,9 +142,9 @@ def _read_register(text: str, key: str, mode: str, node: str) -> list[Card]:
 
 
 def _network(custom: _Custom | None) -> int:
-    """Return the NetworkID, a number in JSON, -1 where there is none."""
+    """Return the NetworkID, a number in JSON, -1 where there is none below ``NETWORKS``."""
     value = custom.network if custom is not None else None
-    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= LARGEST:
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < NETWORKS:
         return int(value)
     return -1
 

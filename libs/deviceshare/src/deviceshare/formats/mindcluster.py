@@ -65,6 +65,8 @@ VIR04 = Template("vir04", 4, 4, NULL)
 VIR04_3C = Template("vir04_3c", 4, 3, NULL)
 VIR04_3C_NDVPP = Template("vir04_3c_ndvpp", 4, 3, NO)
 VIR04_4C_DVPP = Template("vir04_4c_dvpp", 4, 4, YES)
+WHOLE = Template("", CHIP_CORES, CHIP_CPUS, NO)
+"""A whole chip: of what is left of its DVPP nobody has anything."""
 TEMPLATES = {
     template.name: template for template in (VIR01, VIR02, VIR02_1C, VIR04, VIR04_3C, VIR04_3C_NDVPP, VIR04_4C_DVPP)
 }

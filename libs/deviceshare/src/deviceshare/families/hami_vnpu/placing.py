@@ -128,10 +128,8 @@ class Board:
         """
         network = self.view.network
         unknown = (self.of_kind & (network < 0)).any(axis=1, keepdims=True)
-        mine, others = network[:, :, None], network[:, None, :]
-        count = ((mine == others) & usable[:, None, :]).sum(axis=2)
-        lower = ((mine > others) & self.of_kind[:, None, :]).sum(axis=2)
-        order: Ints = np.where(unknown, 0, lower - count * (network.shape[1] + 1))
+        count = ((network[:, :, None] == network[:, None, :]) & usable[:, None, :]).sum(axis=2)
+        order: Ints = np.where(unknown, 0, network - count * wire.NETWORKS)
         return order
 
     def _share(self) -> Floats:
@@ -159,8 +157,10 @@ class Board:
             return
         networks = common.at(self.view.network, np.stack(firsts, axis=1))
         linked = places.fits & (networks >= 0).all(axis=1)
-        alike = (networks[:, :, None] == networks[:, None, :]).sum(axis=2).max(axis=1)
-        places.score += np.where(linked, NETWORK_SCORE * (alike / len(firsts)), 0.0)
+        share = np.ones(len(linked))
+        if len(firsts) > 1:
+            share = (networks[:, :, None] == networks[:, None, :]).sum(axis=2).max(axis=1) / len(firsts)
+        places.score[linked] += NETWORK_SCORE * share[linked]
 
     def charge(self, cards: CardDemand, picks: Picks) -> None:
         """Take the picked chips in the view, and remember them, on the rows where the demand fits."""

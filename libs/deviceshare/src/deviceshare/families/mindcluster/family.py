@@ -24,7 +24,7 @@ from deviceshare.families.mindcluster.chips import Chips, chips_of, choose, fail
 from deviceshare.families.mindcluster.request import ChipDemand, asking, chip_demand, cores_asked, deal
 from deviceshare.families.protocol import Check, Demand, HeldInPart, NodeView, Pick, Places
 from deviceshare.formats import mindcluster as wire
-from deviceshare.formats.mindcluster import CHIP_CORES, CHIP_CPUS, CORES
+from deviceshare.formats.mindcluster import CHIP_CORES, CORES, WHOLE
 from deviceshare.holdings import Counted, Usage
 from deviceshare.holdings import Share as HeldShare
 
@@ -75,10 +75,14 @@ class MindCluster:
 
     def _charge(self, demand: ChipDemand, view: CardView, fits: Bools, columns: Ints, details: Ints) -> None:
         rows, columns = np.flatnonzero(fits)[:, None], columns[fits]
-        cpus = np.array([template.cpus for template in demand.templates] or [CHIP_CPUS])
+        templates = demand.templates or (WHOLE,)
+        cpus = np.array([template.cpus for template in templates])
         view.cores_used[rows, columns] += demand.cards[0].cores
         view.slots_used[rows, columns] += 1
         view.state[state.CPUS][rows, columns] += cpus[details[fits]]
+        # What is downgraded has fewer AI CPUs and nothing else.
+        dvpp = view.state[state.DVPP]
+        dvpp[rows, columns] = np.maximum(dvpp[rows, columns], state.DVPP_TAKEN[templates[0].dvpp])
 
     def grants(
         self, demand: Demand, chosen: Sequence[Sequence[Pick]], conf: SchedulerConf
@@ -176,10 +180,7 @@ class MindCluster:
         for shares in pods:
             device = shares[0].device
             unmade += device.made == UNMADE_PART
-            template = wire.TEMPLATES.get(device.detail)
-            if template is None:
-                cores, cpus = cores + CHIP_CORES, cpus + CHIP_CPUS
-                continue
+            template = wire.TEMPLATES.get(device.detail, WHOLE)
             cores, cpus = cores + template.cores, cpus + template.cpus
             dvpp = max(dvpp, state.DVPP_TAKEN[template.dvpp])
             groups |= wire.groups_of(device.made)

@@ -132,13 +132,12 @@ def asking(ask: PodAsk) -> tuple[Asking, ...]:
 def deal(family: str, containers: Iterable[Asking], chips: Sequence[DeviceGrant]) -> tuple[ContainerGrant, ...]:
     """Return what each container has of what the pod was given: ``cores`` of these devices, one after the other.
 
-    An init container begins with the first: it is done before the others begin.
+    What an init container has those have that begin after it: it is done by then.
     """
     grants = []
     taken = 0
     for name, position, stage, cores in containers:
-        start = 0 if stage == INIT else taken
-        grants.append(ContainerGrant(name, position, family, tuple(_cut(chips, start, start + cores)), stage))
+        grants.append(ContainerGrant(name, position, family, tuple(_cut(chips, taken, taken + cores)), stage))
         if stage != INIT:
             taken += cores
     return tuple(grants)

@@ -6,6 +6,7 @@ from deviceshare.claims import Claim, ContainerGrant
 from deviceshare.conf.model import SchedulerConf
 from deviceshare.facts import Card, PodAsk
 from deviceshare.families.base import OneByOne
+from deviceshare.families.hardware import NVIDIA
 from deviceshare.families.protocol import Demand, NodeView
 from deviceshare.families.vgpu import handover, request
 
@@ -14,6 +15,7 @@ class Vgpu(OneByOne):
     """A family that answers the request for vGPUs on the cards of one mode, which is its name."""
 
     flag = "deviceshare.VGPUEnable"
+    hardware = NVIDIA
     answers = "vgpu"
     pod_annotations = request.WISHES
 

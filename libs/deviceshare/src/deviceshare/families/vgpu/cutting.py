@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from deviceshare.cards import Bools, CardView, Ints
-from deviceshare.claims import INIT
+from deviceshare.claims import INIT, SIDECAR
 from deviceshare.conf.model import FIRST_FIT, SchedulerConf
 from deviceshare.families import common
 from deviceshare.families.protocol import CardDemand, Check, Demand, Picks
@@ -61,7 +61,8 @@ class _Offers(NamedTuple):
 class Cutting:
     """One demand being answered, container by container, on a view that is charged.
 
-    An init container runs before the pod's others do, so it may use the instances that they get.
+    An init container runs before the pod's others do, so it may use the instances that they get; a sidecar that was
+    started before it runs beside it.
     """
 
     def __init__(self, demand: Demand, view: CardView, conf: SchedulerConf) -> None:
@@ -70,6 +71,8 @@ class Cutting:
         self._usable = vgpu_cards.candidates(demand, view, vgpu.MIG)
         self._own = np.zeros(view.mode.shape, dtype=np.int64)
         """The positions that the pod has on each card by now, a bit each."""
+        self._of_sidecars: dict[int, Ints] = {}
+        """Those of them that sidecars have, by their position in the pod."""
         self._slots_before, self._cores_before = view.slots_used.copy(), view.cores_used.copy()
         self._sizes: Ints = self._own
         """Of the last pick: int64[R, count], the MiB that each instance takes."""
@@ -107,6 +110,9 @@ class Cutting:
         view.state[CUT][rows, columns] = details >> _CUT_BITS
         view.state[USED][rows, columns] |= bits
         self._own[rows, columns] |= bits
+        if cards.stage == SIDECAR:
+            self._of_sidecars[cards.position] = mask = np.zeros_like(self._own)
+            mask[rows, columns] = bits
         view.memory_used[rows, columns] += np.where(new, self._sizes[picks.fits], 0)
         view.slots_used[rows, columns] += new
         before = self._cores_before if cards.stage == INIT else view.cores_used
@@ -155,6 +161,14 @@ class Cutting:
             for model in np.unique(types[found]).tolist()
         ]
 
+    def _reusable(self, cards: CardDemand) -> Ints:
+        """Return int64[R, D]: the positions that the pod has already and an init container may use, a bit each."""
+        own = self._own.copy()
+        for position, mask in self._of_sidecars.items():
+            if position < cards.position:
+                own &= ~mask
+        return own
+
     def _cores(self, cards: CardDemand) -> Ints:
         return self._cores_before if cards.stage == INIT else self._view.cores_used
 
@@ -169,7 +183,7 @@ class Cutting:
         """Ask once for each distinct state of a card."""
         view = self._view
         at = np.flatnonzero(self._usable)
-        own: Iterable[int] = self._own.ravel()[at].tolist() if cards.stage == INIT else repeat(0)
+        own: Iterable[int] = self._reusable(cards).ravel()[at].tolist() if cards.stage == INIT else repeat(0)
         keys = list(
             zip(
                 view.type.ravel()[at].tolist(),

@@ -3,11 +3,15 @@
 from collections.abc import Mapping
 
 from deviceshare.claims import ContainerGrant
+from deviceshare.conf.device_model import VgpuConf
 from deviceshare.facts import Card, PodAsk
 from deviceshare.families.protocol import NodeView
 from deviceshare.families.vgpu import handover
 from deviceshare.families.vgpu.software import SoftwareVgpu
 from deviceshare.formats import vgpu
+
+_NAMES = VgpuConf()
+_OFFERED = (_NAMES.number, _NAMES.memory, _NAMES.cores)
 
 
 class HamiCore(SoftwareVgpu):
@@ -17,9 +21,15 @@ class HamiCore(SoftwareVgpu):
         super().__init__(vgpu.HAMI_CORE)
 
     def node_cards(self, node: NodeView) -> tuple[Card, ...]:
-        """Return the cards of the register annotation, whatever their mode."""
+        """Return the cards of the register annotation, whatever their mode.
+
+        There are none where the node offers 0 of a vGPU resource, as Volcano: its device plugin does not serve, and
+        kubelet refuses pods that ask it. It does not look at a resource that the node does not name.
+        """
         register = node.annotations.get(vgpu.REGISTER)
-        return vgpu.read_register(register, node.name) if register else ()
+        if not register or 0 in (node.allocatable.get(name) for name in _OFFERED):
+            return ()
+        return vgpu.read_register(register, node.name)
 
     def held(self, annotations: Mapping[str, str], ask: PodAsk, pod: str) -> tuple[ContainerGrant, ...]:
         """Return all devices but MIG instances; those of an MPS card look the same, and are counted the same."""

@@ -29,7 +29,7 @@ _INSTANCE = re.compile(r"[^-\s]+-[0-9]{1,3}")
 class Mig(Vgpu):
     """The family ``mig``."""
 
-    state = (CUT, USED)
+    state: tuple[str, ...] = (CUT, USED)
 
     def __init__(self) -> None:
         super().__init__(vgpu.MIG)

@@ -1,0 +1,79 @@
+"""What docs/operators.md says of the configuration is so: arguments, keys, defaults, the example."""
+
+import re
+from pathlib import Path
+
+import pytest
+from deviceshare.conf import devices, known
+from deviceshare.conf.device_model import BUILT_IN, VgpuConf
+from deviceshare.conf.devices import parse_devices
+from deviceshare.conf.model import SchedulerConf
+from deviceshare.conf.scheduler import parse_conf
+from deviceshare.families import flags
+
+PAGE = (Path(__file__).parents[2] / "docs" / "operators.md").read_text()
+
+
+def rows(heading: str) -> dict[str, list[str]]:
+    """Return the further cells of each row of the tables under a heading, by each name in its first cell.
+
+    Where two tables have a name the first counts.
+    """
+    found = re.search(rf"^### {re.escape(heading)}\n(.*?)(?=^##)", PAGE, re.DOTALL | re.MULTILINE)
+    assert found is not None, heading
+    table: dict[str, list[str]] = {}
+    for row in found[1].splitlines():
+        if row.startswith("| `"):
+            first, *rest = row.strip("|").split(" | ")
+            for name in re.findall(r"`([^`]+)`", first):
+                table.setdefault(name, [cell.strip() for cell in rest])
+    return table
+
+
+def test_every_argument_is_explained_with_its_default():
+    table = rows("volcano-scheduler.conf")
+    assert set(table) == {*flags(), *known.ARGUMENTS}
+    conf = SchedulerConf()
+    defaults = {name: cells[1].strip("`") for name, cells in table.items()}
+    assert {defaults[flag] for flag in flags()} == {"false"}
+    assert (defaults[known.DEVICES_NAMESPACE], defaults[known.DEVICES_NAME]) == conf.geometries_config_map
+    assert defaults[known.MIG_GEOMETRY] == conf.mig_geometry
+    assert defaults[known.WEIGHT] == str(conf.weight)
+    for name in (known.MIXED_CHIPS, known.NODE_LOCK):
+        assert defaults[name] == "false"
+
+
+@pytest.mark.parametrize("argument", [known.POLICY, known.MIG_GEOMETRY])
+def test_the_values_of_an_argument_are_taken(argument):
+    for value in re.findall(r"`([^`]+)`", rows("volcano-scheduler.conf")[argument][0]):
+        text = f"- name: deviceshare\n  arguments: {{deviceshare.VGPUEnable: true, {argument}: {value}}}"
+        assert parse_conf(text, "x").warnings == ()
+
+
+def test_every_key_of_the_devices_is_explained():
+    keys = {*devices._VGPU_KEYS, *devices._PLUGIN_KEYS, *devices._CHIP_KEYS, "hamiVnpuCore"}
+    assert set(rows("device-config.yaml")) == keys
+
+
+def test_the_defaults_of_the_devices_are_those_shown():
+    table = rows("device-config.yaml")
+    shown = {key: table[key][0].strip("`") for key in devices._VGPU_KEYS}
+    conf = parse_devices("nvidia: {}", "x").vgpu
+    assert shown["resourceCountName"] == conf.number
+    assert shown["resourceMemoryName"] == conf.memory
+    assert shown["resourceCoreName"] == conf.cores
+    assert shown["resourceMemoryPercentageName"] == f"none; without a ConfigMap `{BUILT_IN.vgpu.percentage}"
+    assert conf.percentage == ""
+    numbers = (conf.default_number, conf.default_memory, conf.default_cores, conf.memory_factor)
+    assert tuple(shown[key] for key in ("defaultGPUNum", "defaultMemory", "defaultCores", "gpuMemoryFactor")) == tuple(
+        map(str, numbers)
+    )
+
+
+def test_the_example_is_read_without_a_warning():
+    (example,) = re.findall(r"^```yaml\n(apiVersion.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+    conf = parse_devices(example, "x")
+    assert conf.warnings == ()
+    assert conf.vgpu == VgpuConf(geometries=conf.vgpu.geometries)
+    assert [model.models for model in conf.vgpu.geometries] == [("A30",)]
+    assert [chip.word for chip in conf.chips] == ["Ascend910B3"]

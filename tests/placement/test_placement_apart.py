@@ -1,0 +1,154 @@
+"""Pods that share no card with their like: by PodGroup, and by rules of the configuration."""
+
+import pytest
+from deviceshare.claims import Claim, NodeLedger
+from deviceshare.facts import ConfigFact, GroupKey, PodFact, PodGroupFact
+from msgspec.structs import replace
+from support.builders import pod, vgpu
+from support.played import Played, messages
+
+RULES = """
+tiers:
+- plugins:
+  - name: deviceshare
+    arguments:
+      deviceshare.VGPUEnable: true
+      deviceshare.GPUExclusiveRules: [{team: a, tier: gold}, {team: b}]
+"""
+
+
+@pytest.fixture
+def played() -> Played:
+    return Played()
+
+
+def configured(text: str = RULES) -> ConfigFact:
+    return ConfigFact(name="scheduler", text=text)
+
+
+def labelled(name: str, **labels: str) -> PodFact:
+    return replace(pod(name, vgpu(1, 10)), labels=tuple(sorted(labels.items())))
+
+
+def grouped(name: str) -> PodFact:
+    return pod(name, replace(vgpu(1, 10), apart_group="ns/g"), gang="g")
+
+
+def cards(played: Played) -> dict[str, int]:
+    """Place what can be placed; returns the card of each pod that was not placed before."""
+    placed = {}
+    while (out := played.cycle(2.0)).publications:
+        played.written(out)
+        new = [claim for claim in played.claims(out) if claim.decided_at == played.now]
+        placed |= {claim.name: claim.grants[0].devices[0].index for claim in new}
+    return placed
+
+
+def bound(played: Played, fact: PodFact) -> PodFact:
+    """Bind a pod that is claimed, and let it be seen."""
+    holding = played.core.world.allocator.holding("a", fact.uid)
+    fact = replace(fact, node="a", held=holding.grants)
+    played.put(fact)
+    return fact
+
+
+def test_pods_of_one_podgroup_share_no_card_and_the_next_waits_until_one_ends(played) -> None:
+    played.put(PodGroupFact(key=GroupKey("ns/g")))
+    for name in ("x", "y", "z"):
+        played.put(grouped(name))
+    out = played.cycle()
+    played.written(out)
+    placed = {claim.name: claim.grants[0].devices[0].index for claim in played.claims(out)}
+    assert sorted(placed.values()) == [0, 1]
+    (waiting,) = {"x", "y", "z"} - placed.keys()
+    assert messages(out) == [
+        "0/1 nodes are unavailable: 1 node(s) had cards with a pod of the same PodGroup "
+        "(volcano.sh/vgpu-podgroup-policy spread)."
+    ]
+    first = bound(played, grouped(next(iter(placed))))
+    assert cards(played) == {}
+    played.put(replace(first, ended=True))
+    assert cards(played) == {waiting: placed[first.name]}
+
+
+def test_a_pod_of_another_podgroup_and_one_without_may_share_its_cards(played) -> None:
+    played.put(PodGroupFact(key=GroupKey("ns/g")))
+    for name in ("x", "y"):
+        played.put(grouped(name))
+    cards(played)
+    played.put(pod("alone", vgpu(2, 10)))
+    assert "alone" in cards(played)
+
+
+def test_pods_of_one_rule_share_no_card(played) -> None:
+    played.put(configured())
+    for name in ("x", "y", "z"):
+        played.put(labelled(name, team="a", tier="gold"))
+    played.put(labelled("other-tier", team="a", tier="silver"))
+    played.put(labelled("other-rule", team="b"))
+    placed = cards(played)
+    assert sorted(placed[name] for name in ("x", "y")) == [0, 1]
+    assert {"other-tier", "other-rule"} <= placed.keys()
+    assert "z" not in placed
+
+
+def test_without_the_rule_they_share_again(played) -> None:
+    played.put(configured())
+    for name in ("x", "y", "z"):
+        played.put(labelled(name, team="b"))
+    assert len(cards(played)) == 2
+    played.put(configured(RULES.replace(", {team: b}", "")))
+    assert len(cards(played)) == 1
+
+
+def test_a_rule_that_comes_later_holds_for_pods_that_wait_and_against_pods_that_run(played) -> None:
+    played.put(labelled("x", team="b"))
+    played.put(labelled("y", team="b"))
+    assert len(cards(played)) == 2
+    running = {name: played.core.world.allocator.holding("a", f"uid-{name}") for name in ("x", "y")}
+    assert {holding.grants[0].devices[0].index for holding in running.values()} == {1}
+    played.put(configured())
+    played.put(labelled("z", team="b"))
+    assert cards(played) == {"z": 0}
+
+
+def test_a_pod_that_is_labelled_anew_makes_room_for_its_like(played) -> None:
+    played.put(configured())
+    for name in ("x", "y", "z"):
+        played.put(labelled(name, team="b"))
+    (left,) = {"x", "y", "z"} - cards(played).keys()
+    gone = next(name for name in ("x", "y") if name != left)
+    played.put(labelled(gone, team="c"))
+    assert cards(played).keys() == {left}
+
+
+def test_the_claim_of_a_pod_that_is_not_known_yet_says_which_rule_it_matched(played) -> None:
+    played.put(configured())
+    played.put(labelled("x", team="a", tier="gold", app="web"))
+    out = played.cycle()
+    (claim,) = played.claims(out)
+    assert claim.labels == (("team", "a"), ("tier", "gold"))
+    successor = Played()
+    successor.put(configured())
+    successor.core.on_ledger("a", 1, NodeLedger(node="a", claims=(claim,)), successor.now)
+    successor.put(labelled("y", team="a", tier="gold"))
+    placed = cards(successor)
+    assert placed["y"] != claim.grants[0].devices[0].index
+
+
+def test_the_claim_of_a_pod_that_is_not_known_yet_says_its_podgroup() -> None:
+    played = Played()
+    played.put(PodGroupFact(key=GroupKey("ns/g")))
+    played.put(grouped("x"))
+    (claim,) = played.claims(played.cycle())
+    successor = Played()
+    successor.core.on_ledger("a", 1, NodeLedger(node="a", claims=(claim,)), successor.now)
+    successor.put(PodGroupFact(key=GroupKey("ns/g")))
+    successor.put(grouped("y"))
+    assert cards(successor)["y"] != claim.grants[0].devices[0].index
+
+
+def test_a_pod_on_its_own_is_nobodys_podgroup(played) -> None:
+    claim = Claim(id="o-1", uid="u", namespace="ns", name="n", group="pod/u")
+    played.core.on_ledger("a", 1, NodeLedger(node="a", claims=(claim,)), played.now)
+    assert played.core.world.allocator.holding("a", "u").tenant.group == ""

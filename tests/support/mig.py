@@ -1,0 +1,67 @@
+"""MIG nodes, and the published tables of geometries by which their cards are cut."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from deviceshare.allocator import Allocator, Placement
+from deviceshare.claims import Claim, ContainerGrant
+from deviceshare.conf.device_model import DevicesConf
+from deviceshare.conf.devices import parse_devices
+from deviceshare.conf.model import BEST_FIT, Labels
+from deviceshare.facts import Card, NodeFact, PodAsk
+from deviceshare.families import BY_NAME
+from msgspec.structs import replace
+from support.builders import card, conf
+
+_CONFIGS = Path(__file__).parents[1] / "data" / "golden" / "configs"
+
+
+def table(name: str) -> DevicesConf:
+    """Return a device configuration of the recorded cases."""
+    return parse_devices((_CONFIGS / f"{name}.yaml").read_text(), name)
+
+
+DOCS, PLUGIN, IN_GIB = table("vgpu-docs"), table("vgpu-plugin"), table("vgpu-factor1024")
+"""As Volcano's guide and the device plugin publish it, and the first with sizes in GiB."""
+A30, A100_40, A100_80 = "NVIDIA-NVIDIA A30", "NVIDIA-NVIDIA A100-SXM4-40GB", "NVIDIA-NVIDIA A100-SXM4-80GB"
+_MEMORY = {A30: 24576, A100_40: 40960, A100_80: 81920}
+
+
+def mig_card(index: int, model: str = A100_40, *, slots: int = 10, node: str = "", memory: int = 0) -> Card:
+    """Return a MIG card ``GPU-<node><index>``."""
+    return card(index, model=model, memory=memory or _MEMORY[model], slots=slots, mode="mig", node=node)
+
+
+def mig_cluster(
+    *nodes: NodeFact, devices: DevicesConf = DOCS, policy: str = "", weight: int = 0, geometry: str = BEST_FIT
+) -> Allocator:
+    """Return an allocator that knows these nodes."""
+    allocator = Allocator(replace(conf(policy, weight), devices=devices, mig_geometry=geometry))
+    for each in nodes:
+        allocator.set_node(each)
+    return allocator
+
+
+def instances(placement: Placement | None) -> list[str]:
+    """Return the instances of a placement, container after container: ``0:group1-3``."""
+    assert placement is not None
+    return [f"{device.index}:{device.detail}" for grant in placement.grants for device in grant.devices]
+
+
+def written(placement: Placement, *containers: str) -> dict[str, str]:
+    """Return what the binder would write on the pod."""
+    claim = Claim(id="1", uid="u", namespace="ns", name="a", grants=placement.grants)
+    family = BY_NAME[placement.grants[0].family]
+    return family.annotations(claim, placement.node, containers or ("c0",), 1.0)
+
+
+def read(annotations: Mapping[str, str], what: PodAsk) -> tuple[ContainerGrant, ...]:
+    """Return what the vGPU families read on a pod."""
+    return tuple(
+        grant for name in ("hami-core", "mps", "mig") for grant in BY_NAME[name].held(annotations, what, "ns/a")
+    )
+
+
+def apart(what: PodAsk, group: str = "", rules: tuple[Labels, ...] = ()) -> PodAsk:
+    """Return the ask of a pod that is kept off others' cards."""
+    return replace(what, apart_group=group, exclusive=rules)
