@@ -1,5 +1,6 @@
 """What the system stands on: a local cluster of its own, filled from a directory, or a live Kubernetes cluster."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -99,6 +100,7 @@ class KubeBacking:
 
     async def run(self) -> None:
         """Leave the controllers alone."""
+        await asyncio.Event().wait()
 
 
 @asynccontextmanager

@@ -4,8 +4,10 @@ Typed models are not used: a Binding's answer does not fit its own model, and de
 than all the rest (kubernetes 37).
 """
 
+import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -55,17 +57,14 @@ class KubeClient:
         """Find the API server: that of the pod that we run in, else of the kubeconfig. Raises ClusterError."""
         configuration = client.Configuration()
         try:
-            if self._kubeconfig or self._context:
+            if self._kubeconfig or self._context or not _has_service_account():
                 await config.load_kube_config(
-                    self._kubeconfig or None, self._context or None, client_configuration=configuration
+                    _existing(self._kubeconfig), self._context or None, client_configuration=configuration
                 )
             else:
-                try:
-                    config.load_incluster_config(client_configuration=configuration)
-                except ConfigException:
-                    await config.load_kube_config(client_configuration=configuration)
+                config.load_incluster_config(client_configuration=configuration)
         except (ConfigException, OSError) as error:
-            raise ClusterError(f"no cluster: neither a service account nor a kubeconfig: {error}") from error
+            raise ClusterError(f"no cluster: {error}") from error
         self._api = client.ApiClient(configuration)
         self._api.user_agent = self._user_agent
 
@@ -112,6 +111,18 @@ class KubeClient:
             raise ClusterError(f"the API server does not answer: {method} {path}: {error!r}") from error
         except ConfigException as error:
             raise ClusterError(f"the API server's credentials cannot be had: {error}") from error
+
+
+def _has_service_account() -> bool:
+    return "KUBERNETES_SERVICE_HOST" in os.environ
+
+
+def _existing(kubeconfig: str) -> str:
+    """Return where the kubeconfig is, several paths as KUBECONFIG has them. Raises ClusterError where there is none."""
+    paths = kubeconfig or os.environ.get("KUBECONFIG") or str(Path("~/.kube/config").expanduser())
+    if not any(Path(path).is_file() for path in paths.split(os.pathsep) if path):
+        raise ClusterError(f"no cluster: we run under no service account, and there is no kubeconfig {paths}")
+    return paths
 
 
 async def _refusal(response: aiohttp.ClientResponse, what: str) -> Exception:
