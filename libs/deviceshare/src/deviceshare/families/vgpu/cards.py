@@ -143,13 +143,13 @@ def memory_check(
 
 
 def order(view: CardView, policy: str) -> Ints:
-    """Return int64[R, D] by which cards are chosen, the smallest first (Volcano vgpu/utils.go).
+    """Return int64[R, D] or [1, D] by which cards are chosen, the smallest first (Volcano vgpu/utils.go).
 
     binpack: most memory used; spread: fewest shares; none: the last card.
     """
     width = max(1, view.mode.shape[1])
     index = np.arange(view.mode.shape[1], dtype=np.int64)[None, :]
-    key: Ints = np.broadcast_to(-index, view.mode.shape)
+    key: Ints = -index
     if policy == "binpack":
         key = index - view.memory_used * width
     elif policy == "spread":
