@@ -6,7 +6,7 @@ PACKAGES := libs/deviceshare libs/deviceshare-bus libs/deviceshare-cluster libs/
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint format bench lock clean
+.PHONY: help setup run test fuzz lint format bench lock clean
 
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -28,6 +28,9 @@ run: $(READY)  ## schedule the pods of examples/ on its nodes
 
 test: $(READY)  ## every test, on a real nats-server
 	@$(BIN)/pytest
+
+fuzz: $(READY)  ## look for inputs that break a parser, FUZZ_SECONDS (60) in all; FUZZ_SEED repeats a search
+	@FUZZ_SECONDS=$${FUZZ_SECONDS:-60} $(BIN)/pytest tests/fuzz
 
 lint: $(READY)  ## ruff, mypy, import-linter
 	@$(BIN)/ruff format --check .

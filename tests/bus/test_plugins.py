@@ -63,7 +63,11 @@ def test_the_family_of_an_installed_package_is_known(install: Install, value: st
         ("acme_families:Acme", "raise RuntimeError('no driver')", "RuntimeError: no driver"),
         ("acme_families:Acme", "", "AttributeError"),
         ("elsewhere:Acme", "", "ModuleNotFoundError: No module named 'elsewhere'"),
-        ("acme_families:Acme", "class Acme:\n    name = 'acme'\n    flag = 'x'", "is no device family: it has no answers"),
+        (
+            "acme_families:Acme",
+            "class Acme:\n    name = 'acme'\n    flag = 'x'",
+            "is no device family: it has no answers",
+        ),
     ],
 )
 def test_what_cannot_be_loaded_is_named(install: Install, value: str, module: str, why: str) -> None:

@@ -1,6 +1,6 @@
 """What `deviceshare explain pod` says."""
 
-from deviceshare.explain import PENDING, PLACED, Explanation, Refusal
+from deviceshare.explain import PENDING, PLACED, Explanation, NearCard, NearNode, Refusal
 from deviceshare_cli.explaining import explanation_text
 from deviceshare_metrics import api
 
@@ -95,6 +95,40 @@ def test_a_waiting_pod_names_what_is_missing_and_its_gang() -> None:
     )
     assert "  gang default/g\n  2 of 4 pods fit\n" in text
     assert "  warning: two at once do not work\n" in text
+
+
+def test_wide_shows_the_closest_nodes_and_their_cards() -> None:
+    full = Refusal(
+        code="CardInsufficientMemory", text="Insufficient vgpu-memory on a card", nodes=1,
+        resource="volcano.sh/vgpu-memory", asked=3000, free=1000, unit="MiB", cards=1,
+    )  # fmt: skip
+    taint = Refusal(code="TaintNotTolerated", text="node(s) had untolerated taint {a: b}", nodes=1)
+    cards = (
+        NearCard(id="GPU-a", index=0, codes=("CardNotHealth",), memory=5000, cores=100, slots=10),
+        NearCard(id="GPU-b", index=1, codes=("CardInsufficientMemory", "CardTypeMismatch"), memory=1000, slots=3),
+        NearCard(id="GPU-c", index=2, memory=9000, cores=20, slots=1),
+    )
+    closest = (NearNode(node="n2", refusals=(full,), cards=cards), NearNode(node="n1", refusals=(full, taint)))
+    explanation = Explanation(
+        uid="u", namespace="default", name="a", at=0.0, decision=PENDING, message="0/2 nodes", closest=closest
+    )
+    waiting = answer(pod=pod(), explanation=explanation)
+    text = explanation_text("default/a", waiting, {}, wide=True).splitlines()
+    start = text.index("The closest nodes:")
+    assert text[start : start + 11] == [
+        "The closest nodes:",
+        "  NODE   CODE                     ASKED      FREE       CARDS    REASON",
+        "  n2     CardInsufficientMemory   3000 MiB   1000 MiB   1        Insufficient vgpu-memory on a card",
+        "  n1     CardInsufficientMemory   3000 MiB   1000 MiB   1        Insufficient vgpu-memory on a card",
+        "  n1     TaintNotTolerated        <none>     <none>     <none>   node(s) had untolerated taint {a: b}",
+        "",
+        "Their cards:",
+        "  NODE   CARD   ID      MEMORY LEFT   CORES LEFT   SLOTS LEFT   CODES",
+        "  n2     0      GPU-a   5000          100          10           CardNotHealth",
+        "  n2     1      GPU-b   1000          0            3            CardInsufficientMemory, CardTypeMismatch",
+        "  n2     2      GPU-c   9000          20           1            <none>",
+    ]
+    assert "closest nodes" not in explanation_text("default/a", waiting, {})
 
 
 def test_a_pod_that_is_gone_and_one_that_nobody_has_looked_at() -> None:

@@ -134,6 +134,19 @@ def test_a_misspelt_policy_is_one_line_that_says_what_to_write(directory: Path) 
         assert part in done.stderr
 
 
+def test_a_broken_family_of_another_package_is_one_line_that_names_it(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    information = directory.parent / "acme-1.0.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: acme\nVersion: 1.0\n")
+    (information / "entry_points.txt").write_text("[deviceshare.families]\nacme = acme:Acme\n")
+    monkeypatch.setenv("PYTHONPATH", str(directory.parent))
+    done = deviceshare("up", "--cluster", f"local:{directory}")
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert "Package acme 1.0: entry point acme of deviceshare.families: 'acme:Acme' is not valid" in done.stderr
+
+
 def test_warnings_of_the_configurations_are_said(directory: Path) -> None:
     conf = directory.parent / "volcano-scheduler.conf"
     conf.write_text("- name: deviceshare\n  arguments: {deviceshare.VGPUEnable: true}\n- name: binpak\n")

@@ -354,6 +354,14 @@ def test_the_annotations_of_init_containers_and_sidecars() -> None:
     )
 
 
+def test_every_init_container_has_its_slot() -> None:
+    inits = tuple(container(name, **({MEMORY: 10} if name == "b" else {})) for name in "abc")
+    placement = cluster(node(cards=cards(1))).place(ask(container("c0", **{MEMORY: 10}), init_containers=inits))
+    claim = Claim(id="1", uid="u", namespace="ns", name="a", grants=placement.grants)
+    annotations = FAMILY.annotations(claim, "n1", ["c0"], 1.0, ["a", "b", "c"])
+    assert annotations["deviceshare.io/vgpu-init-ids"] == ";GPU-0,NVIDIA,10,0:;"
+
+
 def test_an_init_container_that_asks_what_cannot_be_meant_is_named() -> None:
     what = ask(init_containers=(container("i", **{NUMBER: 0, MEMORY: 1}),))
     assert problem(what).field == "spec.initContainers[i].resources.limits[volcano.sh/vgpu-number]"

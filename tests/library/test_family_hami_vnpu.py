@@ -9,6 +9,7 @@ from deviceshare.allocator import Allocator
 from deviceshare.claims import Claim, DeviceGrant
 from deviceshare.conf.device_model import VnpuChip, VnpuTemplate
 from deviceshare.conf.devices import parse_devices
+from deviceshare.conf.scheduler import parse_conf
 from deviceshare.explain import unavailable
 from deviceshare.facts import Card, NodeFact, PodAsk
 from deviceshare.families import BY_NAME
@@ -197,8 +198,8 @@ def test_what_a_request_means(what, expected) -> None:
 @pytest.mark.parametrize(
     ("what", "field", "expected"),
     [
-        (npu(0), "Ascend310P", "1 to 1024 chips, or none of its resources"),
-        (npu(10**15), "Ascend310P", "1 to 1024 chips, or none of its resources"),
+        (npu(0), "Ascend310P", "1 to 128 chips, or none of its resources"),
+        (npu(10**15), "Ascend310P", "1 to 128 chips, or none of its resources"),
         (npu(2, 6144), "Ascend310P-memory", "more than 12288 MiB or nothing: 2 chips can only be had whole"),
         (npu(1, 100, 50), "Ascend310P-core", "nothing: without the annotation huawei.com/vnpu-mode: hami-core"),
         (shared(1, 100, 101), "Ascend310P-core", "0 to 100 (percent of each chip)"),
@@ -304,7 +305,7 @@ def test_more_chips_than_a_node_has_are_refused_and_no_chips_are_named() -> None
     (refusal,) = [
         each for each in allocator(npu_node(chips(2))).why_not(npu(3)).refusals if each.code == "NodeInsufficientDevice"
     ]
-    assert refusal.line == "1 Insufficient huawei.com/Ascend310P (asked 3, at most 2 free, 1 missing)"
+    assert refusal.line == "1 Insufficient Ascend310P chips (asked 3, at most 2 free, 1 missing)"
     (refusal, *_) = allocator(npu_node(chips(2, B3))).why_not(npu(None, 3072)).refusals
     assert refusal.line == "1 node(s) had no Ascend310P"
 
@@ -327,7 +328,7 @@ def test_containers_have_chips_of_their_own() -> None:
     what = npu(1, 3072, containers=2)
     assert chosen(allocator(npu_node(chips(3)), policy="binpack").place(what)) == [0, 1]
     (refusal,) = allocator(npu_node(chips(1))).why_not(what).refusals
-    assert refusal.text == "Insufficient huawei.com/Ascend310P, each container has chips of its own"
+    assert refusal.text == "Insufficient Ascend310P chips, each container has chips of its own"
 
 
 @pytest.mark.parametrize(
@@ -499,6 +500,13 @@ def test_what_does_not_fit_beside_a_share(first, second, code) -> None:
     one = allocator(npu_node(chips(mode="vnpu-hami-core")))
     take(one, first, "first")
     assert codes(one, second) == {code}
+
+
+def test_the_configuration_says_whether_chips_are_mixed() -> None:
+    text = "[{name: deviceshare, arguments: {deviceshare.AscendMixedChips: %s}}]"
+    assert parse_conf(text % "true", "test").mixed_chips
+    assert not parse_conf(text % "false", "test").mixed_chips
+    assert not conf().mixed_chips
 
 
 def test_a_chip_is_cut_in_two_ways_where_the_configuration_lets_it() -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 from deviceshare_cli.conformance.command import outcomes
-from deviceshare_cli.conformance.deviations import DEVIATIONS
 from deviceshare_cli.conformance.recorded import FORMS
 from deviceshare_cli.conformance.report import Outcome, Summary, as_text
 

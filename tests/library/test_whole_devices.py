@@ -126,11 +126,12 @@ def test_a_node_whose_cards_two_plugins_register_takes_none_of_both() -> None:
         ("huawei.com/npu-cores", "; did you mean huawei.com/npu-core?"),
         ("nvidia.com/gpus", "; did you mean nvidia.com/gpu?"),
         ("volcan.sh/gpu-number", "; did you mean volcano.sh/gpu-number?"),
+        ("huawei.com/Ascend310P", ""),
         ("example.com/anything", ""),
     ],
 )
 def test_a_name_that_no_node_has_is_told_with_the_nearest_one(mixed, resource, hint) -> None:
-    (refusal,) = mixed.why_not(gpus(resource=resource)).refusals
+    refusal, *_ = mixed.why_not(gpus(resource=resource)).refusals
     assert refusal.code == "ResourceUnknown"
     assert refusal.text == f"Insufficient {resource}, which no node has{hint}"
     assert refusal.nodes == 4

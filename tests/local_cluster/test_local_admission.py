@@ -40,6 +40,27 @@ def refusal(obj: dict[str, Any]) -> tuple[str, str, str, str]:
     return problem.subject, problem.field, problem.value, problem.expected
 
 
+@pytest.mark.parametrize(("given", "other"), [("limits", "requests"), ("requests", "limits")])
+def test_one_side_of_the_amounts_may_be_null(given: str, other: str) -> None:
+    obj = pod()
+    obj["spec"]["containers"][0]["resources"] = {given: {CARDS: 2}, other: None}
+    assert admitted(obj).object["spec"]["containers"][0]["resources"] == {given: {CARDS: "2"}, other: {CARDS: "2"}}
+
+
+@pytest.mark.parametrize("uid", ["a b", "a.*", ">", "a\n", 5])
+def test_a_uid_that_could_not_stand_in_a_subject(uid: Any) -> None:
+    given = pod()
+    given["metadata"]["uid"] = uid
+    assert refusal(given)[1:3] == ("metadata.uid", str(uid))
+
+
+@pytest.mark.parametrize("uid", ["", None])
+def test_no_uid_is_a_new_one(uid: Any) -> None:
+    given = pod()
+    given["metadata"]["uid"] = uid
+    assert admitted(given).object["metadata"]["uid"] == "uid-1"
+
+
 @pytest.mark.parametrize("value", [-1, "-1", 2.5, "2.5", "2500m", "many", True, None, [1]])
 def test_cards_are_whole_numbers(value: Any) -> None:
     subject, field, shown, expected = refusal(pod({CARDS: value}))

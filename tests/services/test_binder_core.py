@@ -60,6 +60,15 @@ def test_a_claim_is_bound_with_the_annotations_of_its_families():
     assert core.open_work == 0
 
 
+def test_the_annotations_have_room_for_the_pods_init_containers():
+    grant = ContainerGrant("main", 0, "hami-vnpu", (DeviceGrant("D0", 0, 3072, 0, "Ascend310P/vir01"),))
+    ask = PodAsk(containers=(ContainerAsk("main", ()),), init_containers=(ContainerAsk("fetch", ()),))
+    fact = PodFact(uid="u1", namespace="default", name="pod-u1", ask=ask)
+    core = started(claim(grants=(grant,)), pods=[decode_pod(encode(fact))])
+    (bind,) = core.take(1_700_000_000.0)
+    assert bind.annotations["hami.io/Ascend310P-devices-allocated"] == ";D0,Ascend310P,3072,0:;"
+
+
 def test_pods_bound_together_are_not_equally_old():
     grants = (ContainerGrant("main", 0, "gpu-share", (DeviceGrant("2", 2, 1024, 0),)),)
     core = started(*(claim(f"c{n}", f"u{n}", grants=grants) for n in range(3)), pods=[pod(f"u{n}") for n in range(3)])

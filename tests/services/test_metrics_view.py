@@ -352,7 +352,7 @@ def _shown(view):
     series = sorted(line for line in text.decode().splitlines() if not line.startswith(("#", "process_")))
     site_ = site(view)
     explained = [msgspec.json.encode(site_.explain("default", name)) for name in PODS]
-    return draw(view)._replace(shares=()), site_.status(), series, explained
+    return draw(view)._replace(shares=(), pod_shares=()), site_.status(), series, explained
 
 
 @given(st.data())

@@ -13,12 +13,12 @@ from deviceshare.families import BY_NAME
 from msgspec.structs import replace
 from support.builders import card, conf
 
-_CONFIGS = Path(__file__).parents[1] / "data" / "golden" / "configs"
+CONFIGS = Path(__file__).parents[1] / "data" / "golden" / "configs"
 
 
 def table(name: str) -> DevicesConf:
     """Return a device configuration of the recorded cases."""
-    return parse_devices((_CONFIGS / f"{name}.yaml").read_text(), name)
+    return parse_devices((CONFIGS / f"{name}.yaml").read_text(), name)
 
 
 DOCS, PLUGIN, IN_GIB = table("vgpu-docs"), table("vgpu-plugin"), table("vgpu-factor1024")

@@ -110,15 +110,18 @@ class System:
 
         return dict(await self.until(found, f"no Event {reason}"))
 
-    async def used(self, device: str) -> int:
-        """Return the MiB that are shown as taken of a card."""
+    async def shown(self, device: str, *, memory_used: int) -> None:
+        """Wait until so many MiB are shown as taken of a card."""
 
-        def read() -> int:
-            with urllib.request.urlopen(f"{self._metrics}/api/v1/devices") as answer:
-                (shown,) = [one for one in json.load(answer)["items"] if one["id"] == device]
-            return int(shown["memory_used"])
+        def read() -> bool:
+            try:
+                with urllib.request.urlopen(f"{self._metrics}/api/v1/devices") as answer:
+                    items = json.load(answer)["items"]
+            except OSError:  # the service may still be starting
+                return False
+            return [one["memory_used"] for one in items if one["id"] == device] == [memory_used]
 
-        return await asyncio.to_thread(read)
+        await self.until(lambda: asyncio.to_thread(read), f"{device} is not shown with {memory_used} MiB")
 
 
 @pytest.fixture
@@ -139,7 +142,7 @@ async def test_a_mig_pod_is_placed_when_the_geometry_of_its_card_arrives(system:
 
     await system.cluster.apply(devices(geometries))
     assert (await system.given("first")).startswith("GPU-a[group2-")
-    assert await system.used("GPU-a") == 10240
+    await system.shown("GPU-a", memory_used=10240)
 
     # One that cannot be read changes nothing for those who come next.
     await system.cluster.apply(devices("nvidia: {knownMigGeometries: 5}"))

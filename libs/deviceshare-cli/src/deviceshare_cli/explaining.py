@@ -3,6 +3,7 @@
 import time
 
 import msgspec
+from deviceshare.explain import shown as amount
 from deviceshare_metrics import api
 
 from deviceshare_cli import runfile
@@ -10,9 +11,10 @@ from deviceshare_cli.asking import ask
 from deviceshare_cli.changing import connected
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.pods import Device, read_pod
+from deviceshare_cli.tables import NONE, table
 
 
-async def explain_pod(run: runfile.Run, name: str, *, as_json: bool) -> int:
+async def explain_pod(run: runfile.Run, name: str, *, as_json: bool, wide: bool = False) -> int:
     """Print all that is known of a pod and return the exit status."""
     namespace, slash, short = name.rpartition("/")
     namespace = namespace if slash else "default"
@@ -28,12 +30,15 @@ async def explain_pod(run: runfile.Run, name: str, *, as_json: bool) -> int:
         shown = msgspec.to_builtins(answer) | {"annotations": annotations}
         print(msgspec.json.format(msgspec.json.encode(shown)).decode())
     else:
-        print(explanation_text(f"{namespace}/{short}", answer, annotations))
+        print(explanation_text(f"{namespace}/{short}", answer, annotations, wide=wide))
     return 0
 
 
-def explanation_text(ref: str, answer: api.PodExplanation, annotations: dict[str, str]) -> str:
-    """Return the answer as text for people, section by section; what there is nothing to say about is left out."""
+def explanation_text(ref: str, answer: api.PodExplanation, annotations: dict[str, str], *, wide: bool = False) -> str:
+    """Return the answer as text for people, section by section; what there is nothing to say about is left out.
+
+    ``wide``: with what each of the closest nodes lacks, and each of their cards.
+    """
     lines = [f"Pod {ref}"]
     lines += _where(answer)
     lines += _devices(answer)
@@ -41,6 +46,7 @@ def explanation_text(ref: str, answer: api.PodExplanation, annotations: dict[str
     lines += _section("Annotations", [f"{key}: {value}" for key, value in sorted(annotations.items())])
     lines += _why(answer)
     lines += _refusals(answer)
+    lines += _closest(answer) if wide else []
     lines += _group(answer)
     lines += _section("Problems", answer.pod.problems if answer.pod else ())
     lines += _steps(answer)
@@ -100,6 +106,23 @@ def _refusals(answer: api.PodExplanation) -> list[str]:
         cards = f"; {refusal.cards} cards" if refusal.cards else ""
         shown.append(f"{refusal.code}: {refusal.line}{cards}{closest}")
     return _section("Nodes that refuse it", shown)
+
+
+def _closest(answer: api.PodExplanation) -> list[str]:
+    """Return two tables: what each of the closest nodes lacks, and what is left of each of their cards."""
+    nodes = answer.explanation.closest if answer.explanation else ()
+    lacks, cards = [], []
+    for near in nodes:
+        for refusal in near.refusals:
+            numbers = [amount(each, refusal.unit) if refusal.asked else NONE for each in (refusal.asked, refusal.free)]
+            lacks.append((near.node, refusal.code, *numbers, str(refusal.cards or NONE), refusal.text))
+        for card in near.cards:
+            left = [str(each) for each in (card.memory, card.cores, card.slots)]
+            cards.append((near.node, str(card.index), card.id, *left, ", ".join(card.codes) or NONE))
+    lacked = table(("NODE", "CODE", "ASKED", "FREE", "CARDS", "REASON"), lacks).splitlines() if lacks else []
+    head = ("NODE", "CARD", "ID", "MEMORY LEFT", "CORES LEFT", "SLOTS LEFT", "CODES")
+    left_of_cards = table(head, cards).splitlines() if cards else []
+    return _section("The closest nodes", lacked) + _section("Their cards", left_of_cards)
 
 
 def _group(answer: api.PodExplanation) -> list[str]:

@@ -10,9 +10,8 @@ from deviceshare_cli import runfile
 from deviceshare_cli.asking import ask
 from deviceshare_cli.notices import to_stderr
 from deviceshare_cli.pods import Device, shown_devices
-from deviceshare_cli.tables import table
+from deviceshare_cli.tables import NONE, table
 
-NONE = "<none>"
 Table = tuple[Sequence[str], list[Sequence[str]]]
 
 

@@ -56,6 +56,7 @@ class ExplainOutput(StrEnum):
     """How an explanation is printed."""
 
     TEXT = "text"
+    WIDE = "wide"
     JSON = "json"
 
 
@@ -168,10 +169,14 @@ def explain_pod(
     output: Annotated[ExplainOutput, typer.Option("-o", "--output", help="How to print it.")] = ExplainOutput.TEXT,
     run: RunOption = None,
 ) -> None:
-    """Show where a pod is and why there, or why nowhere."""
+    """Show where a pod is and why there, or why nowhere.
+
+    -o wide also shows what each of the closest nodes lacks, and what is left of each of their cards.
+    """
     from deviceshare_cli import explaining as module
 
-    _end(module.explain_pod(runfile.find(run), name, as_json=output is ExplainOutput.JSON))
+    as_json, wide = output is ExplainOutput.JSON, output is ExplainOutput.WIDE
+    _end(module.explain_pod(runfile.find(run), name, as_json=as_json, wide=wide))
 
 
 @app.command()

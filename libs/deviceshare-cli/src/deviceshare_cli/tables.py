@@ -4,6 +4,9 @@ from collections.abc import Sequence
 
 from rich.cells import cell_len
 
+NONE = "<none>"
+"""In a cell of which there is nothing to say."""
+
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return a table; widths are counted in cells of a terminal."""

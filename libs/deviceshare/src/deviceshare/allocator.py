@@ -21,13 +21,14 @@ from deviceshare.families import FAMILIES
 from deviceshare.families.protocol import Family
 from deviceshare.holdings import Holding, Usage, shares_by_card, shares_on, usage_of
 from deviceshare.models import model_of, type_caveats
+from deviceshare.names import device_names
 from deviceshare.node_checks import amount_checks, model_checks, state_checks
 from deviceshare.predicates import admits
 from deviceshare.quantity import is_native
 from deviceshare.refusing import closest, counted, merged
 from deviceshare.resources import ResourceTable
 from deviceshare.shapes import Shape
-from deviceshare.usage import counting_families, device_resources
+from deviceshare.usage import counting_families
 
 NOBODY = Tenant()
 _LOG_LIMIT = 4096
@@ -267,8 +268,7 @@ class Allocator:
         if shape.models is not None:
             models = self._cards.models(rows)
             checks += model_checks(shape.models, self._cards.type_names, models, shape.resources, self._resources, rows)
-        families = device_resources(self.conf)
-        checks += amount_checks(shape.resources, self._resources, rows, families)
+        checks += amount_checks(shape.resources, self._resources, rows, device_names(self.conf))
         if view is not None:
             checks += shape.checks(view, self.conf)
         checks = merged(checks)

@@ -1,7 +1,15 @@
-"""Names of resources that no node has: what was meant."""
+"""Names of resources: those of devices, and what a name was meant to be that no node has."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+
+from deviceshare.conf.model import SchedulerConf
+from deviceshare.usage import device_resources
+
+
+def device_names(conf: SchedulerConf) -> frozenset[str]:
+    """Return the resources by which devices are asked, also those that are plain amounts of the node beside."""
+    return device_resources(conf).union(chip.resource for chip in conf.devices.chips)
 
 
 def nearest(resource: str, known: Iterable[str]) -> str:

@@ -58,11 +58,11 @@ def model_checks(
 
 
 def amount_checks(
-    asked: Iterable[tuple[str, int]], table: ResourceTable, rows: Ints, families: Iterable[str]
+    asked: Iterable[tuple[str, int]], table: ResourceTable, rows: Ints, devices: frozenset[str]
 ) -> list[Check]:
     """Return which plain amounts the nodes lack, and that they run as many pods as they may.
 
-    ``families`` are the resources by which device families are asked: a name that no node has may be meant for one.
+    ``devices`` are the resources by which devices are asked: a name that no node has may be meant for one of them.
     """
     checks = []
     for name, amount in ((PODS, 1), *asked):
@@ -73,7 +73,7 @@ def amount_checks(
         if name == PODS:
             checks.append(Check("TooManyPods", "Too many pods", short, _no_cards(short), PODS, 0, free))
         elif not table.allocatable(rows, name).any():
-            meant = nearest(name, {*families, *table.names()})
+            meant = "" if name in devices else nearest(name, devices.union(table.names()))
             text = f"Insufficient {name}, which no node has" + (f"; did you mean {meant}?" if meant else "")
             checks.append(Check("ResourceUnknown", text, short, _no_cards(short), name, amount, free))
         else:

@@ -14,8 +14,12 @@ from deviceshare.cards import CardView, Ints
 from deviceshare.explain import NearCard, NearNode, Refusal
 from deviceshare.families.protocol import Check
 
-CLOSEST = 5
+CLOSEST = 3
 """So many nodes are told of in full."""
+
+_NO_CARDS = "CardNotFound"
+_LEAST = 1e-6
+"""What a check that fails counts at least: the node refuses."""
 
 
 def everywhere(check: Check, rows: Ints, total: int) -> Check:
@@ -88,7 +92,7 @@ def closest(checks: Sequence[Check], view: CardView | None, name: Callable[[int]
     """Return the nodes that lack least, each with every check that it fails; ``view`` None: no cards are asked."""
     if not checks:
         return ()
-    lacks = np.sum([_lack(check) for check in checks], axis=0)
+    lacks = np.sum([_lack(check, view) for check in checks], axis=0)
     refusing = np.flatnonzero(lacks)
     rows = refusing[np.argsort(lacks[refusing], kind="stable")][:CLOSEST].tolist()
     found = []
@@ -99,12 +103,21 @@ def closest(checks: Sequence[Check], view: CardView | None, name: Callable[[int]
     return tuple(found)
 
 
-def _lack(check: Check) -> NDArray[np.float64]:
-    """Return float64[R]: the missing part of what is asked, 1 where the check is not about an amount."""
-    if not check.asked or check.free is None:
-        return check.nodes.astype(np.float64)
-    missing = np.clip((check.asked - check.free) / check.asked, 1e-6, 1.0)
-    return np.where(check.nodes, missing, 0.0)
+def _lack(check: Check, view: CardView | None) -> NDArray[np.float64]:
+    """Return float64[R]: how far a check keeps the nodes from taking the pod.
+
+    The missing part of an amount, the part of a node's cards that fail, 1 for what is about the node as such. A node
+    without cards of the kind is farther than any that has some.
+    """
+    if check.code == _NO_CARDS:
+        far = np.full(len(check.nodes), 10.0)
+    elif check.asked and check.free is not None:
+        far = np.clip((check.asked - check.free) / check.asked, 0.0, 1.0)
+    elif check.cards is not None and view is not None:
+        far = check.failed / np.maximum(np.count_nonzero(view.mode, axis=1), 1)
+    else:
+        far = np.ones(len(check.nodes))
+    return np.where(check.nodes, np.maximum(far, _LEAST), 0.0)
 
 
 def _on_one(check: Check, row: int) -> Refusal:
@@ -124,10 +137,11 @@ def _cards(failing: Sequence[Check], view: CardView | None, row: int) -> tuple[N
     """Return every card of a node: what is left of it, and the checks that it fails."""
     if view is None:
         return ()
-    left = [view.memory - view.memory_used, view.cores - view.cores_used, view.slots - view.slots_used]
+    has = (view.memory, view.memory_used), (view.cores, view.cores_used), (view.slots, view.slots_used)
+    left = [(all_of[row] - used[row]).clip(0).tolist() for all_of, used in has]
     found = []
     for column, card in enumerate(view.cards[row]):
-        memory, cores, slots = (max(0, int(amounts[row, column])) for amounts in left)
+        memory, cores, slots = (amounts[column] for amounts in left)
         codes = dict.fromkeys(check.code for check in failing if check.cards is not None and check.cards[row, column])
         found.append(
             NearCard(id=card.id, index=card.index, codes=tuple(codes), memory=memory, cores=cores, slots=slots)

@@ -255,9 +255,10 @@ class Shape:
     def checks(self, view: CardView, conf: SchedulerConf) -> list[Check]:
         """Return the checks of cards that fail; each question sees what the ones before took."""
         found: list[Check] = []
-        for question in self.questions:
+        for number, question in enumerate(self.questions):
+            if number:
+                self.questions[number - 1].answer(view, conf)
             found += question.checks(view, conf)
-            question.answer(view, conf)
         return found
 
 

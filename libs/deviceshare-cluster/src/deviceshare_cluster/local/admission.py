@@ -53,7 +53,8 @@ def admit(given: Object, *, uid: str, now: str, priorities: Priorities) -> Admit
     for field in ("labels", "annotations"):
         if metadata.get(field, metadata) is None:
             del metadata[field]
-    metadata.setdefault("uid", uid)
+    # It becomes a part of subjects.
+    metadata["uid"] = at["metadata"]["uid"].name(metadata.get("uid") or uid)
     metadata.setdefault("creationTimestamp", now)
     metadata.pop("resourceVersion", None)
     warnings: list[str] = []

@@ -103,7 +103,7 @@ def _balance(
     for name, limit in limits.items():
         request = requests.get(name)
         if request is None:
-            resources.setdefault("requests", {})[name] = resources["limits"][name]
+            resources["requests"] = {**(resources.get("requests") or {}), name: resources["limits"][name]}
         elif _is_fixed(name) and request != limit:
             raise at["requests"][name].error(
                 resources["requests"][name], f"the same as limits[{name}], which is {resources['limits'][name]}"

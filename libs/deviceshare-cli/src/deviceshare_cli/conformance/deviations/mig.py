@@ -61,7 +61,7 @@ def _recut(scene: Scene, offered: Callable[[MigGroup, Collection[str]], MigGroup
         number, kinds = scene.mig[at] if at < len(scene.mig) else (-1, ())
         model = next((each for each in vgpu_conf.geometries if any(name in card.type for name in each.models)), None)
         group = None
-        if number >= 0 and model is not None:
+        if model is not None and 0 <= number < len(model.groups):
             group = offered(model.groups[number], {name for name, _ in kinds})
         name = card.type
         if group is not None:

@@ -43,7 +43,7 @@ def _checks(board: Board, cards: CardDemand) -> list[Check]:
     found.append(
         Check(
             "NodeInsufficientDevice",
-            f"Insufficient {resource}" + (", each container has chips of its own" if board.given is not None else ""),
+            f"Insufficient {word} chips" + (", each container has chips of its own" if board.given is not None else ""),
             (enough < cards.count) & common.any_card(offered),
             none,
             resource,

@@ -15,7 +15,7 @@ from deviceshare.formats.card_lists import items
 
 ALL_CORES = 100
 """Under HAMi-core cores are percent of a chip."""
-MOST_DEVICES = 1024
+MOST_DEVICES = 128
 """More than any node has."""
 
 _LINKED_CHIPS = "Ascend910"

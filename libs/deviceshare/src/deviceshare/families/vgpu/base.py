@@ -39,7 +39,8 @@ class Vgpu(OneByOne):
         self, claim: Claim, node: str, containers: Sequence[str], now: float, init_containers: Sequence[str] = ()
     ) -> dict[str, str]:
         """Return what the vGPU device plugin waits for."""
-        return handover.write([grant for grant in claim.grants if grant.family == self.name], node, containers, now)
+        grants = [grant for grant in claim.grants if grant.family == self.name]
+        return handover.write(grants, node, containers, init_containers, now)
 
     def held(self, annotations: Mapping[str, str], ask: PodAsk, pod: str) -> tuple[ContainerGrant, ...]:
         """Return nothing: what is no MIG instance is read by hami-core."""

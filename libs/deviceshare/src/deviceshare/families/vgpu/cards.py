@@ -1,6 +1,7 @@
 """What keeps a vGPU card from a pod, in whatever way it is cut: bool[R, D] arrays, and the reasons that they are."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,11 +13,6 @@ from deviceshare.families.protocol import CardDemand, Check, Demand
 from deviceshare.families.vgpu import request
 from deviceshare.formats import vgpu
 
-_KEPT_APART = {
-    "CardPodGroupConflict": f"node(s) had cards with a pod of the same PodGroup ({vgpu.PODGROUP_POLICY} {vgpu.SPREAD})",
-    "CardExclusiveRuleConflict": "node(s) had cards with a pod of the same rule (deviceshare.GPUExclusiveRules)",
-}
-
 
 def candidates(demand: Demand, view: CardView, mode: str) -> Bools:
     """Return cards that could be chosen if they had room."""
@@ -24,29 +20,25 @@ def candidates(demand: Demand, view: CardView, mode: str) -> Bools:
     for allowed in (selection.type_allowed(demand, view), selection.id_allowed(demand, view)):
         if allowed is not None:
             found &= allowed
-    for failed in kept_apart(demand, view).values():
-        found &= ~failed
-    return found
-
-
-def kept_apart(demand: Demand, view: CardView) -> dict[str, Bools]:
-    """Return by code the cards that hold a pod with which this one must not share.
-
-    A pod that holds neither memory nor cores is in nobody's way (Volcano vgpu/utils.go deviceHasPodFromSameGroup;
-    plugins/deviceshare/gpuexclusive.go).
-    """
-    found = {}
     if demand.apart_group:
-        found["CardPodGroupConflict"] = _held_by(view, lambda tenant: tenant.group == demand.apart_group)
+        found &= ~_with_mates(demand, view)
     if demand.apart_rules:
-        found["CardExclusiveRuleConflict"] = _held_by(
-            view, lambda tenant: bool(matching(demand.apart_rules, tenant.labels))
-        )
+        found &= ~_with_excluded(demand, view)
     return found
+
+
+def _with_mates(demand: Demand, view: CardView) -> Bools:
+    """Return cards that hold a pod of the same PodGroup (Volcano vgpu/utils.go deviceHasPodFromSameGroup)."""
+    return _held_by(view, lambda tenant: tenant.group == demand.apart_group)
+
+
+def _with_excluded(demand: Demand, view: CardView) -> Bools:
+    """Return cards that hold a pod of the same rule (Volcano plugins/deviceshare/gpuexclusive.go)."""
+    return _held_by(view, lambda tenant: bool(matching(demand.apart_rules, tenant.labels)))
 
 
 def _held_by(view: CardView, is_one: Callable[[Tenant], bool]) -> Bools:
-    """Return the cards of which such a tenant holds anything."""
+    """Return the cards of which such a tenant holds anything: memory or cores."""
     found = np.zeros(view.mode.shape, dtype=np.bool_)
     for row, holdings in enumerate(view.holdings):
         held = {name for each in holdings if is_one(each.tenant) for grant in each.grants for name in _ids(grant)}
@@ -85,8 +77,12 @@ def checks_of_cards(
         checks.append(common.card_check("ModeNotFit", text, registered & ~of_mode))
     checks.append(common.card_check("CardNotHealth", "node(s) had unhealthy cards", of_mode & ~view.healthy))
     checks += selection.checks(demand, view, of_mode)
-    for code, failed in kept_apart(demand, view).items():
-        checks.append(common.card_check(code, _KEPT_APART[code], of_mode & failed))
+    if demand.apart_group:
+        text = f"node(s) had cards with a pod of the same PodGroup ({vgpu.PODGROUP_POLICY} {vgpu.SPREAD})"
+        checks.append(common.card_check("CardPodGroupConflict", text, of_mode & _with_mates(demand, view)))
+    if demand.apart_rules:
+        text = "node(s) had cards with a pod of the same rule (deviceshare.GPUExclusiveRules)"
+        checks.append(common.card_check("CardExclusiveRuleConflict", text, of_mode & _with_excluded(demand, view)))
     count, number = usable.sum(axis=1), conf.devices.vgpu.number
     # Where there is none at all, the checks above say why.
     few = (count > 0) & (count < cards.count)
@@ -124,11 +120,19 @@ def checks_of_room(
     ]  # fmt: skip
 
 
-def memory_check(
-    code: str, where: str, cards: CardDemand, view: CardView, failed: Bools, usable: Bools, free: Ints,
-    conf: SchedulerConf,
-) -> Check:  # fmt: skip
-    """Return a check about memory: ``free`` int64[R, D] is what could be had ``where``."""
+class Amounts(NamedTuple):
+    """The numbers of a check about memory, as :func:`deviceshare.families.common.amount_check` takes them."""
+
+    resource: str
+    asked: int
+    free: Ints
+    unit: str
+
+
+def memory_amounts(
+    cards: CardDemand, view: CardView, failed: Bools, usable: Bools, free: Ints, conf: SchedulerConf
+) -> Amounts:
+    """Return what is asked of each card and what could be had: ``free`` is int64[R, D]."""
     names = conf.devices.vgpu
     resource, asked, unit = names.memory, cards.memory, request.unit(conf)
     if cards.memory_percentage or not cards.memory:
@@ -136,20 +140,17 @@ def memory_check(
         resource = names.percentage if cards.memory_percentage else names.memory
         asked, unit = cards.memory_percentage or 100, "percent"
         free = 100 * free // np.maximum(view.memory, 1)
-    free = common.most_free(free, usable, failed, cards.count)
-    return common.amount_check(
-        code, f"Insufficient {resource} {where}", failed, resource=resource, asked=asked, free=free, unit=unit
-    )
+    return Amounts(resource, asked, common.most_free(free, usable, failed, cards.count), unit)
 
 
 def order(view: CardView, policy: str) -> Ints:
-    """Return int64[R, D] by which cards are chosen, the smallest first (Volcano vgpu/utils.go).
+    """Return int64[R, D] or [1, D] by which cards are chosen, the smallest first (Volcano vgpu/utils.go).
 
     binpack: most memory used; spread: fewest shares; none: the last card.
     """
     width = max(1, view.mode.shape[1])
     index = np.arange(view.mode.shape[1], dtype=np.int64)[None, :]
-    key: Ints = np.broadcast_to(-index, view.mode.shape)
+    key: Ints = -index
     if policy == "binpack":
         key = index - view.memory_used * width
     elif policy == "spread":

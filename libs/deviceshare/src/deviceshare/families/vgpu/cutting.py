@@ -125,28 +125,32 @@ class Cutting:
         mixed_up = cuttable & (view.state[CUT] == MIXED_UP)
         none = cuttable & (offers.fits == 0) & ~mixed_up
         too_large = none & (offers.largest < offers.needed)
+        largest = vgpu_cards.memory_amounts(cards, view, too_large, cuttable, offers.largest, conf)
+        free = vgpu_cards.memory_amounts(cards, view, none & ~too_large, cuttable, offers.free, conf)
         return common.some(
             [
                 *vgpu_cards.checks_of_cards(self._demand, cards, view, vgpu.MIG, cuttable, conf),
                 *self._without_geometry(offers),
-                *vgpu_cards.checks_of_room(
-                    cards, self._cores(cards), cuttable, self._failures(cards, offers), conf
-                ),
+                *vgpu_cards.checks_of_room(cards, self._cores(cards), cuttable, self._failures(cards, offers), conf),
                 common.card_check(
                     "CardMigInstancesConflict",
                     "node(s) had MIG cards whose pods hold instances that do not go together",
                     mixed_up,
                 ),
-                vgpu_cards.memory_check(
-                    "CardInsufficientMemory", "in any MIG geometry of a card", cards, view,
-                    too_large, cuttable, offers.largest, conf,
+                common.amount_check(
+                    "CardInsufficientMemory",
+                    f"Insufficient {largest.resource} in any MIG geometry of a card",
+                    too_large,
+                    **largest._asdict(),
                 ),
-                vgpu_cards.memory_check(
-                    "CardMigTopologyInfeasible", "on a free MIG instance of a card", cards, view,
-                    none & ~too_large, cuttable, offers.free, conf,
+                common.amount_check(
+                    "CardMigTopologyInfeasible",
+                    f"Insufficient {free.resource} on a free MIG instance of a card",
+                    none & ~too_large,
+                    **free._asdict(),
                 ),
             ]
-        )  # fmt: skip
+        )
 
     def _without_geometry(self, offers: _Offers) -> list[Check]:
         """Return a check for each model that the configuration does not say how to cut."""

@@ -15,7 +15,13 @@ _USUAL = ("volcano.sh/vgpu-number", "volcano.sh/vgpu-memory")
 """Volcano writes a slot for each container with one of these."""
 
 
-def write(grants: Sequence[ContainerGrant], node: str, containers: Sequence[str], now: float) -> dict[str, str]:
+def write(
+    grants: Sequence[ContainerGrant],
+    node: str,
+    containers: Sequence[str],
+    init_containers: Sequence[str],
+    now: float,
+) -> dict[str, str]:
     """Return the annotations that give these devices."""
     mains = [grant for grant in grants if not grant.stage]
     inits = [grant for grant in grants if grant.stage]
@@ -29,7 +35,8 @@ def write(grants: Sequence[ContainerGrant], node: str, containers: Sequence[str]
         vgpu.BIND_TIME: seconds,
     }
     if inits:
-        annotations[vgpu.INIT_IDS] = vgpu.write_ids(inits, 1 + max(grant.position for grant in inits))
+        slots = max(len(init_containers), *(grant.position + 1 for grant in inits))
+        annotations[vgpu.INIT_IDS] = vgpu.write_ids(inits, slots)
     return annotations
 
 

@@ -33,11 +33,14 @@ class SoftwareVgpu(Vgpu):
         usable = vgpu_cards.candidates(demand, view, self.name)
         free: Ints = view.memory - view.memory_used
         short = usable & (free < common.memory_asked(cards, view))
+        memory = vgpu_cards.memory_amounts(cards, view, short, usable, free, conf)
         return common.some(
             [
                 *vgpu_cards.checks_of_cards(demand, cards, view, self.name, usable, conf),
                 *vgpu_cards.checks_of_room(cards, view.cores_used, usable, self._failures(cards, view), conf),
-                vgpu_cards.memory_check("CardInsufficientMemory", "on a card", cards, view, short, usable, free, conf),
+                common.amount_check(
+                    "CardInsufficientMemory", f"Insufficient {memory.resource} on a card", short, **memory._asdict()
+                ),
             ]
         )
 

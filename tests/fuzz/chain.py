@@ -1,0 +1,131 @@
+"""The whole way: objects that are nearly right are decoded, held, placed, explained, and written on the pods."""
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import msgspec
+from deviceshare.allocator import Allocator
+from deviceshare.conf.devices import parse_devices
+from deviceshare.conf.model import SchedulerConf
+from deviceshare.conf.scheduler import default_conf, parse_conf
+from deviceshare.errors import ConfigError, FormatError
+from deviceshare.facts import PodFact
+from deviceshare.gangs import Group, decide
+from deviceshare.objects import decode_node, decode_pod
+from deviceshare_placement.core import telling
+from deviceshare_placement.core.asks import Asks
+from fuzz import corpus
+from fuzz.mutations import texts, trees
+from hypothesis import strategies as st
+from support.example_cluster import EXAMPLES, NOW, bound_with
+
+
+class Scene(NamedTuple):
+    """Configurations and objects, all of them as they come; ``lists`` are the DeviceLists of ConfigMaps by node."""
+
+    conf: str
+    devices: str
+    lists: Mapping[str, Mapping[str, str]]
+    nodes: Sequence[Any]
+    pods: Sequence[Any]
+
+
+KINDS = ("volcano.sh/gpu-", "volcano.sh/vgpu-", "nvidia.com/gpu", "huawei.com/Ascend", "huawei.com/npu-core")
+"""How the resources of nodes and pods that go together begin."""
+
+
+def scenes() -> st.SearchStrategy[Scene]:
+    """Return scenes of a few nodes and pods that go together; half of what they hold is as it should be."""
+    return st.one_of([_scenes(kind) for kind in KINDS])
+
+
+def device_lists() -> st.SearchStrategy[dict[str, str]]:
+    """Return what ConfigMaps may say of the chips of a node."""
+    return trees(corpus.DEVICE_LIST["DeviceList"]).filter(
+        lambda tree: isinstance(tree, dict) and all(isinstance(value, str) for value in tree.values())
+    )
+
+
+def _scenes(kind: str) -> st.SearchStrategy[Scene]:
+    conf = (EXAMPLES / "volcano-scheduler.conf").read_text()
+    devices = (EXAMPLES / "configmaps" / "vgpu-and-vnpu-device-config.yaml").read_text()
+    nodes = [node for node in corpus.nodes() if f'"{kind}' in json.dumps(node["status"])]
+    pods = [pod for pod in corpus.pods() if f'"{kind}' in json.dumps(pod["spec"])]
+    return st.builds(
+        Scene,
+        st.sampled_from((conf, conf.replace("binpack", "spread"))) | texts(conf),
+        st.just(devices) | texts(devices),
+        st.fixed_dictionaries({node["metadata"]["name"]: device_lists() for node in nodes if kind == KINDS[-1]}),
+        st.lists(st.sampled_from(nodes) | trees(*nodes), min_size=1, max_size=4),
+        st.lists(st.sampled_from(pods) | trees(*pods), min_size=1, max_size=6),
+    )
+
+
+def live_through(scene: Scene) -> None:
+    """Do with a scene what the services would; raises where something is wrong that is nobody's input."""
+    conf = _conf(scene)
+    allocator, again = Allocator(conf), Allocator(conf)
+    names = set()
+    for tree in scene.nodes:
+        try:
+            node = decode_node(json.dumps(tree).encode(), scene.lists.get)
+        except FormatError:
+            continue
+        names.add(node.name)
+        allocator.set_node(node)
+        again.set_node(node)
+    asks, forged = Asks(), False
+    for tree in scene.pods:
+        try:
+            pod = asks.settle(decode_pod(json.dumps(tree).encode()), conf)
+        except FormatError:
+            continue
+        if pod.node and not pod.ended:
+            forged = True
+            for each in (allocator, again):
+                each.hold(pod.node, pod.uid, pod.held, each.amounts(pod.ask), pod.tenant)
+        elif not pod.problems:
+            _decide(allocator, again, pod, tree)
+    for name in names:
+        assert allocator.used_cards(name) == again.used_cards(name), name
+        if not forged:
+            _within(allocator, name)
+
+
+def _conf(scene: Scene) -> SchedulerConf:
+    conf = default_conf()
+    with suppress(ConfigError):
+        conf = parse_conf(scene.conf, "File volcano-scheduler.conf")
+    try:
+        return msgspec.structs.replace(conf, devices=parse_devices(scene.devices, "File device-config.yaml"))
+    except ConfigError:
+        return conf
+
+
+def _decide(allocator: Allocator, again: Allocator, pod: PodFact, tree: Any) -> None:
+    """Place a pod if it can be; what is read from the annotations then must be what was decided."""
+    decision = decide(allocator, Group(key=pod.group, pods=(pod,), minimum=1))
+    for waiting, why in decision.waiting:
+        assert telling.waiting(waiting, why, decision, NOW, "fuzz").message
+    for placed, placement in decision.placed:
+        msgspec.msgpack.encode(telling.placed(allocator, placed, placement, decision, NOW, "fuzz"))
+        bound = json.loads(json.dumps(tree))
+        bound["metadata"]["annotations"] = {
+            **(bound["metadata"].get("annotations") or {}), **bound_with(placed, placement),
+        }  # fmt: skip
+        bound["spec"] = {**(bound.get("spec") or {}), "nodeName": placement.node}
+        found = decode_pod(json.dumps(bound).encode())
+        assert not found.problems, found.problems
+        again.hold(placement.node, found.uid, found.held, again.amounts(found.ask), found.tenant)
+
+
+def _within(allocator: Allocator, name: str) -> None:
+    """No card has more taken than it has."""
+    node = allocator.node(name)
+    assert node is not None
+    for card, (memory, cores, slots) in zip(node.cards, allocator.used_cards(name), strict=True):
+        assert memory <= card.memory, (card, memory)
+        assert cores <= card.cores, (card, cores)
+        assert slots <= card.slots, (card, slots)

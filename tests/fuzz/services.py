@@ -1,0 +1,117 @@
+"""Objects as users apply them: what the API server takes goes through inventory and placement, as on the bus."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from deviceshare.errors import RequestError
+from deviceshare.facts import AnyFact
+from deviceshare_bus.subjects import explain, ledger
+from deviceshare_cluster.interface import Change, ChangeType, Listed
+from deviceshare_cluster.local.admission import Priorities, admit
+from deviceshare_cluster.local.jobs import beside, pod_maker, pod_names
+from deviceshare_cluster.local.kinds import as_read, encode, key_of
+from deviceshare_cluster.local.manifests import parse_manifests
+from deviceshare_inventory.board import Write
+from deviceshare_inventory.configs import Configs
+from deviceshare_inventory.core import Core
+from deviceshare_placement.core import PlacementCore
+from fuzz.chain import KINDS
+from fuzz.mutations import trees
+from hypothesis import strategies as st
+from support.example_cluster import NOW, objects
+
+_SUBJECT = re.compile(r"[^\s.*>]+(\.[^\s.*>]+)+")
+_CREATED = "2026-02-03T08:00:00Z"
+_MOST_PODS = 3
+"""Pods of a Job that are looked at: it may ask for any number."""
+
+
+def clusters() -> st.SearchStrategy[Sequence[Any]]:
+    """Return a few objects, most of them as they should be."""
+    all_of_them = [
+        {**obj, "metadata": {**obj["metadata"], "uid": f"u-{number}"}} for number, obj in enumerate(objects().values())
+    ]
+    by_kind = [[obj for obj in all_of_them if f'"{kind}' in str(obj).replace("'", '"')] for kind in KINDS]
+    lists = [
+        st.lists(st.sampled_from(group) | trees(*group, *all_of_them), min_size=1, max_size=10) for group in by_kind
+    ]
+    return st.one_of(lists)
+
+
+def serve(given: Sequence[Any]) -> None:
+    """Do what the API server, inventory and placement do; raises where one of them does not stand its input."""
+    core = Core(frozenset({"volcano"}), Configs(None))
+    core.begin_list()
+    changes = [change for obj in given for change in _changes(obj)]
+    half = len(changes) // 2
+    core.deliver([*changes[:half], Listed(half)])
+    placement = PlacementCore("fuzz")
+    _pass_on(core, placement)
+    placement.on_caught_up(NOW)
+    core.deliver(changes[half:])
+    _pass_on(core, placement)
+    for _ in range(3):
+        instructions = placement.cycle(NOW)
+        for explanation in instructions.explanations:
+            _sendable(explain(explanation.uid), explanation)
+        for publication in instructions.publications:
+            for write in publication.writes:
+                _sendable(ledger(write.node), write.ledger)
+            placement.on_published(publication.token, 1, NOW)
+
+
+def _changes(obj: Any) -> list[Change]:
+    """Return the object as the API server shows it, and what the job controller makes of it; [] if it is refused."""
+    if not isinstance(obj, dict):
+        return []
+    made = [obj]
+    changes: list[Change] = []
+    while made:
+        try:
+            stored = admit(
+                made.pop(), uid=f"new-{len(changes)}", now="2026-02-03T08:00:00Z", priorities=Priorities()
+            ).object
+        except RequestError as error:
+            msgspec.msgpack.encode(error.problem)
+            continue
+        kind, namespace, name = key_of(stored)
+        raw = as_read(kind, encode(stored), 7)
+        assert msgspec.json.decode(raw)["metadata"]["resourceVersion"] == "7"
+        changes.append(Change(ChangeType.APPLIED, kind, namespace, name, 7, raw))
+        if kind == "Job":
+            made += beside(stored)
+            makers = {task["name"]: pod_maker(stored, task) for task in stored["spec"]["tasks"]}
+            made += [
+                makers[task["name"]](index)
+                for (_, task, index), _ in zip(pod_names(stored), range(_MOST_PODS), strict=False)
+            ]
+    return changes
+
+
+def _pass_on(core: Core, placement: PlacementCore) -> None:
+    """Let placement read what inventory writes."""
+    for number in range(1, 100):
+        writes = [each for each in core.take(NOW) if isinstance(each, Write)]
+        if not writes:
+            return
+        for write in writes:
+            assert _SUBJECT.fullmatch(write.subject), write.subject
+            fact = msgspec.msgpack.decode(write.data, type=AnyFact)
+            placement.on_fact(write.subject, fact, NOW)
+            core.board.acknowledged(write.subject, number)
+
+
+def _sendable(subject: str, message: msgspec.Struct) -> None:
+    assert _SUBJECT.fullmatch(subject), subject
+    msgspec.msgpack.encode(message)
+
+
+def read_manifests(text: str) -> None:
+    """Read a file of manifests and apply what is in it."""
+    read = parse_manifests(text, "f.yaml")
+    for problem in read.problems:
+        msgspec.msgpack.encode(problem)
+    for manifest in read.manifests:
+        _changes(manifest.object)

@@ -1,0 +1,181 @@
+"""Every parser of something that users or device plugins write, with inputs near what it expects.
+
+A parser may return, or raise its typed error; anything else is a find.
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+import msgspec
+from deviceshare.claims import ContainerGrant
+from deviceshare.conf.devices import parse_devices
+from deviceshare.conf.scheduler import parse_conf
+from deviceshare.errors import ConfigError, FormatError, InputError
+from deviceshare.facts import AnyFact, Fact
+from deviceshare.formats import gpu_share, hami_vnpu, mindcluster, vgpu
+from deviceshare.objects import decode_node, decode_pod, decode_podgroup, decode_queue
+from deviceshare.quantity import parse_quantity, to_amount
+from deviceshare_cli.conformance.cases import read_file
+from deviceshare_cli.errors import CommandError
+from fuzz import chain, corpus, services
+from fuzz.chain import device_lists
+from fuzz.mutations import documents, odd_texts, texts
+from hypothesis import strategies as st
+
+
+class Target(NamedTuple):
+    """A parser: what it is given, and what it may raise."""
+
+    inputs: st.SearchStrategy[Any]
+    parse: Callable[[Any], object]
+    errors: tuple[type[Exception], ...] = ()
+
+
+def attempt(target: Target, given: Any) -> None:
+    """Parse; raises what is a find. A typed error must be one that can be shown and sent to others."""
+    try:
+        target.parse(given)
+    except target.errors as error:
+        said = error
+    else:
+        return
+    if isinstance(said, InputError):
+        assert said.problem.subject
+        msgspec.msgpack.encode(said.problem)
+    str(said).encode()
+
+
+def _spread(parse: Callable[..., object]) -> Callable[[Any], object]:
+    """Return a parser of one tuple from one of several arguments."""
+    return lambda given: parse(*given)
+
+
+def _fact(decode: Callable[[bytes], Fact]) -> Callable[[bytes], object]:
+    """Return a decoder whose facts go over the bus and come back the same."""
+
+    def parse(raw: bytes) -> None:
+        fact = decode(raw)
+        assert msgspec.msgpack.decode(msgspec.msgpack.encode(fact), type=AnyFact) == fact
+
+    return parse
+
+
+def _gpu_share_cards(capacity: Mapping[str, int], unhealthy: str) -> None:
+    for card in gpu_share.read_cards(dict(capacity), "n"):
+        assert card.memory >= 0
+
+
+def _ids(text: str) -> None:
+    slots = vgpu.read_ids(text, "ns/p")
+    grants = [ContainerGrant("c", at, "hami-core", tuple(devices)) for at, devices in enumerate(slots)]
+    if any(slots):
+        # What we write we read.
+        assert vgpu.read_ids(vgpu.write_ids(grants, len(slots)), "ns/p") == slots
+
+
+def _mindcluster_devices(namespace: str, name: str, data: Mapping[str, str]) -> None:
+    if mindcluster.tells_of_devices(namespace, name):
+        mindcluster.read_devices(namespace, name, {"mx-consumer-volcano": "true"}, data)
+
+
+def _data(key: str) -> st.SearchStrategy[dict[str, str]]:
+    """Return the data of a ConfigMap that tells of devices."""
+    return st.fixed_dictionaries({key: _DEVICE_INFOS.map(lambda raw: raw.decode(errors="replace"))})
+
+
+def _configuration(parse: Callable[[str, str], Any]) -> Callable[[str], object]:
+    """Return a parser whose result and warnings can be sent to others."""
+
+    def read(text: str) -> None:
+        msgspec.msgpack.encode(parse(text, "File f").warnings)
+
+    return read
+
+
+def _recorded_case(line: bytes) -> None:
+    with TemporaryDirectory() as directory:
+        path = Path(directory) / "cases.jsonl"
+        path.write_bytes(line)
+        read_file(path)
+
+
+_AMOUNTS = st.sampled_from((0, 1, 8, 89424, 1024, 1025, 2**53))
+_RESOURCES = st.sampled_from(("cpu", "memory", "ephemeral-storage", "hugepages-2Mi", "pods", "nvidia.com/gpu", "", "a"))
+_DEVICE_INFOS = documents({"mindx-dl-deviceinfo-n": corpus.DEVICE_LIST}, {"DeviceInfo": corpus.DEVICE_LIST})
+_LABELS = st.fixed_dictionaries(
+    {"accelerator": texts("huawei-Ascend310P"), "servertype": texts(*corpus.SERVER_TYPES)},
+    optional={"node.kubernetes.io/npu.chip.name": odd_texts()},
+)
+_HAMI_NODE = st.dictionaries(
+    st.sampled_from(("hami.io/node-register-Ascend910A", "hami.io/node-register-X"))
+    | texts("hami.io/node-register-Ascend310P"),
+    texts(*corpus.HAMI_REGISTER),
+    max_size=3,
+)
+_HAMI_POD = st.fixed_dictionaries(
+    {
+        "hami.io/Ascend910A-devices-allocated": texts(*corpus.HAMI_SLOTS),
+        "huawei.com/Ascend910A": texts(*corpus.HAMI_CUTS),
+    },
+    optional={"huawei.com/vnpu-mode": texts("hami-core")},
+)
+_YAML = st.sampled_from(corpus.TRICKY_YAML)
+
+TARGETS: dict[str, Target] = {
+    "quantity": Target(texts(*corpus.QUANTITIES) | st.integers() | st.floats(), parse_quantity, (ValueError,)),
+    "amount": Target(
+        st.tuples(_RESOURCES, texts(*corpus.QUANTITIES) | st.integers() | st.floats(), st.just("Node n"), odd_texts()),
+        _spread(to_amount),
+        (FormatError,),
+    ),
+    "vgpu-register": Target(
+        st.tuples(texts(*corpus.REGISTER), st.just("n")), _spread(vgpu.read_register), (FormatError,)
+    ),
+    "vgpu-ids": Target(texts(*corpus.IDS), _ids, (FormatError,)),
+    "gpu-share-cards": Target(
+        st.tuples(
+            st.fixed_dictionaries({}, optional={gpu_share.MEMORY: _AMOUNTS, gpu_share.NUMBER: _AMOUNTS}),
+            texts("0,3", "GPU-xxxx-1234"),
+        ),
+        _spread(_gpu_share_cards),
+        (FormatError,),
+    ),
+    "gpu-index": Target(st.tuples(texts("0,2", "0"), st.just("ns/p")), _spread(gpu_share.read_index), (FormatError,)),
+    "hami-registers": Target(st.tuples(_HAMI_NODE, st.just("n")), _spread(hami_vnpu.read_registers), (FormatError,)),
+    "hami-slots": Target(
+        st.tuples(_HAMI_POD, st.just("Ascend910A"), st.just("ns/p")), _spread(hami_vnpu.read_slots), (FormatError,)
+    ),
+    "mindcluster-chips": Target(
+        st.tuples(_LABELS, st.none() | texts(*corpus.BASE_INFO), st.none() | device_lists(), st.just("n")),
+        _spread(mindcluster.read_chips),
+        (FormatError,),
+    ),
+    "mindcluster-devices": Target(
+        st.tuples(st.just("mindx-dl"), st.just("cluster-info-device-0"), _data("cluster-info-device-0"))
+        | st.tuples(st.just("kube-system"), st.just("mindx-dl-deviceinfo-n"), _data("DeviceInfoCfg")),
+        _spread(_mindcluster_devices),
+        (FormatError,),
+    ),
+    "mindcluster-given": Target(
+        st.tuples(texts(*corpus.GIVEN), st.just("ns/p")), _spread(mindcluster.read_given), (FormatError,)
+    ),
+    "mindcluster-real": Target(texts(*corpus.REAL), mindcluster.groups_of),
+    "volcano-scheduler.conf": Target(
+        texts(*corpus.texts_of(".conf"), corpus.EXCLUSIVE_RULES) | _YAML, _configuration(parse_conf), (ConfigError,)
+    ),
+    "device-config.yaml": Target(
+        texts(*(text for text in corpus.texts_of(".yaml") if "device-config.yaml" in text)) | _YAML,
+        _configuration(parse_devices),
+        (ConfigError,),
+    ),
+    "node": Target(documents(*corpus.nodes()), _fact(decode_node), (FormatError,)),
+    "pod": Target(documents(*corpus.pods()), _fact(decode_pod), (FormatError,)),
+    "podgroup": Target(documents(corpus.PODGROUP), _fact(decode_podgroup), (FormatError,)),
+    "queue": Target(documents(corpus.QUEUE), _fact(decode_queue), (FormatError,)),
+    "manifests": Target(texts(*corpus.texts_of(".yaml")) | _YAML, services.read_manifests),
+    "recorded-cases": Target(documents(corpus.RECORDED_CASE), _recorded_case, (CommandError,)),
+    "library": Target(chain.scenes(), chain.live_through),
+    "services": Target(services.clusters(), services.serve),
+}

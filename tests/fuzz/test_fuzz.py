@@ -1,0 +1,57 @@
+"""No parser raises anything but its typed error, whatever it is given.
+
+``make fuzz`` searches for a time, ``make test`` tries a few inputs each.
+"""
+
+import re
+
+import pytest
+from deviceshare.errors import FormatError
+from deviceshare.facts import Card
+from fuzz import corpus
+from fuzz.mutations import texts
+from fuzz.searching import EXAMPLES, SECONDS, SEED, search, search_for
+from fuzz.targets import TARGETS, Target
+
+
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("name", TARGETS)
+def test_only_typed_errors(name, tell):
+    if not SECONDS:
+        search(name, TARGETS[name], examples=EXAMPLES, seed=SEED)
+        return
+    tell[name] = search_for(name, TARGETS[name], seconds=SECONDS / len(TARGETS), seed=SEED)
+
+
+def careless_register(text: str) -> list[Card]:
+    """Read a register annotation as one would who never saw a bad one."""
+    cards = []
+    for index, item in enumerate(text.removesuffix(":").split(":")):
+        if item.count(",") < 5:
+            raise FormatError("Node n", "register", item, "six fields")
+        uuid, count, memory, model, health, mode = item.split(",")[:6]
+        cards.append(Card(uuid, index, int(count), int(memory), 100, model, health == "true", mode))
+    return cards
+
+
+def careless_ids(text: str) -> list[str]:
+    """Find the group of each MIG instance, and trust that there is one."""
+    return [re.findall(r"\[(.*)-", item)[0] for item in text.split(":") if "[" in item]
+
+
+@pytest.mark.parametrize(
+    ("parse", "published", "error"),
+    [(careless_register, corpus.REGISTER, ValueError), (careless_ids, corpus.IDS, IndexError)],
+)
+def test_a_careless_parser_is_found_out_and_how_to_repeat_it_is_told(parse, published, error):
+    target = Target(texts(*published), parse, (FormatError,))
+    with pytest.raises(error) as found:
+        search("careless", target, examples=1000, seed=1)
+    notes = "\n".join(found.value.__notes__)
+    assert "FUZZ_SEED=1 FUZZ_EXAMPLES=1000 .venv/bin/pytest tests/fuzz -k 'careless'" in notes
+    assert "given=" in notes
+
+
+def test_a_search_ends_in_time_and_tells_how_much_it_tried():
+    target = Target(texts("0,2"), str.split)
+    assert search_for("split", target, seconds=0.3, seed=1) >= 50
