@@ -221,6 +221,10 @@ def test_the_old_flag_of_predicates_is_checked_where_it_stands():
         ("a: 1\n---\nb: 2\n", "$", "one document"),
         ("!!python/object:os.system {}", "line 1", "YAML"),
         ("when: 2026-99-99", "$", "YAML"),
+        ("when: !!timestamp x", "$", "YAML"),
+        ("weight: !!int", "$", "YAML"),
+        ("on: !!bool x", "$", "YAML"),
+        ('name: "\\ud800"', "line 1", "YAML (half of a character)"),
     ],
 )
 def test_wrong_shapes_are_errors_that_say_where(text, field, expected):
@@ -280,7 +284,9 @@ def test_any_text_is_either_a_configuration_or_a_config_error(text):
             assert error.problem.expected  # noqa: PT017
 
 
-@pytest.mark.parametrize("value", ["&a [*a]", "1" * 40, "{1: {null: 2}}", "!!set {a, b}", "2026-02-03", ".nan"])
+@pytest.mark.parametrize(
+    "value", ["&a [*a]", "1" * 40, "0x" + "f" * 5000, "{1: {null: 2}}", "!!set {a, b}", "2026-02-03", ".nan"]
+)
 def test_odd_arguments_of_other_plugins_are_kept_as_text(value):
     conf = parse_conf(f"- name: sla\n  arguments: {{x: {value}}}\n", "x")
     assert isinstance(conf.arguments["sla"]["x"], str)

@@ -49,7 +49,8 @@ def test_a_document_that_is_no_object(text: str, field: str, value: str) -> None
 
 
 @pytest.mark.parametrize(
-    "text", ["a: !!python/object:os.system {}", "\x00", "a: *b", "{{ template }}: x", "? [a]\n: b"]
+    "text",
+    ["a: !!python/object:os.system {}", "\x00", "a: *b", "{{ template }}: x", "? [a]\n: b", "a: !!int", "a: !!bool x"],
 )
 def test_strange_files_are_problems(text: str) -> None:
     read = parse_manifests(text, "x.yaml")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
+from deviceshare.conf.document import YAML_ERRORS
 from deviceshare.errors import Problem
 
 from deviceshare_cluster.interface import Object
@@ -68,7 +69,7 @@ def parse_manifests(text: str, name: str, into: Manifests | None = None) -> Mani
         place = f"line {mark.line + 1}, column {mark.column + 1}" if mark else "content"
         said = ": ".join(part for part in (error.context, error.problem) if part)
         read.problems.append(Problem(f"File {name}", place, said, "YAML or JSON that parses"))
-    except (yaml.YAMLError, ValueError) as error:
+    except YAML_ERRORS as error:
         said = " ".join(str(error).split())
         read.problems.append(Problem(f"File {name}", "content", said, "YAML or JSON that parses"))
     finally:

@@ -7,6 +7,9 @@ import yaml
 
 from deviceshare.errors import ConfigError
 
+YAML_ERRORS = (yaml.YAMLError, ValueError, LookupError, AttributeError, RecursionError)
+"""What PyYAML raises: of its own, and where a tag such as ``!!int`` does not suit its value."""
+
 _ELLIPSIS = "..."
 
 
@@ -67,7 +70,7 @@ def _one_document(text: str, source: str, key: str, expected: str, warnings: lis
         line_number = mark.line + 1 if mark else 1
         shown = lines[line_number - 1] if line_number <= len(lines) else ""
         raise ConfigError(source, f"line {line_number}", shown.strip(), f"YAML ({error.problem})") from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except YAML_ERRORS as error:
         raise ConfigError(source, "$", text[:120], f"YAML ({error})") from error
     if len(documents) > 1:
         maps = [document for document in documents if _is_config_map(document)]
