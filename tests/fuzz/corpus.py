@@ -55,6 +55,36 @@ EXCLUSIVE_RULES = """\
     - {app: llm, tier: prod}
     - {app: batch}
 """
+DEVICE_CONFIG = """\
+nvidia:
+  resourceCountName: volcano.sh/vgpu-number
+  resourceMemoryPercentageName: volcano.sh/vgpu-memory-percentage
+  defaultMemory: 0
+  defaultGPUNum: 1
+  deviceMemoryScaling: 1.5
+  gpuMemoryFactor: 1
+  knownMigGeometries:
+  - models: ["A30", "A100-PCIE-40GB"]
+    allowedGeometries:
+    - group: group2
+      geometries:
+      - {name: 2g.10gb, memory: 10240, count: 3}
+      - {name: 1g.5gb, memory: 5120, count: 1}
+vnpus:
+  hamiVnpuCore: false
+  configs:
+  - chipName: 910B3
+    commonWord: Ascend910B3
+    resourceName: huawei.com/Ascend910B3
+    resourceMemoryName: huawei.com/Ascend910B3-memory
+    resourceCoreName: huawei.com/Ascend910B3-core
+    memoryAllocatable: 65536
+    memoryCapacity: 65536
+    aiCore: 20
+    aiCPU: 7
+    templates:
+    - {name: vir05_1c_16g, memory: 16384, aiCore: 5, aiCPU: 1}
+"""
 TRICKY_YAML = (
     'a: &a [*a]',
     "a: &a {b: *a}",
@@ -68,8 +98,10 @@ TRICKY_YAML = (
     "a: .inf\nb: .nan",
     "- name: deviceshare\n  arguments: {deviceshare.ScheduleWeight: 0x" + "f" * 5000 + "}",
     "nvidia: {defaultMemory: 0x" + "f" * 5000 + "}",
-    "- " * 3000 + "a",
-    "[" * 3000,
+    "- " * 400 + "a",
+    "a: !!int",
+    "a: !!bool x",
+    "a: !!timestamp x",
     "%YAML 9.9\n---\na",
     "\x00",
     "a: 1_000:30",

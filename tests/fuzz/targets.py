@@ -121,7 +121,6 @@ _HAMI_POD = st.fixed_dictionaries(
     },
     optional={"huawei.com/vnpu-mode": texts("hami-core")},
 )
-_YAML = st.sampled_from(corpus.TRICKY_YAML)
 
 TARGETS: dict[str, Target] = {
     "quantity": Target(texts(*corpus.QUANTITIES) | st.integers() | st.floats(), parse_quantity, (ValueError,)),
@@ -163,10 +162,12 @@ TARGETS: dict[str, Target] = {
     ),
     "mindcluster-real": Target(texts(*corpus.REAL), mindcluster.groups_of),
     "volcano-scheduler.conf": Target(
-        texts(*corpus.texts_of(".conf"), corpus.EXCLUSIVE_RULES) | _YAML, _configuration(parse_conf), (ConfigError,)
+        texts(*corpus.texts_of(".conf"), corpus.EXCLUSIVE_RULES, *corpus.TRICKY_YAML),
+        _configuration(parse_conf),
+        (ConfigError,),
     ),
     "device-config.yaml": Target(
-        texts(*(text for text in corpus.texts_of(".yaml") if "device-config.yaml" in text)) | _YAML,
+        texts(corpus.DEVICE_CONFIG, corpus.DEVICE_CONFIG, *corpus.TRICKY_YAML),
         _configuration(parse_devices),
         (ConfigError,),
     ),
@@ -174,7 +175,7 @@ TARGETS: dict[str, Target] = {
     "pod": Target(documents(*corpus.pods()), _fact(decode_pod), (FormatError,)),
     "podgroup": Target(documents(corpus.PODGROUP), _fact(decode_podgroup), (FormatError,)),
     "queue": Target(documents(corpus.QUEUE), _fact(decode_queue), (FormatError,)),
-    "manifests": Target(texts(*corpus.texts_of(".yaml")) | _YAML, services.read_manifests),
+    "manifests": Target(texts(*corpus.texts_of(".yaml"), *corpus.TRICKY_YAML), services.read_manifests),
     "recorded-cases": Target(documents(corpus.RECORDED_CASE), _recorded_case, (CommandError,)),
     "library": Target(chain.scenes(), chain.live_through),
     "services": Target(services.clusters(), services.serve),
