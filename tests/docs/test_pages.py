@@ -9,6 +9,11 @@ import msgspec
 import pytest
 import typer
 from deviceshare import claims, explain, facts
+from deviceshare.conf.model import SchedulerConf
+from deviceshare.families import FAMILIES
+from deviceshare.formats.vgpu import PODGROUP_POLICY
+from deviceshare.names import device_names
+from deviceshare.objects.pod import GROUP_ANNOTATIONS, QUEUE_ANNOTATIONS, TASK_ANNOTATION
 from deviceshare_bus import service
 from deviceshare_bus.setup import parser as setup_parser
 from deviceshare_bus.subjects import Stream
@@ -21,6 +26,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
 OPERATORS = (ROOT / "docs" / "operators.md").read_text()
 BUS = (ROOT / "docs" / "bus.md").read_text()
+REQUESTS = (ROOT / "docs" / "requests.md").read_text()
 SOURCES = "\n".join(file.read_text() for part in ("libs", "services") for file in (ROOT / part).rglob("src/**/*.py"))
 
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -86,6 +92,25 @@ def test_every_code_of_a_refusal_is_explained():
     explained = [cell[0] for cell in first_cells(section(OPERATORS, "When pods wait"))]
     assert len(used) > 15
     assert sorted(explained) == sorted(used)
+
+
+def test_every_wish_of_a_pod_is_explained():
+    rows = first_cells(section(REQUESTS, "Annotations and labels of a pod"))
+    wishes = {PODGROUP_POLICY, TASK_ANNOTATION, *GROUP_ANNOTATIONS, *QUEUE_ANNOTATIONS}
+    wishes = wishes.union(*(family.pod_annotations | family.pod_labels for family in FAMILIES))
+    assert {name for cell in rows for name in cell} == wishes
+
+
+def test_what_nodes_tell_is_read():
+    names = [name for cell in first_cells(section(REQUESTS, "Annotations and labels of a node")) for name in cell]
+    assert len(names) > 8
+    for name in names:
+        assert f'"{name.replace("Ascend910B3", "")}"' in SOURCES, name
+
+
+def test_resources_that_are_explained_are_asked():
+    asked = device_names(SchedulerConf()) | {"nvidia.com/gpu", "amd.com/gpu"}
+    assert {name for cell in first_cells(section(REQUESTS, "Resources")) for name in cell} == asked
 
 
 def test_every_metric_is_explained():
