@@ -137,6 +137,15 @@ def test_cards_of_one_plugin_stay(capacity, cards):
     assert (len(fact.cards), fact.contested, fact.problems) == (cards, (), ())
 
 
+def test_chips_that_both_of_ascends_plugins_register_are_nobodys():
+    labels = {"accelerator": "huawei-Ascend310P", "servertype": "Ascend310P-8"}
+    labels["node.kubernetes.io/npu.chip.name"] = "310P3"
+    annotations = {"baseDeviceInfos": '{"Ascend310P-0":{}}', "hami.io/node-register-Ascend310P": CHIP}
+    fact = node({}, {"capacity": {"cpu": "2", "huawei.com/npu-core": "8"}}, labels=labels, annotations=annotations)
+    assert (fact.cards, fact.contested) == ((), ("Ascend NPUs",))
+    assert fact.problems[-1].value == "mindcluster and hami-vnpu"
+
+
 def test_cards_of_two_vendors_are_two_things():
     annotations = {REGISTER: CARDS, "hami.io/node-register-Ascend310P": CHIP}
     fact = node({}, {"capacity": REGISTERED}, annotations=annotations)

@@ -340,6 +340,30 @@ def test_a_node_whose_ledger_cannot_be_read_takes_nothing_until_it_can(played) -
     assert publication.writes[0].expected == 7
 
 
+def test_a_pod_that_waits_is_told_of_the_closest_node_and_its_cards(played) -> None:
+    played.put(pod("h", vgpu(1, 30), node="a", held=_held(1, 30)))
+    played.put(pod("x", vgpu(2, 90)))
+    (told,) = played.cycle().explanations
+    (near,) = told.closest
+    assert (near.node, [(each.code, each.asked, each.free) for each in near.refusals]) == (
+        "a", [("CardInsufficientMemory", 90, 70)],
+    )  # fmt: skip
+    assert [(each.index, each.memory, each.codes) for each in near.cards] == [
+        (0, 100, ()),
+        (1, 70, ("CardInsufficientMemory",)),
+    ]
+
+
+def test_a_model_that_is_no_whole_word_is_told_of_pods_that_wait_and_pods_that_are_placed(played) -> None:
+    wish = {"nvidia.com/use-gputype": "V10"}
+    played.put(pod("x", vgpu(1, 60, annotations=wish)))
+    played.put(pod("y", vgpu(2, 500, annotations=wish)))
+    out = played.cycle()
+    (placed,), (waiting,) = played.written(out)[0].explanations, out.explanations
+    caveat = "nvidia.com/use-gputype V10 is no whole word of any model here: it was read as a part of NVIDIA-Tesla V100"
+    assert placed.caveats == waiting.caveats == (caveat,)
+
+
 def test_a_claim_of_a_predecessor_is_explained() -> None:
     core = PlacementCore("p")
     core.on_fact("cluster.node.a", node("a", [card(0)]), 1.0)

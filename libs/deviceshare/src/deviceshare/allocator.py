@@ -18,13 +18,11 @@ from deviceshare.errors import Problem
 from deviceshare.explain import NearNode, Refusal
 from deviceshare.facts import NodeFact, PodAsk, Resources
 from deviceshare.families import FAMILIES
-from deviceshare.families.protocol import Family
 from deviceshare.holdings import Holding, Usage, shares_by_card, shares_on, usage_of
 from deviceshare.models import model_of, type_caveats
 from deviceshare.names import device_names
 from deviceshare.node_checks import amount_checks, model_checks, state_checks
 from deviceshare.predicates import admits
-from deviceshare.quantity import is_native
 from deviceshare.refusing import closest, counted, merged
 from deviceshare.resources import ResourceTable
 from deviceshare.shapes import Shape
@@ -253,8 +251,8 @@ class Allocator:
         shape = self._shape(ask)
         if shape.problem is not None:
             return Unplaceable(self.nodes, (), shape.problem)
-        if everywhere := self._for_no_node(shape, ask):
-            return Unplaceable(self.nodes, tuple(everywhere))
+        if shape.hopeless:
+            return Unplaceable(self.nodes, shape.for_no_node(ask, self.conf))
         # By name, so that the nearest node is the same for all who ask.
         rows = np.array([self._rows[name] for name in sorted(self._rows)], dtype=np.int64)
         if not len(rows):
@@ -361,23 +359,6 @@ class Allocator:
 
     # Why not, in numbers
 
-    def _for_no_node(self, shape: Shape, ask: PodAsk) -> list[Refusal]:
-        """Return the reasons for which no node of any cluster takes the pod."""
-        found = [
-            Refusal(code="NotEvaluated", text=f"the pod asks {field}, which is not evaluated yet", nodes=0)
-            for field in shape.unsupported
-        ]
-        found += [
-            Refusal(
-                code="FamilyDisabled",
-                text=f"the pod asks {_asked_of(family, ask, self.conf)}: set {family.flag}: true in "
-                "volcano-scheduler.conf",
-                nodes=0,
-            )
-            for family in shape.disabled
-        ]
-        return found
-
     def used(self, node: str) -> Resources:
         """Return what is taken of a node beside its devices."""
         row = self._rows.get(node)
@@ -392,10 +373,3 @@ class Allocator:
         """Return what a family counts of each card of a node beside the amounts (a name of its ``state``)."""
         row = self._rows.get(node)
         return [] if row is None else self._cards.state(row, name)
-
-
-def _asked_of(family: Family, ask: PodAsk, conf: SchedulerConf) -> str:
-    """Return the resources by which a pod asks a family; where they are the node's own, all that are no native ones."""
-    containers = (*ask.containers, *ask.init_containers)
-    asked = {name for each in containers for name, amount in each.resources if amount and not is_native(name)}
-    return ", ".join(sorted(asked & family.resources(conf) or asked))

@@ -12,11 +12,13 @@ from deviceshare.cards import Bools, CardView, Ints
 from deviceshare.claims import ContainerGrant
 from deviceshare.conf.model import SchedulerConf
 from deviceshare.errors import Problem, RequestError
+from deviceshare.explain import Refusal
 from deviceshare.facts import Card, PodAsk
 from deviceshare.families import FAMILIES
 from deviceshare.families.protocol import Check, Demand, Family, Pick, Places
 from deviceshare.models import model_wish
 from deviceshare.predicates import Rule
+from deviceshare.quantity import is_native
 from deviceshare.refusing import everywhere
 from deviceshare.resources import pod_resources
 
@@ -193,6 +195,22 @@ class Shape:
         """Whether no node of any cluster would take it."""
         return bool(self.problem or self.disabled or self.unsupported)
 
+    def for_no_node(self, ask: PodAsk, conf: SchedulerConf) -> tuple[Refusal, ...]:
+        """Return the reasons for which no node of any cluster takes the pod, beside a ``problem`` of its own."""
+        unsupported = [
+            Refusal(code="NotEvaluated", text=f"the pod asks {field}, which is not evaluated yet", nodes=0)
+            for field in self.unsupported
+        ]
+        disabled = [
+            Refusal(
+                code="FamilyDisabled",
+                text=f"the pod asks {_asked_of(family, ask, conf)}: set {family.flag}: true in volcano-scheduler.conf",
+                nodes=0,
+            )
+            for family in self.disabled
+        ]
+        return (*unsupported, *disabled)
+
     def grow(self, total: int) -> None:
         """Make room for so many nodes in all."""
         more = total - len(self.key)
@@ -272,6 +290,13 @@ def worth(score: Floats, conf: SchedulerConf) -> Floats:
     if not conf.weight or conf.policy != "binpack":
         value += score * _TIE_BREAK
     return value
+
+
+def _asked_of(family: Family, ask: PodAsk, conf: SchedulerConf) -> str:
+    """Return the resources by which a pod asks a family; where they are the node's own, all that are no native ones."""
+    containers = (*ask.containers, *ask.init_containers)
+    asked = {name for each in containers for name, amount in each.resources if amount and not is_native(name)}
+    return ", ".join(sorted(asked & family.resources(conf) or asked))
 
 
 def _first(rows: Ints, ranks: Callable[[], Ints]) -> int:
