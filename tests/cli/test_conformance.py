@@ -184,11 +184,14 @@ def test_of_what_depends_on_chance_any_choice_that_was_seen_passes(write: Write,
     case = a_case("vnpu-mindcluster", by_chance=True)
     step = case["steps"][0]
     choice = step["allocate"]["annotations"]["huawei.com/npu-core"]
-    # As if another of the equal chips had been recorded: only the answer to this step is looked at.
-    case["steps"] = [step | {"state": None, "alternatives": [choice]}]
-    step["allocate"]["annotations"] |= {"huawei.com/npu-core": step["alternatives"][0]}
+    other = step["alternatives"][0]
+    one, two = (int(each[0]) for each in (choice, other))
+    # As if another of the equal chips had been recorded.
+    step["allocate"]["annotations"]["huawei.com/npu-core"], step["alternatives"] = other, [choice]
+    step["state"][one][1:], step["state"][two][1:] = step["state"][two][1:], step["state"][one][1:]
+    case["steps"] = [step]
     assert run(write(case))[0] == 0
-    case["steps"][0]["alternatives"] = []
+    step["alternatives"] = []
     assert run(write(case))[0] == 1
 
 
@@ -229,7 +232,7 @@ def with_types(case: Case, chosen: str, **wishes: str) -> Case:
     shown = [[*card[:3], "NVIDIA-A100" if card[0] in chosen else "NVIDIA-A10", *card[4:]] for card in cards]
     case["node"]["annotations"][key] = "".join(",".join(card) + ":" for card in shown)
     wanted = {f"nvidia.com/{name}-gputype": types for name, types in wishes.items()}
-    case["steps"] = [{**case["steps"][0], "state": None}]
+    case["steps"] = case["steps"][:1]
     case["steps"][0]["pod"]["annotations"] = case["steps"][0]["pod"].get("annotations", {}) | wanted
     return case
 
@@ -285,6 +288,7 @@ def test_too_many_deviations_fail(write: Write, run: Callable[..., Any]) -> None
     assert status == 1
     assert "On purpose: 1 of 8 cases that no known defect of Volcano touched (12.5 %, more than 12 %)" in lines
     assert lines[-1] == "7 passed, 0 failed"
+    assert conformance([write(case, *plain[:7])], limit=13) == 0
 
 
 def test_a_case_is_compared_up_to_the_first_step_that_a_known_defect_touched(
@@ -373,15 +377,18 @@ def with_value(value: object, *path: Any) -> Callable[[Case], Case]:
         (with_value(1, "steps", 0, "op"), "line 2: steps[0].op: Expected `str`"),
         (without("steps", 0, "pod"), "line 2: steps[0]: Object missing required field `pod`"),
         (with_value("no", "steps", 0, "filter", "fits"), "line 2: steps[0].filter.fits: Expected `bool`, got `str`"),
+        (with_value(None, "steps", 0, "state"), "line 2: steps[0].state: a node with devices has one"),
+        (without("steps", 0, "allocate"), "line 2: steps[0].allocate: a pod that fits has one"),
+        (without("steps", 0, "score"), "line 2: steps[0].score: a pod that fits has one"),
         (with_value([[1, 2]], "steps", 0, "state"), "line 2: steps[0].state[0]: expected 3 values, got 2"),
         (with_value("other", "config"), 'line 2: config: "other" needs '),
         (with_value({"deviceshare.SchedulePolicy": "best"}, "args"), "'best' is not valid"),
     ],
 )
 def test_a_line_that_is_no_case_is_named(write: Write, change: Callable[[Case], Case | str], message: str) -> None:
-    path = write(a_case("vgpu-hamicore"), change(a_case("vgpu-hamicore")))
+    path = write(a_case("vgpu-hamicore"), change(a_case("vgpu-hamicore", scored=True)))
     with pytest.raises(CommandError) as error:
-        conformance([path], verbose=False, json=False)
+        conformance([path])
     assert str(error.value).startswith(f"{path}: ")
     assert message in str(error.value)
 
@@ -400,7 +407,7 @@ def test_a_file_without_cases_is_named(tmp_path: Path, name: str, content: bytes
     path = tmp_path / name
     path.write_bytes(content)
     with pytest.raises(CommandError, match=message) as error:
-        conformance([path], verbose=False, json=False)
+        conformance([path])
     assert str(error.value).startswith(f"{path}: ")
 
 
@@ -410,5 +417,5 @@ def test_a_device_configuration_that_cannot_be_used_is_named(tmp_path: Path) -> 
     path = tmp_path / "cases.jsonl"
     path.write_text(json.dumps(a_case("vgpu-hamicore") | {"config": "mine"}))
     with pytest.raises(CommandError) as error:
-        conformance([path], verbose=False, json=False)
+        conformance([path])
     assert "mine.yaml: nvidia.gpuMemoryFactor: 'many' is not valid" in str(error.value)

@@ -15,7 +15,6 @@ import msgspec
 
 from deviceshare_cli.errors import CommandError
 
-MODES = ("rebuild", "cache", "session")
 Mode = Literal["rebuild", "cache", "session"]
 BUILT_IN_NAME = "builtin-default"
 """The ``config`` of cases recorded without a device configuration."""

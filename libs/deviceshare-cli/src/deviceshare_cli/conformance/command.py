@@ -3,19 +3,25 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from deviceshare.conf.known import WEIGHT
 from deviceshare.errors import ConfigError
 
 from deviceshare_cli.conformance.batch import replay
-from deviceshare_cli.conformance.cases import Answered, Case, read_file
+from deviceshare_cli.conformance.cases import Answered, Case, Place, read_file
 from deviceshare_cli.conformance.configuration import configuration, device_configurations
 from deviceshare_cli.conformance.recorded import FORMS
-from deviceshare_cli.conformance.report import Outcome, Summary, as_json, as_text
+from deviceshare_cli.conformance.report import MOST_PERCENT, Outcome, Summary, as_json, as_text
 from deviceshare_cli.errors import CommandError
 
 
-def conformance(files: Sequence[Path], *, verbose: bool, json: bool) -> int:
-    """Replay the cases of files, print what became of them, and return the exit status."""
-    summary = Summary([outcome for file in files for outcome in outcomes(file)])
+def conformance(
+    files: Sequence[Path], *, limit: float = MOST_PERCENT, verbose: bool = False, json: bool = False
+) -> int:
+    """Replay the cases of files, print what became of them, and return the exit status.
+
+    It is 1 where one fails, or more than ``limit`` percent differ on purpose.
+    """
+    summary = Summary([outcome for file in files for outcome in outcomes(file)], limit)
     print(as_json(summary) if json else as_text(summary, verbose))
     return int(not summary.good)
 
@@ -48,7 +54,15 @@ def misread(case: Case) -> str:
     if case.initial is not None:
         answers["initial"] = case.initial
     for field, answered in answers.items():
+        if case.initial is not None and case.initial.present and answered.state is None:
+            return f"{field}.state: a node with devices has one"
         for number, row in enumerate(answered.state or ()):
             if len(row) != form.columns:
                 return f"{field}.state[{number}]: expected {form.columns} values, got {len(row)}"
+    for number, step in enumerate(case.steps):
+        if isinstance(step, Place) and step.filter.fits and not step.filter.skipped:
+            if step.allocate is None:
+                return f"steps[{number}].allocate: a pod that fits has one"
+            if step.score is None and case.args.get(WEIGHT):
+                return f"steps[{number}].score: a pod that fits has one, where scores have a weight"
     return ""

@@ -12,8 +12,8 @@ from deviceshare_cli.conformance.deviations import DEVIATIONS
 from deviceshare_cli.conformance.replay import Verdict
 from deviceshare_cli.tables import table
 
-MOST_DEVIATING = 0.12
-"""The largest share of the cases without a known defect of Volcano that may be explained by deviations."""
+MOST_PERCENT = 12.0
+"""How many of the cases that no known defect of Volcano touched may differ on purpose, unless the user says so."""
 SHOWN_FAILURES = 3
 SHOWN_DIFFERENCES = 4
 
@@ -53,6 +53,8 @@ class Summary(msgspec.Struct, frozen=True):
     """What became of all cases."""
 
     outcomes: Sequence[Outcome]
+    limit: float = MOST_PERCENT
+    """How many percent of the clean ones may differ on purpose."""
 
     @property
     def failed(self) -> int:
@@ -80,14 +82,14 @@ class Summary(msgspec.Struct, frozen=True):
         return sum(outcome.touched and not outcome.case.quirks for outcome in self.outcomes)
 
     @property
-    def share(self) -> float:
-        """The part of the clean ones that differ on purpose."""
-        return self.deviating / self.clean if self.clean else 0.0
+    def percent(self) -> float:
+        """How many percent of the clean ones differ on purpose."""
+        return 100 * self.deviating / self.clean if self.clean else 0.0
 
     @property
     def good(self) -> bool:
         """Whether nothing failed and not too much differs on purpose."""
-        return not self.failed and self.share <= MOST_DEVIATING
+        return not self.failed and self.percent <= self.limit
 
 
 def as_text(summary: Summary, verbose: bool) -> str:
@@ -112,8 +114,8 @@ def as_json(summary: Summary) -> str:
         "on_purpose": {
             "cases": summary.deviating,
             "of": summary.clean,
-            "share": round(summary.share, 4),
-            "limit": MOST_DEVIATING,
+            "percent": round(summary.percent, 2),
+            "limit": summary.limit,
             "unnamed_defects": summary.unnamed,
             "by_deviation": dict(_by_deviation(summary)),
         },
@@ -133,10 +135,10 @@ def as_json(summary: Summary) -> str:
 
 
 def _share(summary: Summary) -> str:
-    limit = "more than" if summary.share > MOST_DEVIATING else "at most"
+    limit = "more than" if summary.percent > summary.limit else "at most"
     lines = [
         f"On purpose: {summary.deviating} of {summary.clean} cases that no known defect of Volcano touched "
-        f"({100 * summary.share:.1f} %, {limit} {100 * MOST_DEVIATING:.0f} %)"
+        f"({summary.percent:.1f} %, {limit} {summary.limit:g} %)"
     ]
     if summary.unnamed:
         lines.append(

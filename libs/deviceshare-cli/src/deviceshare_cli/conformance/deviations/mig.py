@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection
 
 from deviceshare.conf.device_model import MigGroup, MigModel
 from deviceshare.formats import vgpu
+from deviceshare.formats.numbers import whole
 from msgspec.structs import replace
 
 from deviceshare_cli.conformance.cases import Container
@@ -21,7 +22,8 @@ def _whole_by_size(scene: Scene) -> Scene:
 
     def sized(container: Container) -> Container:
         limits, part = container.limits, container.limits.get(names.percentage)
-        asks_all = names.number in limits and not int(limits.get(names.memory, "0")) if part is None else part == "100"
+        asked = {names.number, names.cores} & limits.keys() and not whole(limits.get(names.memory, "0"))
+        asks_all = asked if part is None else part == "100"
         if not asks_all:
             return container
         rest = {name: amount for name, amount in limits.items() if name != names.percentage}

@@ -1,6 +1,7 @@
 """Ascend 310P, MindCluster's mode."""
 
 from deviceshare.formats.mindcluster import CHIP_CORES, CORES, DVPP, NULL
+from deviceshare.formats.numbers import whole
 from msgspec.structs import replace
 
 from deviceshare_cli.conformance.deviations.base import Deviation
@@ -18,14 +19,14 @@ def _dvpp_ignored(scene: Scene) -> Scene:
 
 
 def _any_count(scene: Scene) -> Scene:
-    pod, cores = scene.asked, _cores(scene)
-    if pod is None or not cores or int(cores) in _COUNTS or int(cores) % CHIP_CORES == 0:
+    pod, cores = scene.asked, whole(_cores(scene))
+    if pod is None or not cores or cores in _COUNTS or cores % CHIP_CORES == 0:
         return scene
-    whole = tuple(
+    chips = tuple(
         replace(each, limits=each.limits | {CORES: str(CHIP_CORES)}) if CORES in each.limits else each
         for each in pod.containers
     )
-    return replace(scene, asked=replace(pod, containers=whole))
+    return replace(scene, asked=replace(pod, containers=chips))
 
 
 def _one_template(scene: Scene) -> Scene:
