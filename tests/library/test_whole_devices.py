@@ -56,11 +56,18 @@ def test_a_refusal_names_what_was_asked_and_what_was_found(mixed) -> None:
     lines = [refusal.line for refusal in mixed.why_not(gpus(use="V100", nouse="T4")).refusals]
     asked = "nvidia.com/use-gputype V100 and nvidia.com/nouse-gputype T4"
     assert lines == [
+        f"2 node(s) had GPUs of type NVIDIA-A100-SXM4-40GB, Tesla-T4 for {asked}",
         f"1 node(s) had GPUs without the label nvidia.com/gpu.product for {asked}",
-        f"1 node(s) had GPUs of type NVIDIA-A100-SXM4-40GB for {asked}",
-        f"1 node(s) had GPUs of type Tesla-T4 for {asked}",
         "1 Insufficient nvidia.com/gpu (asked 1, at most 0 free, 1 missing)",
     ]
+
+
+def test_many_models_are_not_all_listed() -> None:
+    many = cluster(*(whole_node(f"n{at}", f"Model-{at}") for at in range(6)))
+    (refusal,) = many.why_not(gpus(use="H200")).refusals
+    assert refusal.text == (
+        "node(s) had GPUs of type Model-0, Model-1, Model-2, Model-3 and 2 more for nvidia.com/use-gputype H200"
+    )
 
 
 def test_a_part_of_a_word_counts_until_somebody_has_the_word_and_users_are_told(mixed) -> None:

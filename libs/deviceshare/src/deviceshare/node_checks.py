@@ -8,6 +8,7 @@ import numpy as np
 from deviceshare.cards import Bools, Ints
 from deviceshare.facts import NodeFact
 from deviceshare.families.protocol import Check
+from deviceshare.families.selection import listed
 from deviceshare.formats.nvidia import PREFIX, PRODUCT
 from deviceshare.models import ModelWish
 from deviceshare.names import nearest
@@ -35,7 +36,7 @@ def model_checks(
     table: ResourceTable,
     rows: Ints,
 ) -> list[Check]:
-    """Return for each model that the pod does not accept the nodes that have it.
+    """Return which nodes have GPUs of models that the pod does not accept, and which do not tell their model.
 
     Args:
         wish: the pod's choice.
@@ -45,16 +46,19 @@ def model_checks(
         table: what the nodes have.
         rows: int64[R], their rows there.
     """
-    checks = []
     whole = np.zeros(len(rows), dtype=np.bool_)
     for resource, _ in asked:
         if resource.startswith(PREFIX):
             whole |= table.allocatable(rows, resource) > 0
-    for code in sorted(np.flatnonzero(~wish.accepted(names)).tolist(), key=names.__getitem__):
-        where = whole & (models == code)
-        text = f"GPUs of type {names[code]}" if names[code] else f"GPUs without the label {PRODUCT}"
-        checks.append(Check("NodeTypeMismatch", f"node(s) had {text} for {wish}", where, _no_cards(where)))
-    return [check for check in checks if check.nodes.any()]
+    refused = whole & ~wish.accepted(names)[models]
+    told, untold = refused & (models != 0), refused & (models == 0)
+    types = listed(names[code] for code in np.unique(models[told]).tolist())
+    texts = {f"GPUs of type {types}": told, f"GPUs without the label {PRODUCT}": untold}
+    return [
+        Check("NodeTypeMismatch", f"node(s) had {text} for {wish}", where, _no_cards(where))
+        for text, where in texts.items()
+        if where.any()
+    ]
 
 
 def amount_checks(

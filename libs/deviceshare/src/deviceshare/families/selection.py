@@ -20,6 +20,7 @@ from deviceshare.formats.card_lists import indexes_among, items
 WISHES = frozenset({vgpu.USE_TYPE, vgpu.NOUSE_TYPE, gpu_share.INDEX, gpu_share.UNHEALTHY})
 """Annotations of a pod by which it chooses among GPUs, whichever family cuts them."""
 
+_MOST_TYPES = 4
 _WORD = re.compile(r"[A-Z0-9]+")
 
 
@@ -98,6 +99,13 @@ def types_asked(use: Sequence[str], nouse: Sequence[str]) -> str:
     return " and ".join(f"{name} {','.join(wanted)}" for name, wanted in lists if wanted)
 
 
+def listed(types: Iterable[str]) -> str:
+    """Return types of cards for a text that must not get long: the first by name, and how many more there are."""
+    names = sorted(types)
+    more = f" and {len(names) - _MOST_TYPES} more" if len(names) > _MOST_TYPES else ""
+    return ", ".join(names[:_MOST_TYPES]) + more
+
+
 def id_allowed(demand: Demand, view: CardView) -> Bools | None:
     """Return bool[R, D]: cards that the pod accepts by their id and index; None where it accepts all.
 
@@ -136,12 +144,14 @@ def checks(demand: Demand, view: CardView, cards: Bools) -> list[Check]:
     """Return what keeps the pod from some of these cards (bool[R, D]) by its own choice."""
     found = []
     if demand.use_types or demand.nouse_types:
-        accepted = types_accepted(demand.use_types, demand.nouse_types, view.type_names)
+        refused = cards & ~types_accepted(demand.use_types, demand.nouse_types, view.type_names)[view.type]
         asked = types_asked(demand.use_types, demand.nouse_types)
-        for code in sorted(np.flatnonzero(~accepted).tolist(), key=view.type_names.__getitem__):
-            model = view.type_names[code] or "that nobody tells"
-            text = f"node(s) had cards of type {model} for {asked}"
-            found.append(common.card_check("CardTypeMismatch", text, cards & (view.type == code)))
+        untold = refused & (view.type == 0)
+        types = listed(view.type_names[code] for code in np.unique(view.type[refused & ~untold]).tolist())
+        text = f"node(s) had cards of type {types} for {asked}"
+        found.append(common.card_check("CardTypeMismatch", text, refused & ~untold))
+        text = f"node(s) had cards whose type nobody tells for {asked}"
+        found.append(common.card_check("CardTypeMismatch", text, untold))
     if demand.use_ids:
         text = f"node(s) had cards other than {vgpu.USE_ID} {','.join(demand.use_ids)}"
         found.append(common.card_check("CardUuidMismatch", text, cards & ~_chosen_ids(demand, view)))
