@@ -52,9 +52,15 @@ class KubeClient:
         self._context = context
         self._user_agent = user_agent
         self._api: client.ApiClient
+        self._refused = False
+        """The last answer was 401: the token has run out, or was replaced."""
 
     async def start(self) -> None:
         """Find the API server: that of the pod that we run in, else of the kubeconfig. Raises ClusterError."""
+        self._api = client.ApiClient(await self._configuration())
+        self._api.user_agent = self._user_agent
+
+    async def _configuration(self) -> client.Configuration:
         configuration = client.Configuration()
         try:
             if self._kubeconfig or self._context or not _has_service_account():
@@ -65,8 +71,15 @@ class KubeClient:
                 config.load_incluster_config(client_configuration=configuration)
         except (ConfigException, OSError) as error:
             raise ClusterError(f"no cluster: {error}") from error
-        self._api = client.ApiClient(configuration)
-        self._api.user_agent = self._user_agent
+        return configuration
+
+    async def _renew_token(self) -> None:
+        """Read the token again where it was refused; the official client renews that of a service account alone."""
+        if self._refused:
+            self._refused = False
+            fresh = await self._configuration()
+            self._api.configuration.api_key = fresh.api_key
+            self._api.configuration.refresh_api_key_hook = fresh.refresh_api_key_hook
 
     async def stop(self) -> None:
         """Disconnect."""
@@ -91,6 +104,7 @@ class KubeClient:
         self, method: str, path: str, query: Query, body: Any, content: str, timeout: float | aiohttp.ClientTimeout
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         try:
+            await self._renew_token()
             parameters = await self._api.param_serialize(
                 method,
                 path,
@@ -102,6 +116,8 @@ class KubeClient:
             answer: Any = await self._api.call_api(*parameters, _request_timeout=timeout, _preload_content=False)
             response: aiohttp.ClientResponse = getattr(answer, "response", answer)
             try:
+                if response.status == 401:
+                    self._refused = True
                 if response.status >= 400:
                     raise await _refusal(response, f"{method} {path}")
                 yield response

@@ -11,18 +11,23 @@ from deviceshare_bus.tasks import end
 from deviceshare_cluster.interface import Binding, BindState, Change, ClusterError, Listed, Object
 from deviceshare_cluster.kube.client import STRATEGIC, ApiRefusal, KubeClient, Query
 from deviceshare_cluster.kube.events import as_core, new_event, seen_again
-from deviceshare_cluster.kube.follow import PAGE, Follower, Update
+from deviceshare_cluster.kube.follow import PAGE, PATIENCE, Follower, Patience, Update
 from deviceshare_cluster.kube.kinds import KINDS
 from deviceshare_cluster.local.binding import has_ended, set_condition
 
-CONFIG_NAMESPACES = ("volcano-system", "kube-system", "mindx-dl")
-"""Where ConfigMaps are looked for: the scheduler's, the device plugins', ClusterD's."""
+CONFIG_NAMESPACES = ("deviceshare-system", "volcano-system", "kube-system", "mindx-dl")
+"""Where ConfigMaps are looked for: ours, Volcano's, the device plugins', ClusterD's."""
+NOT_CONFIGURATION: Query = [("fieldSelector", "metadata.name!=kube-root-ca.crt")]
+"""Every namespace has this ConfigMap; it configures nothing."""
 
 
 class KubeCluster:
     """A live cluster. Use as an async context manager."""
 
-    def __init__(self, kubeconfig: str = "", context: str = "", name: str = "deviceshare") -> None:
+    def __init__(
+        self, kubeconfig: str = "", context: str = "", name: str = "deviceshare", patience: Patience = PATIENCE
+    ) -> None:
+        self._patience = patience
         self._api = KubeClient(kubeconfig, context, user_agent=name)
         self._component = name
 
@@ -36,14 +41,20 @@ class KubeCluster:
         await self._api.stop()
 
     async def watch(self, kinds: Sequence[str]) -> AsyncIterator[list[Change | Listed]]:
-        """List and follow kinds, for ever. ConfigMaps are those of :data:`CONFIG_NAMESPACES`."""
+        """List and follow kinds, for ever. ConfigMaps are those of :data:`CONFIG_NAMESPACES` that we may read.
+
+        Raises what a follower raises: it handles all that a server does, so that is a defect of ours.
+        """
         followers = [follower for kind in dict.fromkeys(kinds) for follower in self._followers(kind)]
-        queue: asyncio.Queue[tuple[Follower, Update]] = asyncio.Queue(maxsize=64)
+        queue: asyncio.Queue[tuple[Follower, Update | Exception]] = asyncio.Queue(maxsize=64)
 
         async def follow(follower: Follower) -> None:
-            async with aclosing(follower.updates()) as updates:
-                async for update in updates:
-                    await queue.put((follower, update))
+            try:
+                async with aclosing(follower.updates()) as updates:
+                    async for update in updates:
+                        await queue.put((follower, update))
+            except Exception as error:
+                await queue.put((follower, error))
 
         waiting = set(followers)
         revision = -1
@@ -51,6 +62,8 @@ class KubeCluster:
         try:
             while True:
                 follower, update = await queue.get()
+                if isinstance(update, Exception):
+                    raise update
                 out: list[Change | Listed] = list(update.changes)
                 if update.listed and follower in waiting:
                     waiting.remove(follower)
@@ -64,8 +77,11 @@ class KubeCluster:
 
     def _followers(self, kind: str) -> list[Follower]:
         if kind == "ConfigMap":
-            return [Follower(self._api, kind, namespace) for namespace in CONFIG_NAMESPACES]
-        return [Follower(self._api, kind)]
+            return [
+                Follower(self._api, kind, namespace, NOT_CONFIGURATION, self._patience, spared=True)
+                for namespace in CONFIG_NAMESPACES
+            ]
+        return [Follower(self._api, kind, patience=self._patience)]
 
     async def list(self, kind: str) -> list[Object]:
         """Return all objects of a kind. Raises ClusterError."""

@@ -1,7 +1,8 @@
 """List and watch one kind of object, for ever: what a client's reflector is.
 
-Lists in pages, then watches with bookmarks from there. The watch is begun anew, from where it was, when it ends, is
-silent for too long or fails; the list is, when the server no longer knows that point (410). After a failure it waits,
+A watch brings what there is, then what happens to it (watch-list); where the server cannot do that, what there is comes
+as a list in pages, and a watch goes on from there. The watch is begun anew, from where it was, when it ends, is silent
+for too long or fails; all is read again when the server no longer knows that point (410). After a failure it waits,
 longer each time, with jitter, so that not everybody comes back at once.
 """
 
@@ -9,6 +10,7 @@ import asyncio
 import logging
 import random
 from collections.abc import AsyncGenerator, AsyncIterator
+from typing import NamedTuple
 
 import aiohttp
 import msgspec
@@ -22,11 +24,24 @@ log = logging.getLogger("deviceshare.kube")
 PAGE = 500
 WATCH_SECONDS = 290
 """How long the server keeps a watch open; a little longer at random, so that not all end together."""
-SILENCE = 120.0
-"""Seconds without a byte, not even a bookmark, after which a watch is begun anew."""
-ABSENT_PAUSE = 30.0
-"""Seconds between two looks for a CRD that is not there."""
+SHORT_WATCH = 1.0
+"""Seconds; a watch that ended sooner, and brought nothing, is a failure."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 20.0
+FORBIDDEN_TRIES = 4
+"""After so many refusals we believe that we may not read: a server that has just started refuses for a moment."""
+INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+
+
+class Patience(NamedTuple):
+    """Seconds that a follower waits."""
+
+    silence: float = 120.0
+    """Without a byte, not even a bookmark, until a watch is begun anew."""
+    absent: float = 30.0
+    """Between two looks for a kind that the server does not have, or a namespace that we may not read."""
+
+
+PATIENCE = Patience()
 
 
 class _Metadata(msgspec.Struct, rename="camel"):
@@ -54,6 +69,14 @@ class _Line(msgspec.Struct):
     object: msgspec.Raw
 
 
+class _BookmarkMetadata(msgspec.Struct):
+    annotations: dict[str, str] | None = None
+
+
+class _Bookmark(msgspec.Struct):
+    metadata: _BookmarkMetadata
+
+
 class _Error(msgspec.Struct):
     code: int = 0
     message: str = ""
@@ -62,6 +85,7 @@ class _Error(msgspec.Struct):
 _decode_object = msgspec.json.Decoder(_Object).decode
 _decode_page = msgspec.json.Decoder(_Page).decode
 _decode_line = msgspec.json.Decoder(_Line).decode
+_decode_bookmark = msgspec.json.Decoder(_Bookmark).decode
 _decode_error = msgspec.json.Decoder(_Error).decode
 
 
@@ -81,40 +105,73 @@ class _Expired(Exception):
 
 
 class Follower:
-    """Follows one kind, in one namespace where one is given, of what the selectors let through."""
+    """Follows one kind, in one namespace where one is given, of what the selectors let through.
 
-    def __init__(self, api: KubeClient, kind: str, namespace: str = "", selectors: Query = ()) -> None:
+    Where it is ``spared``, objects that we may not read are objects that are not there.
+    """
+
+    def __init__(
+        self,
+        api: KubeClient,
+        kind: str,
+        namespace: str = "",
+        selectors: Query = (),
+        patience: Patience = PATIENCE,
+        *,
+        spared: bool = False,
+    ) -> None:
         self._api = api
         self._kind = kind
         self._where = KINDS[kind]
         self._path = self._where.collection(namespace)
         self._selectors = tuple(selectors)
+        self._patience = patience
+        self._spared = spared
         self._known: dict[tuple[str, str], int] = {}
         self._revision: int | None = None
+        """From where to watch; None where all has to be read first."""
+        self._read_once = False
+        self._has_watch_list = True
+        self._list_next = False
+        """The last watch-list failed, maybe because the server cannot do it now."""
         self._failures = 0
 
     async def updates(self) -> AsyncGenerator[Update, None]:
-        """List, then follow, for ever. What vanished while nobody looked is delivered as deleted with the list."""
+        """Read all, then follow, for ever. What vanished while nobody looked is delivered as deleted with the rest."""
+        clock = asyncio.get_running_loop().time
         while True:
             try:
-                if self._revision is None:
+                if self._revision is None and (self._list_next or not self._has_watch_list):
                     yield await self._list()
+                began, brought = clock(), False
                 async for update in self._watch():
-                    self._failures = 0
+                    self._failures, brought = 0, True
                     yield update
+                if not brought and clock() - began < SHORT_WATCH:
+                    await self._pause()
             except _Expired:
                 self._revision = None
+                await self._pause()
             except ApiRefusal as refusal:
-                if self._where.optional and refusal.status == 404:
+                if refusal.status in (400, 422) and self._revision is None and self._has_watch_list:
+                    log.info("no watch-list of %s: %s", self._path, refusal)
+                    self._has_watch_list = False
+                elif self._is_absent(refusal):
                     yield self._vanished({})
                     self._revision = None
-                    await asyncio.sleep(ABSENT_PAUSE)
+                    await asyncio.sleep(self._patience.absent)
                 else:
                     log.warning("cannot follow %s: %s", self._path, refusal)
                     await self._pause()
             except ClusterError as error:
+                self._list_next = self._revision is None
                 log.info("lost sight of %s: %s", self._path, error)
                 await self._pause()
+
+    def _is_absent(self, refusal: ApiRefusal) -> bool:
+        if refusal.status == 403:
+            return self._spared and not self._read_once and self._failures >= FORBIDDEN_TRIES
+        return refusal.status == 404 and self._where.optional
 
     async def _pause(self) -> None:
         pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2**self._failures)
@@ -141,10 +198,16 @@ class Follower:
             page_token = page.metadata.continue_
             if not page_token:
                 break
-        self._revision = int(page.metadata.resource_version or 0)
+        self._list_next = False
+        return self._all(found, int(page.metadata.resource_version or 0))
+
+    def _all(self, found: dict[tuple[str, str], Change], revision: int) -> Update:
+        """Take ``found`` for all that there is at ``revision``: what is new, what has changed, what is gone."""
+        self._revision = revision
+        self._read_once = True
         update = self._vanished(found)
         update.changes += [change for key, change in found.items() if self._known.get(key) != change.revision]
-        update.revision = self._revision
+        update.revision = revision
         self._known = {key: change.revision for key, change in found.items()}
         return update
 
@@ -158,17 +221,38 @@ class Follower:
         return Update(gone, self._revision or 0, listed=True)
 
     async def _watch(self) -> AsyncIterator[Update]:
+        """Watch from where we are; where that is nowhere, from all that there is, which comes as one update."""
         query = [
             *self._selectors,
             ("watch", "true"),
             ("allowWatchBookmarks", "true"),
-            ("resourceVersion", str(self._revision)),
             ("timeoutSeconds", str(WATCH_SECONDS + random.randrange(60))),  # noqa: S311 - jitter
         ]
+        found: dict[tuple[str, str], Change] | None = None
+        if self._revision is None:
+            found = {}
+            query += [("sendInitialEvents", "true"), ("resourceVersionMatch", "NotOlderThan")]
+        else:
+            query.append(("resourceVersion", str(self._revision)))
         try:
-            async with self._api.stream(self._path, query, SILENCE) as stream:
+            async with self._api.stream(self._path, query, self._patience.silence) as stream:
                 async for lines in _lines(stream):
-                    changes = [change for line in lines if (change := self._read(line)) is not None]
+                    changes = []
+                    for event, change in map(self._read, lines):
+                        key = change.namespace, change.name
+                        if found is None:
+                            self._revision = change.revision
+                            if event != "BOOKMARK":
+                                self._note(change)
+                                changes.append(change)
+                        elif event == "BOOKMARK":
+                            if _ends_initial_events(change.raw):
+                                yield self._all(found, change.revision)
+                                found = None
+                        elif event == "DELETED":
+                            found.pop(key, None)
+                        else:
+                            found[key] = change
                     if changes:
                         yield Update(changes, self._revision or 0)
         except ApiRefusal as refusal:
@@ -176,31 +260,35 @@ class Follower:
                 raise _Expired from refusal
             raise
 
-    def _read(self, raw: bytes) -> Change | None:
+    def _note(self, change: Change) -> None:
+        if change.type is ChangeType.DELETED:
+            self._known.pop((change.namespace, change.name), None)
+        else:
+            self._known[change.namespace, change.name] = change.revision
+
+    def _read(self, raw: bytes) -> tuple[str, Change]:
+        """Return what a line of a watch says: the event's type and the object."""
         try:
             line = _decode_line(raw)
-        except msgspec.MsgspecError as error:
-            raise ClusterError(f"the watch of {self._path} brought what is no event: {error}") from error
-        if line.type == "ERROR":
+            if line.type != "ERROR":
+                change = self._applied(bytes(line.object))
+                return line.type, change._replace(type=ChangeType.DELETED) if line.type == "DELETED" else change
             said = _decode_error(line.object)
-            if said.code == 410:
-                raise _Expired
-            raise ClusterError(f"the watch of {self._path} ended: {said.code} {said.message}")
-        change = self._applied(bytes(line.object))
-        self._revision = change.revision
-        if line.type == "BOOKMARK":
-            return None
-        if line.type == "DELETED":
-            self._known.pop((change.namespace, change.name), None)
-            return change._replace(type=ChangeType.DELETED)
-        self._known[change.namespace, change.name] = change.revision
-        return change
+        except (msgspec.MsgspecError, ValueError) as error:
+            raise ClusterError(f"the watch of {self._path} brought what is no event: {error}") from error
+        if said.code == 410:
+            raise _Expired
+        raise ClusterError(f"the watch of {self._path} ended: {said.code} {said.message}")
 
     def _applied(self, raw: bytes) -> Change:
         metadata = _decode_object(raw).metadata
         return Change(
             ChangeType.APPLIED, self._kind, metadata.namespace, metadata.name, int(metadata.resource_version), raw
         )
+
+
+def _ends_initial_events(bookmark: bytes) -> bool:
+    return (_decode_bookmark(bookmark).metadata.annotations or {}).get(INITIAL_EVENTS_END) == "true"
 
 
 async def _lines(stream: aiohttp.StreamReader) -> AsyncIterator[list[bytes]]:

@@ -1,0 +1,279 @@
+"""A watch of a real API server survives what happens to watches, and misses nothing."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from deviceshare_cluster.interface import Change, ChangeType, ClusterError, Listed
+from deviceshare_cluster.kube import KubeCluster
+from deviceshare_cluster.kube import client as kube_client
+from deviceshare_cluster.kube.client import KubeClient
+from deviceshare_cluster.kube.follow import PATIENCE, Follower, Patience
+from support.apiserver import ApiServer
+from support.definitions import installed
+from support.kube_cluster import CleanCluster
+from support.kube_proxy import KubeProxy, Query
+
+ROOT = Path(__file__).parents[2]
+CRDS = ROOT / "deploy" / "kubernetes" / "crds"
+OF_THE_SERVER = {"extension-apiserver-authentication"}
+"""ConfigMaps that the API server itself writes, when it likes to."""
+
+
+class Seen:
+    """What a watch has brought, at work in the background; ``there`` are the objects that it says there are."""
+
+    def __init__(self, cluster: KubeCluster, *kinds: str) -> None:
+        self.there: dict[tuple[str, str], Any] = {}
+        self.listed = 0
+        self.changes: list[Change] = []
+        self._cluster, self._kinds = cluster, kinds
+
+    async def run(self) -> None:
+        async for batch in self._cluster.watch(self._kinds):
+            for item in batch:
+                if isinstance(item, Listed):
+                    self.listed += 1
+                    continue
+                self.changes.append(item)
+                key = item.kind, item.name
+                if item.type is ChangeType.DELETED:
+                    self.there.pop(key, None)
+                else:
+                    self.there[key] = json.loads(item.raw)
+
+    async def until(self, *names: str, kind: str = "Node", seconds: float = 20.0) -> None:
+        """Wait until it has been listed and exactly these objects of a kind are there."""
+        async with asyncio.timeout(seconds):
+            while not self.listed or {name for k, name in self.there if k == kind} - OF_THE_SERVER != set(names):
+                await asyncio.sleep(0.01)
+
+
+@asynccontextmanager
+async def watching(cluster: KubeCluster, *kinds: str) -> AsyncIterator[Seen]:
+    seen = Seen(cluster, *kinds)
+    task = asyncio.create_task(seen.run())
+    try:
+        yield seen
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+def node(name: str, **labels: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
+
+
+@pytest.fixture
+async def cluster(apiserver: ApiServer) -> AsyncIterator[CleanCluster]:
+    """Give an empty cluster, reached without the proxy."""
+    async with CleanCluster(apiserver) as clean:
+        yield clean
+
+
+@pytest.fixture
+async def proxy(apiserver: ApiServer) -> AsyncIterator[KubeProxy]:
+    """Give a proxy before the API server."""
+    async with KubeProxy(apiserver) as running:
+        yield running
+
+
+def through(proxy: KubeProxy, directory: Path, patience: Patience = PATIENCE) -> KubeCluster:
+    return KubeCluster(kubeconfig=proxy.kubeconfig(directory), patience=patience)
+
+
+async def test_one_watch_brings_what_there_is_and_what_happens(cluster, proxy, tmp_path):
+    for number in range(3):
+        await cluster.create(node(f"n{number}"))
+    async with through(proxy, tmp_path) as ours, watching(ours, "Node") as seen:
+        await seen.until("n0", "n1", "n2")
+        await cluster.delete("Node", "", "n1")
+        await seen.until("n0", "n2")
+    (asked,) = proxy.of("nodes")
+    assert asked["watch"] == asked["sendInitialEvents"] == asked["allowWatchBookmarks"] == "true"
+
+
+async def test_a_server_without_watch_list_is_listed_in_pages_then_watched(cluster, proxy, tmp_path, monkeypatch):
+    monkeypatch.setattr("deviceshare_cluster.kube.follow.PAGE", 2)
+    for number in range(5):
+        await cluster.create(node(f"n{number}"))
+    proxy.meddle = lambda path, query: 422 if "sendInitialEvents" in query else None
+    async with through(proxy, tmp_path) as ours, watching(ours, "Node") as seen:
+        await seen.until("n0", "n1", "n2", "n3", "n4")
+        await cluster.create(node("late"))
+        await seen.until("n0", "n1", "n2", "n3", "n4", "late")
+    first, *pages, watch = proxy.of("nodes")
+    assert "sendInitialEvents" in first
+    assert ["continue" in page for page in pages] == [False, True, True]
+    assert "resourceVersion" in watch
+
+
+async def test_a_server_that_fails_to_list_by_a_watch_is_listed(cluster, proxy, tmp_path):
+    await cluster.create(node("a"))
+    proxy.meddle = lambda path, query: 500 if "sendInitialEvents" in query else None
+    async with through(proxy, tmp_path) as ours, watching(ours, "Node") as seen:
+        await seen.until("a")
+
+
+async def test_a_silent_watch_is_begun_anew_and_nothing_is_missed(cluster, proxy, tmp_path):
+    await cluster.create(node("before"))
+    async with through(proxy, tmp_path, Patience(silence=1.0)) as ours, watching(ours, "Node") as seen:
+        await seen.until("before")
+        proxy.silence()
+        await cluster.create(node("unheard"))
+        await seen.until("before", "unheard", seconds=10)
+        assert seen.listed == 1
+    _, *again = proxy.of("nodes")
+    assert again
+    assert all("sendInitialEvents" not in query for query in again), "it goes on from where it was"
+
+
+async def test_what_vanished_before_a_point_that_the_server_has_forgotten_is_delivered(
+    apiserver, cluster, proxy, tmp_path
+):
+    await cluster.create(node("kept"))
+    await cluster.create(node("gone"))
+    gate = {"shut": False, "told": 0}
+
+    def meddle(path: str, query: Query) -> int | None:
+        if gate["shut"]:
+            return 503
+        if "resourceVersion" in query and path.endswith("/nodes") and not gate["told"]:
+            gate["told"] += 1
+            query["resourceVersion"] = "1"  # as one who was away for days; the server itself says 410
+        return None
+
+    proxy.meddle = meddle
+    async with through(proxy, tmp_path, Patience(silence=0.5)) as ours, watching(ours, "Node") as seen:
+        await seen.until("kept", "gone")
+        gate["shut"] = True
+        proxy.silence()
+        await cluster.delete("Node", "", "gone")
+        await cluster.create(node("new"))
+        await asyncio.to_thread(apiserver.restart_apiserver)  # it begins to remember from now on
+        gate["shut"] = False
+        await seen.until("kept", "new", seconds=40)
+    assert gate["told"] == 1
+    assert sum("sendInitialEvents" in query for query in proxy.of("nodes")) == 2
+    applied = [change.name for change in seen.changes if change.type is ChangeType.APPLIED]
+    assert applied.count("kept") == 1, "what has not changed is not told again"
+
+
+async def test_a_watch_outlives_the_api_server(apiserver, cluster):
+    await cluster.create(node("a"))
+    async with KubeCluster(str(apiserver.kubeconfig())) as ours, watching(ours, "Node", "Pod") as seen:
+        await seen.until("a")
+        await asyncio.to_thread(apiserver.restart_apiserver, 0.5)
+        await cluster.delete("Node", "", "a")
+        await cluster.create(node("b"))
+        await seen.until("b", seconds=40)
+
+
+async def test_a_kind_whose_definition_comes_later_appears(apiserver, cluster):
+    definition = yaml.safe_load((CRDS / "queues.yaml").read_text())
+    patience = Patience(absent=0.3)
+    queue = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "q"}}
+    kubeconfig = str(apiserver.kubeconfig())
+    async with KubeCluster(kubeconfig, patience=patience) as ours, watching(ours, "Queue") as seen:
+        await seen.until(kind="Queue")
+        with installed(apiserver, definition):
+            await cluster.create(queue)
+            await seen.until("q", kind="Queue")
+        await seen.until(kind="Queue")
+
+
+async def test_config_maps_of_our_namespaces_only_and_not_what_every_namespace_has(apiserver, cluster):
+    def config(namespace: str, name: str) -> dict[str, Any]:
+        return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": namespace, "name": name}}
+
+    for namespace, name in (("default", "not-ours"), ("kube-system", "kube-root-ca.crt"), ("kube-system", "a")):
+        if await cluster.get("ConfigMap", namespace, name) is None:
+            await cluster.create(config(namespace, name))
+    async with KubeCluster(str(apiserver.kubeconfig())) as ours, watching(ours, "ConfigMap") as seen:
+        await cluster.create(config("kube-system", "b"))
+        await seen.until("a", "b", kind="ConfigMap")
+
+
+async def test_a_namespace_that_we_may_not_read_holds_nothing_up(apiserver, cluster, proxy, tmp_path):
+    proxy.meddle = lambda path, query: 403 if "/volcano-system/" in path else None
+    config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "kube-system", "name": "ours"}}
+    await cluster.create(config)
+    patience = Patience(absent=0.3)
+    async with through(proxy, tmp_path, patience) as ours, watching(ours, "ConfigMap", "Node") as seen:
+        await seen.until("ours", kind="ConfigMap", seconds=30)
+
+
+async def test_a_kind_that_we_may_not_read_is_waited_for(cluster, proxy, tmp_path):
+    await cluster.create(node("a"))
+    refusing = {"on": True}
+    proxy.meddle = lambda path, query: 403 if refusing["on"] else None
+    async with through(proxy, tmp_path) as ours, watching(ours, "Node") as seen:
+        await asyncio.sleep(2)
+        assert not seen.listed, "a refusal is no empty list"
+        refusing["on"] = False
+        await seen.until("a")
+
+
+async def test_a_defect_of_a_follower_ends_the_watch(apiserver, cluster, monkeypatch):
+    def broken(self: Follower, changes: Any) -> Any:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(Follower, "_note", broken)
+    async with KubeCluster(str(apiserver.kubeconfig())) as ours:
+        seen = Seen(ours, "Node", "Pod")
+        task = asyncio.create_task(seen.run())
+        await seen.until()
+        await cluster.create(node("a"))
+        with pytest.raises(ZeroDivisionError):
+            await asyncio.wait_for(task, 10)
+
+
+async def test_a_server_that_ends_each_watch_at_once_is_not_stormed(cluster, proxy, tmp_path):
+    await cluster.create(node("a"))
+    proxy.meddle = lambda path, query: 410 if "resourceVersion" in query else None
+    async with through(proxy, tmp_path, Patience(silence=0.2)) as ours, watching(ours, "Node") as seen:
+        await seen.until("a")
+        await asyncio.sleep(3)
+    assert 2 <= len(proxy.asked) < 25
+
+
+async def test_a_token_that_was_refused_is_read_again(apiserver, tmp_path):
+    token = tmp_path / "token"
+    config = json.loads(apiserver.kubeconfig().read_text())
+    good = config["users"][0]["user"].pop("token")
+    config["users"][0]["user"]["tokenFile"] = str(token)
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(json.dumps(config))
+    token.write_text("expired")
+    async with KubeCluster(str(kubeconfig)) as ours:
+        with pytest.raises(ClusterError, match="401"):
+            await ours.list("Node")
+        token.write_text(good)
+        await ours.list("Node")
+
+
+async def test_in_a_pod_the_token_is_that_of_its_account(apiserver, tmp_path, monkeypatch):
+    config = json.loads(apiserver.kubeconfig().read_text())
+    host, _, port = apiserver.url.removeprefix("https://").partition(":")
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", host)
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", port)
+    token = tmp_path / "token"
+    token.write_text("expired")
+    place = kube_client.config.incluster_config
+    monkeypatch.setattr(place, "SERVICE_TOKEN_FILENAME", str(token))
+    monkeypatch.setattr(place, "SERVICE_CERT_FILENAME", config["clusters"][0]["cluster"]["certificate-authority"])
+    api = KubeClient()
+    await api.start()
+    try:
+        with pytest.raises(ClusterError, match="401"):
+            await api.request("GET", "/api/v1/nodes")
+        token.write_text(config["users"][0]["user"]["token"])
+        assert json.loads(await api.request("GET", "/api/v1/nodes"))["kind"] == "NodeList"
+    finally:
+        await api.stop()

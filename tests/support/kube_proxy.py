@@ -1,0 +1,89 @@
+"""Stands between a client and the API server, as a load balancer does, and misbehaves where a test wants it to."""
+
+import asyncio
+import json
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+from typing import Self
+
+import aiohttp
+from aiohttp import web
+from support.apiserver import ApiServer
+
+Query = dict[str, str]
+Meddle = Callable[[str, Query], int | None]
+"""Gets the path and the query, which it may change; may answer with a status in the server's place."""
+
+
+class KubeProxy:
+    """Passes requests on as an admin; ``asked`` is what watches and lists have asked, path and query."""
+
+    def __init__(self, server: ApiServer) -> None:
+        self._server = server
+        kubeconfig = json.loads(server.kubeconfig().read_text())
+        self._token = kubeconfig["users"][0]["user"]["token"]
+        self._authority = kubeconfig["clusters"][0]["cluster"]["certificate-authority"]
+        self.asked: list[tuple[str, Query]] = []
+        self.meddle: Meddle = lambda path, query: None
+        self._open: set[asyncio.Event] = set()
+
+    async def __aenter__(self) -> Self:
+        tls = ssl.create_default_context(cafile=self._authority)
+        self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=tls, limit=0, force_close=True))
+        application = web.Application()
+        application.router.add_route("*", "/{path:.*}", self._pass_on)
+        self._runner = web.AppRunner(application, handler_cancellation=True, shutdown_timeout=0)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, "127.0.0.1", 0)
+        await site.start()
+        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self._session.close()
+        await self._runner.cleanup()
+
+    def kubeconfig(self, directory: Path) -> str:
+        """Write a kubeconfig that leads here, and return its path."""
+        config = json.loads(self._server.kubeconfig().read_text())
+        config["clusters"][0]["cluster"] = {"server": self.url}
+        path = directory / "proxy.kubeconfig"
+        path.write_text(json.dumps(config))
+        return str(path)
+
+    def silence(self) -> None:
+        """Let nothing more through on the connections that are open: they stay open."""
+        for silent in self._open:
+            silent.set()
+
+    def of(self, plural: str) -> list[Query]:
+        """Return what was asked about all objects of a kind."""
+        return [query for path, query in self.asked if path.endswith(f"/{plural}")]
+
+    async def _pass_on(self, request: web.Request) -> web.StreamResponse:
+        query = dict(request.query)
+        if request.method == "GET":
+            self.asked.append((request.path, dict(query)))
+        if (status := self.meddle(request.path, query)) is not None:
+            return web.json_response({"kind": "Status", "code": status, "message": "meddled with"}, status=status)
+        silent = asyncio.Event()
+        self._open.add(silent)
+        try:
+            headers = {"Authorization": f"Bearer {self._token}", "Content-Type": request.content_type}
+            body = await request.read()
+            url = f"{self._server.url}{request.path}"
+            async with self._session.request(
+                request.method, url, params=query, headers=headers, data=body or None
+            ) as answer:
+                response = web.StreamResponse(status=answer.status, headers={"Content-Type": answer.content_type})
+                await response.prepare(request)
+                async for chunk in answer.content.iter_any():
+                    if silent.is_set():
+                        await asyncio.Event().wait()
+                    await response.write(chunk)
+                return response
+        except aiohttp.ClientConnectorError:
+            return web.json_response({"kind": "Status", "message": "no connection"}, status=502)
+        finally:
+            self._open.discard(silent)
