@@ -156,6 +156,21 @@ def test_best_fit_prefers_the_card_on_which_least_is_wasted() -> None:
         assert instances(cluster.place(vgpu(1, 3000))) == [expected], "binpack alone takes the fullest card"
 
 
+@pytest.mark.parametrize(
+    ("policy", "geometry", "expected"),
+    [
+        ("", BEST_FIT, "0:group1-1"),
+        ("binpack", BEST_FIT, "0:group1-1"),
+        ("spread", BEST_FIT, "1:group1-0"),
+        ("", FIRST_FIT, "1:group1-0"),
+    ],
+)
+def test_best_fit_leaves_unused_cards_uncut_unless_pods_are_spread(policy, geometry, expected) -> None:
+    cluster = one(count=2, policy=policy, geometry=geometry)
+    hold(cluster, "holder", "group1-0")
+    assert instances(cluster.place(vgpu(1, 3000))) == [expected]
+
+
 def test_an_unused_card_is_cut_by_what_pods_ask() -> None:
     cluster = one()
     assert instances(cluster.place(vgpu(1, 3000))) == ["0:group1-0"], "nobody is known to ask anything"

@@ -78,9 +78,9 @@ class Cutting:
         """Of the last pick: int64[R, count], the MiB that each instance takes."""
 
     def pick(self, cards: CardDemand) -> Picks:
-        """Choose instances: on each node the cards that waste least, of equal ones by the policy.
+        """Choose instances: on each node the cards that waste least, of equal ones those that are cut already.
 
-        Under first-fit by the policy alone, as Volcano does.
+        Then, and under first-fit alone, by the policy as Volcano does; spread opens unused cards first.
         """
         offers = self._offers(cards)
         usable = self._usable & (offers.fits != 0)
@@ -88,8 +88,10 @@ class Cutting:
             usable &= ~failed
         key = vgpu_cards.order(self._view, self._conf.policy)
         if not self._first_fit:
-            waste = np.minimum(offers.waste, _MOST_WASTE)
-            key = 2 * _MOST_ORDER * waste + np.clip(key, 1 - _MOST_ORDER, _MOST_ORDER - 1)
+            loss = 2 * np.minimum(offers.waste, _MOST_WASTE)
+            if self._conf.policy != "spread":
+                loss += (offers.detail & _FRESH) != 0
+            key = 2 * _MOST_ORDER * loss + np.clip(key, 1 - _MOST_ORDER, _MOST_ORDER - 1)
         fits, columns = common.choose(usable, key, cards.count, offers.reused != 0)
         self._sizes = common.at(offers.size, columns)
         return Picks(

@@ -8,7 +8,9 @@ Source: Volcano pkg/scheduler/api/devices/nvidia/vgpu/mig.go. Where Volcano is w
 given twice, and all kinds of instance of a geometry are offered.
 """
 
-from collections.abc import Iterable
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -53,7 +55,8 @@ class Geometries:
             )
             for group in model.groups
         )
-        self.largest = max((max(each.sizes) for each in self.all if each.sizes), default=0)
+        self._kinds = sorted({size for each in self.all for size in each.sizes})
+        self.largest = self._kinds[-1] if self._kinds else 0
         self._whole = max((each.sizes[0] for each in self.all if len(each.sizes) == 1), default=None)
         self._numbers = {each.name: number for number, each in reversed(list(enumerate(self.all, 1)))}
 
@@ -76,6 +79,15 @@ class Geometries:
         memory for its own use (A100-80GB: 81920 MiB registered, 80896 in ``7g.79gb``).
         """
         return asked if not whole or self._whole is None else min(asked, self._whole)
+
+    def use(self, wanted: Wanted) -> Mapping[int, int]:
+        """Return for each size of instance the MiB asked for which it is the smallest that is large enough."""
+        use: Counter[int] = Counter()
+        for memory, count in wanted:
+            kind = bisect_left(self._kinds, memory)
+            if kind < len(self._kinds):
+                use[self._kinds[kind]] += memory * count
+        return use
 
     def text(self, cut: int, position: int) -> str:
         """Return the instance as it stands on pods: ``group-position``."""
@@ -119,7 +131,7 @@ def offer(
             return None
         return Offer(cut, found, sizes[found], 0 if reused else sizes[found] - needed, reused=reused)
     best: Offer | None = None
-    most = 0
+    most, use = 0, geometries.use(later)
     for number, (_, sizes) in enumerate(geometries.all, 1):
         position = _smallest(sizes, -1, needed)
         if position is None:
@@ -127,9 +139,9 @@ def offer(
         size = sizes[position]
         if first_fit:
             return Offer(number, position, size, size - needed, fresh=True)
-        use = usefulness(_without(sizes, position), later)
-        if best is None or (best.size, -most) > (size, -use):
-            best, most = Offer(number, position, size, size - needed, fresh=True), use
+        left = sum(use.get(each, 0) for each in sizes) - use.get(size, 0)
+        if best is None or (best.size, -most) > (size, -left):
+            best, most = Offer(number, position, size, size - needed, fresh=True), left
     return best
 
 
@@ -148,7 +160,7 @@ def recut(geometries: Geometries, cut: int, positions: Iterable[int], wanted: Wa
     It has instances of the same sizes, and leaves most of use for what is wanted; of equal ones the given one, then
     the first in the file.
     """
-    sizes = geometries.of(cut).sizes
+    sizes, use = geometries.of(cut).sizes, geometries.use(wanted)
     best, most, moved = cut, -1, dict[int, int]()
     for number in (cut, *range(1, len(geometries.all) + 1)):
         other = geometries.of(number).sizes
@@ -160,21 +172,12 @@ def recut(geometries: Geometries, cut: int, positions: Iterable[int], wanted: Wa
             rest.remove(same)
             places[position] = same[0]
         else:
-            if (use := usefulness((size for _, size in rest), wanted)) > most:
-                best, most, moved = number, use, places
+            if (left := sum(use.get(size, 0) for _, size in rest)) > most:
+                best, most, moved = number, left, places
     return best, moved
-
-
-def usefulness(sizes: Iterable[int], wanted: Wanted) -> int:
-    """Return how much of free instances is of use: the MiB asked that each could hold, over all that is wanted."""
-    return sum(memory * count for size in sizes for memory, count in wanted if memory <= size)
 
 
 def _smallest(sizes: tuple[int, ...], allowed: int, needed: int) -> int | None:
     """Return the position of the smallest instance that is large enough, of those whose bit is set."""
     able = [(size, at) for at, size in enumerate(sizes) if size >= needed and allowed >> at & 1]
     return min(able)[1] if able else None
-
-
-def _without(sizes: tuple[int, ...], position: int) -> tuple[int, ...]:
-    return sizes[:position] + sizes[position + 1 :]
