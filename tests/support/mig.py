@@ -2,16 +2,17 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from deviceshare.allocator import Allocator, Placement
-from deviceshare.claims import Claim, ContainerGrant
+from deviceshare.claims import Claim, ContainerGrant, DeviceGrant
 from deviceshare.conf.device_model import DevicesConf
 from deviceshare.conf.devices import parse_devices
 from deviceshare.conf.model import BEST_FIT, Labels
 from deviceshare.facts import Card, NodeFact, PodAsk
 from deviceshare.families import BY_NAME
 from msgspec.structs import replace
-from support.builders import card, conf
+from support.builders import card, conf, node
 
 CONFIGS = Path(__file__).parents[1] / "data" / "golden" / "configs"
 
@@ -65,3 +66,23 @@ def read(annotations: Mapping[str, str], what: PodAsk) -> tuple[ContainerGrant, 
 def apart(what: PodAsk, group: str = "", rules: tuple[Labels, ...] = ()) -> PodAsk:
     """Return the ask of a pod that is kept off others' cards."""
     return replace(what, apart_group=group, exclusive=rules)
+
+
+def one_node(model: str = A100_40, count: int = 1, **what: Any) -> Allocator:
+    """Return an allocator that knows a node with some equal cards."""
+    return mig_cluster(node("n1", [mig_card(at, model) for at in range(count)]), **what)
+
+
+def hold(cluster: Allocator, uid: str, *details: str, memory: int = 1000, card: int = 0) -> None:
+    """Let a pod stand there as the annotations of a bound pod say it: an instance for each container."""
+    grants = tuple(
+        ContainerGrant(f"c{at}", at, "mig", (DeviceGrant(f"GPU-{card}", -1, memory, 0, detail),))
+        for at, detail in enumerate(details)
+    )
+    cluster.hold("n1", uid, grants, ())
+
+
+def lines(cluster: Allocator, what: PodAsk) -> dict[str, str]:
+    """Return why no node takes a pod, by code."""
+    assert cluster.place(what) is None
+    return {refusal.code: refusal.line for refusal in cluster.why_not(what).refusals}
