@@ -46,7 +46,7 @@ def a_case(
     """
     for case, outcome in zip(recorded(family), replayed(family), strict=True):
         first = case["steps"][0] if case.get("steps") else {}
-        if outcome.touched or outcome.deviating or case["mode"] != mode or not first.get("allocate", {}).get("ok"):
+        if outcome.touched or outcome.on_purpose or case["mode"] != mode or not first.get("allocate", {}).get("ok"):
             continue
         enough = len(case["initial"]["state"]) >= cards and (first["score"] or not scored)
         if enough and bool(first.get("nondeterministic")) == by_chance:
@@ -168,7 +168,7 @@ def test_another_best_node_fails(write: Write, run: Callable[..., Any]) -> None:
     case = next(
         case
         for case, outcome in zip(recorded("vnpu-mindcluster"), replayed("vnpu-mindcluster"), strict=True)
-        if len(case.get("batch", {}).get("scores", ())) > 2 and not outcome.deviating
+        if len(case.get("batch", {}).get("scores", ())) > 2 and not outcome.verdict.deviations
     )
     assert run(write(case))[0] == 0
     changed = deepcopy(case)
@@ -213,7 +213,7 @@ def test_a_deviation_explains_nothing_but_itself(write: Write, run: Callable[...
     case = deviating(name)
     lines = run(write(case))[1]
     assert any(line.split()[:2] == [name, "1"] for line in lines)
-    assert lines[-1] == "0 passed, 0 failed"
+    assert lines[-1].endswith(" passed, 0 failed")
     for step in (*case.get("steps", ()), *case.get("batch", {}).get("nodes", ())):
         if step.get("allocate", {}).get("ok"):
             key = next(key for key in step["allocate"]["annotations"] if not key.endswith("time"))
@@ -256,7 +256,7 @@ def test_what_volcano_reads_of_types_explains_its_choice(
     case = a_case("vgpu-hamicore", cards=2)
     case = with_types(case, chosen_in(case), **wishes)
     lines = run(write(case))[1]
-    assert lines[-1] == "0 passed, 0 failed"
+    assert lines[-1].endswith(" passed, 0 failed")
     assert any(line.startswith(f"{name} ") for line in lines)
     case["steps"][0]["allocate"]["annotations"][IDS] += "GPU-other,NVIDIA,1,1:"
     assert run(write(case))[1][-1] == "0 passed, 1 failed"
@@ -273,11 +273,11 @@ def test_that_volcano_gives_unhealthy_chips_explains_its_choice(write: Write, ru
     case["node"]["annotations"][f"hami.io/node-register-{word}"] = json.dumps(chips)
     case["steps"] = case["steps"][:1]
     lines = run(write(case))[1]
-    assert lines[-1] == "0 passed, 0 failed"
+    assert lines[-1].endswith(" passed, 0 failed")
     assert any(line.startswith("unhealthy-chips ") for line in lines)
 
 
-def test_too_many_deviations_fail(write: Write, run: Callable[..., Any]) -> None:
+def test_many_deviations_are_told(write: Write, run: Callable[..., Any]) -> None:
     plain = [case for case in recorded("gpushare-number") if not case.get("quirk")]
     case = deviating("gpu-share-policy")
     assert "quirk" not in case
@@ -285,10 +285,9 @@ def test_too_many_deviations_fail(write: Write, run: Callable[..., Any]) -> None
     assert status == 0
     assert "On purpose: 1 of 9 cases that no known defect of Volcano touched (11.1 %, at most 12 %)" in lines
     status, lines = run(write(case, *plain[:7]))
-    assert status == 1
+    assert status == 0
     assert "On purpose: 1 of 8 cases that no known defect of Volcano touched (12.5 %, more than 12 %)" in lines
     assert lines[-1] == "7 passed, 0 failed"
-    assert conformance([write(case, *plain[:7])], limit=13) == 0
 
 
 def test_a_case_is_compared_up_to_the_first_step_that_a_known_defect_touched(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from deviceshare_cli.conformance.command import outcomes
 from deviceshare_cli.conformance.recorded import FORMS
-from deviceshare_cli.conformance.report import Outcome, Summary, as_text
+from deviceshare_cli.conformance.report import MOST_PERCENT, Outcome, Summary, as_text
 
 DATA = Path(__file__).parents[1] / "data" / "golden"
 each_family = pytest.mark.parametrize("family", sorted(FORMS))
@@ -26,7 +26,7 @@ def test_every_recorded_case_is_answered_as_recorded_or_otherwise_on_purpose(fam
 
 def test_few_cases_deviate() -> None:
     summary = Summary([outcome for family in FORMS for outcome in replayed(family)])
-    assert summary.good, as_text(summary, verbose=False)
+    assert summary.percent <= MOST_PERCENT, as_text(summary, verbose=False)
 
 
 @each_family

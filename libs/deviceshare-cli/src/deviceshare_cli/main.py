@@ -182,10 +182,6 @@ def explain_pod(
 @app.command()
 def conformance(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Recorded cases, .jsonl or .jsonl.gz.")],
-    limit: Annotated[
-        float,
-        typer.Option(metavar="PERCENT", min=0.0, max=100.0, help="So many of the cases may differ on purpose."),
-    ] = 12.0,
     verbose: Annotated[
         bool, typer.Option("-v", "--verbose", help="Show every difference of every case that failed.")
     ] = False,
@@ -197,11 +193,11 @@ def conformance(
     state of the devices are compared after every step. A difference is on purpose where we answer as recorded once we
     read what Volcano reads; docs/compatibility.md has the list. Nothing else needs to run.
 
-    The status is 1 if a case failed, or if too many of those that no known defect of Volcano touched differ on purpose.
+    The status is 1 if a case failed.
     """
     from deviceshare_cli.conformance import command
 
-    raise typer.Exit(command.conformance(files, limit=limit, verbose=verbose, json=json))
+    raise typer.Exit(command.conformance(files, verbose=verbose, json=json))
 
 
 @benching.command("bus")

@@ -10,20 +10,15 @@ from deviceshare_cli.conformance.batch import replay
 from deviceshare_cli.conformance.cases import Answered, Case, Place, read_file
 from deviceshare_cli.conformance.configuration import configuration, device_configurations
 from deviceshare_cli.conformance.recorded import FORMS
-from deviceshare_cli.conformance.report import MOST_PERCENT, Outcome, Summary, as_json, as_text
+from deviceshare_cli.conformance.report import Outcome, Summary, as_json, as_text
 from deviceshare_cli.errors import CommandError
 
 
-def conformance(
-    files: Sequence[Path], *, limit: float = MOST_PERCENT, verbose: bool = False, json: bool = False
-) -> int:
-    """Replay the cases of files, print what became of them, and return the exit status.
-
-    It is 1 where one fails, or more than ``limit`` percent differ on purpose.
-    """
-    summary = Summary([outcome for file in files for outcome in outcomes(file)], limit)
+def conformance(files: Sequence[Path], *, verbose: bool = False, json: bool = False) -> int:
+    """Replay the cases of files, print what became of them, and return the exit status: 1 where one fails."""
+    summary = Summary([outcome for file in files for outcome in outcomes(file)])
     print(as_json(summary) if json else as_text(summary, verbose))
-    return int(not summary.good)
+    return int(summary.failed > 0)
 
 
 def outcomes(path: Path) -> Iterator[Outcome]:
