@@ -67,7 +67,7 @@ def with_made(grants: Sequence[ContainerGrant], held: Sequence[ContainerGrant]) 
         replace(
             grant,
             devices=tuple(
-                replace(device, made=made.get((grant.family, grant.position, grant.stage, device.id), ""))
+                replace(device, made=made.get((grant.family, grant.position, grant.stage, device.id), device.made))
                 for device in grant.devices
             ),
         )

@@ -177,6 +177,8 @@ class PodFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="pod"):
     ask: PodAsk = PodAsk()
     held: tuple[ContainerGrant, ...] = ()
     """Devices that the annotations of a bound pod name; a memory below 0 means the whole card."""
+    signed: bool = False
+    """Whether they are those that we wrote: our signature stood on the pod. Others count as far as the pod asks."""
     problems: tuple[Problem, ...] = ()
 
     @property

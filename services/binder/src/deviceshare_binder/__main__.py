@@ -2,8 +2,10 @@
 
 import sys
 
+from deviceshare.errors import ConfigError
 from deviceshare_bus.service import parser, run
 from deviceshare_cluster import UnknownCluster, open_cluster
+from deviceshare_cluster.signing import signing_keys
 
 from deviceshare_binder.shell import main
 
@@ -22,7 +24,8 @@ def start() -> None:
     parsed = options.parse_args()
     try:
         open_cluster(parsed.cluster)
-    except UnknownCluster as error:
+        signing_keys()
+    except (UnknownCluster, ConfigError) as error:
         sys.exit(f"deviceshare-binder: {error}")
     run("binder", main, parsed)
 

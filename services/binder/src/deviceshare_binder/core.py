@@ -13,10 +13,12 @@ Nothing is begun before the ledger, the outcomes and the facts that stood on the
 
 import heapq
 from collections import deque
+from collections.abc import Sequence
 
 from deviceshare.claims import BOUND, REFUSED, WITHDRAWN, Claim, Outcome
 from deviceshare.errors import InputError
 from deviceshare.families import BY_NAME
+from deviceshare.signatures import sign
 from deviceshare_cluster.interface import BindState
 
 from deviceshare_binder.nodes import Node
@@ -44,10 +46,14 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 
 
 class Core:
-    """The state of the binder; ``limit`` is how many bindings and reads may be in flight."""
+    """The state of the binder.
 
-    def __init__(self, limit: int = 64) -> None:
+    ``limit`` is how many bindings and reads may be in flight, ``keys`` are those of :mod:`deviceshare.signatures`.
+    """
+
+    def __init__(self, limit: int = 64, keys: Sequence[bytes] = ()) -> None:
         self._limit = limit
+        self._keys = tuple(keys)
         self.pods: dict[str, PodView] = {}
         self.nodes: dict[str, Node] = {}
         self._node_views: dict[str, NodeView | None] = {}
@@ -303,6 +309,7 @@ class Core:
             reason = str(error) if isinstance(error, InputError) else f"there is no device family {error}"
             self._read(work, Verdict(REFUSED, reason, sure=False), out)
             return
+        annotations |= sign(self._keys, claim.uid, node, annotations)
         self._fly(work, State.BINDING)
         out.append(Bind(claim.id, claim.namespace, claim.name, claim.uid, node, annotations))
 

@@ -16,6 +16,7 @@ from deviceshare_bus.service import Context
 from deviceshare_bus.subjects import Stream, node_of, outcome
 from deviceshare_cluster import open_cluster
 from deviceshare_cluster.interface import Cluster, ClusterError
+from deviceshare_cluster.signing import signing_keys
 
 from deviceshare_binder.core import Core
 from deviceshare_binder.reports import Reports, TellPending, TellScheduled
@@ -42,7 +43,7 @@ class Binder:
     def __init__(self, context: Context, cluster: Cluster, reports_per_second: float = 200.0) -> None:
         self._context = context
         self._cluster = cluster
-        self._core = Core()
+        self._core = Core(keys=signing_keys())
         self._reports = Reports(self._core.pods)
         self._ledgers = Ledgers()
         self._portion = max(1, int(reports_per_second * REPORT_INTERVAL / 2))  # a condition and an Event for each

@@ -6,6 +6,7 @@ from deviceshare.errors import ConfigError
 from deviceshare_bus.plugins import load_families
 from deviceshare_bus.service import parser, run
 from deviceshare_cluster import UnknownCluster, open_cluster
+from deviceshare_cluster.signing import signing_keys
 
 from deviceshare_inventory.shell import main, read_conf
 
@@ -28,6 +29,7 @@ def start() -> None:
     try:
         load_families()  # their flags may stand in the configuration
         open_cluster(parsed.cluster)
+        signing_keys()
         if parsed.conf:
             read_conf(parsed.conf)
     except (UnknownCluster, ConfigError, OSError, UnicodeDecodeError) as error:

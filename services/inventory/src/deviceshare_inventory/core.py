@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 import msgspec
-from deviceshare.conf.standing import DEVICES, SCHEDULER
+from deviceshare.conf.model import SchedulerConf
+from deviceshare.conf.standing import DEVICES, SCHEDULER, Standing
 from deviceshare.errors import FormatError
 from deviceshare.facts import ConfigFact, Fact, Gone, NodeFact, PodFact, PodGroupFact, QueueFact, Synced
 from deviceshare.objects import decode_node, decode_pod, decode_podgroup, decode_queue
@@ -16,12 +17,15 @@ from deviceshare_bus.subjects import SYNCED
 from deviceshare_bus.subjects import fact as fact_subject
 from deviceshare_cluster.interface import Change, ChangeType, Listed
 
+from deviceshare_inventory.adoption import Adoption
 from deviceshare_inventory.board import Board, ReadBack, Write
-from deviceshare_inventory.configs import Configs, Remark
+from deviceshare_inventory.configs import Configs, Remark, Resolved
 from deviceshare_inventory.node_devices import NodeDevices
 
 KINDS = ("Node", "Pod", "PodGroup", "Queue", "ConfigMap")
 """The kinds that inventory watches."""
+
+_POD_SUBJECT = "cluster.pod."
 
 INVALID_ANNOTATION = "InvalidDeviceAnnotation"
 INVALID_REQUEST = "InvalidRequest"
@@ -57,11 +61,15 @@ class Core:
     """The state of inventory.
 
     First :meth:`load` what stands on the bus, then :meth:`begin_list` and feed the watch's batches. ``schedulers`` are
-    the values of ``spec.schedulerName`` that are ours.
+    the values of ``spec.schedulerName`` that are ours, ``keys`` those of :mod:`deviceshare.signatures`.
     """
 
-    def __init__(self, schedulers: frozenset[str], configs: Configs, limit: int = 1000) -> None:
+    def __init__(
+        self, schedulers: frozenset[str], configs: Configs, limit: int = 1000, keys: Sequence[bytes] = ()
+    ) -> None:
         self._schedulers = schedulers
+        self._keys = tuple(keys)
+        self._adoption = Adoption()
         self._configs = configs
         self._devices = NodeDevices()
         self._askers: dict[str, Change] = {}
@@ -108,6 +116,7 @@ class Core:
         self._delivered = 0
         self._configs.begin_list()
         self._devices.begin_list()
+        self._adoption.begin_list()
         self._askers.clear()
 
     def deliver(self, batch: Sequence[Change | Listed]) -> None:
@@ -136,8 +145,11 @@ class Core:
         self._want_configs(revision)
         for change in list(self._askers.values()):
             self._apply_node(change)
+        for pod in self._adoption.pods():
+            self._want_pod(pod, revision)
         for subject in self.board.older_than(self._generation):
             self._told.pop(subject, None)
+            self._adoption.forget(subject.removeprefix(_POD_SUBJECT))
             self._forget(subject, revision)
         self._synced_after = self.board.ticket
 
@@ -189,29 +201,40 @@ class Core:
             fact = msgspec.structs.replace(fact, revision=str(revision))
         self.board.want(subject, fact, max(revision, change.revision), self._generation)
         self._report(subject, "Node", "", change.name, fact.uid, fact.problems)
+        for pod in self._adoption.node(fact.name, fact.cards):
+            if not self._listing:
+                self._want_pod(pod, max(revision, change.revision))
 
     def _apply_pod(self, change: Change) -> None:
         ref = f"{change.namespace}/{change.name}"
         before = self._uids.get(ref)
-        pod = self._decode(change, f"pod {ref}", decode_pod)
+        pod = self._decode(change, f"pod {ref}", lambda raw: decode_pod(raw, self._keys))
         if before is not None and (pod is None or pod.uid != before):
             del self._uids[ref]
             self._forget_pod(before, ref, change.revision)
         if pod is None:
             return
         self._uids[ref] = pod.uid
+        pod = self._adoption.pod(pod)
         subject = fact_subject("pod", pod.uid)
         known = self.board.is_there(subject)
         if not (known if pod.ended else pod.node or pod.scheduler in self._schedulers):
             if known:
                 self._forget_pod(pod.uid, ref, change.revision)
             return
-        self.board.want(subject, pod, change.revision, self._generation)
-        self._report(subject, "Pod", change.namespace, change.name, pod.uid, pod.problems)
-        if not known:
-            self._out.append(Step(pod.uid, ref, "seen"))
+        if not (self._listing and pod.uid in self._adoption):
+            # Else the configuration and its node may come after it: it is looked at when all are here.
+            self._want_pod(pod, change.revision)
+
+    def _want_pod(self, pod: PodFact, revision: int) -> None:
+        subject = fact_subject("pod", pod.uid)
+        if not self.board.is_there(subject):
+            self._out.append(Step(pod.uid, pod.ref, "seen"))
+        self.board.want(subject, pod, revision, self._generation)
+        self._report(subject, "Pod", pod.namespace, pod.name, pod.uid, pod.problems)
 
     def _forget_pod(self, uid: str, ref: str, revision: int) -> None:
+        self._adoption.forget(uid)
         subject = fact_subject("pod", uid)
         if self.board.is_there(subject):
             self._out.append(Step(uid, ref, "gone"))
@@ -236,6 +259,9 @@ class Core:
     def _want_configs(self, revision: int) -> None:
         resolved = self._configs.resolve()
         self.board.want(fact_subject("config", SCHEDULER), resolved.scheduler, revision, self._generation)
+        if self._adoption.configure(_conf(resolved)) and not self._listing:
+            for pod in self._adoption.pods():
+                self._want_pod(pod, revision)
         subject = fact_subject("config", DEVICES)
         if resolved.devices is not None:
             self.board.want(subject, resolved.devices, revision, self._generation)
@@ -268,6 +294,14 @@ class Core:
         for remark in remarks:
             if str(remark) not in told:
                 self._out.append(Report(kind, namespace, name, uid, _reason(kind, remark), remark))
+
+
+def _conf(resolved: Resolved) -> SchedulerConf:
+    standing = Standing()
+    standing.take(resolved.scheduler)
+    if resolved.devices is not None:
+        standing.take(resolved.devices)
+    return standing.conf
 
 
 def _reason(kind: str, remark: Remark) -> str:

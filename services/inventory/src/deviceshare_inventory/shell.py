@@ -23,6 +23,7 @@ from deviceshare_bus.service import Context
 from deviceshare_bus.subjects import Stream
 from deviceshare_cluster import open_cluster
 from deviceshare_cluster.interface import Change, Cluster, ClusterError, Listed
+from deviceshare_cluster.signing import signing_keys
 
 from deviceshare_inventory.board import ReadBack, Write
 from deviceshare_inventory.configs import Configs
@@ -47,7 +48,8 @@ async def main(context: Context) -> None:
     for warning in warnings:
         log.warning("%s", warning)
     async with open_cluster(context.options.cluster) as cluster:
-        await Inventory(context, cluster, Core(frozenset(context.options.scheduler_name), Configs(file))).run()
+        core = Core(frozenset(context.options.scheduler_name), Configs(file), keys=signing_keys())
+        await Inventory(context, cluster, core).run()
 
 
 class Inventory:

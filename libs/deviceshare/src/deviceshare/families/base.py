@@ -69,6 +69,10 @@ class OneByOne:
         """Never asked where there is no state."""
         raise NotImplementedError
 
+    def at_most(self, device: DeviceGrant, asked: CardDemand, card: Card | None) -> DeviceGrant:
+        """Cut memory and cores."""
+        return common.at_most(device, asked, card)
+
     def caveats(self, grants: Sequence[ContainerGrant]) -> tuple[str, ...]:
         """Return nothing: the device plugin does what the grants say."""
         return ()

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from deviceshare.cards import Bools, CardView, Ints
-from deviceshare.claims import INIT
+from deviceshare.claims import INIT, WHOLE, DeviceGrant
 from deviceshare.facts import Card
 from deviceshare.families.protocol import CardDemand, Check, Demand, Picks, Places
 
@@ -30,6 +30,18 @@ def memory_on(cards: CardDemand, card: Card) -> int:
     if cards.memory_percentage:
         return card.memory * cards.memory_percentage // 100
     return cards.memory or card.memory
+
+
+def at_most(device: DeviceGrant, asked: CardDemand, card: Card | None) -> DeviceGrant:
+    """Return a device with no more memory and cores than the demand would take of a card."""
+    memory = device.memory
+    if card is not None:
+        limit = memory_on(asked, card)
+    else:
+        limit = memory if asked.memory_percentage or not asked.memory else asked.memory
+    if memory > limit or (memory == WHOLE and asked.memory and limit != WHOLE):
+        memory = limit
+    return replace(device, memory=memory, cores=min(device.cores, asked.cores))
 
 
 def place_one_by_one(

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deviceshare.cards import CardView
-from deviceshare.claims import Claim, ContainerGrant
+from deviceshare.claims import Claim, ContainerGrant, DeviceGrant
 from deviceshare.conf.model import Labels, SchedulerConf
 from deviceshare.errors import FormatError
 from deviceshare.facts import Card, PodAsk, Resources
@@ -257,6 +257,14 @@ class Family(Protocol):
         ``ask`` is what the pod asks, ``pod`` its ``namespace/name`` for messages. What an init container asks beyond
         all others is held as well. Raises :class:`~deviceshare.errors.FormatError`; :class:`HeldInPart` where some of
         it counts all the same.
+        """
+        ...
+
+    def at_most(self, device: DeviceGrant, asked: CardDemand, card: Card | None) -> DeviceGrant:
+        """Return a device that :meth:`held` found with no more than was asked of each card.
+
+        ``card`` is the one that it names, None where its size is not known. Never asked where no demand for cards
+        names its container: then :meth:`held` goes by the ask itself.
         """
         ...
 

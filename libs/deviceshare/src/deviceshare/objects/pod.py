@@ -1,15 +1,13 @@
 """Pods: who they are, what they ask, where they run and what they hold there."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from deviceshare.claims import ContainerGrant
-from deviceshare.errors import FormatError, Problem
+from deviceshare.errors import FormatError
 from deviceshare.facts import GroupKey, PodAsk, PodFact, PodUid
-from deviceshare.families import FAMILIES
-from deviceshare.families.protocol import HeldInPart
 from deviceshare.objects.ask import pod_ask
+from deviceshare.objects.held import read_held
 from deviceshare.objects.lenient import decode_view, seconds
 from deviceshare.objects.views import PodObject, PodSpec
 from deviceshare.quantity import is_native
@@ -24,11 +22,12 @@ _SUCCEEDED = "Succeeded"
 _ENDED = (_SUCCEEDED, "Failed")
 
 
-def decode_pod(raw: bytes) -> PodFact:
-    """Return the fact of a Pod given as JSON.
+def decode_pod(raw: bytes, keys: Sequence[bytes] = ()) -> PodFact:
+    """Return the fact of a Pod given as JSON; ``keys`` are those of :mod:`deviceshare.signatures`.
 
     What cannot be read is in ``problems`` and absent otherwise: a pod with problems in ``spec`` asks more than ``ask``
-    says, and must not be placed.
+    says, and must not be placed. What it holds is all that its annotations name: where it is not ``signed``,
+    :mod:`deviceshare.trust` says how much of it counts.
 
     Raises:
         FormatError: where the pod has no name or no uid.
@@ -47,6 +46,7 @@ def decode_pod(raw: bytes) -> PodFact:
     podgroup = f"{namespace}/{group}" if group else ""
     labels = metadata.labels or {}
     ask = pod_ask(spec, annotations, labels, podgroup, subject, problems)
+    held, ours = read_held(annotations, ask, ref, (uid, node), keys, problems) if node and not ended else ((), False)
     return PodFact(
         revision=metadata.resource_version or "",
         uid=PodUid(uid),
@@ -65,7 +65,8 @@ def decode_pod(raw: bytes) -> PodFact:
         task=annotations.get(TASK_ANNOTATION, ""),
         labels=tuple(sorted(labels.items())) if labels and _asks_devices(ask) else (),
         ask=ask,
-        held=_held(annotations, ask, ref, problems) if node and not ended and annotations else (),
+        held=held,
+        signed=ours,
         problems=tuple(problems),
     )
 
@@ -77,16 +78,3 @@ def _first(annotations: Mapping[str, str], keys: tuple[str, ...]) -> str:
 def _asks_devices(ask: PodAsk) -> bool:
     """Return whether a pod asks any extended resource: devices are such."""
     return any(not is_native(name) for each in (*ask.containers, *ask.init_containers) for name, _ in each.resources)
-
-
-def _held(annotations: Mapping[str, str], ask: PodAsk, ref: str, problems: list[Problem]) -> tuple[ContainerGrant, ...]:
-    held: list[ContainerGrant] = []
-    for family in FAMILIES:
-        try:
-            held += family.held(annotations, ask, ref)
-        except FormatError as error:
-            held += error.grants if isinstance(error, HeldInPart) else ()
-            # Families that share an annotation find the same wrong with it.
-            if error.problem not in problems:
-                problems.append(error.problem)
-    return tuple(held)

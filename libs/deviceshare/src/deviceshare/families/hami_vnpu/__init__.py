@@ -17,11 +17,12 @@ from deviceshare.conf.device_model import VnpuChip
 from deviceshare.conf.model import SchedulerConf
 from deviceshare.errors import FormatError
 from deviceshare.facts import Card, ContainerAsk, PodAsk
+from deviceshare.families import common
 from deviceshare.families.hami_vnpu.checks import checks
 from deviceshare.families.hami_vnpu.demand import ChipDemand, VnpuDemand, read_demand, template_for
 from deviceshare.families.hami_vnpu.placing import AI_CORES, AI_CPUS, SHARES, Board
 from deviceshare.families.hardware import ASCEND
-from deviceshare.families.protocol import Check, Demand, HeldInPart, NodeView, Pick, Places
+from deviceshare.families.protocol import CardDemand, Check, Demand, HeldInPart, NodeView, Pick, Places
 from deviceshare.formats import hami_vnpu as wire
 from deviceshare.holdings import Counted, total, usage_of
 from deviceshare.holdings import Share as HeldShare
@@ -137,6 +138,14 @@ class HamiVnpu:
         if errors:
             raise HeldInPart(errors[0], tuple(grants))
         return tuple(grants)
+
+    def at_most(self, device: DeviceGrant, asked: CardDemand, card: Card | None) -> DeviceGrant:
+        """Cut memory and cores; a template is the one that is asked."""
+        device = common.at_most(device, asked, card)
+        detail = wire.Detail.of(device)
+        if not isinstance(asked, ChipDemand) or detail.cut in ("", asked.cut):
+            return device
+        return replace(device, detail=str(wire.Detail(detail.word, asked.cut)))
 
     def environment(self, grant: ContainerGrant, cards: Sequence[Card]) -> dict[str, str]:
         """Return what the device plugin injects; it names chips by the number that the node's driver has for them,

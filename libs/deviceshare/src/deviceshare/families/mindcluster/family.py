@@ -22,7 +22,7 @@ from deviceshare.families.hardware import ASCEND
 from deviceshare.families.mindcluster import chips as state
 from deviceshare.families.mindcluster.chips import Chips, chips_of, choose, failures
 from deviceshare.families.mindcluster.request import ChipDemand, asking, chip_demand, cores_asked, deal
-from deviceshare.families.protocol import Check, Demand, HeldInPart, NodeView, Pick, Places
+from deviceshare.families.protocol import CardDemand, Check, Demand, HeldInPart, NodeView, Pick, Places
 from deviceshare.formats import mindcluster as wire
 from deviceshare.formats.mindcluster import CHIP_CORES, CORES, WHOLE
 from deviceshare.holdings import Counted, Usage
@@ -216,6 +216,10 @@ class MindCluster:
         if each * len(chips) != asked:
             raise FormatError(f"Pod {pod}", field, text, f"{asked} AI cores, as the pod asks")
         return grants
+
+    def at_most(self, device: DeviceGrant, asked: CardDemand, card: Card | None) -> DeviceGrant:
+        """Return the device: it was dealt out by what the pod asks."""
+        return device
 
     def environment(self, grant: ContainerGrant, cards: Sequence[Card]) -> dict[str, str]:
         """Return what the device plugin injects; it numbers a vNPU when it makes it."""

@@ -1,0 +1,31 @@
+"""The keys that the binder and inventory share, so that inventory knows what the binder wrote."""
+
+import os
+from pathlib import Path
+
+from deviceshare.errors import ConfigError
+from deviceshare.signatures import read_keys
+
+KEY, FILE = "DEVICESHARE_SIGNING_KEY", "DEVICESHARE_SIGNING_KEY_FILE"
+"""Variables: the keys themselves, or a file that holds them."""
+SHORTEST = 16
+
+
+def signing_keys() -> tuple[bytes, ...]:
+    """Return the keys, one a line: the first one signs, all are accepted. Without any nothing is signed.
+
+    Raises:
+        ConfigError: a key is too short, or the file cannot be read or holds none.
+    """
+    path = os.environ.get(FILE, "")
+    try:
+        text = Path(path).read_text(encoding="utf-8") if path else os.environ.get(KEY, "")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError("environment", FILE, path, f"a file that holds keys ({error})") from error
+    keys = read_keys(text)
+    if path and not keys:
+        raise ConfigError("environment", FILE, path, "a file that holds at least one key")
+    if any(len(key) < SHORTEST for key in keys):
+        # Its value is nobody's to see.
+        raise ConfigError("environment", FILE if path else KEY, "…", f"keys of at least {SHORTEST} bytes, one a line")
+    return keys
