@@ -82,11 +82,15 @@ def live_through(scene: Scene) -> None:
             pod = asks.settle(decode_pod(json.dumps(tree).encode()), conf)
         except FormatError:
             continue
-        if pod.node and not pod.ended:
+        if pod.ended:
+            continue
+        if pod.node:
             forged = True
             for each in (allocator, again):
                 each.hold(pod.node, pod.uid, pod.held, each.amounts(pod.ask), pod.tenant)
-        elif not pod.problems:
+            continue
+        before = _bound(tree, "n", {})
+        if not before.problems and not before.held:
             _decide(allocator, again, pod, tree)
     for name in names:
         assert allocator.used_cards(name) == again.used_cards(name), name
@@ -111,14 +115,16 @@ def _decide(allocator: Allocator, again: Allocator, pod: PodFact, tree: Any) -> 
         assert telling.waiting(waiting, why, decision, NOW, "fuzz").message
     for placed, placement in decision.placed:
         msgspec.msgpack.encode(telling.placed(allocator, placed, placement, decision, NOW, "fuzz"))
-        bound = json.loads(json.dumps(tree))
-        bound["metadata"]["annotations"] = {
-            **(bound["metadata"].get("annotations") or {}), **bound_with(placed, placement),
-        }  # fmt: skip
-        bound["spec"] = {**(bound.get("spec") or {}), "nodeName": placement.node}
-        found = decode_pod(json.dumps(bound).encode())
+        found = _bound(tree, placement.node, bound_with(placed, placement))
         assert not found.problems, found.problems
         again.hold(placement.node, found.uid, found.held, again.amounts(found.ask), found.tenant)
+
+
+def _bound(tree: Any, node: str, annotations: Mapping[str, str]) -> PodFact:
+    """Return the pod as it is seen when it has been bound."""
+    metadata, spec = tree["metadata"], tree.get("spec") or {}
+    metadata = {**metadata, "annotations": {**(metadata.get("annotations") or {}), **annotations}}
+    return decode_pod(json.dumps({**tree, "metadata": metadata, "spec": {**spec, "nodeName": node}}).encode())
 
 
 def _within(allocator: Allocator, name: str) -> None:

@@ -26,11 +26,12 @@ from hypothesis import strategies as st
 
 
 class Target(NamedTuple):
-    """A parser: what it is given, and what it may raise."""
+    """A parser: what it is given, and what it may raise; ``weight`` is how much more time it gets than others."""
 
     inputs: st.SearchStrategy[Any]
     parse: Callable[[Any], object]
     errors: tuple[type[Exception], ...] = ()
+    weight: int = 1
 
 
 def attempt(target: Target, given: Any) -> None:
@@ -177,6 +178,6 @@ TARGETS: dict[str, Target] = {
     "queue": Target(documents(corpus.QUEUE), _fact(decode_queue), (FormatError,)),
     "manifests": Target(texts(*corpus.texts_of(".yaml"), *corpus.TRICKY_YAML), services.read_manifests),
     "recorded-cases": Target(documents(corpus.RECORDED_CASE), _recorded_case, (CommandError,)),
-    "library": Target(chain.scenes(), chain.live_through),
-    "services": Target(services.clusters(), services.serve),
+    "library": Target(chain.scenes(), chain.live_through, weight=8),
+    "services": Target(services.clusters(), services.serve, weight=4),
 }

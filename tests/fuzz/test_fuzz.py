@@ -20,7 +20,9 @@ def test_only_typed_errors(name, tell):
     if not SECONDS:
         search(name, TARGETS[name], examples=EXAMPLES, seed=SEED)
         return
-    tell[name] = search_for(name, TARGETS[name], seconds=SECONDS / len(TARGETS), seed=SEED)
+    target = TARGETS[name]
+    share = target.weight / sum(each.weight for each in TARGETS.values())
+    tell[name] = search_for(name, target, seconds=SECONDS * share, seed=SEED)
 
 
 def careless_register(text: str) -> list[Card]:
