@@ -1,6 +1,8 @@
 """Everything under examples/ can be used as it stands."""
 
 import json
+import re
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -86,3 +88,15 @@ def test_the_queues_that_the_jobs_name_are_there():
     named = {m.object["spec"]["queue"] for m in MANIFESTS.manifests if m.object["kind"] == "Job"}
     queues = {m.object["metadata"]["name"] for m in MANIFESTS.manifests if m.object["kind"] == "Queue"}
     assert named <= queues | {"default"}
+
+
+def test_the_page_names_every_example_and_no_other():
+    page = (EXAMPLES / "README.md").read_text()
+    named = [Path(name).name for name in re.findall(r"`([^`\s]+\.(?:yaml|conf|txt))`", page)]
+    patterns = {
+        each for name in named for each in ([name.replace("{a,b,c}", x) for x in "abc"] if "{" in name else [name])
+    }
+    files = {file.name for file in EXAMPLES.rglob("*") if file.suffix in (".yaml", ".conf", ".txt")}
+    machines = {file.name for part in ("nodes", "queues") for file in (EXAMPLES / part).iterdir()}
+    assert {name for name in files - machines if not any(fnmatch(name, pattern) for pattern in patterns)} == set()
+    assert {pattern for pattern in patterns if not any(fnmatch(name, pattern) for name in files)} == set()
