@@ -214,3 +214,12 @@ def test_a_cluster_without_cards_gives_its_reason(policy, what) -> None:
 def test_the_policy_chooses_the_node(policy, expected, what) -> None:
     both = cluster(*(node(name, share_cards(4)) for name in "ab"), policy=policy)
     assert "".join(take(both, what, f"p{at}").node for at in range(4)) == expected
+
+
+def test_more_cards_than_any_node_has_are_refused_before_anybody_looks():
+    allocator = cluster(node(cards=share_cards(8)))
+    assert allocator.place(whole(10**9)) is None
+    assert str(allocator.why_not(whole(10**9)).problem) == (
+        "Pod: spec: cards of gpu-number: '1000000000' is not valid: expected at most 128 of one node: "
+        "more pods, of a gang"
+    )

@@ -24,6 +24,8 @@ from deviceshare.resources import pod_resources
 
 Floats = NDArray[np.float64]
 
+MOST_CARDS = 128
+"""Cards that are looked for at once: more than any node has, and few enough for what is remembered of every node."""
 _TIE_BREAK = 1e-9
 """What a score counts beside its weighed, rounded value: it decides between nodes that are equal otherwise."""
 
@@ -173,6 +175,11 @@ class Shape:
                 problems.setdefault(request, error.problem)
                 continue
             if demand is None:
+                continue
+            most = max((cards.count for cards in demand.cards), default=0)
+            if most > MOST_CARDS:
+                expected = f"at most {MOST_CARDS} of one node: more pods, of a gang"
+                problems.setdefault(request, Problem("Pod", f"spec: cards of {family.name}", str(most), expected))
                 continue
             if family.flag in conf.families:
                 asked.setdefault(request, []).append((family, demand))
