@@ -34,9 +34,11 @@ def binaries() -> Path:
 
 
 class ApiServer:
-    """One etcd and one kube-apiserver. Users are tokens; ``admin`` may do anything."""
+    """One etcd and one kube-apiserver, with more options where they are given. Users are tokens; ``admin`` may do
+    anything."""
 
-    def __init__(self, assets: Path, directory: Path) -> None:
+    def __init__(self, assets: Path, directory: Path, *options: str) -> None:
+        self._options = options
         self._assets = assets
         self.directory = directory
         self.url = f"https://127.0.0.1:{_free_port()}"
@@ -90,6 +92,7 @@ class ApiServer:
             "--authorization-mode=RBAC",
             f"--token-auth-file={self.directory / 'tokens.csv'}",
             "--disable-admission-plugins=ServiceAccount",
+            *self._options,
         )
         self._wait(f"{self.url}/readyz")
 

@@ -17,19 +17,17 @@ Meddle = Callable[[str, Query], int | None]
 
 
 class KubeProxy:
-    """Passes requests on as an admin; ``asked`` is what watches and lists have asked, path and query."""
+    """Passes requests on; ``asked`` is what watches and lists have asked, path and query."""
 
     def __init__(self, server: ApiServer) -> None:
         self._server = server
-        kubeconfig = json.loads(server.kubeconfig().read_text())
-        self._token = kubeconfig["users"][0]["user"]["token"]
-        self._authority = kubeconfig["clusters"][0]["cluster"]["certificate-authority"]
         self.asked: list[tuple[str, Query]] = []
         self.meddle: Meddle = lambda path, query: None
         self._open: set[asyncio.Event] = set()
 
     async def __aenter__(self) -> Self:
-        tls = ssl.create_default_context(cafile=self._authority)
+        authority = self._server.directory / "certs" / "apiserver.crt"
+        tls = ssl.create_default_context(cafile=str(authority))
         self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=tls, limit=0, force_close=True))
         application = web.Application()
         application.router.add_route("*", "/{path:.*}", self._pass_on)
@@ -44,9 +42,9 @@ class KubeProxy:
         await self._session.close()
         await self._runner.cleanup()
 
-    def kubeconfig(self, directory: Path) -> str:
+    def kubeconfig(self, directory: Path, user: str = "admin", token: str | None = None) -> str:
         """Write a kubeconfig that leads here, and return its path."""
-        config = json.loads(self._server.kubeconfig().read_text())
+        config = json.loads(self._server.kubeconfig(user, token).read_text())
         config["clusters"][0]["cluster"] = {"server": self.url}
         path = directory / "proxy.kubeconfig"
         path.write_text(json.dumps(config))
@@ -70,7 +68,7 @@ class KubeProxy:
         silent = asyncio.Event()
         self._open.add(silent)
         try:
-            headers = {"Authorization": f"Bearer {self._token}", "Content-Type": request.content_type}
+            headers = {"Authorization": request.headers["Authorization"], "Content-Type": request.content_type}
             body = await request.read()
             url = f"{self._server.url}{request.path}"
             async with self._session.request(

@@ -1,0 +1,220 @@
+"""The admission policy on a real API server: forged annotations are refused, wishes of users and our own pass."""
+
+import json
+import ssl
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from deviceshare.families import FAMILIES
+from deviceshare.formats import gpu_share, hami_vnpu, mindcluster, vgpu
+from support import deploy
+from support.apiserver import ApiServer
+
+NAMESPACE = "policy-test"
+MERGE = "application/merge-patch+json"
+BINDER = ("deviceshare-system", "binder")
+PLUGINS = [("kube-system", "volcano-device-plugin"), ("kube-system", "hami-ascend")]
+TENANT = (NAMESPACE, "tenant")
+
+FORGED = {
+    "volcano.sh/vgpu-ids-new": "GPU-0,NVIDIA,1024,10:;",
+    "volcano.sh/devices-to-allocate": "GPU-0,NVIDIA,1024,10:;",
+    "volcano.sh/vgpu-node": "n",
+    "volcano.sh/vgpu-time": "1",
+    "volcano.sh/bind-phase": "success",
+    "volcano.sh/bind-time": "1",
+    "volcano.sh/predicate-time": "1",
+    "volcano.sh/gpu-assigned": "true",
+    "predicate-time": "1",
+    "hami.io/vgpu-node": "n",
+    "hami.io/vgpu-time": "1",
+    "hami.io/bind-phase": "allocating",
+    "hami.io/bind-time": "1",
+    "hami.io/Ascend910B3-devices-allocated": "x",
+    "hami.io/Ascend910B3-devices-to-allocate": "x",
+    "hami.io/vgpu-devices-allocated": "x",
+    "huawei.com/Ascend910B3": "[]",
+    "huawei.com/AscendReal": "Ascend310P-2c-100-0",
+    "huawei.com/npu-core": "0-vir02",
+    "deviceshare.io/vgpu-init-ids": "x",
+    "deviceshare.io/signature": "x",
+}
+WISHES = {
+    "volcano.sh/gpu-index": "0,2",
+    "volcano.sh/gpu-unhealthy-ids": "1",
+    "volcano.sh/vgpu-mode": "mig",
+    "nvidia.com/use-gputype": "A100",
+    "nvidia.com/nouse-gputype": "T4",
+    "volcano.sh/vgpu-use-gpuuuid": "GPU-0",
+    "volcano.sh/vgpu-nouse-gpuuuid": "GPU-0",
+    "volcano.sh/vgpu-podgroup-policy": "spread",
+    "hami.io/use-Ascend910B3-uuid": "x",
+    "hami.io/no-use-Ascend910B3-uuid": "x",
+    "huawei.com/vnpu-mode": "hami-core",
+    "scheduling.k8s.io/group-name": "g",
+    "volcano.sh/task-spec": "t",
+}
+
+Send = Callable[..., int]
+
+
+def as_account(server: ApiServer, namespace: str, name: str) -> Send:
+    """Return what sends requests as a service account and returns the status, 403 where the policy refuses."""
+    bearer = deploy.token(server, namespace, name)
+    tls = ssl.create_default_context(cafile=str(server.directory / "certs" / "apiserver.crt"))
+
+    def send(method: str, path: str, body: Any, content: str = "application/json") -> int:
+        headers = {"Authorization": f"Bearer {bearer}", "Content-Type": content}
+        request = urllib.request.Request(
+            f"{server.url}{path}", method=method, data=json.dumps(body).encode(), headers=headers
+        )
+        try:
+            with urllib.request.urlopen(request, context=tls, timeout=30) as answer:
+                return int(answer.status)
+        except urllib.error.HTTPError as error:
+            by_policy = "deviceshare-annotations" in json.loads(error.read())["message"]
+            return error.code if by_policy or error.code != 403 else 401
+
+    return send
+
+
+def pod(name: str, **annotations: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": NAMESPACE, "annotations": annotations},
+        "spec": {"schedulerName": "volcano", "containers": [{"name": "c", "image": "busybox"}]},
+    }
+
+
+PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
+
+
+@pytest.fixture(scope="module")
+def server(apiserver: ApiServer) -> Iterator[ApiServer]:
+    """Give an API server with the policy, in which some accounts may do anything with pods."""
+    rules = [{"apiGroups": [""], "resources": ["*"], "verbs": ["*"]}]
+    role = {"kind": "ClusterRole", "metadata": {"name": "anything"}, "rules": rules}
+    version = {"apiVersion": "rbac.authorization.k8s.io/v1"}
+    who = [BINDER, *PLUGINS, TENANT]
+    accounts = [
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"namespace": namespace, "name": name}}
+        for namespace, name in who
+    ]
+    binding = {
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": "anything"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "anything"},
+        "subjects": [{"kind": "ServiceAccount", "namespace": namespace, "name": name} for namespace, name in who],
+    }
+    policy = deploy.read(deploy.KUBERNETES / "base" / "policy.yaml")
+    deploy.apply(apiserver, *deploy.namespaces(NAMESPACE, "deviceshare-system"))
+    with deploy.applied(apiserver, *accounts, role | version, binding | version, *policy):
+        tenant = as_account(apiserver, *TENANT)
+        until = time.monotonic() + 20
+        while tenant("POST", f"{PODS}?dryRun=All", pod("probe", **{"predicate-time": "1"})) != 403:
+            assert time.monotonic() < until, "the policy does not come into force"
+            time.sleep(0.1)
+        yield apiserver
+        for one in apiserver.request("GET", PODS)["items"]:
+            apiserver.request("DELETE", f"{PODS}/{one['metadata']['name']}", {"gracePeriodSeconds": 0})
+
+
+@pytest.fixture
+def tenant(server: ApiServer) -> Send:
+    return as_account(server, *TENANT)
+
+
+def test_all_that_our_code_writes_and_reads_of_pods_is_tried_here():
+    written = {vgpu.NODE, vgpu.TIME, vgpu.IDS, vgpu.INIT_IDS, vgpu.TO_ALLOCATE, vgpu.BIND_PHASE, vgpu.BIND_TIME}
+    written |= {gpu_share.PREDICATE_TIME, mindcluster.CORES, mindcluster.PREDICATE_TIME, mindcluster.REAL}
+    written |= {hami_vnpu.NODE, hami_vnpu.TIME, hami_vnpu.BIND_PHASE, hami_vnpu.BIND_TIME, hami_vnpu.PREDICATE_TIME}
+    assert written <= set(FORGED)
+    wishes = {name for family in FAMILIES for name in family.pod_annotations}
+    assert {name.replace("*", "Ascend910B3") for name in wishes} <= set(WISHES)
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_a_forged_annotation_is_refused_when_a_pod_is_created(tenant, name):
+    assert tenant("POST", f"{PODS}?dryRun=All", pod("a", **{name: FORGED[name]})) == 403
+
+
+def test_what_users_may_say_they_may_say_and_change_and_take_back(tenant):
+    assert tenant("POST", PODS, pod("wishes", **WISHES)) == 201
+    changed = {
+        "metadata": {"annotations": {**dict.fromkeys(WISHES, "other"), "mine": "x", "volcano.sh/gpu-index": "1"}}
+    }
+    assert tenant("PATCH", f"{PODS}/wishes", changed, MERGE) == 200
+    nothing: dict[str, Any] = {"metadata": {"annotations": dict.fromkeys(WISHES)}}
+    assert tenant("PATCH", f"{PODS}/wishes", nothing, MERGE) == 200
+
+
+@pytest.mark.parametrize("resource", ["", "/status"])
+def test_a_forged_annotation_is_refused_on_a_pod_that_exists_and_on_its_status(server, tenant, resource):
+    name = f"exists{len(resource)}"
+    assert tenant("POST", PODS, pod(name)) == 201
+    for annotation, value in FORGED.items():
+        patch = {"metadata": {"annotations": {annotation: value}}}
+        assert tenant("PATCH", f"{PODS}/{name}{resource}", patch, MERGE) == 403, annotation
+    whole = server.request("GET", f"{PODS}/{name}")
+    whole["metadata"]["annotations"] = FORGED
+    assert tenant("PUT", f"{PODS}/{name}{resource}", whole) == 403
+    assert "annotations" not in server.request("GET", f"{PODS}/{name}")["metadata"]
+
+
+def bind(name: str, **annotations: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": name, "namespace": NAMESPACE, "annotations": annotations},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": "n"},
+    }
+
+
+@pytest.mark.parametrize("old_way", [False, True])
+def test_a_forged_annotation_on_a_binding_is_refused_one_without_passes(server, tenant, old_way):
+    name = f"bound-{old_way}".lower()
+    path = f"/api/v1/namespaces/{NAMESPACE}/bindings" if old_way else f"{PODS}/{name}/binding"
+    assert tenant("POST", PODS, pod(name)) == 201
+    for annotation in (*FORGED, "volcano.sh/gpu-index"):
+        assert tenant("POST", path, bind(name, **{annotation: "0"})) == 403, annotation
+    assert "nodeName" not in server.request("GET", f"{PODS}/{name}")["spec"]
+    assert tenant("POST", path, bind(name)) == 201
+
+
+def test_the_binder_writes_them_with_the_binding_and_the_user_cannot_change_them_after(server, tenant):
+    binder = as_account(server, *BINDER)
+    assert tenant("POST", PODS, pod("ours", **{"volcano.sh/gpu-index": "0"})) == 201
+    given = {**FORGED, "volcano.sh/gpu-index": "1"}
+    assert binder("POST", f"{PODS}/ours/binding", bind("ours", **given)) == 201
+    assert server.request("GET", f"{PODS}/ours")["metadata"]["annotations"] == given
+    for annotation in given:
+        for value in ("other", None):
+            patch = {"metadata": {"annotations": {annotation: value}}}
+            assert tenant("PATCH", f"{PODS}/ours", patch, MERGE) == 403, annotation
+    assert tenant("PATCH", f"{PODS}/ours", {"metadata": {"annotations": {"mine": "x"}}}, MERGE) == 200
+
+
+@pytest.mark.parametrize("account", PLUGINS)
+def test_device_plugins_write_them(server, tenant, account):
+    plugin = as_account(server, *account)
+    assert tenant("POST", PODS, pod(account[1])) == 201
+    assert plugin("PATCH", f"{PODS}/{account[1]}", {"metadata": {"annotations": FORGED}}, MERGE) == 200
+
+
+def test_the_refusal_names_the_annotations(server, tenant):
+    body = json.dumps(pod("a", **{"volcano.sh/vgpu-node": "n", "mine": "x"})).encode()
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        server.request("POST", f"{PODS}?dryRun=All", json.loads(body))  # an admin is nobody special
+    message = json.loads(refused.value.read())["message"]
+    assert message.endswith("written by the scheduler and the device plugins alone: volcano.sh/vgpu-node")
+
+
+def test_a_pod_with_as_many_annotations_as_fit_is_still_judged(tenant):
+    many = {f"example.com/annotation-{number}": "x" * 100 for number in range(1500)}
+    assert tenant("POST", f"{PODS}?dryRun=All", pod("many", **many)) == 201
+    assert tenant("POST", f"{PODS}?dryRun=All", pod("many", **many, **FORGED)) == 403
