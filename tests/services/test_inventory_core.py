@@ -1,6 +1,5 @@
 """What inventory publishes, whatever the order of answers: the facts on the bus become those of the cluster."""
 
-
 import hypothesis.strategies as st
 from deviceshare.facts import ConfigFact, Gone, NodeFact, PodFact, Synced
 from deviceshare.objects import decode_node, decode_pod

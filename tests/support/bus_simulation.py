@@ -177,6 +177,12 @@ class Cluster:
         gone: AnyFact = Gone()
         self.bus.put("CLUSTER", f"cluster.{kind}.{key}", gone)
 
+    def unbind(self, uid: str) -> None:
+        """Lose a binding, as an API server does whose store was set back."""
+        self.bound_by.pop(uid, None)
+        self.disturbed.add(self.pods[uid].group)
+        self.put(replace(self.pods[uid], node="", held=()))
+
     def end(self, uid: str) -> None:
         """Let a pod succeed."""
         self.disturbed.add(self.pods[uid].group)
@@ -216,7 +222,8 @@ class Binder:
         known = self.outcomes[node]
         self.outcomes[node] = {claim.id: known[claim.id] for claim in ledger.claims if claim.id in known}
         for claim in ledger.claims:
-            if claim.id not in self.outcomes[node]:
+            known_state = self.outcomes[node][claim.id].state if claim.id in self.outcomes[node] else ""
+            if not known_state or (claim.withdraw and known_state == BOUND):
                 state = self.bind(node, claim, refuse)
                 self.outcomes[node][claim.id] = Outcome(claim.id, claim.uid, state, "" if state == BOUND else "because")
         self.bus.put("OUTCOME", node, NodeOutcomes(node=node, outcomes=tuple(self.outcomes[node].values())))

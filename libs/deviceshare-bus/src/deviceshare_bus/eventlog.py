@@ -21,6 +21,8 @@ INTERVAL = 0.1
 """Seconds between two messages, at least."""
 FULL = 2000
 """Steps that make a message due at once."""
+RECONCILED = "reconciled:"
+"""How the names of counters begin of what differed from the cluster and was repaired; the rest says what."""
 
 
 class EventLog:

@@ -205,12 +205,13 @@ class Core:
             return
         for removed in node.work - node.ledger.keys():
             self._drop(self._works[removed])
+        node.confirmed &= node.ledger.keys()
         for claim in node.ledger.values():
             work = self._works.get(claim.id)
             if work is None:
-                if not node.has_outcome(claim.id):
+                if not node.has_outcome(claim):
                     self._add(claim, node)
-            elif claim.id in node.stands and not work.in_flight:
+            elif claim.id in node.stands and node.has_outcome(claim) and not work.in_flight:
                 self._drop(work)
             elif work.claim is not claim:
                 work.claim = claim
@@ -352,6 +353,8 @@ class Core:
     def _finish(self, work: Work, state: str, reason: str, now: float) -> None:
         self._remove(work)
         claim, node = work.claim, work.node
+        if not node.is_news(claim, state):
+            return
         if not work.dropped:
             node.finished[claim.id] = Outcome(claim.id, claim.uid, state, reason, now)
             self._dirty.add(node.name)

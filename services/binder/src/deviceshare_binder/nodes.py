@@ -2,13 +2,16 @@
 
 from collections import deque
 
-from deviceshare.claims import Claim, Outcome
+from deviceshare.claims import BOUND, Claim, Outcome
 
 
 class Node:
     """One node. Its outcomes are one message, of which at most one is in flight: what finishes meanwhile is folded."""
 
-    __slots__ = ("_reading", "_sent", "finished", "in_turn", "ledger", "name", "queue", "sequence", "stands", "work")
+    __slots__ = (
+        "_reading", "_sent", "confirmed", "finished", "in_turn", "ledger",
+        "name", "queue", "sequence", "stands", "work",
+    )  # fmt: skip
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -17,6 +20,8 @@ class Node:
         self.sequence = 0
         self.finished: dict[str, Outcome] = {}
         """Our outcomes that do not stand on the bus yet."""
+        self.confirmed: set[str] = set()
+        """Claims that were asked back and whose pod was found to be bound here."""
         self.work: set[str] = set()
         """Ids of the claims that are being worked on."""
         self.queue: deque[str] = deque()
@@ -30,9 +35,19 @@ class Node:
         """Whether outcomes are not written, or an answer of the bus is awaited."""
         return bool(self.finished) or self._sent is not None or self._reading
 
-    def has_outcome(self, claim: str) -> bool:
-        """Whether it is known what became of a claim."""
-        return claim in self.stands or claim in self.finished
+    def has_outcome(self, claim: Claim) -> bool:
+        """Whether it is known what became of a claim; where one is asked back that counts as bound, it is not."""
+        outcome = self.finished.get(claim.id) or self.stands.get(claim.id)
+        if outcome is None:
+            return False
+        return outcome.state != BOUND or not claim.withdraw or claim.id in self.confirmed
+
+    def is_news(self, claim: Claim, state: str) -> bool:
+        """Learn what became of a claim; returns whether that is not what was known."""
+        if state == BOUND and claim.withdraw:
+            self.confirmed.add(claim.id)
+        known = self.finished.get(claim.id) or self.stands.get(claim.id)
+        return known is None or known.state != state
 
     def seen(self, sequence: int, outcomes: dict[str, Outcome]) -> bool:
         """Learn what stands on the bus; returns whether it was new. What we finished ourselves wins over it."""

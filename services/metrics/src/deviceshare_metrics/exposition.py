@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from importlib.metadata import version
 
 from deviceshare.formats import vgpu
+from deviceshare_bus.eventlog import RECONCILED
 from prometheus_client import CollectorRegistry, Metric, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, InfoMetricFamily
 from prometheus_client.exposition import choose_encoder
@@ -50,6 +51,7 @@ class _Everything(Collector):
     def collect(self) -> Iterator[Metric]:
         yield from _volcano(self._picture)
         yield from _cards(self._picture)
+        yield _overcommitted(self._picture.devices)
         yield _containers(self._picture)
         yield from _counts(self._picture)
         yield from _tallied(self._tallies)
@@ -116,6 +118,22 @@ def _cards(picture: Picture) -> Iterator[Metric]:
         yield family
 
 
+def _overcommitted(devices: Iterable[Device]) -> Metric:
+    counts = Counter(
+        device.node
+        for device in devices
+        if device.memory_used > device.memory_total
+        or device.cores_used > device.cores_total
+        or device.slots_used > device.slots_total
+    )
+    family = GaugeMetricFamily(
+        "deviceshare_cards_overcommitted", "Cards of the node of which more is held than there is.", labels=("node",)
+    )
+    for node, count in sorted(counts.items()):
+        family.add_metric((node,), count)
+    return family
+
+
 def _cores_ratio(device: Device) -> float:
     return device.cores_used / device.cores_total if device.cores_total else 0.0
 
@@ -175,11 +193,20 @@ def _tallied(tallies: Tallies) -> Iterator[Metric]:
         buckets=waits.cumulative(),
         sum_value=waits.sum,
     )
+    reconciled = CounterMetricFamily(
+        "deviceshare_reconciled",
+        "What was found to differ from the cluster, and was repaired.",
+        labels=("service", "what"),
+    )
     by_name: dict[str, Counter[str]] = {}
     for (service, name), count in tallies.counters.items():
+        if name.startswith(RECONCILED):
+            reconciled.add_metric((service, name.removeprefix(RECONCILED)), count)
+            continue
         clean = re.sub(r"[^a-zA-Z0-9_]", "_", name).removesuffix("_total")
         if clean not in _OWN_COUNTERS:
             by_name.setdefault(clean, Counter())[service] += count
+    yield reconciled
     for name, services in sorted(by_name.items()):
         family = CounterMetricFamily(f"deviceshare_{name}", f"Counted by the services: {name}.", labels=("service",))
         for service, count in services.items():

@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 import msgspec
 from deviceshare_bus import messages, subjects
+from deviceshare_bus.eventlog import RECONCILED
 from deviceshare_bus.follower import Message
 from deviceshare_bus.latest import LatestWriter
 from deviceshare_bus.publisher import Conflict, PublishError, Refused, Write
@@ -142,6 +143,8 @@ class Placement:
             events.step(
                 step.uid, step.pod, step.name, node=step.node, message=step.message, since=step.since, at=step.at
             )
+        for what in instructions.reconciled:
+            events.count(f"{RECONCILED}{what}")
         if instructions.read_back:
             await asyncio.gather(*map(self._read_back, instructions.read_back))
 

@@ -42,3 +42,5 @@ class Instructions(msgspec.Struct):
     steps: list[StepTold] = []
     read_back: list[str] = []
     """Nodes whose ledger must be read, since nobody knows what became of a write."""
+    reconciled: list[str] = []
+    """What was found to differ from the cluster and is repaired, a word for each time."""

@@ -1,18 +1,21 @@
 """Keeping up with the ledgers: entering their versions, and what must be taken out of them.
 
 A claim is taken out when its pod is gone or has ended, or when its outcome says refused or withdrawn. Of several
-claims of one pod all but one are asked back.
+claims of one pod all but one are asked back, and so is one that is said to be bound while its pod is not: the binder
+reads the pod back then.
 """
 
 from collections.abc import Iterable
 
-from deviceshare.claims import REFUSED, WITHDRAWN, Claim, NodeOutcomes, Outcome
+from deviceshare.claims import BOUND, REFUSED, WITHDRAWN, Claim, NodeOutcomes, Outcome
 
 from deviceshare_placement.core.records import LedgerRecord, PodRecord
 from deviceshare_placement.core.world import World
 
 ORPHAN_GRACE = 10.0
 """Seconds for which a claim may stand whose pod is not known: its fact may be on its way."""
+BOUND_GRACE = 10.0
+"""Seconds for which a claim may count as bound whose pod is not: its fact may be on its way."""
 REMEMBER_GONE = 60.0
 """Seconds for which a pod that is gone is remembered: a claim of it may be on its way."""
 
@@ -27,6 +30,8 @@ class Ledgers:
         """Nodes whose ledger has claims to take out or to ask back."""
         self.orphans: dict[str, tuple[str, float]] = {}
         """Claims whose pod was never seen: by uid, the node, and since when."""
+        self.unconfirmed: dict[str, tuple[str, float]] = {}
+        """Claims that are said to be bound while their pod is not: the pod's uid, and since when, in order."""
         self._gone: dict[str, float] = {}
         """Pods that are gone, the first one first, and when that was heard."""
 
@@ -70,16 +75,51 @@ class Ledgers:
         else:
             self.keep_one(pod)
 
-    def outcomes(self, outcomes: NodeOutcomes) -> list[Outcome]:
+    def outcomes(self, outcomes: NodeOutcomes, now: float) -> list[Outcome]:
         """Take in the outcomes of a node's claims; returns those by which a claim has to go and that were not known."""
-        known = {outcome.claim for outcome in self._outcomes.get(outcomes.node, ())}
+        known = {(outcome.claim, outcome.state) for outcome in self._outcomes.get(outcomes.node, ())}
         self._outcomes[outcomes.node] = outcomes.outcomes
         self._take_out_ended(self._world.ledger(outcomes.node))
+        for outcome in outcomes.outcomes:
+            if outcome.state == BOUND:
+                self._doubt(outcome, now)
         return [
             outcome
             for outcome in outcomes.outcomes
-            if outcome.state in (REFUSED, WITHDRAWN) and outcome.claim not in known
+            if outcome.state in (REFUSED, WITHDRAWN) and (outcome.claim, outcome.state) not in known
         ]
+
+    def doubt(self, pod: PodRecord, now: float) -> None:
+        """See whether a claim of a pod is said to be bound though the pod is not."""
+        for claim, node in pod.claims.items():
+            for outcome in self._outcomes.get(node, ()):
+                if outcome.claim == claim and outcome.state == BOUND:
+                    self._doubt(outcome, now)
+
+    def _doubt(self, outcome: Outcome, now: float) -> None:
+        pod = self._world.pods.get(outcome.uid)
+        if pod is not None and outcome.claim in pod.claims and not (pod.fact.node or pod.fact.ended):
+            self.unconfirmed.setdefault(outcome.claim, (outcome.uid, now))
+
+    def ask_back_unconfirmed(self, now: float) -> int:
+        """Ask back the claims that have counted as bound for too long; returns how many."""
+        asked = 0
+        while self.unconfirmed and now >= (first := next(iter(self.unconfirmed.items())))[1][1] + BOUND_GRACE:
+            claim, (uid, _) = first
+            del self.unconfirmed[claim]
+            pod = self._world.pods.get(uid)
+            if pod is not None and claim in pod.claims and not (pod.fact.node or pod.fact.ended):
+                asked += self.ask_back(pod.claims[claim], claim)
+        return asked
+
+    def ask_back(self, node: str, claim: str) -> bool:
+        """Ask the binder for a claim back; returns whether that is new."""
+        record = self._world.ledgers[node]
+        if record.claims[claim].withdraw or claim in record.withdraw:
+            return False
+        record.withdraw.add(claim)
+        self.due.add(node)
+        return True
 
     def _take_out_ended(self, record: LedgerRecord) -> None:
         for outcome in self._outcomes.get(record.node, ()):
@@ -114,12 +154,12 @@ class Ledgers:
         )
         for claim, node in claims:
             stays = claim.id == keep.id and bound in ("", node)
-            if not stays and not claim.withdraw:
-                self._world.ledgers[node].withdraw.add(claim.id)
-                self.due.add(node)
+            if not stays:
+                self.ask_back(node, claim.id)
 
-    def give_up_orphans(self, now: float) -> None:
-        """Take out claims whose pod has not been seen for too long."""
+    def give_up_orphans(self, now: float) -> int:
+        """Take out claims whose pod has not been seen for too long; returns of how many pods."""
+        given_up = 0
         while self._gone and now >= next(iter(self._gone.values())) + REMEMBER_GONE:
             del self._gone[next(iter(self._gone))]
         for uid, (_, since) in list(self.orphans.items()):
@@ -127,3 +167,5 @@ class Ledgers:
                 del self.orphans[uid]
             elif now >= since + ORPHAN_GRACE:
                 self.take_out(uid)
+                given_up += 1
+        return given_up

@@ -7,6 +7,7 @@ when something may have made room, never by polling.
 """
 
 from collections import defaultdict
+from itertools import islice
 
 from deviceshare.claims import REFUSED, Claim, NodeLedger, NodeOutcomes
 from deviceshare.conf.standing import Standing
@@ -27,7 +28,8 @@ from deviceshare_placement.core import telling
 from deviceshare_placement.core.asks import Asks
 from deviceshare_placement.core.flights import Flights
 from deviceshare_placement.core.instructions import Instructions, StepTold
-from deviceshare_placement.core.ledgers import ORPHAN_GRACE, Ledgers
+from deviceshare_placement.core.ledgers import BOUND_GRACE, ORPHAN_GRACE, Ledgers
+from deviceshare_placement.core.overcommit import giving_way
 from deviceshare_placement.core.readiness import readiness
 from deviceshare_placement.core.records import GroupRecord, PodRecord
 from deviceshare_placement.core.teller import Teller
@@ -46,6 +48,9 @@ PAUSE = 0.3
 """Seconds without a decision after a write that the bus did not take: the next one would fare no better."""
 PROMPT_RETRIES = 3
 """Refusals after which a pod counts as one that waits with its reason."""
+CLAIM_WITHOUT_POD, CLAIM_NOT_BOUND, CLAIM_WITHOUT_ROOM = "claim without pod", "claim not bound", "claim without room"
+"""What may differ from the cluster: a claim whose pod nobody knows, one that is said to be bound while its pod is not,
+one that is not bound yet on a node that others have filled."""
 EXPECT_INTERVAL, MOST_EXPECTED = 10.0, 100
 """How often, in seconds, and of how many asks the allocator is told what pods ask: how cards are cut goes by it."""
 
@@ -127,6 +132,8 @@ class PlacementCore:
             self._ledgers.take_out(fact.uid)
         else:
             self._ledgers.keep_one(record)
+            if not fact.node:
+                self._ledgers.doubt(record, now)
 
     def _on_gone(self, subject: str, fact: AnyFact | None, now: float, out: Instructions) -> None:
         match fact:
@@ -202,6 +209,7 @@ class PlacementCore:
     def _set_node(self, fact: AnyFact | None) -> None:
         if isinstance(fact, NodeFact) and fact.name not in self._unreadable:
             self.world.allocator.set_node(fact)
+            self.world.crowded.add(fact.name)
             self.world.made_room()
 
     def on_read_back(self, node: str, sequence: int, ledger: NodeLedger | None, now: float) -> Instructions:
@@ -216,7 +224,7 @@ class PlacementCore:
     def on_outcomes(self, outcomes: NodeOutcomes, now: float) -> Instructions:
         """Take in what became of the claims on a node."""
         out = Instructions()
-        for outcome in self._ledgers.outcomes(outcomes):
+        for outcome in self._ledgers.outcomes(outcomes, now):
             record = self.world.pods.get(outcome.uid)
             if record is None:
                 continue
@@ -267,6 +275,7 @@ class PlacementCore:
         elif self._knows_all:
             times += self._retries.values()
             times += (since + ORPHAN_GRACE for _, since in self._ledgers.orphans.values())
+            times += (since + BOUND_GRACE for _, since in islice(self._ledgers.unconfirmed.values(), 1))
         return max(0.0, min(times) - now) if times else None
 
     def cycle(self, now: float) -> Instructions:
@@ -275,10 +284,20 @@ class PlacementCore:
         if not (self.started and self.synced):
             return out
         if self._knows_all and now >= self._resume_at:
-            self._ledgers.give_up_orphans(now)
+            self._reconcile(now, out)
             self._publish(self._decide(now), now, out)
         self._tell_waiting(now, out)
         return out
+
+    def _reconcile(self, now: float, out: Instructions) -> None:
+        """Repair what differs between the ledgers and the cluster."""
+        out.reconciled += [CLAIM_WITHOUT_POD] * self._ledgers.give_up_orphans(now)
+        out.reconciled += [CLAIM_NOT_BOUND] * self._ledgers.ask_back_unconfirmed(now)
+        crowded, self.world.crowded = self.world.crowded, set()
+        for node in sorted(crowded):
+            for claim in giving_way(self.world, node):
+                self._ledgers.ask_back(node, claim.id)
+                out.reconciled.append(CLAIM_WITHOUT_ROOM)
 
     def _decide(self, now: float) -> list[Decision]:
         """Decide the candidates in order; returns the groups of which pods were placed."""

@@ -30,6 +30,8 @@ class World:
         """Groups about which there may be something to decide."""
         self.refused: set[GroupKey] = set()
         """Groups that wait for room."""
+        self.crowded: set[str] = set()
+        """Nodes that may be overdrawn: pods without a claim came there, or the node has something else than before."""
 
     def group(self, key: GroupKey) -> GroupRecord:
         """Return a group, a new one if it was never seen."""
@@ -64,6 +66,7 @@ class World:
         elif pod is not None and pod.fact.node == node and not pod.fact.ended:
             amounts = self.allocator.amounts(pod.fact.ask)
             self.allocator.hold(node, uid, pod.fact.held, amounts, pod.fact.tenant)
+            self.crowded.add(node)
         else:
             self.allocator.release(node, uid)
         if before is not None and self.allocator.holding(node, uid) != before:
