@@ -30,10 +30,10 @@ def started(*claims, pods=(), nodes=(READY,), outcomes=()):
         core.node(one.name, one)
     for one in pods:
         core.pod(one.uid, one)
-    core.ledger("n1", {one.id: one for one in claims})
     if outcomes:
         core.outcomes("n1", 1, {one.claim: one for one in outcomes})
     core.start()
+    core.ledger("n1", {one.id: one for one in claims})
     return core
 
 
@@ -65,13 +65,16 @@ def test_the_annotations_have_room_for_the_pods_init_containers():
     ask = PodAsk(containers=(ContainerAsk("main", ()),), init_containers=(ContainerAsk("fetch", ()),))
     fact = PodFact(uid="u1", namespace="default", name="pod-u1", ask=ask)
     core = started(claim(grants=(grant,)), pods=[decode_pod(encode(fact))])
+    (lock,) = core.take(1_700_000_000.0)
+    core.lock_answered("c1", lock.value, 1_700_000_000.0)
     (bind,) = core.take(1_700_000_000.0)
     assert bind.annotations["hami.io/Ascend310P-devices-allocated"] == ";D0,Ascend310P,3072,0:;"
 
 
 def test_pods_bound_together_are_not_equally_old():
-    grants = (ContainerGrant("main", 0, "gpu-share", (DeviceGrant("2", 2, 1024, 0),)),)
-    core = started(*(claim(f"c{n}", f"u{n}", grants=grants) for n in range(3)), pods=[pod(f"u{n}") for n in range(3)])
+    grants = [(ContainerGrant("main", 0, "gpu-share", (DeviceGrant("2", 2, 1024 + n, 0),)),) for n in range(3)]
+    claims = [claim(f"c{n}", f"u{n}", grants=each) for n, each in enumerate(grants)]
+    core = started(*claims, pods=[pod(f"u{n}") for n in range(3)])
     times = [int(bind.annotations["volcano.sh/predicate-time"]) for bind in core.take(1_700_000_000.0)]
     assert times == sorted(set(times)), "the plugin serves the smallest time first"
 

@@ -12,8 +12,10 @@ class UnknownCluster(ValueError):
     """A text does not name a cluster that can be reached."""
 
 
-def open_cluster(spec: str, name: str = "deviceshare") -> Cluster:
-    """Return the cluster that ``spec`` names, not connected yet; ``name`` is ours in its logs.
+def open_cluster(spec: str, name: str = "deviceshare", instance: str = "") -> Cluster:
+    """Return the cluster that ``spec`` names, not connected yet.
+
+    ``name`` is who Events say they come from, ``instance`` the process.
 
     ``local:nats://host:port`` is a local cluster. ``kube`` is the Kubernetes cluster whose service account we run
     under, else that of the kubeconfig's current context (KUBECONFIG, ~/.kube/config); ``kube:CONTEXT`` that of another.
@@ -21,8 +23,8 @@ def open_cluster(spec: str, name: str = "deviceshare") -> Cluster:
     """
     kind, _, context = spec.partition(":")
     if kind == KUBE:
-        return KubeCluster(context=context, name=name)
+        return KubeCluster(context=context, name=name, instance=instance)
     url = spec.removeprefix(LOCAL)
     if not spec.startswith(LOCAL) or not url.startswith(("nats://", "tls://")):
         raise UnknownCluster(f"--cluster {spec!r} is not valid: expected kube, kube:CONTEXT or local:nats://host:port")
-    return LocalCluster(url, name=name)
+    return LocalCluster(url, name=instance or name, component=name)

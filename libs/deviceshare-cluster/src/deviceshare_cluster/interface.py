@@ -96,6 +96,22 @@ class Cluster(Protocol):
         """Bind a pod, if its uid is this one and it is not bound, and merge the annotations into it, in one write."""
         ...
 
+    async def annotate(
+        self,
+        kind: str,
+        namespace: str,
+        name: str,
+        annotations: Mapping[str, str | None],
+        *,
+        uid: str = "",
+        expected: Mapping[str, str | None] = {},
+    ) -> Mapping[str, str] | None:
+        """Merge annotations into an object (None removes one), if it has this uid, where one is given, and these stand.
+
+        Returns its annotations as they stand then, changed or not; None where there is no such object.
+        """
+        ...
+
     async def set_pod_condition(
         self, namespace: str, name: str, uid: str, *, status: bool, reason: str, message: str, at: float
     ) -> None:

@@ -95,6 +95,8 @@ class NodeFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="node"):
     cards: tuple[Card, ...] = ()
     contested: tuple[str, ...] = ()
     """Hardware (``NVIDIA GPUs``) of which two device plugins register the node's cards: nobody gets any of it."""
+    locks: tuple[tuple[str, str], ...] = ()
+    """Annotations by which schedulers lock the node while a device plugin serves a pod, and their values, sorted."""
     problems: tuple[Problem, ...] = ()
 
 
@@ -179,6 +181,9 @@ class PodFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="pod"):
     """Devices that the annotations of a bound pod name; a memory below 0 means the whole card."""
     signed: bool = False
     """Whether they are those that we wrote: our signature stood on the pod. Others count as far as the pod asks."""
+    unserved: tuple[tuple[str, str], ...] = ()
+    """What a device plugin may still take the bound pod for: the family and the words of its plugin
+    (:meth:`deviceshare.families.device_plugin.DevicePlugin.keys`)."""
     problems: tuple[Problem, ...] = ()
 
     @property

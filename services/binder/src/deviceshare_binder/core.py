@@ -3,7 +3,9 @@
 Pure: no clock, no event loop, no connection. A claim's way::
 
     queued ─┬─> binding ──> outcome          the API server's word is final
-            ├─> waiting ──> queued           its pod or its node is not known yet
+            ├─> held ──> queued              another pod is on its way to the node's device plugin (handover)
+            ├─> locking ──> queued           the node's lock is asked for (locks)
+            ├─> waiting ──> queued           its pod or its node is not known yet, or others hold the node's lock
             ├─> reading ──> outcome          refused or withdrawn: only after the pod was read back, since an earlier
             │                                binding, perhaps by a predecessor of this process, may have been done
             └─> (backing off) ──> queued     the cluster did not answer
@@ -13,7 +15,7 @@ Nothing is begun before the ledger, the outcomes and the facts that stood on the
 
 import heapq
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from deviceshare.claims import BOUND, REFUSED, WITHDRAWN, Claim, Outcome
 from deviceshare.errors import InputError
@@ -21,11 +23,14 @@ from deviceshare.families import BY_NAME
 from deviceshare.signatures import sign
 from deviceshare_cluster.interface import BindState
 
+from deviceshare_binder.handover import HandOvers, keys_of
+from deviceshare_binder.locks import AGAIN, Lock, Locks
 from deviceshare_binder.nodes import Node
 from deviceshare_binder.views import NodeView, PodView
 from deviceshare_binder.work import (
     Bind,
     Finished,
+    GiveUp,
     Instruction,
     Read,
     State,
@@ -65,6 +70,9 @@ class Core:
         """Pods with a binding or a read in flight."""
         self._turns: deque[Node] = deque()
         """Nodes with something in their queue, each once: none starves another."""
+        self.ways = HandOvers()
+        self.locks = Locks(self._needs_lock, self._left_over)
+        self._given_up: dict[str, GiveUp] = {}
         self._timers: list[tuple[float, str]] = []
         self._dirty: set[str] = set()
         self._finished: list[Finished] = []
@@ -83,18 +91,27 @@ class Core:
         """How many bindings and reads are in flight."""
         return self._in_flight
 
+    def claims(self, ids: Sequence[str]) -> list[Claim]:
+        """Return those of these claims that are being worked on."""
+        return [self._works[each].claim for each in ids if each in self._works]
+
     def start(self) -> None:
         """All that stood on the bus has been read."""
         self._started = True
         for node in list(self.nodes.values()):
             self._reconcile(node)
+            self._expect(node)
 
     def pod(self, uid: str, view: PodView | None) -> None:
         """Learn a pod's state, None if it is gone."""
+        self.ways.pod(uid, view)
         if view is None:
             self.pods.pop(uid, None)
             return
+        before = self.pods.get(uid)
         self.pods[uid] = view
+        if view.ended and view.unserved and (before is None or before.unserved != view.unserved or not before.ended):
+            self._give_up(view)
         for claim in self._of_pod.get(uid, ()):
             self._look_again(self._works[claim])
 
@@ -108,7 +125,10 @@ class Core:
     def ledger(self, name: str, claims: dict[str, Claim]) -> None:
         """Learn all claims on a node."""
         node = self._node(name)
-        node.ledger = claims
+        before, node.ledger = node.ledger, claims
+        left = {before[gone].uid for gone in before.keys() - claims.keys()}
+        for uid in left - {claim.uid for claim in claims.values()}:
+            self.ways.not_begun(name, uid)
         self._reconcile(node)
 
     def outcomes(self, name: str, sequence: int, outcomes: dict[str, Outcome]) -> None:
@@ -138,31 +158,66 @@ class Core:
         self._reconcile(node)
         self._dirty.add(name)
 
-    def bind_answered(self, claim: str, answer: BindState, node: str, reason: str, now: float) -> None:
-        """The cluster answered a :class:`Bind`; ``node`` is where the pod is now, ``now`` in unix seconds."""
+    def bind_answered(
+        self,
+        claim: str,
+        answer: BindState,
+        node: str,
+        reason: str,
+        now: float,
+        annotations: Mapping[str, str] | None = None,
+    ) -> None:
+        """The cluster answered a :class:`Bind`.
+
+        ``node`` is where the pod is now, with these annotations (None: not known); ``now`` in unix seconds.
+        """
         work = self._landed(claim)
-        if answer is BindState.BOUND or (answer is BindState.ALREADY and node == work.node.name):
+        if answer is BindState.BOUND:
+            if annotations is not None and self._is_served(work, annotations):
+                self.ways.not_begun(node, work.claim.uid)
             self._finish(work, BOUND, "", now)
+        elif answer is BindState.ALREADY and node == work.node.name:
+            self._found(work, annotations, now)
         elif answer is BindState.ALREADY:
             self._finish(work, REFUSED, f"the pod is bound to {node}", now)
         else:
             self._finish(work, REFUSED, reason or "the pod is gone", now)
 
-    def read_answered(self, claim: str, node: str | None, now: float) -> None:
-        """The cluster answered a :class:`Read`: where the pod is, '' for nowhere yet, None if it is gone."""
+    def read_answered(
+        self, claim: str, node: str | None, now: float, annotations: Mapping[str, str] | None = None
+    ) -> None:
+        """The cluster answered a :class:`Read`: where the pod is, '' for nowhere yet, None if it is gone.
+
+        ``annotations`` are the pod's, None where they are not known.
+        """
         work = self._landed(claim)
         verdict, work.verdict = work.verdict, None
         if node == work.node.name:
-            self._finish(work, BOUND, "", now)
-        elif verdict is not None and (verdict.state == WITHDRAWN or node == ""):
+            self._found(work, annotations, now)
+        elif verdict is not None and (verdict.state == WITHDRAWN or (verdict.state == REFUSED and node == "")):
             self._finish(work, verdict.state, verdict.reason, now)
         elif node is None:
             self._finish(work, REFUSED, "the pod is gone", now)
         elif node:
             self._finish(work, REFUSED, f"the pod is bound to {node}", now)
+        elif verdict is not None:  # a fact says that it is bound
+            self._sleep(work, State.BACKING_OFF, now + FIRST_PAUSE)
         else:  # the pod is there, its fact is on its way
             work.deadline = None
+            work.unsure = False
+            self.ways.not_begun(work.node.name, work.claim.uid)
             self._enqueue(work)
+
+    def lock_answered(self, claim: str, standing: str | None, now: float) -> None:
+        """The cluster answered a :class:`Lock`: the annotation's value as it stands now, None for none."""
+        work = self._landed(claim)
+        lock, work.lock = work.lock, None
+        if lock is not None and standing == lock.value:
+            self.locks.taken(work.claim, lock)
+            self._enqueue(work)
+        else:
+            self.ways.not_begun(work.node.name, work.claim.uid)
+            self._sleep(work, State.WAITING, now + AGAIN)
 
     def failed(self, claim: str, now: float, jitter: float) -> None:
         """The cluster did not answer: try again later, by up to ``jitter`` (a share of the pause) later still."""
@@ -176,14 +231,22 @@ class Core:
 
     def next_due(self) -> float | None:
         """Return the moment (unix seconds) at which :meth:`take` has something to do at the latest."""
-        return self._timers[0][0] if self._timers else None
+        due = [self._timers[0][0]] if self._timers else []
+        due += [at for at in (self.ways.next_due(), self.locks.next_due()) if at is not None]
+        return min(due, default=None)
 
     def take(self, now: float) -> list[Instruction]:
         """Return what is to be done now; ``now`` in unix seconds is the moment of the bindings."""
         out: list[Instruction] = []
         self._wake(now)
+        self._look_at_freed()
         while self._turns and self._in_flight < self._limit:
             self._begin_next(now, out)
+            self._look_at_freed()
+        out += self.ways.take(now)
+        out += self.locks.take(now, self._standing_locks)
+        out += self._given_up.values()
+        self._given_up.clear()
         for name in self._dirty:
             node = self.nodes[name]
             outcomes = node.write()
@@ -250,6 +313,20 @@ class Core:
         """Something changed that a waiting claim may have waited for."""
         if work.state in (State.WAITING, State.BACKING_OFF):
             self._enqueue(work)
+        elif work.state is State.HELD:
+            self.ways.freed.add(work.node.name)
+
+    def _look_at_freed(self) -> None:
+        """Look again at all who wait on nodes where somebody's way is over, in their order and before all others."""
+        while self.ways.freed:
+            node = self.nodes[self.ways.freed.pop()]
+            held = [claim for claim in self.ways.release(node.name) if claim in self._works]
+            for claim in held:
+                self._works[claim].state = State.QUEUED
+            node.queue.extendleft(reversed(held))
+            if held and not node.in_turn:
+                node.in_turn = True
+                self._turns.append(node)
 
     def _sleep(self, work: Work, state: State, until: float) -> None:
         work.state, work.due = state, until
@@ -261,6 +338,48 @@ class Core:
             work = self._works.get(claim)
             if work is not None and work.due == due:
                 self._look_again(work)
+
+    # -- the device plugins -------------------------------------------------------------------------------------------
+
+    def _expect(self, node: Node) -> None:
+        """Reckon with bindings that a predecessor of this process began, and of which no fact tells yet."""
+        for claim in node.ledger.values():
+            pod = self.pods.get(claim.uid)
+            work = self._works.get(claim.id)
+            bound = claim.id in node.stands and node.stands[claim.id].state == BOUND
+            if (work is not None or bound) and (pod is None or not pod.node):
+                keys = keys_of(claim.grants)
+                self.ways.begin(node.name, claim.uid, keys)
+                if work is not None:
+                    work.unsure = bool(keys)
+
+    def _is_served(self, work: Work, annotations: Mapping[str, str]) -> bool:
+        families = {grant.family for grant in work.claim.grants}
+        return all(BY_NAME[family].plugin.served(annotations) for family in families)
+
+    def _give_up(self, pod: PodView) -> None:
+        """A pod ended before it was served: its device plugin must not serve it any more."""
+        annotations: dict[str, str] = {}
+        for family, _ in pod.unserved:
+            annotations |= BY_NAME[family].plugin.given_up if family in BY_NAME else {}
+        if annotations:
+            self._given_up[pod.uid] = GiveUp(pod.namespace, pod.name, pod.uid, annotations)
+
+    def _standing_locks(self, node: str) -> Mapping[str, str]:
+        view = self._node_views.get(node)
+        return dict(view.locks) if view is not None else {}
+
+    def _needs_lock(self, node: str, uid: str) -> bool:
+        """Return whether a pod is on its way to a node, or is about to be."""
+        working = any(self._works[claim].node.name == node for claim in self._of_pod.get(uid, ()))
+        return working or self.ways.is_on_its_way(node, uid)
+
+    def _left_over(self, node: str, holder: str) -> bool:
+        """Return whether a pod that we know has no need of the lock that names it."""
+        found = [pod for pod in self.pods.values() if f"{pod.namespace}/{pod.name}" == holder]
+        return bool(found) and not any(
+            self._needs_lock(node, pod.uid) or (pod.node == node and pod.unserved and not pod.ended) for pod in found
+        )
 
     # -- one claim ----------------------------------------------------------------------------------------------------
 
@@ -285,6 +404,9 @@ class Core:
         if claim.uid in self._busy:
             work.state = State.PARKED
             return
+        if work.unsure:
+            self._read(work, None, out)
+            return
         verdict = judge(claim, work.node.name, self.pods.get(claim.uid), self._node_views)
         if verdict is not None and verdict.sure:
             self._finish(work, verdict.state, verdict.reason, now)
@@ -292,8 +414,25 @@ class Core:
             self._read(work, verdict, out)
         elif claim.uid not in self.pods or work.node.name not in self._node_views:
             self._wait(work, now, out)
-        else:
+        elif self.ways.blocked(work.node.name, claim.uid, work.keys):
+            work.state = State.HELD
+            self.ways.hold(work.node.name, claim.id, work.keys)
+        elif not self._locked(work, now, out):
             self._bind(work, now, out)
+
+    def _locked(self, work: Work, now: float, out: list[Instruction]) -> bool:
+        """Take the node's lock, or wait for it, where that is needed first."""
+        step = self.locks.next(work.claim, work.node.name, self._standing_locks(work.node.name), now)
+        if step is None:
+            return False
+        if isinstance(step, Lock):
+            work.lock = step
+            self.ways.begin(work.node.name, work.claim.uid, work.keys)
+            self._fly(work, State.LOCKING)
+            out.append(step)
+        else:
+            self._sleep(work, State.WAITING, step)
+        return True
 
     def _bind(self, work: Work, now: float, out: list[Instruction]) -> None:
         claim, node = work.claim, work.node.name
@@ -302,17 +441,37 @@ class Core:
         annotations: dict[str, str] = {}
         try:
             for family in dict.fromkeys(grant.family for grant in claim.grants):
-                pod = self.pods[claim.uid]
-                annotations |= BY_NAME[family].annotations(
-                    claim, node, pod.containers, self._moment, pod.init_containers
-                )
+                annotations |= self._annotations(work, family, self._moment)
         except (InputError, KeyError) as error:
             reason = str(error) if isinstance(error, InputError) else f"there is no device family {error}"
             self._read(work, Verdict(REFUSED, reason, sure=False), out)
             return
         annotations |= sign(self._keys, claim.uid, node, annotations)
+        self.ways.begin(node, claim.uid, work.keys)
         self._fly(work, State.BINDING)
         out.append(Bind(claim.id, claim.namespace, claim.name, claim.uid, node, annotations))
+
+    def _annotations(self, work: Work, family: str, moment: float) -> dict[str, str]:
+        """Return what a device plugin reads. Raises InputError, KeyError."""
+        pod = self.pods[work.claim.uid]
+        return BY_NAME[family].annotations(work.claim, work.node.name, pod.containers, moment, pod.init_containers)
+
+    def _found(self, work: Work, annotations: Mapping[str, str] | None, now: float) -> None:
+        """The pod is bound to the claim's node: by us, if it has the claim's devices."""
+        if annotations is None or work.claim.uid not in self.pods:
+            self._finish(work, BOUND, "", now)
+            return
+        try:
+            ours = all(
+                BY_NAME[family].plugin.same(self._annotations(work, family, now), annotations)
+                for family in dict.fromkeys(grant.family for grant in work.claim.grants)
+            )
+        except (InputError, KeyError):
+            ours = False
+        if ours:
+            self._finish(work, BOUND, "", now)
+        else:
+            self._finish(work, REFUSED, f"the pod is bound to {work.node.name} with other devices", now)
 
     def _read(self, work: Work, verdict: Verdict | None, out: list[Instruction]) -> None:
         """Read the pod back; ``verdict`` is what becomes of the claim if it is not bound, None if that is open."""
@@ -351,6 +510,8 @@ class Core:
         return work
 
     def _finish(self, work: Work, state: str, reason: str, now: float) -> None:
+        if state != BOUND:
+            self.ways.not_begun(work.node.name, work.claim.uid)
         self._remove(work)
         claim, node = work.claim, work.node
         if not node.is_news(claim, state):

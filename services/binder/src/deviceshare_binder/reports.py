@@ -4,15 +4,18 @@ A pod that waits is told why when the message changes, the newest message only.
 """
 
 from collections import OrderedDict, deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from deviceshare.claims import Claim
 from deviceshare.explain import PENDING, Explanation
 from deviceshare.families import caveats
 
+from deviceshare_binder.handover import Stuck
 from deviceshare_binder.views import PodView
 
+SCHEDULED, LIMIT, STUCK = "Scheduled", "DevicePluginLimit", "DevicePluginStuck"
+"""Reasons of Events about pods that are bound."""
 UNSCHEDULABLE = "Unschedulable"
 GATED = "SchedulingGated"
 MOST_UNKNOWN = 10_000
@@ -37,7 +40,12 @@ class TellScheduled(NamedTuple):
     namespace: str
     name: str
     message: str
-    warning: bool = False
+    reason: str = SCHEDULED
+
+    @property
+    def warning(self) -> bool:
+        """Whether it is one."""
+        return self.reason != SCHEDULED
 
 
 class Reports:
@@ -45,8 +53,9 @@ class Reports:
 
     def __init__(self, pods: Mapping[str, PodView]) -> None:
         self._pods = pods
-        self._pending: OrderedDict[str, tuple[Explanation, bool]] = OrderedDict()
-        self._unknown: OrderedDict[str, tuple[Explanation, bool]] = OrderedDict()
+        self._pending: OrderedDict[str, tuple[str, bool]] = OrderedDict()
+        """Messages by the pod's uid, and whether there is to be an Event as well."""
+        self._unknown: OrderedDict[str, tuple[str, bool]] = OrderedDict()
         """Of pods that are not known (yet), the latest last."""
         self._told: dict[str, str] = {}
         self._scheduled: deque[TellScheduled] = deque()
@@ -64,11 +73,11 @@ class Reports:
         if explanation.decision != PENDING:
             return
         if uid not in self._pods:
-            self._unknown[uid] = (explanation, event)
+            self._unknown[uid] = (explanation.message, event)
             if len(self._unknown) > MOST_UNKNOWN:
                 self._unknown.popitem(last=False)
         elif self._told.get(uid) != explanation.message:
-            self._pending[uid] = (explanation, event)
+            self._pending[uid] = (explanation.message, event)
 
     def pod(self, uid: str, view: PodView | None) -> None:
         """A pod changed, None if it is gone."""
@@ -86,9 +95,23 @@ class Reports:
         message = f"Successfully assigned {claim.namespace}/{claim.name} to {node}"
         self._scheduled.append(TellScheduled(claim.uid, claim.namespace, claim.name, message))
         self._scheduled += [
-            TellScheduled(claim.uid, claim.namespace, claim.name, caveat, warning=True)
-            for caveat in caveats(claim.grants)
+            TellScheduled(claim.uid, claim.namespace, claim.name, caveat, LIMIT) for caveat in caveats(claim.grants)
         ]
+
+    def stuck(self, stuck: Stuck, waiting: Sequence[Claim]) -> None:
+        """A device plugin does not serve a pod, and claims wait for that."""
+        view = self._pods.get(stuck.uid)
+        if view is None:
+            return
+        plugin, keys = " and ".join(stuck.plugins) or "the device plugin", " and ".join(stuck.keys)
+        text = f"{plugin} of {stuck.node} does not serve this pod, which has {keys}: others like it wait until it ends"
+        self._scheduled.append(TellScheduled(view.uid, view.namespace, view.name, text, STUCK))
+        for claim in waiting:
+            text = (
+                f"waits on {stuck.node}: {plugin} has not served pod {view.namespace}/{view.name} yet, which has {keys}"
+            )
+            if self._told.get(claim.uid) != text:
+                self._pending[claim.uid] = (text, True)
 
     def failed(self, told: TellPending) -> None:
         """A pod could not be told: the same message is not skipped the next time."""
@@ -98,13 +121,13 @@ class Reports:
     def take_pending(self) -> TellPending | None:
         """Return the pod that has waited longest for its message, None where there is none."""
         while self._pending:
-            uid, (explanation, event) = self._pending.popitem(last=False)
+            uid, (message, event) = self._pending.popitem(last=False)
             view = self._pods.get(uid)
             if view is None or view.node or view.ended:
                 continue
-            self._told[uid] = explanation.message
+            self._told[uid] = message
             reason = GATED if view.gates else UNSCHEDULABLE
-            return TellPending(uid, view.namespace, view.name, reason, explanation.message, event)
+            return TellPending(uid, view.namespace, view.name, reason, message, event)
         return None
 
     def take_scheduled(self) -> TellScheduled | None:

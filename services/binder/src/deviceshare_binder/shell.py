@@ -4,12 +4,15 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import msgspec
 from deviceshare.claims import BOUND, NodeOutcomes, Outcome
+from deviceshare.conf.standing import SCHEDULER, Standing
+from deviceshare.facts import ConfigFact
 from deviceshare_bus.follower import Message
-from deviceshare_bus.messages import decode_explanation, decode_outcomes, encode
+from deviceshare_bus.messages import decode_explanation, decode_fact, decode_outcomes, encode
 from deviceshare_bus.publisher import Conflict, Refused, Write
 from deviceshare_bus.readback import read_back
 from deviceshare_bus.service import Context
@@ -19,9 +22,11 @@ from deviceshare_cluster.interface import Cluster, ClusterError
 from deviceshare_cluster.signing import signing_keys
 
 from deviceshare_binder.core import Core
+from deviceshare_binder.handover import Stuck
+from deviceshare_binder.locks import Lock, Unlock
 from deviceshare_binder.reports import Reports, TellPending, TellScheduled
 from deviceshare_binder.views import GoneView, Ledgers, decode_node, decode_pod
-from deviceshare_binder.work import Bind, Finished, Read, WriteOutcomes
+from deviceshare_binder.work import Bind, Finished, GiveUp, Read, WriteOutcomes
 
 log = logging.getLogger("deviceshare.binder")
 
@@ -31,9 +36,20 @@ SCHEDULED_AT_ONCE = 16
 REPORT_TRIES = 5
 
 
+class Annotation(NamedTuple):
+    """Annotations to be written on an object, if the expected ones stand there."""
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    annotations: Mapping[str, str | None]
+    expected: Mapping[str, str | None]
+
+
 async def main(context: Context) -> None:
     """Run the binder until cancelled."""
-    async with open_cluster(context.options.cluster, context.instance) as cluster:
+    async with open_cluster(context.options.cluster, "deviceshare-binder", context.instance) as cluster:
         await Binder(context, cluster, context.options.reports_per_second).run()
 
 
@@ -46,8 +62,10 @@ class Binder:
         self._core = Core(keys=signing_keys())
         self._reports = Reports(self._core.pods)
         self._ledgers = Ledgers()
+        self._conf = Standing()
         self._portion = max(1, int(reports_per_second * REPORT_INTERVAL / 2))  # a condition and an Event for each
         self._telling = 0
+        self._annotating = 0
         self._work = asyncio.Event()
         self._explained = asyncio.Event()
         self._bound = asyncio.Event()
@@ -55,8 +73,12 @@ class Binder:
         self._unclear: list[str] = []
         """Nodes whose outcomes have to be read back."""
         self._needed = {Stream.LEDGER, Stream.OUTCOME, Stream.CLUSTER}
-        context.open_work = lambda: self._core.open_work + self._reports.waiting + self._telling
-        context.detail = lambda: {"in_flight": self._core.in_flight, "reports": self._reports.waiting}
+        context.open_work = lambda: self._core.open_work + self._reports.waiting + self._telling + self._annotating
+        context.detail = lambda: {
+            "in_flight": self._core.in_flight,
+            "reports": self._reports.waiting,
+            "stuck": self._core.ways.stuck,
+        }
 
     async def run(self) -> None:
         """Run until cancelled."""
@@ -98,6 +120,13 @@ class Binder:
         elif kind == "node":
             node = decode_node(message.data)
             self._core.node(key, None if isinstance(node, GoneView) else node)
+        elif kind == "config" and key == SCHEDULER:
+            conf = decode_fact(message.data)
+            if isinstance(conf, ConfigFact):
+                self._conf.take(conf)
+            else:
+                self._conf.drop(key)
+            self._core.locks.every_family = self._conf.conf.node_lock
 
     def _ledger(self, message: Message, _live: bool) -> None:
         self._core.ledger(*self._ledgers.decode(message.data))
@@ -136,6 +165,15 @@ class Binder:
                         self._finished(instruction)
                     case Read():
                         self._group.create_task(self._read(instruction))
+                    case Lock():
+                        self._group.create_task(self._lock(instruction))
+                    case Unlock():
+                        node, key, value = instruction
+                        self._annotate(Annotation("Node", "", node, "", {key: None}, {key: value}))
+                    case GiveUp():
+                        self._annotate(Annotation("Pod", *instruction, {}))
+                    case Stuck():
+                        self._stuck(instruction)
             unclear, self._unclear = self._unclear, []
             for node in unclear:
                 self._group.create_task(self._read_back(node))
@@ -153,7 +191,7 @@ class Binder:
         except ClusterError as error:
             self._failed(bind.claim, f"bind {bind.namespace}/{bind.name}", error)
         else:
-            self._core.bind_answered(bind.claim, done.state, done.node, done.reason, time.time())
+            self._core.bind_answered(bind.claim, done.state, done.node, done.reason, time.time(), done.annotations)
         self._work.set()
 
     async def _read(self, read: Read) -> None:
@@ -164,8 +202,50 @@ class Binder:
         else:
             there = pod is not None and pod["metadata"].get("uid") == read.uid
             node = (pod["spec"].get("nodeName") or "") if pod is not None and there else None
-            self._core.read_answered(read.claim, node, time.time())
+            annotations = (pod["metadata"].get("annotations") or {}) if pod is not None else {}
+            self._core.read_answered(read.claim, node, time.time(), annotations)
         self._work.set()
+
+    async def _lock(self, lock: Lock) -> None:
+        key = lock.annotation
+        try:
+            standing = await self._cluster.annotate(
+                "Node", "", lock.node, {key: lock.value}, expected={key: lock.expected}
+            )
+        except ClusterError as error:
+            self._failed(lock.claim, f"lock {lock.node}", error)
+        else:
+            self._core.lock_answered(lock.claim, (standing or {}).get(key), time.time())
+        self._work.set()
+
+    def _annotate(self, annotation: Annotation) -> None:
+        self._group.create_task(self._until_annotated(annotation))
+
+    async def _until_annotated(self, one: Annotation) -> None:
+        """Write annotations, however long the cluster does not answer."""
+        pause = 0.1
+        self._annotating += 1
+        try:
+            while True:
+                try:
+                    await self._cluster.annotate(
+                        one.kind, one.namespace, one.name, one.annotations, uid=one.uid, expected=one.expected
+                    )
+                    return
+                except ClusterError as error:
+                    log.debug("cannot annotate %s %s/%s yet: %s", one.kind, one.namespace, one.name, error)
+                    self._context.events.count("cluster_errors")
+                    await asyncio.sleep(pause)
+                    pause = min(2 * pause, 5.0)
+        finally:
+            self._annotating -= 1
+
+    def _stuck(self, stuck: Stuck) -> None:
+        self._context.events.count("hand_overs_stuck")
+        self._reports.stuck(stuck, self._core.claims(stuck.waiting))
+        log.warning("a device plugin does not serve a pod", extra={"uid": stuck.uid, "node": stuck.node})
+        self._explained.set()
+        self._bound.set()
 
     def _failed(self, claim: str, what: str, error: ClusterError) -> None:
         log.debug("cannot %s yet: %s", what, error)
@@ -261,7 +341,7 @@ class Binder:
             if not told.event:
                 return
         else:
-            warning, reason = told.warning, "DevicePluginLimit" if told.warning else "Scheduled"
+            warning, reason = told.warning, told.reason
         await self._cluster.record_event(
             kind="Pod",
             namespace=told.namespace,

@@ -24,6 +24,7 @@ class PodView(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="
     terminating: bool = False
     gates: tuple[str, ...] = ()
     ask: _Ask = _Ask()
+    unserved: tuple[tuple[str, str], ...] = ()
 
     @property
     def containers(self) -> tuple[str, ...]:
@@ -42,6 +43,7 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag=
     name: str
     ready: bool = True
     unschedulable: bool = False
+    locks: tuple[tuple[str, str], ...] = ()
 
 
 class GoneView(msgspec.Struct, frozen=True, tag_field="kind", tag="gone"):

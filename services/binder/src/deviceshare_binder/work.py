@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 from deviceshare.claims import BOUND, REFUSED, WITHDRAWN, Claim, Outcome
 
+from deviceshare_binder.handover import Stuck, keys_of
+from deviceshare_binder.locks import Lock, Unlock
 from deviceshare_binder.nodes import Node
 from deviceshare_binder.views import NodeView, PodView
 
@@ -50,15 +52,29 @@ class Finished(NamedTuple):
     reason: str
 
 
-Instruction = Bind | Read | WriteOutcomes | Finished
+class GiveUp(NamedTuple):
+    """Write annotations on a pod that ended before its device plugin served it."""
+
+    namespace: str
+    name: str
+    uid: str
+    annotations: Mapping[str, str]
+
+
+Instruction = Bind | Read | Lock | Unlock | GiveUp | WriteOutcomes | Finished | Stuck
 
 
 class State(Enum):
-    """Where a claim is on its way; parked: another claim of its pod is in flight."""
+    """Where a claim is on its way.
+
+    Parked: another claim of its pod is in flight; held: another pod is on its way to the device plugin of its node.
+    """
 
     QUEUED = auto()
     PARKED = auto()
     WAITING = auto()
+    HELD = auto()
+    LOCKING = auto()
     BINDING = auto()
     READING = auto()
     BACKING_OFF = auto()
@@ -75,7 +91,19 @@ class Verdict(NamedTuple):
 class Work:
     """One claim on its way to an outcome."""
 
-    __slots__ = ("claim", "deadline", "dropped", "due", "node", "state", "tries", "verdict")
+    __slots__ = (
+        "claim",
+        "deadline",
+        "dropped",
+        "due",
+        "keys",
+        "lock",
+        "node",
+        "state",
+        "tries",
+        "unsure",
+        "verdict",
+    )
 
     def __init__(self, claim: Claim, node: Node) -> None:
         self.claim = claim
@@ -88,18 +116,25 @@ class Work:
         """Until when it waits for facts."""
         self.verdict: Verdict | None = None
         self.dropped = False
+        self.keys = keys_of(claim.grants)
+        """What its device plugin may take its pod for."""
+        self.lock: Lock | None = None
+        """The lock of the node that is asked for at present."""
+        self.unsure = False
+        """Whether a predecessor of this process may have bound the pod, and no fact says so yet."""
 
     @property
     def in_flight(self) -> bool:
         """Whether the cluster has been asked and has not answered."""
-        return self.state is State.BINDING or self.state is State.READING
+        return self.state in (State.LOCKING, State.BINDING, State.READING)
 
 
 def judge(claim: Claim, node: str, pod: PodView | None, views: Mapping[str, NodeView | None]) -> Verdict | None:
     """Return what the facts say becomes of a claim, None if nothing (known yet) speaks against it."""
     if pod is not None and pod.node:
         if pod.node == node:
-            return Verdict(BOUND, "", sure=True)
+            # By whom is not known: devices that are not the claim's are not given to it.
+            return Verdict(BOUND, "", sure=not claim.grants)
         return Verdict(REFUSED, f"the pod is bound to {pod.node}", sure=True)
     if claim.withdraw:
         return Verdict(WITHDRAWN, "", sure=False)

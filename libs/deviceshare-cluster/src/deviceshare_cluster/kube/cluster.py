@@ -9,11 +9,11 @@ import msgspec
 from deviceshare_bus.tasks import end
 
 from deviceshare_cluster.interface import Binding, BindState, Change, ClusterError, Listed, Object
-from deviceshare_cluster.kube.client import STRATEGIC, ApiRefusal, KubeClient, Query
+from deviceshare_cluster.kube.client import MERGE, STRATEGIC, ApiRefusal, KubeClient, Query
 from deviceshare_cluster.kube.events import as_core, new_event, seen_again
 from deviceshare_cluster.kube.follow import PAGE, PATIENCE, Follower, Patience, Update
 from deviceshare_cluster.kube.kinds import KINDS
-from deviceshare_cluster.local.binding import has_ended, set_condition
+from deviceshare_cluster.local.binding import annotated, has_ended, set_condition
 
 CONFIG_NAMESPACES = ("deviceshare-system", "volcano-system", "kube-system", "mindx-dl")
 """Where ConfigMaps are looked for: ours, Volcano's, the device plugins', ClusterD's."""
@@ -25,11 +25,18 @@ class KubeCluster:
     """A live cluster. Use as an async context manager."""
 
     def __init__(
-        self, kubeconfig: str = "", context: str = "", name: str = "deviceshare", patience: Patience = PATIENCE
+        self,
+        kubeconfig: str = "",
+        context: str = "",
+        name: str = "deviceshare",
+        instance: str = "",
+        patience: Patience = PATIENCE,
     ) -> None:
+        """Take the kubeconfig and its context, who Events say they come from, and which process of it."""
         self._patience = patience
         self._api = KubeClient(kubeconfig, context, user_agent=name)
         self._component = name
+        self._instance = instance or name
 
     async def __aenter__(self) -> Self:
         """Find the API server. Raises ClusterError."""
@@ -139,6 +146,36 @@ class KubeCluster:
             return Binding(BindState.REFUSED, reason=str(refusal))
         return Binding(BindState.BOUND, node, annotations)
 
+    async def annotate(
+        self,
+        kind: str,
+        namespace: str,
+        name: str,
+        annotations: Mapping[str, str | None],
+        *,
+        uid: str = "",
+        expected: Mapping[str, str | None] = {},
+    ) -> Mapping[str, str] | None:
+        """Merge annotations into an object, if these stand. Raises ClusterError."""
+        path = KINDS[kind].object(namespace, name)
+        while True:
+            found = await self.get(kind, namespace, name)
+            if found is None or (uid and found["metadata"]["uid"] != uid):
+                return None
+            standing = annotated(found, annotations, expected)
+            if standing is None:
+                return found["metadata"].get("annotations") or {}
+            metadata = {"resourceVersion": found["metadata"]["resourceVersion"], "annotations": dict(annotations)}
+            try:
+                await self._api.request("PATCH", path, (), {"metadata": metadata}, MERGE)
+            except ApiRefusal as refusal:
+                if refusal.status == 409:
+                    continue
+                if refusal.status == 404:
+                    return None
+                raise ClusterError(f"cannot annotate {kind} {namespace}/{name}: {refusal}") from refusal
+            return standing
+
     async def set_pod_condition(
         self, namespace: str, name: str, uid: str, *, status: bool, reason: str, message: str, at: float
     ) -> None:
@@ -177,7 +214,9 @@ class KubeCluster:
     ) -> None:
         """Record an Event: one write for a new one; the same again becomes a series. Raises ClusterError."""
         regarding = {"apiVersion": KINDS[kind].version, "kind": kind, "namespace": namespace, "name": name, "uid": uid}
-        event = new_event(regarding, self._component, warning=warning, reason=reason, message=message, at=at)
+        event = new_event(
+            regarding, self._component, self._instance, warning=warning, reason=reason, message=message, at=at
+        )
         where = event["metadata"]["namespace"], event["metadata"]["name"]
         try:
             await self._api.request("POST", KINDS["Event"].collection(where[0]), body=event)

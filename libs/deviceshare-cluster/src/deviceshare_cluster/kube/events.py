@@ -11,7 +11,14 @@ LONGEST_NOTE = 1024
 
 
 def new_event(
-    regarding: dict[str, Any], component: str, *, warning: bool, reason: str, message: str, at: float
+    regarding: dict[str, Any],
+    component: str,
+    instance: str,
+    *,
+    warning: bool,
+    reason: str,
+    message: str,
+    at: float,
 ) -> Object:
     """Return an Event. The same event has the same name, so that nobody has to remember what was recorded."""
     same = "\0".join((*regarding.values(), str(warning), reason, message))
@@ -26,7 +33,7 @@ def new_event(
         "action": "Scheduling" if warning else "Binding",
         "note": _cut(message),
         "reportingController": component,
-        "reportingInstance": component,
+        "reportingInstance": instance,
         "eventTime": micro_time(at),
     }
 

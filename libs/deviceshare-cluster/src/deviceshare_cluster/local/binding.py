@@ -37,6 +37,20 @@ def bind(pod: Object, node: str, annotations: Mapping[str, str], at: float) -> N
     set_condition(pod, status=True, reason="", message="", at=at)
 
 
+def annotated(
+    obj: Object, annotations: Mapping[str, str | None], expected: Mapping[str, str | None]
+) -> dict[str, str] | None:
+    """Return an object's annotations with these merged in (None removes one), or None where others than expected stand
+    there, or where nothing changes.
+    """
+    before: dict[str, str] = obj["metadata"].get("annotations") or {}
+    if any(before.get(key) != value for key, value in expected.items()):
+        return None
+    kept = {key: value for key, value in before.items() if key not in annotations}
+    after = kept | {key: value for key, value in annotations.items() if value is not None}
+    return None if after == before else after
+
+
 def set_condition(pod: Object, *, status: bool, reason: str, message: str, at: float) -> bool:
     """Write the condition ``PodScheduled`` into a pod, in place; False where it says so already."""
     condition: dict[str, Any] = {"type": "PodScheduled", "status": "True" if status else "False"}

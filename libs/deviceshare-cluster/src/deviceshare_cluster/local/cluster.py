@@ -1,8 +1,8 @@
 """The local cluster: the interface of :mod:`deviceshare_cluster.interface` on a nats-server of its own, and more.
 
 What ``kubectl`` would do is there as well: create, apply, load, delete.
-There is no kubelet: a pod that is bound runs, one that is deleted is gone at once. Controllers are in
-:mod:`deviceshare_cluster.local.controller`.
+There is no kubelet: a pod that is bound has its devices and runs, one that is deleted is gone at once. Controllers are
+in :mod:`deviceshare_cluster.local.controller`.
 """
 
 import hashlib
@@ -12,8 +12,9 @@ from typing import Self
 
 from deviceshare_cluster.interface import Binding, BindState, Change, Listed, Object
 from deviceshare_cluster.local.admission import DEFAULT_QUEUE
-from deviceshare_cluster.local.binding import bind, set_condition, timestamp, why_not_bound
+from deviceshare_cluster.local.binding import annotated, bind, set_condition, timestamp, why_not_bound
 from deviceshare_cluster.local.kinds import KINDS, Key, decode
+from deviceshare_cluster.local.plugins import served
 from deviceshare_cluster.local.store import RevisionConflict, Store
 from deviceshare_cluster.local.writer import Applied, Writer
 
@@ -58,19 +59,48 @@ class LocalCluster:
         return await self._store.get(_key(kind, namespace, name))
 
     async def bind(self, namespace: str, name: str, uid: str, node: str, annotations: Mapping[str, str]) -> Binding:
-        """Bind a pod. That the node exists is not checked, as the API server does not. Raises ClusterError."""
+        """Bind a pod, and let its device plugins serve it, in one write.
+
+        That the node exists is not checked, as the API server does not. Raises ClusterError.
+        """
         key = Key("Pod", namespace, name)
         while True:
             stored = await self._store.read(key)
             pod = decode("Pod", stored.data, stored.revision) if stored.data else None
             if (answer := why_not_bound(pod, uid)) is not None or pod is None:
                 return answer or Binding(BindState.GONE)
-            bind(pod, node, annotations, time.time())
+            bind(pod, node, {**annotations, **served(annotations)}, time.time())
             try:
                 await self._store.write(pod, stored.revision)
             except RevisionConflict:
                 continue
             return Binding(BindState.BOUND, node, pod["metadata"].get("annotations") or {})
+
+    async def annotate(
+        self,
+        kind: str,
+        namespace: str,
+        name: str,
+        annotations: Mapping[str, str | None],
+        *,
+        uid: str = "",
+        expected: Mapping[str, str | None] = {},
+    ) -> Mapping[str, str] | None:
+        """Merge annotations into an object, if these stand. Raises ClusterError."""
+        key = _key(kind, namespace, name)
+        while True:
+            found = await self._store.get(key)
+            if found is None or (uid and found["metadata"]["uid"] != uid):
+                return None
+            standing = annotated(found, annotations, expected)
+            if standing is None:
+                return found["metadata"].get("annotations") or {}
+            found["metadata"]["annotations"] = standing
+            try:
+                await self._store.write(found, int(found["metadata"]["resourceVersion"]))
+            except RevisionConflict:
+                continue
+            return standing
 
     async def set_pod_condition(
         self, namespace: str, name: str, uid: str, *, status: bool, reason: str, message: str, at: float

@@ -7,6 +7,7 @@ from deviceshare.claims import ContainerGrant, DeviceGrant
 from deviceshare.conf.model import SchedulerConf
 from deviceshare.facts import Card
 from deviceshare.families import common
+from deviceshare.families.device_plugin import DevicePlugin
 from deviceshare.families.protocol import CardDemand, Check, Demand, Pick, Picks, Places
 from deviceshare.holdings import Counted, Share
 
@@ -20,6 +21,7 @@ class OneByOne:
     best_node_score = 0.0
     pod_annotations: frozenset[str] = frozenset()
     pod_labels: frozenset[str] = frozenset()
+    plugin = DevicePlugin()
 
     def pick(self, demand: Demand, cards: CardDemand, view: CardView, conf: SchedulerConf) -> Picks:
         """Choose cards for one container on every node of the view at once; charges nothing."""

@@ -16,6 +16,8 @@ from deviceshare.errors import RequestError
 from deviceshare.facts import Card, PodAsk
 from deviceshare.families import common, selection
 from deviceshare.families.base import OneByOne
+from deviceshare.families.device_plugin import DevicePlugin
+from deviceshare.families.gpu_plugin import GpuPlugin
 from deviceshare.families.gpu_share import annotations, candidates, card_checks, peak, shares_of
 from deviceshare.families.hardware import NVIDIA
 from deviceshare.families.protocol import CardDemand, Check, Demand, NodeView, Pick, Picks, Share
@@ -32,6 +34,7 @@ class GpuNumber(OneByOne):
     hardware = NVIDIA
     modes = frozenset({gpu_share.MODE})
     pod_annotations = selection.WISHES
+    plugin: DevicePlugin = GpuPlugin(gpu_share.NUMBER)
 
     def node_cards(self, node: NodeView) -> tuple[Card, ...]:
         """Return nothing: the cards are those of gpu-share."""

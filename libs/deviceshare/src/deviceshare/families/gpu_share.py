@@ -14,6 +14,8 @@ from deviceshare.conf.model import SchedulerConf
 from deviceshare.facts import Card, PodAsk
 from deviceshare.families import common, selection
 from deviceshare.families.base import OneByOne
+from deviceshare.families.device_plugin import DevicePlugin
+from deviceshare.families.gpu_plugin import GpuPlugin
 from deviceshare.families.hardware import NVIDIA
 from deviceshare.families.protocol import CardDemand, Check, Demand, NodeView, Pick, Picks, Share
 from deviceshare.formats import gpu_share, nvidia
@@ -27,6 +29,7 @@ class GpuShare(OneByOne):
     hardware = NVIDIA
     modes = frozenset({gpu_share.MODE})
     pod_annotations = selection.WISHES
+    plugin: DevicePlugin = GpuPlugin(gpu_share.MEMORY)
 
     def node_cards(self, node: NodeView) -> tuple[Card, ...]:
         """Return the cards that the node's capacity tells; their model is the node's label."""

@@ -17,6 +17,7 @@ from deviceshare.claims import Claim, ContainerGrant, DeviceGrant
 from deviceshare.conf.model import Labels, SchedulerConf
 from deviceshare.errors import FormatError
 from deviceshare.facts import Card, PodAsk, Resources
+from deviceshare.families.device_plugin import DevicePlugin
 from deviceshare.families.hardware import Hardware
 from deviceshare.holdings import Counted
 from deviceshare.holdings import Share as HeldShare
@@ -200,6 +201,8 @@ class Family(Protocol):
     """Annotations of a pod that are wishes to this family; a ``*`` in one stands for any text."""
     pod_labels: frozenset[str]
     """Labels of a pod that are wishes to this family."""
+    plugin: DevicePlugin
+    """The device plugin that serves the pods, as far as the binder has to wait for it."""
 
     def node_cards(self, node: NodeView) -> tuple[Card, ...]:
         """Return the node's cards of this family, () where it has none.

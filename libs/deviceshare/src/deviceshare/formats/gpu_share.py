@@ -21,6 +21,9 @@ INDEX = "volcano.sh/gpu-index"
 PREDICATE_TIME = "volcano.sh/predicate-time"
 """On a pod: when it was placed, unix nanoseconds; the plugin serves the oldest first."""
 
+ASSIGNED = "volcano.sh/gpu-assigned"
+"""On a pod: ``true`` once the plugin has served it."""
+
 MODE = "gpu-share"
 CARD_CORES = 100
 MOST_CARDS = 1024

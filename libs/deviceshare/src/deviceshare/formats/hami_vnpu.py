@@ -40,8 +40,10 @@ TIME = "hami.io/vgpu-time"
 BIND_PHASE = "hami.io/bind-phase"
 BIND_TIME = "hami.io/bind-time"
 PREDICATE_TIME = "predicate-time"
-ALLOCATING = "allocating"
-"""The value of ``BIND_PHASE`` from binding until the plugin has served the pod."""
+ALLOCATING, SUCCESS, FAILED = "allocating", "success", "failed"
+"""Values of ``BIND_PHASE``: from binding until the plugin has served the pod, and what became of it."""
+LOCK = "hami.io/mutex.lock"
+"""On a node: since when, and for which pod, it is locked."""
 
 _ALLOCATED = re.compile(r"hami\.io/(.+)-devices-allocated")
 _DEVICE = "UUID,chip,memory,cores: for each device, a ; after each container"

@@ -70,6 +70,7 @@ def decode_node(raw: bytes, device_info: Callable[[str], Mapping[str, str] | Non
         allocatable=allocatable,
         cards=cards,
         contested=contested,
+        locks=_locks(node.annotations),
         problems=tuple(problems),
     )
 
@@ -82,6 +83,11 @@ def _resources(quantities: Quantities, node: str, field: str, problems: list[Pro
         except FormatError as error:
             problems.append(error.problem)
     return amounts
+
+
+def _locks(annotations: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    names = {lock for family in FAMILIES for lock in family.plugin.locks}
+    return tuple(sorted((name, annotations[name]) for name in names & annotations.keys()))
 
 
 def _is_ready(conditions: list[Condition]) -> bool:

@@ -9,6 +9,7 @@ from deviceshare.facts import GroupKey, PodAsk, PodFact, PodUid
 from deviceshare.objects.ask import pod_ask
 from deviceshare.objects.held import read_held
 from deviceshare.objects.lenient import decode_view, seconds
+from deviceshare.objects.unserved import unserved
 from deviceshare.objects.views import PodObject, PodSpec
 from deviceshare.quantity import is_native
 
@@ -67,6 +68,7 @@ def decode_pod(raw: bytes, keys: Sequence[bytes] = ()) -> PodFact:
         ask=ask,
         held=held,
         signed=ours,
+        unserved=unserved(annotations, ask, held, view.status.phase if view.status else "") if node else (),
         problems=tuple(problems),
     )
 

@@ -18,9 +18,11 @@ from deviceshare.conf.model import SchedulerConf
 from deviceshare.errors import FormatError
 from deviceshare.facts import Card, ContainerAsk, PodAsk
 from deviceshare.families import common
+from deviceshare.families.device_plugin import DevicePlugin
 from deviceshare.families.hami_vnpu.checks import checks
 from deviceshare.families.hami_vnpu.demand import ChipDemand, VnpuDemand, read_demand, template_for
 from deviceshare.families.hami_vnpu.placing import AI_CORES, AI_CPUS, SHARES, Board
+from deviceshare.families.hami_vnpu.plugin import HamiPlugin
 from deviceshare.families.hardware import ASCEND
 from deviceshare.families.protocol import CardDemand, Check, Demand, HeldInPart, NodeView, Pick, Places
 from deviceshare.formats import hami_vnpu as wire
@@ -43,6 +45,7 @@ class HamiVnpu:
     best_node_score = 0.0
     pod_annotations = frozenset({wire.MODE, wire.USE_ID, wire.NOUSE_ID})
     pod_labels: frozenset[str] = frozenset()
+    plugin: DevicePlugin = HamiPlugin()
 
     def node_cards(self, node: NodeView) -> tuple[Card, ...]:
         """Return the chips of all register annotations of the node."""

@@ -18,9 +18,11 @@ from deviceshare.conf.model import SchedulerConf
 from deviceshare.errors import FormatError
 from deviceshare.facts import Card, PodAsk
 from deviceshare.families import common
+from deviceshare.families.device_plugin import DevicePlugin
 from deviceshare.families.hardware import ASCEND
 from deviceshare.families.mindcluster import chips as state
 from deviceshare.families.mindcluster.chips import Chips, chips_of, choose, failures
+from deviceshare.families.mindcluster.plugin import MindClusterPlugin
 from deviceshare.families.mindcluster.request import ChipDemand, asking, chip_demand, cores_asked, deal
 from deviceshare.families.protocol import CardDemand, Check, Demand, HeldInPart, NodeView, Pick, Places
 from deviceshare.formats import mindcluster as wire
@@ -44,6 +46,7 @@ class MindCluster:
     best_node_score = 8.0
     pod_annotations: frozenset[str] = frozenset()
     pod_labels = frozenset({wire.TASK, wire.LEVEL, wire.DVPP})
+    plugin: DevicePlugin = MindClusterPlugin()
 
     def node_cards(self, node: NodeView) -> tuple[Card, ...]:
         """Return the chips of a node that offers AI cores."""

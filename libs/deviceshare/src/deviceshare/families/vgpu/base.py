@@ -6,9 +6,11 @@ from deviceshare.claims import Claim, ContainerGrant
 from deviceshare.conf.model import SchedulerConf
 from deviceshare.facts import Card, PodAsk
 from deviceshare.families.base import OneByOne
+from deviceshare.families.device_plugin import DevicePlugin
 from deviceshare.families.hardware import NVIDIA
 from deviceshare.families.protocol import Demand, NodeView
 from deviceshare.families.vgpu import handover, request
+from deviceshare.families.vgpu.plugin import VgpuPlugin
 
 
 class Vgpu(OneByOne):
@@ -18,6 +20,7 @@ class Vgpu(OneByOne):
     hardware = NVIDIA
     answers = "vgpu"
     pod_annotations = request.WISHES
+    plugin: DevicePlugin = VgpuPlugin()
 
     def __init__(self, mode: str) -> None:
         self.name = mode

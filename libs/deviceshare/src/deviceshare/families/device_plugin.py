@@ -1,0 +1,48 @@
+"""What the binder has to know of the device plugin behind a family: how a pod is handed over to it.
+
+kubelet asks a device plugin for so many devices and names no pod. Plugins guess the pod from the annotations of all
+that wait on the node, so that two alike at the same time may be given each other's devices. A pod is on its way from
+its binding until the plugin has served it; two whose keys meet are never on their way to one node together.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from deviceshare.claims import ContainerGrant
+
+SERVED_TIME = str(2**64 - 1)
+"""What plugins write as the time of a pod that needs nothing more: as the youngest it is served after all others."""
+
+
+class DevicePlugin:
+    """A device plugin that does what kubelet says and reads nothing on pods: there is nothing to wait for."""
+
+    name = "the device plugin"
+    """For messages."""
+    locks: tuple[str, ...] = ()
+    """Annotations of a node by which schedulers that hand over to this plugin lock it; the first is the one that is
+    written where locks are asked for."""
+    needs_lock = False
+    """Whether the plugin serves the pod that the lock names: it then says who holds it."""
+    pending_only = False
+    """Whether it looks at pods in phase Pending only."""
+    given_up: Mapping[str, str] = {}
+    """What is written on a pod that ended before it was served, so that the plugin does not serve it in the place of
+    another one; {} where it looks only at pods that live."""
+    passing: frozenset[str] = frozenset()
+    """Annotations that tell times, or that the plugin changes, of those that the family writes."""
+
+    def keys(self, grants: Sequence[ContainerGrant]) -> tuple[str, ...]:
+        """Return what the plugin may take a pod with these grants for, in words that go after "asks"."""
+        return ()
+
+    def served(self, annotations: Mapping[str, str]) -> bool:
+        """Return whether the plugin is done with a bound pod: it served it, or said that it cannot."""
+        return True
+
+    def once_served(self, annotations: Mapping[str, str]) -> dict[str, str]:
+        """Return what the plugin writes on a bound pod when it serves it, {} where there is nothing to serve."""
+        return {}
+
+    def same(self, written: Mapping[str, str], found: Mapping[str, str]) -> bool:
+        """Return whether a bound pod has the devices that the family wrote: all of it but what passes."""
+        return all(found.get(key) == value for key, value in written.items() if key not in self.passing)

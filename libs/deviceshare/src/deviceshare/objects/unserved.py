@@ -1,0 +1,42 @@
+"""What device plugins may still take a pod for: it is bound, and they have not served it yet."""
+
+from collections.abc import Mapping, Sequence
+
+from deviceshare.claims import ContainerGrant
+from deviceshare.errors import FormatError
+from deviceshare.facts import PodAsk
+from deviceshare.families import FAMILIES
+from deviceshare.families.protocol import Family, HeldInPart
+
+_ENDED = ("Succeeded", "Failed")
+
+
+def unserved(
+    annotations: Mapping[str, str], ask: PodAsk, held: Sequence[ContainerGrant], phase: str | None
+) -> tuple[tuple[str, str], ...]:
+    """Return families, and the words of their plugins, for a bound pod in a phase that holds these devices.
+
+    A pod that has ended holds nothing, but there are plugins that look at it all the same.
+    """
+    found: list[tuple[str, str]] = []
+    for family in FAMILIES if annotations else ():
+        plugin = family.plugin
+        if plugin.served(annotations) or (plugin.pending_only and phase not in ("Pending", "", None)):
+            continue
+        grants: Sequence[ContainerGrant] = ()
+        if phase not in _ENDED:
+            grants = [grant for grant in held if grant.family == family.name]
+        elif plugin.given_up:
+            grants = _held_by(family, annotations, ask)
+        found += [(family.name, key) for key in plugin.keys(grants)]
+    return tuple(found)
+
+
+def _held_by(family: Family, annotations: Mapping[str, str], ask: PodAsk) -> Sequence[ContainerGrant]:
+    """Return what an ended pod held; what cannot be read no plugin hands out."""
+    try:
+        return family.held(annotations, ask, "")
+    except HeldInPart as error:
+        return error.grants
+    except FormatError:
+        return ()

@@ -1,0 +1,199 @@
+"""Which pods are on their way to a device plugin, node by node, and who waits for that. Pure.
+
+A pod is on its way from the moment its binding is begun until its fact says that the plugin has served it. Two of which
+the plugin could take one for the other (:meth:`deviceshare.families.device_plugin.DevicePlugin.keys`) are never on
+their way to one node together: the later one waits, and those after it that need the same.
+"""
+
+import heapq
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from deviceshare.claims import ContainerGrant
+from deviceshare.families import BY_NAME
+
+from deviceshare_binder.views import PodView
+
+PATIENCE = 60.0
+"""Seconds that a device plugin may take before it is told that it does not serve a pod; kubelet asks it at once, before
+any image is pulled."""
+
+Keys = frozenset[str]
+"""What a plugin may take a pod for. Two plugins never have the same words."""
+
+
+def keys_of(grants: Iterable[ContainerGrant]) -> Keys:
+    """Return what the device plugins may take a pod with these grants for; a family that nobody knows has none."""
+    by_family: dict[str, list[ContainerGrant]] = {}
+    for grant in grants:
+        by_family.setdefault(grant.family, []).append(grant)
+    return frozenset(
+        key for name, held in by_family.items() if name in BY_NAME for key in BY_NAME[name].plugin.keys(held)
+    )
+
+
+class Stuck(NamedTuple):
+    """Tell that a plugin does not serve a pod, and that claims (ids) wait for it."""
+
+    uid: str
+    node: str
+    keys: Sequence[str]
+    plugins: Sequence[str]
+    waiting: Sequence[str]
+
+
+class Way:
+    """The way to the device plugins of one node."""
+
+    __slots__ = ("begun", "held", "reserved", "stuck", "unserved")
+
+    def __init__(self) -> None:
+        self.unserved: dict[str, Keys] = {}
+        """Pods that are bound here and not served, by uid, as their facts say."""
+        self.begun: dict[str, Keys] = {}
+        """Pods of which a binding has begun, and no fact says yet what became of it, by uid."""
+        self.held: dict[str, Keys] = {}
+        """Claims that wait, in order."""
+        self.reserved: set[str] = set()
+        """Keys of those who wait: who came later comes later."""
+        self.stuck: set[str] = set()
+        """Pods of ``unserved`` for which the plugin took too long."""
+
+    def blocked(self, uid: str, keys: Keys) -> bool:
+        """Return whether a pod has to wait for others; those who came later do not count."""
+        if uid in self.begun:
+            return False
+        return not keys.isdisjoint(self.reserved) or any(
+            other != uid and not keys.isdisjoint(theirs) for other, theirs in self._all()
+        )
+
+    def waiting_for(self, uid: str) -> list[str]:
+        """Return the claims that wait for a pod."""
+        return [claim for claim, keys in self.held.items() if not keys.isdisjoint(self.unserved[uid])]
+
+    def _all(self) -> Iterator[tuple[str, Keys]]:
+        yield from self.unserved.items()
+        yield from self.begun.items()
+
+
+class HandOvers:
+    """The ways to all nodes. Nodes whose waiting claims have to be looked at again collect in ``freed``."""
+
+    def __init__(self) -> None:
+        self._ways: dict[str, Way] = {}
+        self._at: dict[str, set[str]] = {}
+        """Nodes to which a pod may be on its way, by uid."""
+        self._families: dict[str, tuple[str, ...]] = {}
+        """Whose plugins have not served a pod yet, by uid."""
+        self._fresh: list[tuple[str, str]] = []
+        self._timers: list[tuple[float, str, str]] = []
+        """When a pod (node, uid) is told to be stuck."""
+        self._told: list[Stuck] = []
+        self.freed: set[str] = set()
+
+    @property
+    def stuck(self) -> int:
+        """How many pods their device plugins do not serve."""
+        return sum(len(way.stuck) for way in self._ways.values())
+
+    def pod(self, uid: str, view: PodView | None) -> None:
+        """Learn a pod's state, None if it is gone."""
+        bound = view is not None and view.node
+        if view is not None and not bound:
+            return  # what has begun may still become a binding
+        keys = frozenset(key for _, key in view.unserved) if view is not None else frozenset[str]()
+        for node in self._at.pop(uid, set()) | ({str(bound)} if keys else set()):
+            self._seen(node, uid, keys if node == bound else frozenset())
+        if view is not None and keys:
+            self._at[uid] = {view.node}
+            self._families[uid] = tuple(dict.fromkeys(family for family, _ in view.unserved))
+        else:
+            self._families.pop(uid, None)
+
+    def blocked(self, node: str, uid: str, keys: Keys) -> bool:
+        """Return whether a pod has to wait before it is bound to a node."""
+        way = self._ways.get(node)
+        return way is not None and bool(keys) and way.blocked(uid, keys)
+
+    def hold(self, node: str, claim: str, keys: Keys) -> None:
+        """Let a claim wait, and those after it that need the same."""
+        way = self._way(node)
+        way.held[claim] = keys
+        way.reserved |= keys
+        for uid in way.stuck:
+            if not keys.isdisjoint(way.unserved[uid]):
+                self._tell(node, uid, [claim])
+
+    def release(self, node: str) -> list[str]:
+        """Return the claims that wait, in order: all are looked at again."""
+        way = self._way(node)
+        held, way.held = list(way.held), {}
+        way.reserved.clear()
+        return held
+
+    def begin(self, node: str, uid: str, keys: Keys) -> None:
+        """A binding begins, or may have been begun by a predecessor of this process."""
+        if keys and uid not in self._way(node).unserved:
+            self._way(node).begun[uid] = keys
+            self._at.setdefault(uid, set()).add(node)
+
+    def not_begun(self, node: str, uid: str) -> None:
+        """The pod was not bound to the node, or was served at once."""
+        way = self._ways.get(node)
+        if way is None or way.begun.pop(uid, None) is None:
+            return
+        self._free(node, way)
+        if uid not in way.unserved and uid in self._at:
+            self._at[uid].discard(node)
+            if not self._at[uid]:
+                del self._at[uid]
+
+    def is_on_its_way(self, node: str, uid: str) -> bool:
+        """Return whether a plugin may still take the pod."""
+        way = self._ways.get(node)
+        return way is not None and (uid in way.begun or uid in way.unserved)
+
+    def next_due(self) -> float | None:
+        """Return when :meth:`take` has something to tell at the latest, unix seconds."""
+        return self._timers[0][0] if self._timers else None
+
+    def take(self, now: float) -> list[Stuck]:
+        """Return what is to be told now."""
+        for node, uid in self._fresh:
+            heapq.heappush(self._timers, (now + PATIENCE, node, uid))
+        self._fresh.clear()
+        while self._timers and self._timers[0][0] <= now:
+            _, node, uid = heapq.heappop(self._timers)
+            way = self._ways.get(node)
+            if way is not None and uid in way.unserved and uid not in way.stuck:
+                way.stuck.add(uid)
+                self._tell(node, uid, way.waiting_for(uid))
+        told, self._told = self._told, []
+        return told
+
+    def _seen(self, node: str, uid: str, keys: Keys) -> None:
+        """A fact says that a pod is bound here, and not served while there are keys, or that it is not here."""
+        way = self._way(node)
+        if keys and uid not in way.unserved:
+            self._fresh.append((node, uid))
+        before = way.unserved.pop(uid, frozenset()) | way.begun.pop(uid, frozenset())
+        if keys:
+            way.unserved[uid] = keys
+        else:
+            way.stuck.discard(uid)
+        if before - keys:
+            self._free(node, way)
+        elif not (way.unserved or way.begun or way.held):
+            del self._ways[node]
+
+    def _free(self, node: str, way: Way) -> None:
+        if way.held:
+            self.freed.add(node)
+
+    def _tell(self, node: str, uid: str, waiting: Sequence[str]) -> None:
+        plugins = [BY_NAME[name].plugin.name for name in self._families.get(uid, ()) if name in BY_NAME]
+        keys = sorted(self._ways[node].unserved[uid])
+        self._told.append(Stuck(uid, node, keys, list(dict.fromkeys(plugins)), waiting))
+
+    def _way(self, node: str) -> Way:
+        return self._ways.setdefault(node, Way())
