@@ -16,38 +16,20 @@ from deviceshare_cluster.local import LocalCluster
 COMMAND = Path(sys.executable).parent / "deviceshare"
 
 
-class RunningSystem:
-    """``deviceshare up`` on an empty directory; its local cluster is ``cluster``."""
+class Running:
+    """``deviceshare up`` with some options, its messages and processes."""
 
-    cluster: LocalCluster
     _process: "subprocess.Popen[bytes]"
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, **environment: str) -> None:
         self._directory = directory
         self._log = directory / "up.log"
-        self.environment = {**os.environ, "DEVICESHARE_RUN_DIR": str(directory / "run")}
+        self.environment = {**os.environ, "DEVICESHARE_RUN_DIR": str(directory / "run"), **environment}
 
-    def _start(self) -> "subprocess.Popen[bytes]":
-        objects = self._directory / "objects"
-        objects.mkdir()
-        command = [str(COMMAND), "up", "--cluster", f"local:{objects}", "--metrics-port", "0"]
+    def _start(self, *options: str) -> None:
+        command = [str(COMMAND), "up", *options, "--metrics-port", "0"]
         with self._log.open("wb") as log:
-            return subprocess.Popen(command, env=self.environment, stdout=log, stderr=log)
-
-    async def __aenter__(self) -> Self:
-        self._process = self._start()
-        try:
-            run = await self._run_file()
-            self.cluster = await LocalCluster(run["cluster"], name="test").__aenter__()
-            await self.cluster.setup()
-        except BaseException:
-            self._end()
-            raise
-        return self
-
-    async def __aexit__(self, *error: object) -> None:
-        await self.cluster.__aexit__(*error)
-        self._end()
+            self._process = subprocess.Popen(command, env=self.environment, stdout=log, stderr=log)
 
     def _end(self) -> None:
         self._process.send_signal(signal.SIGINT)
@@ -84,6 +66,29 @@ class RunningSystem:
         assert len(found) == 1, (name, found, self.log)
         return found[0]
 
+
+class RunningSystem(Running):
+    """``deviceshare up`` on an empty directory; its local cluster is ``cluster``."""
+
+    cluster: LocalCluster
+
+    async def __aenter__(self) -> Self:
+        objects = self._directory / "objects"
+        objects.mkdir()
+        self._start("--cluster", f"local:{objects}")
+        try:
+            run = await self._run_file()
+            self.cluster = await LocalCluster(run["cluster"], name="test").__aenter__()
+            await self.cluster.setup()
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.cluster.__aexit__(*error)
+        self._end()
+
     async def bound(self, count: int, *, within: float) -> None:
         """Wait until this many pods are bound; the cluster itself may be away for a while."""
         until = time.monotonic() + within
@@ -97,3 +102,23 @@ class RunningSystem:
                 return
             await asyncio.sleep(0.1)
         raise AssertionError(f"{bound} of {count} pods are bound after {within} s\n{self.log}")
+
+
+class RunningOnKube(Running):
+    """``deviceshare up`` on the live cluster that a kubeconfig names."""
+
+    def __init__(self, directory: Path, kubeconfig: Path, *options: str) -> None:
+        super().__init__(directory, KUBECONFIG=str(kubeconfig))
+        self._options = options
+
+    async def __aenter__(self) -> Self:
+        self._start("--cluster", "kube", *self._options)
+        try:
+            await self._run_file()
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        self._end()

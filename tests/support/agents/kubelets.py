@@ -1,0 +1,166 @@
+"""The kubelets: each admits the pods of its node one after the other, container by container, and lets them run."""
+
+import asyncio
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Self
+
+from support.agents.api import Api, Object, Refused
+from support.agents.formats import departures
+from support.agents.plugins import Environment, Failed, Gpu, HamiAscend, MindCluster, Plugin, Vgpu, amount
+from support.agents.world import World, has_ended, name, path
+
+
+class NodeAgents:
+    """The agents of all nodes of a cluster, in this process. Use as an async context manager.
+
+    Before a device plugin answers, it takes up to ``delay`` seconds; ``failures`` is the share of its calls that fail.
+    ``ours`` tells whose pods have to be in our format. ``complaints`` has to stay empty; ``environments`` is what the
+    containers got, by the pod's uid.
+    """
+
+    def __init__(
+        self,
+        kubeconfig: Path,
+        *,
+        delay: float = 0.0,
+        failures: float = 0.0,
+        seed: int = 0,
+        ours: Callable[[Object], bool] = lambda pod: True,
+    ) -> None:
+        self.complaints: list[str] = []
+        self.environments: dict[str, dict[str, Environment]] = {}
+        self.failed: set[str] = set()
+        """Pods whose plugin failed because it was to."""
+        self._random = random.Random(seed)
+        self._delay, self._failures, self._ours = delay, failures, ours
+        self._api = Api(kubeconfig)
+        self._world = World(self._api, self._changed, lambda pod: None)
+        fails = lambda: self._random.random() < self._failures  # noqa: E731
+        self._plugins: list[Plugin] = [kind(self._world, fails) for kind in (Vgpu, Gpu, HamiAscend, MindCluster)]
+        self._queues: dict[str, asyncio.Queue[str]] = {}
+        self._known: set[str] = set()
+        """Pods that a kubelet has heard of."""
+        self._admitting: set[str] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._broken: list[BaseException] = []
+
+    async def __aenter__(self) -> Self:
+        await self._api.__aenter__()
+        self._begin(self._world.follow_nodes())
+        self._begin(self._world.follow_pods())
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._api.__aexit__(*error)
+        if self._broken:
+            raise self._broken[0]
+
+    @property
+    def running(self) -> int:
+        """How many pods run."""
+        return sum(1 for pod in self._world.pods.values() if pod.get("status", {}).get("phase") == "Running")
+
+    @property
+    def waiting(self) -> list[Object]:
+        """The pods that are on no node."""
+        return [pod for pod in self._world.pods.values() if not pod["spec"].get("nodeName") and not has_ended(pod)]
+
+    @property
+    def idle(self) -> bool:
+        """Whether all pods that are on nodes have been admitted, and none is ending."""
+        return not self._admitting and not any(
+            "deletionTimestamp" in pod["metadata"] for pod in self._world.pods.values()
+        )
+
+    @property
+    def pods(self) -> list[Object]:
+        """All pods, as they were heard of last."""
+        return list(self._world.pods.values())
+
+    def _begin(self, work: object) -> None:
+        task = asyncio.ensure_future(work)  # type: ignore[call-overload]
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            self._broken.append(task.exception())  # type: ignore[arg-type]
+            self.complaints.append(f"an agent broke: {task.exception()!r}")
+
+    def _changed(self, pod: Object) -> None:
+        node, uid = pod["spec"].get("nodeName"), pod["metadata"]["uid"]
+        if not node:
+            return
+        if uid not in self._known:
+            self._known.add(uid)
+            if not has_ended(pod) and pod["status"]["phase"] != "Running":
+                if self._ours(pod):
+                    self.complaints += [f"{name(pod)} on {node}: {one}" for one in departures(pod)]
+                self._admitting.add(uid)
+                if node not in self._queues:
+                    self._queues[node] = asyncio.Queue()
+                    self._begin(self._kubelet(node))
+                self._queues[node].put_nowait(uid)
+        elif "deletionTimestamp" in pod["metadata"] and uid not in self._admitting:
+            self._begin(self._end(pod))
+
+    async def _kubelet(self, node: str) -> None:
+        while True:
+            uid = await self._queues[node].get()
+            try:
+                await self._admit(node, uid)
+            finally:
+                self._admitting.discard(uid)
+            pod = self._world.pods.get(uid)
+            if pod is not None and "deletionTimestamp" in pod["metadata"]:
+                await self._end(pod)
+
+    async def _admit(self, node: str, uid: str) -> None:
+        pod = self._world.pods.get(uid)
+        if pod is None or "deletionTimestamp" in pod["metadata"]:
+            return
+        spec = pod["spec"]
+        for container in (*spec.get("initContainers", ()), *spec["containers"]):
+            for resource in sorted(container.get("resources", {}).get("limits") or {}):
+                for plugin in self._plugins:
+                    count = amount(container, resource)
+                    if plugin.serves(resource) and count and not await self._ask(plugin, pod, container, resource):
+                        await self._world.set_phase(pod, "Failed", "UnexpectedAdmissionError")
+                        return
+        await self._world.set_phase(pod, "Running")
+
+    async def _ask(self, plugin: Plugin, pod: Object, container: Object, resource: str) -> bool:
+        """Let a plugin serve a container; return whether it did."""
+        node, count = pod["spec"]["nodeName"], amount(container, resource)
+        what = f"{node}: {name(pod)}, container {container['name']}, {resource}: {count}"
+        if self._delay:
+            await asyncio.sleep(self._random.uniform(0, self._delay))
+        try:
+            served, environment = await plugin.allocate(node, resource, count)
+        except Failed as failure:
+            if failure.wanted:
+                self.failed.add(pod["metadata"]["uid"])
+            else:
+                self.complaints.append(f"{what}: {failure}")
+            return False
+        if served != pod["metadata"]["uid"]:
+            other = self._world.pods.get(served)
+            self.complaints.append(f"{what}: got the devices of {name(other) if other else served}: {environment}")
+        self.environments.setdefault(pod["metadata"]["uid"], {})[container["name"]] = environment
+        return True
+
+    async def _end(self, pod: Object) -> None:
+        """The containers have ended: the object goes."""
+        body = {"gracePeriodSeconds": 0, "preconditions": {"uid": pod["metadata"]["uid"]}}
+        try:
+            await self._api.request("DELETE", path(pod), body)
+        except Refused as refusal:
+            if refusal.status not in (404, 409):
+                raise

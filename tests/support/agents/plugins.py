@@ -1,0 +1,300 @@
+"""The device plugins: kubelet asks for so many devices, each guesses for which pod. Transcribed from their sources.
+
+Each returns the uid of the pod that it served and the environment that it gives to a container, or raises Failed.
+"""
+
+import json
+import re
+from collections.abc import Callable
+
+from support.agents.api import Object
+from support.agents.world import VGPU_NODE, World, annotations, has_ended, name
+
+SERVED = str(2**64 - 1)
+Environment = dict[str, str]
+Given = tuple[str, Environment]
+
+MEMORY, NUMBER = "volcano.sh/gpu-memory", "volcano.sh/gpu-number"
+VGPU = "volcano.sh/vgpu-number"
+ASCEND = re.compile(r"huawei\.com/(Ascend(?:910A|910B\d(?:-1)?|310P))")
+CORES = "huawei.com/npu-core"
+
+
+class Failed(Exception):
+    """The plugin does not serve; ``wanted`` where a test asked for it."""
+
+    def __init__(self, message: str, *, wanted: bool = False) -> None:
+        super().__init__(message)
+        self.wanted = wanted
+
+
+def amount(container: Object, resource: str) -> int:
+    """Return how many of a resource a container's limits ask for; the API server shortens them (``320k``)."""
+    text = str((container.get("resources", {}).get("limits") or {}).get(resource, 0))
+    return int(text[:-1]) * 1000 if text.endswith("k") else int(text)
+
+
+def time_of(pod: Object, key: str) -> int:
+    """Return a time that stands on a pod, the latest of all where none does."""
+    text = annotations(pod).get(key, "")
+    return int(text) if text.isdecimal() else int(SERVED)
+
+
+class Plugin:
+    """One kind of plugin, on all nodes; ``fails`` says whether it is to fail now."""
+
+    def __init__(self, world: World, fails: Callable[[], bool]) -> None:
+        self.world = world
+        self.fails = fails
+
+    def serves(self, resource: str) -> bool:
+        """Whether kubelet asks this plugin for a resource."""
+        raise NotImplementedError
+
+    async def allocate(self, node: str, resource: str, count: int) -> Given:
+        """Serve some pod with so many devices."""
+        raise NotImplementedError
+
+
+class Vgpu(Plugin):
+    """Project-HAMi/volcano-vgpu-device-plugin, pkg/plugin/server.go (Allocate) and pkg/util/util.go."""
+
+    TO_ALLOCATE, TIME, PHASE = "volcano.sh/devices-to-allocate", "volcano.sh/vgpu-time", "volcano.sh/bind-phase"
+    LOCK = "hamivgpu"
+
+    def __init__(self, world: World, fails: Callable[[], bool]) -> None:
+        super().__init__(world, fails)
+        self._groups: dict[str, str] = {}
+        """How MIG cards were cut last."""
+
+    def serves(self, resource: str) -> bool:
+        """``vgpu-memory`` and ``vgpu-cores`` are answered with nothing."""
+        return resource == VGPU
+
+    async def allocate(self, node: str, resource: str, count: int) -> Given:
+        """Take the pod with the smallest time of those with as many devices left, whatever its phase."""
+        candidates = [pod for pod in self.world.of(node) if annotations(pod).get(VGPU_NODE) == node]
+        candidates = [pod for pod in candidates if sum(len(one) for one in self._left(pod)) == count]
+        if not candidates:
+            raise Failed("cannot get valid pod")
+        pod = min(candidates, key=lambda one: time_of(one, self.TIME))
+        if self.fails():  # as where its answer cannot be made: the phase stays
+            raise Failed("failed to get allocate response", wanted=True)
+        slots = self._left(pod)
+        position = next((number for number, slot in enumerate(slots) if slot), -1)
+        if self.fails() or len(slots[position]) != count:
+            wanted = len(slots[position]) == count
+            await self.world.annotate(pod, {self.PHASE: "failed", self.TIME: SERVED})
+            await self.world.unlock(node, self.LOCK)
+            raise Failed("device number not matched", wanted=wanted)
+        devices, slots[position] = slots[position], []
+        environment = self._environment(node, pod, devices)
+        text = ";".join("".join(f"{device}:" for device in slot) for slot in slots)
+        await self.world.annotate(pod, {self.TO_ALLOCATE: text})
+        if "GPU" not in text:
+            await self.world.annotate(pod, {self.PHASE: "success", self.TIME: SERVED})
+            await self.world.unlock(node, self.LOCK)
+        return pod["metadata"]["uid"], environment
+
+    def _left(self, pod: Object) -> list[list[str]]:
+        slots = annotations(pod).get(self.TO_ALLOCATE, "").split(";")
+        return [[device for device in slot.split(":") if "," in device] for slot in slots]
+
+    def _environment(self, node: str, pod: Object, devices: list[str]) -> Environment:
+        parts = [device.split(",") for device in devices]
+        register = annotations(self.world.nodes[node])["volcano.sh/node-vgpu-register"]
+        cards = {item.split(",")[0]: item.split(",")[5] for item in register.split(":") if item}
+        if unknown := [uuid for uuid, *_ in parts if uuid.partition("[")[0] not in cards]:
+            raise Failed(f"{unknown} of {name(pod)} are not on {node}")
+        if parts[0][0].endswith("]"):
+            visible = [self._instance(node, pod, uuid) for uuid, *_ in parts]
+            return {"NVIDIA_VISIBLE_DEVICES": ",".join(visible)}
+        limits = {f"CUDA_DEVICE_MEMORY_LIMIT_{number}": f"{mem}m" for number, (_, _, mem, _) in enumerate(parts)}
+        visible = [uuid for uuid, *_ in parts]
+        return {"NVIDIA_VISIBLE_DEVICES": ",".join(visible), "CUDA_DEVICE_SM_LIMIT": parts[0][3], **limits}
+
+    def _instance(self, node: str, pod: Object, device: str) -> str:
+        """Return the instance's UUID; the card is cut anew where it was cut otherwise, whoever uses it."""
+        card, _, instance = device.rstrip("]").partition("[")
+        group, _, position = instance.rpartition("-")
+        if self._groups.get(card) != group:
+            for other in self.world.of(node):
+                held = annotations(other).get("volcano.sh/vgpu-ids-new", "")
+                if f"{card}[" in held and f"{card}[{group}-" not in held and not has_ended(other):
+                    raise Failed(f"{card} would be cut anew for {name(pod)} while {name(other)} uses it: {held}")
+            self._groups[card] = group
+        return f"MIG-{card}-{group}-{position}"
+
+
+class Gpu(Plugin):
+    """volcano-sh/devices, pkg/plugin/nvidia/server.go (Allocate), in both of its strategies."""
+
+    ASSIGNED, TIME, INDEX = "volcano.sh/gpu-assigned", "volcano.sh/predicate-time", "volcano.sh/gpu-index"
+    LOCK = "gpu"
+
+    def serves(self, resource: str) -> bool:
+        """Cards, or parts of their memory."""
+        return resource in (MEMORY, NUMBER)
+
+    async def allocate(self, node: str, resource: str, count: int) -> Given:
+        """Take the oldest pending pod that is not marked and has a container that asks as much."""
+        candidates = [
+            pod
+            for pod in self.world.of(node)
+            if pod["spec"].get("nodeName") == node
+            and pod["status"]["phase"] == "Pending"
+            and annotations(pod).get(self.ASSIGNED, "false") == "false"
+            and "deletionTimestamp" not in pod["metadata"]
+            and any(amount(container, resource) == count for container in pod["spec"]["containers"])
+        ]
+        if not candidates:
+            raise Failed("failed to find candidate pod")
+        pod = min(candidates, key=lambda one: time_of(one, self.TIME))
+        if self.fails():
+            raise Failed("failed to find gpu device", wanted=True)
+        capacity = self.world.nodes[node]["status"]["capacity"]
+        number = int(capacity[NUMBER])
+        ids = [int(text) for text in annotations(pod).get(self.INDEX, "-1").split(",")]
+        if any(index not in range(number) for index in ids):
+            raise Failed(f"failed to find gpu device: {ids} of {name(pod)}")
+        total = amount({"resources": {"limits": capacity}}, MEMORY) // number
+        await self.world.annotate(pod, {self.ASSIGNED: "true"})
+        await self.world.unlock(node, self.LOCK)
+        return pod["metadata"]["uid"], {
+            "NVIDIA_VISIBLE_DEVICES": ",".join(map(str, ids)),
+            "VOLCANO_GPU_ALLOCATED": str(count),
+            "VOLCANO_GPU_MEMORY_TOTAL": str(total),
+        }
+
+
+class HamiAscend(Plugin):
+    """Project-HAMi/ascend-device-plugin, internal/server, and HAMi's pkg/util (GetPendingPod) and nodelock."""
+
+    LOCK, PHASE = "hami.io/mutex.lock", "hami.io/bind-phase"
+
+    def serves(self, resource: str) -> bool:
+        """Chips by their models."""
+        return ASCEND.fullmatch(resource) is not None
+
+    async def allocate(self, node: str, resource: str, count: int) -> Given:
+        """Take the pod that the lock names, else any that is allocating."""
+        match = ASCEND.fullmatch(resource)
+        assert match is not None
+        word = match[1]
+        pod = await self._pending(node)
+        try:
+            if self.fails():
+                raise Failed("build container allocate response", wanted=True)
+            return pod["metadata"]["uid"], await self._serve(node, word, pod, count)
+        except Failed:
+            await self._end(node, pod, "failed")
+            raise
+
+    async def _pending(self, node: str) -> Object:
+        found = await self.world.api.get(f"/api/v1/nodes/{node}")
+        assert found is not None
+        _, _, holder = annotations(found).get(self.LOCK, "").partition(",")
+        for pod in self.world.of(node):
+            if holder:
+                if name(pod) == holder.replace(",", "/"):
+                    return pod
+            elif (
+                pod["status"]["phase"] == "Pending"
+                and "hami.io/bind-time" in annotations(pod)
+                and annotations(pod).get(self.PHASE) == "allocating"
+                and annotations(pod).get("hami.io/vgpu-node") == node
+            ):
+                return pod
+        raise Failed(f"no binding pod found on node {node}, lock {holder!r}")
+
+    async def _serve(self, node: str, word: str, pod: Object, count: int) -> Environment:
+        key = f"hami.io/{word}-devices-to-allocate"
+        if key not in annotations(pod) or f"huawei.com/{word}" not in annotations(pod):
+            raise Failed(f"device {word} not found in pod annotations of {name(pod)}")
+        slots = annotations(pod)[key].split(";")
+        position = next((number for number, slot in enumerate(slots) if "," in slot), -1)
+        devices = [device.split(",") for device in slots[position].split(":") if "," in device]
+        if position < 0 or len(devices) != count:
+            raise Failed(f"device number not matched: {name(pod)} has {devices}, request has {count}")
+        registered = json.loads(annotations(self.world.nodes[node])[f"hami.io/node-register-{word}"])
+        indexes = {one["id"]: one.get("index", 0) for one in registered}
+        if unknown := [device for device, *_ in devices if device not in indexes]:
+            raise Failed(f"unknown uuid: {unknown} of {name(pod)}")
+        how = {one["UUID"]: one for one in json.loads(annotations(pod)[f"huawei.com/{word}"])}
+        slots[position] = ""
+        await self.world.annotate(pod, {key: ";".join(slots)})
+        if "," not in "".join(slots):
+            await self._end(node, pod, "success")
+        visible = ",".join(str(indexes[device]) for device, *_ in devices)
+        templates = [how[device]["temp"] for device, *_ in devices if how.get(device, {}).get("temp")]
+        return {"ASCEND_VISIBLE_DEVICES": visible} | ({"ASCEND_VNPU_SPECS": templates[0]} if templates else {})
+
+    async def _end(self, node: str, pod: Object, phase: str) -> None:
+        await self.world.annotate(pod, {self.PHASE: phase})
+        await self.world.unlock(node, self.LOCK, name(pod))
+
+
+class MindCluster(Plugin):
+    """Ascend/mind-cluster, component/ascend-device-plugin, pkg/server/plugin.go (doWithVolcanoSchedule)."""
+
+    TIME, REAL = "predicate-time", "huawei.com/AscendReal"
+    CHIP = 8
+
+    def __init__(self, world: World, fails: Callable[[], bool]) -> None:
+        super().__init__(world, fails)
+        self._made = 99
+
+    def serves(self, resource: str) -> bool:
+        """AI cores."""
+        return resource == CORES
+
+    async def allocate(self, node: str, resource: str, count: int) -> Given:
+        """Take the oldest pod that lives and was given as many AI cores, and make it the youngest."""
+        candidates = [
+            pod
+            for pod in self.world.of(node)
+            if pod["spec"].get("nodeName") == node
+            and not has_ended(pod)
+            and "deletionTimestamp" not in pod["metadata"]
+            and annotations(pod).get(self.TIME) != SERVED
+            and self._cores(pod) == count
+        ]
+        if not candidates:
+            raise Failed("not get valid pod")
+        pod = min(candidates, key=lambda one: time_of(one, self.TIME))
+        await self.world.annotate(pod, {self.TIME: SERVED})
+        if self.fails():
+            raise Failed("create virtual device", wanted=True)
+        chips, _, template = annotations(pod)[CORES].partition("-")
+        if not template:
+            real = ",".join(f"Ascend310P-{chip}" for chip in chips.split(","))
+            await self.world.annotate(pod, {self.REAL: real})
+            return pod["metadata"]["uid"], {"ASCEND_VISIBLE_DEVICES": chips}
+        self._made += 1
+        cpus = match[1] if (match := re.search(r"_(\d)c", template)) else template[4:5]
+        group = self._group(node, chips)
+        real = f"Ascend310P-{count}c.{cpus}cpu-{self._made}-{chips}_{group}"
+        await self.world.annotate(pod, {self.REAL: real})
+        return pod["metadata"]["uid"], {
+            "ASCEND_VISIBLE_DEVICES": str(self._made),
+            "ASCEND_RUNTIME_OPTIONS": "VIRTUAL",
+        }
+
+    def _cores(self, pod: Object) -> int:
+        given = annotations(pod).get(CORES, "")
+        if not given or not any(amount(one, CORES) for one in pod["spec"]["containers"]):
+            return 0
+        chips, _, template = given.partition("-")
+        return int(template[3:5]) if template else self.CHIP * len(chips.split(","))
+
+    def _group(self, node: str, chip: str) -> int:
+        """Return the first of the chip's four groups, of two AI cores each, with the most room left."""
+        used = [0] * 4
+        for pod in self.world.of(node):
+            for real in annotations(pod).get(self.REAL, "").split(","):
+                match = re.fullmatch(r"Ascend310P-(\d+)c\.\d+cpu-\d+-(\d+)_(\d)", real)
+                if match and match[2] == chip and not has_ended(pod):
+                    first = int(match[3])
+                    for group in range(first, first + max(1, int(match[1]) // 2)):
+                        used[group % 4] += 1
+        return used.index(min(used))

@@ -1,0 +1,182 @@
+"""Judges cards by objects alone: what a node says that it has, and what the annotations of its pods give away.
+
+Part of :mod:`support.validity`: no code and no state is shared with the scheduler.
+"""
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import yaml
+
+Object = Mapping[str, Any]
+
+_PLENTY = 10**9
+_CHIP = {"AI cores": 8, "AI CPUs": 7}
+"""Of an Ascend 310P."""
+_MINDCLUSTER = {
+    "vir01": (1, 1),
+    "vir02": (2, 2),
+    "vir02_1c": (2, 1),
+    "vir04": (4, 4),
+    "vir04_3c": (4, 3),
+    "vir04_3c_ndvpp": (4, 3),
+    "vir04_4c_dvpp": (4, 4),
+}
+
+
+class Device(NamedTuple):
+    """What a pod has of a card: ``part`` is a MIG instance or a template, ``amounts`` are what it takes."""
+
+    card: str
+    part: str
+    amounts: Mapping[str, int]
+
+
+class Parts:
+    """How cards may be cut, by ``device-config.yaml``."""
+
+    def __init__(self, device_config: str = "") -> None:
+        config = yaml.safe_load(device_config) or {}
+        self._models: list[tuple[list[str], dict[str, list[int]]]] = [
+            (
+                model["models"],
+                {
+                    group["group"]: [part["memory"] for part in group["geometries"] for _ in range(part["count"])]
+                    for group in model["allowedGeometries"]
+                },
+            )
+            for model in config.get("nvidia", {}).get("knownMigGeometries", ())
+        ]
+        chips = config.get("vnpus") or {}
+        self.chips = {
+            one["commonWord"]: one for one in (chips.get("configs", ()) if isinstance(chips, dict) else chips)
+        }
+
+    def instance(self, model: str, part: str) -> int | None:
+        """Return the MiB of a MIG instance of a card's model, None if there is none of this name."""
+        group, _, position = part.rpartition("-")
+        for names, groups in self._models:
+            if any(name in model for name in names):
+                sizes = groups.get(group, [])
+                return sizes[int(position)] if int(position) < len(sizes) else None
+        return None
+
+    def template(self, word: str, name: str) -> Mapping[str, int]:
+        """Return what a part of a chip takes; '' is all of it."""
+        chip = self.chips[word]
+        for one in chip["templates"]:
+            if one["name"] == name:
+                return {"MiB": one["memory"], "AI cores": one["aiCore"], "AI CPUs": one["aiCPU"]}
+        return {"MiB": chip["memoryAllocatable"], "AI cores": chip["aiCore"], "AI CPUs": chip["aiCPU"]}
+
+
+def over_cards(node: Object, pods: list[Object], parts: Parts) -> list[str]:
+    """Return what is wrong with a node's cards."""
+    where = node["metadata"]["name"]
+    cards = _cards(node, parts)
+    given: dict[str, list[Device]] = defaultdict(list)
+    for pod in pods:
+        for device in devices_of(pod, parts):
+            given[device.card].append(device)
+    found = []
+    for card, devices in given.items():
+        if card not in cards:
+            found.append(f"{where} has no card {card}")
+            continue
+        has = cards[card]
+        for what, most in has.items():
+            taken = sum(device.amounts.get(what, 0) for device in devices)
+            if taken > most:
+                found.append(f"{where} {card}: {taken} {what} given of {most}")
+        instances = [device.part for device in devices if device.part]
+        if len(instances) != len(set(instances)):
+            found.append(f"{where} {card}: an instance was given twice: {sorted(instances)}")
+        if len({part.rpartition("-")[0] for part in instances}) > 1:
+            found.append(f"{where} {card}: instances of several groups: {sorted(instances)}")
+        model = _models(node).get(card, "")
+        for device in devices:
+            size = parts.instance(model, device.part) if device.part else None
+            if device.part and (size is None or device.amounts["MiB"] > size):
+                found.append(f"{where} {card}: {device.amounts} of instance {device.part}, which has {size}")
+    return found
+
+
+def devices_of(pod: Object, parts: Parts | None = None) -> list[Device]:
+    """Return what the pod's annotations give it; without ``parts`` not how much of an Ascend chip."""
+    annotations = pod["metadata"].get("annotations", {})
+    devices = []
+    for card, memory, cores in _listed(annotations.get("volcano.sh/vgpu-ids-new", "")):
+        uuid, _, part = card.rstrip("]").partition("[")
+        devices.append(Device(uuid, part, {"slots": 1, "MiB": memory, "percent": cores}))
+    if "volcano.sh/gpu-index" in annotations:
+        memory, number = (_limit(pod, f"volcano.sh/gpu-{what}") for what in ("memory", "number"))
+        # A whole card is full, whatever else there would be room for.
+        amounts = {"MiB": memory, "pods beside whole cards": 10**6 if number else 1}
+        devices += [Device(index, "", amounts) for index in annotations["volcano.sh/gpu-index"].split(",")]
+    for key, value in annotations.items():
+        if match := re.fullmatch(r"hami\.io/(.+)-devices-allocated", key):
+            devices += _ascend(annotations, match[1], value, parts)
+    if given := annotations.get("huawei.com/npu-core"):
+        chips, _, template = given.partition("-")
+        cores, cpus = _MINDCLUSTER[template] if template else _CHIP.values()
+        amounts = {"AI cores": cores, "AI CPUs": cpus}
+        devices += [Device(f"chip {chip}", "", amounts) for chip in chips.split(",")]
+    return devices
+
+
+def _ascend(annotations: Mapping[str, str], word: str, value: str, parts: Parts | None) -> list[Device]:
+    cut = {one["UUID"]: one.get("temp", "") for one in json.loads(annotations.get(f"huawei.com/{word}", "[]"))}
+    taken = [
+        (card, {"slots": 1, **(parts.template(word, cut.get(card, "")) if parts is not None else {})}, memory)
+        for card, memory, _ in _listed(value)
+    ]
+    return [Device(card, "", {**amounts, "MiB": max(amounts.get("MiB", 0), memory)}) for card, amounts, memory in taken]
+
+
+def _cards(node: Object, parts: Parts) -> dict[str, dict[str, int]]:
+    """Return what each card has."""
+    annotations = node["metadata"].get("annotations", {})
+    cards: dict[str, dict[str, int]] = {}
+    for item in filter(None, annotations.get("volcano.sh/node-vgpu-register", "").split(":")):
+        uuid, slots, memory, *_ = item.split(",")
+        cards[uuid] = {"slots": int(slots), "MiB": int(memory), "percent": 100}
+    capacity = node["status"].get("capacity", {})
+    number = int(capacity.get("volcano.sh/gpu-number", 0))
+    for index in range(number):
+        memory = _quantity(capacity["volcano.sh/gpu-memory"]) // number
+        cards[str(index)] = {"MiB": memory, "pods beside whole cards": 10**6}
+    for key, value in annotations.items():
+        if match := re.fullmatch(r"hami\.io/node-register-(.+)", key):
+            whole = parts.template(match[1], "")
+            for one in json.loads(value):
+                cards[one["id"]] = {**whole, "slots": one["count"], "MiB": one["devmem"]}
+    for name in json.loads(annotations.get("baseDeviceInfos", "{}")):
+        cards[f"chip {name.rpartition('-')[2]}"] = dict(_CHIP)
+    return cards
+
+
+def _models(node: Object) -> dict[str, str]:
+    register = node["metadata"].get("annotations", {}).get("volcano.sh/node-vgpu-register", "")
+    items = [item.split(",") for item in register.split(":") if item]
+    return {item[0]: item[3] for item in items}
+
+
+def _listed(text: str) -> list[tuple[str, int, int]]:
+    """Return card, memory and cores of each device."""
+    devices = [item.split(",") for slot in text.split(";") for item in slot.split(":") if item]
+    return [(card, int(memory), int(cores)) for card, _, memory, cores in devices]
+
+
+def _limit(pod: Object, resource: str) -> int:
+    return sum(
+        _quantity(container.get("resources", {}).get("limits", {}).get(resource, 0))
+        for container in pod["spec"]["containers"]
+    )
+
+
+def _quantity(text: str | int) -> int:
+    value = str(text)
+    return int(value[:-1]) * 1000 if value.endswith("k") else int(value)
