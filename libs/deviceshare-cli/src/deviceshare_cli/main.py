@@ -258,6 +258,31 @@ class MigGeometry(StrEnum):
     FIRST_FIT = "first-fit"
 
 
+@benching.command("kube")
+def bench_kube(
+    nodes: Annotated[int, typer.Option(metavar="N", min=1, help="Nodes of eight cards that pods share.")] = 250,
+    pods: Annotated[int, typer.Option(metavar="N", min=1, help="Single pods, all alike.")] = 2000,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    timeout: Annotated[float, typer.Option(metavar="SECONDS", min=1.0, help="How long all of it may take.")] = 600.0,
+) -> None:
+    """Bind pods with the whole system on a kube-apiserver of its own, and measure.
+
+    etcd and kube-apiserver are taken from KUBEBUILDER_ASSETS, else from .cache/kube, where the tests build them. All
+    pods wait when the system starts to read the cluster. Device plugins are played: they answer at once.
+
+    bindings_per_second: all pods by the time from the first binding to the last, as a watch shows them.
+
+    bare_bindings_per_second: as many pods, with the same annotations, to the same nodes, on the same API server, by
+    a client that decides nothing, with 16 requests in flight; their device plugins answer as well. ratio is how much
+    of that the system reaches.
+
+    cpu_seconds: user and system time of each process of the system; `bench` plays the device plugins.
+    """
+    from deviceshare_cli.bench.kube import command
+
+    _end(command.bench_kube(nodes, pods, timeout, as_json=json))
+
+
 @benching.command("allocator")
 def bench_allocator(
     family: Annotated[BenchFamily, typer.Option(help="Whose cards.")] = BenchFamily.HAMI_CORE,
