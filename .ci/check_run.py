@@ -84,6 +84,9 @@ TEMPLATES = {
     8: "vir04_4c_dvpp", 9: "vir04_3c_ndvpp", 10: "vir04", 11: "vir04_3c",
 }  # fmt: skip
 
+_SERVED = str(2**64 - 1)
+"""The time that device plugins write on a pod that they have served."""
+
 Pod = dict[str, Any]
 
 
@@ -167,7 +170,7 @@ def _spanning(pods: dict[str, Pod]) -> list[str]:
 
 
 def _handed_over(pods: dict[str, Pod]) -> list[str]:
-    """One pod of each device plugin has what that reads."""
+    """Pods of each device plugin have what it reads, and what it writes: on a local cluster it serves at once."""
     wrong = []
     for name, key, pattern in _annotations(pods):
         value = pods[f"default/{name}"]["annotations"].get(key)
@@ -188,25 +191,32 @@ def _annotations(pods: dict[str, Pod]) -> list[tuple[str, str, str]]:
         value = ids.format(card)
         expected += [
             (name, "volcano.sh/vgpu-ids-new", value),
-            (name, "volcano.sh/devices-to-allocate", value),
+            (name, "volcano.sh/devices-to-allocate", ""),
             (name, "volcano.sh/vgpu-node", node),
-            (name, "volcano.sh/bind-phase", "allocating"),
-            (name, "volcano.sh/vgpu-time", seconds),
+            (name, "volcano.sh/bind-phase", "success"),
+            (name, "volcano.sh/vgpu-time", _SERVED),
             (name, "volcano.sh/bind-time", seconds),
         ]
     node, chip = device("ascend-pod")
     expected += [
-        ("ascend-pod", "hami.io/Ascend310P-devices-to-allocate", f"{chip},Ascend310P,6144,0:;"),
+        ("ascend-pod", "hami.io/Ascend310P-devices-to-allocate", ";"),
         ("ascend-pod", "hami.io/Ascend310P-devices-allocated", f"{chip},Ascend310P,6144,0:;"),
         ("ascend-pod", "huawei.com/Ascend310P", rf'\[{{"UUID":"{chip}","temp":"vir02"}}\]'),
         ("ascend-pod", "hami.io/vgpu-node", node),
-        ("ascend-pod", "hami.io/bind-phase", "allocating"),
+        ("ascend-pod", "hami.io/bind-phase", "success"),
     ]
     for row, template in TEMPLATES.items():
         name = f"npu-row-{row:02}"
         chip = device(name)[1].rpartition("-")[2]
         expected.append((name, "huawei.com/npu-core", f"{chip}-{template}"))
-    return [*expected, ("npu-row-12", "huawei.com/npu-core", r"\d+,\d+"), ("npu-row-01", "predicate-time", r"\d{19}")]
+    return [
+        *expected,
+        ("npu-row-12", "huawei.com/npu-core", r"\d+,\d+"),
+        ("npu-row-01", "predicate-time", _SERVED),
+        ("npu-row-01", "huawei.com/AscendReal", r"Ascend310P-1c\.1cpu-\d+-\d+_\d+"),
+        ("gpu-pod1", "volcano.sh/predicate-time", r"\d{19}"),
+        ("gpu-pod1", "volcano.sh/gpu-assigned", "true"),
+    ]
 
 
 def main() -> None:

@@ -90,6 +90,7 @@ def test_a_node_that_gives_more_gpus_than_it_has(pods):
         ("hami-pod", "volcano.sh/vgpu-ids-new"),
         ("hami-pod", "volcano.sh/bind-phase"),
         ("mig-pod", "volcano.sh/vgpu-time"),
+        ("gpu-pod1", "volcano.sh/gpu-assigned"),
         ("ascend-pod", "huawei.com/Ascend310P"),
         ("npu-row-05", "huawei.com/npu-core"),
     ],

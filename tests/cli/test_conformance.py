@@ -180,6 +180,58 @@ def test_another_best_node_fails(write: Write, run: Callable[..., Any]) -> None:
     assert lines[1].endswith(": best node")
 
 
+def test_of_equally_full_nodes_any_is_the_best(write: Write, run: Callable[..., Any]) -> None:
+    case = next(
+        deepcopy(each) for each in recorded("vnpu-mindcluster") if len(each.get("batch", {}).get("scores", ())) > 2
+    )
+    scores = case["batch"]["scores"]
+    best = max(scores, key=scores.__getitem__)
+    twin = json.loads(
+        json.dumps(next(n for n in case["batch"]["nodes"] if n["node"]["name"] == best)).replace(best, "a")
+    )
+    case["batch"]["nodes"].append(twin)
+    scores["a"] = 0
+    assert run(write(case))[1][-1] == "1 passed, 0 failed"
+    twin["node"]["allocatable"]["huawei.com/npu-core"] = twin["node"]["capacity"]["huawei.com/npu-core"] = "800"
+    twin["extra"]["idle_npu_core"] += 800 - 8 * len(twin["state"])
+    scores[best], scores["a"] = scores["a"], scores[best]  # now as if the emptier one had been Volcano's best
+    assert run(write(case))[1][-1] == "0 passed, 1 failed"
+
+
+def test_a_template_that_would_be_downgraded_is_one_more_template(write: Write, run: Callable[..., Any]) -> None:
+    case = next(
+        each
+        for each in map(deepcopy, recorded("vnpu-mindcluster"))
+        if any(len(node["state"] or ()) == 1 and not node["pods"] for node in each.get("batch", {}).get("nodes", ()))
+    )
+    batch = case["batch"]
+    node = next(each for each in batch["nodes"] if len(each["state"]) == 1 and not each["pods"])
+    index = node["state"][0][0]
+    pod = batch["pod"]
+    pod["labels"] = {"ring-controller.atlas": "ascend-310P", "vnpu-level": "high"}
+    pod["containers"][0]["limits"]["huawei.com/npu-core"] = "2"
+    node["pods"] = [
+        pod
+        | {
+            "name": f"{number}",
+            "uid": f"{number}",
+            "annotations": {
+                "huawei.com/npu-core": f"{index}-vir02",
+                "huawei.com/AscendReal": f"Ascend310P-2c-{number}-{index}_{number}",
+            },
+        }
+        for number in range(3)
+    ]
+    # 2 AI cores and 1 AI CPU are left: room for vir02_1c, which Volcano does not let beside vir02.
+    node["state"] = [[index, 2, 1, "null", 6, 6, "null", True, False]]
+    node["extra"]["idle_npu_core"] = 2
+    node["filter"] = {"fits": False, "code": 1, "error": "is using"}
+    case["batch"] = {"pod": pod, "nodes": [node]}
+    lines = run(write(case))[1]
+    assert lines[-1] == "1 passed, 0 failed"
+    assert any(line.startswith("several-templates ") for line in lines)
+
+
 def test_of_what_depends_on_chance_any_choice_that_was_seen_passes(write: Write, run: Callable[..., Any]) -> None:
     case = a_case("vnpu-mindcluster", by_chance=True)
     step = case["steps"][0]
@@ -223,6 +275,16 @@ def test_a_deviation_explains_nothing_but_itself(write: Write, run: Callable[...
     if name == "registered-node":
         case["node"]["allocatable"]["volcano.sh/vgpu-cores"] = "100"  # now Volcano would have seen the devices as well
     assert run(write(case))[1][-1] == "0 passed, 1 failed"
+
+
+def test_the_policy_of_gpu_share_explains_nothing_of_other_families(write: Write, run: Callable[..., Any]) -> None:
+    changed = []
+    for case, outcome in zip(recorded("vgpu-hamicore"), replayed("vgpu-hamicore"), strict=True):
+        if not (outcome.touched or outcome.on_purpose or "deviceshare.SchedulePolicy" in case["args"]):
+            changed.append(case | {"args": case["args"] | {"deviceshare.SchedulePolicy": "binpack"}})
+    status, lines = run(write(*changed))
+    assert status == 1
+    assert not any(line.startswith("gpu-share-policy ") for line in lines)
 
 
 def with_types(case: Case, chosen: str, **wishes: str) -> Case:

@@ -1,12 +1,17 @@
 """Clusters under test: every implementation of the interface, each empty and with ways to create and delete."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
+import yaml
 from deviceshare_cluster.interface import Cluster
 from deviceshare_cluster.local import LocalCluster
+from support.definitions import installed
 from support.kube_cluster import CleanCluster
+
+CRDS = Path(__file__).parents[2] / "deploy" / "kubernetes" / "crds"
 
 
 class WritableCluster(Cluster, Protocol):
@@ -15,6 +20,17 @@ class WritableCluster(Cluster, Protocol):
     async def create(self, obj: dict[str, Any]) -> object: ...
 
     async def delete(self, kind: str, namespace: str, name: str) -> object: ...
+
+
+@pytest.fixture
+def volcano_kinds(request: pytest.FixtureRequest, cluster: WritableCluster) -> Iterator[None]:
+    """Let there be PodGroups and Queues."""
+    if isinstance(cluster, LocalCluster):
+        yield
+        return
+    definitions = [yaml.safe_load((CRDS / name).read_text()) for name in ("podgroups.yaml", "queues.yaml")]
+    with installed(request.getfixturevalue("apiserver"), *definitions):
+        yield
 
 
 @pytest.fixture(params=["local", "kube"])

@@ -274,3 +274,65 @@ async def test_writers_at_the_same_time_lose_nothing(cluster: Any) -> None:
         assert read["spec"]["nodeName"] == "gpu-1"
         assert read["metadata"]["annotations"]["claim"] == read["metadata"]["uid"]
         assert [one["status"] for one in read["status"]["conditions"]] == ["True"]
+
+
+async def test_annotations_are_merged_if_those_that_are_expected_stand(cluster: Any) -> None:
+    await cluster.create(node("gpu-1"))
+    first = await cluster.annotate("Node", "", "gpu-1", {"lock": "a", "kept": "1"}, expected={"lock": None})
+    assert first is not None
+    assert (first["lock"], first["kept"]) == ("a", "1")
+    second = await cluster.annotate("Node", "", "gpu-1", {"lock": "b"}, expected={"lock": None})
+    assert second is not None
+    assert second["lock"] == "a", "what stands there is told, and stays"
+    third = await cluster.annotate("Node", "", "gpu-1", {"lock": None}, expected={"lock": "a"})
+    assert third is not None
+    assert "lock" not in third
+    assert (await cluster.get("Node", "", "gpu-1"))["metadata"]["annotations"]["kept"] == "1"
+    assert await cluster.annotate("Node", "", "gone", {"lock": "a"}) is None
+
+
+async def test_annotations_of_a_pod_are_those_of_its_uid(cluster: Any) -> None:
+    uid = await created(cluster, "a")
+    assert await cluster.annotate("Pod", "default", "a", {"mine": "1"}, uid="another") is None
+    assert await cluster.annotate("Pod", "default", "a", {"mine": "1"}, uid=uid) == {"user": "kept", "mine": "1"}
+    assert (await cluster.get("Pod", "default", "a"))["metadata"]["annotations"] == {"user": "kept", "mine": "1"}
+
+
+async def test_of_many_who_expect_the_same_one_annotates(cluster: Any) -> None:
+    await cluster.create(node("gpu-1"))
+    tries = [cluster.annotate("Node", "", "gpu-1", {"lock": str(i)}, expected={"lock": None}) for i in range(8)]
+    stood = {answer["lock"] for answer in await asyncio.gather(*tries)}
+    assert len(stood) == 1
+
+
+async def test_a_status_is_written_where_it_says_something_else(cluster: Any, volcano_kinds: None) -> None:
+    await cluster.create({"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "q"}})
+    group = {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": "g", "namespace": "default"},
+        "spec": {"minMember": 2, "queue": "q"},
+    }
+    await cluster.create(group)
+    waits = {"type": "Unschedulable", "reason": "NotEnoughResources", "message": "why"}
+    scheduled = {"type": "Scheduled", "reason": "tasks in gang are ready to be scheduled", "message": ""}
+    for running, condition in ((0, waits), (0, waits), (2, scheduled)):
+        fields = {"phase": "Running" if running else "Inqueue", "running": running}
+        await cluster.set_status("PodGroup", "default", "g", "", fields, condition=condition, at=AT + running)
+    read = await cluster.get("PodGroup", "default", "g")
+    assert (read["status"]["phase"], read["status"]["running"]) == ("Running", 2)
+    conditions = {one["type"]: one for one in read["status"]["conditions"]}
+    assert conditions.keys() == {"Unschedulable", "Scheduled"}
+    assert conditions["Unschedulable"]["lastTransitionTime"] == AT_TEXT
+    assert read["spec"]["minMember"] == 2
+    await cluster.set_status(
+        "PodGroup", "default", "g", "", {"running": 2}, condition={**waits, "message": "why"}, at=AT + 9
+    )
+    assert await cluster.get("PodGroup", "default", "g") == read, "nothing that is said already is written"
+    await cluster.set_status("PodGroup", "default", "g", "another", {"running": 9}, condition=None, at=AT)
+    await cluster.set_status("PodGroup", "default", "gone", "", {"running": 9}, condition=None, at=AT)
+    assert await cluster.get("PodGroup", "default", "g") == read
+    await cluster.set_status("Queue", "", "q", "", {"running": 1}, condition=None, at=AT)
+    assert (await cluster.get("Queue", "", "q"))["status"]["running"] == 1
+    for kind, namespace, name in (("PodGroup", "default", "g"), ("Queue", "", "q")):
+        await cluster.delete(kind, namespace, name)

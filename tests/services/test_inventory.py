@@ -4,11 +4,11 @@ import asyncio
 
 from deviceshare.facts import Gone, NodeFact, PodFact, Synced
 from deviceshare_bus.connection import connect
-from deviceshare_bus.messages import decode_fact
 from deviceshare_bus.publisher import Publisher, Write
+from deviceshare_cluster.interface import ClusterError
 from deviceshare_cluster.local import LocalCluster
 from deviceshare_inventory.shell import main
-from nats.js.errors import NotFoundError
+from support.inventory import settled, stands, until
 from support.service import at_work
 
 NODE = {
@@ -30,21 +30,15 @@ def running(url):
     return at_work("inventory", main, url, cluster=f"local:{url}", conf=None, scheduler_name=["volcano"])
 
 
-async def until(true):
+async def bind(cluster, uid):
+    """Bind the pod, as soon as the cluster is there again."""
     async with asyncio.timeout(20):
-        while not true():
-            await asyncio.sleep(0.01)
-
-
-async def settled(context, revision):
-    await until(lambda: context.revision() >= revision and not context.open_work())
-
-
-async def stands(context, subject):
-    try:
-        return decode_fact((await context.connection.jetstream.get_last_msg("CLUSTER", subject)).data)
-    except NotFoundError:
-        return None
+        while True:
+            try:
+                await cluster.bind("default", "a", uid, "n1", {})
+                return
+            except ClusterError:
+                await asyncio.sleep(0.05)
 
 
 async def last_revision(cluster, *keys):
@@ -72,7 +66,7 @@ async def test_the_cluster_is_on_the_bus_and_stays_there(nats_server):
 
             await nats_server.restart(0.1)  # what happens around a loss is caught up with
             await until(lambda: context.connection.connected)
-            await cluster.bind("default", "a", pod["metadata"]["uid"], "n1", {})
+            await bind(cluster, pod["metadata"]["uid"])
             await settled(context, await last_revision(cluster, ("Pod", "default", "a")))
             assert (await stands(context, subject)).node == "n1"
         # While inventory is away a node comes and the pod goes, and somebody leaves rubbish on the bus.

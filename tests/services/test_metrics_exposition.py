@@ -149,6 +149,23 @@ def test_what_services_count_is_summed_up():
         assert value(samples, "deviceshare_pod_seen_to_bound_seconds_count") == 1
 
 
+def test_what_was_repaired_is_counted_by_what_it_was():
+    counted = Events(service="placement", instance="p", at=1.0, counters={"reconciled:claim not bound": 2})
+    samples = scrape(view_of((subjects.event("placement"), counted)))
+    assert len(series(samples, "deviceshare_reconciled_total")) == 1
+    assert value(samples, "deviceshare_reconciled_total", service="placement", what="claim not bound") == 2
+
+
+def test_cards_of_which_more_is_held_than_there_is():
+    taken = NodeLedger(node="gpu", claims=(claim("x", "a", "GPU-1", 8000), claim("x", "b", "GPU-1", 8000)))
+    facts = (subjects.fact("node", "gpu"), NodeFact(name="gpu", cards=(VGPU, SICK)))
+    assert (
+        value(scrape(view_of(facts, (subjects.ledger("gpu"), taken))), "deviceshare_cards_overcommitted", node="gpu")
+        == 1
+    )
+    assert not series(scrape(cluster()), "deviceshare_cards_overcommitted")
+
+
 def test_the_build_and_the_process_are_shown():
     samples = scrape(View())
     assert value(samples, "deviceshare_build_info", version="0.1.0") == 1

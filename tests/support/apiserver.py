@@ -136,13 +136,18 @@ class ApiServer:
         path.write_text(json.dumps(text))
         return path
 
-    def request(self, method: str, path: str, body: Any = None, content: str = "application/json") -> Any:
-        """Send a request as ``admin`` and return the decoded answer."""
+    def request(
+        self, method: str, path: str, body: Any = None, content: str = "application/json", user: str = ""
+    ) -> Any:
+        """Send a request as ``admin``, or as another user who may do everything, and return the decoded answer."""
+        headers = {"Authorization": f"Bearer {self._tokens['admin']}", "Content-Type": content}
+        if user:
+            headers |= {"Impersonate-User": user, "Impersonate-Group": "system:masters"}
         request = urllib.request.Request(
             f"{self.url}{path}",
             method=method,
             data=None if body is None else json.dumps(body).encode(),
-            headers={"Authorization": f"Bearer {self._tokens['admin']}", "Content-Type": content},
+            headers=headers,
         )
         with urllib.request.urlopen(request, context=self._tls(), timeout=30) as answer:
             return json.load(answer)

@@ -1,5 +1,6 @@
-"""The core of inventory, a cluster's changes and a bus that answers at once."""
+"""The core of inventory, a cluster's changes and a bus that answers at once; inventory at work, waited for."""
 
+import asyncio
 import json
 
 from deviceshare_bus.messages import decode_fact
@@ -7,6 +8,7 @@ from deviceshare_cluster.interface import Change, ChangeType, Listed
 from deviceshare_inventory.board import ReadBack, Write
 from deviceshare_inventory.configs import Configs
 from deviceshare_inventory.core import Core
+from nats.js.errors import NotFoundError
 
 OURS = frozenset({"deviceshare", "volcano"})
 
@@ -86,3 +88,20 @@ def started(changes=(), revision=1, bus=None, file=None):
     core.begin_list()
     core.deliver([*changes, Listed(revision)])
     return core, bus, work_off(core, bus)
+
+
+async def until(true):
+    async with asyncio.timeout(20):
+        while not true():
+            await asyncio.sleep(0.01)
+
+
+async def settled(context, revision):
+    await until(lambda: context.revision() >= revision and not context.open_work())
+
+
+async def stands(context, subject):
+    try:
+        return decode_fact((await context.connection.jetstream.get_last_msg("CLUSTER", subject)).data)
+    except NotFoundError:
+        return None

@@ -121,6 +121,23 @@ class Cluster(Protocol):
         """
         ...
 
+    async def set_status(
+        self,
+        kind: str,
+        namespace: str,
+        name: str,
+        uid: str,
+        fields: Mapping[str, str | int],
+        *,
+        condition: Mapping[str, str] | None,
+        at: float,
+    ) -> None:
+        """Write fields of an object's status, and a condition (type, reason, message) that is true.
+
+        Nothing happens if the object is gone, has another uid ('' for any), or says so already.
+        """
+        ...
+
     async def record_event(
         self,
         *,

@@ -19,10 +19,10 @@ from collections.abc import Mapping, Sequence
 
 from deviceshare.claims import BOUND, REFUSED, WITHDRAWN, Claim, Outcome
 from deviceshare.errors import InputError
-from deviceshare.families import BY_NAME
 from deviceshare.signatures import sign
 from deviceshare_cluster.interface import BindState
 
+from deviceshare_binder.delivery import annotations_of, given_up, has_its_devices, is_served
 from deviceshare_binder.handover import HandOvers, keys_of
 from deviceshare_binder.locks import AGAIN, Lock, Locks
 from deviceshare_binder.nodes import Node
@@ -72,7 +72,7 @@ class Core:
         """Nodes with something in their queue, each once: none starves another."""
         self.ways = HandOvers()
         self.locks = Locks(self._needs_lock, self._left_over)
-        self._given_up: dict[str, GiveUp] = {}
+        self._give_up: list[GiveUp] = []
         self._timers: list[tuple[float, str]] = []
         self._dirty: set[str] = set()
         self._finished: list[Finished] = []
@@ -111,7 +111,7 @@ class Core:
         before = self.pods.get(uid)
         self.pods[uid] = view
         if view.ended and view.unserved and (before is None or before.unserved != view.unserved or not before.ended):
-            self._give_up(view)
+            self._give_up += filter(None, (given_up(view),))
         for claim in self._of_pod.get(uid, ()):
             self._look_again(self._works[claim])
 
@@ -173,7 +173,7 @@ class Core:
         """
         work = self._landed(claim)
         if answer is BindState.BOUND:
-            if annotations is not None and self._is_served(work, annotations):
+            if annotations is not None and is_served(work.claim, annotations):
                 self.ways.not_begun(node, work.claim.uid)
             self._finish(work, BOUND, "", now)
         elif answer is BindState.ALREADY and node == work.node.name:
@@ -245,8 +245,8 @@ class Core:
             self._look_at_freed()
         out += self.ways.take(now)
         out += self.locks.take(now, self._standing_locks)
-        out += self._given_up.values()
-        self._given_up.clear()
+        out += self._give_up
+        self._give_up = []
         for name in self._dirty:
             node = self.nodes[name]
             outcomes = node.write()
@@ -353,18 +353,6 @@ class Core:
                 if work is not None:
                     work.unsure = bool(keys)
 
-    def _is_served(self, work: Work, annotations: Mapping[str, str]) -> bool:
-        families = {grant.family for grant in work.claim.grants}
-        return all(BY_NAME[family].plugin.served(annotations) for family in families)
-
-    def _give_up(self, pod: PodView) -> None:
-        """A pod ended before it was served: its device plugin must not serve it any more."""
-        annotations: dict[str, str] = {}
-        for family, _ in pod.unserved:
-            annotations |= BY_NAME[family].plugin.given_up if family in BY_NAME else {}
-        if annotations:
-            self._given_up[pod.uid] = GiveUp(pod.namespace, pod.name, pod.uid, annotations)
-
     def _standing_locks(self, node: str) -> Mapping[str, str]:
         view = self._node_views.get(node)
         return dict(view.locks) if view is not None else {}
@@ -438,10 +426,8 @@ class Core:
         claim, node = work.claim, work.node.name
         # Device plugins serve the oldest pod first: no two are equally old.
         self._moment = max(now, self._moment + MOMENT)
-        annotations: dict[str, str] = {}
         try:
-            for family in dict.fromkeys(grant.family for grant in claim.grants):
-                annotations |= self._annotations(work, family, self._moment)
+            annotations = annotations_of(claim, node, self.pods[claim.uid], self._moment)
         except (InputError, KeyError) as error:
             reason = str(error) if isinstance(error, InputError) else f"there is no device family {error}"
             self._read(work, Verdict(REFUSED, reason, sure=False), out)
@@ -451,27 +437,13 @@ class Core:
         self._fly(work, State.BINDING)
         out.append(Bind(claim.id, claim.namespace, claim.name, claim.uid, node, annotations))
 
-    def _annotations(self, work: Work, family: str, moment: float) -> dict[str, str]:
-        """Return what a device plugin reads. Raises InputError, KeyError."""
-        pod = self.pods[work.claim.uid]
-        return BY_NAME[family].annotations(work.claim, work.node.name, pod.containers, moment, pod.init_containers)
-
     def _found(self, work: Work, annotations: Mapping[str, str] | None, now: float) -> None:
         """The pod is bound to the claim's node: by us, if it has the claim's devices."""
-        if annotations is None or work.claim.uid not in self.pods:
-            self._finish(work, BOUND, "", now)
-            return
-        try:
-            ours = all(
-                BY_NAME[family].plugin.same(self._annotations(work, family, now), annotations)
-                for family in dict.fromkeys(grant.family for grant in work.claim.grants)
-            )
-        except (InputError, KeyError):
-            ours = False
-        if ours:
+        pod, node = self.pods.get(work.claim.uid), work.node.name
+        if annotations is None or pod is None or has_its_devices(work.claim, node, pod, annotations):
             self._finish(work, BOUND, "", now)
         else:
-            self._finish(work, REFUSED, f"the pod is bound to {work.node.name} with other devices", now)
+            self._finish(work, REFUSED, f"the pod is bound to {node} with other devices", now)
 
     def _read(self, work: Work, verdict: Verdict | None, out: list[Instruction]) -> None:
         """Read the pod back; ``verdict`` is what becomes of the claim if it is not bound, None if that is open."""

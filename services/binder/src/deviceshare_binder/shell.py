@@ -10,6 +10,7 @@ from typing import NamedTuple
 import msgspec
 from deviceshare.claims import BOUND, NodeOutcomes, Outcome
 from deviceshare.conf.standing import SCHEDULER, Standing
+from deviceshare.explain import PENDING
 from deviceshare.facts import ConfigFact
 from deviceshare_bus.follower import Message
 from deviceshare_bus.messages import decode_explanation, decode_fact, decode_outcomes, encode
@@ -22,6 +23,7 @@ from deviceshare_cluster.interface import Cluster, ClusterError
 from deviceshare_cluster.signing import signing_keys
 
 from deviceshare_binder.core import Core
+from deviceshare_binder.groups import Groups, PodGroupView, QueueView, TellStatus
 from deviceshare_binder.handover import Stuck
 from deviceshare_binder.locks import Lock, Unlock
 from deviceshare_binder.reports import Reports, TellPending, TellScheduled
@@ -30,9 +32,14 @@ from deviceshare_binder.work import Bind, Finished, GiveUp, Read, WriteOutcomes
 
 log = logging.getLogger("deviceshare.binder")
 
+decode_group = msgspec.msgpack.Decoder(PodGroupView | GoneView).decode
+decode_queue = msgspec.msgpack.Decoder(QueueView | GoneView).decode
+
 REPORT_INTERVAL = 0.05
 """Seconds between two portions of reports about waiting pods."""
 SCHEDULED_AT_ONCE = 16
+STATUS_INTERVAL = 0.5
+"""Seconds between two looks at what PodGroups and Queues say."""
 REPORT_TRIES = 5
 
 
@@ -61,6 +68,8 @@ class Binder:
         self._cluster = cluster
         self._core = Core(keys=signing_keys())
         self._reports = Reports(self._core.pods)
+        self._groups = Groups()
+        self._statuses_at_once = max(1, int(reports_per_second * STATUS_INTERVAL))
         self._ledgers = Ledgers()
         self._conf = Standing()
         self._portion = max(1, int(reports_per_second * REPORT_INTERVAL / 2))  # a condition and an Event for each
@@ -69,11 +78,14 @@ class Binder:
         self._work = asyncio.Event()
         self._explained = asyncio.Event()
         self._bound = asyncio.Event()
+        self._changed = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
         self._unclear: list[str] = []
         """Nodes whose outcomes have to be read back."""
         self._needed = {Stream.LEDGER, Stream.OUTCOME, Stream.CLUSTER}
-        context.open_work = lambda: self._core.open_work + self._reports.waiting + self._telling + self._annotating
+        context.open_work = lambda: (
+            self._core.open_work + self._reports.waiting + self._groups.waiting + self._telling + self._annotating
+        )
         context.detail = lambda: {
             "in_flight": self._core.in_flight,
             "reports": self._reports.waiting,
@@ -89,6 +101,7 @@ class Binder:
             self._group.create_task(self._follow(Stream.EXPLAIN, self._explanation))
             self._group.create_task(self._carry_out())
             self._group.create_task(self._tell_pending())
+            self._group.create_task(self._tell_statuses())
             for _ in range(SCHEDULED_AT_ONCE):
                 self._group.create_task(self._tell_scheduled())
 
@@ -109,6 +122,7 @@ class Binder:
                     self._core.start()
             self._work.set()
             self._explained.set()
+            self._changed.set()
 
     def _fact(self, message: Message, _live: bool) -> None:
         kind, _, key = message.subject.removeprefix("cluster.").partition(".")
@@ -117,9 +131,16 @@ class Binder:
             view = None if isinstance(pod, GoneView) else pod
             self._core.pod(key, view)
             self._reports.pod(key, view)
+            self._groups.pod(key, view)
         elif kind == "node":
             node = decode_node(message.data)
             self._core.node(key, None if isinstance(node, GoneView) else node)
+        elif kind == "podgroup":
+            group = decode_group(message.data)
+            self._groups.group(key.replace(".", "/", 1), group if isinstance(group, PodGroupView) else None)
+        elif kind == "queue":
+            queue = decode_queue(message.data)
+            self._groups.queue(key, queue if isinstance(queue, QueueView) else None)
         elif kind == "config" and key == SCHEDULER:
             conf = decode_fact(message.data)
             if isinstance(conf, ConfigFact):
@@ -146,7 +167,10 @@ class Binder:
             return {}
 
     def _explanation(self, message: Message, live: bool) -> None:
-        self._reports.explained(decode_explanation(message.data), event=live)
+        explanation = decode_explanation(message.data)
+        self._reports.explained(explanation, event=live)
+        if explanation.decision == PENDING:
+            self._groups.explained(explanation.uid, explanation.message)
 
     # -- doing --------------------------------------------------------------------------------------------------------
 
@@ -313,6 +337,35 @@ class Binder:
                 await self._tell(one)
             self._bound.clear()
             await self._bound.wait()
+
+    async def _tell_statuses(self) -> None:
+        """Write the status of PodGroups and Queues, so many a second, and each only as it is then."""
+        while True:
+            told = [one for _ in range(self._statuses_at_once) if (one := self._groups.take()) is not None]
+            if told:
+                await asyncio.gather(*map(self._tell_status, told))
+                await asyncio.sleep(STATUS_INTERVAL)
+            else:
+                self._changed.clear()
+                await self._changed.wait()
+
+    async def _tell_status(self, told: TellStatus) -> None:
+        self._telling += 1
+        try:
+            await self._cluster.set_status(
+                told.kind,
+                told.namespace,
+                told.name,
+                told.uid,
+                dict(told.status),
+                condition=told.condition._asdict() if told.condition is not None else None,
+                at=time.time(),
+            )
+        except ClusterError as error:
+            log.debug("cannot write the status of %s %s/%s yet: %s", told.kind, told.namespace, told.name, error)
+            self._groups.failed(told)
+        finally:
+            self._telling -= 1
 
     async def _tell(self, told: TellPending | TellScheduled) -> None:
         """Tell the cluster; what it does not take is in the log, and said again with the next decision."""

@@ -21,8 +21,10 @@ class PodView(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="
     name: str
     node: str = ""
     ended: bool = False
+    succeeded: bool = False
     terminating: bool = False
     gates: tuple[str, ...] = ()
+    group: str = ""
     ask: _Ask = _Ask()
     unserved: tuple[tuple[str, str], ...] = ()
 

@@ -21,6 +21,7 @@ from deviceshare_inventory.adoption import Adoption
 from deviceshare_inventory.board import Board, ReadBack, Write
 from deviceshare_inventory.configs import Configs, Remark, Resolved
 from deviceshare_inventory.node_devices import NodeDevices
+from deviceshare_inventory.seen import Seen
 
 KINDS = ("Node", "Pod", "PodGroup", "Queue", "ConfigMap")
 """The kinds that inventory watches."""
@@ -70,6 +71,7 @@ class Core:
         self._schedulers = schedulers
         self._keys = tuple(keys)
         self._adoption = Adoption()
+        self.seen = Seen()
         self._configs = configs
         self._devices = NodeDevices()
         self._askers: dict[str, Change] = {}
@@ -92,6 +94,11 @@ class Core:
     def open_work(self) -> int:
         """How many facts are not on the bus yet; a list that has not been delivered whole counts as one."""
         return len(self.board.open) + (self._listing or self._synced_after is not None)
+
+    @property
+    def lists(self) -> int:
+        """How many lists have been delivered whole, 0 while one is being delivered."""
+        return 0 if self._listing else self._generation
 
     @property
     def revision(self) -> int:
@@ -117,6 +124,7 @@ class Core:
         self._configs.begin_list()
         self._devices.begin_list()
         self._adoption.begin_list()
+        self.seen.begin_list()
         self._askers.clear()
 
     def deliver(self, batch: Sequence[Change | Listed]) -> None:
@@ -125,6 +133,7 @@ class Core:
             if isinstance(item, Listed):
                 self._end_list(item.revision)
             else:
+                self.seen.apply(item)
                 self._apply(item)
                 self._delivered = max(self._delivered, item.revision)
 

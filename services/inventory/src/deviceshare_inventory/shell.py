@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import random
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -14,6 +15,7 @@ from deviceshare.conf.scheduler import parse_conf
 from deviceshare.conf.standing import SCHEDULER
 from deviceshare.errors import Problem
 from deviceshare.facts import ConfigFact, Fact
+from deviceshare_bus.eventlog import RECONCILED
 from deviceshare_bus.follower import Message
 from deviceshare_bus.messages import decode_fact
 from deviceshare_bus.publisher import Conflict, Refused
@@ -28,12 +30,18 @@ from deviceshare_cluster.signing import signing_keys
 from deviceshare_inventory.board import ReadBack, Write
 from deviceshare_inventory.configs import Configs
 from deviceshare_inventory.core import KINDS, Core, Report, Step
+from deviceshare_inventory.seen import Place
 
 log = logging.getLogger("deviceshare.inventory")
 
 READS = 64
 """Subjects read back at once."""
 REPORT_TRIES = 5
+COMPARED = ("Node", "Pod", "PodGroup", "Queue")
+COMPARE_INTERVAL = 120.0
+"""Seconds between two comparisons of the watch with what the cluster lists; up to half as much longer at random."""
+LATE = 10.0
+"""Seconds after which a change is lost that a list has and the watch has not brought."""
 
 
 def read_conf(path: str) -> tuple[ConfigFact, tuple[str, ...]]:
@@ -62,6 +70,8 @@ class Inventory:
         self._work = asyncio.Event()
         self._caught_up = asyncio.Event()
         self._reads = asyncio.Semaphore(READS)
+        self._patience: asyncio.Timeout | None = None
+        """Ends the watch of now when it is set to expire."""
         self._reports: deque[Report] = deque()
         self._reported = asyncio.Event()
         self._reporting = 0
@@ -74,6 +84,7 @@ class Inventory:
         async with asyncio.TaskGroup() as self._group:
             self._group.create_task(self._follow())
             self._group.create_task(self._watch())
+            self._group.create_task(self._compare())
             self._group.create_task(self._carry_out())
             self._group.create_task(self._report())
 
@@ -101,7 +112,10 @@ class Inventory:
             self._core.begin_list()
             listed = False
             try:
-                async with aclosing(_closable(self._cluster.watch(KINDS))) as batches:
+                async with (
+                    asyncio.timeout(None) as self._patience,
+                    aclosing(_closable(self._cluster.watch(KINDS))) as batches,
+                ):
                     async for batch in batches:
                         if listed and any(isinstance(item, Listed) for item in batch):
                             break
@@ -113,8 +127,40 @@ class Inventory:
                 log.warning("the cluster cannot be watched: %s", error)
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, 5.0)
+            except TimeoutError:
+                log.info("the watch is begun anew")
             else:
                 log.info("the cluster was listed anew")
+
+    async def _compare(self) -> None:
+        """Look all the time whether the watch has lost a change; a new one brings what is there."""
+        while True:
+            await asyncio.sleep(COMPARE_INTERVAL * (1 + random.random() / 2))  # noqa: S311 - jitter
+            for kind in COMPARED:
+                try:
+                    lost = await self._lost(kind)
+                except ClusterError as error:
+                    log.debug("cannot compare %s now: %s", kind, error)
+                    continue
+                if lost and self._patience is not None:
+                    log.warning("the watch has lost %d changes of kind %s, such as %s/%s", len(lost), kind, *lost[0])
+                    self._context.events.count(f"{RECONCILED}fact", len(lost))
+                    self._patience.reschedule(0)
+                    break
+
+    async def _lost(self, kind: str) -> list[Place]:
+        """Return the objects of a kind of which the watch has lost a change. Raises ClusterError."""
+        seen, lists = self._core.seen, self._core.lists
+        since = seen.begin_comparison(kind)
+        listed = {
+            (metadata.get("namespace") or "", metadata["name"]): int(metadata["resourceVersion"])
+            for metadata in (each["metadata"] for each in await self._cluster.list(kind))
+        }
+        behind = seen.behind(kind, listed, since)
+        if behind:
+            await asyncio.sleep(LATE)
+        # What was listed anew meanwhile is as it is.
+        return seen.lost(kind, behind) if lists and lists == self._core.lists else []
 
     async def _carry_out(self) -> None:
         """Do what the core says, whenever something happened."""

@@ -58,7 +58,10 @@ def _best(batch: Batch, scenes: Sequence[Scene]) -> Sequence[Difference]:
     placement = allocator.place(pod_fact(asked).ask) if asked is not None else None
     best = max(batch.scores.values())
     recorded = {name: score for name, score in sorted(batch.scores.items()) if score == best}
+    if placement is not None and placement.score == best:
+        # Of nodes that are equally full the one that comes first is Volcano's best, and its order of nodes is chance.
+        idle = {each.node.name: each.extra.idle_npu_core for each in batch.nodes}
+        if any(idle[placement.node] == idle[name] for name in recorded):
+            return ()
     ours = {} if placement is None else {placement.node: placement.score}
-    if ours and ours.items() <= recorded.items():
-        return ()
     return differing(f"score for {batch.pod.ref}", "best node", recorded, ours)

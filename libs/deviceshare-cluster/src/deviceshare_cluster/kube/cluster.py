@@ -13,7 +13,7 @@ from deviceshare_cluster.kube.client import MERGE, STRATEGIC, ApiRefusal, KubeCl
 from deviceshare_cluster.kube.events import as_core, new_event, seen_again
 from deviceshare_cluster.kube.follow import PAGE, PATIENCE, Follower, Patience, Update
 from deviceshare_cluster.kube.kinds import KINDS
-from deviceshare_cluster.local.binding import annotated, has_ended, set_condition
+from deviceshare_cluster.local.binding import annotated, changed_status, has_ended, set_condition
 
 CONFIG_NAMESPACES = ("deviceshare-system", "volcano-system", "kube-system", "mindx-dl")
 """Where ConfigMaps are looked for: ours, Volcano's, the device plugins', ClusterD's."""
@@ -197,6 +197,36 @@ class KubeCluster:
                     continue
                 if refusal.status != 404:
                     raise ClusterError(f"cannot write the condition of {namespace}/{name}: {refusal}") from refusal
+            return
+
+    async def set_status(
+        self,
+        kind: str,
+        namespace: str,
+        name: str,
+        uid: str,
+        fields: Mapping[str, str | int],
+        *,
+        condition: Mapping[str, str] | None,
+        at: float,
+    ) -> None:
+        """Write fields of an object's status, and a condition that is true. Raises ClusterError."""
+        path = KINDS[kind].object(namespace, name) + ("/status" if KINDS[kind].status_apart else "")
+        while True:
+            found = await self.get(kind, namespace, name)
+            if found is None or (uid and found["metadata"]["uid"] != uid):
+                return
+            status = changed_status(found, fields, condition, at)
+            if status is None:
+                return
+            body = {"metadata": {"resourceVersion": found["metadata"]["resourceVersion"]}, "status": status}
+            try:
+                await self._api.request("PATCH", path, (), body, MERGE)
+            except ApiRefusal as refusal:
+                if refusal.status == 409:
+                    continue
+                if refusal.status != 404:
+                    raise ClusterError(f"cannot write the status of {kind} {namespace}/{name}: {refusal}") from refusal
             return
 
     async def record_event(

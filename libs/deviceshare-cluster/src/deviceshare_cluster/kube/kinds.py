@@ -12,6 +12,8 @@ class ApiKind(NamedTuple):
     namespaced: bool
     optional: bool = False
     """Its CRD may be absent: then there are no such objects."""
+    status_apart: bool = True
+    """Whether its status is a subresource."""
 
     @property
     def root(self) -> str:
@@ -34,7 +36,9 @@ KINDS = {
     "Pod": ApiKind("v1", "pods", namespaced=True),
     "ConfigMap": ApiKind("v1", "configmaps", namespaced=True),
     "PriorityClass": ApiKind("scheduling.k8s.io/v1", "priorityclasses", namespaced=False),
-    "PodGroup": ApiKind("scheduling.volcano.sh/v1beta1", "podgroups", namespaced=True, optional=True),
+    "PodGroup": ApiKind(
+        "scheduling.volcano.sh/v1beta1", "podgroups", namespaced=True, optional=True, status_apart=False
+    ),
     "Queue": ApiKind("scheduling.volcano.sh/v1beta1", "queues", namespaced=False, optional=True),
     "Job": ApiKind("batch.volcano.sh/v1alpha1", "jobs", namespaced=True, optional=True),
     "Event": ApiKind("events.k8s.io/v1", "events", namespaced=True),

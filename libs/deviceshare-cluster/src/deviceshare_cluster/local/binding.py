@@ -68,6 +68,25 @@ def set_condition(pod: Object, *, status: bool, reason: str, message: str, at: f
     return True
 
 
+def changed_status(
+    obj: Object, fields: Mapping[str, str | int], condition: Mapping[str, str] | None, at: float
+) -> dict[str, Any] | None:
+    """Return what changes in an object's status where these fields and this condition are to stand there, or None."""
+    status: dict[str, Any] = obj.get("status") or {}
+    # A number that is not there is 0.
+    changed: dict[str, Any] = {
+        name: value for name, value in fields.items() if status.get(name, 0 if isinstance(value, int) else "") != value
+    }
+    if condition is not None:
+        before: list[dict[str, Any]] = status.get("conditions") or []
+        wanted = {"status": "True"} | {name: value for name, value in condition.items() if value}
+        old = next((one for one in before if one.get("type") == condition["type"]), {})
+        if any(old.get(name, "") != wanted.get(name, "") for name in ("status", "reason", "message")):
+            wanted["lastTransitionTime"] = timestamp(at)
+            changed["conditions"] = [one for one in before if one is not old] + [wanted]
+    return changed or None
+
+
 def has_ended(pod: Object) -> bool:
     """Return whether a pod holds nothing any more."""
     return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")

@@ -12,7 +12,7 @@ from typing import Self
 
 from deviceshare_cluster.interface import Binding, BindState, Change, Listed, Object
 from deviceshare_cluster.local.admission import DEFAULT_QUEUE
-from deviceshare_cluster.local.binding import annotated, bind, set_condition, timestamp, why_not_bound
+from deviceshare_cluster.local.binding import annotated, bind, changed_status, set_condition, timestamp, why_not_bound
 from deviceshare_cluster.local.kinds import KINDS, Key, decode
 from deviceshare_cluster.local.plugins import served
 from deviceshare_cluster.local.store import RevisionConflict, Store
@@ -115,6 +115,33 @@ class LocalCluster:
                 return
             try:
                 await self._store.write(pod, int(pod["metadata"]["resourceVersion"]))
+            except RevisionConflict:
+                continue
+            return
+
+    async def set_status(
+        self,
+        kind: str,
+        namespace: str,
+        name: str,
+        uid: str,
+        fields: Mapping[str, str | int],
+        *,
+        condition: Mapping[str, str] | None,
+        at: float,
+    ) -> None:
+        """Write fields of an object's status, and a condition that is true. Raises ClusterError."""
+        key = _key(kind, namespace, name)
+        while True:
+            found = await self._store.get(key)
+            if found is None or (uid and found["metadata"]["uid"] != uid):
+                return
+            status = changed_status(found, fields, condition, at)
+            if status is None:
+                return
+            found["status"] = (found.get("status") or {}) | status
+            try:
+                await self._store.write(found, int(found["metadata"]["resourceVersion"]))
             except RevisionConflict:
                 continue
             return

@@ -1,5 +1,6 @@
 """gpu-share and gpu-number."""
 
+from deviceshare.formats import gpu_share
 from msgspec.structs import replace
 
 from deviceshare_cli.conformance.deviations.base import Deviation
@@ -9,6 +10,9 @@ ENDED = ("Succeeded", "Failed")
 
 
 def _without_policy(scene: Scene) -> Scene:
+    pod = scene.asked
+    if pod is None or not any(gpu_share.MEMORY in each.limits for each in (*pod.containers, *pod.init_containers)):
+        return scene
     return replace(scene, conf=replace(scene.conf, policy=""))
 
 

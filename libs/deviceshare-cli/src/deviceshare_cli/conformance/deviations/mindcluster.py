@@ -30,14 +30,13 @@ def _any_count(scene: Scene) -> Scene:
 
 
 def _one_template(scene: Scene) -> Scene:
-    if scene.asked is None or scene.forgetful:
+    templates = {_template(pod.annotations[CORES]) for pod in scene.standing.values() if CORES in pod.annotations}
+    if scene.asked is None or scene.forgetful or not templates:
         return scene
-    given = [pod.annotations[CORES] for pod in scene.standing.values() if CORES in pod.annotations]
-    templates = {_template(text) for text in given}
-    alone = replace(scene, standing={})
-    wanted = _template(answer(alone, stand(alone)).annotations.get(CORES, ""))
-    refused = bool(templates) and (templates != {wanted} or not wanted)
-    return replace(scene, closed=scene.closed or refused)
+    # Where there is room only for a part with fewer AI CPUs, Volcano looks at the template of that one.
+    answers = (answer(each, stand(each)) for each in (scene, replace(scene, standing={})))
+    wanted = _template(next((each.annotations.get(CORES, "") for each in answers if each.fits), ""))
+    return scene if wanted and templates == {wanted} else replace(scene, closed=True)
 
 
 def _template(given: str) -> str:

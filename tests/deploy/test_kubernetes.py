@@ -1,0 +1,89 @@
+"""deploy/kubernetes names nothing that does not exist, fits together, and is taken by a real API server."""
+
+import subprocess
+import sys
+
+import pytest
+import yaml
+from support import deploy
+from support.apiserver import ApiServer
+
+OBJECTS = deploy.everything()
+WORKLOADS = [obj for obj in OBJECTS if obj["kind"] in ("Deployment", "StatefulSet")]
+SERVICES = {obj["metadata"]["name"]: obj for obj in WORKLOADS if obj["kind"] == "Deployment"}
+
+
+def containers() -> list[dict]:
+    return [one for obj in WORKLOADS for one in obj["spec"]["template"]["spec"]["containers"]]
+
+
+def test_there_are_the_bus_and_four_services():
+    assert set(SERVICES) == {"inventory", "placement", "binder", "metrics"}
+    assert [obj["metadata"]["name"] for obj in WORKLOADS if obj["kind"] == "StatefulSet"] == ["bus"]
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_each_command_is_a_program_that_takes_these_options(name):
+    (container,) = SERVICES[name]["spec"]["template"]["spec"]["containers"]
+    module, *arguments = container["args"]
+    shown = subprocess.run(
+        [sys.executable, "-m", module, *arguments, "--help"], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert shown.returncode == 0, shown.stderr
+
+
+def test_each_variable_is_read_by_the_code():
+    sources = [file.read_text() for part in ("libs", "services") for file in (deploy.ROOT / part).rglob("src/**/*.py")]
+    for container in containers():
+        for variable in container.get("env", ()):
+            assert any(f'"{variable["name"]}"' in source for source in sources), variable
+
+
+def test_the_bus_has_the_configuration_of_every_bus():
+    (config,) = [obj for obj in OBJECTS if obj["kind"] == "ConfigMap"]
+    assert config["data"]["nats.conf"] == (deploy.ROOT / "deploy" / "nats.conf").read_text()
+    compose = yaml.safe_load((deploy.ROOT / "compose.yaml").read_text())
+    (bus,) = [one for one in containers() if one["name"] == "nats"]
+    assert bus["image"] == compose["services"]["bus"]["image"]
+    assert bus["livenessProbe"]["exec"]["command"] == compose["services"]["bus"]["healthcheck"]["test"][1:]
+
+
+def test_ports_that_are_named_are_there():
+    for container in containers():
+        ports = {port["name"] for port in container.get("ports", ())}
+        probes = [probe["httpGet"]["port"] for name, probe in container.items() if "httpGet" in probe]
+        assert set(probes) <= ports
+        variables = {one["name"]: one.get("value") for one in container.get("env", ())}
+        for port in container.get("ports", ()):
+            if port["name"] != "nats":
+                assert variables[f"DEVICESHARE_{port['name'].upper()}_PORT"] == str(port["containerPort"])
+    for obj in OBJECTS:
+        if obj["kind"] == "Service":
+            (pods,) = [one for one in WORKLOADS if one["metadata"]["name"] == obj["metadata"]["name"]]
+            assert obj["spec"]["selector"] == pods["spec"]["template"]["metadata"]["labels"]
+            ports = [
+                port["name"] for one in pods["spec"]["template"]["spec"]["containers"] for port in one.get("ports", ())
+            ]
+            assert {port["targetPort"] for port in obj["spec"]["ports"]} <= set(ports)
+
+
+def test_every_object_is_in_one_of_the_directories():
+    listed = {(obj["kind"], obj["metadata"]["name"], obj["metadata"].get("namespace")) for obj in OBJECTS}
+    for path in deploy.KUBERNETES.rglob("*.yaml"):
+        for obj in yaml.safe_load_all(path.read_text()):
+            if obj["kind"] != "Kustomization":
+                assert (obj["kind"], obj["metadata"]["name"], obj["metadata"].get("namespace")) in listed, path
+
+
+def test_an_api_server_takes_all_of_it_and_the_pods_are_confined(apiserver: ApiServer):
+    deploy.apply(apiserver, *deploy.namespaces("volcano-system", "mindx-dl"))
+    others = [obj for obj in OBJECTS if obj["kind"] != "CustomResourceDefinition"]
+    with deploy.applied(apiserver, *others):
+        # The namespace refuses what is not restricted as it says.
+        for obj in WORKLOADS:
+            template = obj["spec"]["template"]
+            pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", **template["metadata"]}}
+            path = "/api/v1/namespaces/deviceshare-system/pods?dryRun=All&fieldValidation=Strict"
+            claims = [claim["metadata"]["name"] for claim in obj["spec"].get("volumeClaimTemplates", ())]
+            volumes = template["spec"].get("volumes", []) + [{"name": name, "emptyDir": {}} for name in claims]
+            apiserver.request("POST", path, pod | {"spec": {**template["spec"], "volumes": volumes}})

@@ -1,0 +1,102 @@
+"""PodGroups and Queues say what Volcano's users know, and are written only when that changes."""
+
+import pytest
+from deviceshare_binder.groups import Condition, Groups, PodGroupView, QueueView
+from deviceshare_binder.views import PodView
+
+
+def pod(uid, node="", ended=False, succeeded=False, group="ns/gang"):
+    return PodView(uid=uid, namespace="ns", name=uid, node=node, ended=ended, succeeded=succeeded, group=group)
+
+
+WAITS, BOUND = {}, {"node": "n1"}
+SUCCEEDED, FAILED = {"node": "n1", "ended": True, "succeeded": True}, {"node": "n1", "ended": True}
+
+
+def told(groups):
+    found = {}
+    while (one := groups.take()) is not None:
+        found[one.kind] = one
+    return found
+
+
+def following(*pods, min_member=2, opened=True, why=""):
+    groups = Groups()
+    groups.queue("default", QueueView(name="default", open=opened))
+    groups.group("ns/gang", PodGroupView(key="ns/gang", uid="g", min_member=min_member))
+    for number, fields in enumerate(pods):
+        groups.pod(str(number), pod(str(number), **fields))
+    if why:
+        groups.explained("0", why)
+    return groups
+
+
+@pytest.mark.parametrize(
+    ("pods", "phase", "counts", "condition"),
+    [
+        ((), "Inqueue", (0, 0, 0), ""),
+        ((WAITS, WAITS), "Inqueue", (0, 0, 0), "Unschedulable"),
+        ((WAITS, BOUND), "Unknown", (1, 0, 0), "Unschedulable"),
+        ((WAITS, BOUND, BOUND), "Running", (2, 0, 0), "Scheduled"),
+        ((BOUND, SUCCEEDED), "Running", (1, 1, 0), "Scheduled"),
+        ((SUCCEEDED, FAILED), "Completed", (0, 1, 1), "Scheduled"),
+    ],
+)
+def test_a_group_says_how_far_it_is(pods, phase, counts, condition):
+    one = told(following(*pods, why="0/1 nodes are available"))["PodGroup"]
+    assert (one.namespace, one.name, one.uid) == ("ns", "gang", "g")
+    assert dict(one.status) == {"phase": phase} | dict(zip(("running", "succeeded", "failed"), counts, strict=True))
+    assert (one.condition.type if one.condition else "") == condition
+
+
+def test_the_reason_of_a_gang_that_waits_is_in_its_condition():
+    one = told(following(WAITS, WAITS, why="pod group ns/gang is not ready"))["PodGroup"]
+    assert one.condition == Condition("Unschedulable", "NotEnoughResources", "pod group ns/gang is not ready")
+
+
+def test_a_group_of_a_closed_queue_is_pending_until_it_opens():
+    groups = following(opened=False)
+    assert dict(told(groups)["PodGroup"].status)["phase"] == "Pending"
+    groups.queue("default", QueueView(name="default"))
+    assert dict(told(groups)["PodGroup"].status)["phase"] == "Inqueue"
+
+
+def test_what_does_not_change_is_not_told_again():
+    groups = following(BOUND, BOUND)
+    assert told(groups).keys() == {"PodGroup", "Queue"}
+    groups.pod("0", pod("0", node="n1"))
+    groups.explained("0", "old news")
+    groups.queue("default", QueueView(name="default"))
+    assert told(groups) == {}
+    assert groups.waiting == 0
+
+
+def test_what_could_not_be_written_is_told_again():
+    groups = following(BOUND, BOUND)
+    first = told(groups)
+    for one in first.values():
+        groups.failed(one)
+    assert told(groups) == first
+
+
+def test_a_queue_counts_its_groups_by_phase():
+    groups = following(BOUND, BOUND)
+    groups.group("ns/other", PodGroupView(key="ns/other", uid="o"))
+    groups.group("ns/else", PodGroupView(key="ns/else", uid="e", queue="another"))
+    counts = {"pending": 0, "inqueue": 1, "running": 1, "unknown": 0, "completed": 0}
+    assert dict(told(groups)["Queue"].status) == counts
+    groups.group("ns/other", None)
+    assert dict(told(groups)["Queue"].status) == counts | {"inqueue": 0}
+
+
+def test_pods_may_come_before_their_group_and_go_after_it():
+    groups = Groups()
+    groups.pod("a", pod("a", node="n1"))
+    assert told(groups) == {}
+    groups.queue("default", QueueView(name="default"))
+    groups.group("ns/gang", PodGroupView(key="ns/gang", uid="g"))
+    assert dict(told(groups)["PodGroup"].status)["running"] == 1
+    groups.group("ns/gang", None)
+    groups.pod("a", None)
+    groups.pod("single", pod("single", group="pod/single"))
+    assert told(groups).keys() <= {"Queue"}

@@ -1,0 +1,131 @@
+"""A watch that loses changes is found out: what it brought is compared with what the cluster lists."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+
+import pytest
+from deviceshare.facts import Gone
+from deviceshare_bus.messages import decode_events
+from deviceshare_cluster.interface import Change, ChangeType, Listed
+from deviceshare_cluster.local import LocalCluster
+from deviceshare_inventory import shell
+from deviceshare_inventory.seen import Seen
+from nats.js.errors import NotFoundError
+from support.inventory import settled, stands, until
+from support.service import at_work
+
+NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "4"}}}
+POD = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "a", "namespace": "default"},
+    "spec": {"schedulerName": "volcano", "containers": [{"name": "main", "image": "busybox"}]},
+}
+A, B = ("default", "a"), ("default", "b")
+
+
+def applied(name, revision):
+    return Change(ChangeType.APPLIED, "Pod", "default", name, revision, b"")
+
+
+def deleted(name, revision):
+    return Change(ChangeType.DELETED, "Pod", "default", name, revision, b"")
+
+
+def seen(*changes):
+    found = Seen()
+    for change in changes:
+        found.apply(change)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("brought", "listed", "lost"),
+    [
+        ([applied("a", 3)], {A: 3}, []),
+        ([applied("a", 3)], {A: 5}, [A]),
+        ([], {A: 5}, [A]),
+        ([applied("a", 3)], {}, [A]),
+        ([applied("a", 3), deleted("a", 4)], {}, []),
+        ([applied("a", 7)], {A: 5}, []),  # the watch may be ahead of the list
+    ],
+)
+def test_what_the_list_has_otherwise_was_lost(brought, listed, lost):
+    watch = seen(*brought)
+    since = watch.begin_comparison("Pod")
+    assert watch.lost("Pod", watch.behind("Pod", listed, since)) == lost
+
+
+@pytest.mark.parametrize(
+    ("listed", "later"),
+    [
+        ({A: 3, B: 5}, applied("b", 5)),  # it was on its way
+        ({A: 3, B: 5}, deleted("b", 6)),  # and went at once
+        ({A: 4}, applied("a", 6)),
+        ({}, deleted("a", 4)),
+    ],
+)
+def test_what_comes_within_seconds_was_not_lost(listed, later):
+    watch = seen(applied("a", 3))
+    behind = watch.behind("Pod", listed, watch.begin_comparison("Pod"))
+    assert behind
+    watch.apply(later)
+    assert watch.lost("Pod", behind) == []
+
+
+def test_what_came_while_the_list_was_made_is_not_gone():
+    watch = seen(applied("a", 3))
+    since = watch.begin_comparison("Pod")
+    watch.apply(applied("b", 4))
+    watch.apply(deleted("a", 5))
+    assert watch.behind("Pod", {A: 3}, since) == {}
+
+
+class Lossy(LocalCluster):
+    """A cluster whose first watch brings nothing any more after its list."""
+
+    watches = 0
+
+    async def watch(self, kinds: Sequence[str]) -> AsyncIterator[list[Change | Listed]]:
+        type(self).watches += 1
+        first, listed = type(self).watches == 1, False
+        async for batch in super().watch(kinds):
+            if not (first and listed):
+                yield batch
+            listed = listed or any(isinstance(item, Listed) for item in batch)
+
+
+async def test_a_watch_that_loses_changes_is_begun_anew(nats_url, monkeypatch):
+    monkeypatch.setattr(shell, "COMPARE_INTERVAL", 0.1)
+    monkeypatch.setattr(shell, "LATE", 1.0)
+    monkeypatch.setattr(shell, "open_cluster", lambda _: Lossy(nats_url))
+    monkeypatch.setattr(Lossy, "watches", 0)
+    async with LocalCluster(nats_url) as cluster:
+        await cluster.setup()
+        await cluster.create(NODE)
+        await cluster.create(POD)
+        gone = (await cluster.get("Pod", "default", "a"))["metadata"]["uid"]
+        options = {"cluster": "lossy", "conf": None, "scheduler_name": ["volcano"]}
+        async with at_work("inventory", shell.main, nats_url, **options) as context:
+            await until(lambda: context.followers and context.ready and not context.open_work())
+            await cluster.delete("Pod", "default", "a")
+            await cluster.create(NODE | {"metadata": {"name": "n2"}})
+            newest = (await cluster.get("Node", "", "n2"))["metadata"]["resourceVersion"]
+            await settled(context, int(newest))
+            assert isinstance(await stands(context, f"cluster.pod.{gone}"), Gone)
+            assert (await stands(context, "cluster.node.n2")).name == "n2"
+            await asyncio.sleep(2.0)  # some comparisons more, which find nothing
+            assert Lossy.watches == 2
+            assert await repaired(context) >= 1
+
+
+async def repaired(context):
+    """Flush what was counted and return how many facts were lost."""
+    await context.events.flush()
+    async with asyncio.timeout(10):
+        while True:
+            try:
+                message = await context.connection.jetstream.get_last_msg("EVENT", "event.inventory")
+                return decode_events(message.data).counters["reconciled:fact"]
+            except NotFoundError:
+                await asyncio.sleep(0.05)
