@@ -81,7 +81,11 @@ class KubeProxy:
                         await asyncio.Event().wait()
                     await response.write(chunk)
                 return response
-        except aiohttp.ClientConnectorError:
+        except aiohttp.ClientPayloadError:  # the server went away in the middle: so do we
+            if request.transport is not None:
+                request.transport.abort()
+            return response
+        except aiohttp.ClientConnectionError:
             return web.json_response({"kind": "Status", "message": "no connection"}, status=502)
         finally:
             self._open.discard(silent)

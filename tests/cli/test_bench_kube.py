@@ -1,0 +1,43 @@
+"""`deviceshare bench kube`: it runs, on a real API server, and its measures agree with each other."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support import apiserver
+
+
+def test_both_ways_bind_all_pods(tmp_path: Path) -> None:
+    command = [
+        str(Path(sys.executable).parent / "deviceshare"),
+        "bench",
+        "kube",
+        "--nodes",
+        "10",
+        "--pods",
+        "40",
+        "--json",
+    ]
+    environment = {
+        **os.environ,
+        "KUBEBUILDER_ASSETS": str(apiserver.binaries()),
+        "DEVICESHARE_RUN_DIR": str(tmp_path),
+    }
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stderr
+    shown = json.loads(done.stdout)
+    assert (shown["nodes"], shown["pods"]) == (10, 40)
+    assert shown["bindings_per_second"] == pytest.approx(40 / shown["seconds"], rel=0.05)
+    assert shown["bare_bindings_per_second"] == pytest.approx(40 / shown["bare_seconds"], rel=0.05)
+    assert shown["ratio"] == pytest.approx(shown["bindings_per_second"] / shown["bare_bindings_per_second"], rel=0.05)
+
+
+def test_says_where_it_looks_for_an_api_server(tmp_path: Path) -> None:
+    command = [str(Path(sys.executable).parent / "deviceshare"), "bench", "kube"]
+    environment = {**os.environ, "KUBEBUILDER_ASSETS": str(tmp_path)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert f"no etcd and no kube-apiserver in {tmp_path}" in done.stderr
