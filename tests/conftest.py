@@ -11,8 +11,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 from support import apiserver as kube
 from support.apiserver import ApiServer
+
+# How long an example takes says nothing on a machine that does other things; where CI runs, it finds what it found.
+settings.register_profile(
+    "deviceshare",
+    deadline=None,
+    derandomize=os.environ.get("CI", "").lower() in ("1", "true"),
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("deviceshare")
 
 _BINARY = Path(sys.executable).parent / "nats-server"
 

@@ -57,6 +57,6 @@ def search_for(name: str, target: Target, *, seconds: float, seed: int) -> int:
         search(name, target, examples=examples, seed=seed)
         tried, seed = tried + examples, seed + 1
         gone = time.monotonic() - begin
-        examples = min(_MOST, int((seconds - gone) * tried / gone))
-        if examples < _FIRST:
+        if gone >= seconds:
             return tried
+        examples = max(_FIRST, min(_MOST, int((seconds - gone) * tried / gone)))

@@ -24,7 +24,8 @@ REGISTER = "GPU-0,1,32000,V100,true,hami-core:"
 """One card that one pod can have."""
 GIVEN = {"volcano.sh/vgpu-ids-new": "GPU-0,NVIDIA,3000,0:", "volcano.sh/vgpu-node": "n1"}
 ASKS = {"volcano.sh/vgpu-number": "1", "volcano.sh/vgpu-memory": "3000"}
-PROMPT = 1.0
+PROMPT = 4.0
+"""Seconds: one, where nothing else runs."""
 MERGE = "application/merge-patch+json"
 
 
@@ -150,7 +151,7 @@ async def test_devices_are_given_back_at_the_end_of_a_pod_and_not_before(scene: 
     assert await scene.held("a") == [("GPU-0", 3000, 0)]
     await scene.cluster.create(node())
     await scene.settled()
-    await asyncio.sleep(PROMPT)
+    await asyncio.sleep(1.0)
     assert not await b_is_claimed()
 
     await scene.patch("Pod", "a", {"status": {"phase": "Succeeded"}}, "/status")

@@ -160,6 +160,21 @@ def test_binpack_fills_a_node_and_spread_takes_an_empty_one(weight) -> None:
     assert [take(spread, vgpu(1, 1000), f"p{at}").node for at in range(6)] == [*"abc", *"abc"]
 
 
+def test_a_score_is_added_up_card_by_card_as_volcano_does() -> None:
+    one = cluster(node(cards=cards(8, memory=23034)), policy="binpack")
+    take(one, vgpu(1, 14846), "before")
+    assert one.place(vgpu(8, 4606)).score == 224.42476339324475  # recorded; added in pairs it is ...477
+
+
+@pytest.mark.parametrize(("first", "more"), [(1000, 700), (4606, 999), (3000, 500)])
+def test_a_score_is_added_up_over_all_containers(first, more) -> None:
+    what = ask(container("a", **{NUMBER: 2, MEMORY: first}), container("b", **{NUMBER: 2, MEMORY: more}))
+    total = 0.0
+    for used in (first, first, first + more, first + more):
+        total += 100.0 * (used / 23034)
+    assert cluster(node(cards=cards(2, memory=23034)), policy="binpack").place(what).score == total
+
+
 def test_spread_tells_crowded_nodes_apart_under_a_weight() -> None:
     both = cluster(*(node(name, cards(8, node=name, slots=100), pods=500) for name in "ab"), policy="spread", weight=1)
     placed = [take(both, vgpu(1, 1), f"p{at}").node for at in range(100)]

@@ -457,9 +457,28 @@ def test_the_larger_of_init_containers_and_the_others_counts():
 
 
 @pytest.mark.parametrize("text", ["0-vir02", "0,1", "0"])
-def test_more_or_less_than_the_pod_asks_is_not_believed(text):
-    with pytest.raises(FormatError, match="1 AI cores, as the pod asks"):
+def test_more_than_the_pod_asks_is_not_believed(text):
+    with pytest.raises(FormatError, match="1 AI cores, as the pod asks") as raised:
         MINDCLUSTER.held({CORES: text}, asks(1), "ns/a")
+    assert not isinstance(raised.value, HeldInPart)
+
+
+@pytest.mark.parametrize(
+    ("what", "text", "charged"),
+    [
+        (labelled(container("a", **{CORES: 4}), container("b", **{CORES: 4})), "0-vir04", (4, 4)),
+        (labelled(container("a", **{CORES: 1}), container("b", **{CORES: 8})), "0-vir01", (1, 1)),
+        (labelled(container(**{CORES: 2}), init_containers=(container("i", **{CORES: 4}),)), "0-vir02", (2, 2)),
+    ],
+    ids=["equal containers", "a smaller container first", "a larger init container"],
+)
+def test_a_pod_that_volcano_gave_less_than_it_asks_holds_what_it_was_given(what, text, charged):
+    with pytest.raises(HeldInPart, match="AI cores, as the pod asks") as raised:
+        MINDCLUSTER.held({CORES: text, REAL: made("x", 0)}, what, "ns/a")
+    one = cluster(npus())
+    one.hold("n1", "a", raised.value.grants, ())
+    assert taken(one) == [charged]
+    assert one.place(asks(8)) is None, "nobody else has the chip whole"
 
 
 def test_an_annotation_without_a_request_means_nothing():

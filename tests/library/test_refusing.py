@@ -32,6 +32,20 @@ def test_the_node_that_lacks_least_comes_first_with_all_that_it_lacks() -> None:
     assert lacks(near[1]) == {"CardNotHealth": (0, 0, "", 1), "CardInsufficientMemory": (2000, 1000, "MiB", 1)}
 
 
+def test_what_is_free_is_told_of_nodes_that_the_pod_may_use() -> None:
+    blue = (("team", "blue"),)
+    two = cluster(
+        node("a", [card(0, memory=500, node="a")], labels={"team": "blue"}), node("b", [card(0, memory=1990, node="b")])
+    )
+    what = ask(container(**{"volcano.sh/vgpu-number": 1, MEMORY: 2000}), node_selector=blue)
+    (memory,) = (each for each in two.why_not(what).refusals if each.code == "CardInsufficientMemory")
+    assert (memory.nodes, memory.free, memory.nearest) == (2, 500, "a")
+    assert [each.node for each in closest(two, what)] == ["a", "b"]
+    two.remove_node("a")
+    (memory,) = (each for each in two.why_not(what).refusals if each.code == "CardInsufficientMemory")
+    assert (memory.nodes, memory.free, memory.nearest) == (1, 1990, "b")
+
+
 def test_each_card_says_what_is_left_of_it_and_every_check_that_it_fails() -> None:
     cards = [card(0, memory=1000), card(1, memory=900, model="NVIDIA T4"), card(2, memory=4000, healthy=False)]
     one = cluster(node("n1", [*cards, card(3, memory=4000, slots=1)]))

@@ -118,10 +118,10 @@ class ExampleCluster:
 def bound_with(pod: PodFact, placement: Placement) -> dict[str, str]:
     """Return the annotations that the binder writes."""
     claim = Claim(id="c", uid=pod.uid, namespace=pod.namespace, name=pod.name, grants=placement.grants)
-    names = [container.name for container in pod.ask.containers]
+    names, first = ([each.name for each in some] for some in (pod.ask.containers, pod.ask.init_containers))
     annotations: dict[str, str] = {}
     for family in dict.fromkeys(grant.family for grant in placement.grants):
-        annotations |= BY_NAME[family].annotations(claim, placement.node, names, NOW)
+        annotations |= BY_NAME[family].annotations(claim, placement.node, names, NOW, first)
     return annotations
 
 

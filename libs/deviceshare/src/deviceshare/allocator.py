@@ -262,7 +262,8 @@ class Allocator:
         def name(row: int) -> str:
             return self._name(int(rows[row]))
 
-        checks = state_checks(shape.rule, [self._nodes[row] for row in rows.tolist()], shape.admitted[rows])
+        admitted = shape.admitted[rows]
+        checks = state_checks(shape.rule, [self._nodes[row] for row in rows.tolist()], admitted)
         if shape.models is not None:
             models = self._cards.models(rows)
             checks += model_checks(shape.models, self._cards.type_names, models, shape.resources, self._resources, rows)
@@ -270,8 +271,8 @@ class Allocator:
         if view is not None:
             checks += shape.checks(view, self.conf)
         checks = merged(checks)
-        found = tuple(counted(check, name) for check in checks)
-        return Unplaceable(self.nodes, found, closest=closest(checks, view, name), caveats=self.caveats(ask))
+        found = tuple(counted(check, name, admitted) for check in checks)
+        return Unplaceable(self.nodes, found, closest=closest(checks, view, name, admitted), caveats=self.caveats(ask))
 
     def caveats(self, ask: PodAsk) -> tuple[str, ...]:
         """Return what a user should know of how a pod's wishes are read here."""

@@ -18,7 +18,8 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     ``code`` is stable and for machines (HAMi's names where they mean the same), ``text`` is for people. ``nodes`` is 0
     where the pod itself is the reason, whatever the node. Where an amount is missing, ``asked`` and ``free`` are in
-    ``unit``, and ``free`` is the most that any of these nodes (or one card of them) still has.
+    ``unit``, and ``free`` is the most that any of these nodes (or one card of them) still has; nodes that do not admit
+    the pod by their state or labels count only where no other lacks the amount.
     """
 
     code: str

@@ -10,7 +10,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from deviceshare.cards import CardView, Ints
+from deviceshare.cards import Bools, CardView, Ints
 from deviceshare.explain import NearCard, NearNode, Refusal
 from deviceshare.families.protocol import Check
 
@@ -18,6 +18,8 @@ CLOSEST = 3
 """So many nodes are told of in full."""
 
 _NO_CARDS = "CardNotFound"
+_ELSEWHERE = 5.0
+"""What a node that does not admit the pod is farther than one that does: less than one without cards."""
 _LEAST = 1e-6
 """What a check that fails counts at least: the node refuses."""
 
@@ -72,9 +74,16 @@ def _free_where_failed(check: Check) -> Ints:
     return free
 
 
-def counted(check: Check, name: Callable[[int], str]) -> Refusal:
-    """Return a check as a reason that is counted over the nodes."""
-    free = None if check.free is None else _free_where_failed(check)
+def counted(check: Check, name: Callable[[int], str], admitted: Bools) -> Refusal:
+    """Return a check as a reason that is counted over the nodes.
+
+    What is free at most is told of the nodes that admit the pod (bool[R]) where some of them fail the check: what
+    others have is of no use to it.
+    """
+    free = None
+    if check.free is not None:
+        usable = check.nodes & admitted
+        free = _free_where_failed(replace(check, nodes=usable) if usable.any() else check)
     return Refusal(
         code=check.code,
         text=check.text,
@@ -88,13 +97,19 @@ def counted(check: Check, name: Callable[[int], str]) -> Refusal:
     )
 
 
-def closest(checks: Sequence[Check], view: CardView | None, name: Callable[[int], str]) -> tuple[NearNode, ...]:
-    """Return the nodes that lack least, each with every check that it fails; ``view`` None: no cards are asked."""
+def closest(
+    checks: Sequence[Check], view: CardView | None, name: Callable[[int], str], admitted: Bools
+) -> tuple[NearNode, ...]:
+    """Return the nodes that lack least, those that admit the pod (bool[R]) first, each with every check that it fails.
+
+    ``view`` None: no cards are asked.
+    """
     if not checks:
         return ()
     lacks = np.sum([_lack(check, view) for check in checks], axis=0)
     refusing = np.flatnonzero(lacks)
-    rows = refusing[np.argsort(lacks[refusing], kind="stable")][:CLOSEST].tolist()
+    far = lacks + np.where(admitted, 0.0, _ELSEWHERE)
+    rows = refusing[np.argsort(far[refusing], kind="stable")][:CLOSEST].tolist()
     found = []
     for row in rows:
         failing = [check for check in checks if check.nodes[row]]

@@ -63,7 +63,8 @@ def place_one_by_one(
         places.columns.append(picks.columns)
         places.details.append(np.zeros_like(picks.columns) if picks.details is None else picks.details)
         if cards.stage != INIT:
-            places.score += picks.score
+            for term in np.atleast_2d(picks.score.T):
+                places.score += term
         if picks.waste is not None:
             places.waste += picks.waste
         charge(cards, picks)

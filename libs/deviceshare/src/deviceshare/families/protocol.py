@@ -115,8 +115,9 @@ class Picks(msgspec.Struct):
 
     ``fits`` bool[R]; ``columns`` int64[R, count]: the cards chosen, in the order in which they are written
     (meaningless where it does not fit); ``score`` float64[R]: how good the choice is under the policy, 0 where it
-    does not fit. ``details`` int64[R, count] is what the family needs beside to name the device (an instance, a
-    template), ``waste`` float64[R] the MiB that are given and not asked; None: nothing of the kind.
+    does not fit, or float64[R, n]: its terms, which are added from the first to the last. ``details`` int64[R, count]
+    is what the family needs beside to name the device (an instance, a template), ``waste`` float64[R] the MiB that are
+    given and not asked; None: nothing of the kind.
     """
 
     fits: NDArray[np.bool_]

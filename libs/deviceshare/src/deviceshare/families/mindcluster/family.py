@@ -217,7 +217,11 @@ class MindCluster:
             error = FormatError(f"Pod {pod}", field, text, f"one of the templates {', '.join(wire.TEMPLATES)}")
             raise HeldInPart(error, grants)
         if each * len(chips) != asked:
-            raise FormatError(f"Pod {pod}", field, text, f"{asked} AI cores, as the pod asks")
+            error = FormatError(f"Pod {pod}", field, text, f"{asked} AI cores, as the pod asks")
+            if each * len(chips) > asked:
+                raise error
+            # Volcano gives what the first container asks, whatever the others do (GetPodResource).
+            raise HeldInPart(error, tuple(grant for grant in grants if grant.devices))
         return grants
 
     def at_most(self, device: DeviceGrant, asked: CardDemand, card: Card | None) -> DeviceGrant:

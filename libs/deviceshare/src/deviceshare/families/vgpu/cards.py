@@ -159,14 +159,15 @@ def order(view: CardView, policy: str) -> Ints:
 
 
 def score(view: CardView, memory: Ints, fits: Bools, columns: Ints, policy: str) -> common.Floats:
-    """Return float64[R]: binpack Σ 100·used/memory after the placement over the chosen cards; spread 100/(1 + shares).
+    """Return the score of a choice, binpack float64[R, count]: its terms, 100·used/memory after the placement, a card
+    each; spread float64[R]: 100/(1 + shares).
 
     ``memory`` int64[R, D] is what the container takes of each card.
     """
     if policy == "binpack" and columns.shape[1] <= view.mode.shape[1]:
         used = common.at(view.memory_used + memory, columns)
         size = np.maximum(common.at(view.memory, columns), 1)
-        return np.where(fits, (100.0 * (used / size)).sum(axis=1), 0.0)
+        return np.where(fits[:, None], 100.0 * (used / size), 0.0)
     if policy == "spread":
         return common.spread_score(fits, view)
     return np.zeros(len(fits))
