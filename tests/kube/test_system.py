@@ -14,6 +14,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 from support import apiserver as kube
 from support import mixed
@@ -41,6 +42,7 @@ FAULTS = os.environ.get(
 """What breaks, one after the other; ``silence`` takes more than two minutes, so it has to be asked for."""
 BATCH = max(16, PODS // 10)
 """Pods that come, and as many that go, while it breaks."""
+pytestmark = pytest.mark.timeout(300 + PODS)
 CRDS = Path(__file__).parents[2] / "deploy" / "kubernetes" / "crds"
 NAMESPACE = "work"
 PATIENCE_WITH_SILENCE = 130
