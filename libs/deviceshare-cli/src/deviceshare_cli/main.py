@@ -273,8 +273,9 @@ def bench_kube(
     bindings_per_second: all pods by the time from the first binding to the last, as a watch shows them.
 
     bare_bindings_per_second: as many pods, with the same annotations, to the same nodes, on the same API server, by
-    a client that decides nothing, with 16 requests in flight; their device plugins answer as well. ratio is how much
-    of that the system reaches.
+    a client that decides nothing, with 16 requests in flight, when the system has ended. ratio is how much of that
+    the system reaches. bare_beside_plugins_bindings_per_second: the same once more, while the device plugins of these
+    pods answer, as they do beside the system.
 
     cpu_seconds: user and system time of each process of the system; `bench` plays the device plugins.
     """

@@ -28,13 +28,15 @@ async def bench_kube(nodes: int, pods: int, timeout: float, *, as_json: bool) ->
 
 def report(run: Run, nodes: int, pods: int) -> dict[str, Any]:
     """Return the measures by their names."""
-    rate, bare = pods / run.seconds, pods / run.bare_seconds
+    rate, bare, beside = pods / run.seconds, pods / run.bare_seconds, pods / run.bare_beside_plugins_seconds
     return {
         "nodes": nodes,
         "pods": pods,
         "bindings_per_second": round(rate, 1),
         "bare_bindings_per_second": round(bare, 1),
         "ratio": round(rate / bare, 3),
+        "bare_beside_plugins_bindings_per_second": round(beside, 1),
+        "ratio_beside_plugins": round(rate / beside, 3),
         "seconds": round(run.seconds, 3),
         "seconds_with_start": round(run.decided_in, 3),
         "bare_seconds": round(run.bare_seconds, 3),
@@ -51,6 +53,10 @@ def as_text(shown: dict[str, Any]) -> str:
     rows = [
         ("bindings/s", f"{shown['bindings_per_second']} ({shown['pods']} pods on {shown['nodes']} nodes)"),
         ("bare bindings/s", f"{shown['bare_bindings_per_second']}, ratio {shown['ratio']}"),
+        (
+            "beside device plugins",
+            f"{shown['bare_beside_plugins_bindings_per_second']}, ratio {shown['ratio_beside_plugins']}",
+        ),
         ("CPU", ", ".join(f"{name} {used} s" for name, used in shown["cpu_seconds"].items())),
         ("load", f"{load['before']:.2f} before, {load['after']:.2f} after"),
     ]

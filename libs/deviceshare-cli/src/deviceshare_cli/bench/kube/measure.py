@@ -10,14 +10,17 @@ from typing import Any
 import aiohttp
 import msgspec
 from deviceshare_bus.tasks import end
-from deviceshare_cluster.interface import Change, Object
+from deviceshare_cluster import KUBE
+from deviceshare_cluster.interface import Listed, Object
+from deviceshare_cluster.kube import KubeCluster
+from deviceshare_cluster.kube.client import MERGE
 from deviceshare_cluster.local.plugins import served
 
 from deviceshare_cli.bench.bus.measure import cpu_seconds
 from deviceshare_cli.bench.kube.apiserver import Server, api_server
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.notices import Notices
-from deviceshare_cli.system import System, Wanted, running
+from deviceshare_cli.system import Wanted, running
 
 IN_FLIGHT = 16
 """Requests of the bare client, and of whoever creates and serves pods."""
@@ -33,6 +36,8 @@ tiers:
       deviceshare.SchedulePolicy: spread
       deviceshare.ScheduleWeight: 10
 """
+OURS, ALONE, BESIDE = "deviceshare", "alone", "beside"
+"""Who binds the pods: the system, and the bare client without and with device plugins at work."""
 PODS = "/api/v1/namespaces/default/pods"
 
 
@@ -44,7 +49,9 @@ class Run(msgspec.Struct, frozen=True):
     decided_in: float
     """From the start of the service that reads the cluster to the last binding."""
     bare_seconds: float
-    """From the first request to the last answer."""
+    """From the first request to the last answer, nobody else being at work."""
+    bare_beside_plugins_seconds: float
+    """The same while the pods' device plugins answer as well."""
     cpu_seconds: dict[str, float]
     load_before: float
     load_after: float
@@ -67,8 +74,14 @@ class Client:
             ) as answer,
         ):
             raw = await answer.read()
-            if answer.status >= 400 and not (answer.status == 409 and path == PODS):
+            if answer.status >= 400:
                 raise CommandError(f"{method} {path}: {answer.status} {raw[:300].decode(errors='replace')}")
+
+    async def create_node(self, node: Object) -> None:
+        """Create a node, and then its status, which is not taken with it."""
+        await self.request("POST", "/api/v1/nodes", node)
+        path = f"/api/v1/nodes/{node['metadata']['name']}/status"
+        await self.request("PATCH", path, {"status": node["status"]}, MERGE)
 
 
 @asynccontextmanager
@@ -80,45 +93,53 @@ async def _client(server: Server) -> AsyncIterator[Client]:
 
 
 async def measure(node_count: int, pod_count: int, timeout: float, notices: Notices) -> Run:
-    """Start an API server and the system, measure both ways, end it all. Raises CommandError."""
-    async with api_server() as server:
+    """Start an API server and the system, measure all ways, end it all. Raises CommandError, TimeoutError."""
+    async with api_server() as server, asyncio.timeout(timeout):
         os.environ["KUBECONFIG"] = str(server.kubeconfig)  # the services inherit it
-        wanted = Wanted(cluster="kube", schedulers=("deviceshare",), metrics_port=0)
-        async with (
-            running(wanted, notices) as system,
-            _client(server) as client,
-            _client(server) as plugins,
-            asyncio.timeout(timeout),
-        ):
-            conf = system.directory / "volcano-scheduler.conf"
-            conf.write_text(CONF)
-            system.wanted = Wanted("kube", conf=conf, schedulers=wanted.schedulers, metrics_port=0)
-            return await system.guard(_measure(system, client, Pods(plugins), node_count, pod_count))
+        async with _client(server) as client, _client(server) as plugins:
+            await _all(client.create_node, [(_node(number),) for number in range(node_count)])
+            load = os.getloadavg()[0]
+            pods = Pods(plugins)
+            async with pods.watched():
+                decided_in, spent = await _bound_by_system(client, pods, pod_count, notices)
+            bindings = [_binding(*pods.given[_name(OURS, number)]) for number in range(pod_count)]
+            alone = await _bare(client, ALONE, bindings)
+            async with Pods(plugins).watched():
+                beside = await _bare(client, BESIDE, bindings)
+    return Run(pods.seconds, decided_in, alone, beside, spent, load, os.getloadavg()[0])
 
 
-async def _measure(system: System, client: Client, pods: "Pods", node_count: int, pod_count: int) -> Run:
-    watching = system.beside(pods.watch(system))
-    await _all(client.request, [("POST", "/api/v1/nodes", _node(number)) for number in range(node_count)])
-    for number in range(node_count):
-        node = _node(number)
-        path = f"/api/v1/nodes/{node['metadata']['name']}/status"
-        await client.request("PATCH", path, {"status": node["status"]}, "application/merge-patch+json")
-    await _all(client.request, [("POST", PODS, _pod(number, "deviceshare")) for number in range(pod_count)])
-    load, used = os.getloadavg()[0], cpu_seconds(system)
+async def _bound_by_system(
+    client: Client, pods: "Pods", pod_count: int, notices: Notices
+) -> tuple[float, dict[str, float]]:
+    """Let the system bind pods that wait; return the seconds from its first look at them, and its CPU seconds."""
+    wanted = Wanted(cluster=KUBE, schedulers=(OURS,), metrics_port=0)
+    async with running(wanted, notices) as system:
+        conf = system.directory / "volcano-scheduler.conf"
+        conf.write_text(CONF)
+        system.wanted = Wanted(KUBE, conf=conf, schedulers=wanted.schedulers, metrics_port=0)
+        await _all(client.request, [("POST", PODS, _pod(OURS, number)) for number in range(pod_count)])
+        used, began = cpu_seconds(system), asyncio.get_running_loop().time()
+        await system.start_inventory()
+        await system.guard(pods.until(pod_count))
+        spent = {name: round(seconds - used.get(name, 0.0), 2) for name, seconds in cpu_seconds(system).items()}
+        return pods.last - began, spent
+
+
+async def _bare(client: Client, scheduler: str, bindings: list[Object]) -> float:
+    """Create as many pods that are equal to those that the system bound, and bind them; return the seconds of that."""
+    count = len(bindings)
+    await _all(client.request, [("POST", PODS, _pod(scheduler, number)) for number in range(count)])
+    named = [
+        (
+            f"{PODS}/{_name(scheduler, number)}/binding",
+            body | {"metadata": body["metadata"] | {"name": _name(scheduler, number)}},
+        )
+        for number, body in enumerate(bindings)
+    ]
     began = asyncio.get_running_loop().time()
-    await system.start_inventory()
-    await pods.until(pod_count)
-    ours, decided_in = pods.seconds, pods.last - began
-    spent = {name: round(seconds - used.get(name, 0.0), 2) for name, seconds in cpu_seconds(system).items()}
-    bodies = [_binding(number, *pods.given[f"pod-{number:05d}"]) for number in range(pod_count)]
-    await pods.served(pod_count)
-    pods.forget()
-    await _all(client.request, [("POST", PODS, _pod(number, "nobody")) for number in range(pod_count)])
-    bare = asyncio.get_running_loop().time()
-    await _all(client.request, [("POST", f"{PODS}/{body['metadata']['name']}/binding", body) for body in bodies])
-    bare = asyncio.get_running_loop().time() - bare
-    await end(watching)
-    return Run(ours, decided_in, bare, spent, load, os.getloadavg()[0])
+    await _all(client.request, [("POST", path, body) for path, body in named])
+    return asyncio.get_running_loop().time() - began
 
 
 async def _all(send: Callable[..., Awaitable[None]], requests: Iterable[tuple[Any, ...]]) -> None:
@@ -132,15 +153,9 @@ class Pods:
         self._client = client
         self._changed = asyncio.Event()
         self._serving: set[asyncio.Task[None]] = set()
-        self._served = 0
-        self.forget()
-
-    def forget(self) -> None:
-        """Begin anew."""
         self.given: dict[str, tuple[str, dict[str, str]]] = {}
         """Node and annotations of each pod that was bound."""
         self.first = self.last = 0.0
-        self._served = 0
 
     @property
     def seconds(self) -> float:
@@ -153,18 +168,28 @@ class Pods:
             self._changed.clear()
             await self._changed.wait()
 
-    async def served(self, count: int) -> None:
-        """Wait until so many are served."""
-        while self._served < count:
-            await asyncio.gather(*self._serving)
+    @asynccontextmanager
+    async def watched(self) -> AsyncIterator[None]:
+        """Watch and serve; at the end all that were seen are served. Those that are bound before count for nothing."""
+        async with KubeCluster(name="bench") as cluster:
+            watching = asyncio.create_task(self._watch(cluster))
+            try:
+                await self._changed.wait()
+                yield
+                await asyncio.gather(*self._serving)
+            finally:
+                await end(watching)
 
-    async def watch(self, system: System) -> None:
-        """Watch and serve, for ever."""
-        async for batch in system.backing.cluster.watch(["Pod"]):
+    async def _watch(self, cluster: KubeCluster) -> None:
+        listed = False
+        async for batch in cluster.watch(["Pod"]):
             for change in batch:
-                if isinstance(change, Change) and change.raw:
+                if isinstance(change, Listed):
+                    listed = True
+                elif listed and change.raw:
                     self._see(msgspec.json.decode(change.raw))
-            self._changed.set()
+            if listed:
+                self._changed.set()
 
     def _see(self, pod: Object) -> None:
         name, node = pod["metadata"]["name"], pod["spec"].get("nodeName")
@@ -180,8 +205,7 @@ class Pods:
 
     async def _serve(self, name: str, annotations: dict[str, str]) -> None:
         body = {"metadata": {"annotations": served(annotations)}}
-        await self._client.request("PATCH", f"{PODS}/{name}", body, "application/merge-patch+json")
-        self._served += 1
+        await self._client.request("PATCH", f"{PODS}/{name}", body, MERGE)
 
 
 def _node(number: int) -> Object:
@@ -195,13 +219,16 @@ def _node(number: int) -> Object:
     }
 
 
-def _pod(number: int, scheduler: str) -> Object:
-    name = f"pod-{number:05d}" if scheduler == "deviceshare" else f"bare-{number:05d}"
+def _name(scheduler: str, number: int) -> str:
+    return f"{scheduler}-{number:05d}"
+
+
+def _pod(scheduler: str, number: int) -> Object:
     resources = {"limits": {"volcano.sh/gpu-memory": str(MEMORY)}}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": name, "namespace": "default"},
+        "metadata": {"name": _name(scheduler, number), "namespace": "default"},
         "spec": {
             "schedulerName": scheduler,
             "tolerations": [{"operator": "Exists"}],
@@ -210,10 +237,10 @@ def _pod(number: int, scheduler: str) -> Object:
     }
 
 
-def _binding(number: int, node: str, annotations: dict[str, str]) -> Object:
+def _binding(node: str, annotations: dict[str, str]) -> Object:
     return {
         "apiVersion": "v1",
         "kind": "Binding",
-        "metadata": {"name": f"bare-{number:05d}", "namespace": "default", "annotations": annotations},
+        "metadata": {"namespace": "default", "annotations": annotations},
         "target": {"apiVersion": "v1", "kind": "Node", "name": node},
     }
