@@ -163,6 +163,15 @@ def test_a_claim_that_waits_can_be_withdrawn():
     assert cluster.begun() == ["p2"]
 
 
+def test_who_is_bound_by_somebody_else_when_its_turn_comes_holds_nobody_up():
+    cluster = Cluster(vgpus(2), (), vgpus(2), vgpus(2))
+    assert cluster.begun() == ["p0", "p1"]
+    cluster.bound("p0")
+    cluster.fact("p2")  # bound and served, before the core is asked
+    begun = [(type(one), one.uid) for one in cluster.core.take(NOW) if isinstance(one, Bind | Read)]
+    assert sorted(begun, key=str) == [(Bind, "p3"), (Read, "p2")]
+
+
 def test_a_stuck_pod_is_reported_with_those_who_wait_for_it():
     cluster = Cluster(vgpus(2), vgpus(2))
     cluster.begun()

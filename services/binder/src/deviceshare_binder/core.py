@@ -295,6 +295,7 @@ class Core:
 
     def _remove(self, work: Work) -> None:
         claim = work.claim
+        self.ways.unhold(work.node.name, claim.id, claim.uid)
         del self._works[claim.id]
         work.node.work.discard(claim.id)
         others = self._of_pod[claim.uid]
@@ -313,11 +314,12 @@ class Core:
         """Something changed that a waiting claim may have waited for."""
         if work.state in (State.WAITING, State.BACKING_OFF):
             self._enqueue(work)
-        elif work.state is State.HELD:
-            self.ways.freed.add(work.node.name)
+        elif work.state is State.HELD and self._judge(work) is not None:
+            self.ways.unhold(work.node.name, work.claim.id, work.claim.uid)
+            self._enqueue(work)
 
     def _look_at_freed(self) -> None:
-        """Look again at all who wait on nodes where somebody's way is over, in their order and before all others."""
+        """Go on with those who waited on nodes where somebody's way is over, in their order and before all others."""
         while self.ways.freed:
             node = self.nodes[self.ways.freed.pop()]
             held = [claim for claim in self.ways.release(node.name) if claim in self._works]
@@ -395,7 +397,7 @@ class Core:
         if work.unsure:
             self._read(work, None, out)
             return
-        verdict = judge(claim, work.node.name, self.pods.get(claim.uid), self._node_views)
+        verdict = self._judge(work)
         if verdict is not None and verdict.sure:
             self._finish(work, verdict.state, verdict.reason, now)
         elif verdict is not None:
@@ -404,9 +406,12 @@ class Core:
             self._wait(work, now, out)
         elif self.ways.blocked(work.node.name, claim.uid, work.keys):
             work.state = State.HELD
-            self.ways.hold(work.node.name, claim.id, work.keys)
+            self.ways.hold(work.node.name, claim.id, claim.uid, work.keys)
         elif not self._locked(work, now, out):
             self._bind(work, now, out)
+
+    def _judge(self, work: Work) -> Verdict | None:
+        return judge(work.claim, work.node.name, self.pods.get(work.claim.uid), self._node_views)
 
     def _locked(self, work: Work, now: float, out: list[Instruction]) -> bool:
         """Take the node's lock, or wait for it, where that is needed first."""

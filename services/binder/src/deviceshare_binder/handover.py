@@ -45,15 +45,17 @@ class Stuck(NamedTuple):
 class Way:
     """The way to the device plugins of one node."""
 
-    __slots__ = ("begun", "held", "reserved", "stuck", "unserved")
+    __slots__ = ("begun", "called", "held", "reserved", "stuck", "unserved")
 
     def __init__(self) -> None:
         self.unserved: dict[str, Keys] = {}
         """Pods that are bound here and not served, by uid, as their facts say."""
         self.begun: dict[str, Keys] = {}
         """Pods of which a binding has begun, and no fact says yet what became of it, by uid."""
-        self.held: dict[str, Keys] = {}
-        """Claims that wait, in order."""
+        self.held: dict[str, tuple[str, Keys]] = {}
+        """Claims that wait, in order, with their pods."""
+        self.called: set[str] = set()
+        """Pods whose turn it is: they wait for none of those who still wait."""
         self.reserved: set[str] = set()
         """Keys of those who wait: who came later comes later."""
         self.stuck: set[str] = set()
@@ -63,13 +65,27 @@ class Way:
         """Return whether a pod has to wait for others; those who came later do not count."""
         if uid in self.begun:
             return False
-        return not keys.isdisjoint(self.reserved) or any(
-            other != uid and not keys.isdisjoint(theirs) for other, theirs in self._all()
-        )
+        waits = uid not in self.called and not keys.isdisjoint(self.reserved)
+        return waits or any(other != uid and not keys.isdisjoint(theirs) for other, theirs in self._all())
+
+    def call(self) -> list[str]:
+        """Return the claims that need not wait any longer: no two that meet."""
+        ready, still, taken = [], {}, set[str]()
+        for claim, (uid, keys) in self.held.items():
+            self.called.add(uid)
+            if keys.isdisjoint(taken) and not self.blocked(uid, keys):
+                ready.append(claim)
+            else:
+                self.called.discard(uid)
+                still[claim] = (uid, keys)
+            taken |= keys
+        self.held = still
+        self.reserved = {key for _, keys in still.values() for key in keys}
+        return ready
 
     def waiting_for(self, uid: str) -> list[str]:
         """Return the claims that wait for a pod."""
-        return [claim for claim, keys in self.held.items() if not keys.isdisjoint(self.unserved[uid])]
+        return [claim for claim, (_, keys) in self.held.items() if not keys.isdisjoint(self.unserved[uid])]
 
     def _all(self) -> Iterator[tuple[str, Keys]]:
         yield from self.unserved.items()
@@ -115,26 +131,33 @@ class HandOvers:
         way = self._ways.get(node)
         return way is not None and bool(keys) and way.blocked(uid, keys)
 
-    def hold(self, node: str, claim: str, keys: Keys) -> None:
+    def hold(self, node: str, claim: str, uid: str, keys: Keys) -> None:
         """Let a claim wait, and those after it that need the same."""
         way = self._way(node)
-        way.held[claim] = keys
+        way.held[claim] = (uid, keys)
         way.reserved |= keys
-        for uid in way.stuck:
-            if not keys.isdisjoint(way.unserved[uid]):
-                self._tell(node, uid, [claim])
+        way.called.discard(uid)
+        for stuck in way.stuck:
+            if not keys.isdisjoint(way.unserved[stuck]):
+                self._tell(node, stuck, [claim])
+
+    def unhold(self, node: str, claim: str, uid: str) -> None:
+        """A claim does not wait any more, nor is it its turn, whatever becomes of it."""
+        way = self._ways.get(node)
+        if way is not None and (way.held.pop(claim, None) is not None or uid in way.called):
+            way.called.discard(uid)
+            self.freed.add(node)
 
     def release(self, node: str) -> list[str]:
-        """Return the claims that wait, in order: all are looked at again."""
-        way = self._way(node)
-        held, way.held = list(way.held), {}
-        way.reserved.clear()
-        return held
+        """Return the claims that need not wait any longer, in order."""
+        way = self._ways.get(node)
+        return way.call() if way is not None else []
 
     def begin(self, node: str, uid: str, keys: Keys) -> None:
         """A binding begins, or may have been begun by a predecessor of this process."""
         if keys and uid not in self._way(node).unserved:
             self._way(node).begun[uid] = keys
+            self._way(node).called.discard(uid)
             self._at.setdefault(uid, set()).add(node)
 
     def not_begun(self, node: str, uid: str) -> None:
