@@ -1,6 +1,6 @@
 """Device plugins in one line: on a real API server nobody serves pods unless a test does."""
 
-from deviceshare_cluster.local.plugins import served
+from deviceshare_cluster.local.plugins import written_by_plugins
 from support.apiserver import ApiServer
 
 PLUGIN = "system:serviceaccount:kube-system:volcano-device-plugin"
@@ -11,7 +11,7 @@ def serve(server: ApiServer, namespace: str, *but: str) -> None:
     """Serve all bound pods of a namespace but these, as the device plugins of their nodes would."""
     for pod in server.request("GET", f"/api/v1/namespaces/{namespace}/pods")["items"]:
         metadata = pod["metadata"]
-        written = served(metadata.get("annotations") or {}) if pod["spec"].get("nodeName") else {}
+        written = written_by_plugins(metadata.get("annotations") or {}) if pod["spec"].get("nodeName") else {}
         if written and metadata["name"] not in but:
             path = f"/api/v1/namespaces/{namespace}/pods/{metadata['name']}"
             server.request("PATCH", path, {"metadata": {"annotations": written}}, MERGE, PLUGIN)

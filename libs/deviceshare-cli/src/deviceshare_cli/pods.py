@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Mapping
 
 import msgspec
-from deviceshare.claims import ContainerGrant
+from deviceshare.claims import ContainerGrant, DeviceGrant
+from deviceshare.formats import vgpu
 
 SCHEDULERS = ("deviceshare", "volcano")
 """The pods that are ours, unless told otherwise: those whose ``spec.schedulerName`` is one of these."""
@@ -106,8 +107,15 @@ def read_pod(raw: bytes) -> PodView:
 def devices_of(grants: Iterable[ContainerGrant]) -> tuple[Device, ...]:
     """Return the devices that grants name, in their order."""
     return tuple(
-        Device(grant.container, device.id, device.memory, device.cores) for grant in grants for device in grant.devices
+        Device(grant.container, _as_its_plugin_knows_it(grant, device), device.memory, device.cores)
+        for grant in grants
+        for device in grant.devices
     )
+
+
+def _as_its_plugin_knows_it(grant: ContainerGrant, device: DeviceGrant) -> str:
+    """Return ``UUID[group-position]`` for an instance of a MIG card, else the id."""
+    return vgpu.device_id(device) if grant.family == vgpu.MIG else device.id
 
 
 def shown_devices(devices: Iterable[Device]) -> str:

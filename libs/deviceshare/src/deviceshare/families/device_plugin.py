@@ -5,12 +5,22 @@ that wait on the node, so that two alike at the same time may be given each othe
 its binding until the plugin has served it; two whose keys meet are never on their way to one node together.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from deviceshare.claims import ContainerGrant
 
 SERVED_TIME = str(2**64 - 1)
 """What plugins write as the time of a pod that needs nothing more: as the youngest it is served after all others."""
+
+
+SERVED = "deviceshare.io/served"
+"""On a pod of a cluster without device plugins, whoever plays them: it is served, and what the scheduler wrote for the
+plugins stands there as it was written."""
+
+
+def is_served(plugins: Iterable["DevicePlugin"], annotations: Mapping[str, str]) -> bool:
+    """Return whether all of these plugins are done with a bound pod."""
+    return annotations.get(SERVED) == "true" or all(plugin.served(annotations) for plugin in plugins)
 
 
 class DevicePlugin:

@@ -6,6 +6,7 @@ from deviceshare.claims import ContainerGrant
 from deviceshare.errors import FormatError
 from deviceshare.facts import PodAsk
 from deviceshare.families import FAMILIES
+from deviceshare.families.device_plugin import is_served
 from deviceshare.families.protocol import Family, HeldInPart
 
 _ENDED = ("Succeeded", "Failed")
@@ -21,7 +22,7 @@ def unserved(
     found: list[tuple[str, str]] = []
     for family in FAMILIES if annotations else ():
         plugin = family.plugin
-        if plugin.served(annotations) or (plugin.pending_only and phase not in ("Pending", "", None)):
+        if is_served((plugin,), annotations) or (plugin.pending_only and phase not in ("Pending", "", None)):
             continue
         grants: Sequence[ContainerGrant] = ()
         if phase not in _ENDED:
