@@ -87,7 +87,7 @@ class Cluster:
         until = time.monotonic() + PATIENCE + (PATIENCE_WITH_SILENCE if what == "silence" else 0)
         while len(self.agents.pods) != self._alive or self.agents.waiting or not self.agents.idle:
             assert not self.agents.complaints, "\n".join(self.agents.complaints[:20])
-            if time.monotonic() > until:
+            if time.monotonic() > until or self.system.has_ended:
                 raise AssertionError(f"{what}: {self._report()}")
             await asyncio.sleep(0.1)
         assert self.agents.complaints == []

@@ -46,6 +46,11 @@ class Running:
         return run
 
     @property
+    def has_ended(self) -> bool:
+        """Whether ``up`` itself has given up."""
+        return self._process.poll() is not None
+
+    @property
     def log(self) -> str:
         """What ``up`` has said."""
         return self._log.read_text()
