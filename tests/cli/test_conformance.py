@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -247,7 +248,14 @@ def test_of_what_depends_on_chance_any_choice_that_was_seen_passes(write: Write,
     assert run(write(case))[0] == 1
 
 
-UNRECORDED = {"both-type-lists", "types-by-words", "unhealthy-chips"}
+UNRECORDED = {
+    "both-type-lists",
+    "mig-without-geometry",
+    "types-by-words",
+    "unhealthy-chips",
+    "unnamed-chips",
+    "vgpu-by-any-amount",
+}
 """Deviations of which no case was recorded that no known defect touched before."""
 
 
@@ -308,6 +316,7 @@ def chosen_in(case: Case) -> str:
     ("name", "wishes"),
     [
         ("types-by-words", {"use": "A10"}),
+        ("types-by-words", {"nouse": "A100 "}),
         ("both-type-lists", {"use": "NVIDIA", "nouse": "A100"}),
         ("empty-type-items", {"use": "A10,,Z"}),
     ],
@@ -322,6 +331,63 @@ def test_what_volcano_reads_of_types_explains_its_choice(
     assert any(line.startswith(f"{name} ") for line in lines)
     case["steps"][0]["allocate"]["annotations"][IDS] += "GPU-other,NVIDIA,1,1:"
     assert run(write(case))[1][-1] == "0 passed, 1 failed"
+
+
+def explained_by(name: str, lines: list[str]) -> bool:
+    return lines[-1].endswith(" passed, 0 failed") and any(line.startswith(f"{name} ") for line in lines)
+
+
+def whole_card(case: Case) -> bool:
+    """Return whether the first pod asks all of one card, and nothing else of it."""
+    containers = case["steps"][0]["pod"]["containers"] if case["steps"] else ()
+    return [each["limits"] for each in containers] == [{"cpu": "1", "volcano.sh/vgpu-number": "1"}]
+
+
+def test_what_volcano_takes_for_a_request_explains_its_answer(write: Write, run: Callable[..., Any]) -> None:
+    case = next(
+        deepcopy(case)
+        for case, outcome in zip(recorded("vgpu-hamicore"), replayed("vgpu-hamicore"), strict=True)
+        if whole_card(case) and "allocate" in case["steps"][0] and not (outcome.touched or outcome.on_purpose)
+    )
+    step = case["steps"][0]
+    case["steps"] = [step]
+    step["pod"]["init_containers"] = [{"name": "i", "limits": {"volcano.sh/vgpu-number": "1"}}]
+    assert explained_by("vgpu-by-any-amount", run(write(case))[1])
+    del step["pod"]["init_containers"]
+    step["pod"]["containers"][0]["limits"] = {"volcano.sh/vgpu-memory": "0"}
+    assert explained_by("vgpu-by-any-amount", run(write(case))[1])
+    for amount in ("volcano.sh/vgpu-cores", "volcano.sh/vgpu-memory-percentage"):
+        step["pod"]["containers"][0]["limits"] = {amount: "30"}
+        assert run(write(case))[1][-1] == "0 passed, 1 failed"
+        skipped = {**step, "has_request": False, "filter": {"fits": True, "skipped": True}}
+        skipped |= {"state": case["initial"]["state"], "allocate": None, "score": None}
+        assert explained_by("vgpu-by-any-amount", run(write(case | {"config": "vgpu-docs", "steps": [skipped]}))[1])
+
+
+def test_that_volcano_shares_mig_cards_without_a_geometry_explains_its_choice(
+    write: Write, run: Callable[..., Any]
+) -> None:
+    key = "volcano.sh/node-vgpu-register"
+    case = a_case("vgpu-hamicore", cards=2)
+    case["steps"] = case["steps"][:1]
+    case["node"]["annotations"][key] = re.sub("NVIDIA-[^,]*", "NVIDIA-L40", case["node"]["annotations"][key])
+    assert run(write(case))[1][-1] == "1 passed, 0 failed"
+    case["node"]["annotations"][key] = case["node"]["annotations"][key].replace("hami-core:", "mig:")
+    assert explained_by("mig-without-geometry", run(write(case))[1])
+    case["steps"][0]["allocate"]["annotations"][IDS] += "GPU-other,NVIDIA,1,1:"
+    assert run(write(case))[1][-1] == "0 passed, 1 failed"
+
+
+def test_that_volcano_wants_chips_named_explains_that_it_gives_none(write: Write, run: Callable[..., Any]) -> None:
+    case = next(
+        deepcopy(each)
+        for each in recorded("vnpu-mindcluster")
+        if "node" in each and "servertype" not in each["node"]["labels"] and "annotations" in each["node"]
+    )
+    case["node"]["labels"]["servertype"] = "Ascend310P-8"
+    assert run(write(case))[1][-1] == "0 passed, 1 failed"
+    del case["node"]["labels"]["node.kubernetes.io/npu.chip.name"]
+    assert explained_by("unnamed-chips", run(write(case))[1])
 
 
 def test_that_volcano_gives_unhealthy_chips_explains_its_choice(write: Write, run: Callable[..., Any]) -> None:

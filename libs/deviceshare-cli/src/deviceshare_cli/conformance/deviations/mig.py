@@ -36,6 +36,19 @@ def _kept_geometry(scene: Scene) -> Scene:
     return _recut(scene, lambda group, used: None if used else group)
 
 
+def _shared_by_software(scene: Scene) -> Scene:
+    cards = cards_of(scene)
+    named = [name for model in scene.conf.devices.vgpu.geometries for name in model.models]
+    # Volcano takes a node's mode from its last card.
+    if not cards or cards[-1].mode != vgpu.MIG or any(name in cards[-1].type for name in named):
+        return scene
+    register = "".join(
+        f"{card.id},{card.slots},{card.memory},{card.type},{str(card.healthy).lower()},{vgpu.HAMI_CORE}:"
+        for card in cards
+    )
+    return replace(scene, node=replace(scene.node, annotations=scene.node.annotations | {vgpu.REGISTER: register}))
+
+
 def _used_kinds(scene: Scene) -> Scene:
     def only(group: MigGroup, used: Collection[str]) -> MigGroup | None:
         if not used:
@@ -87,5 +100,10 @@ MIG = (
         "all instances of a card's geometry are offered",
         _used_kinds,
         "mig-unlisted-instance-skipped",
+    ),
+    Deviation(
+        "mig-without-geometry",
+        "a MIG card of a model that has no geometry is given to nobody",
+        _shared_by_software,
     ),
 )

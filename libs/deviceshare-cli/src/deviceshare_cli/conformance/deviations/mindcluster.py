@@ -1,6 +1,6 @@
 """Ascend 310P, MindCluster's mode."""
 
-from deviceshare.formats.mindcluster import CHIP_CORES, CORES, DVPP, NULL
+from deviceshare.formats.mindcluster import CHIP_CORES, CHIP_NAME, CORES, DVPP, NULL, SERVER_TYPE
 from deviceshare.formats.numbers import whole
 from msgspec.structs import replace
 
@@ -27,6 +27,14 @@ def _any_count(scene: Scene) -> Scene:
         for each in pod.containers
     )
     return replace(scene, asked=replace(pod, containers=chips))
+
+
+def _named_chips(scene: Scene) -> Scene:
+    labels = scene.node.labels
+    if CHIP_NAME in labels:
+        return scene
+    rest = {name: value for name, value in labels.items() if name != SERVER_TYPE}
+    return replace(scene, node=replace(scene.node, labels=rest))
 
 
 def _one_template(scene: Scene) -> Scene:
@@ -66,4 +74,5 @@ MIND_CLUSTER = (
         _one_template,
         "mind-one-template-per-node",
     ),
+    Deviation("unnamed-chips", "a node need not say the name of its chips' type", _named_chips),
 )

@@ -6,9 +6,10 @@ from deviceshare.errors import FormatError
 from deviceshare.facts import Card
 from deviceshare.formats import vgpu
 from deviceshare.formats.card_lists import items
+from deviceshare.formats.numbers import whole
 from msgspec.structs import replace
 
-from deviceshare_cli.conformance.cases import Pod
+from deviceshare_cli.conformance.cases import Container, Pod
 from deviceshare_cli.conformance.deviations.base import Deviation, with_annotation
 from deviceshare_cli.conformance.scene import Scene
 
@@ -67,7 +68,9 @@ def _parts_of_words(scene: Scene) -> Scene:
     pod = scene.asked
     if pod is None:
         return scene
-    use, nouse = (items(pod.annotations.get(key)) for key in (vgpu.USE_TYPE, vgpu.NOUSE_TYPE))
+    use, nouse = (
+        [part for part in pod.annotations.get(key, "").split(",") if part] for key in (vgpu.USE_TYPE, vgpu.NOUSE_TYPE)
+    )
     if not use and not nouse:
         return scene
     allowed = [
@@ -78,6 +81,27 @@ def _parts_of_words(scene: Scene) -> Scene:
     return replace(
         scene, asked=_of_cards(with_annotation(with_annotation(pod, vgpu.USE_TYPE, ""), vgpu.NOUSE_TYPE, ""), allowed)
     )
+
+
+def _number_or_memory(scene: Scene) -> Scene:
+    pod, names = scene.asked, scene.conf.devices.vgpu
+    if pod is None:
+        return scene
+    amounts = {names.number, names.memory, names.percentage, names.cores}
+
+    def read(container: Container) -> Container:
+        limits = container.limits
+        if names.number in limits or whole(limits.get(names.memory, "0")):
+            return container
+        if names.memory in limits:
+            return replace(container, limits=limits | {names.number: "1"})
+        return without(container)
+
+    def without(container: Container) -> Container:
+        return replace(container, limits={name: each for name, each in container.limits.items() if name not in amounts})
+
+    inits = tuple(without(each) for each in pod.init_containers)
+    return replace(scene, asked=replace(pod, containers=tuple(map(read, pod.containers)), init_containers=inits))
 
 
 def _has_part(name: str, parts: Iterable[str]) -> bool:
@@ -111,4 +135,9 @@ VGPU = (
     Deviation("both-type-lists", "use-gputype and nouse-gputype count together", _only_one_list),
     Deviation("empty-type-items", "an empty item of a list of types means nothing", _empty_items),
     Deviation("types-by-words", "a type is matched by whole words first", _parts_of_words),
+    Deviation(
+        "vgpu-by-any-amount",
+        "a percentage or cores alone ask a vGPU, 0 MiB alone none, and init containers ask as well",
+        _number_or_memory,
+    ),
 )

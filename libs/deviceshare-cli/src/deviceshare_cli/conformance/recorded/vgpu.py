@@ -72,8 +72,8 @@ class Mig(HamiCore):
 def _shown(case: Case, step: Answered, cards: object, instances: Iterable[Cut]) -> object:
     """Return what is compared.
 
-    The cache of Volcano mixes up which of several equal instances is used, so there they are only counted; a card keeps
-    its geometry there when nobody is on it any more. A session does not note at all which instances it gives.
+    Of the cache it was not always noted which of several equal instances is used, so there they are only counted; a
+    card keeps its geometry there when nobody is on it any more. A session does not note which instances it gives.
     """
     if case.mode == "session" and not isinstance(step, Initial):
         return {"cards": cards}
