@@ -6,7 +6,7 @@ PACKAGES := libs/deviceshare libs/deviceshare-bus libs/deviceshare-cluster libs/
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test fuzz lint format bench lock clean
+.PHONY: help setup run test kube fuzz lint format bench lock clean
 
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -26,8 +26,12 @@ run: $(READY)  ## schedule the pods of examples/ on its nodes
 	@test -t 1 || end=--until-settled; \
 		$(BIN)/deviceshare up --cluster local:examples --conf examples/volcano-scheduler.conf $$end
 
-test: $(READY)  ## every test, on a real nats-server
+test: $(READY)  ## every test, on a real nats-server and a real kube-apiserver
+	@test -n "$$KUBEBUILDER_ASSETS" || $(MAKE) --no-print-directory kube || echo "no kube-apiserver: its tests are skipped" >&2
 	@$(BIN)/pytest
+
+kube:  ## build etcd and kube-apiserver for the tests into .cache/kube, once, in some minutes
+	@tests/apiserver/build.sh .cache/kube
 
 fuzz: $(READY)  ## look for inputs that break a parser, FUZZ_SECONDS (60) in all; FUZZ_SEED repeats a search
 	@FUZZ_SECONDS=$${FUZZ_SECONDS:-60} $(BIN)/pytest tests/fuzz
