@@ -303,7 +303,7 @@ async def test_pods_are_bound_under_accounts_that_may_do_what_is_done_and_nothin
         server.request("POST", PODS, pod("later", "1000"))
         await until(services, lambda: bound("later"))
         await until(services, lambda: told("odd", "InvalidDeviceAnnotation", 2))
-    await services.stop()
+        await services.stop()  # before the proxy, which would wait for its watches to end
 
     answered = asked(server)
     refused = {verb for verb, code in answered if code in (401, 403)}
