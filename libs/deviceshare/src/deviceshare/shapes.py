@@ -15,7 +15,7 @@ from deviceshare.errors import Problem, RequestError
 from deviceshare.explain import Refusal
 from deviceshare.facts import Card, PodAsk
 from deviceshare.families import FAMILIES
-from deviceshare.families.protocol import Check, Demand, Family, Pick, Places
+from deviceshare.families.protocol import MOST_CARDS, Check, Demand, Family, Pick, Places
 from deviceshare.models import model_wish
 from deviceshare.predicates import Rule
 from deviceshare.quantity import is_native
@@ -24,8 +24,6 @@ from deviceshare.resources import pod_resources
 
 Floats = NDArray[np.float64]
 
-MOST_CARDS = 128
-"""Cards that are looked for at once: more than any node has, and few enough for what is remembered of every node."""
 _TIE_BREAK = 1e-9
 """What a score counts beside its weighed, rounded value: it decides between nodes that are equal otherwise."""
 

@@ -22,6 +22,9 @@ from deviceshare.families.hardware import Hardware
 from deviceshare.holdings import Counted
 from deviceshare.holdings import Share as HeldShare
 
+MOST_CARDS = 128
+"""More cards than any node has: a larger number is a mistake, and is refused before room is made for the answer."""
+
 
 class NodeView(Protocol):
     """What a family sees of a Kubernetes Node when it looks for its cards."""

@@ -9,14 +9,12 @@ from deviceshare.conf.device_model import VnpuChip, VnpuTemplate
 from deviceshare.conf.model import SchedulerConf
 from deviceshare.errors import RequestError
 from deviceshare.facts import ContainerAsk, PodAsk
-from deviceshare.families.protocol import CardDemand, Demand
+from deviceshare.families.protocol import MOST_CARDS, CardDemand, Demand
 from deviceshare.formats import hami_vnpu as wire
 from deviceshare.formats.card_lists import items
 
 ALL_CORES = 100
 """Under HAMi-core cores are percent of a chip."""
-MOST_DEVICES = 128
-"""More than any node has."""
 
 _LINKED_CHIPS = "Ascend910"
 """Chips whose words begin so are linked in networks."""
@@ -159,8 +157,8 @@ class _Asked:
         if self.devices is None and not self.memory:
             raise self.wrong(self.chip.core_resource, self.cores, f"{self.chip.resource} beside it")
         count = 1 if self.devices is None else self.devices
-        if not 1 <= count <= MOST_DEVICES:
-            raise self.wrong(self.chip.resource, count, f"1 to {MOST_DEVICES} chips, or none of its resources")
+        if not 1 <= count <= MOST_CARDS:
+            raise self.wrong(self.chip.resource, count, f"1 to {MOST_CARDS} chips, or none of its resources")
         if count > 1 and not (whole or self.shared):
             largest = self.chip.templates[-1].memory
             expected = f"more than {largest} MiB or nothing: {count} chips can only be had whole"

@@ -12,15 +12,13 @@ from deviceshare.conf.model import SchedulerConf
 from deviceshare.errors import RequestError
 from deviceshare.facts import ContainerAsk, PodAsk
 from deviceshare.families import selection
-from deviceshare.families.protocol import CardDemand, Demand
+from deviceshare.families.protocol import MOST_CARDS, CardDemand, Demand
 from deviceshare.formats import vgpu
 from deviceshare.formats.card_lists import items
 
 WISHES = selection.WISHES | {vgpu.MODE, vgpu.USE_ID, vgpu.NOUSE_ID}
 """Annotations by which a pod chooses among vGPU cards."""
 ALL_CORES = vgpu.CARD_CORES
-MOST_CARDS = 128
-"""More cards than any node has: a larger number is a mistake, and is refused before room is made for the answer."""
 
 
 def resources(conf: SchedulerConf) -> frozenset[str]:
