@@ -8,12 +8,12 @@ from typing import Self
 import msgspec
 from deviceshare_bus.tasks import end
 
+from deviceshare_cluster.changes import annotated, changed_status, has_ended, set_condition
 from deviceshare_cluster.interface import Binding, BindState, Change, ClusterError, Listed, Object
 from deviceshare_cluster.kube.client import MERGE, STRATEGIC, ApiRefusal, KubeClient, Query
 from deviceshare_cluster.kube.events import as_core, new_event, seen_again
 from deviceshare_cluster.kube.follow import PAGE, PATIENCE, Follower, Patience, Update
 from deviceshare_cluster.kube.kinds import KINDS
-from deviceshare_cluster.local.binding import annotated, changed_status, has_ended, set_condition
 
 CONFIG_NAMESPACES = ("deviceshare-system", "volcano-system", "kube-system", "mindx-dl")
 """Where ConfigMaps are looked for: ours, Volcano's, the device plugins', ClusterD's."""

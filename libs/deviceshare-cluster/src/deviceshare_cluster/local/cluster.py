@@ -10,9 +10,9 @@ import time
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Self
 
+from deviceshare_cluster.changes import annotated, bind, changed_status, set_condition, timestamp, why_not_bound
 from deviceshare_cluster.interface import Binding, BindState, Change, Listed, Object
 from deviceshare_cluster.local.admission import DEFAULT_QUEUE
-from deviceshare_cluster.local.binding import annotated, bind, changed_status, set_condition, timestamp, why_not_bound
 from deviceshare_cluster.local.kinds import KINDS, Key, decode
 from deviceshare_cluster.local.plugins import served
 from deviceshare_cluster.local.store import RevisionConflict, Store

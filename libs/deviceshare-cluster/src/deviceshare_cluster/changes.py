@@ -1,4 +1,4 @@
-"""What binding a pod and writing its condition make of the pod: pure functions of the object.
+"""What bindings, conditions, statuses and annotations make of an object: pure functions, for every cluster.
 
 Source: the API server's handling of ``pods/binding``: node, annotations and the condition in one write.
 """
