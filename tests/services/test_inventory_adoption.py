@@ -108,6 +108,20 @@ def test_a_pod_that_asks_nothing_holds_nothing():
     assert (reason, value) == ("InvalidDeviceAnnotation", "GPU-0 32000 0")
 
 
+def waits_for(named, **asks):
+    """Return what a plugin is said to owe a pod that names these cards and is not served."""
+    waiting = {vgpu.TO_ALLOCATE: named, vgpu.NODE: "n1", vgpu.TIME: "1", vgpu.BIND_PHASE: vgpu.ALLOCATING}
+    _, bus, _ = started([node(), pod(named, phase="Pending", **asks, **waiting)], 3)
+    return [key for _, key in bus.fact(fact("pod", "u1")).unserved]
+
+
+def test_a_plugin_owes_a_pod_what_it_asks_and_nothing_that_it_names_beside():
+    """Else whoever may write annotations could hold back all hand-overs of a node."""
+    assert waits_for(one("GPU-0")) == ["1 vGPU"]
+    assert waits_for(one("GPU-0") + one("GPU-1")) == ["1 vGPU"]
+    assert waits_for(one("GPU-0"), limits={}) == []
+
+
 def test_what_is_asked_goes_by_the_configuration_that_holds():
     asks = {"gpu.example/count": 1, "gpu.example/memory": 3000}
     core, bus, _ = started([node(), pod(one("GPU-0"), limits=asks)], 3)

@@ -14,6 +14,7 @@ from deviceshare.conf.model import SchedulerConf
 from deviceshare.conf.scheduler import default_conf
 from deviceshare.errors import Problem
 from deviceshare.facts import Card, PodFact
+from deviceshare.objects.unserved import as_counted
 from deviceshare.trust import within_ask
 from msgspec.structs import replace
 
@@ -101,4 +102,5 @@ class Adoption:
         if not signed:
             held, cut = within_ask(held, fact.ask, self._conf, self._cards.get(fact.node, {}), subject)
             problems += cut
-        return replace(fact, held=held, signed=signed, problems=tuple(problems))
+        unserved = as_counted(fact.unserved, held)
+        return replace(fact, held=held, signed=signed, unserved=unserved, problems=tuple(problems))

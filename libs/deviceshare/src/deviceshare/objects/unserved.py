@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from deviceshare.claims import ContainerGrant
 from deviceshare.errors import FormatError
 from deviceshare.facts import PodAsk
-from deviceshare.families import FAMILIES
+from deviceshare.families import BY_NAME, FAMILIES
 from deviceshare.families.device_plugin import is_served
 from deviceshare.families.protocol import Family, HeldInPart
 
@@ -31,6 +31,18 @@ def unserved(
             grants = _held_by(family, annotations, ask)
         found += [(family.name, key) for key in plugin.keys(grants)]
     return tuple(found)
+
+
+def as_counted(unserved: Sequence[tuple[str, str]], held: Sequence[ContainerGrant]) -> tuple[tuple[str, str], ...]:
+    """Return what of :func:`unserved` is left where only ``held`` counts of what the annotations name.
+
+    kubelet asks a plugin for what the containers ask: nobody ever serves a pod with what it does not ask.
+    """
+    return tuple(
+        (name, key)
+        for name in dict.fromkeys(name for name, _ in unserved)
+        for key in BY_NAME[name].plugin.keys([grant for grant in held if grant.family == name])
+    )
 
 
 def _held_by(family: Family, annotations: Mapping[str, str], ask: PodAsk) -> Sequence[ContainerGrant]:
