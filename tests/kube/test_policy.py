@@ -17,7 +17,10 @@ from support.apiserver import ApiServer
 NAMESPACE = "policy-test"
 MERGE = "application/merge-patch+json"
 BINDER = ("deviceshare-system", "binder")
-PLUGINS = [("kube-system", "volcano-device-plugin"), ("kube-system", "hami-ascend")]
+PLUGINS = [
+    ("kube-system", name)
+    for name in ("volcano-device-plugin", "hami-ascend", "ascend-device-plugin-sa", "ascend-device-plugin-sa-310p")
+]
 TENANT = (NAMESPACE, "tenant")
 
 FORGED = {
