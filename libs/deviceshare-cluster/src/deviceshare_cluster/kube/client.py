@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode, urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 import msgspec
@@ -18,10 +20,12 @@ from kubernetes.aio.config.config_exception import ConfigException
 from deviceshare_cluster.interface import ClusterError
 
 REQUEST_SECONDS = 30.0
+_TIMEOUT = aiohttp.ClientTimeout(total=REQUEST_SECONDS)
 MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
 
 Query = Sequence[tuple[str, str]]
+_AUTH = ("BearerToken",)
 
 
 class ApiRefusal(Exception):
@@ -52,13 +56,18 @@ class KubeClient:
         self._context = context
         self._user_agent = user_agent
         self._api: client.ApiClient
+        self._headers: dict[str, str] = {}
         self._refused = False
         """The last answer was 401: the token has run out, or was replaced."""
 
     async def start(self) -> None:
         """Find the API server: that of the pod that we run in, else of the kubeconfig. Raises ClusterError."""
-        self._api = client.ApiClient(await self._configuration())
-        self._api.user_agent = self._user_agent
+        configuration = await self._configuration()
+        configuration.proxy = configuration.proxy or _proxy_of(configuration.host)
+        # Else aiohttp looks for proxies and ~/.netrc in threads of their own, for each request: twice what it costs.
+        configuration.client_session_kwargs = {"trust_env": False}
+        self._api = client.ApiClient(configuration)
+        self._headers = {"Accept": "application/json", "User-Agent": self._user_agent}
 
     async def _configuration(self) -> client.Configuration:
         configuration = client.Configuration()
@@ -89,7 +98,7 @@ class KubeClient:
         self, method: str, path: str, query: Query = (), body: Any = None, content: str = "application/json"
     ) -> bytes:
         """Return the answer's body. Raises ApiRefusal, or ClusterError where it is worth trying again."""
-        async with self._send(method, path, query, body, content, REQUEST_SECONDS) as response:
+        async with self._send(method, path, query, body, content, _TIMEOUT) as response:
             return await response.read()
 
     @asynccontextmanager
@@ -101,20 +110,15 @@ class KubeClient:
 
     @asynccontextmanager
     async def _send(
-        self, method: str, path: str, query: Query, body: Any, content: str, timeout: float | aiohttp.ClientTimeout
+        self, method: str, path: str, query: Query, body: Any, content: str, timeout: aiohttp.ClientTimeout
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         try:
             await self._renew_token()
-            parameters = await self._api.param_serialize(
-                method,
-                path,
-                query_params=list(query),
-                header_params={"Accept": "application/json", "Content-Type": content},
-                body=body,
-                auth_settings=["BearerToken"],
-            )
-            answer: Any = await self._api.call_api(*parameters, _request_timeout=timeout, _preload_content=False)
-            response: aiohttp.ClientResponse = getattr(answer, "response", answer)
+            headers = {**self._headers, "Content-Type": content}
+            await self._api.update_params_for_auth(headers, None, _AUTH, path, method, body)
+            url = f"{self._api.configuration.host}{path}{'?' if query else ''}{urlencode(query)}"
+            answer = await self._api.call_api(method, url, headers, body, None, timeout)
+            response: aiohttp.ClientResponse = answer.response
             try:
                 if response.status == 401:
                     self._refused = True
@@ -127,6 +131,12 @@ class KubeClient:
             raise ClusterError(f"the API server does not answer: {method} {path}: {error!r}") from error
         except ConfigException as error:
             raise ClusterError(f"the API server's credentials cannot be had: {error}") from error
+
+
+def _proxy_of(url: str) -> str | None:
+    """Return the proxy that the environment names for a server, as HTTPS_PROXY and NO_PROXY do."""
+    host, scheme = urlsplit(url).hostname, urlsplit(url).scheme
+    return None if host is None or proxy_bypass(host) else getproxies().get(scheme)
 
 
 def _has_service_account() -> bool:
