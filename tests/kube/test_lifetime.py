@@ -120,9 +120,10 @@ async def scene(apiserver: ApiServer, nats_url: str, monkeypatch: pytest.MonkeyP
 @asynccontextmanager
 async def following(server: ApiServer, url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Context]:
     """Inventory and placement at work; gives inventory's context."""
-    monkeypatch.setattr(inventory, "open_cluster", lambda _: KubeCluster(kubeconfig=str(server.kubeconfig())))
+    options = {"cluster": "kube", "conf": None, "scheduler_name": ["volcano"], "watch_silence": 120.0}
+    monkeypatch.setattr(inventory, "open_cluster", lambda _, silence: KubeCluster(kubeconfig=str(server.kubeconfig())))
     async with (
-        at_work("inventory", inventory.main, url, cluster="kube", conf=None, scheduler_name=["volcano"]) as context,
+        at_work("inventory", inventory.main, url, **options) as context,
         at_work("placement", placement.main, url),
     ):
         yield context

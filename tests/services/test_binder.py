@@ -71,7 +71,8 @@ class World:
             return {}
 
     def binder(self):
-        return at_work("binder", main, self.url, cluster=f"local:{self.url}", reports_per_second=200.0)
+        options = {"cluster": f"local:{self.url}", "reports_per_second": 200.0, "plugin_patience": 60.0}
+        return at_work("binder", main, self.url, **options)
 
 
 async def until(true):

@@ -27,7 +27,8 @@ POD = {
 
 def running(url):
     """Inventory at work; gives its context."""
-    return at_work("inventory", main, url, cluster=f"local:{url}", conf=None, scheduler_name=["volcano"])
+    options = {"cluster": f"local:{url}", "conf": None, "scheduler_name": ["volcano"], "watch_silence": 120.0}
+    return at_work("inventory", main, url, **options)
 
 
 async def bind(cluster, uid):

@@ -98,14 +98,14 @@ class Lossy(LocalCluster):
 async def test_a_watch_that_loses_changes_is_begun_anew(nats_url, monkeypatch):
     monkeypatch.setattr(shell, "COMPARE_INTERVAL", 0.1)
     monkeypatch.setattr(shell, "LATE", 1.0)
-    monkeypatch.setattr(shell, "open_cluster", lambda _: Lossy(nats_url))
+    monkeypatch.setattr(shell, "open_cluster", lambda _, silence: Lossy(nats_url))
     monkeypatch.setattr(Lossy, "watches", 0)
     async with LocalCluster(nats_url) as cluster:
         await cluster.setup()
         await cluster.create(NODE)
         await cluster.create(POD)
         gone = (await cluster.get("Pod", "default", "a"))["metadata"]["uid"]
-        options = {"cluster": "lossy", "conf": None, "scheduler_name": ["volcano"]}
+        options = {"cluster": "lossy", "conf": None, "scheduler_name": ["volcano"], "watch_silence": 120.0}
         async with at_work("inventory", shell.main, nats_url, **options) as context:
             await until(lambda: context.followers and context.ready and not context.open_work())
             await cluster.delete("Pod", "default", "a")

@@ -7,6 +7,7 @@ from deviceshare_bus.service import parser, run
 from deviceshare_cluster import UnknownCluster, open_cluster
 from deviceshare_cluster.signing import signing_keys
 
+from deviceshare_binder.handover import PATIENCE
 from deviceshare_binder.shell import main
 
 
@@ -20,6 +21,13 @@ def start() -> None:
         default=200.0,
         metavar="N",
         help="conditions and Events of waiting pods that are written at most (default: 200)",
+    )
+    options.add_argument(
+        "--plugin-patience",
+        type=float,
+        default=PATIENCE,
+        metavar="SECONDS",
+        help=f"a pod that its device plugin has not served for so long is reported (default: {PATIENCE:g})",
     )
     parsed = options.parse_args()
     try:

@@ -23,7 +23,7 @@ from deviceshare.signatures import sign
 from deviceshare_cluster.interface import BindState
 
 from deviceshare_binder.delivery import annotations_of, given_up, has_its_devices, is_served
-from deviceshare_binder.handover import HandOvers, keys_of
+from deviceshare_binder.handover import PATIENCE, HandOvers, keys_of
 from deviceshare_binder.locks import AGAIN, Lock, Locks
 from deviceshare_binder.nodes import Node
 from deviceshare_binder.views import NodeView, PodView
@@ -53,10 +53,11 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 class Core:
     """The state of the binder.
 
-    ``limit`` is how many bindings and reads may be in flight, ``keys`` are those of :mod:`deviceshare.signatures`.
+    ``limit`` is how many bindings and reads may be in flight, ``keys`` are those of :mod:`deviceshare.signatures`,
+    ``patience`` is how many seconds a device plugin may take.
     """
 
-    def __init__(self, limit: int = 64, keys: Sequence[bytes] = ()) -> None:
+    def __init__(self, limit: int = 64, keys: Sequence[bytes] = (), patience: float = PATIENCE) -> None:
         self._limit = limit
         self._keys = tuple(keys)
         self.pods: dict[str, PodView] = {}
@@ -70,7 +71,7 @@ class Core:
         """Pods with a binding or a read in flight."""
         self._turns: deque[Node] = deque()
         """Nodes with something in their queue, each once: none starves another."""
-        self.ways = HandOvers()
+        self.ways = HandOvers(patience)
         self.locks = Locks(self._needs_lock, self._left_over)
         self._give_up: list[GiveUp] = []
         self._timers: list[tuple[float, str]] = []

@@ -93,9 +93,13 @@ class Way:
 
 
 class HandOvers:
-    """The ways to all nodes. Nodes whose waiting claims have to be looked at again collect in ``freed``."""
+    """The ways to all nodes. Nodes whose waiting claims have to be looked at again collect in ``freed``.
 
-    def __init__(self) -> None:
+    ``patience`` is how many seconds a device plugin may take before it is told that it does not serve a pod.
+    """
+
+    def __init__(self, patience: float = PATIENCE) -> None:
+        self._patience = patience
         self._ways: dict[str, Way] = {}
         self._at: dict[str, set[str]] = {}
         """Nodes to which a pod may be on its way, by uid."""
@@ -183,7 +187,7 @@ class HandOvers:
     def take(self, now: float) -> list[Stuck]:
         """Return what is to be told now."""
         for node, uid in self._fresh:
-            heapq.heappush(self._timers, (now + PATIENCE, node, uid))
+            heapq.heappush(self._timers, (now + self._patience, node, uid))
         self._fresh.clear()
         while self._timers and self._timers[0][0] <= now:
             _, node, uid = heapq.heappop(self._timers)

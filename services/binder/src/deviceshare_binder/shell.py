@@ -24,7 +24,7 @@ from deviceshare_cluster.signing import signing_keys
 
 from deviceshare_binder.core import Core
 from deviceshare_binder.groups import Groups, PodGroupView, QueueView, TellStatus
-from deviceshare_binder.handover import Stuck
+from deviceshare_binder.handover import PATIENCE, Stuck
 from deviceshare_binder.locks import Lock, Unlock
 from deviceshare_binder.reports import Reports, TellPending, TellScheduled
 from deviceshare_binder.views import GoneView, Ledgers, decode_node, decode_pod
@@ -57,16 +57,19 @@ class Annotation(NamedTuple):
 async def main(context: Context) -> None:
     """Run the binder until cancelled."""
     async with open_cluster(context.options.cluster, "deviceshare-binder", context.instance) as cluster:
-        await Binder(context, cluster, context.options.reports_per_second).run()
+        options = context.options
+        await Binder(context, cluster, options.reports_per_second, options.plugin_patience).run()
 
 
 class Binder:
     """Moves bytes between the bus, the core and a cluster."""
 
-    def __init__(self, context: Context, cluster: Cluster, reports_per_second: float = 200.0) -> None:
+    def __init__(
+        self, context: Context, cluster: Cluster, reports_per_second: float = 200.0, plugin_patience: float = PATIENCE
+    ) -> None:
         self._context = context
         self._cluster = cluster
-        self._core = Core(keys=signing_keys())
+        self._core = Core(keys=signing_keys(), patience=plugin_patience)
         self._reports = Reports(self._core.pods)
         self._groups = Groups()
         self._statuses_at_once = max(1, int(reports_per_second * STATUS_INTERVAL))

@@ -6,6 +6,7 @@ from deviceshare.errors import ConfigError
 from deviceshare_bus.plugins import load_families
 from deviceshare_bus.service import parser, run
 from deviceshare_cluster import UnknownCluster, open_cluster
+from deviceshare_cluster.kube import SILENCE
 from deviceshare_cluster.signing import signing_keys
 
 from deviceshare_inventory.shell import main, read_conf
@@ -23,6 +24,13 @@ def start() -> None:
         action="append",
         metavar="NAME",
         help=f"spec.schedulerName of the pods that are ours (repeatable; default: {', '.join(SCHEDULERS)})",
+    )
+    options.add_argument(
+        "--watch-silence",
+        type=float,
+        default=SILENCE,
+        metavar="SECONDS",
+        help=f"a watch that says nothing for so long is begun anew (default: {SILENCE:g})",
     )
     parsed = options.parse_args()
     parsed.scheduler_name = parsed.scheduler_name or list(SCHEDULERS)

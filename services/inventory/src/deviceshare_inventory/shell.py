@@ -55,7 +55,7 @@ async def main(context: Context) -> None:
     file, warnings = read_conf(context.options.conf) if context.options.conf else (None, ())
     for warning in warnings:
         log.warning("%s", warning)
-    async with open_cluster(context.options.cluster) as cluster:
+    async with open_cluster(context.options.cluster, silence=context.options.watch_silence) as cluster:
         core = Core(frozenset(context.options.scheduler_name), Configs(file), keys=signing_keys())
         await Inventory(context, cluster, core).run()
 

@@ -4,5 +4,6 @@
 """
 
 from deviceshare_cluster.kube.cluster import KubeCluster
+from deviceshare_cluster.kube.follow import SILENCE
 
-__all__ = ["KubeCluster"]
+__all__ = ["SILENCE", "KubeCluster"]

@@ -32,10 +32,14 @@ FORBIDDEN_TRIES = 4
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
+SILENCE = 120.0
+"""Seconds; the server sends a bookmark every minute or so where nothing else happens."""
+
+
 class Patience(NamedTuple):
     """Seconds that a follower waits."""
 
-    silence: float = 120.0
+    silence: float = SILENCE
     """Without a byte, not even a bookmark, until a watch is begun anew."""
     absent: float = 30.0
     """Between two looks for a kind that the server does not have, or a namespace that we may not read."""
