@@ -4,6 +4,7 @@ BIN := .venv/bin
 PACKAGES := libs/deviceshare libs/deviceshare-bus libs/deviceshare-cluster libs/deviceshare-cli \
 	services/inventory services/placement services/binder services/metrics
 READY := .venv/.ready
+KERNELS := libs/deviceshare/src/deviceshare/kernels
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test kube fuzz lint format bench lock clean
@@ -14,10 +15,13 @@ help:  ## this list
 setup: $(READY)  ## install everything into .venv/
 
 # Hashes are checked for what comes from the index; our own packages are installed in place, built with what is already there.
-$(READY): requirements/uv.txt requirements/runtime.txt requirements/dev.txt $(PACKAGES:%=%/pyproject.toml)
+# A kernel that was compiled before goes first: where it cannot be compiled anew its source counts, not what it was.
+$(READY): requirements/uv.txt requirements/runtime.txt requirements/dev.txt $(PACKAGES:%=%/pyproject.toml) \
+		libs/deviceshare/setup.py $(wildcard $(KERNELS)/*.py $(KERNELS)/*.pxd)
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/uv.txt
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements/runtime.txt -r requirements/dev.txt
+	@rm -rf $(KERNELS)/*.so libs/deviceshare/build
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation $(PACKAGES:%=-e %)
 	@touch $@
 
@@ -54,4 +58,5 @@ lock: $(READY)  ## resolve requirements/*.in anew
 		--no-header requirements/$$f.in -o requirements/$$f.txt > /dev/null; done
 
 clean:  ## remove what setup and tests made
-	rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache \
+		$(KERNELS)/*.so libs/deviceshare/build

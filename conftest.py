@@ -1,10 +1,14 @@
-"""Where ``CI`` is true a skipped test is a failed one: CI has all that the tests need, so nothing may go unseen.
+"""What holds for every run of the tests.
 
-A skip whose reason begins with ``allowed:`` stays a skip, for what one machine cannot have (another operating system).
+Where ``CI`` is true a skipped test is a failed one: CI has all that the tests need, so nothing may go unseen. A skip
+whose reason begins with ``allowed:`` stays a skip, for what one machine cannot have (another operating system).
+
+Kernels that are older than their source are not tested: they are not what stands there.
 """
 
 import os
 from collections.abc import Generator
+from pathlib import Path
 from typing import TypeVar
 
 import pytest
@@ -13,6 +17,15 @@ Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 
 STRICT = os.environ.get("CI", "").lower() in ("1", "true")
 ALLOWED = "allowed:"
+KERNELS = Path(__file__).parent / "libs" / "deviceshare" / "src" / "deviceshare" / "kernels"
+
+
+def pytest_sessionstart() -> None:
+    """Look at the kernels first."""
+    for compiled in KERNELS.glob("*.so"):
+        for source in KERNELS.glob(compiled.name.partition(".")[0] + ".p*"):
+            if source.stat().st_mtime > compiled.stat().st_mtime:
+                pytest.exit(f"{source} is newer than what was compiled of it: make setup", returncode=4)
 
 
 @pytest.hookimpl(wrapper=True)

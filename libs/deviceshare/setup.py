@@ -1,0 +1,33 @@
+"""Compiles the kernels of the library. Where there is no C compiler they run as the Python that they are."""
+
+from pathlib import Path
+
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+
+KERNELS = Path("src/deviceshare/kernels")
+
+modules = cythonize(
+    [
+        Extension(
+            f"deviceshare.kernels.{path.stem}",
+            [str(path)],
+            extra_compile_args=["-O3", "-g0", "-ffp-contract=off"],
+        )
+        for path in sorted(KERNELS.glob("*.py"))
+        if path.stem != "__init__"
+    ],
+    build_dir="build",
+    compiler_directives={
+        "annotation_typing": False,
+        "boundscheck": False,
+        "cdivision": True,
+        "language_level": 3,
+        "wraparound": False,
+    },
+)
+for module in modules:
+    # Said here, since cythonize does not hand it on.
+    module.optional = True
+
+setup(ext_modules=modules)
