@@ -290,3 +290,59 @@ def test_any_text_is_either_a_configuration_or_a_config_error(text):
 def test_odd_arguments_of_other_plugins_are_kept_as_text(value):
     conf = parse_conf(f"- name: sla\n  arguments: {{x: {value}}}\n", "x")
     assert isinstance(conf.arguments["sla"]["x"], str)
+
+
+def test_plugins_have_their_say_tier_by_tier_in_order():
+    conf = seed("scheduler-gpu-sharing-binpack")
+    assert [[plugin.name for plugin in tier] for tier in conf.tiers] == [
+        ["priority", "gang", "conformance"],
+        ["predicates", "proportion", "nodeorder", "binpack", "deviceshare"],
+    ]
+    assert conf.enabled("JobOrder")[:2] == ("priority", "gang")
+
+
+@pytest.mark.parametrize("switch", ["enableJobOrder", "enabledJobOrder"])
+def test_a_function_of_a_plugin_is_turned_off_by_its_switch(switch):
+    conf = parse_conf(f"- name: priority\n  {switch}: false\n- name: drf\n  {switch}: true", "File conf.yaml")
+    assert conf.enabled("JobOrder") == ("drf",)
+    assert conf.does("priority", "TaskOrder")
+    assert problem_of(f"- name: gang\n  {switch}: maybe").field == f"[0].{switch}"
+
+
+def test_without_any_configuration_work_is_done_in_the_usual_order():
+    assert default_conf().enabled("JobOrder") == ("priority", "gang", "conformance", "drf", "predicates", "proportion")
+
+
+def test_actions_and_plugins_that_are_not_evaluated_are_named():
+    conf = parse_conf("actions: allocate, reclaim\ntiers: [{plugins: [{name: tdm}, {name: drf}]}]", "File conf.yaml")
+    assert conf.actions == ("allocate", "reclaim")
+    assert [warning for warning in conf.warnings if "not evaluated" in warning] == [
+        "File conf.yaml: actions: the action 'reclaim' is not evaluated: nothing is done of what it does in Volcano",
+        "File conf.yaml: tiers[0].plugins[0].name: the plugin 'tdm' is not evaluated: nothing is done of what it does "
+        "in Volcano",
+    ]
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("1h30m", 5400), ("1.5h", 5400), ("1h2m3s4ms", 3723.004)])
+def test_the_waiting_time_of_sla_is_a_length_of_time(text, seconds):
+    conf = parse_conf(f"- name: sla\n  arguments: {{sla-waiting-time: {text}}}", "File conf.yaml")
+    assert conf.waiting_time == pytest.approx(seconds)
+    assert default_conf().waiting_time is None
+
+
+@pytest.mark.parametrize("text", ["soon", "0s", "10", "-5m", "1h 5m"])
+def test_a_waiting_time_that_is_none_is_an_error(text):
+    problem = problem_of(f"- name: sla\n  arguments: {{sla-waiting-time: {text}}}")
+    assert (problem.field, problem.value) == ("[0].arguments[sla-waiting-time]", text)
+
+
+def test_the_time_after_which_a_gang_has_nodes_kept_free():
+    assert (deviceshare().starvation, deviceshare(StarvationSeconds=0).starvation) == (300.0, 0.0)
+    assert problem_of(text_of(StarvationSeconds="-1")).expected == "a whole number from 0"
+
+
+def test_the_factor_of_overcommit():
+    assert default_conf().overcommit == 0.0
+    assert parse_conf("- name: overcommit", "x").overcommit == 1.2
+    assert parse_conf("- name: overcommit\n  arguments: {overcommit-factor: '2'}", "x").overcommit == 2.0
+    assert problem_of("- name: overcommit\n  arguments: {overcommit-factor: 0.5}").value == "0.5"

@@ -1,8 +1,8 @@
 """The names that ``volcano-scheduler.conf`` may hold, and which of them a misspelt one was meant to be.
 
 Source: volcano-sh/volcano (pkg/scheduler/{actions,plugins}, pkg/scheduler/conf, pkg/scheduler/plugins/deviceshare).
-``deviceshare.MIGGeometryPolicy`` and ``deviceshare.AscendMixedChips`` are our own. The arguments that turn device
-families on are the families' to say (:func:`deviceshare.families.flags`).
+``deviceshare.MIGGeometryPolicy``, ``deviceshare.AscendMixedChips`` and ``deviceshare.StarvationSeconds`` are our own.
+The arguments that turn device families on are the families' to say (:func:`deviceshare.families.flags`).
 """
 
 import re
@@ -15,12 +15,20 @@ PLUGINS = (
     "deviceshare", "overcommit", "sla", "tdm", "numaaware", "cdp", "rescheduling", "task-topology", "usage", "pdb",
     "nodegroup", "resourcequota", "extender", "network-topology-aware", "resource-strategy-fit",
 )  # fmt: skip
+EVALUATED_ACTIONS = frozenset({"enqueue", "allocate", "backfill"})
+EVALUATED_PLUGINS = frozenset({
+    "priority", "gang", "conformance", "drf", "predicates", "proportion", "capacity", "nodeorder", "binpack",
+    "deviceshare", "overcommit", "sla",
+})  # fmt: skip
+"""Those that count here. ``conformance`` says whom nobody evicts: nothing here evicts anybody."""
 SECTIONS = ("actions", "tiers", "configurations", "metrics")
 """Keys of the file."""
 PLUGIN_KEYS = ("name", "arguments")
 """Keys of a plugin beside its switches."""
-SWITCH = re.compile(r"enabled?[A-Z][A-Za-z]*")
-"""Keys that turn one function of a plugin on or off, such as ``enablePreemptable``."""
+SWITCH = re.compile(r"enabled?([A-Z][A-Za-z]*)")
+"""Keys that turn one function of a plugin on or off, such as ``enablePreemptable``; the function is the group."""
+SLA, WAITING_TIME = "sla", "sla-waiting-time"
+OVERCOMMIT, OVERCOMMIT_FACTOR = "overcommit", "overcommit-factor"
 
 GPU_SHARE = "deviceshare.GPUSharingEnable"
 GPU_NUMBER = "deviceshare.GPUNumberEnable"
@@ -33,9 +41,12 @@ NODE_LOCK = "deviceshare.NodeLockEnable"
 MIG_GEOMETRY = "deviceshare.MIGGeometryPolicy"
 MIXED_CHIPS = "deviceshare.AscendMixedChips"
 EXCLUSIVE_RULES = "deviceshare.GPUExclusiveRules"
+STARVATION = "deviceshare.StarvationSeconds"
 DEVICES_NAME = "deviceshare.KnownGeometriesCMName"
 DEVICES_NAMESPACE = "deviceshare.KnownGeometriesCMNamespace"
-ARGUMENTS = (POLICY, WEIGHT, NODE_LOCK, MIG_GEOMETRY, MIXED_CHIPS, EXCLUSIVE_RULES, DEVICES_NAME, DEVICES_NAMESPACE)
+ARGUMENTS = (
+    POLICY, WEIGHT, NODE_LOCK, MIG_GEOMETRY, MIXED_CHIPS, EXCLUSIVE_RULES, STARVATION, DEVICES_NAME, DEVICES_NAMESPACE,
+)  # fmt: skip
 """The arguments of ``deviceshare`` beside those that turn device families on."""
 
 

@@ -10,6 +10,9 @@ from deviceshare.conf.device_model import BUILT_IN, DevicesConf
 
 BEST_FIT, FIRST_FIT = "best-fit", "first-fit"
 
+STARVATION = 300.0
+"""Seconds that a gang waits in the line as everybody does, where the configuration says nothing."""
+
 Labels = tuple[tuple[str, str], ...]
 
 
@@ -17,6 +20,21 @@ def matching(rules: Iterable[Labels], labels: Iterable[tuple[str, str]]) -> tupl
     """Return the rules all of whose labels stand in ``labels``."""
     has = frozenset(labels)
     return tuple(rule for rule in rules if has.issuperset(rule))
+
+
+class Plugin(msgspec.Struct, frozen=True):
+    """A plugin in a tier, and which of its functions are turned off, by the words of Volcano (``JobOrder``, …)."""
+
+    name: str
+    off: frozenset[str] = frozenset()
+
+
+Tiers = tuple[tuple[Plugin, ...], ...]
+
+
+def tiers(*names: str) -> Tiers:
+    """Return tiers of plugins all of whose functions are on; the names of one tier are separated by blanks."""
+    return tuple(tuple(Plugin(name) for name in tier.split()) for tier in names)
 
 
 class SchedulerConf(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,6 +48,14 @@ class SchedulerConf(msgspec.Struct, frozen=True, kw_only=True):
 
     actions: tuple[str, ...] = ("enqueue", "allocate", "backfill")
     plugins: tuple[str, ...] = ()
+    tiers: Tiers = ()
+    """The plugins in their order, which is that of their say."""
+    starvation: float = STARVATION
+    """Seconds after which a gang that waits has nodes kept free for it; 0 for never."""
+    waiting_time: float | None = None
+    """``sla-waiting-time`` of the plugin ``sla`` in seconds: it stands in the place of ``starvation``."""
+    overcommit: float = 0.0
+    """How much of what the cluster has may be let into queues (``overcommit-factor``); 0: no plugin looks at it."""
     families: frozenset[str] = frozenset()
     policy: str = ""
     weight: int = 0
@@ -49,3 +75,15 @@ class SchedulerConf(msgspec.Struct, frozen=True, kw_only=True):
     """What pods ask at present: a family, the MiB of a card, how many cards. Never in the file, only in the questions
     that the allocator puts to families (:meth:`deviceshare.allocator.Allocator.expect`)."""
     warnings: tuple[str, ...] = ()
+
+    def enabled(self, function: str) -> tuple[str, ...]:
+        """Return the plugins of which a function is on (``JobOrder``, ``QueueOrder``, …), in the order of the tiers."""
+        return tuple(plugin.name for tier in self.tiers for plugin in tier if function not in plugin.off)
+
+    def does(self, plugin: str, function: str) -> bool:
+        """Return whether a plugin is configured and this function of it is on."""
+        return plugin in self.enabled(function)
+
+    def argument(self, plugin: str, name: str) -> str:
+        """Return an argument of a plugin as text, '' where there is none."""
+        return self.arguments.get(plugin, {}).get(name, "")

@@ -10,8 +10,9 @@ from typing import Any
 
 from deviceshare.conf import known
 from deviceshare.conf.document import as_text, read_document
-from deviceshare.conf.model import BEST_FIT, FIRST_FIT, Labels, SchedulerConf
-from deviceshare.conf.reading import Reader
+from deviceshare.conf.model import BEST_FIT, FIRST_FIT, STARVATION, Labels, Plugin, SchedulerConf, tiers
+from deviceshare.conf.reading import LARGEST, Reader
+from deviceshare.conf.times import seconds_of
 from deviceshare.families import flags
 
 KEY = "volcano-scheduler.conf"
@@ -19,15 +20,17 @@ KEY = "volcano-scheduler.conf"
 POLICIES = ("", "binpack", "spread")
 MIG_GEOMETRIES = (BEST_FIT, FIRST_FIT)
 
+_USUAL = tiers("priority gang conformance", "drf predicates proportion")
 _LARGEST_WEIGHT = 1_000_000
 _EXPECTED = f"actions and tiers of plugins, a list of plugins, or a ConfigMap with the key {KEY}"
 _OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+_LEAST_FACTOR, _USUAL_FACTOR = 1.0, 1.2
 _RULES = "a list of rules, each the labels and their values that a pod has, such as [{workloadType: training}]"
 
 
 def default_conf() -> SchedulerConf:
-    """Return what holds without any configuration: every device family is on."""
-    return SchedulerConf(families=frozenset(flags()))
+    """Return what holds without any configuration: every device family is on, and Volcano's usual order of work."""
+    return SchedulerConf(families=frozenset(flags()), tiers=_USUAL)
 
 
 def parse_conf(text: str, source: str) -> SchedulerConf:
@@ -50,6 +53,7 @@ class _Reader(Reader):
     def __init__(self, source: str) -> None:
         super().__init__(source)
         self.arguments: dict[str, dict[str, str]] = {}
+        self.tiers: list[tuple[Plugin, ...]] = []
         self.values: dict[str, tuple[Any, str]] = {}
         """Arguments of deviceshare: the value as YAML has it, and its path."""
 
@@ -72,6 +76,10 @@ class _Reader(Reader):
         return SchedulerConf(
             actions=actions or SchedulerConf().actions,
             plugins=tuple(self.arguments),
+            tiers=tuple(self.tiers),
+            starvation=self.starvation(),
+            waiting_time=self.waiting_time(),
+            overcommit=self.overcommit(),
             families=families,
             policy=self.word(known.POLICY, POLICIES, ""),
             weight=self.weight(),
@@ -92,22 +100,35 @@ class _Reader(Reader):
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise self.error("actions", value, 'names separated by commas, such as "enqueue, allocate, backfill"')
         actions = [name.strip() for name in names if name.strip()]
-        return tuple(name for name in actions if self.is_known("actions", name, known.ACTIONS, "action"))
+        found = tuple(name for name in actions if self.is_known("actions", name, known.ACTIONS, "action"))
+        for name in found:
+            self.is_evaluated("actions", name, known.EVALUATED_ACTIONS, "action")
+        return found
+
+    def is_evaluated(self, field: str, name: str, evaluated: frozenset[str], noun: str) -> None:
+        if name not in evaluated:
+            self.warn(field, f"the {noun} '{name}' is not evaluated: nothing is done of what it does in Volcano")
 
     def read_tiers(self, value: Any, is_bare: bool) -> None:
         for number, tier in enumerate(self.items("tiers", value)):
             path = f"tiers[{number}]"
             entries = self.mapping(path, tier)
             self.keys(path, entries, ("plugins",))
-            for index, plugin in enumerate(self.items(f"{path}.plugins", entries.get("plugins"))):
-                self.read_plugin(f"[{index}]" if is_bare else f"{path}.plugins[{index}]", plugin)
+            plugins = enumerate(self.items(f"{path}.plugins", entries.get("plugins")))
+            self.tiers.append(
+                tuple(
+                    self.read_plugin(f"[{index}]" if is_bare else f"{path}.plugins[{index}]", plugin)
+                    for index, plugin in plugins
+                )
+            )
 
-    def read_plugin(self, path: str, value: Any) -> None:
+    def read_plugin(self, path: str, value: Any) -> Plugin:
         plugin = self.mapping(path, value)
         name = plugin.get("name")
         if not isinstance(name, str) or not name:
             raise self.error(f"{path}.name", name, "the name of a plugin")
-        self.is_known(f"{path}.name", name, known.PLUGINS, "plugin")
+        if self.is_known(f"{path}.name", name, known.PLUGINS, "plugin"):
+            self.is_evaluated(f"{path}.name", name, known.EVALUATED_PLUGINS, "plugin")
         if name in self.arguments:
             self.warn(path, f"the plugin {name} stands here again: the later arguments count")
         self.keys(
@@ -122,6 +143,11 @@ class _Reader(Reader):
                 self.values[key] = (argument, field)
             elif name == "predicates" and key in known.OLD_FLAGS:
                 self.values.setdefault(known.OLD_FLAGS[key], (argument, field))
+            elif key in (known.WAITING_TIME, known.OVERCOMMIT_FACTOR):
+                self.values[key] = (argument, field)
+        switches = [(key, word.group(1)) for key in plugin if (word := known.SWITCH.fullmatch(key))]
+        off = {function for key, function in switches if not self.truth(f"{path}.{key}", plugin[key])}
+        return Plugin(name, frozenset(off))
 
     def read_configurations(self, value: Any) -> dict[str, dict[str, str]]:
         configurations = {}
@@ -143,6 +169,31 @@ class _Reader(Reader):
     def weight(self) -> int:
         value, field = self.values.get(known.WEIGHT, (None, ""))
         return self.whole(field, value, 0, _LARGEST_WEIGHT) if as_text(value).strip() else 0
+
+    def starvation(self) -> float:
+        value, field = self.values.get(known.STARVATION, (None, ""))
+        return float(self.whole(field, value, 0, LARGEST)) if as_text(value).strip() else STARVATION
+
+    def waiting_time(self) -> float | None:
+        value, field = self.values.get(known.WAITING_TIME, (None, ""))
+        if value is None or known.SLA not in self.arguments:
+            return None
+        waiting = seconds_of(as_text(value))
+        if waiting is None or waiting <= 0:
+            raise self.error(field, value, "a time such as 90s, 30m or 1h30m")
+        return waiting
+
+    def overcommit(self) -> float:
+        if known.OVERCOMMIT not in self.arguments:
+            return 0.0
+        value, field = self.values.get(known.OVERCOMMIT_FACTOR, (_USUAL_FACTOR, ""))
+        try:
+            factor = float(as_text(value))
+        except ValueError:
+            factor = 0.0
+        if not _LEAST_FACTOR <= factor < _LARGEST_WEIGHT:
+            raise self.error(field, value, f"a number from {_LEAST_FACTOR:g}, such as {_USUAL_FACTOR}")
+        return factor
 
     def geometries_config_map(self) -> tuple[str, str]:
         namespace, name = SchedulerConf().geometries_config_map
