@@ -70,3 +70,44 @@ def test_a_weight_that_cannot_be_meant_is_a_problem(weight):
 def test_an_object_without_a_name_is_an_error(decode):
     with pytest.raises(FormatError, match=r"metadata\.name"):
         decode(b'{"metadata": {}}')
+
+
+def test_a_queue_has_bounds_in_the_units_of_facts():
+    fact = decode_queue(
+        raw(
+            {
+                "priority": 3,
+                "capability": {"cpu": "2", "memory": "1Gi", "volcano.sh/vgpu-memory": 65536},
+                "deserved": {"volcano.sh/vgpu-memory": "32k"},
+                "guarantee": {"resource": {"cpu": "500m"}},
+                "reclaimable": False,
+            },
+            {"state": "Closing"},
+            creationTimestamp="1970-01-01T00:01:00Z",
+        )
+    )
+    assert fact.capability == {"cpu": 2000, "memory": 2**30, "volcano.sh/vgpu-memory": 65536}
+    assert (fact.deserved, fact.guarantee) == ({"volcano.sh/vgpu-memory": 32000}, {"cpu": 500})
+    assert (fact.priority, fact.reclaimable, fact.created, fact.state) == (3, False, 60.0, "Closing")
+
+
+def test_a_bound_that_cannot_be_meant_is_a_problem_and_no_bound():
+    fact = decode_queue(raw({"capability": {"cpu": "2", "volcano.sh/vgpu-memory": "1.5"}}))
+    assert fact.capability == {"cpu": 2000}
+    (problem,) = fact.problems
+    assert (problem.field, problem.value) == ("spec.capability[volcano.sh/vgpu-memory]", "1.5")
+
+
+def test_a_podgroup_says_what_it_needs_at_least_and_whether_it_was_let_in():
+    fact = decode_podgroup(raw({"minResources": {"cpu": "500m", "volcano.sh/vgpu-number": "4"}}, {"phase": "Pending"}))
+    assert (fact.min_resources, fact.admitted) == ({"cpu": 500, "volcano.sh/vgpu-number": 4}, False)
+    assert decode_podgroup(raw()).min_resources is None
+    assert decode_podgroup(raw({}, {"phase": "Inqueue"})).admitted
+    assert not decode_podgroup(raw({}, {})).admitted
+
+
+def test_a_podgroup_says_how_long_it_may_wait():
+    assert decode_podgroup(raw(annotations={"sla-waiting-time": "1h30m"})).waiting_time == 5400.0
+    fact = decode_podgroup(raw(annotations={"sla-waiting-time": "soon"}))
+    assert fact.waiting_time is None
+    assert [problem.field for problem in fact.problems] == ["metadata.annotations[sla-waiting-time]"]

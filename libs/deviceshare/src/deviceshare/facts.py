@@ -210,17 +210,34 @@ class PodGroupFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="pod
     queue: str = "default"
     min_member: int = 1
     min_task_member: dict[str, int] = {}
+    min_resources: Resources | None = None
+    """What it needs at least, in all; None where it does not say so."""
+    admitted: bool = False
+    """Whether its phase says that it was let into its queue."""
+    waiting_time: float | None = None
+    """Seconds that it should wait at most (``sla-waiting-time``); None where it does not say so."""
     priority: int | None = None
     created: float = 0.0
     problems: tuple[Problem, ...] = ()
 
 
 class QueueFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="queue"):
-    """A queue of the cluster; only open ones are served."""
+    """A queue of the cluster; only open ones are served.
+
+    It has at least ``guarantee`` and at most ``capability``; ``deserved`` is its part as somebody set it, ``weight``
+    from what it is worked out otherwise. A resource that is not named has no bound.
+    """
 
     name: str
     weight: int = 1
+    priority: int = 0
+    capability: Resources = {}
+    deserved: Resources = {}
+    guarantee: Resources = {}
+    reclaimable: bool = True
+    created: float = 0.0
     open: bool = True
+    state: str = ""
     problems: tuple[Problem, ...] = ()
 
 

@@ -2,12 +2,17 @@
 
 import msgspec
 
+from deviceshare.conf.known import WAITING_TIME
+from deviceshare.conf.times import seconds_of
 from deviceshare.errors import Problem
 from deviceshare.facts import GroupKey, PodGroupFact
+from deviceshare.objects.amounts import read_amounts
 from deviceshare.objects.lenient import decode_view, seconds
 from deviceshare.objects.views import PodGroupObject, PodGroupSpec
 
 _DECODER = msgspec.json.Decoder(PodGroupObject)
+_WAITING = ("", "Pending")
+"""Phases of a group that was not let into its queue yet."""
 _EXPECTED = "a number of pods, 0 or more"
 
 
@@ -40,6 +45,24 @@ def decode_podgroup(raw: bytes) -> PodGroupFact:
         queue=spec.queue or "default",
         min_member=min_member,
         min_task_member=min_task_member,
+        min_resources=(
+            None
+            if spec.min_resources is None
+            else read_amounts(spec.min_resources, subject, "spec.minResources", problems)
+        ),
+        admitted=view.status is not None and (view.status.phase or "") not in _WAITING,
+        waiting_time=_waiting_time((metadata.annotations or {}).get(WAITING_TIME), subject, problems),
         created=seconds(metadata.creation_timestamp, subject, "metadata.creationTimestamp", problems),
         problems=tuple(problems),
     )
+
+
+def _waiting_time(text: str | None, subject: str, problems: list[Problem]) -> float | None:
+    if text is None:
+        return None
+    waiting = seconds_of(text)
+    if waiting is None:
+        problems.append(
+            Problem(subject, f"metadata.annotations[{WAITING_TIME}]", text, "a time such as 90s, 30m or 1h30m")
+        )
+    return waiting

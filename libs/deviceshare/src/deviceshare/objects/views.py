@@ -209,19 +209,38 @@ class PodGroupSpec(View):
 
     min_member: Int32 | None = None
     min_task_member: dict[str, Int32] | None = None
+    min_resources: Quantities | None = None
     queue: str | None = None
+
+
+class PodGroupStatus(View):
+    """``status`` of a PodGroup."""
+
+    phase: str | None = None
 
 
 class PodGroupObject(Object):
     """A PodGroup, ``scheduling.volcano.sh/v1beta1``."""
 
     spec: PodGroupSpec | None = None
+    status: PodGroupStatus | None = None
+
+
+class Guarantee(View):
+    """``spec.guarantee`` of a Queue."""
+
+    resource: Quantities | None = None
 
 
 class QueueSpec(View):
     """``spec`` of a Queue."""
 
     weight: Int32 | None = None
+    priority: Int32 | None = None
+    capability: Quantities | None = None
+    deserved: Quantities | None = None
+    guarantee: Guarantee | None = None
+    reclaimable: bool | None = None
 
 
 class QueueStatus(View):
