@@ -213,3 +213,25 @@ def test_a_bad_quantity_and_a_wrong_type_are_problems_and_the_rest_is_kept():
 def test_a_node_without_a_name_is_an_error():
     with pytest.raises(FormatError, match=r"metadata\.name"):
         decode_node(b'{"metadata": {}}')
+
+
+def taints(conditions, *set_already):
+    status = {"conditions": [{"type": "Ready", "status": "True"}, *conditions]}
+    return node({"taints": list(set_already)}, status).taints
+
+
+def test_a_condition_keeps_pods_away_before_the_node_controller_has_set_its_taint():
+    kinds = {
+        "MemoryPressure": "memory-pressure", "DiskPressure": "disk-pressure", "PIDPressure": "pid-pressure",
+        "NetworkUnavailable": "network-unavailable",
+    }  # fmt: skip
+    conditions = [{"type": kind, "status": "True"} for kind in kinds]
+    assert taints(conditions) == tuple(Taint(f"node.kubernetes.io/{key}", "", "NoSchedule") for key in kinds.values())
+    assert taints([{"type": kind, "status": status} for kind in kinds for status in ("False", "Unknown")]) == ()
+
+
+def test_a_condition_whose_taint_is_set_adds_none():
+    pressure = {"key": "node.kubernetes.io/memory-pressure", "effect": "NoSchedule"}
+    assert taints([{"type": "MemoryPressure", "status": "True"}], pressure) == (
+        Taint(pressure["key"], "", "NoSchedule"),
+    )

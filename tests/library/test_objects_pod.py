@@ -2,9 +2,9 @@ import json
 
 import msgspec
 import pytest
-from deviceshare.claims import Tenant
+from deviceshare.claims import HostPort, Tenant
 from deviceshare.errors import FormatError
-from deviceshare.facts import ContainerAsk, PodFact, Requirement, Toleration
+from deviceshare.facts import ContainerAsk, PodFact, Preference, Requirement, Toleration
 from deviceshare.objects import decode_pod
 from hypothesis import given
 from hypothesis import strategies as st
@@ -201,6 +201,7 @@ def test_no_affinity_is_not_the_same_as_an_affinity_that_nothing_satisfies():
         ({"key": "a", "operator": "Exists", "values": ["x"]}, "no values"),
         ({"key": "a", "operator": "Gt", "values": ["many"]}, "one whole number"),
         ({"key": "a", "operator": "Lt", "values": ["1", "2"]}, "one whole number"),
+        ({"key": "a", "operator": "Gt", "values": ["1_0"]}, "one whole number"),
     ],
 )
 def test_a_requirement_that_cannot_be_evaluated_is_a_problem_and_its_term_matches_nothing(requirement, hint):
@@ -209,6 +210,101 @@ def test_a_requirement_that_cannot_be_evaluated_is_a_problem_and_its_term_matche
     (problem,) = fact.problems
     assert "nodeSelectorTerms[0].matchExpressions" in problem.field
     assert hint in problem.expected
+
+
+def test_a_field_has_one_name():
+    for values in ([], ["n1", "n2"]):
+        fact = affinity({"matchFields": [{"key": "metadata.name", "operator": "In", "values": values}]})
+        assert fact.ask.node_terms == ()
+        (problem,) = fact.problems
+        assert (problem.field, problem.expected) == (
+            "spec.affinity.nodeAffinity.required.nodeSelectorTerms[0].matchFields[metadata.name].values",
+            "one name for In",
+        )
+
+
+def preferring(*terms):
+    return pod({"affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": list(terms)}}})
+
+
+SSD = {"key": "disk", "operator": "In", "values": ["ssd"]}
+
+
+def test_preferred_node_affinity():
+    fact = preferring(
+        {"weight": 10, "preference": {"matchExpressions": [SSD]}},
+        {"weight": 1, "preference": {}},
+        {
+            "weight": 100,
+            "preference": {"matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": ["n"]}]},
+        },
+    )
+    assert fact.problems == ()
+    assert fact.ask.preferences == (
+        Preference(10, (Requirement("disk", "In", ("ssd",)),)),
+        Preference(100, (Requirement("metadata.name", "NotIn", ("n",), field=True),)),
+    )
+
+
+@pytest.mark.parametrize("weight", [0, 101, -1, None])
+def test_a_weight_is_from_1_to_100(weight):
+    fact = preferring({"weight": weight, "preference": {"matchExpressions": [SSD]}})
+    assert fact.ask.preferences == ()
+    assert [problem.field for problem in fact.problems] == ["spec.affinity.nodeAffinity.preferred[0].weight"]
+
+
+def test_host_ports_of_containers_and_sidecars():
+    web = {"containerPort": 80, "hostPort": 8080}
+    fact = pod(
+        {
+            "containers": [container(ports=[web, PORT, {"hostPort": 53, "protocol": "UDP", "hostIP": "10.0.0.1"}])],
+            "initContainers": [
+                container("side", ports=[{"hostPort": 9}], restartPolicy="Always"),
+                container("before", ports=[{"hostPort": 7}]),
+            ],
+        }
+    )
+    assert fact.ask.host_ports == (
+        HostPort("0.0.0.0", "TCP", 9), HostPort("0.0.0.0", "TCP", 8080), HostPort("10.0.0.1", "UDP", 53),
+    )  # fmt: skip
+    assert fact.problems == ()
+
+
+def test_with_the_hosts_network_every_port_is_one_of_the_host():
+    on_host = pod({"hostNetwork": True, "containers": [container(ports=[PORT, {"containerPort": 80, "hostPort": 80}])]})
+    assert on_host.ask.host_ports == (HostPort("0.0.0.0", "TCP", 80),)
+
+
+@pytest.mark.parametrize(
+    ("port", "field", "expected"),
+    [
+        ({"hostPort": 70000}, "hostPort", "from 1 to 65535"),
+        ({"hostPort": -1}, "hostPort", "from 1 to 65535"),
+        ({"hostPort": 80, "protocol": "tcp"}, "protocol", "one of TCP, UDP, SCTP"),
+    ],
+)
+def test_a_port_that_cannot_be_meant_is_a_problem(port, field, expected):
+    fact = pod({"containers": [container(ports=[port])]})
+    assert fact.ask.host_ports == ()
+    (problem,) = fact.problems
+    assert (problem.field, problem.expected) == (f"spec.containers[c].ports[0].{field}", expected)
+
+
+def test_requests_of_the_pod_as_a_whole():
+    one = [container(resources={"requests": {"cpu": "1"}, "limits": {"cpu": "2"}})]
+    whole = {"requests": {"memory": "1Gi"}, "limits": {"memory": "2Gi", "cpu": "4", "hugepages-2Mi": "4Mi"}}
+    fact = pod({"containers": one, "resources": whole})
+    assert fact.ask.pod_level == (("hugepages-2Mi", 4 * 2**20), ("memory", 2**30)), "a container asks CPU"
+    assert pod({"resources": {"limits": {"cpu": "4"}}}).ask.pod_level == (("cpu", 4000),)
+
+
+def test_a_pod_as_a_whole_asks_no_devices():
+    fact = pod({"resources": {"limits": {"nvidia.com/gpu": 1}}})
+    assert fact.ask.pod_level == ()
+    assert [str(problem) for problem in fact.problems] == [
+        "Pod ml/a: spec.resources.limits[nvidia.com/gpu]: '1' is not valid: "
+        "expected cpu, memory or hugepages: a pod as a whole asks nothing else"
+    ]
 
 
 REQUIRED, PREFERRED = ({f"{kind}DuringSchedulingIgnoredDuringExecution": [{}]} for kind in ("required", "preferred"))

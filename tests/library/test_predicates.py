@@ -1,7 +1,9 @@
 """Which nodes a pod may use at all, by kube-scheduler's rules, and the resources of nodes."""
 
 import pytest
-from deviceshare.facts import Requirement, Taint, Toleration
+from deviceshare.conf.node_plugins import ALL_PREDICATES, NO_PREDICATES, Predicates
+from deviceshare.facts import Preference, Requirement, Taint, Toleration
+from deviceshare.predicates import Rule, admits, discouraging, preferred, reasons
 from deviceshare.resources import pod_resources
 from support.builders import GIB, ask, cluster, container, node, take
 
@@ -136,3 +138,46 @@ def test_what_nobody_evaluates_is_refused_by_its_name() -> None:
     what = ask(container(), unsupported=("spec.affinity.podAffinity",))
     assert cluster(node()).place(what) is None
     assert lines(what) == ["the pod asks spec.affinity.podAffinity, which is not evaluated yet"]
+
+
+@pytest.mark.parametrize("state", ["not-ready", "unreachable"])
+def test_a_node_that_is_not_ready_says_so_once(state) -> None:
+    taint = Taint(f"node.kubernetes.io/{state}", "", "NoExecute")
+    assert lines(ask(container()), ready=False, taints=[taint]) == ["1 node(s) were not ready"]
+    assert lines(ask(container()), taints=[taint]) == [f"1 node(s) had untolerated taint {{{taint.key}: }}"]
+
+
+def test_predicates_that_are_turned_off_keep_nobody_away() -> None:
+    what = ask(container(), node_selector=(("a", "1"),), node_terms=())
+    fact = node(taints=[TAINT], unschedulable=True)
+
+    def codes(counting) -> list[str]:
+        rule = Rule.of(what, frozenset(), counting)
+        found = [reason.code for reason in reasons(rule, fact)]
+        assert admits(rule, fact) is not bool(found)
+        return found
+
+    assert codes(ALL_PREDICATES) == ["NodeUnschedulable", "NodeAffinityMismatch", "TaintNotTolerated"]
+    assert codes(Predicates(node_affinity=False)) == ["NodeUnschedulable", "TaintNotTolerated"]
+    assert codes(Predicates(taint_toleration=False)) == ["NodeUnschedulable", "NodeAffinityMismatch"]
+    assert codes(NO_PREDICATES) == []
+
+
+def test_preferences_count_by_weight_and_by_taint() -> None:
+    ssd = Requirement("disk", "In", ("ssd",))
+    likes = (Preference(10, (ssd,)), Preference(5, (ssd, Requirement("zone", "Exists", ()))), Preference(100, (
+        Requirement("zone", "DoesNotExist", ()),)))  # fmt: skip
+    assert [preferred(likes, node(labels=labels)) for labels in ({"disk": "ssd", "zone": "a"}, {"zone": "a"}, {})] == [
+        15, 0, 100,
+    ]  # fmt: skip
+    avoid = [Taint("old", "", "PreferNoSchedule"), Taint("slow", "yes", "PreferNoSchedule"), TAINT]
+    assert discouraging((), node(taints=avoid)) == 2
+    assert discouraging((Toleration("slow", "Equal", "yes", ""),), node(taints=avoid)) == 1
+    assert discouraging((Toleration("", "Exists", "", "NoSchedule"),), node(taints=avoid)) == 2
+
+
+@pytest.mark.parametrize(
+    ("label", "matches"), [("1_0", False), (" 9", False), ("٩", False), ("+9", True), ("9" * 19, False)]
+)
+def test_numbers_are_those_that_go_reads(label, matches) -> None:
+    assert fits(ask(container(), node_terms=((Requirement("a", "Gt", ("5",)),),)), labels={"a": label}) is matches

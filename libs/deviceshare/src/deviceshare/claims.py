@@ -75,6 +75,14 @@ def with_made(grants: Sequence[ContainerGrant], held: Sequence[ContainerGrant]) 
     )
 
 
+class HostPort(msgspec.Struct, frozen=True, array_like=True, order=True):
+    """A port of the node itself that a pod listens on; ``ip`` is ``0.0.0.0`` for every address of the node."""
+
+    ip: str
+    protocol: str
+    port: int
+
+
 class Tenant(msgspec.Struct, frozen=True, array_like=True):
     """Who holds devices, as far as others may not want to share a card with it.
 

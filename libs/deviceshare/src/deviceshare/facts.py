@@ -12,7 +12,7 @@ from typing import NewType
 
 import msgspec
 
-from deviceshare.claims import ContainerGrant, Tenant
+from deviceshare.claims import ContainerGrant, HostPort, Tenant
 from deviceshare.conf.model import Labels
 from deviceshare.errors import Problem
 
@@ -51,6 +51,13 @@ class Requirement(msgspec.Struct, frozen=True, array_like=True):
     operator: str
     values: tuple[str, ...]
     field: bool = False
+
+
+class Preference(msgspec.Struct, frozen=True, array_like=True):
+    """A term of a preferred node affinity: nodes that meet all of its requirements count ``weight`` (1 to 100) more."""
+
+    weight: int
+    requirements: tuple[Requirement, ...]
 
 
 class Card(msgspec.Struct, frozen=True, array_like=True):
@@ -129,9 +136,15 @@ class PodAsk(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     containers: tuple[ContainerAsk, ...] = ()
     init_containers: tuple[ContainerAsk, ...] = ()
     overhead: tuple[tuple[str, int], ...] = ()
+    pod_level: tuple[tuple[str, int], ...] = ()
+    """Requests of the pod as a whole (``spec.resources``): they stand in place of what its containers request."""
+    host_ports: tuple[HostPort, ...] = ()
+    """Sorted, each once."""
     node_selector: tuple[tuple[str, str], ...] = ()
     node_terms: tuple[tuple[Requirement, ...], ...] | None = None
     """Required node affinity: any of the terms, all requirements of it; None where there is none."""
+    preferences: tuple[Preference, ...] = ()
+    """Preferred node affinity."""
     tolerations: tuple[Toleration, ...] = ()
     annotations: tuple[tuple[str, str], ...] = ()
     """Those that a device family reads as a wish (``volcano.sh/vgpu-mode``, …), sorted."""

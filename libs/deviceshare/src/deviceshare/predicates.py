@@ -1,19 +1,25 @@
-"""Which nodes a pod may use at all: ready, not cordoned, selected, tolerated.
+"""Which nodes a pod may use at all: ready, not cordoned, selected, tolerated; and which of them it would rather.
 
 The rules are those of kube-scheduler's plugins NodeUnschedulable, NodeAffinity and TaintToleration; the texts are the
 ones that its users know. Only node facts and the pod's wishes count here, never what is taken, so an answer holds
-until one of the two changes.
+until one of the two changes. Which of the rules count is the configuration's to say.
 """
 
+import re
 from collections.abc import Sequence
 
 import msgspec
 
-from deviceshare.facts import NodeFact, PodAsk, Requirement, Taint, Toleration
+from deviceshare.conf.node_plugins import ALL_PREDICATES, Predicates
+from deviceshare.facts import NodeFact, PodAsk, Preference, Requirement, Taint, Toleration
 
 NAME_FIELD = "metadata.name"
 CORDONED = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
+_NOT_READY = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _BLOCKING = ("NoSchedule", "NoExecute")
+_DISCOURAGING = "PreferNoSchedule"
+_NUMBER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
+_LARGEST = 2**63 - 1
 
 
 class Rule(msgspec.Struct, frozen=True):
@@ -24,11 +30,15 @@ class Rule(msgspec.Struct, frozen=True):
     tolerations: tuple[Toleration, ...] = ()
     hardware: frozenset[str] = frozenset()
     """What the pod asks cards of, by name (:class:`~deviceshare.families.hardware.Hardware`)."""
+    cordons: bool = True
+    taints: bool = True
+    """Whether cordons and taints keep it away."""
 
     @classmethod
-    def of(cls, ask: PodAsk, hardware: frozenset[str]) -> "Rule":
-        """Return the rule of a pod that asks such cards."""
-        return cls(ask.node_selector, ask.node_terms, ask.tolerations, hardware)
+    def of(cls, ask: PodAsk, hardware: frozenset[str], counting: Predicates = ALL_PREDICATES) -> "Rule":
+        """Return the rule of a pod that asks such cards, by the predicates that count."""
+        chosen = (ask.node_selector, ask.node_terms) if counting.node_affinity else ((), None)
+        return cls(*chosen, ask.tolerations, hardware, counting.unschedulable, counting.taint_toleration)
 
 
 class Reason(msgspec.Struct, frozen=True):
@@ -48,7 +58,7 @@ def reasons(rule: Rule, node: NodeFact) -> list[Reason]:
     found = []
     if not node.ready:
         found.append(NOT_READY)
-    if node.unschedulable and not tolerates(rule.tolerations, CORDONED):
+    if _cordoned(rule, node):
         found.append(UNSCHEDULABLE)
     if not matches(rule, node):
         found.append(MISMATCH)
@@ -59,11 +69,9 @@ def reasons(rule: Rule, node: NodeFact) -> list[Reason]:
     ]
     found += [
         Reason("TaintNotTolerated", f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}")
-        for taint in node.taints
-        if taint.effect in _BLOCKING
-        # The taint of a cordon says what `unschedulable` says.
-        and not (taint.key == CORDONED.key and node.unschedulable)
-        and not tolerates(rule.tolerations, taint)
+        for taint in _untolerated(rule, node)
+        # These taints say what is said already.
+        if not (taint.key == CORDONED.key and node.unschedulable) and not (taint.key in _NOT_READY and not node.ready)
     ]
     return found
 
@@ -72,14 +80,31 @@ def admits(rule: Rule, node: NodeFact) -> bool:
     """Return whether :func:`reasons` would be empty, faster."""
     return (
         node.ready
-        and (not node.unschedulable or tolerates(rule.tolerations, CORDONED))
-        and (
-            not node.taints
-            or all(taint.effect not in _BLOCKING or tolerates(rule.tolerations, taint) for taint in node.taints)
-        )
+        and not (node.unschedulable and _cordoned(rule, node))
+        and not (node.taints and _untolerated(rule, node))
         and matches(rule, node)
         and rule.hardware.isdisjoint(node.contested)
     )
+
+
+def _cordoned(rule: Rule, node: NodeFact) -> bool:
+    return rule.cordons and node.unschedulable and not tolerates(rule.tolerations, CORDONED)
+
+
+def _untolerated(rule: Rule, node: NodeFact) -> list[Taint]:
+    """Return the taints that keep such a pod away."""
+    blocking = (taint for taint in node.taints if taint.effect in _BLOCKING) if rule.taints else ()
+    return [taint for taint in blocking if not tolerates(rule.tolerations, taint)]
+
+
+def discouraging(tolerations: Sequence[Toleration], node: NodeFact) -> int:
+    """Return how many taints that are a preference only the pod does not tolerate."""
+    return sum(taint.effect == _DISCOURAGING and not tolerates(tolerations, taint) for taint in node.taints)
+
+
+def preferred(preferences: Sequence[Preference], node: NodeFact) -> int:
+    """Return the weights of the terms of a preferred node affinity that the node meets, added up."""
+    return sum(each.weight for each in preferences if all(_meets(one, node) for one in each.requirements))
 
 
 def tolerates(tolerations: Sequence[Toleration], taint: Taint) -> bool:
@@ -119,9 +144,14 @@ def _meets(requirement: Requirement, node: NodeFact) -> bool:
         case "DoesNotExist":
             return value is None
         case "Gt" | "Lt":
-            try:
-                has, bound = int(value or ""), int(requirement.values[0])
-            except (ValueError, IndexError):
+            has, bound = _number(value or ""), _number(requirement.values[0] if requirement.values else "")
+            if has is None or bound is None:
                 return False
             return has > bound if requirement.operator == "Gt" else has < bound
     return False
+
+
+def _number(text: str) -> int | None:
+    """Return the number that a label stands for, None where it is none of 64 bits: Python reads more than Go does."""
+    number = int(text) if _NUMBER.fullmatch(text) else None
+    return number if number is not None and -_LARGEST <= number <= _LARGEST else None

@@ -1,13 +1,16 @@
-"""Required node affinity: terms of requirements on a node's labels and name."""
+"""Node affinity: terms of requirements on a node's labels and name, required or preferred."""
 
 from deviceshare.errors import Problem
-from deviceshare.facts import Requirement
-from deviceshare.objects.views import Affinity, SelectorRequirement
+from deviceshare.facts import Preference, Requirement
+from deviceshare.objects.views import Affinity, SelectorRequirement, SelectorTerm
 from deviceshare.quantity import LARGEST
 
 Terms = tuple[tuple[Requirement, ...], ...]
 
 _OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
+_REQUIRED = "spec.affinity.nodeAffinity.required.nodeSelectorTerms"
+_PREFERRED = "spec.affinity.nodeAffinity.preferred"
+_LARGEST_WEIGHT = 100
 
 
 def required_terms(affinity: Affinity | None, subject: str, problems: list[Problem]) -> Terms | None:
@@ -21,15 +24,36 @@ def required_terms(affinity: Affinity | None, subject: str, problems: list[Probl
     selector = affinity.node_affinity.required_during_scheduling_ignored_during_execution
     if selector is None:
         return None
-    terms = []
-    for index, term in enumerate(selector.node_selector_terms or ()):
-        field = f"spec.affinity.nodeAffinity.required.nodeSelectorTerms[{index}]"
-        expressions = [_requirement(view, False, subject, field, problems) for view in term.match_expressions or ()]
-        names = [_requirement(view, True, subject, field, problems) for view in term.match_fields or ()]
-        requirements = tuple(requirement for requirement in expressions + names if requirement)
-        if requirements and len(requirements) == len(expressions) + len(names):
-            terms.append(requirements)
-    return tuple(terms)
+    terms = (
+        _term(view, subject, f"{_REQUIRED}[{index}]", problems)
+        for index, view in enumerate(selector.node_selector_terms or ())
+    )
+    return tuple(term for term in terms if term)
+
+
+def preferences(affinity: Affinity | None, subject: str, problems: list[Problem]) -> tuple[Preference, ...]:
+    """Return the terms of a pod's preferred node affinity; a malformed one is left out and a problem.
+
+    As in Kubernetes a term without requirements prefers no node.
+    """
+    if affinity is None or affinity.node_affinity is None:
+        return ()
+    found = []
+    for index, view in enumerate(affinity.node_affinity.preferred_during_scheduling_ignored_during_execution or ()):
+        field, weight = f"{_PREFERRED}[{index}]", view.weight or 0
+        if not 1 <= weight <= _LARGEST_WEIGHT:
+            problems.append(Problem(subject, f"{field}.weight", str(weight), f"from 1 to {_LARGEST_WEIGHT}"))
+        elif view.preference and (term := _term(view.preference, subject, f"{field}.preference", problems)):
+            found.append(Preference(weight, term))
+    return tuple(found)
+
+
+def _term(view: SelectorTerm, subject: str, field: str, problems: list[Problem]) -> tuple[Requirement, ...]:
+    """Return a term's requirements, () where it has none or one of them is malformed."""
+    found = [_requirement(each, False, subject, field, problems) for each in view.match_expressions or ()]
+    found += [_requirement(each, True, subject, field, problems) for each in view.match_fields or ()]
+    requirements = tuple(requirement for requirement in found if requirement)
+    return requirements if len(requirements) == len(found) else ()
 
 
 def _requirement(
@@ -41,6 +65,8 @@ def _requirement(
         part, value, expected = "key", key, "metadata.name" if is_field else "the name of a label"
     elif operator not in (_OPERATORS[:2] if is_field else _OPERATORS):
         part, value, expected = "operator", operator, f"one of {', '.join(_OPERATORS[:2] if is_field else _OPERATORS)}"
+    elif is_field and len(values) != 1:
+        part, value, expected = "values", ", ".join(values), f"one name for {operator}"
     elif operator in ("In", "NotIn") and not values:
         part, expected = "values", f"at least one value for {operator}"
     elif operator in ("Exists", "DoesNotExist") and values:

@@ -14,13 +14,15 @@ from deviceshare.families import FAMILIES
 from deviceshare.families.protocol import Family
 from deviceshare.families.selection import WISHES
 from deviceshare.formats.vgpu import PODGROUP_POLICY, SPREAD
-from deviceshare.objects.affinity import required_terms
+from deviceshare.objects.affinity import preferences, required_terms
+from deviceshare.objects.ports import host_ports
 from deviceshare.objects.views import Container, PodSpec, Quantities, ResourceRequirements, TolerationView
 from deviceshare.quantity import is_native, to_amount
 
 Amounts = tuple[tuple[str, int], ...]
 
 _SIDECAR = "Always"
+_OF_PODS = ("cpu", "memory")
 
 
 class _Wishes(NamedTuple):
@@ -54,8 +56,11 @@ def pod_ask(
         containers=_containers(spec.containers, "containers", subject, problems),
         init_containers=_containers(spec.init_containers, "initContainers", subject, problems),
         overhead=_amounts(spec.overhead or {}, subject, "spec.overhead", problems) if spec.overhead else (),
+        pod_level=_pod_level(spec, subject, problems) if spec.resources else (),
+        host_ports=host_ports(spec, subject, problems),
         node_selector=tuple(sorted(spec.node_selector.items())) if spec.node_selector else (),
         node_terms=required_terms(spec.affinity, subject, problems),
+        preferences=preferences(spec.affinity, subject, problems),
         tolerations=_tolerations(spec.tolerations, subject, problems) if spec.tolerations else (),
         annotations=_chosen(annotations, wishes.annotations | _starred(annotations, wishes)),
         labels=_chosen(labels, wishes.labels),
@@ -89,6 +94,29 @@ def _effective(resources: ResourceRequirements | None, subject: str, field: str,
         from_limits = resource not in requests or (resource in limits and not is_native(resource))
         asked[resource] = (limits if from_limits else requests)[resource]
         fields[resource] = "limits" if from_limits else "requests"
+    return _amounts(asked, subject, field, problems, fields)
+
+
+def _pod_level(spec: PodSpec, subject: str, problems: list[Problem]) -> Amounts:
+    """Return what a pod requests as a whole.
+
+    As the API server fills in, a limit is the request too where neither the pod nor a container has one.
+    """
+    if spec.resources is None:
+        return ()
+    requests, limits = spec.resources.requests or {}, spec.resources.limits or {}
+    of_containers = {
+        name
+        for container in (*(spec.containers or ()), *(spec.init_containers or ()))
+        if container.resources is not None
+        for name in (*(container.resources.requests or ()), *(container.resources.limits or ()))
+    }
+    asked: Quantities = {**{name: limits[name] for name in limits.keys() - of_containers}, **requests}
+    fields = {name: "requests" if name in requests else "limits" for name in asked}
+    field = "spec.resources"
+    for name in [name for name in asked if name not in _OF_PODS and not name.startswith("hugepages-")]:
+        expected = "cpu, memory or hugepages: a pod as a whole asks nothing else"
+        problems.append(Problem(subject, f"{field}.{fields[name]}[{name}]", str(asked.pop(name)), expected))
     return _amounts(asked, subject, field, problems, fields)
 
 

@@ -12,10 +12,17 @@ from deviceshare.families.hardware import Hardware
 from deviceshare.families.protocol import Family
 from deviceshare.formats.card_lists import mark_unhealthy, strangers
 from deviceshare.objects.lenient import decode_view
-from deviceshare.objects.views import Condition, NodeObject, NodeSpec, NodeStatus, Quantities
+from deviceshare.objects.views import Condition, NodeObject, NodeSpec, NodeStatus, Quantities, TaintView
 from deviceshare.quantity import to_amount
 
 _DECODER = msgspec.json.Decoder(NodeObject)
+_TAINTED = {
+    "MemoryPressure": "node.kubernetes.io/memory-pressure",
+    "DiskPressure": "node.kubernetes.io/disk-pressure",
+    "PIDPressure": "node.kubernetes.io/pid-pressure",
+    "NetworkUnavailable": "node.kubernetes.io/network-unavailable",
+}
+"""Conditions, and the taints by which Kubernetes' node controller keeps pods away from nodes that have them."""
 _USUAL = SchedulerConf()
 """Resources by the names that they have where nobody changes them."""
 
@@ -52,6 +59,7 @@ def decode_node(raw: bytes, device_info: Callable[[str], Mapping[str, str] | Non
     """
     view, problems = decode_view(raw, _DECODER, "Node")
     metadata, spec, status = view.metadata, view.spec or NodeSpec(), view.status or NodeStatus()
+    conditions = status.conditions or []
     name = metadata.name or ""
     capacity = _resources(status.capacity or {}, name, "status.capacity", problems)
     allocatable = capacity
@@ -63,10 +71,10 @@ def decode_node(raw: bytes, device_info: Callable[[str], Mapping[str, str] | Non
         revision=metadata.resource_version or "",
         name=name,
         uid=metadata.uid or "",
-        ready=_is_ready(status.conditions or []),
+        ready=_is_ready(conditions),
         unschedulable=bool(spec.unschedulable),
         labels=metadata.labels or {},
-        taints=tuple(Taint(taint.key or "", taint.value or "", taint.effect or "") for taint in spec.taints or ()),
+        taints=_taints(spec.taints or [], conditions),
         allocatable=allocatable,
         cards=cards,
         contested=contested,
@@ -92,6 +100,14 @@ def _locks(annotations: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
 
 def _is_ready(conditions: list[Condition]) -> bool:
     return not conditions or any(condition.type == "Ready" and condition.status == "True" for condition in conditions)
+
+
+def _taints(views: list[TaintView], conditions: list[Condition]) -> tuple[Taint, ...]:
+    """Return a node's taints, and those that the node controller has yet to set, or that nobody sets."""
+    taints = [Taint(taint.key or "", taint.value or "", taint.effect or "") for taint in views]
+    due = (_TAINTED[each.type] for each in conditions if each.type in _TAINTED and each.status == "True")
+    has = {taint.key for taint in taints}
+    return (*taints, *(Taint(key, "", "NoSchedule") for key in due if key not in has))
 
 
 class _Registered(msgspec.Struct):

@@ -90,6 +90,8 @@ class Port(View):
 
     container_port: Int32 | None = None
     host_port: Int32 | None = None
+    host_ip: str | None = msgspec.field(default=None, name="hostIP")
+    protocol: str | None = None
 
 
 class Container(View):
@@ -122,10 +124,18 @@ class NodeSelector(View):
     node_selector_terms: list[SelectorTerm] | None = None
 
 
+class PreferredTerm(View):
+    """A term of a preferred node affinity."""
+
+    weight: Int32 | None = None
+    preference: SelectorTerm | None = None
+
+
 class NodeAffinity(View):
-    """``spec.affinity.nodeAffinity``, what is required."""
+    """``spec.affinity.nodeAffinity``."""
 
     required_during_scheduling_ignored_during_execution: NodeSelector | None = None
+    preferred_during_scheduling_ignored_during_execution: list[PreferredTerm] | None = None
 
 
 class PodAffinity(View):

@@ -1,0 +1,35 @@
+"""Ports of the node that a pod listens on, as the API server and kube-scheduler understand them."""
+
+from deviceshare.claims import HostPort
+from deviceshare.errors import Problem
+from deviceshare.objects.views import PodSpec
+
+ANY_ADDRESS = "0.0.0.0"  # noqa: S104
+_PROTOCOLS = ("TCP", "UDP", "SCTP")
+_LARGEST = 65535
+_SIDECAR = "Always"
+
+
+def host_ports(spec: PodSpec, subject: str, problems: list[Problem]) -> tuple[HostPort, ...]:
+    """Return the ports of a pod's containers and sidecars, sorted, each once; what cannot be meant is a problem.
+
+    With the host's network every port of a container is one of the host's. Other init containers have ended when the
+    pod listens: kube-scheduler does not count theirs.
+    """
+    found: set[HostPort] = set()
+    for part, containers in (("containers", spec.containers), ("initContainers", spec.init_containers)):
+        for container in containers or ():
+            if not container.ports or (part == "initContainers" and container.restart_policy != _SIDECAR):
+                continue
+            for index, port in enumerate(container.ports):
+                number = port.host_port or (port.container_port if spec.host_network else 0) or 0
+                protocol = port.protocol or _PROTOCOLS[0]
+                field = f"spec.{part}[{container.name or ''}].ports[{index}]"
+                if not 0 <= number <= _LARGEST:
+                    problems.append(Problem(subject, f"{field}.hostPort", str(number), f"from 1 to {_LARGEST}"))
+                elif protocol not in _PROTOCOLS:
+                    expected = f"one of {', '.join(_PROTOCOLS)}"
+                    problems.append(Problem(subject, f"{field}.protocol", protocol, expected))
+                elif number:
+                    found.add(HostPort(port.host_ip or ANY_ADDRESS, protocol, number))
+    return tuple(sorted(found))
