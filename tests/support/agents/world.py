@@ -74,10 +74,10 @@ class World:
             self._by_node.setdefault(node, {})[uid] = pod
         self._changed(pod)
 
-    async def annotate(self, pod: Object, written: dict[str, str]) -> None:
-        """Write annotations of a pod."""
+    async def annotate(self, pod: Object, written: dict[str, str], account: str) -> None:
+        """Write annotations of a pod as the service account of a device plugin."""
         body = {"metadata": {"uid": pod["metadata"]["uid"], "annotations": written}}
-        if (found := await self.api.patch(path(pod), body)) is not None:
+        if (found := await self.api.patch(path(pod), body, f"system:serviceaccount:kube-system:{account}")) is not None:
             self.learn(found)
 
     async def set_phase(self, pod: Object, phase: str, reason: str = "") -> None:

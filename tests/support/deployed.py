@@ -1,0 +1,82 @@
+"""The whole system as the manifests deploy it: each service a process under its own account, on a bus of their own.
+
+What dies is started again, as kubelet would.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Self
+
+from deviceshare_bus.setup import set_up
+from deviceshare_cli import natsserver
+from deviceshare_cli.supervisor import BackOff, Program, Supervisor
+from support import deploy
+from support.apiserver import ApiServer
+from support.kube_proxy import KubeProxy
+
+SYSTEM = "deviceshare-system"
+SERVICES = ("placement", "binder", "metrics", "inventory")
+BUS = "bus"
+
+
+class Deployed:
+    """The services at work on an API server where everything is installed. Use as an async context manager.
+
+    ``options`` are further arguments of services. Inventory, which alone watches, sees the server through ``proxy``.
+    """
+
+    proxy: KubeProxy
+
+    def __init__(self, server: ApiServer, directory: Path, options: Mapping[str, Sequence[str]]) -> None:
+        self._server, self._directory, self._options = server, directory, options
+        self._said: list[str] = []
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as stack:
+            self.proxy = await stack.enter_async_context(KubeProxy(self._server))
+            self._supervisor = Supervisor(self._said.append, BackOff(longest=1.0))
+            stack.push_async_callback(self._supervisor.stop)
+            bus = natsserver.prepare(BUS, self._directory)
+            await self._supervisor.start(bus.program)
+            await set_up(bus.url)
+            for name in SERVICES:
+                await self._supervisor.start(self._program(name, bus.url))
+            self._failed = asyncio.ensure_future(self._supervisor.failed())
+            self._bus_name = bus.program.name
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        self._failed.cancel()
+        await self._stack.aclose()
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether something of it dies again and again."""
+        return self._failed.done()
+
+    @property
+    def log(self) -> str:
+        """What was said of processes that died, and the end of what each said itself."""
+        ends = [f"== {name}\n{(self._directory / f'{name}.log').read_text()[-3000:]}" for name in SERVICES]
+        return "\n".join([*self._said, *ends])
+
+    def kill(self, name: str) -> None:
+        """Kill a service, or the bus, as a power cut would."""
+        os.kill(self._supervisor.pids[self._bus_name if name == BUS else name], signal.SIGKILL)
+
+    def _program(self, name: str, bus: str) -> Program:
+        service = deploy.service(name)
+        variables = service.variables | {"DEVICESHARE_BUS": bus}
+        if service.has_token:
+            token = deploy.token(self._server, SYSTEM, name)
+            direct = str(self._server.kubeconfig(name, token))
+            through = self.proxy.kubeconfig(self._directory, name, token) if name == "inventory" else direct
+            variables["KUBECONFIG"] = through
+        command = (sys.executable, "-m", *service.arguments, *self._options.get(name, ()))
+        return Program(name, command, self._directory / f"{name}.log", variables)
