@@ -61,6 +61,24 @@ class Binding(NamedTuple):
     reason: str = ""
 
 
+class Happening(NamedTuple):
+    """What a Kubernetes Event tells of an object, ``at`` unix seconds.
+
+    With ``once`` the same again is not counted: what happens once may be said again by one that does not know whether
+    it was heard.
+    """
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    warning: bool
+    reason: str
+    message: str
+    at: float
+    once: bool = False
+
+
 class ClusterError(Exception):
     """The cluster cannot be reached or answered with an error that is nobody's input; try again."""
 
@@ -138,21 +156,6 @@ class Cluster(Protocol):
         """
         ...
 
-    async def record_event(
-        self,
-        *,
-        kind: str,
-        namespace: str,
-        name: str,
-        uid: str,
-        warning: bool,
-        reason: str,
-        message: str,
-        at: float,
-        once: bool = False,
-    ) -> None:
-        """Record a Kubernetes Event about an object; the same event again raises its count.
-
-        With ``once`` it does not: what happens once may be said again by one that does not know whether it was heard.
-        """
+    async def record_event(self, happening: Happening) -> None:
+        """Record a Kubernetes Event; the same event again raises its count."""
         ...

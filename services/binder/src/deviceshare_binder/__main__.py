@@ -20,7 +20,8 @@ def start() -> None:
         type=float,
         default=200.0,
         metavar="N",
-        help="conditions and Events of waiting pods that are written at most (default: 200)",
+        help="conditions and Events of pods that are written at most; a fourth while pods are being bound "
+        "(default: 200)",
     )
     options.add_argument(
         "--plugin-patience",

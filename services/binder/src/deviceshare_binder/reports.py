@@ -118,6 +118,17 @@ class Reports:
         if self._told.get(told.uid) == told.message:
             del self._told[told.uid]
 
+    def take(self, writes: int) -> list[TellPending | TellScheduled]:
+        """Return what is to be told now, in about so many writes: of bindings and of pods that wait in turn."""
+        told: list[TellPending | TellScheduled] = []
+        while writes > 0:
+            scheduled, pending = self.take_scheduled(), self.take_pending()
+            if scheduled is None and pending is None:
+                break
+            told += [one for one in (scheduled, pending) if one is not None]
+            writes -= (scheduled is not None) + (0 if pending is None else 1 + pending.event)
+        return told
+
     def take_pending(self) -> TellPending | None:
         """Return the pod that has waited longest for its message, None where there is none."""
         while self._pending:

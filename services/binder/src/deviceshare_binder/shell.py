@@ -23,10 +23,11 @@ from deviceshare_cluster.interface import Cluster, ClusterError
 from deviceshare_cluster.signing import signing_keys
 
 from deviceshare_binder.core import Core
-from deviceshare_binder.groups import Groups, PodGroupView, QueueView, TellStatus
+from deviceshare_binder.groups import Groups, PodGroupView, QueueView
 from deviceshare_binder.handover import PATIENCE, Stuck
 from deviceshare_binder.locks import Lock, Unlock
-from deviceshare_binder.reports import Reports, TellPending, TellScheduled
+from deviceshare_binder.reports import Reports
+from deviceshare_binder.telling import Teller
 from deviceshare_binder.views import GoneView, Ledgers, decode_node, decode_pod
 from deviceshare_binder.work import Bind, Finished, GiveUp, Read, WriteOutcomes
 
@@ -34,13 +35,6 @@ log = logging.getLogger("deviceshare.binder")
 
 decode_group = msgspec.msgpack.Decoder(PodGroupView | GoneView).decode
 decode_queue = msgspec.msgpack.Decoder(QueueView | GoneView).decode
-
-REPORT_INTERVAL = 0.05
-"""Seconds between two portions of reports about waiting pods."""
-SCHEDULED_AT_ONCE = 16
-STATUS_INTERVAL = 0.5
-"""Seconds between two looks at what PodGroups and Queues say."""
-REPORT_TRIES = 5
 
 
 class Annotation(NamedTuple):
@@ -72,23 +66,18 @@ class Binder:
         self._core = Core(keys=signing_keys(), patience=plugin_patience)
         self._reports = Reports(self._core.pods)
         self._groups = Groups()
-        self._statuses_at_once = max(1, int(reports_per_second * STATUS_INTERVAL))
         self._ledgers = Ledgers()
         self._conf = Standing()
-        self._portion = max(1, int(reports_per_second * REPORT_INTERVAL / 2))  # a condition and an Event for each
-        self._telling = 0
+        self._teller = Teller(
+            cluster, self._reports, self._groups, reports_per_second, busy=lambda: self._core.in_flight > 0
+        )
         self._annotating = 0
         self._work = asyncio.Event()
-        self._explained = asyncio.Event()
-        self._bound = asyncio.Event()
-        self._changed = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
         self._unclear: list[str] = []
         """Nodes whose outcomes have to be read back."""
         self._needed = {Stream.LEDGER, Stream.OUTCOME, Stream.CLUSTER}
-        context.open_work = lambda: (
-            self._core.open_work + self._reports.waiting + self._groups.waiting + self._telling + self._annotating
-        )
+        context.open_work = lambda: self._core.open_work + self._teller.open + self._annotating
         context.detail = lambda: {
             "in_flight": self._core.in_flight,
             "reports": self._reports.waiting,
@@ -103,10 +92,7 @@ class Binder:
             self._group.create_task(self._follow(Stream.LEDGER, self._ledger))
             self._group.create_task(self._follow(Stream.EXPLAIN, self._explanation))
             self._group.create_task(self._carry_out())
-            self._group.create_task(self._tell_pending())
-            self._group.create_task(self._tell_statuses())
-            for _ in range(SCHEDULED_AT_ONCE):
-                self._group.create_task(self._tell_scheduled())
+            self._group.create_task(self._teller.run())
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
@@ -124,8 +110,7 @@ class Binder:
                 if not self._needed:
                     self._core.start()
             self._work.set()
-            self._explained.set()
-            self._changed.set()
+            self._teller.look()
 
     def _fact(self, message: Message, _live: bool) -> None:
         kind, _, key = message.subject.removeprefix("cluster.").partition(".")
@@ -271,8 +256,7 @@ class Binder:
         self._context.events.count("hand_overs_stuck")
         self._reports.stuck(stuck, self._core.claims(stuck.waiting))
         log.warning("a device plugin does not serve a pod", extra={"uid": stuck.uid, "node": stuck.node})
-        self._explained.set()
-        self._bound.set()
+        self._teller.look()
 
     def _failed(self, claim: str, what: str, error: ClusterError) -> None:
         log.debug("cannot %s yet: %s", what, error)
@@ -287,7 +271,7 @@ class Binder:
         )
         if finished.state == BOUND:
             self._reports.bound(claim, finished.node)
-            self._bound.set()
+            self._teller.look()
         elif finished.reason:
             log.info("claim refused: %s: %s", pod, finished.reason, extra={"node": finished.node, "claim": claim.id})
 
@@ -320,92 +304,3 @@ class Binder:
         else:
             self._core.outcomes_read(node, found.sequence, self._decode_outcomes(found))
         self._work.set()
-
-    # -- telling ------------------------------------------------------------------------------------------------------
-
-    async def _tell_pending(self) -> None:
-        """Tell waiting pods why, so many a second: a full cluster has thousands of them."""
-        while True:
-            told = [one for _ in range(self._portion) if (one := self._reports.take_pending()) is not None]
-            if told:
-                await asyncio.gather(*map(self._tell, told))
-                await asyncio.sleep(REPORT_INTERVAL)
-            else:
-                self._explained.clear()
-                await self._explained.wait()
-
-    async def _tell_scheduled(self) -> None:
-        while True:
-            while (one := self._reports.take_scheduled()) is not None:
-                await self._tell(one)
-            self._bound.clear()
-            await self._bound.wait()
-
-    async def _tell_statuses(self) -> None:
-        """Write the status of PodGroups and Queues, so many a second, and each only as it is then."""
-        while True:
-            told = [one for _ in range(self._statuses_at_once) if (one := self._groups.take()) is not None]
-            if told:
-                await asyncio.gather(*map(self._tell_status, told))
-                await asyncio.sleep(STATUS_INTERVAL)
-            else:
-                self._changed.clear()
-                await self._changed.wait()
-
-    async def _tell_status(self, told: TellStatus) -> None:
-        self._telling += 1
-        try:
-            await self._cluster.set_status(
-                told.kind,
-                told.namespace,
-                told.name,
-                told.uid,
-                dict(told.status),
-                condition=told.condition._asdict() if told.condition is not None else None,
-                at=time.time(),
-            )
-        except ClusterError as error:
-            log.debug("cannot write the status of %s %s/%s yet: %s", told.kind, told.namespace, told.name, error)
-            self._groups.failed(told)
-        finally:
-            self._telling -= 1
-
-    async def _tell(self, told: TellPending | TellScheduled) -> None:
-        """Tell the cluster; what it does not take is in the log, and said again with the next decision."""
-        self._telling += 1
-        try:
-            for attempt in range(REPORT_TRIES):
-                try:
-                    await self._say(told)
-                    return
-                except ClusterError as error:
-                    log.debug("cannot report on %s/%s yet: %s", told.namespace, told.name, error)
-                    await asyncio.sleep(0.1 * 2**attempt)
-            log.warning("could not report on %s/%s: %s", told.namespace, told.name, told.message)
-            if isinstance(told, TellPending):
-                self._reports.failed(told)
-        finally:
-            self._telling -= 1
-
-    async def _say(self, told: TellPending | TellScheduled) -> None:
-        now = time.time()
-        if isinstance(told, TellPending):
-            warning, reason = True, "FailedScheduling"
-            await self._cluster.set_pod_condition(
-                told.namespace, told.name, told.uid, status=False, reason=told.reason, message=told.message, at=now
-            )
-            if not told.event:
-                return
-        else:
-            warning, reason = told.warning, told.reason
-        await self._cluster.record_event(
-            kind="Pod",
-            namespace=told.namespace,
-            name=told.name,
-            uid=told.uid,
-            warning=warning,
-            reason=reason,
-            message=told.message,
-            at=now,
-            once=isinstance(told, TellScheduled),
-        )

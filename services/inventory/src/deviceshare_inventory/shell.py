@@ -24,7 +24,7 @@ from deviceshare_bus.readback import read_back
 from deviceshare_bus.service import Context
 from deviceshare_bus.subjects import Stream
 from deviceshare_cluster import open_cluster
-from deviceshare_cluster.interface import Change, Cluster, ClusterError, Listed
+from deviceshare_cluster.interface import Change, Cluster, ClusterError, Happening, Listed
 from deviceshare_cluster.signing import signing_keys
 
 from deviceshare_inventory.board import ReadBack, Write
@@ -236,18 +236,12 @@ class Inventory:
             self._reporting = 0
 
     async def _record(self, report: Report) -> None:
+        happening = Happening(
+            report.kind, report.namespace, report.name, report.uid, True, report.reason, str(report.remark), time.time()
+        )
         for attempt in range(REPORT_TRIES):
             try:
-                await self._cluster.record_event(
-                    kind=report.kind,
-                    namespace=report.namespace,
-                    name=report.name,
-                    uid=report.uid,
-                    warning=True,
-                    reason=report.reason,
-                    message=str(report.remark),
-                    at=time.time(),
-                )
+                await self._cluster.record_event(happening)
                 return
             except ClusterError as error:
                 log.debug("cannot record %s yet: %s", report.reason, error)

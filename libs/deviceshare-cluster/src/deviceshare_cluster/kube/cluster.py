@@ -8,8 +8,8 @@ from typing import Self
 import msgspec
 from deviceshare_bus.tasks import end
 
-from deviceshare_cluster.changes import annotated, changed_status, has_ended, set_condition
-from deviceshare_cluster.interface import Binding, BindState, Change, ClusterError, Listed, Object
+from deviceshare_cluster.changes import annotated, changed_status, set_condition, why_not_bound
+from deviceshare_cluster.interface import Binding, BindState, Change, ClusterError, Happening, Listed, Object
 from deviceshare_cluster.kube.client import MERGE, STRATEGIC, ApiRefusal, KubeClient, Query
 from deviceshare_cluster.kube.events import as_core, new_event, seen_again
 from deviceshare_cluster.kube.follow import PAGE, PATIENCE, Follower, Patience, Update
@@ -135,15 +135,7 @@ class KubeCluster:
             await self._api.request("POST", f"{KINDS['Pod'].object(namespace, name)}/binding", body=body)
         except ApiRefusal as refusal:
             pod = await self.get("Pod", namespace, name)
-            if pod is None or pod["metadata"]["uid"] != uid:
-                return Binding(
-                    BindState.GONE, reason="there is no such pod" if pod is None else "the pod has another uid"
-                )
-            if where := pod["spec"].get("nodeName"):
-                return Binding(BindState.ALREADY, where, pod["metadata"].get("annotations") or {})
-            if has_ended(pod):
-                return Binding(BindState.REFUSED, reason=f"the pod has ended: {pod['status']['phase']}")
-            return Binding(BindState.REFUSED, reason=str(refusal))
+            return why_not_bound(pod, uid) or Binding(BindState.REFUSED, reason=str(refusal))
         return Binding(BindState.BOUND, node, annotations)
 
     async def annotate(
@@ -229,40 +221,26 @@ class KubeCluster:
                     raise ClusterError(f"cannot write the status of {kind} {namespace}/{name}: {refusal}") from refusal
             return
 
-    async def record_event(
-        self,
-        *,
-        kind: str,
-        namespace: str,
-        name: str,
-        uid: str,
-        warning: bool,
-        reason: str,
-        message: str,
-        at: float,
-        once: bool = False,
-    ) -> None:
+    async def record_event(self, happening: Happening) -> None:
         """Record an Event: one write for a new one; the same again becomes a series. Raises ClusterError."""
-        regarding = {"apiVersion": KINDS[kind].version, "kind": kind, "namespace": namespace, "name": name, "uid": uid}
-        event = new_event(
-            regarding, self._component, self._instance, warning=warning, reason=reason, message=message, at=at
-        )
+        event = new_event(happening, self._component, self._instance)
+        named = f"{happening.namespace}/{happening.name}"
         where = event["metadata"]["namespace"], event["metadata"]["name"]
         try:
             await self._api.request("POST", KINDS["Event"].collection(where[0]), body=event)
         except ApiRefusal as refusal:
             if refusal.status != 409:
-                raise ClusterError(f"cannot record an Event about {namespace}/{name}: {refusal}") from refusal
+                raise ClusterError(f"cannot record an Event about {named}: {refusal}") from refusal
         else:
             return
-        while not once:
+        while not happening.once:
             known = await self.get("Event", *where)
             if known is None:
                 return
             try:
-                await self._api.request("PUT", KINDS["Event"].object(*where), body=seen_again(known, at))
+                await self._api.request("PUT", KINDS["Event"].object(*where), body=seen_again(known, happening.at))
             except ApiRefusal as refusal:
                 if refusal.status == 409:
                     continue
-                raise ClusterError(f"cannot count an Event about {namespace}/{name}: {refusal}") from refusal
+                raise ClusterError(f"cannot count an Event about {named}: {refusal}") from refusal
             return

@@ -2,31 +2,24 @@
 
 import hashlib
 import time
-from typing import Any
 
-from deviceshare_cluster.interface import Object
+from deviceshare_cluster.interface import Happening, Object
+from deviceshare_cluster.kube.kinds import KINDS
 
 LONGEST_NOTE = 1024
 """Bytes of a note that the API server takes."""
 
 
-def new_event(
-    regarding: dict[str, Any],
-    component: str,
-    instance: str,
-    *,
-    warning: bool,
-    reason: str,
-    message: str,
-    at: float,
-) -> Object:
+def new_event(happening: Happening, component: str, instance: str) -> Object:
     """Return an Event. The same event has the same name, so that nobody has to remember what was recorded."""
+    kind, namespace, name, uid, warning, reason, message, at, _ = happening
+    regarding = {"apiVersion": KINDS[kind].version, "kind": kind, "namespace": namespace, "name": name, "uid": uid}
     same = "\0".join((*regarding.values(), str(warning), reason, message))
     digest = hashlib.blake2b(same.encode(), digest_size=8).hexdigest()
     return {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
-        "metadata": {"name": f"{regarding['name']}.{digest}", "namespace": regarding["namespace"] or "default"},
+        "metadata": {"name": f"{name}.{digest}", "namespace": namespace or "default"},
         "regarding": {field: value for field, value in regarding.items() if value},
         "type": "Warning" if warning else "Normal",
         "reason": reason,

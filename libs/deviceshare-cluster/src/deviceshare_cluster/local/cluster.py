@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Self
 
 from deviceshare_cluster.changes import annotated, bind, changed_status, set_condition, timestamp, why_not_bound
-from deviceshare_cluster.interface import Binding, BindState, Change, Listed, Object
+from deviceshare_cluster.interface import Binding, BindState, Change, Happening, Listed, Object
 from deviceshare_cluster.local.admission import DEFAULT_QUEUE
 from deviceshare_cluster.local.kinds import KINDS, Key, decode
 from deviceshare_cluster.local.plugins import served
@@ -146,20 +146,9 @@ class LocalCluster:
                 continue
             return
 
-    async def record_event(
-        self,
-        *,
-        kind: str,
-        namespace: str,
-        name: str,
-        uid: str,
-        warning: bool,
-        reason: str,
-        message: str,
-        at: float,
-        once: bool = False,
-    ) -> None:
+    async def record_event(self, happening: Happening) -> None:
         """Record an Event: one write for a new one; the same again raises its count. Raises ClusterError."""
+        kind, namespace, name, uid, warning, reason, message, at, once = happening
         involved = {"kind": kind, "namespace": namespace, "name": name, "uid": uid}
         same = "\0".join((kind, namespace, name, uid, str(warning), reason, message))
         # The same event has the same name, so that nobody has to remember what was recorded.
