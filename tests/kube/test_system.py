@@ -174,6 +174,7 @@ class Cluster:
         ]
         assert refused == []
         tell(f"{bindings} bindings, each pod once; {len(requests)} requests in the audit log, none of ours refused")
+        tell(f"the judge's watch was interrupted {self.judge.gaps} times")
 
     async def _place_foreign(self, what: str, ways: Iterable[Any]) -> None:
         other = OtherScheduler(self.api, NAMESPACE, Parts(device_config()), 0.5 + DELAY / 2)

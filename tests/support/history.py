@@ -74,6 +74,8 @@ class History:
         self.wrong: list[str] = []
         self.bindings = 0
         """How many were seen."""
+        self.gaps = -1
+        """How often the watch was interrupted: what happened meanwhile is known by its outcome alone."""
         self._api, self._parts = api, parts
         self._nodes: dict[str, Object] = {}
         self._on: defaultdict[str, dict[str, Object]] = defaultdict(dict)
@@ -108,6 +110,7 @@ class History:
         try:
             async for kind, pod in self._api.follow("/api/v1/pods"):
                 if kind == "LISTED":
+                    self.gaps += 1
                     there = {one["metadata"]["uid"] for one in pod["items"]}
                     for on_node in self._on.values():
                         for uid in set(on_node) - there:
@@ -122,11 +125,11 @@ class History:
 
     async def _see(self, pod: Object) -> None:
         uid, node = pod["metadata"]["uid"], pod["spec"]["nodeName"]
+        now = node, [device._replace(amounts={}) for device in devices_of(pod)]
         if has_ended(pod):
             self._on[node].pop(uid, None)
-            return
-        now = node, [device._replace(amounts={}) for device in devices_of(pod)]
-        self._on[node][uid] = pod
+        else:
+            self._on[node][uid] = pod
         if uid not in self._bound:
             self._bound[uid] = now
             self.bindings += 1

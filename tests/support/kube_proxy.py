@@ -43,8 +43,9 @@ class KubeProxy:
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        await self._session.close()
         await self._runner.cleanup()
+        await self._session.close()
+        await asyncio.sleep(0.2)  # connections with TLS are closed a little later
 
     def kubeconfig(self, directory: Path, user: str = "admin", token: str | None = None) -> str:
         """Write a kubeconfig that leads here, and return its path."""

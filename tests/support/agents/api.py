@@ -41,6 +41,7 @@ class Api:
 
     async def __aexit__(self, *error: object) -> None:
         await self._session.close()
+        await asyncio.sleep(0.2)  # connections with TLS are closed a little later
 
     async def request(
         self, method: str, path: str, body: Any = None, content: str = "application/json", user: str = ""

@@ -16,8 +16,8 @@ class NodeAgents:
     """The agents of all nodes of a cluster, in this process. Use as an async context manager.
 
     Before a device plugin answers, it takes up to ``delay`` seconds; ``failures`` is the share of its calls that fail.
-    ``ours`` tells whose pods have to be in our format. ``complaints`` has to stay empty; ``environments`` is what the
-    containers got, by the pod's uid.
+    ``ours`` tells whose pods have to be in our format, ``forgets`` which pods kubelet never asks any plugin for.
+    ``complaints`` has to stay empty; ``environments`` is what the containers got, by the pod's uid.
     """
 
     def __init__(
@@ -28,13 +28,16 @@ class NodeAgents:
         failures: float = 0.0,
         seed: int = 0,
         ours: Callable[[Object], bool] = lambda pod: True,
+        forgets: Callable[[Object], bool] = lambda pod: False,
     ) -> None:
         self.complaints: list[str] = []
         self.environments: dict[str, dict[str, Environment]] = {}
         self.failed: set[str] = set()
         """Pods whose plugin failed because it was to."""
         self._random = random.Random(seed)
-        self._delay, self._failures, self._ours = delay, failures, ours
+        self._delay, self._failures, self._ours, self._forgets = delay, failures, ours, forgets
+        self.slept = 0.0
+        """Seconds that all plugins took, one after the other."""
         self._api = Api(kubeconfig)
         self._world = World(self._api, self._changed, lambda pod: None)
         fails = lambda: self._random.random() < self._failures  # noqa: E731
@@ -96,7 +99,7 @@ class NodeAgents:
 
     def _changed(self, pod: Object) -> None:
         node, uid = pod["spec"].get("nodeName"), pod["metadata"]["uid"]
-        if not node:
+        if not node or self._forgets(pod):
             return
         if uid not in self._known:
             self._known.add(uid)
@@ -141,7 +144,9 @@ class NodeAgents:
         node, count = pod["spec"]["nodeName"], amount(container, resource)
         what = f"{node}: {name(pod)}, container {container['name']}, {resource}: {count}"
         if self._delay:
-            await asyncio.sleep(self._random.uniform(0, self._delay))
+            seconds = self._random.uniform(0, self._delay)
+            self.slept += seconds
+            await asyncio.sleep(seconds)
         try:
             served, environment = await plugin.allocate(node, resource, count)
         except Failed as failure:

@@ -1,0 +1,170 @@
+"""Many pods for one device plugin, on a real API server: one after the other, and behind one that is never served.
+
+The sizes can be raised by the environment.
+"""
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import apiserver as kube
+from support import deploy, manifests, mixed
+from support.agents import NodeAgents
+from support.agents.api import MERGE, Api
+from support.apiserver import ApiServer
+from support.deployed import Deployed
+from support.validity import violations
+
+PODS = int(os.environ.get("DEVICESHARE_PACKED_PODS", "16"))
+"""At most 80: ten on each card of a node."""
+DELAY = float(os.environ.get("DEVICESHARE_SYSTEM_DELAY", "0.3"))
+"""Seconds that a device plugin takes, at most."""
+BETWEEN = 0.5
+"""Seconds from a pod that is served to the next that is bound, on the average, on a busy machine."""
+PATIENCE = 2.0
+"""Seconds until a pod that is not served is reported."""
+NAMESPACE = "packed"
+PATH = f"/api/v1/namespaces/{NAMESPACE}/pods"
+FORGOTTEN = "forgotten"
+CONFIGURATION = mixed.CONFIGURATION.replace("SchedulePolicy: spread", "SchedulePolicy: binpack")
+pytestmark = pytest.mark.timeout(240 + PODS * (DELAY + 1))
+
+Object = dict[str, Any]
+
+
+class Scene:
+    """Two nodes of eight cards, the system, and the agents of the nodes."""
+
+    def __init__(self, server: ApiServer, api: Api, agents: NodeAgents, system: Deployed) -> None:
+        self.server, self.api, self.agents, self.system = server, api, agents, system
+
+    async def create(self, name: str, number: int, node: str = "") -> None:
+        """Create a pod that asks a number of vGPUs."""
+        limits = {"volcano.sh/vgpu-number": str(number), "volcano.sh/vgpu-memory": "8000"}
+        pod = mixed.pod(name, NAMESPACE, limits, {}, mixed.SCHEDULER)
+        if node:
+            pod["spec"]["nodeSelector"] = {"kubernetes.io/hostname": node}
+        await self.api.request("POST", PATH, pod)
+
+    async def pods(self) -> dict[str, Object]:
+        """Return all pods by their names."""
+        return {pod["metadata"]["name"]: pod for pod in (await self.api.request("GET", PATH))["items"]}
+
+    async def until(self, true: Callable[[dict[str, Object]], bool], seconds: float) -> dict[str, Object]:
+        """Wait until something is so of the pods, and return them."""
+        end = time.monotonic() + seconds
+        while not true(pods := await self.pods()):
+            assert not self.agents.complaints, self.agents.complaints
+            if time.monotonic() > end:
+                raise AssertionError(f"{ {name: pod['status'] for name, pod in pods.items()} }\n{self.system.log}")
+            await asyncio.sleep(0.05)
+        return pods
+
+    async def said(self, name: str) -> list[tuple[str, str]]:
+        """Return reasons and notes of the Events about a pod."""
+        events = (await self.api.request("GET", f"/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events"))["items"]
+        return [(event["reason"], event["note"]) for event in events if event["regarding"]["name"] == name]
+
+    async def check(self) -> None:
+        """Judge the cluster."""
+        nodes = (await self.api.request("GET", "/api/v1/nodes"))["items"]
+        assert violations(nodes, (await self.pods()).values()) == []
+        assert self.agents.complaints == []
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
+    """Give an API server with two nodes and everything installed."""
+    running = ApiServer(kube.binaries(), tmp_path_factory.mktemp("packed") / "kube")
+    try:
+        running.start()
+        deploy.install_all(running, NAMESPACE)
+        running.request(
+            "POST",
+            "/api/v1/namespaces/volcano-system/configmaps",
+            {
+                "metadata": {"name": "volcano-scheduler-configmap"},
+                "data": {"volcano-scheduler.conf": CONFIGURATION},
+            },
+        )
+        for number in range(2):
+            node = manifests.node(number)
+            name = node["metadata"]["name"]
+            node["metadata"]["labels"] = {"kubernetes.io/hostname": name}
+            running.request("POST", "/api/v1/nodes", node)
+            running.request("PATCH", f"/api/v1/nodes/{name}/status", {"status": node["status"]}, MERGE)
+        yield running
+    finally:
+        running.stop()
+
+
+@asynccontextmanager
+async def scene(server: ApiServer, directory: Path) -> AsyncIterator[Scene]:
+    """Give the system at work; the pods go at the end."""
+    options = {"binder": ["--plugin-patience", str(PATIENCE)]}
+    forgets = lambda pod: pod["metadata"]["name"] == FORGOTTEN  # noqa: E731
+    async with (
+        Api(server.kubeconfig()) as api,
+        NodeAgents(server.kubeconfig(), delay=DELAY, forgets=forgets) as agents,
+        Deployed(server, directory, options) as system,
+    ):
+        there = Scene(server, api, agents, system)
+        yield there
+        for name in await there.pods():
+            await api.request("DELETE", f"{PATH}/{name}", {"gracePeriodSeconds": 0})
+
+
+def run(pods: dict[str, Object], *names: str) -> bool:
+    """Return whether these pods run, all where none is named."""
+    return all(pods[name]["status"]["phase"] == "Running" for name in names or pods)
+
+
+async def test_many_alike_packed_onto_one_node_are_served_one_after_the_other(
+    server: ApiServer, tmp_path: Path
+) -> None:
+    async with scene(server, tmp_path) as there:
+        for number in range(PODS):
+            await there.create(f"one-{number}", 1)
+        await there.until(lambda pods: any("nodeName" in pod["spec"] for pod in pods.values()), 60)
+        began = time.monotonic()
+        pods = await there.until(run, 60 + PODS * (DELAY + BETWEEN))
+        seconds = time.monotonic() - began
+        await there.check()
+        assert len({pod["spec"]["nodeName"] for pod in pods.values()}) == 1
+        devices = [pod["metadata"]["annotations"]["volcano.sh/vgpu-ids-new"] for pod in pods.values()]
+        assert len(set(devices)) == -(-PODS // 10), "cards are packed too"
+        assert seconds - there.agents.slept < PODS * BETWEEN
+        each = (seconds - there.agents.slept) / PODS
+        print(f"{PODS} pods: {seconds:.1f} s, {there.agents.slept:.1f} s of it the plugin's; {each:.2f} s for each")  # noqa: T201
+
+
+async def test_a_pod_that_is_never_served_holds_back_those_like_it_on_its_node_until_it_ends(
+    server: ApiServer, tmp_path: Path
+) -> None:
+    async with scene(server, tmp_path) as there:
+        here, elsewhere = "node-00000", "node-00001"
+        await there.create(FORGOTTEN, 1, here)
+        await there.until(lambda pods: "nodeName" in pods[FORGOTTEN]["spec"], 30)
+        for number in range(2):
+            await there.create(f"alike-{number}", 1, here)
+            await there.create(f"other-{number}", 2, here)
+            await there.create(f"elsewhere-{number}", 1, elsewhere)
+        free = [f"{name}-{number}" for name in ("other", "elsewhere") for number in range(2)]
+        await there.until(lambda pods: run(pods, *free), 60)
+        end = time.monotonic() + 30
+        while "DevicePluginStuck" not in dict(await there.said(FORGOTTEN)):
+            assert time.monotonic() < end, await there.said(FORGOTTEN)
+            await asyncio.sleep(0.1)
+        pods = await there.pods()
+        assert [pods[f"alike-{number}"]["spec"].get("nodeName") for number in range(2)] == [None, None]
+        waits = dict(await there.said("alike-0"))
+        assert f"has not served pod {NAMESPACE}/{FORGOTTEN} yet, which has 1 vGPU" in waits["FailedScheduling"]
+        await there.api.request("PATCH", f"{PATH}/{FORGOTTEN}/status", {"status": {"phase": "Failed"}}, MERGE)
+        alike = ("alike-0", "alike-1")
+        await there.until(lambda pods: run(pods, *alike), 60)
+        await there.check()
