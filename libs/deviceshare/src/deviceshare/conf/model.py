@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import msgspec
 
 from deviceshare.conf.device_model import BUILT_IN, DevicesConf
+from deviceshare.conf.node_plugins import ALL_PREDICATES, Binpack, NodeOrder, Predicates
 
 BEST_FIT, FIRST_FIT = "best-fit", "first-fit"
 
@@ -56,6 +57,10 @@ class SchedulerConf(msgspec.Struct, frozen=True, kw_only=True):
     """``sla-waiting-time`` of the plugin ``sla`` in seconds: it stands in the place of ``starvation``."""
     overcommit: float = 0.0
     """How much of what the cluster has may be let into queues (``overcommit-factor``); 0: no plugin looks at it."""
+    predicates: Predicates = ALL_PREDICATES
+    nodeorder: NodeOrder | None = None
+    binpack: Binpack | None = None
+    """The two score nodes only where they are configured."""
     families: frozenset[str] = frozenset()
     policy: str = ""
     weight: int = 0

@@ -53,7 +53,8 @@ class Reader:
         text = as_text(value).strip()
         if isinstance(value, float) and value.is_integer():
             text = str(int(value))
-        number = int(text) if text.isascii() and text.isdecimal() and len(text) <= _DIGITS else -1
+        digits = text.removeprefix("-")
+        number = int(text) if digits.isascii() and digits.isdecimal() and len(digits) <= _DIGITS else least - 1
         if isinstance(value, bool) or not least <= number <= most:
             bounds = f"from {least} to {most}" if most < LARGEST else f"from {least}"
             raise self.error(field, value, f"a whole number {bounds}")

@@ -11,6 +11,8 @@ from typing import Any
 from deviceshare.conf import known
 from deviceshare.conf.document import as_text, read_document
 from deviceshare.conf.model import BEST_FIT, FIRST_FIT, STARVATION, Labels, Plugin, SchedulerConf, tiers
+from deviceshare.conf.node_arguments import read_binpack, read_nodeorder, read_predicates
+from deviceshare.conf.node_plugins import BINPACK, NODEORDER, PREDICATES
 from deviceshare.conf.reading import LARGEST, Reader
 from deviceshare.conf.times import seconds_of
 from deviceshare.families import flags
@@ -21,6 +23,7 @@ POLICIES = ("", "binpack", "spread")
 MIG_GEOMETRIES = (BEST_FIT, FIRST_FIT)
 
 _USUAL = tiers("priority gang conformance", "drf predicates proportion")
+_DEVICESHARE = "deviceshare"
 _LARGEST_WEIGHT = 1_000_000
 _EXPECTED = f"actions and tiers of plugins, a list of plugins, or a ConfigMap with the key {KEY}"
 _OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
@@ -56,6 +59,8 @@ class _Reader(Reader):
         self.tiers: list[tuple[Plugin, ...]] = []
         self.values: dict[str, tuple[Any, str]] = {}
         """Arguments of deviceshare: the value as YAML has it, and its path."""
+        self.of_nodes: dict[str, dict[str, tuple[Any, str]]] = {PREDICATES: {}, NODEORDER: {}, BINPACK: {}}
+        """Likewise those of the plugins that look at nodes."""
 
     def read(self, text: str) -> SchedulerConf:
         document = read_document(text, self.source, KEY, _EXPECTED, self.warnings)
@@ -69,7 +74,7 @@ class _Reader(Reader):
         actions = self.read_actions(document.get("actions"))
         self.read_tiers(document.get("tiers"), is_bare)
         families = frozenset(flag for flag in flags() if self.flag(flag))
-        if "deviceshare" not in self.arguments and not families:
+        if _DEVICESHARE not in self.arguments and not families:
             self.warn("tiers", "the plugin deviceshare is not configured: no device family is on")
         elif not families:
             self.warn("deviceshare", f"no device family is on: set one of {', '.join(flags())} to true")
@@ -80,9 +85,14 @@ class _Reader(Reader):
             starvation=self.starvation(),
             waiting_time=self.waiting_time(),
             overcommit=self.overcommit(),
+            predicates=read_predicates(
+                self, self.of_nodes[PREDICATES], PREDICATES not in self.arguments or self.does(PREDICATES, "Predicate")
+            ),
+            nodeorder=read_nodeorder(self, self.of_nodes[NODEORDER]) if self.does(NODEORDER, "NodeOrder") else None,
+            binpack=read_binpack(self, self.of_nodes[BINPACK]) if self.does(BINPACK, "NodeOrder") else None,
             families=families,
             policy=self.word(known.POLICY, POLICIES, ""),
-            weight=self.weight(),
+            weight=self.weight() if self.does(_DEVICESHARE, "NodeOrder") else 0,
             node_lock=self.flag(known.NODE_LOCK),
             mig_geometry=self.word(known.MIG_GEOMETRY, MIG_GEOMETRIES, BEST_FIT),
             mixed_chips=self.flag(known.MIXED_CHIPS),
@@ -138,7 +148,9 @@ class _Reader(Reader):
         self.arguments.setdefault(name, {}).update({key: as_text(argument) for key, argument in arguments.items()})
         for key, argument in arguments.items():
             field = f"{path}.arguments[{key}]"
-            if name == "deviceshare":
+            if name in self.of_nodes:
+                self.of_nodes[name][key] = (argument, field)
+            if name == _DEVICESHARE:
                 self.is_known(f"{path}.arguments", key, (*flags(), *known.ARGUMENTS), "argument")
                 self.values[key] = (argument, field)
             elif name == "predicates" and key in known.OLD_FLAGS:
@@ -148,6 +160,10 @@ class _Reader(Reader):
         switches = [(key, word.group(1)) for key in plugin if (word := known.SWITCH.fullmatch(key))]
         off = {function for key, function in switches if not self.truth(f"{path}.{key}", plugin[key])}
         return Plugin(name, frozenset(off))
+
+    def does(self, name: str, function: str) -> bool:
+        """Return whether a plugin is configured and this function of it is on."""
+        return any(plugin.name == name and function not in plugin.off for tier in self.tiers for plugin in tier)
 
     def read_configurations(self, value: Any) -> dict[str, dict[str, str]]:
         configurations = {}
