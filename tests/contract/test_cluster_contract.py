@@ -56,6 +56,20 @@ async def test_what_was_created_can_be_read(cluster: Any) -> None:
     assert await cluster.list("Node") == []
 
 
+async def test_revisions_tell_what_there_is_and_how_new(cluster: Any) -> None:
+    await created(cluster, "a")
+    await created(cluster, "b")
+    await cluster.create(node("n1"))
+    await cluster.delete("Pod", "default", "b")
+    there = await cluster.get("Pod", "default", "a")
+    async with asyncio.timeout(20):  # it may be a moment ago
+        while set((revisions := await cluster.revisions("Pod")).found) != {("default", "a")}:
+            await asyncio.sleep(0.05)
+    assert revisions.found["default", "a"] == int(there["metadata"]["resourceVersion"])
+    assert revisions.at > revisions.found["default", "a"]
+    assert set((await cluster.revisions("Node")).found) == {("", "n1")}
+
+
 async def test_an_object_has_the_defaults_of_the_api_server(cluster: Any) -> None:
     await created(cluster, "a")
     read = await cluster.get("Pod", "default", "a")

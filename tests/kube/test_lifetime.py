@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from deviceshare_placement import shell as placement
 from nats.js.errors import NotFoundError
 from support.apiserver import ApiServer
 from support.kube_cluster import CleanCluster
+from support.kube_proxy import KubeProxy
 from support.service import at_work
 
 REGISTER = "GPU-0,1,32000,V100,true,hami-core:"
@@ -26,6 +28,8 @@ GIVEN = {"volcano.sh/vgpu-ids-new": "GPU-0,NVIDIA,3000,0:", "volcano.sh/vgpu-nod
 ASKS = {"volcano.sh/vgpu-number": "1", "volcano.sh/vgpu-memory": "3000"}
 PROMPT = 4.0
 """Seconds: one, where nothing else runs."""
+FOUND = 20.0
+"""Seconds until a ghost is found out that a watch hides, of a small cluster on a busy machine."""
 MERGE = "application/merge-patch+json"
 
 
@@ -118,10 +122,14 @@ async def scene(apiserver: ApiServer, nats_url: str, monkeypatch: pytest.MonkeyP
 
 
 @asynccontextmanager
-async def following(server: ApiServer, url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Context]:
-    """Inventory and placement at work; gives inventory's context."""
+async def following(
+    server: ApiServer, url: str, monkeypatch: pytest.MonkeyPatch, way: str = ""
+) -> AsyncIterator[Context]:
+    """Inventory and placement at work; gives inventory's context. ``way`` is another kubeconfig for inventory."""
     options = {"cluster": "kube", "conf": None, "scheduler_name": ["volcano"], "watch_silence": 120.0}
-    monkeypatch.setattr(inventory, "open_cluster", lambda _, silence: KubeCluster(kubeconfig=str(server.kubeconfig())))
+    monkeypatch.setattr(
+        inventory, "open_cluster", lambda _, silence: KubeCluster(kubeconfig=way or str(server.kubeconfig()))
+    )
     async with (
         at_work("inventory", inventory.main, url, **options) as context,
         at_work("placement", placement.main, url),
@@ -171,6 +179,31 @@ async def test_devices_are_given_back_when_the_pod_is_gone(scene: Scene) -> None
         return "b" in await scene.claimed()
 
     assert await scene.until(b_is_claimed) < PROMPT
+
+
+async def test_what_a_silent_watch_has_lost_is_found_long_before_the_silence_is(
+    apiserver: ApiServer, nats_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    async with (
+        CleanCluster(apiserver) as cluster,
+        KubeProxy(apiserver) as proxy,
+        following(apiserver, nats_url, monkeypatch, proxy.kubeconfig(tmp_path)) as context,
+    ):
+        scene = Scene(cluster, context)
+        await cluster.create(node())
+        await cluster.create(pod("ghost"))
+
+        async def is_claimed() -> bool:
+            return await scene.claimed() == {"ghost"}
+
+        async def is_given_back() -> bool:
+            return await scene.claimed() == set()
+
+        await scene.until(is_claimed)
+        await scene.settled()
+        proxy.silence()
+        await cluster.delete("Pod", "default", "ghost")
+        assert await scene.until(is_given_back, 60) < FOUND
 
 
 async def test_forged_annotations_have_no_effect_beyond_what_the_pod_asks(scene: Scene) -> None:

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 import pytest
 from deviceshare.facts import Gone
 from deviceshare_bus.messages import decode_events
-from deviceshare_cluster.interface import Change, ChangeType, Listed
+from deviceshare_cluster.interface import Change, ChangeType, Listed, Revisions
 from deviceshare_cluster.local import LocalCluster
 from deviceshare_inventory import shell
 from deviceshare_inventory.seen import Seen
@@ -53,7 +53,7 @@ def seen(*changes):
 def test_what_the_list_has_otherwise_was_lost(brought, listed, lost):
     watch = seen(*brought)
     since = watch.begin_comparison("Pod")
-    assert watch.lost("Pod", watch.behind("Pod", listed, since)) == lost
+    assert watch.lost("Pod", watch.behind("Pod", Revisions(listed, 9), since)) == lost
 
 
 @pytest.mark.parametrize(
@@ -67,8 +67,9 @@ def test_what_the_list_has_otherwise_was_lost(brought, listed, lost):
 )
 def test_what_comes_within_seconds_was_not_lost(listed, later):
     watch = seen(applied("a", 3))
-    behind = watch.behind("Pod", listed, watch.begin_comparison("Pod"))
+    behind = watch.behind("Pod", Revisions(listed, 6), watch.begin_comparison("Pod"))
     assert behind
+    assert watch.may_come("Pod", behind, 6)
     watch.apply(later)
     assert watch.lost("Pod", behind) == []
 
@@ -78,7 +79,31 @@ def test_what_came_while_the_list_was_made_is_not_gone():
     since = watch.begin_comparison("Pod")
     watch.apply(applied("b", 4))
     watch.apply(deleted("a", 5))
-    assert watch.behind("Pod", {A: 3}, since) == {}
+    assert watch.behind("Pod", Revisions({A: 3}, 9), since) == {}
+
+
+def test_a_list_that_is_older_than_the_watch_says_nothing_of_what_came_after_it():
+    watch = seen(applied("a", 3), applied("b", 7))
+    since = watch.begin_comparison("Pod")
+    assert watch.behind("Pod", Revisions({A: 3}, 5), since) == {}
+    assert watch.behind("Pod", Revisions({A: 3}, 7), since) == {B: 0}
+
+
+@pytest.mark.parametrize(
+    ("listed", "at", "may_come"),
+    [
+        ({A: 5}, 5, False),  # b came, which is newer: a watch brings what happens in order
+        ({A: 8}, 8, True),
+        ({}, 6, False),
+        ({}, 8, True),
+    ],
+)
+def test_what_a_watch_has_passed_over_does_not_come_any_more(listed, at, may_come):
+    watch = seen(applied("a", 3), applied("b", 6))
+    there = Revisions(listed | {B: 6}, at)
+    behind = watch.behind("Pod", there, watch.begin_comparison("Pod"))
+    assert list(behind) == [A]
+    assert watch.may_come("Pod", behind, at) is may_come
 
 
 class Lossy(LocalCluster):

@@ -4,10 +4,10 @@ Source: the API server's handling of ``pods/binding``: node, annotations and the
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from deviceshare_cluster.interface import Binding, BindState, Object
+from deviceshare_cluster.interface import Binding, BindState, Change, ChangeType, Listed, Object
 
 
 def why_not_bound(pod: Object | None, uid: str) -> Binding | None:
@@ -85,6 +85,26 @@ def changed_status(
             wanted["lastTransitionTime"] = timestamp(at)
             changed["conditions"] = [one for one in before if one is not old] + [wanted]
     return changed or None
+
+
+def newest(items: Sequence[Change | Listed]) -> list[Change | Listed]:
+    """Return changes without those after which the same object changed again, in order.
+
+    What a :class:`Listed` speaks of stays before it, and an object that went has gone even if it is there again.
+    """
+    kept: dict[int, Change | Listed] = {}
+    latest: dict[tuple[str, str, str], int] = {}
+    for number, item in enumerate(items):
+        if isinstance(item, Listed):
+            latest.clear()
+        else:
+            earlier = latest.pop(item[1:4], None)
+            if earlier is not None:
+                del kept[earlier]
+            if item.type is ChangeType.APPLIED:
+                latest[item[1:4]] = number
+        kept[number] = item
+    return list(kept.values())
 
 
 def has_ended(pod: Object) -> bool:

@@ -79,6 +79,13 @@ class Happening(NamedTuple):
     once: bool = False
 
 
+class Revisions(NamedTuple):
+    """The revision of each object of a kind, by namespace and name, as they were ``at`` a revision of the cluster."""
+
+    found: Mapping[tuple[str, str], int]
+    at: int
+
+
 class ClusterError(Exception):
     """The cluster cannot be reached or answered with an error that is nobody's input; try again."""
 
@@ -104,6 +111,10 @@ class Cluster(Protocol):
 
     async def list(self, kind: str) -> list[Object]:
         """Return all objects of a kind."""
+        ...
+
+    async def revisions(self, kind: str) -> Revisions:
+        """Return at which revision each object of a kind is; it may be a moment ago. Costs a server little."""
         ...
 
     async def get(self, kind: str, namespace: str, name: str) -> Object | None:

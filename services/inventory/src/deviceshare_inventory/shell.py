@@ -23,8 +23,9 @@ from deviceshare_bus.publisher import Write as BusWrite
 from deviceshare_bus.readback import read_back
 from deviceshare_bus.service import Context
 from deviceshare_bus.subjects import Stream
+from deviceshare_bus.tasks import Pace
 from deviceshare_cluster import open_cluster
-from deviceshare_cluster.interface import Change, Cluster, ClusterError, Happening, Listed
+from deviceshare_cluster.interface import Change, Cluster, ClusterError, Happening, Listed, Revisions
 from deviceshare_cluster.signing import signing_keys
 
 from deviceshare_inventory.board import ReadBack, Write
@@ -34,14 +35,18 @@ from deviceshare_inventory.seen import Place
 
 log = logging.getLogger("deviceshare.inventory")
 
+FOLD = 0.005
+"""Seconds in which changes and answers gather, while they come that fast."""
 READS = 64
 """Subjects read back at once."""
 REPORT_TRIES = 5
 COMPARED = ("Node", "Pod", "PodGroup", "Queue")
-COMPARE_INTERVAL = 120.0
-"""Seconds between two comparisons of the watch with what the cluster lists; up to half as much longer at random."""
-LATE = 10.0
-"""Seconds after which a change is lost that a list has and the watch has not brought."""
+COMPARE_INTERVAL = 5.0
+"""Seconds between two comparisons of the watch with what the cluster has; up to half as much longer at random."""
+COMPARE_SHARE = 0.02
+"""How much of the time may go into that: a large cluster is compared less often."""
+LATE = 5.0
+"""Seconds after which a change is lost that the cluster has and the watch has not brought."""
 
 
 def read_conf(path: str) -> tuple[ConfigFact, tuple[str, ...]]:
@@ -134,38 +139,42 @@ class Inventory:
 
     async def _compare(self) -> None:
         """Look all the time whether the watch has lost a change; a new one brings what is there."""
+        clock = asyncio.get_running_loop().time
+        took = 0.0
         while True:
-            await asyncio.sleep(COMPARE_INTERVAL * (1 + random.random() / 2))  # noqa: S311 - jitter
+            pause = max(COMPARE_INTERVAL, took / COMPARE_SHARE)
+            await asyncio.sleep(pause * (1 + random.random() / 2))  # noqa: S311 - jitter
+            took = 0.0
             for kind in COMPARED:
+                since, began = self._core.seen.begin_comparison(kind), clock()
                 try:
-                    lost = await self._lost(kind)
+                    there = await self._cluster.revisions(kind)
                 except ClusterError as error:
                     log.debug("cannot compare %s now: %s", kind, error)
                     continue
+                took += clock() - began
+                lost = await self._lost(kind, there, since)
                 if lost and self._patience is not None:
                     log.warning("the watch has lost %d changes of kind %s, such as %s/%s", len(lost), kind, *lost[0])
                     self._context.events.count(f"{RECONCILED}fact", len(lost))
                     self._patience.reschedule(0)
                     break
 
-    async def _lost(self, kind: str) -> list[Place]:
-        """Return the objects of a kind of which the watch has lost a change. Raises ClusterError."""
+    async def _lost(self, kind: str, there: Revisions, since: int) -> list[Place]:
+        """Return the objects of a kind of which the watch has lost a change."""
         seen, lists = self._core.seen, self._core.lists
-        since = seen.begin_comparison(kind)
-        listed = {
-            (metadata.get("namespace") or "", metadata["name"]): int(metadata["resourceVersion"])
-            for metadata in (each["metadata"] for each in await self._cluster.list(kind))
-        }
-        behind = seen.behind(kind, listed, since)
-        if behind:
+        behind = seen.behind(kind, there, since)
+        if seen.may_come(kind, behind, there.at):
             await asyncio.sleep(LATE)
         # What was listed anew meanwhile is as it is.
         return seen.lost(kind, behind) if lists and lists == self._core.lists else []
 
     async def _carry_out(self) -> None:
         """Do what the core says, whenever something happened."""
+        pace = Pace(FOLD)
         while True:
             await self._work.wait()
+            await pace.turn()
             self._work.clear()
             for instruction in self._core.take(time.time()):
                 match instruction:

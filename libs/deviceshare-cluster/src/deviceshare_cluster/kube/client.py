@@ -21,6 +21,7 @@ from deviceshare_cluster.interface import ClusterError
 
 REQUEST_SECONDS = 30.0
 _TIMEOUT = aiohttp.ClientTimeout(total=REQUEST_SECONDS)
+JSON = "application/json"
 MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
 
@@ -67,7 +68,6 @@ class KubeClient:
         # Else aiohttp looks for proxies and ~/.netrc in threads of their own, for each request: twice what it costs.
         configuration.client_session_kwargs = {"trust_env": False}
         self._api = client.ApiClient(configuration)
-        self._headers = {"Accept": "application/json", "User-Agent": self._user_agent}
 
     async def _configuration(self) -> client.Configuration:
         configuration = client.Configuration()
@@ -95,26 +95,33 @@ class KubeClient:
         await self._api.close()
 
     async def request(
-        self, method: str, path: str, query: Query = (), body: Any = None, content: str = "application/json"
+        self, method: str, path: str, query: Query = (), body: Any = None, content: str = JSON, accept: str = JSON
     ) -> bytes:
         """Return the answer's body. Raises ApiRefusal, or ClusterError where it is worth trying again."""
-        async with self._send(method, path, query, body, content, _TIMEOUT) as response:
+        async with self._send(method, path, query, body, content, _TIMEOUT, accept) as response:
             return await response.read()
 
     @asynccontextmanager
     async def stream(self, path: str, query: Query, silence: float) -> AsyncIterator[aiohttp.StreamReader]:
         """Open an answer that goes on; ``silence`` is how many seconds nothing may come. Raises as :meth:`request`."""
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=REQUEST_SECONDS, sock_read=silence)
-        async with self._send("GET", path, query, None, "application/json", timeout) as response:
+        async with self._send("GET", path, query, None, JSON, timeout) as response:
             yield response.content
 
     @asynccontextmanager
     async def _send(
-        self, method: str, path: str, query: Query, body: Any, content: str, timeout: aiohttp.ClientTimeout
+        self,
+        method: str,
+        path: str,
+        query: Query,
+        body: Any,
+        content: str,
+        timeout: aiohttp.ClientTimeout,
+        accept: str = JSON,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         try:
             await self._renew_token()
-            headers = {**self._headers, "Content-Type": content}
+            headers = {"Accept": accept, "User-Agent": self._user_agent, "Content-Type": content}
             await self._api.update_params_for_auth(headers, None, _AUTH, path, method, body)
             url = f"{self._api.configuration.host}{path}{'?' if query else ''}{urlencode(query)}"
             answer = await self._api.call_api(method, url, headers, body, None, timeout)

@@ -6,15 +6,19 @@ from contextlib import aclosing
 from typing import Self
 
 import msgspec
-from deviceshare_bus.tasks import end
+from deviceshare_bus.tasks import Pace, end
 
-from deviceshare_cluster.changes import annotated, changed_status, set_condition, why_not_bound
-from deviceshare_cluster.interface import Binding, BindState, Change, ClusterError, Happening, Listed, Object
+from deviceshare_cluster.changes import annotated, changed_status, newest, set_condition, why_not_bound
+from deviceshare_cluster.interface import Binding, BindState, Change, ClusterError, Happening, Listed, Object, Revisions
 from deviceshare_cluster.kube.client import MERGE, STRATEGIC, ApiRefusal, KubeClient, Query
 from deviceshare_cluster.kube.events import as_core, new_event, seen_again
-from deviceshare_cluster.kube.follow import PAGE, PATIENCE, Follower, Patience, Update
+from deviceshare_cluster.kube.follow import PAGE, PATIENCE, Follower, Patience, Update, decode_object, decode_page
 from deviceshare_cluster.kube.kinds import KINDS
 
+METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+"""What is asked for where the metadata of objects will do."""
+FOLD = 0.02
+"""Seconds in which changes gather, while they come that fast: of an object only what it became last is told."""
 CONFIG_NAMESPACES = ("deviceshare-system", "volcano-system", "kube-system", "mindx-dl")
 """Where ConfigMaps are looked for: ours, Volcano's, the device plugins', ClusterD's."""
 NOT_CONFIGURATION: Query = [("fieldSelector", "metadata.name!=kube-root-ca.crt")]
@@ -53,7 +57,8 @@ class KubeCluster:
         Raises what a follower raises: it handles all that a server does, so that is a defect of ours.
         """
         followers = [follower for kind in dict.fromkeys(kinds) for follower in self._followers(kind)]
-        queue: asyncio.Queue[tuple[Follower, Update | Exception]] = asyncio.Queue(maxsize=64)
+        queue: asyncio.Queue[tuple[Follower, Update | Exception]] = asyncio.Queue(maxsize=1000)
+        pace = Pace(FOLD)
 
         async def follow(follower: Follower) -> None:
             try:
@@ -68,17 +73,22 @@ class KubeCluster:
         tasks = [asyncio.create_task(follow(follower)) for follower in followers]
         try:
             while True:
-                follower, update = await queue.get()
-                if isinstance(update, Exception):
-                    raise update
-                out: list[Change | Listed] = list(update.changes)
-                if update.listed and follower in waiting:
-                    waiting.remove(follower)
-                    revision = max(revision, update.revision)
-                    if not waiting:
-                        out.append(Listed(revision))
+                taken = [await queue.get()]
+                await pace.turn()
+                while not queue.empty():
+                    taken.append(queue.get_nowait())
+                out: list[Change | Listed] = []
+                for follower, update in taken:
+                    if isinstance(update, Exception):
+                        raise update
+                    out += update.changes
+                    if update.listed and follower in waiting:
+                        waiting.remove(follower)
+                        revision = max(revision, update.revision)
+                        if not waiting:
+                            out.append(Listed(revision))
                 if out:
-                    yield out
+                    yield newest(out)
         finally:
             await end(*tasks)
 
@@ -108,6 +118,19 @@ class KubeCluster:
             if not token:
                 return objects
             query = [("limit", str(PAGE)), ("continue", token)]
+
+    async def revisions(self, kind: str) -> Revisions:
+        """Return at which revision each object of a kind is, out of the server's cache. Raises ClusterError."""
+        path = KINDS[kind].collection()
+        try:
+            found = decode_page(await self._api.request("GET", path, [("resourceVersion", "0")], accept=METADATA))
+        except ApiRefusal as refusal:
+            if KINDS[kind].optional and refusal.status == 404:
+                return Revisions({}, 0)
+            raise ClusterError(f"cannot list {kind}: {refusal}") from refusal
+        metadata = [decode_object(raw).metadata for raw in found.items or ()]
+        revisions = {(each.namespace, each.name): int(each.resource_version) for each in metadata}
+        return Revisions(revisions, int(found.metadata.resource_version or 0))
 
     async def get(self, kind: str, namespace: str, name: str) -> Object | None:
         """Return one object, or None. Raises ClusterError."""

@@ -86,8 +86,8 @@ class _Error(msgspec.Struct):
     message: str = ""
 
 
-_decode_object = msgspec.json.Decoder(_Object).decode
-_decode_page = msgspec.json.Decoder(_Page).decode
+decode_object = msgspec.json.Decoder(_Object).decode
+decode_page = msgspec.json.Decoder(_Page).decode
 _decode_line = msgspec.json.Decoder(_Line).decode
 _decode_bookmark = msgspec.json.Decoder(_Bookmark).decode
 _decode_error = msgspec.json.Decoder(_Error).decode
@@ -191,7 +191,7 @@ class Follower:
             if page_token:
                 query.append(("continue", page_token))
             try:
-                page = _decode_page(await self._api.request("GET", self._path, query))
+                page = decode_page(await self._api.request("GET", self._path, query))
             except ApiRefusal as refusal:
                 if refusal.status == 410:  # the snapshot is too old for its own next page
                     raise _Expired from refusal
@@ -285,7 +285,7 @@ class Follower:
         raise ClusterError(f"the watch of {self._path} ended: {said.code} {said.message}")
 
     def _applied(self, raw: bytes) -> Change:
-        metadata = _decode_object(raw).metadata
+        metadata = decode_object(raw).metadata
         return Change(
             ChangeType.APPLIED, self._kind, metadata.namespace, metadata.name, int(metadata.resource_version), raw
         )

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Self
 
 from deviceshare_cluster.changes import annotated, bind, changed_status, set_condition, timestamp, why_not_bound
-from deviceshare_cluster.interface import Binding, BindState, Change, Happening, Listed, Object
+from deviceshare_cluster.interface import Binding, BindState, Change, Happening, Listed, Object, Revisions
 from deviceshare_cluster.local.admission import DEFAULT_QUEUE
 from deviceshare_cluster.local.kinds import KINDS, Key, decode
 from deviceshare_cluster.local.plugins import served
@@ -219,6 +219,10 @@ class LocalCluster:
     async def list(self, kind: str) -> list[Object]:
         """Return all objects of a kind. Raises ClusterError."""
         return await self._store.list_kind(kind)
+
+    async def revisions(self, kind: str) -> Revisions:
+        """Return at which revision each object of a kind is. Raises ClusterError."""
+        return await self._store.revisions(kind)
 
 
 def _key(kind: str, namespace: str, name: str) -> Key:

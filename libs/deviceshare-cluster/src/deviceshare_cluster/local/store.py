@@ -9,14 +9,14 @@ from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 
 from deviceshare_bus.connection import Connection, connect
-from deviceshare_bus.follower import Batch, BusWiped, Follower
+from deviceshare_bus.follower import Batch, BusWiped, Follower, Message
 from deviceshare_bus.publisher import Conflict, Publisher, PublishError, Write
 from deviceshare_bus.setup import make_stream
 from deviceshare_bus.tasks import end
 from nats.errors import Error as NatsError
 from nats.js.errors import NotFoundError
 
-from deviceshare_cluster.interface import Change, ChangeType, ClusterError, Listed, Object
+from deviceshare_cluster.interface import Change, ChangeType, ClusterError, Listed, Object, Revisions
 from deviceshare_cluster.local.kinds import (
     ALL_SUBJECTS,
     STREAM,
@@ -110,21 +110,32 @@ class Store:
 
     async def list_kind(self, kind: str) -> list[Object]:
         """Return all objects of a kind. Raises ClusterError where the cluster is not set up or does not answer."""
+        _, standing = await self._standing(kind)
+        return [decode(kind, message.data, message.sequence) for message in standing.values()]
+
+    async def revisions(self, kind: str) -> Revisions:
+        """Return at which revision each object of a kind is. Raises ClusterError as :meth:`list_kind`."""
+        at, standing = await self._standing(kind)
+        keys = ((key_of_subject(subject), message.sequence) for subject, message in standing.items())
+        return Revisions({(key.namespace, key.name): revision for key, revision in keys}, at)
+
+    async def _standing(self, kind: str) -> tuple[int, dict[str, Message]]:
+        """Return a revision, and what stood under each subject of a kind then or later."""
         try:
             async with asyncio.timeout(LIST_SECONDS):
-                await self._connection.jetstream.stream_info(STREAM)
+                info = await self._connection.jetstream.stream_info(STREAM)
                 messages = await self._follower(kind).standing()
         except NotFoundError:
             raise ClusterError("the local cluster is not set up") from None
         except (NatsError, OSError, TimeoutError, BusWiped) as error:
             raise ClusterError(f"the local cluster cannot be listed: {error!r}") from error
-        objects: dict[str, Object] = {}
-        for subject, revision, data in messages:
-            if data:
-                objects[subject] = decode(kind, data, revision)
+        standing: dict[str, Message] = {}
+        for message in messages:
+            if message.data:
+                standing[message.subject] = message
             else:
-                objects.pop(subject, None)
-        return list(objects.values())
+                standing.pop(message.subject, None)
+        return info.state.last_seq, standing
 
     async def watch(self, kinds: Sequence[str]) -> AsyncIterator[list[Change | Listed]]:
         """List and follow kinds, for ever.
