@@ -8,7 +8,7 @@ import pytest
 from deviceshare.claims import Claim, ContainerGrant, DeviceGrant, Outcome
 from deviceshare_binder.core import Core
 from deviceshare_binder.handover import PATIENCE, Stuck
-from deviceshare_binder.locks import Lock, Unlock
+from deviceshare_binder.locks import LINGER, Lock, Unlock
 from deviceshare_binder.reports import Reports
 from deviceshare_binder.views import NodeView, PodView
 from deviceshare_binder.work import Bind, GiveUp, Read, WriteOutcomes
@@ -262,8 +262,25 @@ def test_the_plugin_that_serves_the_pod_that_the_lock_names_finds_it_locked():
     cluster.fact("p0", "vNPUs")
     assert not [one for one in cluster.core.take(NOW) if isinstance(one, Lock | Bind)]
     cluster.fact("p0")
+    assert not [one for one in cluster.core.take(NOW) if isinstance(one, Lock)], "the plugin has not given it back"
+    cluster.core.node("n1", NodeView(name="n1"))
     (second,) = [one for one in cluster.core.take(NOW) if isinstance(one, Lock)]
-    assert (second.claim, second.expected) == ("claim-p1", lock.value), "what our own pod left is taken over"
+    assert (second.claim, second.expected) == ("claim-p1", None)
+
+
+def test_who_waits_for_a_lock_that_the_plugin_does_not_give_back_gets_it_when_we_do():
+    cluster = Cluster(VNPU, VNPU)
+    (lock,) = cluster.core.take(NOW)
+    cluster.core.lock_answered("claim-p0", lock.value, NOW)
+    cluster.core.node("n1", NodeView(name="n1", locks=((HAMI, lock.value),)))
+    cluster.begun()
+    cluster.core.bind_answered("claim-p0", BindState.BOUND, "n1", "", NOW)
+    cluster.fact("p0")
+    cluster.core.take(NOW)
+    told = cluster.core.take(NOW + LINGER)
+    assert Unlock("n1", HAMI, lock.value) in told
+    cluster.core.node("n1", NodeView(name="n1"))
+    assert [one.claim for one in cluster.core.take(NOW + LINGER) if isinstance(one, Lock)] == ["claim-p1"]
 
 
 def test_a_lock_that_the_plugin_does_not_give_back_is_given_back():

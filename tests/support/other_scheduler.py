@@ -176,33 +176,41 @@ class OtherScheduler:
         raise AssertionError(f"there is no room for {name}")
 
     async def _place_on(self, pod: Object, way: Way, node: str) -> bool:
-        lock = await self._lock(node, way.lock, pod)
-        await asyncio.sleep(self._grace)
-        await self._until_served(way, node)
+        lock = await self._lock(way, node, pod)
         card = await self._emptiest(way, node)
         if card is not None:
             await self._bind(pod, node, way.written(node, card))
-            await self._until_served(way, node)
+            while await self._is_awaited(way, node):
+                await asyncio.sleep(0.1)
         if lock:
             await self._unlock(node, way.lock, lock)
         return card is not None
 
-    async def _until_served(self, way: Way, node: str) -> None:
-        while any(way.is_waiting(pod) for pod in await self._on(node)):
-            await asyncio.sleep(0.1)
+    async def _is_awaited(self, way: Way, node: str) -> bool:
+        return any(way.is_waiting(pod) for pod in await self._on(node))
 
-    async def _lock(self, node: str, lock: str, pod: Object) -> str:
-        holder = f",{self._namespace},{pod['metadata']['name']}" if lock.startswith("hami.io/") else ""
-        while lock:
-            found = await self._api.request("GET", f"/api/v1/nodes/{node}")
-            if lock not in annotations(found):
-                value = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()) + holder
-                version = found["metadata"]["resourceVersion"]
-                metadata = {"annotations": {lock: value}, "resourceVersion": version}
-                if await self._api.patch(f"/api/v1/nodes/{node}", {"metadata": metadata}) is not None:
+    async def _lock(self, way: Way, node: str, pod: Object) -> str:
+        """Return the value of the lock, '' for none, once nobody is on his way to the plugin.
+
+        A plugin that serves a pod of another scheduler takes the lock away, whoever has it.
+        """
+        holder = f",{self._namespace},{pod['metadata']['name']}" if way.lock.startswith("hami.io/") else ""
+        value = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()) + holder if way.lock else ""
+        while True:
+            if not value or await self._has_locked(node, way.lock, value):
+                await asyncio.sleep(self._grace)
+                waits = await self._is_awaited(way, node)
+                if not waits and (not value or await self._has_locked(node, way.lock, value)):
                     return value
             await asyncio.sleep(0.1)
-        return ""
+
+    async def _has_locked(self, node: str, lock: str, value: str) -> bool:
+        found = await self._api.request("GET", f"/api/v1/nodes/{node}")
+        if lock in annotations(found):
+            return annotations(found)[lock] == value
+        metadata = {"annotations": {lock: value}, "resourceVersion": found["metadata"]["resourceVersion"]}
+        await self._api.patch(f"/api/v1/nodes/{node}", {"metadata": metadata})
+        return False
 
     async def _unlock(self, node: str, lock: str, value: str) -> None:
         """Give a lock back, where it is still ours: the plugin may have done so, and another have taken it."""

@@ -87,12 +87,18 @@ class World:
             self.learn(found)
 
     async def unlock(self, node: str, lock: str, holder: str = "") -> None:
-        """Take a lock from a node, where it stands there and, if it names a pod, names this one."""
+        """Take a lock from a node, where it stands there and, if it names a pod, names this one.
+
+        Whose it is is looked at once, as by the plugins: who has it a moment later loses it.
+        """
         found = await self.api.get(f"/api/v1/nodes/{node}")
         value = annotations(found).get(lock) if found is not None else None
         if value is None or (holder and "," in value and value.partition(",")[2].replace(",", "/") != holder):
             return
-        await self.api.patch(f"/api/v1/nodes/{node}", {"metadata": {"annotations": {lock: None}}})
+        while (found := await self.api.get(f"/api/v1/nodes/{node}")) is not None:
+            metadata = {"annotations": {lock: None}, "resourceVersion": found["metadata"]["resourceVersion"]}
+            if await self.api.patch(f"/api/v1/nodes/{node}", {"metadata": metadata}) is not None:
+                return
 
     def _drop(self, pod: Object) -> None:
         known = self.pods.pop(pod["metadata"]["uid"], None)

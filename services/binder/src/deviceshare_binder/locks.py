@@ -17,7 +17,7 @@ LOCK_SECONDS = 300.0
 LINGER = 1.0
 """Seconds that a device plugin has to give back what we locked, once it has served the pod."""
 AGAIN = 0.2
-"""Seconds until a lock that we could not have, or that is ours for another pod, is looked at again."""
+"""Seconds until a lock that we could not have, or that is ours for another pod, is looked at again at the latest."""
 
 
 class Lock(NamedTuple):
@@ -91,9 +91,10 @@ class Locks:
             if stands is not None and read(stands)[1] == f"{claim.namespace}/{claim.name}":
                 self._own[node, annotation] = _Own(claim.uid, stands)
                 continue
-            if own is not None and self._needed(node, own.uid):
+            # A plugin that gives a lock back may take it from whoever has it by then: it has to be gone before.
+            if own is not None and (own.value == stands or self._needed(node, own.uid)):
                 return now + AGAIN
-            if stands is not None and (own is None or own.value != stands):
+            if stands is not None:
                 until, holder = read(stands)
                 if until > now and not (holder and self._left_over(node, holder)):
                     return until
