@@ -68,7 +68,7 @@ def test_weights_of_binpack() -> None:
         "binpack.resources.nvidia.com/gpu: '10'"
     )
     found = conf(f"{{name: binpack, arguments: {{{arguments}}}}}")
-    assert found.binpack == Binpack(5, (("cpu", 0), ("example.com/foo", 1), ("memory", 1), ("nvidia.com/gpu", 10))), (
+    assert found.binpack == Binpack(5, (("cpu", 0), ("memory", 1), ("example.com/foo", 1), ("nvidia.com/gpu", 10))), (
         "a weight below 0 is 1"
     )
     assert found.warnings == ()

@@ -56,17 +56,17 @@ def read_binpack(reader: Reader, arguments: Arguments) -> Binpack:
     if value is not None and not isinstance(value, str):
         raise reader.error(field, value, "names of resources separated by commas, such as nvidia.com/gpu")
     names = [name.strip() for name in (value or "").split(",") if name.strip()]
-    of_resources = {name: f"{BINPACK_RESOURCES}.{name}" for name in names}
-    of_resources |= {"cpu": BINPACK_CPU, "memory": BINPACK_MEMORY}
+    of_resources = {"cpu": BINPACK_CPU, "memory": BINPACK_MEMORY}
+    of_resources |= {name: f"{BINPACK_RESOURCES}.{name}" for name in sorted(names) if name not in of_resources}
     known = (BINPACK_WEIGHT, BINPACK_RESOURCES, *of_resources.values())
-    unlisted = {name for name in arguments if name.startswith(f"{BINPACK_RESOURCES}.") and name not in known}
+    unlisted = [name for name in arguments if name.startswith(f"{BINPACK_RESOURCES}.") and name not in known]
     for name in unlisted:
         reader.warn(arguments[name][1], f"is ignored: {BINPACK_RESOURCES} does not name this resource")
     _known(reader, {name: entry for name, entry in arguments.items() if name not in unlisted}, known)
     weights = {name: _weight(reader, arguments, argument) for name, argument in of_resources.items()}
     return Binpack(
         weight=_weight(reader, arguments, BINPACK_WEIGHT),
-        resources=tuple(sorted((name, weight if weight >= 0 else 1) for name, weight in weights.items())),
+        resources=tuple((name, weight if weight >= 0 else 1) for name, weight in weights.items()),
     )
 
 

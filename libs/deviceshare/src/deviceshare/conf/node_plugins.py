@@ -91,7 +91,7 @@ class Binpack(msgspec.Struct, frozen=True):
 
     weight: int = 1
     resources: tuple[tuple[str, int], ...] = (("cpu", 1), ("memory", 1))
-    """Sorted by name."""
+    """CPU, memory, then the others by name: Volcano adds up the scores of the resources in this order."""
 
 
 BINPACK_WEIGHT, BINPACK_CPU, BINPACK_MEMORY = "binpack.weight", "binpack.cpu", "binpack.memory"

@@ -2,9 +2,9 @@
 
 from deviceshare.claims import HostPort
 from deviceshare.errors import Problem
+from deviceshare.host_ports import ANY_ADDRESS
 from deviceshare.objects.views import PodSpec
 
-ANY_ADDRESS = "0.0.0.0"  # noqa: S104
 _PROTOCOLS = ("TCP", "UDP", "SCTP")
 _LARGEST = 65535
 _SIDECAR = "Always"

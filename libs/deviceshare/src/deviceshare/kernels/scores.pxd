@@ -1,0 +1,47 @@
+cimport cython
+
+
+cdef extern from "math.h":
+    cpdef double fabs(double x) noexcept
+    cpdef double sqrt(double x) noexcept
+
+
+cdef class Stretch:
+    cdef public long long weight, highest
+    cdef public bint reverse
+    cdef public int[::1] worth
+    cdef public long long[::1] counts
+    cdef public unsigned char[::1] fitting
+
+    @cython.locals(worth=cython.longlong)
+    cpdef void enter(self, long long row, bint fits) noexcept
+    @cython.locals(part=cython.longlong)
+    cpdef long long score(self, long long row) noexcept
+
+
+cdef class NodeScores:
+    cdef public Stretch liked, disliked
+    cdef public long long[:, ::1] allocatable, used, packs
+    cdef public long long least, most, balanced, cpu, memory, more_cpu, more_memory, gpu
+    cdef public long long asks_cpu, asks_memory, asks_gpu, counts_cpu, counts_memory, pack, heavy
+
+    cpdef double total(self, long long row, double devices) noexcept
+    @cython.locals(score=cython.double, at=cython.Py_ssize_t, has=cython.longlong, weight=cython.longlong, full=cython.longlong)
+    cpdef double packed(self, long long row) noexcept
+    @cython.locals(
+        has_cpu=cython.longlong, has_memory=cython.longlong, has_gpu=cython.longlong, used_cpu=cython.longlong,
+        used_memory=cython.longlong, used_gpu=cython.longlong, cpu=cython.longlong, memory=cython.longlong,
+        gpu=cython.longlong, score=cython.longlong, kinds=cython.longlong, before=cython.longlong, after=cython.longlong,
+    )
+    cpdef long long ordered(self, long long row) noexcept
+
+
+cpdef long long free_part(long long requested, long long has) noexcept
+cpdef long long full_part(long long requested, long long has) noexcept
+@cython.locals(
+    kinds=cython.longlong, one=cython.double, two=cython.double, three=cython.double, spread=cython.double,
+    mean=cython.double,
+)
+cpdef long long balance(
+    long long cpu, long long has_cpu, long long memory, long long has_memory, long long gpus, long long has_gpus
+) noexcept

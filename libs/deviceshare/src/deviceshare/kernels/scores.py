@@ -1,0 +1,171 @@
+"""What Volcano's plugins ``nodeorder`` and ``binpack`` make of nodes, for one shape.
+
+Sources: volcano-sh/volcano pkg/scheduler/plugins/{nodeorder,binpack} and kubernetes/kubernetes
+pkg/scheduler/framework/plugins/{noderesources,nodeaffinity,tainttoleration,helper}. Each score is 0 to 100 before it is
+weighed. All but that of binpack are whole numbers, and so are the divisions in them.
+"""
+
+from math import fabs, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Flags = NDArray[np.uint8]
+SmallInts = NDArray[np.int32]
+
+
+class Stretch:
+    """A score that is stretched over the nodes that fit: the highest worth that one of them has stands for 100.
+
+    With ``reverse`` it stands for 0, and a worth of 0 for 100. Until a node has a worth above 0 nothing is kept.
+    """
+
+    def __init__(self, weight: int, reverse: bool) -> None:
+        self.weight = weight
+        self.reverse = reverse
+        self.worth: SmallInts = np.zeros(0, dtype=np.int32)
+        """int32[N]: what each node has, 0 or more."""
+        self.fitting: Flags = np.zeros(0, dtype=np.uint8)
+        """uint8[N]: the nodes that fit, as far as they are worth something."""
+        self.counts: Ints = np.zeros(1, dtype=np.int64)
+        """For each worth how many nodes that fit have it."""
+        self.highest = 0
+        """The highest worth of a node that fits."""
+
+    def put(self, row: int, worth: int, rows: int) -> None:
+        """Enter what a node has; that it fits has to be entered after that. ``rows`` is how many there are."""
+        self.enter(row, False)
+        if worth and row >= len(self.worth):
+            more = rows - len(self.worth)
+            self.worth = np.pad(self.worth, (0, more))
+            self.fitting = np.pad(self.fitting, (0, more))
+        if worth >= len(self.counts):
+            self.counts = np.pad(self.counts, (0, worth))
+        if row < len(self.worth):
+            self.worth[row] = worth
+
+    def enter(self, row: int, fits: bool) -> None:
+        """Enter whether a node fits."""
+        if row >= len(self.worth) or self.worth[row] == 0 or self.fitting[row] == fits:
+            return
+        worth = self.worth[row]
+        self.fitting[row] = fits
+        self.counts[worth] += 1 if fits else -1
+        self.highest = max(self.highest, worth)
+        while self.highest > 0 and self.counts[self.highest] == 0:
+            self.highest -= 1
+
+    def score(self, row: int) -> int:
+        """Return a node's score, weighed."""
+        part = 0
+        if self.highest > 0 and row < len(self.worth):
+            part = 100 * self.worth[row] // self.highest
+        return self.weight * (100 - part if self.reverse else part)
+
+
+class NodeScores:
+    """The scores of all nodes for one shape, as loops want them: the requests as numbers, the columns by number."""
+
+    def __init__(self, liked: Stretch, disliked: Stretch) -> None:
+        self.liked = liked
+        """By preferred node affinity."""
+        self.disliked = disliked
+        """By taints that are a preference only."""
+        self.allocatable: Ints = np.zeros((0, 0), dtype=np.int64)
+        """int64[N, C]: what the nodes have."""
+        self.used: Ints = np.zeros((0, 0), dtype=np.int64)
+        """int64[N, C]: what is requested of it."""
+        self.least = self.most = self.balanced = 0
+        """Weights."""
+        self.cpu = self.memory = self.more_cpu = self.more_memory = self.gpu = 0
+        """Columns; ``more`` is what scores add to what is requested (:mod:`deviceshare.pod_sums`)."""
+        self.asks_cpu = self.asks_memory = self.asks_gpu = 0
+        self.counts_cpu = self.counts_memory = 0
+        """What the pod requests, and as how much scores count it."""
+        self.pack = 0
+        """The weight of binpack."""
+        self.packs: Ints = np.zeros((0, 3), dtype=np.int64)
+        """int64[K, 3]: column, request and weight of the resources that the pod asks and that have a weight."""
+        self.heavy = 0
+        """The sum of these weights."""
+
+    def total(self, row: int, devices: float) -> float:
+        """Return what a node is worth with what its devices are, added up in the order in which Volcano does it."""
+        return (self.packed(row) + devices) + (self.ordered(row) + self.liked.score(row) + self.disliked.score(row))
+
+    def packed(self, row: int) -> float:
+        """Return binpack's score: how full the node would be; 0 where one of the resources is short."""
+        score = 0.0
+        for at in range(len(self.packs)):
+            has, weight = self.allocatable[row, self.packs[at, 0]], self.packs[at, 2]
+            if has == 0 or weight == 0:
+                continue
+            full = self.used[row, self.packs[at, 0]] + self.packs[at, 1]
+            if full > has:
+                return 0.0
+            score += float(full) * weight / has
+        if self.heavy > 0:
+            score /= self.heavy
+        return score * (100 * self.pack)
+
+    def ordered(self, row: int) -> int:
+        """Return nodeorder's scores by what is requested: least and most requested, balanced."""
+        has_cpu, has_memory = self.allocatable[row, self.cpu], self.allocatable[row, self.memory]
+        used_cpu, used_memory = self.used[row, self.cpu], self.used[row, self.memory]
+        score = 0
+        kinds = (1 if has_cpu else 0) + (1 if has_memory else 0)
+        if kinds and (self.least or self.most):
+            cpu = used_cpu + self.used[row, self.more_cpu] + self.counts_cpu
+            memory = used_memory + self.used[row, self.more_memory] + self.counts_memory
+            score += self.least * ((free_part(cpu, has_cpu) + free_part(memory, has_memory)) // kinds)
+            score += self.most * ((full_part(cpu, has_cpu) + full_part(memory, has_memory)) // kinds)
+        if self.balanced:
+            has_gpu = used_gpu = 0
+            if self.asks_gpu:
+                has_gpu, used_gpu = self.allocatable[row, self.gpu], self.used[row, self.gpu]
+            before = balance(used_cpu, has_cpu, used_memory, has_memory, used_gpu, has_gpu)
+            cpu, memory, gpu = used_cpu + self.asks_cpu, used_memory + self.asks_memory, used_gpu + self.asks_gpu
+            after = balance(cpu, has_cpu, memory, has_memory, gpu, has_gpu)
+            score += self.balanced * (50 + (50 + after - before) // 2)
+        return score
+
+
+def free_part(requested: int, has: int) -> int:
+    """Return how much of a resource is left, 0 to 100."""
+    if has == 0 or requested > has:
+        return 0
+    return (has - requested) * 100 // has
+
+
+def full_part(requested: int, has: int) -> int:
+    """Return how much of a resource is requested, 0 to 100."""
+    if has == 0:
+        return 0
+    if requested > has:
+        return 100
+    return requested * 100 // has
+
+
+def balance(cpu: int, has_cpu: int, memory: int, has_memory: int, gpus: int, has_gpus: int) -> int:
+    """Return 100 where the same part of each resource is requested, less the more the parts differ; 50 at least."""
+    kinds = 0
+    one = two = three = 0.0
+    if has_cpu:
+        one = min(float(cpu) / has_cpu, 1.0)
+        kinds += 1
+    if has_memory:
+        two = min(float(memory) / has_memory, 1.0)
+        kinds += 1
+    if has_gpus:
+        three = min(float(gpus) / has_gpus, 1.0)
+        kinds += 1
+    spread = 0.0
+    if kinds == 2:
+        # The part of what is not there is 0.
+        spread = fabs((one + two - three if has_gpus else one - two) / 2)
+    elif kinds > 2:
+        mean = (one + two + three) / 3
+        spread = sqrt(((one - mean) * (one - mean) + (two - mean) * (two - mean) + (three - mean) * (three - mean)) / 3)
+    return int((1 - spread) * 100)

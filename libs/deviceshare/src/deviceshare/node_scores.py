@@ -1,0 +1,74 @@
+"""How the nodes that a pod may have are scored, beside its devices: Volcano's plugins ``nodeorder`` and ``binpack``.
+
+Volcano adds up, for each node, what its plugins say (pkg/scheduler/util/scheduler_helper.go: PrioritizeNodes): first
+what they say of a node by itself (binpack, deviceshare), then what they say of all nodes that fit together (nodeorder).
+
+Of nodeorder's scores three are not here: image locality, inter-pod affinity and topology spread look at what is not
+known. As far as no pod and no image has to do with them, they are 0 for all nodes in Volcano too.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from deviceshare.conf.model import SchedulerConf
+from deviceshare.conf.node_plugins import NodeOrder
+from deviceshare.facts import NodeFact, PodAsk
+from deviceshare.kernels.scores import NodeScores, Stretch
+from deviceshare.pod_sums import UNASKED, Amounts, at_least, pod_resources, unasked
+from deviceshare.predicates import discouraging, preferred
+
+PODS = "pods"
+_GPU = "nvidia.com/gpu"
+_NO_ORDER = NodeOrder(**dict.fromkeys(NodeOrder.__struct_fields__, 0))
+
+
+def counted(ask: PodAsk, conf: SchedulerConf, devices: frozenset[str]) -> Amounts:
+    """Return what scores count of a pod on a node beside what it takes of it, sorted by name.
+
+    That is the CPU and memory of containers that request none, and the resources that binpack weighs of those by which
+    devices are asked (``devices``): families account for these by card.
+    """
+    weighed = dict(conf.binpack.resources if conf.binpack else ())
+    if not devices.isdisjoint(weighed):
+        asked = ((name, amount) for name, amount in pod_resources(ask, frozenset()) if name in devices)
+        return tuple(sorted((*unasked(ask), *((name, amount) for name, amount in asked if name in weighed))))
+    return unasked(ask)
+
+
+def node_scores(ask: PodAsk, conf: SchedulerConf, column: Callable[[str], int]) -> NodeScores | None:
+    """Return the scores of pods that ask so, None where the configuration scores no node.
+
+    ``column`` gives the number of a resource in the arrays that have to be handed to what is returned.
+    """
+    if conf.nodeorder is None and conf.binpack is None:
+        return None
+    order = conf.nodeorder or _NO_ORDER
+    asked = dict(pod_resources(ask, frozenset()))
+    scores = NodeScores(
+        Stretch(order.node_affinity if ask.preferences else 0, reverse=False),
+        Stretch(order.taint_toleration, reverse=True),
+    )
+    scores.least, scores.most = order.least_requested, order.most_requested
+    scores.cpu, scores.memory, scores.gpu = column("cpu"), column("memory"), column(_GPU)
+    scores.more_cpu, scores.more_memory = column(UNASKED["cpu"]), column(UNASKED["memory"])
+    scores.asks_cpu, scores.asks_memory = asked.get("cpu", 0), asked.get("memory", 0)
+    scores.asks_gpu = asked.get(_GPU, 0)
+    scores.counts_cpu, scores.counts_memory = at_least(ask)
+    # As in Kubernetes, lest all pods that ask nothing go to one node.
+    scores.balanced = order.balanced_resource if scores.asks_cpu or scores.asks_memory or scores.asks_gpu else 0
+    if conf.binpack is not None:
+        asked[PODS] = 1
+        packs = [(column(name), asked[name], weight) for name, weight in conf.binpack.resources if name in asked]
+        scores.pack = conf.binpack.weight
+        scores.packs = np.array(packs, dtype=np.int64).reshape(-1, 3)
+        scores.heavy = sum(weight for _, _, weight in packs)
+    return scores
+
+
+def enter_node(scores: NodeScores, ask: PodAsk, node: NodeFact, row: int, rows: int) -> None:
+    """Enter what a pod likes and dislikes of a node; whether it fits has to be entered after that."""
+    if scores.liked.weight:
+        scores.liked.put(row, preferred(ask.preferences, node), rows)
+    if scores.disliked.weight:
+        scores.disliked.put(row, discouraging(ask.tolerations, node), rows)
