@@ -20,9 +20,12 @@ from nats.js.errors import APIError, NotFoundError
 
 from deviceshare_bus.connection import Connection
 from deviceshare_bus.setup import EPOCH
+from deviceshare_bus.tasks import Pace
 
 log = logging.getLogger("deviceshare.follower")
 
+FOLD = 0.005
+"""Seconds in which messages gather for a batch, while they come that fast."""
 HEARTBEAT = 1.0
 ANSWER = 2.0
 """Seconds that making a consumer may take before it is tried again."""
@@ -96,6 +99,7 @@ class Follower:
         subscription = None
         said = False
         checked = loop.time()
+        pace = Pace(FOLD)
         try:
             while True:
                 while self._stale:  # the connection may get lost again meanwhile
@@ -116,6 +120,8 @@ class Follower:
                         if loop.time() - checked > RECHECK:
                             checked = loop.time()
                             self._stale |= await self._missed_something()
+                if self._inbox:
+                    await pace.turn()
                 messages, self._inbox = self._inbox, []
                 if messages or (self.caught_up and not said):
                     said |= self.caught_up

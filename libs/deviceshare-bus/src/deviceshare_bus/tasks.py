@@ -1,7 +1,22 @@
-"""Ending tasks for certain."""
+"""Ending tasks for certain, and letting work gather."""
 
 import asyncio
 from typing import Any
+
+
+class Pace:
+    """Lets work gather while there is much of it: turns are ``seconds`` apart, the first after a rest is at once."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._next = 0.0
+
+    async def turn(self) -> None:
+        """Wait for the next turn."""
+        clock = asyncio.get_running_loop().time
+        if (pause := self._next - clock()) > 0:
+            await asyncio.sleep(pause)
+        self._next = clock() + self._seconds
 
 
 async def end(*tasks: asyncio.Future[Any], every: float = 0.5) -> None:

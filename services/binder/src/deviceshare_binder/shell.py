@@ -18,6 +18,7 @@ from deviceshare_bus.publisher import Conflict, Refused, Write
 from deviceshare_bus.readback import read_back
 from deviceshare_bus.service import Context
 from deviceshare_bus.subjects import Stream, node_of, outcome
+from deviceshare_bus.tasks import Pace
 from deviceshare_cluster import open_cluster
 from deviceshare_cluster.interface import Cluster, ClusterError
 from deviceshare_cluster.signing import signing_keys
@@ -32,6 +33,9 @@ from deviceshare_binder.views import GoneView, Ledgers, decode_node, decode_pod
 from deviceshare_binder.work import Bind, Finished, GiveUp, Read, WriteOutcomes
 
 log = logging.getLogger("deviceshare.binder")
+
+FOLD = 0.005
+"""Seconds in which answers and facts gather, while they come that fast."""
 
 decode_group = msgspec.msgpack.Decoder(PodGroupView | GoneView).decode
 decode_queue = msgspec.msgpack.Decoder(QueueView | GoneView).decode
@@ -164,8 +168,10 @@ class Binder:
 
     async def _carry_out(self) -> None:
         """Do what the core says, whenever something happened or its time has come."""
+        pace = Pace(FOLD)
         while True:
             await self._work.wait()
+            await pace.turn()
             self._work.clear()
             for instruction in self._core.take(time.time()):
                 match instruction:

@@ -70,6 +70,7 @@ class KubeCluster:
 
         waiting = set(followers)
         revision = -1
+        failed: Exception | None = None
         tasks = [asyncio.create_task(follow(follower)) for follower in followers]
         try:
             while True:
@@ -80,7 +81,8 @@ class KubeCluster:
                 out: list[Change | Listed] = []
                 for follower, update in taken:
                     if isinstance(update, Exception):
-                        raise update
+                        failed = update
+                        break
                     out += update.changes
                     if update.listed and follower in waiting:
                         waiting.remove(follower)
@@ -89,6 +91,8 @@ class KubeCluster:
                             out.append(Listed(revision))
                 if out:
                     yield newest(out)
+                if failed is not None:
+                    raise failed
         finally:
             await end(*tasks)
 
