@@ -8,7 +8,7 @@ from deviceshare.conf.model import SchedulerConf
 from deviceshare.facts import Card
 from deviceshare.families import common
 from deviceshare.families.device_plugin import DevicePlugin
-from deviceshare.families.protocol import CardDemand, Check, Demand, Pick, Picks, Places
+from deviceshare.families.protocol import CardDemand, CardNames, Check, Demand, Pick, Picks, Places
 from deviceshare.holdings import Counted, Share
 
 
@@ -22,6 +22,10 @@ class OneByOne:
     pod_annotations: frozenset[str] = frozenset()
     pod_labels: frozenset[str] = frozenset()
     plugin = DevicePlugin()
+
+    def card_names(self, of: Demand | Card, conf: SchedulerConf) -> CardNames:
+        """Return no names: the family's cards count in no queue unless it says how."""
+        return CardNames()
 
     def pick(self, demand: Demand, cards: CardDemand, view: CardView, conf: SchedulerConf) -> Picks:
         """Choose cards for one container on every node of the view at once; charges nothing."""

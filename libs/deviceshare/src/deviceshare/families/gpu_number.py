@@ -20,7 +20,7 @@ from deviceshare.families.device_plugin import DevicePlugin
 from deviceshare.families.gpu_plugin import GpuPlugin
 from deviceshare.families.gpu_share import annotations, candidates, card_checks, peak, shares_of
 from deviceshare.families.hardware import NVIDIA
-from deviceshare.families.protocol import CardDemand, Check, Demand, NodeView, Pick, Picks, Share
+from deviceshare.families.protocol import CardDemand, CardNames, Check, Demand, NodeView, Pick, Picks, Share
 from deviceshare.formats import gpu_share
 
 ALL_CORES = gpu_share.CARD_CORES
@@ -43,6 +43,10 @@ class GpuNumber(OneByOne):
     def resources(self, conf: SchedulerConf) -> frozenset[str]:
         """Return ``volcano.sh/gpu-number``."""
         return frozenset({gpu_share.NUMBER})
+
+    def card_names(self, of: Demand | Card, conf: SchedulerConf) -> CardNames:
+        """Return the name of whole cards."""
+        return CardNames(number=gpu_share.NUMBER, whole=True)
 
     def demand(self, ask: PodAsk, conf: SchedulerConf) -> Demand | None:
         """Ask as many cards as the pod has at most."""

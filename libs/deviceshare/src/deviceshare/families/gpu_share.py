@@ -17,7 +17,7 @@ from deviceshare.families.base import OneByOne
 from deviceshare.families.device_plugin import DevicePlugin
 from deviceshare.families.gpu_plugin import GpuPlugin
 from deviceshare.families.hardware import NVIDIA
-from deviceshare.families.protocol import CardDemand, Check, Demand, NodeView, Pick, Picks, Share
+from deviceshare.families.protocol import CardDemand, CardNames, Check, Demand, NodeView, Pick, Picks, Share
 from deviceshare.formats import gpu_share, nvidia
 
 
@@ -38,6 +38,10 @@ class GpuShare(OneByOne):
     def resources(self, conf: SchedulerConf) -> frozenset[str]:
         """Return ``volcano.sh/gpu-memory``."""
         return frozenset({gpu_share.MEMORY})
+
+    def card_names(self, of: Demand | Card, conf: SchedulerConf) -> CardNames:
+        """Return the name of memory."""
+        return CardNames(memory=gpu_share.MEMORY)
 
     def demand(self, ask: PodAsk, conf: SchedulerConf) -> Demand | None:
         """Ask one card for the whole pod, for all that it takes there."""

@@ -90,6 +90,18 @@ class Share(msgspec.Struct, frozen=True):
     stage: str = ""
 
 
+class CardNames(NamedTuple):
+    """The extended resources by which cards of one kind are asked, '' for an amount that has no name.
+
+    ``whole``: the number is one of whole cards, not of shares.
+    """
+
+    number: str = ""
+    memory: str = ""
+    cores: str = ""
+    whole: bool = False
+
+
 class Demand(msgspec.Struct, frozen=True):
     """What a pod asks of one family, and the wishes that go with it (mode, types, …) as the family reads them.
 
@@ -217,6 +229,10 @@ class Family(Protocol):
 
     def resources(self, conf: SchedulerConf) -> frozenset[str]:
         """Return the names of the extended resources by which pods ask this family."""
+        ...
+
+    def card_names(self, of: Demand | Card, conf: SchedulerConf) -> CardNames:
+        """Return by which names what is asked, or a card, counts in queues: a demand or card of this family."""
         ...
 
     def demand(self, ask: PodAsk, conf: SchedulerConf) -> Demand | None:

@@ -7,8 +7,10 @@ when something may have made room, never by polling.
 """
 
 from collections import defaultdict
+from functools import partial
 from itertools import islice
 
+from deviceshare.allocator import Unplaceable
 from deviceshare.claims import REFUSED, Claim, NodeLedger, NodeOutcomes
 from deviceshare.conf.standing import Standing
 from deviceshare.explain import Explanation
@@ -16,13 +18,15 @@ from deviceshare.facts import (
     AnyFact,
     ConfigFact,
     Gone,
+    GroupKey,
     NodeFact,
     PodFact,
     PodGroupFact,
     QueueFact,
     Synced,
 )
-from deviceshare.gangs import Decision, Group, decide
+from deviceshare.gangs import Decision
+from deviceshare.ordering.line import Kind
 
 from deviceshare_placement.core import telling
 from deviceshare_placement.core.asks import Asks
@@ -31,7 +35,7 @@ from deviceshare_placement.core.instructions import Instructions, StepTold
 from deviceshare_placement.core.ledgers import BOUND_GRACE, ORPHAN_GRACE, Ledgers
 from deviceshare_placement.core.overcommit import giving_way
 from deviceshare_placement.core.readiness import readiness
-from deviceshare_placement.core.records import GroupRecord, PodRecord
+from deviceshare_placement.core.records import PodRecord
 from deviceshare_placement.core.teller import Teller
 from deviceshare_placement.core.world import World
 
@@ -39,9 +43,6 @@ MOST_PODS = 500
 """Pods that one cycle places, more or less: a cycle is published before the next one begins."""
 MOST_WRITES = 1000
 """Ledgers that can be written together: the server's limit for an atomic batch."""
-MOST_RETOLD = 500
-"""Pods that are told a changed reason within ``TELL_INTERVAL``: reasons hold numbers, and where thousands wait each pod
-that ends changes the numbers of all."""
 FIRST_RETRY, LAST_RETRY = 0.5, 30.0
 """Seconds until a pod whose claim was refused is decided again; doubles with each refusal."""
 PAUSE = 0.3
@@ -101,15 +102,22 @@ class PlacementCore:
             case NodeFact():
                 self._set_node(fact)
             case PodGroupFact():
-                self.world.group(fact.key).fact = fact
-                self.world.reconsider(fact.key)
+                self._set_group(fact.key, fact)
             case QueueFact():
-                self.world.queues[fact.name] = fact
-                self._look_at_all()
+                self.world.set_queue(fact)
             case ConfigFact() if self._standing.take(fact):
                 self._configure()
         self._facts[subject] = fact
         return out
+
+    def _set_group(self, key: GroupKey, fact: PodGroupFact | None) -> None:
+        group = self.world.group(key)
+        group.fact = fact
+        for uid in group.members:
+            # It may be in another queue now.
+            self.world.account(self.world.pods[uid])
+        self.world.reconsider(key)
+        self.world.drop_if_empty(group)
 
     def _on_pod(self, fact: PodFact, now: float) -> None:
         fact = self._asks.settle(fact, self.world.allocator.conf)
@@ -123,6 +131,7 @@ class PlacementCore:
             left.members.discard(fact.uid)
             self.world.drop_if_empty(left)
         self.world.group(fact.group).members.add(fact.uid)
+        self.world.account(record)
         self.world.reconsider(fact.group)
         for node in {before.node, fact.node, *record.claims.values()} - {""}:
             self.world.charge(node, fact.uid)
@@ -140,16 +149,11 @@ class PlacementCore:
             case PodFact():
                 self._on_pod_gone(fact, now, out)
             case NodeFact():
-                self.world.allocator.remove_node(fact.name)
-                self.world.made_room()
+                self.world.remove_node(fact.name)
             case PodGroupFact():
-                group = self.world.group(fact.key)
-                group.fact = None
-                self.world.reconsider(fact.key)
-                self.world.drop_if_empty(group)
+                self._set_group(fact.key, None)
             case QueueFact():
-                self.world.queues.pop(fact.name, None)
-                self._look_at_all()
+                self.world.remove_queue(fact.name)
             case ConfigFact() if self._standing.drop(fact.name):
                 self._configure()
             case None if subject.startswith(_POD_SUBJECT):
@@ -165,6 +169,7 @@ class PlacementCore:
         self.world.reconsider(fact.group)
         self.world.drop_if_empty(group)
         self._ledgers.forget(fact.uid, now)
+        self.world.accounts.drop(fact.uid)
         if fact.node:
             self.world.charge(fact.node, fact.uid)
         if not self.world.claims[fact.uid]:
@@ -186,9 +191,6 @@ class PlacementCore:
             record.fact = self._asks.settle(record.fact, conf)
         self.world.configure(conf)
 
-    def _look_at_all(self) -> None:
-        self.world.candidates |= self.world.groups.keys()
-
     def on_ledger(self, node: str, sequence: int, ledger: NodeLedger, now: float) -> Instructions:
         """Take in a ledger as it stands on the bus; our own writes come back here as well."""
         self._ledgers.enter(node, sequence, ledger.claims, now)
@@ -203,14 +205,12 @@ class PlacementCore:
         for explanation in self._flights.read(node):
             self.world.charge(node, explanation.uid)
             self._reconsider_pod(explanation.uid)
-        self.world.allocator.remove_node(node)
+        self.world.remove_node(node)
         return Instructions()
 
     def _set_node(self, fact: AnyFact | None) -> None:
         if isinstance(fact, NodeFact) and fact.name not in self._unreadable:
-            self.world.allocator.set_node(fact)
-            self.world.crowded.add(fact.name)
-            self.world.made_room()
+            self.world.set_node(fact)
 
     def on_read_back(self, node: str, sequence: int, ledger: NodeLedger | None, now: float) -> Instructions:
         """Take in the ledger that was asked for by ``read_back``: sequence 0 and None where there is none."""
@@ -256,6 +256,7 @@ class PlacementCore:
             self._flights.open
             + len(self._ledgers.due)
             + len(self.world.candidates)
+            + len(self.world.dispatcher)
             # What is refused again and again has its reason; it is not what a settled system waits for.
             + sum(1 for uid in self._retries if self.world.pods[uid].refusals <= PROMPT_RETRIES)
             + len(self._teller)
@@ -307,42 +308,47 @@ class PlacementCore:
         for uid in [uid for uid, due in self._retries.items() if due <= now]:
             del self._retries[uid]
             self._reconsider_pod(uid)
-        decisions: list[Decision] = []
-        refused: dict[int, Decision] = {}
-        placed = 0
-        groups = self.world.in_order()
-        self.world.candidates.clear()
-        for number, record in enumerate(groups):
-            if placed >= MOST_PODS:
-                self.world.candidates.update(rest.key for rest in groups[number:])
-                break
-            decision = self._decide_group(record, refused, now)
-            if decision is not None and decision.placed:
-                decisions.append(decision)
-                placed += len(decision.placed)
-        return decisions
+        candidates, self.world.candidates = self.world.candidates, set()
+        for key in candidates:
+            self._look_at(key, now)
+        turns = self.world.dispatcher.decide(MOST_PODS)
+        for kind, decision in turns.waiting.values():
+            self._tell_kind(kind, decision, now)
+        return list(turns.placed.values())
 
-    def _decide_group(self, record: GroupRecord, refused: dict[int, Decision], now: float) -> Decision | None:
-        """Decide one group, if it is ready; what keeps it or some of its pods waiting is to be told.
-
-        ``refused`` are the answers of this cycle to single pods, by their ask.
-        """
+    def _look_at(self, key: GroupKey, now: float) -> None:
+        """Put a group in line, if it can be decided; what keeps it or some of its pods waiting is to be told."""
+        record = self.world.groups.get(key)
+        if record is None or not record.members:
+            return
         found = readiness(self.world, record, self._retries, now)
         for pod, obstacle in found.obstacles:
             self._teller.put(telling.pending(pod, obstacle, now, self.instance))
-        if found.obstacles or found.later:
-            self.world.refused.add(record.key)
-        group = found.group
-        if group is None:
-            return None
-        decision = _same_answer(group, refused) or decide(self.world.allocator, group)
-        if decision.waiting:
-            self.world.refused.add(group.key)
-            if len(group.pods) == 1:
-                refused[id(group.pods[0].ask)] = decision
+        if found.job is None:
+            return
+        kind = self.world.dispatcher.put(found.job)
+        if kind.why:
+            # Others that ask the same wait already.
+            answer = Decision(group=found.job.group, placed=(), waiting=(), fitted=0)
+            for pod in found.job.group.pods:
+                self._teller.put(telling.waiting(pod, kind.why[0], answer, now, self.instance))
+
+    def _tell_kind(self, kind: Kind, decision: Decision, now: float) -> None:
+        """Tell why the jobs of a kind wait: the first one as it was decided, the others like it."""
         for pod, why in decision.waiting:
             self._teller.put(telling.waiting(pod, why, decision, now, self.instance))
-        return decision
+        if len(kind.jobs) == 1:
+            return
+        (first, why), *_ = decision.waiting
+        message = telling.waiting(first, why, decision, now, self.instance).message
+        for job in kind.jobs.values():
+            (pod,) = job.group.pods
+            explain = partial(telling.waiting, pod, why, decision, now, self.instance)
+            if isinstance(why, Unplaceable) and why.problem is not None:
+                # It names the pod.
+                self._teller.put(explain())
+            elif self.world.pods[pod.uid].told != message:
+                self._teller.put_later(pod.uid, message, explain)
 
     # Publishing
 
@@ -396,7 +402,7 @@ class PlacementCore:
         if possible:
             self.world.reconsider(decision.group.key)
         else:
-            self.world.refused.add(decision.group.key)
+            self.world.too_wide.add(decision.group.key)
 
     def on_published(self, token: int, last_sequence: int, now: float) -> Instructions:
         """Hear that a publication was written.
@@ -463,10 +469,3 @@ class PlacementCore:
             ref = self.world.pods[explanation.uid].fact.ref
             out.explanations.append(explanation)
             out.steps.append(StepTold(explanation.uid, ref, "pending", message=explanation.message))
-
-
-def _same_answer(group: Group, refused: dict[int, Decision]) -> Decision | None:
-    """Answer a group of one like an earlier one with the same ask: within a cycle room only shrinks."""
-    if len(group.pods) != 1 or (earlier := refused.get(id(group.pods[0].ask))) is None:
-        return None
-    return Decision(group=group, placed=(), waiting=((group.pods[0], earlier.waiting[0][1]),), fitted=0)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 import msgspec
 from deviceshare.facts import PodFact
 from deviceshare.gangs import Group
+from deviceshare.ordering.jobs import Job
 
 from deviceshare_placement.core import telling
 from deviceshare_placement.core.records import GroupRecord, PodRecord
@@ -13,12 +14,12 @@ from deviceshare_placement.core.world import World
 
 
 class Readiness(msgspec.Struct):
-    """``group`` to be decided, or None.
+    """``job`` to be decided, or None.
 
     ``obstacles`` are the pods that cannot be, with the reason; ``later``: ask again when a retry is due.
     """
 
-    group: Group | None = None
+    job: Job | None = None
     obstacles: list[tuple[PodFact, str]] = []
     later: bool = False
 
@@ -67,8 +68,21 @@ def readiness(world: World, record: GroupRecord, retries: Mapping[str, float], n
     if obstacle:
         found.obstacles += [(pod, obstacle) for pod in group.pods]
     else:
-        found.group = group
+        found.job = _job(world, record, group, [member.fact for member in members])
     return found
+
+
+def _job(world: World, record: GroupRecord, group: Group, members: list[PodFact]) -> Job:
+    """Return the group as it stands in line: by its PodGroup's word, else by its pods'."""
+    fact = record.fact
+    priority = fact.priority if fact is not None else None
+    return Job(
+        queue=world.queue_of(members[0]),
+        group=group,
+        priority=max(pod.priority for pod in members) if priority is None else priority,
+        created=min(pod.created for pod in members) if fact is None else fact.created,
+        waiting_time=fact.waiting_time if fact is not None else None,
+    )
 
 
 def _terms(world: World, record: GroupRecord, first: PodFact) -> tuple[int, str]:
@@ -100,7 +114,8 @@ def _queue_obstacle(world: World, name: str, subject: str) -> str:
     if queue is None:
         # The default queue need not be there.
         return "" if name == "default" else f"{subject}: queue {name!r} does not exist"
-    return "" if queue.open else f"{subject}: queue {name!r} is not open"
+    state = f": it is {queue.state}" if queue.state else ""
+    return "" if queue.open else f"{subject}: queue {name!r} is not open{state}"
 
 
 def _order(member: PodRecord) -> tuple[str, float, int, str]:

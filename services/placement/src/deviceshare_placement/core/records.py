@@ -44,8 +44,6 @@ class GroupRecord:
     key: GroupKey
     fact: PodGroupFact | None = None
     members: set[str] = field(default_factory=set)
-    order: tuple[int, float, str] | None = None
-    """Its place in the line: higher priority first, then the older, then by name. None: to be found out anew."""
 
     @property
     def empty(self) -> bool:

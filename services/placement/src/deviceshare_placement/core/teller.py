@@ -3,7 +3,7 @@
 A reason holds numbers, and with every pod that ends the numbers of all that wait change.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from deviceshare.explain import Explanation
 
@@ -19,7 +19,8 @@ class Teller:
     """Holds the newest explanation of each waiting pod until it may be told."""
 
     def __init__(self) -> None:
-        self._untold: dict[str, Explanation] = {}
+        self._untold: dict[str, tuple[str, Callable[[], Explanation]]] = {}
+        """By the pod's uid: the message, and what makes the explanation."""
         self._retold = 0
         self._since = 0.0
 
@@ -28,7 +29,11 @@ class Teller:
 
     def put(self, explanation: Explanation) -> None:
         """Tell this of its pod, in place of what was not told yet."""
-        self._untold[explanation.uid] = explanation
+        self.put_later(explanation.uid, explanation.message, lambda: explanation)
+
+    def put_later(self, uid: str, message: str, make: Callable[[], Explanation]) -> None:
+        """Tell this of a pod, in place of what was not told yet; it is made when it is told."""
+        self._untold[uid] = (message, make)
 
     def drop(self, uid: str) -> None:
         """Tell nothing of a pod: it waits no more."""
@@ -43,15 +48,15 @@ class Teller:
         if now >= self._since + INTERVAL:
             self._retold, self._since = 0, now
         told = []
-        for uid, explanation in list(self._untold.items()):
+        for uid, (message, make) in list(self._untold.items()):
             record = pods.get(uid)
-            if record is None or not record.waits or record.told == explanation.message:
+            if record is None or not record.waits or record.told == message:
                 del self._untold[uid]
             elif now >= self._at(record):
                 del self._untold[uid]
                 self._retold += bool(record.told)
-                record.tell(explanation.message, now)
-                told.append(explanation)
+                record.tell(message, now)
+                told.append(make())
         return told
 
     def _at(self, record: PodRecord) -> float:

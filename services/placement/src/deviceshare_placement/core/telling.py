@@ -6,7 +6,8 @@ from deviceshare.claims import Claim, ContainerGrant
 from deviceshare.explain import PENDING, PLACED, Explanation, unavailable
 from deviceshare.facts import PodFact
 from deviceshare.families import BY_NAME, caveats
-from deviceshare.gangs import Decision, Group
+from deviceshare.gangs import Decision, Group, Reason
+from deviceshare.ordering.queues import Shortage
 
 
 def placed(
@@ -61,8 +62,8 @@ def gone(pod: PodFact, told: str, now: float, by: str) -> Explanation:
     return pending(pod, f"the pod is gone; before that: {told}" if told else "the pod is gone", now, by)
 
 
-def waiting(pod: PodFact, why: Unplaceable | None, decision: Decision, now: float, by: str) -> Explanation:
-    """Return why a pod waits: for room, or for the rest of its gang."""
+def waiting(pod: PodFact, why: Reason, decision: Decision, now: float, by: str) -> Explanation:
+    """Return why a pod waits: for room, for its queue, or for the rest of its gang."""
     group = decision.group
     gang = ""
     reason = ""
@@ -78,10 +79,9 @@ def waiting(pod: PodFact, why: Unplaceable | None, decision: Decision, now: floa
     return pending(pod, f"{gang}: {reason}" if gang else reason, now, by, why=why, gang=gang)
 
 
-def pending(
-    pod: PodFact, message: str, now: float, by: str, *, why: Unplaceable | None = None, gang: str = ""
-) -> Explanation:
+def pending(pod: PodFact, message: str, now: float, by: str, *, why: Reason = None, gang: str = "") -> Explanation:
     """Return that a pod waits, and for what."""
+    room = why if isinstance(why, Unplaceable) else Unplaceable(0, (why.refusal,) if why is not None else ())
     return Explanation(
         uid=pod.uid,
         namespace=pod.namespace,
@@ -89,10 +89,10 @@ def pending(
         at=now,
         decision=PENDING,
         message=message,
-        nodes=why.nodes if why is not None else 0,
-        refusals=why.refusals if why is not None else (),
-        closest=why.closest if why is not None else (),
-        caveats=why.caveats if why is not None else (),
+        nodes=room.nodes,
+        refusals=room.refusals,
+        closest=room.closest,
+        caveats=room.caveats,
         gang=gang,
         queue=pod.queue,
         group=pod.group,
@@ -100,10 +100,12 @@ def pending(
     )
 
 
-def describe(why: Unplaceable | None, subject: str) -> str:
-    """Return the one line that says why no node takes a pod."""
+def describe(why: Reason, subject: str) -> str:
+    """Return the one line that says why a pod is not placed."""
     if why is None:
         return ""
+    if isinstance(why, Shortage):
+        return str(why)
     if why.problem is not None:
         return str(msgspec.structs.replace(why.problem, subject=subject))
     return unavailable(why.nodes, why.refusals)

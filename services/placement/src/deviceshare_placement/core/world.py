@@ -10,7 +10,9 @@ from deviceshare.allocator import Allocator
 from deviceshare.claims import Claim, Tenant, with_made
 from deviceshare.conf.model import SchedulerConf
 from deviceshare.conf.scheduler import default_conf
-from deviceshare.facts import GroupKey, PodAsk, QueueFact
+from deviceshare.facts import GroupKey, NodeFact, PodAsk, PodFact, QueueFact
+from deviceshare.ordering.dispatcher import Dispatcher
+from deviceshare.ordering.queues import Queues
 
 from deviceshare_placement.core.records import GroupRecord, LedgerRecord, PodRecord
 
@@ -19,7 +21,12 @@ class World:
     """Pods, groups, queues, ledgers, and the allocator that they are charged to."""
 
     def __init__(self) -> None:
-        self.allocator = Allocator(default_conf())
+        conf = default_conf()
+        self.allocator = Allocator(conf)
+        self.accounts = Queues(conf)
+        """What queues have, ask and may have."""
+        self.dispatcher = Dispatcher(self.allocator, self.accounts, conf)
+        """The groups that can be decided, in their lines."""
         self.pods: dict[str, PodRecord] = {}
         self.groups: dict[GroupKey, GroupRecord] = {}
         self.queues: dict[str, QueueFact] = {}
@@ -27,9 +34,11 @@ class World:
         self.claims: defaultdict[str, dict[str, str]] = defaultdict(dict)
         """For each pod's uid: the ids of its claims and their nodes, whether or not the pod is known."""
         self.candidates: set[GroupKey] = set()
-        """Groups about which there may be something to decide."""
-        self.refused: set[GroupKey] = set()
-        """Groups that wait for room."""
+        """Groups that have to be looked at: whether they can be decided."""
+        self.too_wide: set[GroupKey] = set()
+        """Groups that cannot be claimed together as there is room now."""
+        self.schedulers: set[str] = set()
+        """Whose pods are ours: only those count in queues."""
         self.crowded: set[str] = set()
         """Nodes that may be overdrawn: pods without a claim came there, or the node has something else than before."""
 
@@ -60,6 +69,8 @@ class World:
         pod = self.pods.get(uid)
         before = self.allocator.holding(node, uid)
         if claim is not None:
+            if pod is not None and pod.fact.scheduler not in self.schedulers:
+                self.account(pod)
             tenant = pod.fact.tenant if pod is not None else _tenant(claim)
             held = pod.fact.held if pod is not None and pod.fact.node == node else ()
             self.allocator.hold(node, uid, with_made(claim.grants, held), claim.resources, tenant)
@@ -69,18 +80,71 @@ class World:
             self.crowded.add(node)
         else:
             self.allocator.release(node, uid)
-        if before is not None and self.allocator.holding(node, uid) != before:
+        after = self.allocator.holding(node, uid)
+        if after is not None:
+            self.accounts.hold(uid)
+        elif pod is None or not (pod.claims or pod.fact.node):
+            self.accounts.release(uid)
+        if before is not None and after != before:
             # Less may be held, or by somebody with whom others may share a card.
             self.made_room()
+
+    def account(self, pod: PodRecord) -> None:
+        """Enter a pod in the account of its queue."""
+        fact = pod.fact
+        if (not fact.node or pod.claims) and fact.scheduler not in self.schedulers:
+            self.schedulers.add(fact.scheduler)
+            for other in self.pods.values():
+                if other.fact.scheduler == fact.scheduler:
+                    self.account(other)
+        if fact.ended or not (fact.podgroup or pod.claims or fact.scheduler in self.schedulers):
+            self.accounts.drop(fact.uid)
+            return
+        self.accounts.put(fact, self.queue_of(fact), fact.group)
+        if fact.node or pod.claims:
+            self.accounts.hold(fact.uid)
+
+    def queue_of(self, pod: PodFact) -> str:
+        """Return the name of the queue that a pod is in: its PodGroup's, if that is known."""
+        group = self.groups.get(pod.group)
+        return pod.queue if group is None or group.fact is None else group.fact.queue
+
+    def set_node(self, fact: NodeFact) -> None:
+        """Enter a node, or what changed of it."""
+        self.allocator.set_node(fact)
+        self.accounts.set_node(fact)
+        self.crowded.add(fact.name)
+        self.made_room()
+
+    def set_queue(self, fact: QueueFact) -> None:
+        """Enter a queue, or what changed of it."""
+        self.queues[fact.name] = fact
+        self.accounts.set_queue(fact)
+        self.look_at_all()
+
+    def remove_queue(self, name: str) -> None:
+        """Forget a queue."""
+        self.queues.pop(name, None)
+        self.accounts.remove_queue(name)
+        self.look_at_all()
+
+    def remove_node(self, name: str) -> None:
+        """Forget a node."""
+        self.allocator.remove_node(name)
+        self.accounts.remove_node(name)
+        self.made_room()
 
     def configure(self, conf: SchedulerConf) -> None:
         """Decide by another configuration from now on; what is held stays held."""
         self.allocator.set_configuration(conf)
+        self.accounts.configure(conf)
+        self.dispatcher.configure(conf)
         for uid, pod in self.pods.items():
+            # Which of the resources that it asks are devices may have changed.
+            self.account(pod)
             if pod.fact.node:
-                # Which of the resources that it asks are devices may have changed.
                 self.charge(pod.fact.node, uid)
-        self.made_room()
+        self.look_at_all()
 
     def asked(self, most: int) -> list[tuple[PodAsk, int]]:
         """Return the most frequent asks of pods that have not ended, and how many pods ask so."""
@@ -91,46 +155,30 @@ class World:
 
     def reconsider(self, key: GroupKey) -> None:
         """Look at a group in the next cycle."""
-        self.refused.discard(key)
+        self.dispatcher.discard(key)
+        self.too_wide.discard(key)
         self.candidates.add(key)
-        if (group := self.groups.get(key)) is not None:
-            group.order = None
 
-    def in_order(self) -> list[GroupRecord]:
-        """Return the candidates, who comes first first."""
-        groups = [group for key in self.candidates if (group := self.groups.get(key)) is not None and group.members]
-        for group in groups:
-            if group.order is None:
-                group.order = self._order(group)
-        return sorted(groups, key=_order)
-
-    def _order(self, group: GroupRecord) -> tuple[int, float, str]:
-        facts = [self.pods[uid].fact for uid in group.members]
-        priority = max(fact.priority for fact in facts)
-        created = min(fact.created for fact in facts)
-        if group.fact is not None:
-            priority = priority if group.fact.priority is None else group.fact.priority
-            created = group.fact.created
-        return (-priority, created, group.key)
+    def look_at_all(self) -> None:
+        """Look at every group in the next cycle."""
+        for key in self.groups:
+            self.reconsider(key)
 
     def made_room(self) -> None:
-        """Look at all groups that were refused: something happened that may let them in."""
-        self.candidates |= self.refused
-        self.refused.clear()
+        """Give all groups another turn that lack room: something happened that may let them in."""
+        self.dispatcher.made_room()
+        self.candidates |= self.too_wide
+        self.too_wide.clear()
 
     def drop_if_empty(self, group: GroupRecord) -> None:
         """Forget a group of which nothing is left."""
         if group.empty:
             self.groups.pop(group.key, None)
             self.candidates.discard(group.key)
-            self.refused.discard(group.key)
+            self.too_wide.discard(group.key)
+            self.dispatcher.discard(group.key)
 
 
 def _tenant(claim: Claim) -> Tenant:
     """Return who holds a claim whose pod is not known."""
     return Tenant("" if claim.group == f"pod/{claim.uid}" else claim.group, claim.labels)
-
-
-def _order(group: GroupRecord) -> tuple[int, float, str]:
-    assert group.order is not None
-    return group.order

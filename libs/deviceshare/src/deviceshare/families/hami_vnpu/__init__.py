@@ -24,7 +24,7 @@ from deviceshare.families.hami_vnpu.demand import ChipDemand, VnpuDemand, read_d
 from deviceshare.families.hami_vnpu.placing import AI_CORES, AI_CPUS, SHARES, Board
 from deviceshare.families.hami_vnpu.plugin import HamiPlugin
 from deviceshare.families.hardware import ASCEND
-from deviceshare.families.protocol import CardDemand, Check, Demand, HeldInPart, NodeView, Pick, Places
+from deviceshare.families.protocol import CardDemand, CardNames, Check, Demand, HeldInPart, NodeView, Pick, Places
 from deviceshare.formats import hami_vnpu as wire
 from deviceshare.holdings import Counted, total, usage_of
 from deviceshare.holdings import Share as HeldShare
@@ -59,6 +59,14 @@ class HamiVnpu:
         return frozenset(
             name for chip in conf.devices.chips for name in (chip.memory_resource, chip.core_resource) if name
         )
+
+    def card_names(self, of: Demand | Card, conf: SchedulerConf) -> CardNames:
+        """Return the names of memory and cores of this kind of chip; the number of devices is one of the node's own."""
+        if isinstance(of, VnpuDemand):
+            chip: VnpuChip | None = of.chip
+        else:
+            chip = next((chip for chip in conf.devices.chips if isinstance(of, Card) and chip.word == of.type), None)
+        return CardNames(memory=chip.memory_resource, cores=chip.core_resource) if chip is not None else CardNames()
 
     def demand(self, ask: PodAsk, conf: SchedulerConf) -> Demand | None:
         """Read the containers' limits and the pod's wishes; one demand for chips a container."""

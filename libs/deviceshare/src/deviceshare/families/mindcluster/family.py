@@ -24,7 +24,7 @@ from deviceshare.families.mindcluster import chips as state
 from deviceshare.families.mindcluster.chips import Chips, chips_of, choose, failures
 from deviceshare.families.mindcluster.plugin import MindClusterPlugin
 from deviceshare.families.mindcluster.request import ChipDemand, asking, chip_demand, cores_asked, deal
-from deviceshare.families.protocol import CardDemand, Check, Demand, HeldInPart, NodeView, Pick, Places
+from deviceshare.families.protocol import CardDemand, CardNames, Check, Demand, HeldInPart, NodeView, Pick, Places
 from deviceshare.formats import mindcluster as wire
 from deviceshare.formats.mindcluster import CHIP_CORES, CORES, WHOLE
 from deviceshare.holdings import Counted, Usage
@@ -57,6 +57,10 @@ class MindCluster:
     def resources(self, conf: SchedulerConf) -> frozenset[str]:
         """Return ``huawei.com/npu-core``."""
         return frozenset({CORES})
+
+    def card_names(self, of: Demand | Card, conf: SchedulerConf) -> CardNames:
+        """Return ``huawei.com/npu-core``."""
+        return CardNames(cores=CORES)
 
     def demand(self, ask: PodAsk, conf: SchedulerConf) -> ChipDemand | None:
         """Read the sum of the containers and the labels: one part of a chip, or whole chips, for the whole pod."""

@@ -8,7 +8,7 @@ from deviceshare.facts import Card, PodAsk
 from deviceshare.families.base import OneByOne
 from deviceshare.families.device_plugin import DevicePlugin
 from deviceshare.families.hardware import NVIDIA
-from deviceshare.families.protocol import Demand, NodeView
+from deviceshare.families.protocol import CardNames, Demand, NodeView
 from deviceshare.families.vgpu import handover, request
 from deviceshare.families.vgpu.plugin import VgpuPlugin
 
@@ -33,6 +33,11 @@ class Vgpu(OneByOne):
     def resources(self, conf: SchedulerConf) -> frozenset[str]:
         """Return the vGPU resources, by the names that the configuration gives them."""
         return request.resources(conf)
+
+    def card_names(self, of: Demand | Card, conf: SchedulerConf) -> CardNames:
+        """Return the names of vGPUs, of their memory and of their cores."""
+        names = conf.devices.vgpu
+        return CardNames(names.number, names.memory, names.cores)
 
     def demand(self, ask: PodAsk, conf: SchedulerConf) -> Demand | None:
         """Read the containers' limits and the pod's wishes; one demand for cards a container."""

@@ -1,0 +1,144 @@
+"""Whose turn it is: the jobs of all queues are decided one after the other, until room or jobs run out.
+
+Source: Volcano pkg/scheduler/actions/{allocate,backfill}. Beyond Volcano: what a queue leaves of what it deserves is
+given to others when nobody waits for it (see :mod:`deviceshare.ordering`).
+"""
+
+from collections.abc import Hashable
+from heapq import heapify, heappop, heappush
+
+import msgspec
+
+from deviceshare.allocator import Allocator, Unplaceable
+from deviceshare.conf.model import SchedulerConf
+from deviceshare.facts import GroupKey
+from deviceshare.gangs import Decision, decide
+from deviceshare.ordering.jobs import Job, JobOrder
+from deviceshare.ordering.line import Kind, Line
+from deviceshare.ordering.queues import DESERVED, Queues
+
+ALLOCATE, BACKFILL = "allocate", "backfill"
+
+
+class Turns(msgspec.Struct):
+    """What became of a round: ``placed`` by group, and by kind those of which the first job waits now, and why."""
+
+    placed: dict[GroupKey, Decision] = {}
+    waiting: dict[Hashable, tuple[Kind, Decision]] = {}
+    pods: int = 0
+    """How many were placed."""
+
+
+class Dispatcher:
+    """The lines of those who wait, and their turns. Jobs stay until they are decided or taken out."""
+
+    def __init__(self, allocator: Allocator, queues: Queues, conf: SchedulerConf) -> None:
+        self._allocator = allocator
+        self.queues = queues
+        self.configure(conf)
+
+    def configure(self, conf: SchedulerConf) -> None:
+        """Order by another configuration from now on; jobs have to be put in again."""
+        self._order = JobOrder(conf)
+        self._actions = [action for action in conf.actions if action in (ALLOCATE, BACKFILL)]
+        self._lines = {action: Line() for action in (ALLOCATE, BACKFILL)}
+
+    def __len__(self) -> int:
+        """How many kinds of jobs have something to hope for from the next round."""
+        return sum(len(self._lines[action]) for action in self._actions)
+
+    def __contains__(self, key: object) -> bool:
+        return any(key in line for line in self._lines.values())
+
+    def serves(self, job: Job) -> str:
+        """Return the action that serves a job and is not configured, '' where it is."""
+        action = BACKFILL if job.asks_nothing else ALLOCATE
+        return "" if action in self._actions else action
+
+    def put(self, job: Job) -> Kind:
+        """Put a job in line, in place of what stands there under its key; its kind may be parked."""
+        line = self._lines[BACKFILL if job.asks_nothing else ALLOCATE]
+        self.discard(job.key)
+        return line.put(job, self._order.place(job, self.queues.dominant_share(job.key)))
+
+    def discard(self, key: GroupKey) -> None:
+        """Take a job out, if it is here."""
+        for line in self._lines.values():
+            line.discard(key)
+
+    def made_room(self) -> None:
+        """Give all that lack room another turn."""
+        for line in self._lines.values():
+            for kind in list(line.parked.values()):
+                if kind.lacks_room:
+                    line.wake(kind)
+
+    def decide(self, most: int) -> Turns:
+        """Decide until ``most`` pods are placed, more or less, or nobody is left whose turn it could be."""
+        turns = Turns()
+        no_room: dict[int, Unplaceable] = {}
+        self.queues.refresh()
+        for action in self._actions:
+            line = self._lines[action]
+            self._wake_unbound(line)
+            self._serve(line, turns, no_room, most, beyond=False)
+            if turns.pods < most:
+                self._wake_beyond(line)
+                self._serve(line, turns, no_room, most, beyond=True)
+        return turns
+
+    def _wake_unbound(self, line: Line) -> None:
+        """Wake those whose queue may have more now."""
+        for kind in [kind for kind in line.parked.values() if kind.needs]:
+            if all(self.queues.allows(kind.queue, name, amount, beyond=beyond) for name, amount, beyond in kind.needs):
+                line.wake(kind)
+
+    def _wake_beyond(self, line: Line) -> None:
+        """Wake those that only their queue's part keeps from what nobody of another queue waits for."""
+        claimants = line.claimants
+        for kind in [kind for kind in line.parked.values() if not kind.beyond]:
+            deserves = any(shortage.bound == DESERVED for shortage in kind.shortages)
+            if deserves and claimants <= {kind.queue}:
+                line.wake(kind)
+
+    def _serve(self, line: Line, turns: Turns, no_room: dict[int, Unplaceable], most: int, *, beyond: bool) -> None:
+        heap = [(self.queues.order(queue), queue) for queue in line.queues]
+        heapify(heap)
+        while heap and turns.pods < most:
+            _, queue = heappop(heap)
+            first = line.first(queue)
+            if first is None:
+                continue
+            self._turn(line, *first, turns, no_room, beyond=beyond)
+            heappush(heap, (self.queues.order(queue), queue))
+
+    def _turn(
+        self, line: Line, kind: Kind, job: Job, turns: Turns, no_room: dict[int, Unplaceable], *, beyond: bool
+    ) -> None:
+        decision = decide(self._allocator, job.group, self.queues, beyond=beyond, no_room=no_room)
+        if not decision.placed:
+            line.park(kind, (reason for _, reason in decision.waiting if reason is not None), beyond=beyond)
+            allocated = self.queues.book(kind.queue).allocated
+            # With those of the gang that were placed for a moment.
+            kind.needs = [
+                (each.resource, each.used + each.asked - allocated[each.resource], each.bound != DESERVED)
+                for each in kind.shortages
+            ]
+            turns.waiting[kind.name] = (kind, decision)
+            return
+        turns.waiting.pop(kind.name, None)
+        turns.pods += len(decision.placed)
+        turns.placed[job.key] = _together(turns.placed.get(job.key), decision)
+        line.discard(job.key)
+        if len(decision.placed) < len(job.group.pods):
+            job.group = job.group.without([pod for pod, _ in decision.placed])
+            line.put(job, self._order.place(job, self.queues.dominant_share(job.key)))
+
+
+def _together(before: Decision | None, now: Decision) -> Decision:
+    """Return two turns of one group as one decision."""
+    if before is None:
+        return now
+    return Decision(
+        group=before.group, placed=(*before.placed, *now.placed), waiting=(), fitted=before.fitted + now.fitted
+    )

@@ -1,0 +1,78 @@
+"""Jobs and their place in their queue.
+
+Source: Volcano pkg/scheduler/framework (JobOrderFn) and pkg/scheduler/plugins/{priority,gang,drf,sla}.
+"""
+
+from collections.abc import Hashable
+from math import inf
+
+import msgspec
+
+from deviceshare.conf.model import SchedulerConf
+from deviceshare.facts import GroupKey, PodAsk
+from deviceshare.gangs import Group
+
+Order = tuple[float | str, ...]
+"""A job's place in its queue: the lowest comes first."""
+
+
+class Job(msgspec.Struct, kw_only=True):
+    """What is decided together: the pods of ``group`` that wait.
+
+    ``waiting_time`` are the seconds that it may wait, by its own word; None where it says nothing.
+    """
+
+    queue: str
+    group: Group
+    priority: int = 0
+    created: float = 0.0
+    waiting_time: float | None = None
+
+    @property
+    def key(self) -> GroupKey:
+        """The key of its group."""
+        return self.group.key
+
+    @property
+    def kind(self) -> Hashable:
+        """Jobs of one kind are answered alike: single pods of a queue that ask the same, else only the job itself."""
+        pods = self.group.pods
+        if len(pods) == 1 and self.group.key == f"pod/{pods[0].uid}":
+            # Equal asks are one object, which the job keeps.
+            return self.queue, id(pods[0].ask)
+        return self.group.key
+
+    @property
+    def asks_nothing(self) -> bool:
+        """Whether none of its pods asks anything: it is served by backfill."""
+        return all(_asks_nothing(pod.ask) for pod in self.group.pods)
+
+
+def _asks_nothing(ask: PodAsk) -> bool:
+    containers = (*ask.containers, *ask.init_containers)
+    return not ask.overhead and not any(amount for container in containers for _, amount in container.resources)
+
+
+class JobOrder:
+    """The order of jobs under one configuration."""
+
+    def __init__(self, conf: SchedulerConf) -> None:
+        self._plugins = [name for name in conf.enabled("JobOrder") if name in ("priority", "gang", "drf", "sla")]
+        self._waiting_time = conf.waiting_time
+
+    def place(self, job: Job, share: float) -> Order:
+        """Return a job's place; ``share`` is its dominant share."""
+        place: list[float | str] = []
+        for plugin in self._plugins:
+            match plugin:
+                case "priority":
+                    place.append(-job.priority)
+                case "gang":
+                    # Who has its minimum stands behind those who have not.
+                    place.append(job.group.ready)
+                case "drf":
+                    place.append(share)
+                case _:
+                    waiting = self._waiting_time if job.waiting_time is None else job.waiting_time
+                    place.append(inf if waiting is None else job.created + waiting)
+        return (*place, job.created, job.key)

@@ -1,0 +1,149 @@
+"""Those who wait for their turn, by queue and in order.
+
+A heap a queue, of kinds of jobs, and a heap a kind, of jobs. What left the line in between is passed over when it comes
+up, so nothing is ever sorted or searched: a change costs the logarithm of the line.
+"""
+
+from collections.abc import Hashable, Iterable
+from heapq import heappop, heappush
+
+from deviceshare.facts import GroupKey
+from deviceshare.gangs import Reason
+from deviceshare.ordering.jobs import Job, Order
+from deviceshare.ordering.queues import Shortage
+
+
+class Kind:
+    """Jobs of one queue that are answered alike: in line, or parked for a reason."""
+
+    __slots__ = ("at", "beyond", "heap", "jobs", "name", "needs", "queue", "why")
+
+    def __init__(self, name: Hashable, queue: str) -> None:
+        self.name = name
+        self.queue = queue
+        self.heap: list[tuple[Order, int, Job]] = []
+        self.jobs: dict[GroupKey, Job] = {}
+        self.at: Order | None = None
+        """The place of the entry in the queue's heap that counts; None while the kind is parked."""
+        self.why: tuple[Reason, ...] = ()
+        """Why it is parked: what the pods of its first job lack."""
+        self.needs: list[tuple[str, int, bool]] = []
+        """How much of which resources its queue would have to be allowed, and whether beyond what it deserves."""
+        self.beyond = False
+        """Whether it was parked when its queue could pass what it deserves."""
+
+    @property
+    def lacks_room(self) -> bool:
+        """Whether it is parked for want of room."""
+        return any(not isinstance(reason, Shortage) for reason in self.why)
+
+    @property
+    def shortages(self) -> list[Shortage]:
+        """The bounds of its queue for which it is parked."""
+        return [reason for reason in self.why if isinstance(reason, Shortage)]
+
+    def first(self) -> tuple[Order, Job] | None:
+        """Return the first job and its place, None where none is left."""
+        while self.heap:
+            place, _, job = self.heap[0]
+            if self.jobs.get(job.key) is job:
+                return place, job
+            heappop(self.heap)
+        return None
+
+
+class Line:
+    """The line of all queues."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[Hashable, Kind] = {}
+        self._of_job: dict[GroupKey, Kind] = {}
+        self._queues: dict[str, list[tuple[Order, int, Kind]]] = {}
+        self._entries = 0
+        self._in_line: set[Hashable] = set()
+        self.parked: dict[Hashable, Kind] = {}
+
+    def __len__(self) -> int:
+        """How many kinds are in line."""
+        return len(self._in_line)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._of_job
+
+    @property
+    def queues(self) -> set[str]:
+        """The queues that have somebody in line."""
+        return {self._kinds[name].queue for name in self._in_line}
+
+    def put(self, job: Job, place: Order) -> Kind:
+        """Put a job in line, in place of what stood there under its key. Returns its kind, which may be parked."""
+        self.discard(job.key)
+        name = job.kind
+        kind = self._kinds.get(name)
+        if kind is None:
+            kind = self._kinds[name] = Kind(name, job.queue)
+            self._in_line.add(name)
+        kind.jobs[job.key] = job
+        self._of_job[job.key] = kind
+        self._entries += 1
+        heappush(kind.heap, (place, self._entries, job))
+        if name in self._in_line and (kind.at is None or place < kind.at):
+            self._enter(kind, place)
+        return kind
+
+    def discard(self, key: GroupKey) -> None:
+        """Take a job out of the line, if it is there."""
+        kind = self._of_job.pop(key, None)
+        if kind is None:
+            return
+        del kind.jobs[key]
+        if not kind.jobs:
+            self._drop(kind)
+
+    def _drop(self, kind: Kind) -> None:
+        del self._kinds[kind.name]
+        self._in_line.discard(kind.name)
+        self.parked.pop(kind.name, None)
+        kind.at = None
+
+    def _enter(self, kind: Kind, place: Order) -> None:
+        self._entries += 1
+        kind.at = place
+        heappush(self._queues.setdefault(kind.queue, []), (place, self._entries, kind))
+
+    def first(self, queue: str) -> tuple[Kind, Job] | None:
+        """Return the first job of a queue and its kind, None where nobody is in line. It stays there."""
+        heap = self._queues.get(queue, [])
+        while heap:
+            place, _, kind = heap[0]
+            if kind.at is place:
+                found = kind.first()
+                if found is not None and found[0] is place:
+                    return kind, found[1]
+                heappop(heap)
+                if found is not None:
+                    # Who stood first is gone, or was put elsewhere.
+                    self._enter(kind, found[0])
+            else:
+                heappop(heap)
+        return None
+
+    @property
+    def claimants(self) -> set[str]:
+        """The queues of which somebody waits for nothing but room, within what the queue deserves."""
+        return {kind.queue for kind in self.parked.values() if not kind.beyond and not kind.needs}
+
+    def park(self, kind: Kind, why: Iterable[Reason], *, beyond: bool) -> None:
+        """Let a kind wait for something else than its turn."""
+        kind.why, kind.beyond, kind.at = tuple(why), beyond, None
+        self._in_line.discard(kind.name)
+        self.parked[kind.name] = kind
+
+    def wake(self, kind: Kind) -> None:
+        """Put a parked kind back in line."""
+        if self.parked.pop(kind.name, None) is not None:
+            kind.why, kind.needs = (), []
+            self._in_line.add(kind.name)
+            found = kind.first()
+            assert found is not None
+            self._enter(kind, found[0])

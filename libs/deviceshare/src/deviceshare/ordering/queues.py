@@ -1,0 +1,287 @@
+"""What every queue has, asks and may have; what of that every job has.
+
+Source: Volcano pkg/scheduler/plugins/proportion and, for queues that say themselves what they deserve, capacity
+(without hierarchies).
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from deviceshare.conf.model import SchedulerConf
+from deviceshare.explain import Refusal, shown
+from deviceshare.facts import GroupKey, NodeFact, PodFact, QueueFact
+from deviceshare.ordering.amounts import Amounts, Counting
+from deviceshare.ordering.drf import dominant_share
+from deviceshare.ordering.proportion import Claimant, deserved, share
+
+CAPABILITY, GUARANTEED, DESERVED = "capability", "guaranteed", "deserved"
+"""What keeps a queue from more: its own capability, what other queues are guaranteed, what it deserves."""
+
+_CODES = {CAPABILITY: "QueueOverCapability", GUARANTEED: "QueueGuarantees", DESERVED: "QueueOverDeserved"}
+_UNITS = {"cpu": "millicores", "memory": "bytes", "ephemeral-storage": "bytes"}
+_ROUNDING = 1e-6
+"""What a queue may have more than it deserves, of each unit, since that is no whole number."""
+
+
+class Shortage(msgspec.Struct, frozen=True):
+    """A pod that would carry its queue over one of its bounds."""
+
+    queue: str
+    bound: str
+    resource: str
+    limit: int
+    used: int
+    asked: int
+
+    def __str__(self) -> str:
+        """Return the words that users read."""
+        limit, used, asked = (shown(amount, self._unit) for amount in (self.limit, self.used, self.asked))
+        match self.bound:
+            case "capability":
+                what, then = f"has a capability of {limit}", ""
+            case "guaranteed":
+                what, then = f"may have {limit}, as other queues are guaranteed the rest", ""
+            case _:
+                what, then = f"deserves {limit}", "; it gets more when other queues ask for less"
+        return f"queue {self.queue!r} {what} of {self.resource}, {used} used, {asked} asked{then}"
+
+    @property
+    def refusal(self) -> Refusal:
+        """The same with its code and numbers."""
+        free = max(0, self.limit - self.used)
+        text = f"queue {self.queue!r} is at its bound ({self.bound}) of {self.resource}"
+        return Refusal(
+            code=_CODES[self.bound], text=text, nodes=0, resource=self.resource, asked=self.asked, free=free,
+            unit=self._unit,
+        )  # fmt: skip
+
+    @property
+    def _unit(self) -> str:
+        return _UNITS.get(self.resource, "MiB" if self.resource.endswith("memory") else "")
+
+
+class Book:
+    """The account of one queue. ``requested`` is what its pods have and ask together."""
+
+    __slots__ = ("allocated", "bound", "deserved", "fact", "guaranteed", "pods", "requested")
+
+    def __init__(self, name: str) -> None:
+        self.fact = QueueFact(name=name)
+        self.pods = 0
+        self.allocated: Counter[str] = Counter()
+        self.requested: Counter[str] = Counter()
+        self.deserved: Mapping[str, float] = {}
+        self.bound: dict[str, int] = {}
+        """The most that it may have, whatever others ask."""
+        self.guaranteed: frozenset[str] = frozenset()
+        """Those of ``bound`` that stem from what others are guaranteed."""
+
+    @property
+    def share(self) -> float:
+        """How much of what it deserves the queue has."""
+        return share(self.allocated, self.deserved)
+
+
+class _Entry:
+    __slots__ = ("amounts", "book", "group", "held")
+
+    def __init__(self, book: Book, group: GroupKey, amounts: Amounts) -> None:
+        self.book = book
+        self.group = group
+        self.amounts = amounts
+        self.held = False
+
+
+class Queues:
+    """The accounts of all queues."""
+
+    def __init__(self, conf: SchedulerConf) -> None:
+        self._books: dict[str, Book] = {}
+        self._pods: dict[str, _Entry] = {}
+        self._groups: dict[GroupKey, Counter[str]] = {}
+        """What each PodGroup has."""
+        self._dirty = True
+        self.counting = Counting(conf)
+        self.configure(conf)
+
+    def configure(self, conf: SchedulerConf) -> None:
+        """Count by another configuration from now on; pods have to be put in again."""
+        self.counting = Counting(conf, self.counting.nodes)
+        self._by_weight, self._by_deserved = (
+            conf.does(plugin, "Allocatable") or conf.does(plugin, "QueueOrder") for plugin in ("proportion", "capacity")
+        )
+        self._bounded = conf.does("proportion", "Allocatable") or conf.does("capacity", "Allocatable")
+        self._ordered = conf.does("proportion", "QueueOrder") or conf.does("capacity", "QueueOrder")
+        self._dirty = True
+
+    # What is known
+
+    def set_node(self, node: NodeFact) -> None:
+        """Count a node, or what changed of it."""
+        self._dirty |= self.counting.set_node(node)
+
+    def remove_node(self, name: str) -> None:
+        """Count a node no more."""
+        self._dirty |= self.counting.remove_node(name)
+
+    def set_queue(self, fact: QueueFact) -> None:
+        """Enter a queue, or what changed of it."""
+        self.book(fact.name).fact = fact
+        self._dirty = True
+
+    def remove_queue(self, name: str) -> None:
+        """Forget a queue; what its pods have stays theirs."""
+        self.set_queue(QueueFact(name=name))
+
+    def book(self, name: str) -> Book:
+        """Return the account of a queue, an empty one if nothing is known of it."""
+        book = self._books.get(name)
+        if book is None:
+            book = self._books[name] = Book(name)
+        return book
+
+    def put(self, pod: PodFact, queue: str, group: GroupKey) -> None:
+        """Enter a pod that has its place or asks for one, or what changed of it; what it was charged stays charged."""
+        amounts = self.counting.held(pod.ask, pod.held) if pod.node else self.counting.asked(pod.ask)
+        entry = self._pods.get(pod.uid)
+        if entry is None or entry.book.fact.name != queue or entry.group != group or entry.amounts != amounts:
+            held = entry is not None and entry.held
+            self.drop(pod.uid)
+            entry = self._pods[pod.uid] = _Entry(self.book(queue), group, amounts)
+            entry.book.pods += 1
+            _add(entry.book.requested, amounts, 1)
+            self._dirty = True
+            if held:
+                self._charge(entry, held=True)
+
+    def drop(self, uid: str) -> None:
+        """Forget a pod."""
+        entry = self._pods.pop(uid, None)
+        if entry is not None:
+            if entry.held:
+                self._charge(entry, held=False)
+            entry.book.pods -= 1
+            _add(entry.book.requested, entry.amounts, -1)
+            self._dirty = True
+
+    def hold(self, uid: str) -> None:
+        """Charge a pod that was given its place to its queue."""
+        entry = self._pods.get(uid)
+        if entry is not None and not entry.held:
+            self._charge(entry, held=True)
+
+    def release(self, uid: str) -> None:
+        """Give back what a pod was charged."""
+        entry = self._pods.get(uid)
+        if entry is not None and entry.held:
+            self._charge(entry, held=False)
+
+    def _charge(self, entry: _Entry, *, held: bool) -> None:
+        sign = 1 if held else -1
+        entry.held = held
+        _add(entry.book.allocated, entry.amounts, sign)
+        group = self._groups.get(entry.group)
+        if group is None:
+            group = self._groups[entry.group] = Counter()
+        _add(group, entry.amounts, sign)
+        if not held and not any(group.values()):
+            del self._groups[entry.group]
+
+    # Questions
+
+    @property
+    def total(self) -> Mapping[str, int]:
+        """What the cluster has in all."""
+        return self.counting.total
+
+    def allocated(self, group: GroupKey) -> Mapping[str, int]:
+        """Return what the pods of a group have."""
+        return self._groups.get(group, _NOTHING)
+
+    def dominant_share(self, group: GroupKey) -> float:
+        """Return the dominant share of a group."""
+        allocated = self._groups.get(group)
+        return dominant_share(allocated, self.counting.total) if allocated else 0.0
+
+    def order(self, name: str) -> tuple[float, float, float, str]:
+        """Return a queue's place: by priority, by share, by age, by name."""
+        book = self.book(name)
+        if not self._ordered:
+            return (0.0, 0.0, book.fact.created, name)
+        return (-book.fact.priority, book.share, book.fact.created, name)
+
+    def shortage(self, uid: str, *, beyond: bool = False) -> Shortage | None:
+        """Return which bound a pod would carry its queue over, None for none.
+
+        ``beyond``: it may pass what it deserves.
+        """
+        entry = self._pods.get(uid)
+        if entry is None or not self._bounded:
+            return None
+        book, allocated = entry.book, entry.book.allocated
+        for name, amount in entry.amounts:
+            used = allocated[name]
+            most = book.bound.get(name)
+            if most is not None and used + amount > most:
+                bound = GUARANTEED if name in book.guaranteed else CAPABILITY
+                return Shortage(book.fact.name, bound, name, most, used, amount)
+            fair = None if beyond or not self._by_weight else book.deserved.get(name)
+            if fair is not None and used + amount > fair + _ROUNDING:
+                return Shortage(book.fact.name, DESERVED, name, int(fair), used, amount)
+        return None
+
+    def allows(self, queue: str, resource: str, amount: int, *, beyond: bool) -> bool:
+        """Return whether a queue may have so much more of a resource."""
+        book = self.book(queue)
+        amount += book.allocated[resource]
+        fair = None if beyond or not self._by_weight else book.deserved.get(resource)
+        return amount <= book.bound.get(resource, amount) and (fair is None or amount <= fair + _ROUNDING)
+
+    def refresh(self) -> None:
+        """Work out what the queues deserve, if something changed that it depends on."""
+        if not self._dirty:
+            return
+        self._dirty = False
+        # A queue that guarantees itself something counts though it has no pods.
+        books = [book for book in self._books.values() if book.pods or book.fact.guarantee]
+        guarantees: Counter[str] = Counter()
+        for book in books:
+            guarantees.update(book.fact.guarantee)
+        for book in books:
+            _set_bounds(book, guarantees, self.counting.total)
+        if self._by_weight:
+            found = deserved(self.counting.total, [_claimant(book) for book in books])
+            for book, fair in zip(books, found, strict=True):
+                book.deserved = fair
+        elif self._by_deserved:
+            for book in books:
+                names = book.fact.deserved.keys() | book.fact.guarantee.keys()
+                fact = book.fact
+                book.deserved = {name: max(fact.deserved.get(name, 0), fact.guarantee.get(name, 0)) for name in names}
+
+
+_NOTHING: Mapping[str, int] = {}
+
+
+def _set_bounds(book: Book, guarantees: Mapping[str, int], total: Mapping[str, int]) -> None:
+    fact = book.fact
+    left = {
+        name: max(0, total.get(name, 0) - amount) + fact.guarantee.get(name, 0)
+        for name, amount in guarantees.items()
+        if amount > fact.guarantee.get(name, 0)
+    }
+    # As in Volcano a queue without any CPU or memory is one that says nothing of them.
+    book.bound = {name: most for name, most in fact.capability.items() if most or name not in ("cpu", "memory")}
+    book.guaranteed = frozenset(name for name, most in left.items() if most < book.bound.get(name, most + 1))
+    book.bound |= {name: left[name] for name in book.guaranteed}
+
+
+def _claimant(book: Book) -> Claimant:
+    return Claimant(book.fact.weight, book.requested, book.fact.capability, book.fact.guarantee)
+
+
+def _add(amounts: Counter[str], more: Iterable[tuple[str, int]], sign: int) -> None:
+    for name, amount in more:
+        amounts[name] += sign * amount

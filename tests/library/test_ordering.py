@@ -1,0 +1,305 @@
+"""Whose turn it is: queues by share, jobs by priority, readiness, dominant share and age; bounds of queues."""
+
+import pytest
+from deviceshare.allocator import Allocator
+from deviceshare.conf.model import SchedulerConf, tiers
+from deviceshare.conf.scheduler import default_conf, parse_conf
+from deviceshare.facts import GroupKey, PodFact, QueueFact
+from deviceshare.gangs import Group
+from deviceshare.ordering.dispatcher import Dispatcher
+from deviceshare.ordering.jobs import Job
+from deviceshare.ordering.queues import Queues
+from msgspec.structs import replace
+from support.builders import MEMORY, NUMBER, SHARE, WHOLE_CARDS, ask, card, container, node, pod, share, vgpu, whole
+
+CPU_POD = ask(container(cpu=1000))
+
+
+class Scene:
+    """A cluster, its queues and lines, played by hand."""
+
+    def __init__(self, *nodes, conf: SchedulerConf | None = None, queues=()) -> None:
+        conf = conf or default_conf()
+        self.allocator = Allocator(conf)
+        self.queues = Queues(conf)
+        self.dispatcher = Dispatcher(self.allocator, self.queues, conf)
+        for each in nodes:
+            self.allocator.set_node(each)
+            self.queues.set_node(each)
+        for each in queues:
+            self.queues.set_queue(each)
+        self.pods: dict[str, tuple[str, PodFact]] = {}
+
+    def put(self, *pods: PodFact, queue="default", minimum=None, priority=0, created=0.0, placed=0, tasks=()) -> None:
+        """Put the pods of one job in line."""
+        for each in pods:
+            self.queues.put(each, queue, each.group)
+        group = Group(
+            key=pods[0].group, pods=pods, minimum=len(pods) if minimum is None else minimum, placed=placed, tasks=tasks
+        )
+        self.dispatcher.put(Job(queue=queue, group=group, priority=priority, created=created))
+
+    def single(self, name, what=None, **rest) -> None:
+        """Put a pod without a PodGroup in line."""
+        self.put(pod(name, what if what is not None else vgpu(1, 10)), **rest)
+
+    def gang(self, name, count, what=None, **rest) -> None:
+        """Put a gang of equal pods in line."""
+        asked = what if what is not None else vgpu(1, 10)
+        self.put(*(pod(f"{name}-{at}", asked, gang=name) for at in range(count)), **rest)
+
+    def decide(self, most=1000):
+        """Decide; return the names of those who were placed, in order."""
+        self.turns = self.dispatcher.decide(most)
+        placed = [(each, where) for decision in self.turns.placed.values() for each, where in decision.placed]
+        self.pods |= {each.name: (where.node, each) for each, where in placed}
+        return [each.name for each, _ in placed]
+
+    def end(self, name) -> None:
+        """Let a pod end."""
+        where, what = self.pods.pop(name)
+        self.allocator.release(where, what.uid)
+        self.queues.drop(what.uid)
+        self.dispatcher.made_room()
+
+    @property
+    def reasons(self) -> dict[str, str]:
+        """Why the pods of this round wait."""
+        return {
+            each.name: "" if why is None else str(why) if not hasattr(why, "nodes") else "no room"
+            for _, decision in self.turns.waiting.values()
+            for each, why in decision.waiting
+        }
+
+
+def cards(count, memory=100, name="a", **rest):
+    return node(name, [card(at, memory=memory, node=name) for at in range(count)], **rest)
+
+
+def in_queues(*facts):
+    return [fact if isinstance(fact, QueueFact) else QueueFact(name=fact) for fact in facts]
+
+
+def test_jobs_come_by_priority_then_age_then_name():
+    scene = Scene(cards(1, 40))
+    for name, priority, created in (("d", 0, 1.0), ("c", 0, 2.0), ("b", 5, 9.0), ("a", 0, 2.0)):
+        scene.single(name, priority=priority, created=created)
+    assert scene.decide() == ["b", "d", "a", "c"]
+
+
+def test_a_plugin_that_is_not_configured_does_not_order():
+    scene = Scene(cards(1, 40), conf=replace(default_conf(), tiers=tiers("gang")))
+    scene.single("old", priority=0, created=1.0)
+    scene.single("urgent", priority=5, created=2.0)
+    assert scene.decide() == ["old", "urgent"]
+
+
+def test_a_plugin_whose_job_order_is_off_does_not_order():
+    conf = parse_conf("- name: priority\n  enableJobOrder: false\n- name: deviceshare\n  arguments: {}", "x")
+    scene = Scene(cards(1), conf=replace(default_conf(), tiers=conf.tiers))
+    scene.single("old", priority=0, created=1.0)
+    scene.single("urgent", priority=5, created=2.0)
+    assert scene.decide() == ["old", "urgent"]
+
+
+def test_who_has_its_minimum_stands_behind_those_who_have_not():
+    scene = Scene(cards(1, 60))
+    scene.gang("elastic", 5, minimum=1, created=1.0)
+    scene.gang("late", 3, created=2.0)
+    assert scene.decide() == ["elastic-0", "elastic-1", "elastic-2", "late-0", "late-1", "late-2"]
+    assert list(scene.turns.placed) == ["ns/elastic", "ns/late"]
+
+
+def test_the_tiers_say_whether_priority_or_readiness_counts_first():
+    for plugins, expected in (("priority gang", 0), ("gang priority", 3)):
+        scene = Scene(cards(1, 40), conf=replace(default_conf(), tiers=tiers(plugins)))
+        scene.gang("elastic", 4, minimum=1, priority=5)
+        scene.gang("late", 3, priority=0)
+        assert sum(name.startswith("late") for name in scene.decide()) == expected, plugins
+
+
+def test_the_smaller_dominant_share_comes_first_whatever_it_is_of():
+    scene = Scene(cards(4, 100, cpu=8000), conf=replace(default_conf(), tiers=tiers("drf")))
+    scene.gang("cards", 100, vgpu(1, 100), minimum=1, created=1.0)
+    scene.gang("cpus", 100, ask(container(cpu=1000)), minimum=1, created=2.0)
+    assert scene.decide(6) == ["cards-0", "cards-1", "cpus-0", "cpus-1", "cpus-2", "cpus-3"]
+    # A card is a quarter of all cards, a CPU an eighth of all CPUs.
+
+
+def test_queues_are_served_by_share_of_what_they_deserve():
+    queues = in_queues(
+        QueueFact(name="one", weight=1), QueueFact(name="two", weight=2), QueueFact(name="four", weight=4)
+    )
+    scene = Scene(cards(7, 100), queues=queues)
+    for queue in ("one", "two", "four"):
+        for at in range(100):
+            scene.single(f"{queue}-{at:02d}", vgpu(1, 10), queue=queue)
+    placed = scene.decide()
+    assert [sum(name.startswith(queue) for name in placed) for queue in ("one", "two", "four")] == [10, 20, 40]
+
+
+def test_a_queue_with_a_higher_priority_comes_first():
+    queues = in_queues(QueueFact(name="low"), QueueFact(name="high", priority=1))
+    scene = Scene(cards(1, 20), queues=queues)
+    scene.single("l", queue="low", created=1.0)
+    scene.single("h", queue="high", created=2.0)
+    assert scene.decide() == ["h", "l"]
+
+
+BOUNDS = [
+    ({MEMORY: 25}, vgpu(1, 10), 2, "volcano.sh/vgpu-memory, 20 MiB used, 10 MiB asked"),
+    ({NUMBER: 3}, vgpu(2, 10), 1, "volcano.sh/vgpu-number, 2 used, 2 asked"),
+    ({"volcano.sh/vgpu-cores": 50}, vgpu(2, 10, 20), 1, "volcano.sh/vgpu-cores, 40 used, 40 asked"),
+    ({MEMORY: 150}, vgpu(1, None), 1, "volcano.sh/vgpu-memory, 100 MiB used, 100 MiB asked"),
+    ({MEMORY: 110}, vgpu(1, None, None, 50), 2, "volcano.sh/vgpu-memory, 100 MiB used, 50 MiB asked"),
+    ({"cpu": 2500}, CPU_POD, 2, "cpu, 2 used, 1 asked"),
+]
+
+
+@pytest.mark.parametrize(("capability", "what", "fit", "words"), BOUNDS)
+def test_no_queue_passes_its_capability(capability, what, fit, words):
+    scene = Scene(cards(4), queues=in_queues(QueueFact(name="q", capability=capability)))
+    for at in range(4):
+        scene.single(f"p{at}", what, queue="q")
+    placed = scene.decide()
+    assert placed == [f"p{at}" for at in range(fit)]
+    (why,) = scene.reasons.values()
+    assert why.startswith("queue 'q' has a capability of ")
+    assert why.endswith(words)
+    scene.end("p0")
+    assert scene.decide() == [f"p{fit}"], "the reason goes away when the pod does"
+
+
+@pytest.mark.parametrize(("resource", "what"), [(SHARE, share(60)), (WHOLE_CARDS, whole(2))])
+def test_the_cards_of_gpu_sharing_count_by_the_names_by_which_they_are_asked(resource, what):
+    from support.builders import share_cards
+
+    (amount,) = (dict(each.resources)[resource] for each in what.containers)
+    queues = in_queues(QueueFact(name="q", capability={resource: 2 * amount}))
+    scene = Scene(node("a", share_cards(8, memory=100)), queues=queues)
+    for at in range(3):
+        scene.single(f"p{at}", what, queue="q")
+    assert scene.decide() == ["p0", "p1"]
+
+
+def test_a_gang_counts_as_a_whole_and_does_not_hold_up_those_behind_it():
+    scene = Scene(cards(4), queues=in_queues(QueueFact(name="q", capability={MEMORY: 25})))
+    scene.gang("big", 3, queue="q", created=1.0)
+    scene.single("small", queue="q", created=2.0)
+    assert scene.decide() == ["small"]
+    assert scene.reasons["big-2"].startswith("queue 'q' has a capability of 25 MiB")
+    assert scene.reasons["big-0"] == "", "others of the gang are the reason"
+
+
+def test_what_others_are_guaranteed_is_kept_for_them():
+    scene = Scene(cards(4, 10), queues=in_queues("free", QueueFact(name="sure", guarantee={MEMORY: 30})))
+    for at in range(3):
+        scene.single(f"f{at}", queue="free")
+    assert scene.decide() == ["f0"]
+    assert scene.reasons["f1"].startswith("queue 'free' may have 10 MiB, as other queues are guaranteed the rest")
+    for at in range(3):
+        scene.single(f"s{at}", queue="sure")
+    assert scene.decide() == ["s0", "s1", "s2"]
+
+
+def test_what_nobody_deserves_in_whole_goes_to_the_smallest_share():
+    scene = Scene(cards(1), queues=in_queues("a", "b"))
+    scene.single("x", vgpu(1, 100), queue="a", created=2.0)
+    scene.single("y", vgpu(1, 100), queue="b", created=1.0)
+    assert scene.decide() == ["x"], "half a card each would leave both waiting"
+    scene.end("x")
+    assert scene.decide() == ["y"]
+
+
+def test_a_queue_waits_at_what_it_deserves_and_says_so():
+    scene = Scene(cards(4, 10), cards(1, 15, "b"), queues=in_queues("a", "b"))
+    scene.single("first", vgpu(1, 10), queue="a")
+    assert scene.decide() == ["first"]
+    for at in range(4):
+        scene.single(f"a{at}", vgpu(1, 10), queue="a")
+    scene.gang("wide", 2, vgpu(1, 13), queue="b")
+    placed = scene.decide()
+    assert placed == ["a0"]
+    assert scene.reasons["a1"] == (
+        "queue 'a' deserves 29 MiB of volcano.sh/vgpu-memory, 20 MiB used, 10 MiB asked; "
+        "it gets more when other queues ask for less"
+    )
+    scene.dispatcher.discard(GroupKey("ns/wide"))
+    for at in range(2):
+        scene.queues.drop(f"uid-wide-{at}")
+    assert scene.decide() == ["a1", "a2", "a3"]
+
+
+def test_with_capacity_a_queue_deserves_what_it_says():
+    conf = replace(default_conf(), tiers=tiers("capacity"))
+    queues = in_queues(QueueFact(name="a", deserved={MEMORY: 10}), QueueFact(name="b", deserved={MEMORY: 30}))
+    scene = Scene(cards(4, 10), conf=conf, queues=queues)
+    for at in range(4):
+        scene.single(f"a{at}", queue="a", created=1.0)
+        scene.single(f"b{at}", queue="b", created=2.0)
+    assert sorted(scene.decide()) == ["a0", "b0", "b1", "b2"]
+
+
+def test_without_a_plugin_that_bounds_queues_there_are_no_bounds():
+    scene = Scene(
+        cards(4), conf=replace(default_conf(), tiers=()), queues=in_queues(QueueFact(name="q", capability={MEMORY: 5}))
+    )
+    scene.single("x", queue="q")
+    assert scene.decide() == ["x"]
+
+
+def test_a_gang_that_cannot_fit_does_not_hold_up_those_behind_it():
+    scene = Scene(cards(1, 100))
+    scene.gang("huge", 3, vgpu(1, 60), priority=9)
+    scene.single("small", vgpu(1, 60))
+    assert scene.decide() == ["small"]
+
+
+def test_pods_that_ask_nothing_come_after_all_others():
+    scene = Scene(cards(1, pods=2))
+    scene.single("nothing", ask(container()), priority=9, created=1.0)
+    scene.single("something", created=2.0)
+    scene.single("more", created=3.0)
+    assert scene.decide() == ["something", "more"]
+    scene.end("more")
+    assert scene.decide() == ["nothing"]
+
+
+def test_actions_come_in_their_order():
+    scene = Scene(cards(1, pods=1), conf=replace(default_conf(), actions=("backfill", "allocate")))
+    scene.single("something", created=1.0)
+    scene.single("nothing", ask(container()), created=2.0)
+    assert scene.decide() == ["nothing"]
+
+
+def test_pods_that_ask_the_same_wait_as_one_and_come_back_in_order():
+    scene = Scene(cards(1, 20))
+    same = vgpu(1, 10)
+    for at in range(5):
+        scene.single(f"p{at}", same, priority=at)
+    assert scene.decide() == ["p4", "p3"]
+    assert len(scene.turns.waiting) == 1
+    scene.single("urgent", same, priority=9)
+    assert scene.decide() == [], "no room was made"
+    scene.end("p4")
+    assert scene.decide() == ["urgent"]
+    scene.dispatcher.discard(GroupKey("pod/uid-p2"))
+    scene.end("p3")
+    assert scene.decide() == ["p1"]
+
+
+def test_a_round_ends_when_enough_is_placed_and_goes_on_where_it_ended():
+    scene = Scene(cards(4))
+    scene.gang("g", 9, minimum=2)
+    assert scene.decide(3) == ["g-0", "g-1", "g-2"]
+    assert len(scene.dispatcher) == 1
+    assert scene.decide() == [f"g-{at}" for at in range(3, 9)]
+    assert len(scene.dispatcher) == 0
+
+
+def test_tasks_have_their_minimum_before_more_of_others():
+    scene = Scene(cards(1, 30))
+    workers = [replace(pod(f"w{at}", vgpu(1, 10), gang="g"), task="worker") for at in range(3)]
+    master = replace(pod("z", vgpu(1, 10), gang="g"), task="master")
+    scene.put(*workers, master, minimum=2, tasks=(("master", 1), ("worker", 1)))
+    assert scene.decide() == ["w0", "z", "w1"]

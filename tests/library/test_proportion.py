@@ -1,0 +1,86 @@
+"""What queues deserve: the rules of Volcano's plugin proportion."""
+
+import pytest
+from deviceshare.ordering.proportion import Claimant, deserved, share
+from hypothesis import given
+from hypothesis import strategies as st
+
+GPU, CPU = "volcano.sh/vgpu-memory", "cpu"
+
+
+def of(total, *queues):
+    return [found.get(GPU, 0.0) for found in deserved({GPU: total}, queues)]
+
+
+def queue(weight=1, request=1000, capability=None, guarantee=None):
+    return Claimant(
+        weight,
+        {GPU: request},
+        {} if capability is None else {GPU: capability},
+        {} if guarantee is None else {GPU: guarantee},
+    )
+
+
+def test_weights_divide_what_all_want():
+    assert of(700, queue(1), queue(2), queue(4)) == pytest.approx([100, 200, 400])
+
+
+def test_nobody_deserves_more_than_it_asks_and_others_have_the_rest():
+    assert of(700, queue(1), queue(2, request=50), queue(4)) == pytest.approx([130, 50, 520])
+
+
+def test_nobody_deserves_more_than_its_capability():
+    assert of(700, queue(1), queue(6, capability=100)) == pytest.approx([600, 100])
+
+
+def test_a_guarantee_is_deserved_even_where_it_is_not_asked():
+    assert of(100, queue(1, guarantee=80), queue(1)) == pytest.approx([80, 20])
+    assert of(100, queue(1, request=0, guarantee=30), queue(1)) == pytest.approx([30, 70])
+
+
+def test_what_nobody_asks_is_deserved_by_nobody():
+    assert of(700, queue(request=10), queue(request=20)) == pytest.approx([10, 20])
+
+
+def test_resources_are_divided_each_on_its_own():
+    hungry = Claimant(1, {CPU: 10, GPU: 1000})
+    other = Claimant(1, {CPU: 1000, GPU: 10})
+    first, second = deserved({CPU: 100, GPU: 100}, [hungry, other])
+    assert first == pytest.approx({CPU: 10, GPU: 90}, abs=0.2)
+    assert second == pytest.approx({CPU: 90, GPU: 10}, abs=0.2)
+
+
+def test_a_share_is_that_of_the_resource_of_which_most_is_had():
+    assert share({CPU: 10, GPU: 50}, {CPU: 100.0, GPU: 100.0}) == 0.5
+    assert share({CPU: 10}, {GPU: 100.0}) == 0.0
+    assert share({CPU: 10}, {}) == 0.0
+
+
+amounts = st.integers(0, 2**40)
+
+
+@given(
+    amounts.filter(bool),
+    st.lists(st.tuples(st.integers(1, 65535), amounts, st.none() | amounts, amounts), min_size=1, max_size=8),
+)
+def test_all_is_divided_as_far_as_it_is_asked_and_no_bound_is_passed(total, queues):
+    scale = sum(guarantee for *_, guarantee in queues) // total + 1
+    given_queues = [queue(weight, ask, most, guarantee // scale) for weight, ask, most, guarantee in queues]
+    found = of(total, *given_queues)
+    guaranteed = sum(each.guarantee[GPU] for each in given_queues)
+    allowed = [
+        max(
+            min(each.request[GPU], each.capability.get(GPU, total), total - guaranteed + each.guarantee[GPU]),
+            each.guarantee[GPU],
+        )
+        for each in given_queues
+    ]
+    for each, fair, most in zip(given_queues, found, allowed, strict=True):
+        assert each.guarantee[GPU] <= fair <= most
+    assert sum(found) == pytest.approx(min(total, sum(allowed)), rel=1e-9)
+    # Who has less than it might have has no smaller multiple of its weight than others beyond their guarantee.
+    hungry = [fair / each.weight for each, fair, most in zip(given_queues, found, allowed, strict=True) if fair < most]
+    favoured = [
+        fair / each.weight for each, fair in zip(given_queues, found, strict=True) if fair > each.guarantee[GPU]
+    ]
+    assert not hungry or not favoured or min(hungry) >= max(favoured) * (1 - 1e-9)
