@@ -9,19 +9,19 @@ from deviceshare.conf.node_plugins import Binpack, NodeOrder
 from deviceshare.facts import PodAsk, Preference, Requirement, Taint, Toleration
 from deviceshare.kernels.scores import NodeScores, Stretch, balance, free_part, full_part
 from deviceshare.node_scores import counted, enter_node, node_scores
-from deviceshare.pod_sums import UNASKED
+from deviceshare.pod_sums import SCORED
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from support.builders import ask, conf, container, node
 
 ONLY = NodeOrder(0, 0, 0, 0, 0, 0, 0, 0)
-NAMES = ("cpu", "memory", "nvidia.com/gpu", "pods", "x/y", *UNASKED.values())
+NAMES = ("cpu", "memory", "nvidia.com/gpu", "pods", "x/y", "cpu" + SCORED, "memory" + SCORED)
 
 
 def scored(what: PodAsk, nodeorder: NodeOrder | None = None, binpack: Binpack | None = None, **state) -> NodeScores:
     """Return the scores of one node; ``state`` is what it has and what is taken of it, by name with _ for /."""
-    scores = node_scores(what, replace(conf(), nodeorder=nodeorder, binpack=binpack), NAMES.index)
+    scores = node_scores(what, replace(conf(), nodeorder=nodeorder, binpack=binpack), frozenset(), NAMES.index)
     assert scores is not None
     return filled(scores, **state)
 
@@ -98,7 +98,7 @@ def test_binpack_is_how_full_the_node_would_be(all_of, taken, what, weights, wei
 
 
 def test_a_configuration_without_them_scores_nothing() -> None:
-    assert node_scores(ask(container()), conf(), NAMES.index) is None
+    assert node_scores(ask(container()), conf(), frozenset(), NAMES.index) is None
 
 
 def test_sums_are_made_as_volcano_makes_them() -> None:
@@ -113,8 +113,8 @@ def test_devices_are_counted_for_binpack_where_it_weighs_them() -> None:
     devices = frozenset({"volcano.sh/vgpu-number", "volcano.sh/vgpu-memory"})
     weighing = replace(conf(), binpack=Binpack(1, (("cpu", 1), ("memory", 1), ("volcano.sh/vgpu-number", 3))))
     assert counted(what, conf(), devices) == ()
-    assert counted(what, weighing, devices) == (("volcano.sh/vgpu-number", 2),)
-    assert counted(ask(container(cpu=1)), weighing, devices) == ((UNASKED["memory"], 200 * 2**20),)
+    assert counted(what, weighing, devices) == (("volcano.sh/vgpu-number" + SCORED, 2),)
+    assert counted(ask(container(cpu=1)), weighing, devices) == (("memory" + SCORED, 200 * 2**20),)
 
 
 # What is stretched over the nodes that fit
@@ -151,9 +151,9 @@ def test_preferences_and_soft_taints_are_entered_node_by_node() -> None:
     )  # fmt: skip
     soft = [Taint("old", "", "PreferNoSchedule"), Taint("slow", "", "PreferNoSchedule")]
     nodes = [node(labels={"disk": "ssd"}), node(labels={"a": ""}, taints=soft), node(labels={"disk": "ssd", "a": ""})]
-    scores = node_scores(
-        what, replace(conf(), nodeorder=replace(ONLY, node_affinity=2, taint_toleration=3)), NAMES.index
-    )
+    order = replace(ONLY, node_affinity=2, taint_toleration=3)
+    scores = node_scores(what, replace(conf(), nodeorder=order), frozenset(), NAMES.index)
+    assert scores is not None
     for row, each in enumerate(nodes):
         enter_node(scores, what, each, row, len(nodes))
         scores.liked.enter(row, True)

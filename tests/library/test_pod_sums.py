@@ -1,13 +1,13 @@
 """What a pod takes of a node, as Kubernetes adds it up, and as how much scores count it."""
 
 import pytest
-from deviceshare.pod_sums import UNASKED, at_least, pod_resources, unasked
+from deviceshare.pod_sums import SCORED, at_least, pod_resources, unasked
 from hypothesis import given
 from hypothesis import strategies as st
 from support.builders import ask, container
 
 MIB = 2**20
-CPU, MEMORY = UNASKED["cpu"], UNASKED["memory"]
+CPU, MEMORY = "cpu" + SCORED, "memory" + SCORED
 
 
 def test_a_pod_takes_the_larger_of_its_init_containers_and_the_others() -> None:

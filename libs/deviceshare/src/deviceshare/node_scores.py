@@ -15,7 +15,7 @@ from deviceshare.conf.model import SchedulerConf
 from deviceshare.conf.node_plugins import NodeOrder
 from deviceshare.facts import NodeFact, PodAsk
 from deviceshare.kernels.scores import NodeScores, Stretch
-from deviceshare.pod_sums import UNASKED, Amounts, at_least, pod_resources, unasked
+from deviceshare.pod_sums import SCORED, Amounts, at_least, pod_resources, unasked
 from deviceshare.predicates import discouraging, preferred
 
 PODS = "pods"
@@ -31,15 +31,18 @@ def counted(ask: PodAsk, conf: SchedulerConf, devices: frozenset[str]) -> Amount
     """
     weighed = dict(conf.binpack.resources if conf.binpack else ())
     if not devices.isdisjoint(weighed):
-        asked = ((name, amount) for name, amount in pod_resources(ask, frozenset()) if name in devices)
-        return tuple(sorted((*unasked(ask), *((name, amount) for name, amount in asked if name in weighed))))
+        asked = (each for each in pod_resources(ask, frozenset()) if each[0] in devices and each[0] in weighed)
+        return tuple(sorted((*unasked(ask), *((name + SCORED, amount) for name, amount in asked))))
     return unasked(ask)
 
 
-def node_scores(ask: PodAsk, conf: SchedulerConf, column: Callable[[str], int]) -> NodeScores | None:
+def node_scores(
+    ask: PodAsk, conf: SchedulerConf, devices: frozenset[str], column: Callable[[str], int]
+) -> NodeScores | None:
     """Return the scores of pods that ask so, None where the configuration scores no node.
 
-    ``column`` gives the number of a resource in the arrays that have to be handed to what is returned.
+    ``devices`` are the resources by which devices are asked, ``column`` gives the number of a resource in the arrays
+    that have to be handed to what is returned.
     """
     if conf.nodeorder is None and conf.binpack is None:
         return None
@@ -51,7 +54,7 @@ def node_scores(ask: PodAsk, conf: SchedulerConf, column: Callable[[str], int]) 
     )
     scores.least, scores.most = order.least_requested, order.most_requested
     scores.cpu, scores.memory, scores.gpu = column("cpu"), column("memory"), column(_GPU)
-    scores.more_cpu, scores.more_memory = column(UNASKED["cpu"]), column(UNASKED["memory"])
+    scores.more_cpu, scores.more_memory = column("cpu" + SCORED), column("memory" + SCORED)
     scores.asks_cpu, scores.asks_memory = asked.get("cpu", 0), asked.get("memory", 0)
     scores.asks_gpu = asked.get(_GPU, 0)
     scores.counts_cpu, scores.counts_memory = at_least(ask)
@@ -59,10 +62,14 @@ def node_scores(ask: PodAsk, conf: SchedulerConf, column: Callable[[str], int]) 
     scores.balanced = order.balanced_resource if scores.asks_cpu or scores.asks_memory or scores.asks_gpu else 0
     if conf.binpack is not None:
         asked[PODS] = 1
-        packs = [(column(name), asked[name], weight) for name, weight in conf.binpack.resources if name in asked]
+        packs = [
+            (column(name), column(name + SCORED if name in devices else name), asked[name], weight)
+            for name, weight in conf.binpack.resources
+            if name in asked
+        ]
         scores.pack = conf.binpack.weight
-        scores.packs = np.array(packs, dtype=np.int64).reshape(-1, 3)
-        scores.heavy = sum(weight for _, _, weight in packs)
+        scores.packs = np.array(packs, dtype=np.int64).reshape(-1, 4)
+        scores.heavy = sum(weight for *_, weight in packs)
     return scores
 
 

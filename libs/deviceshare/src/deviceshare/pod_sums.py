@@ -18,8 +18,8 @@ Amounts = tuple[tuple[str, int], ...]
 
 LEAST = {"cpu": 100, "memory": 200 * 2**20}
 """Millicores and bytes."""
-UNASKED = {name: f"{name} (unasked)" for name in LEAST}
-"""The names under which nodes count what scores add to what their pods request. No resource can be called so."""
+SCORED = " (scored)"
+"""The end of the names under which nodes count what only scores look at. No resource can be called so."""
 
 
 def pod_resources(ask: PodAsk, leave_out: frozenset[str]) -> Amounts:
@@ -41,7 +41,7 @@ def at_least(ask: PodAsk) -> tuple[int, int]:
 
 
 def unasked(ask: PodAsk) -> Amounts:
-    """Return by how much more than it takes a pod that is on a node counts there in scores, by :data:`UNASKED`.
+    """Return by how much more than it takes a pod that is on a node counts there in scores, under such names.
 
     Of a pod that requests something as a whole only what neither it nor a container requests is filled in
     (kubernetes/kubernetes, pkg/scheduler/framework/types.go: getNonMissingContainerRequests).
@@ -50,7 +50,7 @@ def unasked(ask: PodAsk) -> Amounts:
     least = {name: amount for name, amount in LEAST.items() if not ask.pod_level or name not in asked}
     counted = _sum(ask, least) if least else asked
     more = ((name, counted.get(name, 0) - asked.get(name, 0)) for name in LEAST)
-    return tuple((UNASKED[name], amount) for name, amount in more if amount)
+    return tuple((name + SCORED, amount) for name, amount in more if amount)
 
 
 def _sum(ask: PodAsk, least: Mapping[str, int]) -> dict[str, int]:

@@ -86,8 +86,9 @@ class NodeScores:
         """What the pod requests, and as how much scores count it."""
         self.pack = 0
         """The weight of binpack."""
-        self.packs: Ints = np.zeros((0, 3), dtype=np.int64)
-        """int64[K, 3]: column, request and weight of the resources that the pod asks and that have a weight."""
+        self.packs: Ints = np.zeros((0, 4), dtype=np.int64)
+        """int64[K, 4]: of each resource that the pod asks and that has a weight the columns of what nodes have and of
+        what is requested of it, what the pod requests, the weight."""
         self.heavy = 0
         """The sum of these weights."""
 
@@ -99,10 +100,10 @@ class NodeScores:
         """Return binpack's score: how full the node would be; 0 where one of the resources is short."""
         score = 0.0
         for at in range(len(self.packs)):
-            has, weight = self.allocatable[row, self.packs[at, 0]], self.packs[at, 2]
+            has, weight = self.allocatable[row, self.packs[at, 0]], self.packs[at, 3]
             if has == 0 or weight == 0:
                 continue
-            full = self.used[row, self.packs[at, 0]] + self.packs[at, 1]
+            full = self.used[row, self.packs[at, 1]] + self.packs[at, 2]
             if full > has:
                 return 0.0
             score += float(full) * weight / has
