@@ -74,7 +74,7 @@ class Cluster:
 
     def __init__(self, server: ApiServer, api: Api, system: Deployed, agents: NodeAgents, judge: History) -> None:
         self.server, self.api, self.system, self.agents, self.judge = server, api, system, agents, judge
-        self._created = self._alive = 0
+        self._created = self._alive = self._foreign = 0
         self._random = random.Random(1)
         self._restarts: list[float] = []
 
@@ -107,14 +107,14 @@ class Cluster:
             await asyncio.to_thread(self.server.restart_apiserver, 0.5)
             self._restarts.append(time.time())
         elif fault == "scheduler":
-            await self._place_foreign(fault, LOCKING)
+            await self._place_foreign(LOCKING)
         else:
             self.system.kill(fault)
 
     async def wave(self, fault: str) -> None:
         """Let pods go and others come, and something break when some of these are bound; wait until all is well."""
         if fault == "scheduler":
-            await self._place_foreign("turns", TAKING_TURNS)
+            await self._place_foreign(TAKING_TURNS)
         gone, asked = self.system.proxy.gone, len(self.system.proxy.asked)
         await self.delete_pods(BATCH / self._alive)
         enough = self.judge.bindings + BATCH // 4
@@ -176,13 +176,14 @@ class Cluster:
         tell(f"{bindings} bindings, each pod once; {len(requests)} requests in the audit log, none of ours refused")
         tell(f"the judge's watch was interrupted {self.judge.gaps} times")
 
-    async def _place_foreign(self, what: str, ways: Iterable[Any]) -> None:
+    async def _place_foreign(self, ways: Iterable[Any]) -> None:
         other = OtherScheduler(self.api, NAMESPACE, Parts(device_config()), 0.5 + DELAY / 2)
 
         async def place(way: Any) -> None:
             for number in range(FOREIGN):
                 self._alive += 1
-                await other.place(f"foreign-{what}-{type(way).__name__.lower()}-{number}", way, number)
+                self._foreign += 1
+                await other.place(f"foreign-{self._foreign}", way, number)
 
         await asyncio.gather(*map(place, ways))
 
