@@ -11,11 +11,10 @@ modules = cythonize(
     [
         Extension(
             f"deviceshare.kernels.{path.stem}",
-            [str(path)],
+            [str(path.with_suffix(".py"))],
             extra_compile_args=["-O3", "-g0", "-ffp-contract=off"],
         )
-        for path in sorted(KERNELS.glob("*.py"))
-        if path.stem != "__init__"
+        for path in sorted(KERNELS.glob("*.pxd"))
     ],
     build_dir="build",
     compiler_directives={

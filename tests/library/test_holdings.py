@@ -72,7 +72,7 @@ def test_the_larger_of_the_largest_init_container_and_the_sum(mains, sidecars, i
 def test_a_card_of_ten_is_charged_the_larger_part(taken, demands, fits, left):
     table = CardTable()
     table.set_cards(0, (Card("GPU-0", 0, 10, 10, 100, mode="x"),))
-    table.add(0, 0, Usage(memory=taken), 1)
+    table.charges.add(0, 0, taken, 0, 0)
     view = table.view(np.array([0]), lambda name: np.zeros(1, dtype=np.int64), lambda row: ())
     demand = Demand("x", tuple(CardDemand(1, memory, 0, stage=stage) for memory, stage in demands))
 

@@ -1,8 +1,11 @@
 """The allocator: which node and which devices, or why none.
 
-Each question is asked once. Pods with equal asks share one *shape*: for every node whether such a pod fits, how good
-the node is, and which cards it would get. A shape is brought up to date, only for the nodes that changed since it was
-last used, when it is asked again. Everything is vectorised over nodes; nothing here knows a device family by name.
+Each question is asked once. Pods with equal asks share one *shape*: for every node whether such a pod fits and how good
+the node is, and the best of them. A shape is brought up to date, only for the nodes that changed since it was last
+used, when it is asked again; which cards a pod gets is looked up for the one node that is chosen. The loops over nodes
+and cards are kernels (:mod:`deviceshare.kernels`); nothing here knows a device family by name.
+
+What a node is worth beside its cards is added at one place, :meth:`Allocator._extra`.
 """
 
 from collections import Counter, defaultdict
@@ -11,25 +14,28 @@ from collections.abc import Collection, Iterable, Sequence
 import msgspec
 import numpy as np
 
-from deviceshare.cards import Bools, CardTable, CardView, Ints
-from deviceshare.claims import ContainerGrant, Tenant
+from deviceshare.cards import CardTable, CardView, Ints
+from deviceshare.claims import INIT, WHOLE, ContainerGrant, Tenant
 from deviceshare.conf.model import SchedulerConf
 from deviceshare.errors import Problem
 from deviceshare.explain import NearNode, Refusal
 from deviceshare.facts import NodeFact, PodAsk, Resources
 from deviceshare.families import FAMILIES
 from deviceshare.holdings import Holding, Usage, shares_by_card, shares_on, usage_of
+from deviceshare.kernels.best import Order
+from deviceshare.kernels.changes import Changes
 from deviceshare.models import model_of, type_caveats
 from deviceshare.names import device_names
 from deviceshare.node_checks import amount_checks, model_checks, state_checks
 from deviceshare.predicates import admits
 from deviceshare.refusing import closest, counted, merged
 from deviceshare.resources import ResourceTable
-from deviceshare.shapes import Shape
+from deviceshare.shapes import Floats, Shape
 from deviceshare.usage import counting_families
 
 NOBODY = Tenant()
-_LOG_LIMIT = 4096
+_MOST_SHAPES = 4096
+_NOTHING = np.zeros(0)
 
 
 class Placement(msgspec.Struct, frozen=True):
@@ -69,12 +75,14 @@ class Allocator:
         self._nodes: list[NodeFact | None] = []
         self._holdings: dict[str, dict[str, Holding]] = defaultdict(dict)
         self._shapes: dict[PodAsk, Shape] = {}
-        self._facts_version: Ints = np.zeros(0, dtype=np.int64)
-        """For each row, how often its node's fact has changed."""
-        self._changed: list[int] = []
-        self._changed_before = 0
+        self._changes = Changes()
+        """The rows of which anything changed."""
+        self._facts = Changes()
+        """The rows whose node's fact changed."""
         self._types_seen = 0
-        self._rank: Ints | None = None
+        self._order = Order()
+        self._ordered = False
+        """Whether ``_order`` knows all nodes."""
 
     # What is known of nodes
 
@@ -114,10 +122,8 @@ class Allocator:
             row = self._free_rows.pop() if self._free_rows else len(self._nodes)
             if row == len(self._nodes):
                 self._nodes.append(None)
-                if row == len(self._facts_version):
-                    self._facts_version = np.pad(self._facts_version, (0, max(16, row)))
             self._rows[node.name] = row
-            self._rank = None
+            self._ordered = False
             self._resources.clear(row)
             for holding in self._holdings[node.name].values():
                 self._resources.charge(row, holding.resources, 1)
@@ -131,8 +137,7 @@ class Allocator:
         self._resources.set_node(row, node.allocatable)
         self._cards.set_model(row, model_of(node))
         self._nodes[row] = node
-        self._facts_version[row] += 1
-        self._touch(row)
+        self._touch(row, fact=True)
 
     def remove_node(self, name: str) -> None:
         """Forget a node. What is held there is remembered, in case that it comes back."""
@@ -141,12 +146,11 @@ class Allocator:
             return
         self._nodes[row] = None
         self._free_rows.append(row)
-        self._rank = None
+        self._ordered = False
         self._cards.set_cards(row, ())
         self._cards.set_model(row, "")
         self._resources.clear(row)
-        self._facts_version[row] += 1
-        self._touch(row)
+        self._touch(row, fact=True)
 
     def node(self, name: str) -> NodeFact | None:
         """Return the fact of a node, or None."""
@@ -170,10 +174,12 @@ class Allocator:
     ) -> None:
         """Charge a pod to a node; what it held there before is given back first."""
         holding = Holding(tuple(grants), tuple(resources), tenant)
-        if self._holdings[node].get(uid) == holding:
-            return
-        self.release(node, uid)
-        self._holdings[node][uid] = holding
+        held = self._holdings[node]
+        if uid in held:
+            if held[uid] == holding:
+                return
+            self.release(node, uid)
+        held[uid] = holding
         self._charge(node, holding, 1)
 
     def release(self, node: str, uid: str) -> bool:
@@ -203,16 +209,27 @@ class Allocator:
 
         Devices that the node does not have are passed over.
         """
+        if any(grant.stage == INIT for grant in holding.grants):
+            found = [
+                (self._cards.column(row, name, shares[0].device.index), shares)
+                for name, shares in shares_by_card(holding.grants).items()
+            ]
+            charged = [(at, usage_of(self._cards.cards[row][at], shares)) for at, shares in found if at >= 0]
+        else:
+            # What containers have at the same time adds up.
+            charged = []
+            for grant in holding.grants:
+                for device in grant.devices:
+                    at = self._cards.column(row, device.id, device.index)
+                    if at >= 0:
+                        memory = self._cards.cards[row][at].memory if device.memory == WHOLE else device.memory
+                        charged.append((at, Usage(memory, device.cores, 1)))
         counted = []
-        for name, shares in shares_by_card(holding.grants).items():
-            column = self._cards.column(row, name)
-            if column is None:
-                continue
-            card = self._cards.cards[row][column]
-            if card.mode in self._counting:
-                counted.append(column)
+        for at, (memory, cores, slots) in charged:
+            if self._cards.cards[row][at].mode in self._counting:
+                counted.append(at)
             else:
-                self._cards.add(row, column, usage_of(card, shares), sign)
+                self._cards.charges.add(row, at, sign * memory, sign * cores, sign * slots)
         return counted
 
     def _recount(self, row: int, columns: Iterable[int], holdings: Iterable[Holding]) -> None:
@@ -230,16 +247,20 @@ class Allocator:
         Charges nothing: :meth:`hold` does. Ties go to the lowest node name.
         """
         shape = self._shape(ask)
-        best = None if shape.hopeless else shape.best(self._ranks, self.conf)
-        if best is None:
+        if shape.hopeless:
             return None
-        row, score = best
+        row, bonus = shape.best(self.conf)
+        if row < 0:
+            return None
+        score, chosen = shape.chosen(
+            row, self._resources.amounts, self._cards, lambda: self._view(np.array([row])), self.conf
+        )
         return Placement(
             node=self._name(row),
-            grants=shape.grants(row, self._cards.cards[row], self._granting),
+            grants=shape.grants(chosen, self._cards.cards[row], self._granting),
             resources=shape.resources,
-            feasible=int(np.count_nonzero(shape.key > -np.inf)),
-            score=score,
+            feasible=shape.standing.best.able,
+            score=score + bonus,
         )
 
     def amounts(self, ask: PodAsk) -> tuple[tuple[str, int], ...]:
@@ -265,7 +286,7 @@ class Allocator:
         admitted = shape.admitted[rows]
         checks = state_checks(shape.rule, [self._nodes[row] for row in rows.tolist()], admitted)
         if shape.models is not None:
-            models = self._cards.models(rows)
+            models = self._cards.models[rows]
             checks += model_checks(shape.models, self._cards.type_names, models, shape.resources, self._resources, rows)
         checks += amount_checks(shape.resources, self._resources, rows, device_names(self.conf))
         if view is not None:
@@ -284,15 +305,17 @@ class Allocator:
 
     # How a shape is kept up to date
 
-    def _touch(self, row: int) -> None:
-        self._changed.append(row)
+    def _touch(self, row: int, *, fact: bool = False) -> None:
+        if self._changes.rows < self._cards.rows:
+            self._changes.grow(self._cards.rows)
+            self._facts.grow(self._cards.rows)
+        self._changes.touch(row)
+        if fact:
+            self._facts.touch(row)
         # Which cards a model name means depends on the models that there are, on all nodes.
-        other_types = self._cards.types_version != self._types_seen
-        self._types_seen = self._cards.types_version
-        if other_types or len(self._changed) > max(_LOG_LIMIT, 2 * len(self._nodes)):
-            # Shapes that have not looked for so long look at everything.
-            self._changed_before += len(self._changed)
-            self._changed.clear()
+        if self._cards.types_version != self._types_seen:
+            self._types_seen = self._cards.types_version
+            self._changes.forget()
 
     def _shape(self, ask: PodAsk) -> Shape:
         """Return the shape of an ask, up to date."""
@@ -304,29 +327,42 @@ class Allocator:
     def _known(self, ask: PodAsk) -> Shape:
         shape = self._shapes.get(ask)
         if shape is None:
-            if len(self._shapes) > _LOG_LIMIT:
+            if len(self._shapes) > _MOST_SHAPES:
                 self._shapes.clear()
-            shape = self._shapes[ask] = Shape(ask, self.conf)
+            shape = self._shapes[ask] = Shape(ask, self.conf, self._order)
         return shape
 
     def _refresh(self, shape: Shape) -> None:
-        now = self._changed_before + len(self._changed)
-        if shape.seen == now:
+        changes, standing = self._changes, shape.standing
+        if standing.seen == changes.now:
             return
-        total = len(self._nodes)
-        if shape.seen < self._changed_before or len(shape.key) == 0:
-            rows = np.arange(total, dtype=np.int64)
+        if not self._ordered:
+            self._put_in_order()
+        if standing.best.rows < changes.rows:
+            shape.grow(changes.rows)
+        if shape.version != (version := self._cards.version + self._resources.version):
+            shape.version = version
+            shape.resolve(self._cards, self._resources, self.conf)
+        if shape.facts_seen != self._facts.now:
+            self._admit(shape)
+        count = standing.narrow(changes, self._resources.amounts, self._cards.models)
+        if not count:
+            return
+        extra = self._extra(shape, count)
+        if shape.pickers is not None:
+            standing.evaluate(changes, count, self._resources.amounts, self._cards.block, shape.pickers, extra)
         else:
-            rows = np.array(sorted(set(self._changed[shape.seen - self._changed_before :])), dtype=np.int64)
-        shape.grow(total)
-        shape.seen = now
-        fits = self._admitted(shape, rows) & self._resources.fits(rows, shape.resources)
-        if shape.models is not None:
-            fits &= shape.models.accepted(self._cards.type_names)[self._cards.models(rows)]
-        shape.key[rows] = -np.inf
-        rows = rows[fits]
-        if len(rows):
-            shape.evaluate(rows, self._view(rows) if shape.questions else None, self.conf)
+            rows = np.array(changes.found[:count])
+            shape.evaluate(rows, self._view(rows), extra, self.conf)
+
+    def _extra(self, shape: Shape, count: int) -> Floats:
+        """Return what nodes are worth beside their cards, for the first ``count`` rows of ``self._changes.found``:
+        float64[count], or an empty array for nothing.
+
+        It may depend on the ask, on the fact of the node and on what is taken there: a row is asked about again when
+        any of this changes, and only then.
+        """
+        return _NOTHING
 
     def _view(self, rows: Ints) -> CardView:
         return self._cards.view(
@@ -337,21 +373,21 @@ class Allocator:
         node = self._nodes[row]
         return self._holdings[node.name].values() if node is not None else ()
 
-    def _admitted(self, shape: Shape, rows: Ints) -> Bools:
-        """Return bool[R]: which nodes the pod may use at all. Looks only at nodes whose fact has changed."""
-        for row in rows[shape.admitted_at[rows] != self._facts_version[rows]].tolist():
-            node = self._nodes[row]
+    def _admit(self, shape: Shape) -> None:
+        """Look again which nodes the pod may use at all, where a fact has changed."""
+        count = self._facts.since(shape.facts_seen)
+        shape.facts_seen = self._facts.now
+        total = len(self._nodes)
+        for row in np.asarray(self._facts.found[:count]).tolist():
+            node = self._nodes[row] if row < total else None
             shape.admitted[row] = node is not None and admits(shape.rule, node)
-            shape.admitted_at[row] = self._facts_version[row]
-        admitted: Bools = shape.admitted[rows]
-        return admitted
 
-    def _ranks(self) -> Ints:
-        if self._rank is None:
-            self._rank = np.zeros(len(self._nodes), dtype=np.int64)
-            for rank, name in enumerate(sorted(self._rows)):
-                self._rank[self._rows[name]] = rank
-        return self._rank
+    def _put_in_order(self) -> None:
+        """Number the nodes: of equal ones the first takes the pod."""
+        ranks = np.zeros(self._cards.rows, dtype=np.int64)
+        ranks[[self._rows[name] for name in sorted(self._rows)]] = np.arange(len(self._rows))
+        self._order.ranks = ranks
+        self._ordered = True
 
     def _name(self, row: int) -> str:
         node = self._nodes[row]

@@ -1,27 +1,25 @@
 """All cards of all nodes as arrays, node × card, for all families alike.
 
 A row is a node, a column a card in the order of registration. Cards that a node does not have are empty columns with
-mode 0. Rows grow by doubling, columns to the widest node, so that a question is asked of every card of the cluster at
+mode 0. Rows grow by a quarter, columns to the widest node, so that a question is asked of every card of the cluster at
 once.
 """
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from deviceshare.facts import Card
 from deviceshare.holdings import Holding, Usage
+from deviceshare.kernels import constants as fields
+from deviceshare.kernels.charges import CardCharges
 
 _T = TypeVar("_T")
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
-
-_FIELDS = (
-    "mode", "type", "memory", "memory_used", "cores", "cores_used", "slots", "slots_used", "healthy", "network",
-)  # fmt: skip
 
 
 class Interner:
@@ -42,6 +40,24 @@ class Interner:
     def find(self, name: str) -> int:
         """Return the number of a string, -1 if it was never seen."""
         return self._codes.get(name, -1)
+
+
+class Kinds(Protocol):
+    """What the codes of modes and types stand for."""
+
+    @property
+    def modes(self) -> Interner:
+        """The numbers of modes."""
+        ...
+
+    @property
+    def type_names(self) -> list[str]:
+        """The names of the codes of types, '' for those of which the cluster has no card and no whole device."""
+        ...
+
+    def state_field(self, name: str) -> int:
+        """Return where a family's state stands among the fields."""
+        ...
 
 
 class CardView:
@@ -86,11 +102,13 @@ class CardView:
         """bool[R, D]: cards that are taken before all others where they can be; None: no card."""
         self._fields = fields
         self.block = block
-        """int64[F, R, D]: all fields together, so that all of them are one copy."""
-        self.mode, self.type, self.memory, self.memory_used, self.cores, self.cores_used = block[:6]
-        self.slots, self.slots_used = block[6:8]
-        self.healthy, self.network = block[8] != 0, block[9]
-        self.state: dict[str, Ints] = dict(zip(fields[len(_FIELDS) :], block[len(_FIELDS) :], strict=True))
+        """int64[R, F, D]: all fields together, as the kernels read them."""
+        of = dict(zip(fields, block.transpose(1, 0, 2), strict=True))
+        self.mode, self.type, self.memory, self.memory_used = of["mode"], of["type"], of["memory"], of["memory_used"]
+        self.cores, self.cores_used = of["cores"], of["cores_used"]
+        self.slots, self.slots_used = of["slots"], of["slots_used"]
+        self.healthy, self.network = of["healthy"] != 0, of["network"]
+        self.state = of
         """int64[R, D] for each name in ``state`` of a family: what it counts of a card beside the amounts."""
 
     def copy(self) -> "CardView":
@@ -108,10 +126,14 @@ class CardView:
             self.type_names,
             _Rows(self.cards.__getitem__, rows),
             self._fields,
-            self.block[:, rows],
+            self.block[rows],
             lambda name: self.allocatable(name)[rows],
             _Rows(self.holdings.__getitem__, rows),
         )
+
+    def state_field(self, name: str) -> int:
+        """Return where a family's state stands among the fields."""
+        return self._fields.index(name)
 
     def of_mode(self, mode: str) -> Bools:
         """Return bool[R, D]: which cards are cut in this way."""
@@ -145,49 +167,58 @@ class CardTable:
         self.modes = Interner()
         self.types = Interner()
         self.cards: list[tuple[Card, ...]] = []
-        self._columns: list[dict[str, int]] = []
         self._type_names: list[str] = [""]
         self._of_type: Counter[str] = Counter()
         self.types_version = 0
         """How often a type of card came that the cluster did not have, or the last card of a type went."""
-        self._models: Ints = np.zeros(0, dtype=np.int64)
-        """For each row the type of the cards that are no columns: whole devices, which kubelet gives."""
-        self._fields = (*_FIELDS, *state)
+        self.models: Ints = np.zeros(0, dtype=np.int64)
+        """For each row the code of the type of the cards that are no columns: whole devices, which kubelet gives; 0
+        where nobody tells."""
+        self._fields = (*fields.NAMES, *state)
         # At least one column, so that the first or best card of a row can be looked for where no node has any.
-        self._block: Ints = np.zeros((len(self._fields), 0, 1), dtype=np.int64)
-        """All fields together, so that some rows of all of them are one copy."""
-        self._arrays = dict(zip(self._fields, self._block, strict=True))
+        self.block: Ints = np.zeros((0, len(self._fields), 1), dtype=np.int64)
+        """int64[rows, fields, columns]: a row's fields stand together, as a kernel reads them."""
+        self.charges = CardCharges(self.block)
+
+    @property
+    def rows(self) -> int:
+        """For how many rows there is room."""
+        return len(self.block)
+
+    @property
+    def version(self) -> int:
+        """Grows with the codes that there are."""
+        return self.types_version + len(self.modes.names)
+
+    def state_field(self, name: str) -> int:
+        """Return where a family's state stands among the fields."""
+        return self._fields.index(name)
 
     def set_cards(self, row: int, cards: tuple[Card, ...]) -> None:
         """Put these cards into a row, with nothing taken."""
         while len(self.cards) <= row:
             self.cards.append(())
-            self._columns.append({})
         self._reserve(row + 1, len(cards))
         self._count_types((card.type for card in self.cards[row]), (card.type for card in cards))
         self.cards[row] = cards
-        self._columns[row] = {card.id: column for column, card in enumerate(cards)}
-        self._block[:, row] = 0
-        for column, card in enumerate(cards):
-            a = self._arrays
-            a["mode"][row, column] = self.modes.code(card.mode)
-            a["type"][row, column] = self.types.code(card.type)
-            a["memory"][row, column] = card.memory
-            a["cores"][row, column] = card.cores
-            a["slots"][row, column] = card.slots
-            a["healthy"][row, column] = card.healthy
-            a["network"][row, column] = card.network
+        block = self.block[row]
+        block[:] = 0
+        block[: len(fields.NAMES), : len(cards)] = np.array(
+            [
+                (
+                    self.modes.code(card.mode), self.types.code(card.type), card.memory, 0, card.cores, 0,
+                    card.slots, 0, card.healthy, card.network,
+                )
+                for card in cards
+            ],
+            dtype=np.int64,
+        ).reshape(-1, len(fields.NAMES)).T  # fmt: skip
 
     def set_model(self, row: int, model: str) -> None:
         """Say of what type a node's whole devices are, '' where nobody tells or it has none."""
         self._reserve(row + 1, 1)
-        self._count_types((self.types.names[self._models[row]],), (model,))
-        self._models[row] = self.types.code(model)
-
-    def models(self, rows: Ints) -> Ints:
-        """Return int64[R]: the codes of the types of these nodes' whole devices, 0 where nobody tells."""
-        found: Ints = self._models[rows]
-        return found
+        self._count_types((self.types.names[self.models[row]],), (model,))
+        self.models[row] = self.types.code(model)
 
     @property
     def type_names(self) -> list[str]:
@@ -204,35 +235,36 @@ class CardTable:
             self._type_names = names
             self.types_version += 1
 
-    def column(self, row: int, card: str) -> int | None:
-        """Return the column of a card in a row, None where the row does not have it."""
-        return self._columns[row].get(card)
+    def column(self, row: int, name: str, index: int) -> int:
+        """Return the column of a card in a row by its id, -1 where the row does not have it.
 
-    def add(self, row: int, column: int, usage: Usage, sign: int) -> None:
-        """Take (``sign`` 1) or give back (-1) memory, cores and slots of a card."""
-        a = self._arrays
-        a["memory_used"][row, column] += sign * usage.memory
-        a["cores_used"][row, column] += sign * usage.cores
-        a["slots_used"][row, column] += sign * usage.slots
+        It is looked for at ``index`` first.
+        """
+        cards = self.cards[row]
+        if 0 <= index < len(cards) and cards[index].id == name:
+            return index
+        for column, card in enumerate(cards):
+            if card.id == name:
+                return column
+        return -1
 
     def put(self, row: int, column: int, usage: Usage, state: Mapping[str, int]) -> None:
         """Write what is taken of a card, whatever was written before."""
-        a = self._arrays
-        a["memory_used"][row, column] = usage.memory
-        a["cores_used"][row, column] = usage.cores
-        a["slots_used"][row, column] = usage.slots
+        put = self.charges.put
+        put(row, fields.MEMORY_USED, column, usage.memory)
+        put(row, fields.CORES_USED, column, usage.cores)
+        put(row, fields.SLOTS_USED, column, usage.slots)
         for name, value in state.items():
-            a[name][row, column] = value
+            put(row, self._fields.index(name), column, value)
 
     def used(self, row: int) -> list[Usage]:
         """Return what is taken of each card of a row."""
-        a = self._arrays
-        taken = np.stack([a["memory_used"][row], a["cores_used"][row], a["slots_used"][row]], axis=1)
-        return [Usage(*each) for each in taken[: len(self.cards[row])].tolist()]
+        taken = self.block[row][[fields.MEMORY_USED, fields.CORES_USED, fields.SLOTS_USED], : len(self.cards[row])]
+        return [Usage(*each) for each in taken.T.tolist()]
 
     def state(self, row: int, name: str) -> list[int]:
         """Return what a family counts of each card of a row."""
-        values: list[int] = self._arrays[name][row, : len(self.cards[row])].tolist()
+        values: list[int] = self.block[row, self._fields.index(name), : len(self.cards[row])].tolist()
         return values
 
     def view(
@@ -244,21 +276,20 @@ class CardTable:
             self._type_names,
             _Rows(self.cards.__getitem__, rows),
             self._fields,
-            self._block[:, rows],
+            self.block[rows],
             allocatable,
             _Rows(holdings, rows),
         )
 
     def _reserve(self, rows: int, columns: int) -> None:
-        _, has_rows, has_columns = self._block.shape
+        has_rows, _, has_columns = self.block.shape
         if rows <= has_rows and columns <= has_columns:
             return
-        room = (max(rows, 2 * has_rows, 16) if rows > has_rows else has_rows, max(columns, has_columns))
-        block = np.zeros((len(self._fields), *room), dtype=np.int64)
-        block[:, :has_rows, :has_columns] = self._block
-        self._block = block
-        self._arrays = dict(zip(self._fields, block, strict=True))
-        self._models = np.pad(self._models, (0, room[0] - len(self._models)))
+        room = max(rows, has_rows + has_rows // 4, 16) if rows > has_rows else has_rows
+        block = np.zeros((room, len(self._fields), max(columns, has_columns)), dtype=np.int64)
+        block[:has_rows, :, :has_columns] = self.block
+        self.block = self.charges.block = block
+        self.models = np.pad(self.models, (0, room - len(self.models)))
 
 
 class _Rows(Sequence[_T]):

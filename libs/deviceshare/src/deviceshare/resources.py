@@ -1,12 +1,13 @@
 """CPU, memory and every other countable resource of the nodes, as arrays: node × resource."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from deviceshare.cards import Bools, Ints
+from deviceshare.cards import Ints
 from deviceshare.facts import ContainerAsk, PodAsk, Resources
+from deviceshare.kernels.charges import Amounts
 
 PODS = "pods"
 UNLIMITED = 2**62
@@ -19,6 +20,13 @@ class ResourceTable:
         self._columns: dict[str, int] = {PODS: 0}
         self._allocatable: Ints = np.zeros((0, 4), dtype=np.int64)
         self._used: Ints = np.zeros((0, 4), dtype=np.int64)
+        self.amounts = Amounts(self._allocatable, self._used)
+        """The same arrays, as kernels read and write them."""
+
+    @property
+    def version(self) -> int:
+        """Grows with the resources that are known by name."""
+        return len(self._columns)
 
     def set_node(self, row: int, allocatable: Resources) -> None:
         """Enter what a node has; what is taken stays. A node that does not say how many pods it runs has no limit."""
@@ -37,18 +45,22 @@ class ResourceTable:
 
     def charge(self, row: int, amounts: Iterable[tuple[str, int]], sign: int) -> None:
         """Take (``sign`` 1) or give back (-1) amounts, and one pod."""
-        self._used[row, 0] += sign
+        self.amounts.add(row, 0, sign)
         for name, amount in amounts:
             # A new name may make the arrays wider.
             column = self._column(name)
-            self._used[row, column] += sign * amount
+            self.amounts.add(row, column, sign * amount)
 
-    def fits(self, rows: Ints, amounts: Iterable[tuple[str, int]]) -> Bools:
-        """Return bool[R]: the nodes with room for one more pod that takes these amounts."""
-        fits: Bools = self._used[rows, 0] < self._allocatable[rows, 0]
-        for name, amount in amounts:
-            fits &= self.free(rows, name) >= amount
-        return fits
+    def wanted(self, amounts: Sequence[tuple[str, int]]) -> tuple[Ints, Ints]:
+        """Return what one more pod takes, as :meth:`Amounts.fits <deviceshare.kernels.charges.Amounts.fits>` reads it:
+        columns, -1 for a resource that no node has, and amounts.
+        """
+        columns = [0, *(self.column(name) for name, _ in amounts)]
+        return np.array(columns, dtype=np.int64), np.array([1, *(amount for _, amount in amounts)], dtype=np.int64)
+
+    def column(self, name: str) -> int:
+        """Return where a resource stands, -1 where it is not known."""
+        return self._columns.get(name, -1)
 
     def free(self, rows: Ints, name: str) -> Ints:
         """Return int64[R]: how much is left, below 0 where more is taken than the node has."""
@@ -79,16 +91,18 @@ class ResourceTable:
         if column is None:
             column = self._columns[name] = len(self._columns)
             if column >= self._used.shape[1]:
-                self._allocatable = _widen(self._allocatable)
-                self._used = _widen(self._used)
+                self._enter(_widen(self._allocatable), _widen(self._used))
         return column
 
     def _reserve(self, rows: int) -> None:
         has = len(self._used)
         if rows > has:
-            more = ((0, max(rows - has, has, 16)), (0, 0))
-            self._allocatable = np.pad(self._allocatable, more)
-            self._used = np.pad(self._used, more)
+            more = ((0, max(rows - has, has // 4, 16)), (0, 0))
+            self._enter(np.pad(self._allocatable, more), np.pad(self._used, more))
+
+    def _enter(self, allocatable: Ints, used: Ints) -> None:
+        self._allocatable = self.amounts.allocatable = allocatable
+        self._used = self.amounts.used = used
 
 
 def _widen(array: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -3,12 +3,13 @@
 Everything is vectorised over nodes; nothing here knows a device family by name.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from deviceshare.cards import Bools, CardView, Ints
+from deviceshare.cards import Bools, CardTable, CardView, Ints, Kinds
 from deviceshare.claims import ContainerGrant
 from deviceshare.conf.model import SchedulerConf
 from deviceshare.errors import Problem, RequestError
@@ -16,11 +17,16 @@ from deviceshare.explain import Refusal
 from deviceshare.facts import Card, PodAsk
 from deviceshare.families import FAMILIES
 from deviceshare.families.protocol import MOST_CARDS, Check, Demand, Family, Pick, Places
+from deviceshare.kernels.best import Best, Order
+from deviceshare.kernels.charges import Amounts
+from deviceshare.kernels.constants import NEVER
+from deviceshare.kernels.picking import Picker
+from deviceshare.kernels.standing import Standing, worth
 from deviceshare.models import model_wish
 from deviceshare.predicates import Rule
 from deviceshare.quantity import is_native
 from deviceshare.refusing import everywhere
-from deviceshare.resources import pod_resources
+from deviceshare.resources import ResourceTable, pod_resources
 
 Floats = NDArray[np.float64]
 
@@ -28,24 +34,33 @@ _TIE_BREAK = 1e-9
 """What a score counts beside its weighed, rounded value: it decides between nodes that are equal otherwise."""
 
 
-class Question:
-    """One request of a pod, and the families that answer it, each in its own way.
+class Answer(NamedTuple):
+    """The number of an answer, and for each of the demand's ``cards`` column and detail of what is chosen."""
 
-    ``choice`` int64[N] is the answer taken on each node, ``columns`` and ``details`` int64[N, count] its cards.
-    """
+    number: int
+    chosen: list[list[tuple[int, int]]]
+
+
+class Question:
+    """One request of a pod, and the families that answer it, each in its own way."""
 
     def __init__(self, answers: list[tuple[Family, Demand]]) -> None:
         self.answers = answers
-        counts = [cards.count for cards in answers[0][1].cards]
-        self.choice: Ints = np.zeros(0, dtype=np.int64)
-        self.columns: list[Ints] = [np.zeros((0, count), dtype=np.int64) for count in counts]
-        self.details: list[Ints] = [np.zeros((0, count), dtype=np.int64) for count in counts]
+        self._counts = [cards.count for cards in answers[0][1].cards]
 
-    def grow(self, more: int) -> None:
-        """Make room for so many nodes more."""
-        self.choice = np.pad(self.choice, (0, more))
-        self.columns = [np.pad(columns, ((0, more), (0, 0))) for columns in self.columns]
-        self.details = [np.pad(details, ((0, more), (0, 0))) for details in self.details]
+    def pickers(self, kinds: Kinds, conf: SchedulerConf) -> list[tuple[int, Picker]] | None:
+        """Return the kernels of the families that have cards, each with the number of its answer.
+
+        None: some family answers on a view only.
+        """
+        found = []
+        for number, (family, demand) in enumerate(self.answers):
+            if not family.modes or any(kinds.modes.find(mode) > 0 for mode in family.modes):
+                picker = family.picker(demand, kinds, conf)
+                if picker is None:
+                    return None
+                found.append((number, picker))
+        return found or None
 
     def answer(self, view: CardView, conf: SchedulerConf) -> tuple[Places, Ints]:
         """Return the best answer on each node of the view and its number; charges it in the view."""
@@ -69,36 +84,21 @@ class Question:
             )
             if better.any():
                 choice[better] = number
-                charged.block[:, better] = trial.block[:, better]
+                charged.block[better] = trial.block[better]
                 _take(best, places, better)
         if others:
             view.block[:] = charged.block
         return best, choice
 
     def _nowhere(self, rows: int) -> Places:
-        empty = [np.zeros((rows, columns.shape[1]), dtype=np.int64) for columns in self.columns]
+        empty = [np.zeros((rows, count), dtype=np.int64) for count in self._counts]
         return Places(np.zeros(rows, dtype=np.bool_), empty, empty, np.zeros(rows), np.zeros(rows))
 
-    def enter(self, rows: Ints, places: Places, choice: Ints) -> None:
-        """Remember the answer for these nodes."""
-        self.choice[rows] = choice
-        for columns, picked in zip(self.columns, places.columns, strict=True):
-            columns[rows] = picked
-        for details, picked in zip(self.details, places.details, strict=True):
-            details[rows] = picked
-
-    def grants(self, row: int, cards: tuple[Card, ...], conf: SchedulerConf) -> tuple[ContainerGrant, ...]:
-        """Return the grants that the answer on a node stands for."""
-        family, demand = self.answers[int(self.choice[row])]
-        chosen = [
-            [Pick(cards[column], detail) for column, detail in zip(columns, details, strict=True)]
-            for columns, details in zip(
-                (columns[row].tolist() for columns in self.columns),
-                (details[row].tolist() for details in self.details),
-                strict=True,
-            )
-        ]
-        return family.grants(demand, chosen, conf)
+    def grants(self, answer: Answer, cards: tuple[Card, ...], conf: SchedulerConf) -> tuple[ContainerGrant, ...]:
+        """Return the grants that an answer on a node with these cards stands for."""
+        family, demand = self.answers[answer.number]
+        picks = [[Pick(cards[column], detail) for column, detail in each] for each in answer.chosen]
+        return family.grants(demand, picks, conf)
 
     def checks(self, view: CardView, conf: SchedulerConf) -> list[Check]:
         """Return the checks that fail, on each node those of the families whose cards it has."""
@@ -128,14 +128,17 @@ def _take(best: Places, other: Places, rows: Bools) -> None:
 
 
 class Shape:
-    """What is known of one ask on every node.
+    """One ask, read by every family, and what it is worth on every node.
 
-    ``key`` float64[N] is what a node is worth, -inf where the pod does not fit; of equal ones that with the least
-    ``waste`` (MiB given beyond what is asked) is taken. ``rank`` float64[N] is there where a family prefers one node
-    to all others; that one's key counts ``bonus`` more.
+    ``standing`` is worth what a placement there would score, weighed; of nodes of equal worth that with the least waste
+    (MiB given beyond what is asked) is taken. ``favourites`` is there where a family prefers one node to all others;
+    that one counts ``bonus`` more.
+
+    Where each container's cards are found by a kernel there are ``pickers``: then nodes are looked at straight in the
+    table, in one call. Otherwise the families are asked in numpy, on a view.
     """
 
-    def __init__(self, ask: PodAsk, conf: SchedulerConf) -> None:
+    def __init__(self, ask: PodAsk, conf: SchedulerConf, order: Order) -> None:
         self.problem: Problem | None = None
         self.questions: list[Question] = []
         self.disabled: list[Family] = []
@@ -146,17 +149,18 @@ class Shape:
         self.caveats: tuple[str, ...] = ()
         self.caveats_at = -1
         """The version of the cluster's types of cards that ``caveats`` are about."""
-        self.seen = -1
         self.admitted: Bools = np.zeros(0, dtype=np.bool_)
-        self.admitted_at: Ints = np.zeros(0, dtype=np.int64)
-        """The version of each node's fact that ``admitted`` is true of."""
-        self.key: Floats = np.zeros(0)
-        self.score: Floats = np.zeros(0)
-        self.waste: Floats = np.zeros(0)
+        self.version = -1
+        """Of the tables whose codes ``pickers`` and the plain amounts of ``standing`` are made of."""
+        self.facts_seen = -1
+        self.standing = Standing(order, conf.weight, _fine(conf))
+        self.pickers: list[Picker] | None = None
+        self._numbers: list[int] = []
+        """Of each picker, which answer it is."""
         self.bonus = max(
             (family.best_node_score for question in self.questions for family, _ in question.answers), default=0.0
         )
-        self.rank: Floats | None = np.zeros(0) if self.bonus else None
+        self.favourites = Best(order) if self.bonus else None
 
     def _ask_families(self, ask: PodAsk, conf: SchedulerConf) -> frozenset[str]:
         """Ask every family what the pod asks of it; returns the resources that families account for."""
@@ -216,64 +220,94 @@ class Shape:
         ]
         return (*unsupported, *disabled)
 
-    def grow(self, total: int) -> None:
-        """Make room for so many nodes in all."""
-        more = total - len(self.key)
-        if more <= 0:
-            return
-        self.admitted = np.pad(self.admitted, (0, more))
-        self.admitted_at = np.pad(self.admitted_at, (0, more))
-        self.key = np.concatenate([self.key, np.full(more, -np.inf)])
-        self.score = np.concatenate([self.score, np.zeros(more)])
-        self.waste = np.concatenate([self.waste, np.zeros(more)])
-        if self.rank is not None:
-            self.rank = np.concatenate([self.rank, np.zeros(more)])
-        for question in self.questions:
-            question.grow(more)
+    def grow(self, rows: int) -> None:
+        """Make room for so many nodes."""
+        standing = self.standing
+        standing.best.grow(rows)
+        if self.favourites is not None:
+            self.favourites.grow(rows)
+        self.admitted = np.pad(self.admitted, (0, rows - len(self.admitted)))
+        standing.admitted = self.admitted.view(np.uint8)
 
-    def evaluate(self, rows: Ints, view: CardView | None, conf: SchedulerConf) -> None:
-        """Ask the families in turn about these nodes, on a view that each charges for the next."""
+    def resolve(self, cards: CardTable, resources: ResourceTable, conf: SchedulerConf) -> None:
+        """Look up by which codes the tables know what is asked."""
+        standing = self.standing
+        standing.columns, standing.wanted = resources.wanted(self.resources)
+        if self.models is not None:
+            standing.choosy = True
+            standing.models = self.models.accepted(cards.type_names).view(np.uint8)
+        self.pickers = [] if not self.questions else None
+        if len(self.questions) == 1 and (found := self.questions[0].pickers(cards, conf)) is not None:
+            self._numbers = [number for number, _ in found]
+            self.pickers = [picker for _, picker in found]
+            for picker in self.pickers:
+                picker.offered = resources.column(picker.offers)
+
+    def evaluate(self, rows: Ints, view: CardView, extra: Floats, conf: SchedulerConf) -> None:
+        """Ask the families in turn about these nodes, on a view that each charges for the next.
+
+        ``extra`` float64[R], or empty, is added to what a node is worth.
+        """
         fits: Bools = np.ones(len(rows), dtype=np.bool_)
-        key, score, waste, rank = (np.zeros(len(rows)) for _ in range(4))
+        key, waste, rank = (np.zeros(len(rows)) for _ in range(3))
         for question in self.questions:
-            assert view is not None
-            places, choice = question.answer(view, conf)
-            question.enter(rows, places, choice)
+            places, _ = question.answer(view, conf)
             fits &= places.fits
-            score += places.score
             waste += places.waste
             if places.rank is not None:
                 rank += places.rank
-            key += worth(places.score, conf)
-        self.key[rows] = np.where(fits, key, -np.inf)
-        self.score[rows] = score
-        self.waste[rows] = waste
-        if self.rank is not None:
-            self.rank[rows] = rank
+            key += [worth(score, conf.weight, _fine(conf)) for score in places.score.tolist()]
+        if len(extra):
+            key += extra
+        self.standing.best.put_rows(rows, np.where(fits, key, NEVER), waste)
+        if self.favourites is not None:
+            self.favourites.put_rows(rows, np.where(fits, rank, NEVER), np.zeros(len(rows)))
 
-    def best(self, ranks: Callable[[], Ints], conf: SchedulerConf) -> tuple[int, float] | None:
-        """Return the best node's row and the devices' score there, None where none fits.
+    def best(self, conf: SchedulerConf) -> tuple[int, float]:
+        """Return the best node's row, -1 where none fits, and what it scores as the favourite of a family."""
+        best = self.standing.best
+        row = best.first()
+        if row < 0 or self.favourites is None:
+            return row, 0.0
+        favourite = self.favourites.first()
+        gained = best.key(favourite) + worth(self.bonus, conf.weight, _fine(conf))
+        if favourite == row or gained > best.key(row):
+            return favourite, self.bonus
+        # Of equal ones it is as without the bonus: the waste, then the order.
+        if gained == best.key(row) and best.precedes(favourite, row):
+            return favourite, self.bonus
+        return row, 0.0
 
-        Ties go to the lowest of ``ranks`` int64[N].
-        """
-        key, bonus = self.key, -1
-        if not len(key) or key[row := int(key.argmax())] == -np.inf:
-            return None
-        if self.rank is not None:
-            able = np.flatnonzero(key > -np.inf)
-            bonus = _first(able[self.rank[able] == self.rank[able].max()], ranks)
-            key = key.copy()
-            key[bonus] += float(worth(np.array(self.bonus), conf))
-            row = int(key.argmax())
-        ties = np.flatnonzero(key == key[row])
-        if len(ties) > 1:
-            waste = self.waste[ties]
-            row = _first(ties[waste == waste.min()], ranks)
-        return row, float(self.score[row]) + (self.bonus if row == bonus else 0.0)
+    def chosen(
+        self, row: int, amounts: Amounts, table: CardTable, view: Callable[[], CardView], conf: SchedulerConf
+    ) -> tuple[float, list[Answer]]:
+        """Return what the cards of a node score, and the answer to each question."""
+        if self.pickers is not None:
+            if not self.pickers:
+                return 0.0, []
+            number = self.standing.choose(amounts, table.block, self.pickers, row)
+            return self.standing.score, [Answer(self._numbers[number], [self.pickers[number].chosen()])]
+        score, chosen = 0.0, list[Answer]()
+        one = view()
+        for question in self.questions:
+            places, choice = question.answer(one, conf)
+            score += float(places.score[0])
+            cards = [
+                list(zip(columns[0].tolist(), details[0].tolist(), strict=True))
+                for columns, details in zip(places.columns, places.details, strict=True)
+            ]
+            chosen.append(Answer(int(choice[0]), cards))
+        return score, chosen
 
-    def grants(self, row: int, cards: tuple[Card, ...], conf: SchedulerConf) -> tuple[ContainerGrant, ...]:
-        """Return what a pod would be given on a node."""
-        return tuple(grant for question in self.questions for grant in question.grants(row, cards, conf))
+    def grants(
+        self, chosen: Sequence[Answer], cards: tuple[Card, ...], conf: SchedulerConf
+    ) -> tuple[ContainerGrant, ...]:
+        """Return what a pod would be given on a node with these cards."""
+        return tuple(
+            grant
+            for question, answer in zip(self.questions, chosen, strict=True)
+            for grant in question.grants(answer, cards, conf)
+        )
 
     def checks(self, view: CardView, conf: SchedulerConf) -> list[Check]:
         """Return the checks of cards that fail; each question sees what the ones before took."""
@@ -285,16 +319,9 @@ class Shape:
         return found
 
 
-def worth(score: Floats, conf: SchedulerConf) -> Floats:
-    """Return what the score of one family counts for a node.
-
-    Volcano rounds it to an integer before it is weighed (plugins/deviceshare/deviceshare.go), and nodes that are equal
-    then are equal. Where it has no score, without a weight and under spread, the exact one decides between them.
-    """
-    value: Floats = np.floor(score + 0.5) * conf.weight
-    if not conf.weight or conf.policy != "binpack":
-        value += score * _TIE_BREAK
-    return value
+def _fine(conf: SchedulerConf) -> float:
+    """Return what the exact score counts: where it has no weight, and under spread, it decides between equal nodes."""
+    return 0.0 if conf.weight and conf.policy == "binpack" else _TIE_BREAK
 
 
 def _asked_of(family: Family, ask: PodAsk, conf: SchedulerConf) -> str:
@@ -302,7 +329,3 @@ def _asked_of(family: Family, ask: PodAsk, conf: SchedulerConf) -> str:
     containers = (*ask.containers, *ask.init_containers)
     asked = {name for each in containers for name, amount in each.resources if amount and not is_native(name)}
     return ", ".join(sorted(asked & family.resources(conf) or asked))
-
-
-def _first(rows: Ints, ranks: Callable[[], Ints]) -> int:
-    return int(rows[0]) if len(rows) == 1 else int(rows[ranks()[rows].argmin()])

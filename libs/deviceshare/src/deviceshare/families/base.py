@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from deviceshare.cards import CardView
+from deviceshare.cards import CardView, Kinds
 from deviceshare.claims import ContainerGrant, DeviceGrant
 from deviceshare.conf.model import SchedulerConf
 from deviceshare.facts import Card
@@ -10,6 +10,7 @@ from deviceshare.families import common
 from deviceshare.families.device_plugin import DevicePlugin
 from deviceshare.families.protocol import CardDemand, CardNames, Check, Demand, Pick, Picks, Places
 from deviceshare.holdings import Counted, Share
+from deviceshare.kernels.picking import Picker
 
 
 class OneByOne:
@@ -43,6 +44,10 @@ class OneByOne:
             lambda cards: self.pick(demand, cards, view, conf),
             lambda cards, picks: common.charge(cards, view, picks),
         )
+
+    def picker(self, demand: Demand, kinds: Kinds, conf: SchedulerConf) -> Picker | None:
+        """Return nothing: cards are picked in numpy."""
+        return None
 
     def checks(self, demand: Demand, view: CardView, conf: SchedulerConf) -> list[Check]:
         """Return what fails, container by container."""

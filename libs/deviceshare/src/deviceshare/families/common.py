@@ -10,6 +10,7 @@ from deviceshare.cards import Bools, CardView, Ints
 from deviceshare.claims import INIT, WHOLE, DeviceGrant
 from deviceshare.facts import Card
 from deviceshare.families.protocol import CardDemand, Check, Demand, Picks, Places
+from deviceshare.kernels.picking import Picker
 
 Floats = NDArray[np.float64]
 _NEVER = np.int64(2**62)
@@ -114,6 +115,20 @@ def in_turn(demand: Demand, view: CardView) -> Iterator[CardDemand]:
         np.maximum(peak, view.block, out=peak)
     view.block[:] = peak
     view.preferred = None
+
+
+def picks_of(picker: Picker, view: CardView, allowed: Bools | None) -> Picks:
+    """Return what a kernel picks on every row of a view; ``allowed`` bool[R, D]: the cards that the pod accepts."""
+    if allowed is not None:
+        picker.restricted, picker.allowed = True, allowed.view(np.uint8)
+    if view.preferred is not None:
+        picker.preferring, picker.preferred = True, view.preferred.view(np.uint8)
+    rows = len(view.block)
+    fits, waste = np.zeros(rows, dtype=np.uint8), np.zeros(rows)
+    columns, details = (np.zeros((rows, picker.count), dtype=np.int64) for _ in range(2))
+    terms = np.zeros((rows, picker.count))
+    picker.pick_rows(view.block, fits, columns, details, terms, waste)
+    return Picks(fits.view(np.bool_), columns, terms, details, waste)
 
 
 def choose(usable: Bools, key: Ints, count: int, preferred: Bools | None = None) -> tuple[Bools, Ints]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from deviceshare.cards import Bools, CardView
+from deviceshare.cards import Bools, CardView, Kinds
 from deviceshare.claims import INIT, SIDECAR, Claim, ContainerGrant, DeviceGrant
 from deviceshare.conf.model import SchedulerConf
 from deviceshare.facts import Card, PodAsk
@@ -19,6 +19,8 @@ from deviceshare.families.gpu_plugin import GpuPlugin
 from deviceshare.families.hardware import NVIDIA
 from deviceshare.families.protocol import CardDemand, CardNames, Check, Demand, NodeView, Pick, Picks, Share
 from deviceshare.formats import gpu_share, nvidia
+from deviceshare.kernels.picking import Picker
+from deviceshare.kernels.shared import SharedCards
 
 
 class GpuShare(OneByOne):
@@ -56,28 +58,27 @@ class GpuShare(OneByOne):
             **selection.wishes(ask)._asdict(),
         )
 
-    def pick(self, demand: Demand, cards: CardDemand, view: CardView, conf: SchedulerConf) -> Picks:
+    def picker(self, demand: Demand, kinds: Kinds, conf: SchedulerConf) -> Picker | None:
+        """Return the kernel, where the pod does not choose by names of cards."""
+        if demand.use_ids or demand.use_indexes or demand.nouse_ids:
+            return None
+        return self._picker(demand, kinds, conf)
+
+    def _picker(self, demand: Demand, kinds: Kinds, conf: SchedulerConf) -> SharedCards:
         """Choose one card: the lowest index that has room; binpack the fullest, spread the emptiest.
 
         Score: binpack 100·used/memory after the placement; spread 100/(1 + pods on the node's cards).
         """
-        usable = candidates(demand, view) & (view.memory_used + cards.memory <= view.memory)
-        index = np.arange(view.mode.shape[1], dtype=np.int64)[None, :]
-        width = max(1, view.mode.shape[1])
-        if conf.policy == "binpack":
-            key = index - view.memory_used * width
-        elif conf.policy == "spread":
-            key = view.memory_used * width + index
-        else:
-            key = index
-        fits, columns = common.choose(usable, key, 1)
-        score = np.zeros(len(fits))
-        if conf.policy == "binpack":
-            size = np.maximum(common.at(view.memory, columns)[:, 0], 1)
-            score = np.where(fits, 100.0 * ((common.at(view.memory_used, columns)[:, 0] + cards.memory) / size), 0.0)
-        elif conf.policy == "spread":
-            score = common.spread_score(fits, view)
-        return Picks(fits, columns, score)
+        types = selection.accepted_types(demand, kinds)
+        mode = kinds.modes.find(gpu_share.MODE)
+        picker = SharedCards(1, mode, types, demand.cards[0].memory, 0, False, 0)
+        picker.filling, picker.spreading = conf.policy == "binpack", conf.policy == "spread"
+        picker.by_memory = int(picker.spreading) - int(picker.filling)
+        return picker
+
+    def pick(self, demand: Demand, cards: CardDemand, view: CardView, conf: SchedulerConf) -> Picks:
+        """Choose one card for the pod."""
+        return common.picks_of(self._picker(demand, view, conf), view, selection.id_allowed(demand, view))
 
     def grants(
         self, demand: Demand, chosen: Sequence[Sequence[Pick]], conf: SchedulerConf

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from deviceshare.cards import CardView
+from deviceshare.cards import CardView, Kinds
 from deviceshare.claims import Claim, ContainerGrant, DeviceGrant
 from deviceshare.conf.model import Labels, SchedulerConf
 from deviceshare.errors import FormatError
@@ -21,6 +21,7 @@ from deviceshare.families.device_plugin import DevicePlugin
 from deviceshare.families.hardware import Hardware
 from deviceshare.holdings import Counted
 from deviceshare.holdings import Share as HeldShare
+from deviceshare.kernels.picking import Picker
 
 MOST_CARDS = 128
 """More cards than any node has: a larger number is a mistake, and is refused before room is made for the answer."""
@@ -245,6 +246,14 @@ class Family(Protocol):
 
     def place(self, demand: Demand, view: CardView, conf: SchedulerConf) -> Places:
         """Choose the cards for a demand on every node of the view at once, and charge them there (it is a copy)."""
+        ...
+
+    def picker(self, demand: Demand, kinds: Kinds, conf: SchedulerConf) -> Picker | None:
+        """Return the kernel that answers a demand straight from the table as :meth:`place` does, or None.
+
+        Only a demand of one container that asks nothing of cards beside what stands in the table can have one, and only
+        where there are cards of the family's modes. It is asked anew when modes or types of cards come or go.
+        """
         ...
 
     def grants(

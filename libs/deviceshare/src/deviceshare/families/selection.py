@@ -8,8 +8,9 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from deviceshare.cards import Bools, CardView
+from deviceshare.cards import Bools, CardView, Kinds
 from deviceshare.errors import FormatError, RequestError
 from deviceshare.facts import PodAsk
 from deviceshare.families import common
@@ -91,6 +92,11 @@ def type_allowed(demand: Demand, view: CardView) -> Bools | None:
         return None
     found: Bools = types_accepted(demand.use_types, demand.nouse_types, view.type_names)[view.type]
     return found
+
+
+def accepted_types(demand: Demand, kinds: Kinds) -> NDArray[np.uint8]:
+    """Return uint8 by the code of a type: whether the pod accepts such cards."""
+    return types_accepted(demand.use_types, demand.nouse_types, kinds.type_names).view(np.uint8)
 
 
 def types_asked(use: Sequence[str], nouse: Sequence[str]) -> str:

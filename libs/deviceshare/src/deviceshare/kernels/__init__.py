@@ -4,8 +4,8 @@ A kernel is a module of plain typed Python: loops over numpy arrays, numbers as 
 a class. Beside it stands ``<name>.pxd`` with the C types of the same names (Cython's pure Python mode: an *augmenting*
 file): ``cdef class`` and its attributes, the signatures of methods, ``@cython.locals`` for the variables of a loop.
 mypy, ruff and readers see ordinary Python, and where there is no C compiler the same file runs as it is, some hundred
-times slower in these loops. ``setup.py`` finds every module here; ``make setup`` compiles them anew when one of them
-changes, and pytest does not start with a kernel that is older than its source.
+times slower in these loops. ``setup.py`` finds every module that has a ``.pxd``; ``make setup`` compiles them anew when
+one of them changes, and pytest does not start with a kernel that is older than its source.
 
 How to write one:
 
@@ -15,6 +15,8 @@ How to write one:
   of a microsecond: what stays is kept in an attribute. What must be read from outside as numpy is kept there as well.
 * One kernel uses another as Python does, ``from deviceshare.kernels.x import f``, and its ``.pxd`` says
   ``from deviceshare.kernels.x cimport f``: then the call is one of C.
+* A constant of another module, such as those of :mod:`.constants`, is imported as usual, and the ``.pxd`` declares it
+  as a variable of the kernel's own: ``cdef long long MEMORY``.
 * No bounds are checked and -1 is no index from the end, as in C. Integer division and ``%`` round as in C as well:
   only of what is not negative.
 * Sums of floats are taken in the order in which they stand; the compiler may not change it (``-ffp-contract=off``), so

@@ -17,9 +17,24 @@ from deviceshare.formats import vgpu
 def candidates(demand: Demand, view: CardView, mode: str) -> Bools:
     """Return cards that could be chosen if they had room."""
     found = view.of_mode(mode) & view.healthy
-    for allowed in (selection.type_allowed(demand, view), selection.id_allowed(demand, view)):
+    for allowed in (selection.type_allowed(demand, view), allowed_by_name(demand, view)):
         if allowed is not None:
             found &= allowed
+    return found
+
+
+def is_choosy(demand: Demand) -> bool:
+    """Return whether a pod chooses among cards by what does not stand in the table."""
+    by_id = demand.use_ids or demand.use_indexes or demand.nouse_ids
+    return bool(by_id or demand.apart_group or demand.apart_rules)
+
+
+def allowed_by_name(demand: Demand, view: CardView) -> Bools | None:
+    """Return bool[R, D]: cards that a pod accepts by their ids and by who holds them; None where it accepts all."""
+    if not is_choosy(demand):
+        return None
+    allowed = selection.id_allowed(demand, view)
+    found = np.ones(view.mode.shape, dtype=np.bool_) if allowed is None else allowed
     if demand.apart_group:
         found &= ~_with_mates(demand, view)
     if demand.apart_rules:

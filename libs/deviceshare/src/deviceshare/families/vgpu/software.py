@@ -6,27 +6,48 @@ unhealthy cards are never given, both type lists count, spread prefers the node 
 
 from collections.abc import Sequence
 
-from deviceshare.cards import Bools, CardView, Ints
-from deviceshare.claims import ContainerGrant
+from deviceshare.cards import Bools, CardView, Ints, Kinds
+from deviceshare.claims import INIT, ContainerGrant
 from deviceshare.conf.model import SchedulerConf
 from deviceshare.facts import Card
-from deviceshare.families import common
+from deviceshare.families import common, selection
 from deviceshare.families.protocol import CardDemand, Check, Demand, Picks
 from deviceshare.families.vgpu import cards as vgpu_cards
 from deviceshare.families.vgpu.base import Vgpu
+from deviceshare.kernels.picking import Picker
+from deviceshare.kernels.shared import SharedCards
 
 
 class SoftwareVgpu(Vgpu):
     """A vGPU family whose cards give any amount of memory that is left."""
 
-    def pick(self, demand: Demand, cards: CardDemand, view: CardView, conf: SchedulerConf) -> Picks:
+    def picker(self, demand: Demand, kinds: Kinds, conf: SchedulerConf) -> Picker | None:
+        """Return the kernel, where the pod does not choose by names of cards."""
+        (cards, *others) = demand.cards
+        if others or cards.stage == INIT or vgpu_cards.is_choosy(demand):
+            return None
+        return self._picker(demand, cards, kinds, conf)
+
+    def _picker(self, demand: Demand, cards: CardDemand, kinds: Kinds, conf: SchedulerConf) -> SharedCards:
         """Choose the cards with most memory used, with the fewest shares, or the last ones, as the policy is."""
-        memory = common.memory_asked(cards, view)
-        usable = vgpu_cards.candidates(demand, view, self.name) & (view.memory_used + memory <= view.memory)
-        for failed in self._failures(cards, view).values():
-            usable &= ~failed
-        fits, columns = common.choose(usable, vgpu_cards.order(view, conf.policy), cards.count, view.preferred)
-        return Picks(fits, columns, vgpu_cards.score(view, memory, fits, columns, conf.policy))
+        picker = SharedCards(
+            cards.count,
+            kinds.modes.find(self.name),
+            selection.accepted_types(demand, kinds),
+            cards.memory,
+            cards.memory_percentage,
+            True,
+            cards.cores,
+        )
+        picker.filling, picker.spreading = conf.policy == "binpack", conf.policy == "spread"
+        picker.by_memory, picker.by_slots = -int(picker.filling), int(picker.spreading)
+        picker.by_column = 0 if conf.policy else -1
+        return picker
+
+    def pick(self, demand: Demand, cards: CardDemand, view: CardView, conf: SchedulerConf) -> Picks:
+        """Choose for one container."""
+        picker = self._picker(demand, cards, view, conf)
+        return common.picks_of(picker, view, vgpu_cards.allowed_by_name(demand, view))
 
     def failed(self, demand: Demand, cards: CardDemand, view: CardView, conf: SchedulerConf) -> list[Check]:
         """Return what is wrong with cards; about room only of those that may be chosen at all."""

@@ -1,0 +1,30 @@
+cimport cython
+
+cdef double NEVER
+
+
+cdef class Order:
+    cdef public long long[::1] ranks
+
+
+cdef class Best:
+    cdef public Order order
+    cdef public Py_ssize_t rows, able
+    cdef public double[::1] keys, waste
+    cdef public bint wasteful
+    cdef public int[::1] winners
+
+    cpdef Py_ssize_t first(self) noexcept
+    cpdef double key(self, Py_ssize_t row) noexcept
+    @cython.locals(before=cython.double)
+    cpdef void put(self, Py_ssize_t row, double key, double waste) except *
+    @cython.locals(at=cython.Py_ssize_t)
+    cpdef void put_rows(self, long long[::1] rows, double[::1] keys, double[::1] wastes) except *
+    cpdef bint beats(self, Py_ssize_t one, Py_ssize_t other) noexcept
+    cpdef bint precedes(self, Py_ssize_t one, Py_ssize_t other) noexcept
+    @cython.locals(at=cython.Py_ssize_t, winner=cython.int)
+    cpdef void play(self, Py_ssize_t row) noexcept
+    @cython.locals(one=cython.Py_ssize_t, other=cython.Py_ssize_t)
+    cpdef int match(self, Py_ssize_t at) noexcept
+    @cython.locals(at=cython.Py_ssize_t)
+    cpdef void play_all(self) noexcept

@@ -1,0 +1,45 @@
+"""What is taken: of cards (``block``), and of a node's plain resources (``used`` beside ``allocatable``)."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deviceshare.kernels.constants import CORES_USED, MEMORY_USED, SLOTS_USED
+
+Ints = NDArray[np.int64]
+
+
+class CardCharges:
+    """Takes and gives back memory, cores and slots of single cards of ``block`` int64[rows, fields, columns]."""
+
+    def __init__(self, block: Ints) -> None:
+        self.block: Ints = block
+
+    def add(self, row: int, column: int, memory: int, cores: int, slots: int) -> None:
+        """Take these amounts, or give them back where they are negative."""
+        self.block[row, MEMORY_USED, column] += memory
+        self.block[row, CORES_USED, column] += cores
+        self.block[row, SLOTS_USED, column] += slots
+
+    def put(self, row: int, field: int, column: int, value: int) -> None:
+        """Write one field of a card."""
+        self.block[row, field, column] = value
+
+
+class Amounts:
+    """Plain resources, both int64[rows, resources]."""
+
+    def __init__(self, allocatable: Ints, used: Ints) -> None:
+        self.allocatable: Ints = allocatable
+        self.used: Ints = used
+
+    def add(self, row: int, column: int, amount: int) -> None:
+        """Take an amount of a resource, or give it back where it is negative."""
+        self.used[row, column] += amount
+
+    def fits(self, row: int, columns: Ints, wanted: Ints) -> bool:
+        """Return whether so much is left of each of these resources; of -1, which no node has, nothing is."""
+        for at in range(len(columns)):
+            column = columns[at]
+            if column < 0 or self.allocatable[row, column] - self.used[row, column] < wanted[at]:
+                return False
+        return True

@@ -1,0 +1,37 @@
+cimport cython
+
+from deviceshare.kernels.best cimport Best, Order
+from deviceshare.kernels.changes cimport Changes
+from deviceshare.kernels.charges cimport Amounts
+from deviceshare.kernels.picking cimport Picker
+
+cdef double NEVER
+
+@cython.locals(rounded=cython.longlong, value=cython.double)
+cpdef double worth(double score, double weight, double fine) noexcept
+
+
+cdef class Standing:
+    cdef public Best best
+    cdef public long long seen
+    cdef public double weight, fine, score
+    cdef public unsigned char[::1] admitted, models
+    cdef public long long[::1] columns, wanted
+    cdef public bint choosy
+
+    @cython.locals(at=cython.Py_ssize_t, row=cython.longlong, count=cython.longlong, left=cython.longlong)
+    cpdef long long narrow(self, Changes changes, Amounts amounts, long long[::1] models) except *
+    @cython.locals(
+        at=cython.Py_ssize_t, row=cython.longlong, key=cython.double, waste=cython.double, chosen=cython.Py_ssize_t,
+        picker=Picker,
+    )
+    cpdef void evaluate(
+        self, Changes changes, long long count, Amounts amounts, long long[:, :, ::1] block, list pickers,
+        double[::1] extra,
+    ) except *
+    @cython.locals(
+        number=cython.Py_ssize_t, chosen=cython.Py_ssize_t, score=cython.double, waste=cython.double, picker=Picker
+    )
+    cpdef Py_ssize_t choose(
+        self, Amounts amounts, long long[:, :, ::1] block, list pickers, Py_ssize_t row
+    ) except? -2

@@ -1,0 +1,118 @@
+"""How one shape stands on every row: brought up to date for the rows that have changed."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deviceshare.kernels.best import Best, Order
+from deviceshare.kernels.changes import Changes
+from deviceshare.kernels.charges import Amounts
+from deviceshare.kernels.constants import NEVER
+from deviceshare.kernels.picking import Picker
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Mask = NDArray[np.uint8]
+
+
+def worth(score: float, weight: float, fine: float) -> float:
+    """Return what the score of cards counts for a node.
+
+    Volcano rounds it to an integer before it is weighed (plugins/deviceshare/deviceshare.go), and nodes that are equal
+    then are equal. ``fine`` is what the exact score counts beside.
+    """
+    rounded = int(score + 0.5)
+    if rounded > score + 0.5:
+        rounded -= 1
+    value = rounded * weight
+    if fine != 0.0:
+        value += score * fine
+    return value
+
+
+class Standing:
+    """What one shape is worth on every row (``best``), as of ``seen`` changes.
+
+    Before cards are looked at: ``admitted`` uint8[rows] says which nodes take such a pod at all; ``wanted`` int64[n] is
+    taken of the plain resources ``columns``; ``models`` uint8, by the code of a node's model, says which are accepted
+    (where ``choosy``).
+
+    ``weight`` and ``fine`` are those of :func:`worth`.
+    """
+
+    def __init__(self, order: Order, weight: float, fine: float) -> None:
+        self.best = Best(order)
+        self.seen = -1
+        self.weight = weight
+        self.fine = fine
+        self.admitted: Mask = np.zeros(0, dtype=np.uint8)
+        self.columns: Ints = np.zeros(0, dtype=np.int64)
+        self.wanted: Ints = np.zeros(0, dtype=np.int64)
+        self.choosy = False
+        self.models: Mask = np.zeros(0, dtype=np.uint8)
+        self.score = 0.0
+        """Of the last choice."""
+
+    def narrow(self, changes: Changes, amounts: Amounts, models: Ints) -> int:
+        """Find the rows that have changed, and put aside those that do not take the pod, whatever their cards.
+
+        The others stand first in ``changes.found``; returns how many. ``models`` int64[rows] are the codes of the
+        nodes' models.
+        """
+        count = changes.since(self.seen)
+        self.seen = changes.now
+        left = 0
+        for at in range(count):
+            row = changes.found[at]
+            if (
+                self.admitted[row]
+                and (not self.choosy or self.models[models[row]])
+                and amounts.fits(row, self.columns, self.wanted)
+            ):
+                changes.found[left] = row
+                left += 1
+            else:
+                self.best.put(row, NEVER, 0.0)
+        return left
+
+    def evaluate(
+        self, changes: Changes, count: int, amounts: Amounts, block: Ints, pickers: list[Picker], extra: Floats
+    ) -> None:
+        """Ask the pickers about the first ``count`` rows that were found; each row takes the best answer.
+
+        No pickers: no cards are asked, every row will do. ``extra`` float64[count], or empty, is added to what a row is
+        worth.
+        """
+        for at in range(count):
+            row = changes.found[at]
+            key = NEVER
+            waste = 0.0
+            if len(pickers) == 0:
+                key = 0.0
+            else:
+                chosen = self.choose(amounts, block, pickers, row)
+                if chosen >= 0:
+                    picker = pickers[chosen]
+                    key = worth(self.score, self.weight, self.fine)
+                    waste = picker.waste
+            if key != NEVER and len(extra) > 0:
+                key += extra[at]
+            self.best.put(row, key, waste)
+
+    def choose(self, amounts: Amounts, block: Ints, pickers: list[Picker], row: int) -> int:
+        """Return which picker answers best on a row, by score and then by waste; -1 where none finds cards.
+
+        Its answer stays in the picker.
+        """
+        chosen = -1
+        waste = 0.0
+        for number in range(len(pickers)):
+            picker = pickers[number]
+            if picker.offers and (picker.offered < 0 or amounts.allocatable[row, picker.offered] <= 0):
+                continue
+            if picker.pick(block, row):
+                score = picker.score()
+                if chosen < 0 or score > self.score or (score == self.score and picker.waste < waste):
+                    chosen = number
+                    self.score = score
+                    waste = picker.waste
+        return chosen
