@@ -1,6 +1,7 @@
 """PodGroups and Queues say what Volcano's users know, and are written only when that changes."""
 
 import pytest
+from deviceshare.explain import Explanation
 from deviceshare_binder.groups import Condition, Groups, PodGroupView, QueueView
 from deviceshare_binder.views import PodView
 
@@ -20,14 +21,18 @@ def told(groups):
     return found
 
 
-def following(*pods, min_member=2, opened=True, why=""):
+def explanation(uid, message, decision="pending", **rest):
+    return Explanation(uid=uid, namespace="ns", name="x", at=1.0, decision=decision, message=message, **rest)
+
+
+def following(*pods, min_member=2, admitted=True, why=""):
     groups = Groups()
-    groups.queue("default", QueueView(name="default", open=opened))
-    groups.group("ns/gang", PodGroupView(key="ns/gang", uid="g", min_member=min_member))
+    groups.queue("default", QueueView(name="default"))
+    groups.group("ns/gang", PodGroupView(key="ns/gang", uid="g", min_member=min_member, admitted=admitted))
     for number, fields in enumerate(pods):
         groups.pod(str(number), pod(str(number), **fields))
     if why:
-        groups.explained("0", why)
+        groups.explained(explanation("0", why))
     return groups
 
 
@@ -54,18 +59,35 @@ def test_the_reason_of_a_gang_that_waits_is_in_its_condition():
     assert one.condition == Condition("Unschedulable", "NotEnoughResources", "pod group ns/gang is not ready")
 
 
-def test_a_group_of_a_closed_queue_is_pending_until_it_opens():
-    groups = following(opened=False)
+def test_a_group_is_pending_until_it_is_let_into_its_queue():
+    groups = following(admitted=False)
     assert dict(told(groups)["PodGroup"].status)["phase"] == "Pending"
-    groups.queue("default", QueueView(name="default"))
-    assert dict(told(groups)["PodGroup"].status)["phase"] == "Inqueue"
+    groups.decided(explanation("g", "queue 'default' has enough", "rejected", group="ns/gang"))
+    one = told(groups)["PodGroup"]
+    assert dict(one.status)["phase"] == "Pending"
+    assert one.condition == Condition("Unschedulable", "NotEnoughResources", "queue 'default' has enough")
+    groups.decided(explanation("g", "let in", "admitted", group="ns/gang"))
+    one = told(groups)["PodGroup"]
+    assert (dict(one.status)["phase"], one.condition) == ("Inqueue", None)
+
+
+def test_what_was_said_of_a_group_is_not_said_of_its_successor():
+    groups = following(admitted=False)
+    groups.decided(explanation("of-another", "let in", "admitted", group="ns/gang"))
+    assert dict(told(groups)["PodGroup"].status)["phase"] == "Pending"
+
+
+def test_a_gang_without_enough_pods_says_so_in_volcanos_word():
+    groups = following(WAITS)
+    groups.explained(explanation("0", "1 of 2 pods exist", gang_reason="NotEnoughTasks"))
+    assert told(groups)["PodGroup"].condition == Condition("Unschedulable", "NotEnoughTasks", "1 of 2 pods exist")
 
 
 def test_what_does_not_change_is_not_told_again():
     groups = following(BOUND, BOUND)
     assert told(groups).keys() == {"PodGroup", "Queue"}
     groups.pod("0", pod("0", node="n1"))
-    groups.explained("0", "old news")
+    groups.explained(explanation("0", "old news"))
     groups.queue("default", QueueView(name="default"))
     assert told(groups) == {}
     assert groups.waiting == 0
@@ -81,7 +103,7 @@ def test_what_could_not_be_written_is_told_again():
 
 def test_a_queue_counts_its_groups_by_phase():
     groups = following(BOUND, BOUND)
-    groups.group("ns/other", PodGroupView(key="ns/other", uid="o"))
+    groups.group("ns/other", PodGroupView(key="ns/other", uid="o", admitted=True))
     groups.group("ns/else", PodGroupView(key="ns/else", uid="e", queue="another"))
     counts = {"pending": 0, "inqueue": 1, "running": 1, "unknown": 0, "completed": 0}
     assert dict(told(groups)["Queue"].status) == counts

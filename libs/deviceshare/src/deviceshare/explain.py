@@ -11,6 +11,9 @@ from deviceshare.claims import ContainerGrant
 
 PLACED = "placed"
 PENDING = "pending"
+ADMITTED = "admitted"
+REJECTED = "rejected"
+"""Of a PodGroup: it was let into its queue, or why not."""
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -76,7 +79,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     name: str
     at: float
     decision: str
-    """``placed`` or ``pending``."""
+    """Of a pod ``placed`` or ``pending``, of a PodGroup ``admitted`` or ``rejected``."""
     node: str = ""
     message: str = ""
     """The one line: what becomes the condition ``PodScheduled`` and the Event."""
@@ -92,6 +95,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """Why there: policy, score, the runner-up."""
     gang: str = ""
     """What the gang still needs, where the pod is one of several."""
+    gang_reason: str = ""
+    """In one word, as Volcano says it of a PodGroup: ``NotEnoughTasks``, …; '' for ``NotEnoughResources``."""
     queue: str = ""
     group: str = ""
     decided_by: str = ""

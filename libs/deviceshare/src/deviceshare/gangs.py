@@ -11,7 +11,8 @@ import msgspec
 
 from deviceshare.allocator import Allocator, Placement, Unplaceable
 from deviceshare.facts import GroupKey, PodFact
-from deviceshare.ordering.queues import Queues, Shortage
+from deviceshare.ordering.queues import Queues
+from deviceshare.ordering.shortage import Shortage
 
 Reason = Unplaceable | Shortage | None
 """Why a pod waits: no node takes it, its queue has enough, or (None) others of its gang do not fit."""

@@ -1,17 +1,19 @@
 """What users read on PodGroups and Queues: phase, counts of pods, conditions. Pure.
 
-The words and their meaning are Volcano's (pkg/scheduler/framework/session.go, pkg/scheduler/plugins/gang). A group of
-an open queue is in it at once: Volcano's Job controller makes pods only then.
+The words and their meaning are Volcano's (pkg/scheduler/framework/session.go, pkg/scheduler/plugins/gang). A group is
+Pending until placement has let it into its queue: Volcano's Job controller makes pods only then.
 """
 
 from collections import Counter
 from typing import NamedTuple
 
 import msgspec
+from deviceshare.explain import ADMITTED, Explanation
 
 from deviceshare_binder.views import PodView
 
 PENDING, INQUEUE, RUNNING, UNKNOWN, COMPLETED = "Pending", "Inqueue", "Running", "Unknown", "Completed"
+NOT_ENOUGH = "NotEnoughResources"
 _WAITS, _BOUND, _SUCCEEDED, _FAILED = "waits", "bound", "succeeded", "failed"
 
 
@@ -22,13 +24,13 @@ class PodGroupView(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
     uid: str = ""
     queue: str = "default"
     min_member: int = 1
+    admitted: bool = False
 
 
 class QueueView(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="queue"):
-    """The fields of a :class:`deviceshare.facts.QueueFact` that the status of its groups depends on."""
+    """The fields of a :class:`deviceshare.facts.QueueFact` that its status depends on."""
 
     name: str
-    open: bool = True
 
 
 class Condition(NamedTuple):
@@ -53,13 +55,17 @@ class TellStatus(NamedTuple):
 class _Group:
     """A PodGroup, or one that pods name before it is known."""
 
-    __slots__ = ("message", "pods", "told", "view")
+    __slots__ = ("admitted", "message", "pods", "reason", "told", "view")
 
     def __init__(self) -> None:
         self.view: PodGroupView | None = None
         self.pods: dict[str, str] = {}
+        self.admitted = ""
+        """The uid by which placement let it into its queue, '' if it did not."""
         self.message = ""
-        """Why a pod of it waits."""
+        """Why it or a pod of it waits."""
+        self.reason = NOT_ENOUGH
+        """The same in one word."""
         self.told: TellStatus | None = None
 
 
@@ -70,8 +76,7 @@ class Groups:
         self._groups: dict[str, _Group] = {}
         self._group_of: dict[str, str] = {}
         """The group of each pod, by uid."""
-        self._queues: dict[str, bool] = {}
-        """Whether they are open."""
+        self._queues: set[str] = set()
         self._queues_told: dict[str, TellStatus] = {}
         self._dirty: dict[tuple[str, str], None] = {}
         """Kind and key of what has to be looked at, in order."""
@@ -95,17 +100,12 @@ class Groups:
 
     def queue(self, name: str, view: QueueView | None) -> None:
         """Learn a Queue's state, None if it is gone."""
-        opened = self._queues.get(name)
         if view is None:
-            self._queues.pop(name, None)
+            self._queues.discard(name)
             self._queues_told.pop(name, None)
         else:
-            self._queues[name] = view.open
+            self._queues.add(name)
             self._dirty["Queue", name] = None
-        if opened != self._queues.get(name):
-            for key, group in self._groups.items():
-                if group.view is not None and group.view.queue == name:
-                    self._touch(key)
 
     def pod(self, uid: str, view: PodView | None) -> None:
         """Learn a pod's state, None if it is gone."""
@@ -126,11 +126,27 @@ class Groups:
             group.pods[uid] = state
             self._touch(key)
 
-    def explained(self, uid: str, message: str) -> None:
+    def explained(self, explanation: Explanation) -> None:
         """A pod waits, and why."""
-        key = self._group_of.get(uid)
-        if key is not None and self._groups[key].message != message:
-            self._groups[key].message = message
+        key = self._group_of.get(explanation.uid)
+        if key is not None:
+            self._waits(key, explanation.message, explanation.gang_reason or NOT_ENOUGH)
+
+    def decided(self, explanation: Explanation) -> None:
+        """Placement let a group into its queue, or did not."""
+        key = explanation.group
+        if explanation.decision != ADMITTED and key not in self._groups:
+            # It is gone, or placement will say more when it is known.
+            return
+        group = self._groups.setdefault(key, _Group())
+        group.admitted = explanation.uid if explanation.decision == ADMITTED else ""
+        self._waits(key, "" if group.admitted else explanation.message, NOT_ENOUGH)
+        self._touch(key)
+
+    def _waits(self, key: str, message: str, reason: str) -> None:
+        group = self._groups[key]
+        if (group.message, group.reason) != (message, reason):
+            group.message, group.reason = message, reason
             self._touch(key)
 
     def take(self) -> TellStatus | None:
@@ -174,10 +190,11 @@ class Groups:
         if scheduled and scheduled >= view.min_member:
             ready = Condition("Scheduled", "tasks in gang are ready to be scheduled", "")
             return RUNNING if counts[_BOUND] else COMPLETED, ready
-        if not group.message or not counts[_WAITS]:
-            return INQUEUE if self._queues.get(view.queue) else PENDING, None
-        waits = Condition("Unschedulable", "NotEnoughResources", group.message)
-        return UNKNOWN if counts[_BOUND] else INQUEUE if self._queues.get(view.queue) else PENDING, waits
+        admitted = view.admitted or (bool(group.admitted) and group.admitted == view.uid)
+        if not group.message or (admitted and not counts[_WAITS]):
+            return INQUEUE if admitted else PENDING, None
+        waits = Condition("Unschedulable", group.reason, group.message)
+        return UNKNOWN if counts[_BOUND] else INQUEUE if admitted else PENDING, waits
 
     def _look_at_queue(self, name: str) -> TellStatus | None:
         if name not in self._queues:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import msgspec
 from deviceshare.claims import BOUND, NodeOutcomes, Outcome
 from deviceshare.conf.standing import SCHEDULER, Standing
-from deviceshare.explain import PENDING
+from deviceshare.explain import ADMITTED, PENDING, REJECTED
 from deviceshare.facts import ConfigFact
 from deviceshare_bus.follower import Message
 from deviceshare_bus.messages import decode_explanation, decode_fact, decode_outcomes, encode
@@ -160,9 +160,12 @@ class Binder:
 
     def _explanation(self, message: Message, live: bool) -> None:
         explanation = decode_explanation(message.data)
+        if explanation.decision in (ADMITTED, REJECTED):
+            self._groups.decided(explanation)
+            return
         self._reports.explained(explanation, event=live)
         if explanation.decision == PENDING:
-            self._groups.explained(explanation.uid, explanation.message)
+            self._groups.explained(explanation)
 
     # -- doing --------------------------------------------------------------------------------------------------------
 

@@ -145,8 +145,7 @@ def _admit_pod_group(group: Object, at: At) -> None:
     if not at["spec"]["queue"].optional_text(spec.get("queue")):
         spec["queue"] = DEFAULT_QUEUE
     at["spec"]["queue"].name(spec["queue"])
-    # Stands for what Volcano's scheduler does when it lets a group in.
-    at["status"].mapping(group.setdefault("status", {})).setdefault("phase", "Inqueue")
+    at["status"].mapping(group.setdefault("status", {})).setdefault("phase", "Pending")
 
 
 def _admit_queue(queue: Object, at: At) -> None:

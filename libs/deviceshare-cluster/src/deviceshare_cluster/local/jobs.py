@@ -1,7 +1,7 @@
 """What Volcano's job controller makes of a Job: its PodGroup, its pods, and what its plugins need.
 
 Source: volcano-sh/volcano pkg/controllers/job (names, labels, annotations, owner). Volcano makes the pods when its
-scheduler has let the PodGroup into the queue; here that is at once.
+scheduler has let the PodGroup into the queue; here they are made at once, and wait for that.
 """
 
 import hashlib

@@ -15,7 +15,8 @@ from deviceshare.facts import GroupKey
 from deviceshare.gangs import Decision, decide
 from deviceshare.ordering.jobs import Job, JobOrder
 from deviceshare.ordering.line import Kind, Line
-from deviceshare.ordering.queues import DESERVED, Queues
+from deviceshare.ordering.queues import Queues
+from deviceshare.ordering.shortage import DESERVED
 
 ALLOCATE, BACKFILL = "allocate", "backfill"
 

@@ -10,7 +10,7 @@ from heapq import heappop, heappush
 from deviceshare.facts import GroupKey
 from deviceshare.gangs import Reason
 from deviceshare.ordering.jobs import Job, Order
-from deviceshare.ordering.queues import Shortage
+from deviceshare.ordering.shortage import Shortage
 
 
 class Kind:

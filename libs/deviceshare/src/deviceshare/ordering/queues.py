@@ -7,71 +7,29 @@ Source: Volcano pkg/scheduler/plugins/proportion and, for queues that say themse
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-import msgspec
-
 from deviceshare.conf.model import SchedulerConf
-from deviceshare.explain import Refusal, shown
 from deviceshare.facts import GroupKey, NodeFact, PodFact, QueueFact
 from deviceshare.ordering.amounts import Amounts, Counting
 from deviceshare.ordering.drf import dominant_share
 from deviceshare.ordering.proportion import Claimant, deserved, share
+from deviceshare.ordering.shortage import CAPABILITY, CLUSTER, DESERVED, GUARANTEED, OVERCOMMIT, Shortage
 
-CAPABILITY, GUARANTEED, DESERVED = "capability", "guaranteed", "deserved"
-"""What keeps a queue from more: its own capability, what other queues are guaranteed, what it deserves."""
-
-_CODES = {CAPABILITY: "QueueOverCapability", GUARANTEED: "QueueGuarantees", DESERVED: "QueueOverDeserved"}
-_UNITS = {"cpu": "millicores", "memory": "bytes", "ephemeral-storage": "bytes"}
 _ROUNDING = 1e-6
 """What a queue may have more than it deserves, of each unit, since that is no whole number."""
-
-
-class Shortage(msgspec.Struct, frozen=True):
-    """A pod that would carry its queue over one of its bounds."""
-
-    queue: str
-    bound: str
-    resource: str
-    limit: int
-    used: int
-    asked: int
-
-    def __str__(self) -> str:
-        """Return the words that users read."""
-        limit, used, asked = (shown(amount, self._unit) for amount in (self.limit, self.used, self.asked))
-        match self.bound:
-            case "capability":
-                what, then = f"has a capability of {limit}", ""
-            case "guaranteed":
-                what, then = f"may have {limit}, as other queues are guaranteed the rest", ""
-            case _:
-                what, then = f"deserves {limit}", "; it gets more when other queues ask for less"
-        return f"queue {self.queue!r} {what} of {self.resource}, {used} used, {asked} asked{then}"
-
-    @property
-    def refusal(self) -> Refusal:
-        """The same with its code and numbers."""
-        free = max(0, self.limit - self.used)
-        text = f"queue {self.queue!r} is at its bound ({self.bound}) of {self.resource}"
-        return Refusal(
-            code=_CODES[self.bound], text=text, nodes=0, resource=self.resource, asked=self.asked, free=free,
-            unit=self._unit,
-        )  # fmt: skip
-
-    @property
-    def _unit(self) -> str:
-        return _UNITS.get(self.resource, "MiB" if self.resource.endswith("memory") else "")
 
 
 class Book:
     """The account of one queue. ``requested`` is what its pods have and ask together."""
 
-    __slots__ = ("allocated", "bound", "deserved", "fact", "guaranteed", "pods", "requested")
+    __slots__ = ("allocated", "bound", "committed", "deserved", "fact", "guaranteed", "pods", "requested")
 
     def __init__(self, name: str) -> None:
         self.fact = QueueFact(name=name)
         self.pods = 0
         self.allocated: Counter[str] = Counter()
         self.requested: Counter[str] = Counter()
+        self.committed: Counter[str] = Counter()
+        """What the groups that were let in need at least, and what pods without a PodGroup ask."""
         self.deserved: Mapping[str, float] = {}
         self.bound: dict[str, int] = {}
         """The most that it may have, whatever others ask."""
@@ -102,6 +60,8 @@ class Queues:
         self._pods: dict[str, _Entry] = {}
         self._groups: dict[GroupKey, Counter[str]] = {}
         """What each PodGroup has."""
+        self._committed: dict[GroupKey, tuple[Book, Mapping[str, int]]] = {}
+        """What each group that was let in needs at least."""
         self._dirty = True
         self.counting = Counting(conf)
         self.configure(conf)
@@ -152,6 +112,8 @@ class Queues:
             entry = self._pods[pod.uid] = _Entry(self.book(queue), group, amounts)
             entry.book.pods += 1
             _add(entry.book.requested, amounts, 1)
+            if group == f"pod/{pod.uid}":
+                self.commit(group, queue, dict(amounts))
             self._dirty = True
             if held:
                 self._charge(entry, held=True)
@@ -164,7 +126,25 @@ class Queues:
                 self._charge(entry, held=False)
             entry.book.pods -= 1
             _add(entry.book.requested, entry.amounts, -1)
+            if entry.group == f"pod/{uid}":
+                self.release_commitment(entry.group)
             self._dirty = True
+
+    def commit(self, group: GroupKey, queue: str, needs: Mapping[str, int]) -> None:
+        """Let a group into its queue: what it needs at least counts there from now on, whether it has it or not."""
+        before = self._committed.get(group)
+        book = self.book(queue)
+        if before is not None and before[0] is book and before[1] == needs:
+            return
+        self.release_commitment(group)
+        self._committed[group] = (book, needs)
+        _add(book.committed, needs.items(), 1)
+
+    def release_commitment(self, group: GroupKey) -> None:
+        """Take back what a group was promised when it was let in: it is gone, or needs nothing any more."""
+        before = self._committed.pop(group, None)
+        if before is not None:
+            _add(before[0].committed, before[1].items(), -1)
 
     def hold(self, uid: str) -> None:
         """Charge a pod that was given its place to its queue."""
@@ -239,6 +219,35 @@ class Queues:
         fair = None if beyond or not self._by_weight else book.deserved.get(resource)
         return amount <= book.bound.get(resource, amount) and (fair is None or amount <= fair + _ROUNDING)
 
+    def short_of_capability(self, queue: str, needs: Mapping[str, int]) -> Shortage | None:
+        """Return for want of what a queue cannot let a group in, None for nothing.
+
+        A queue without a bound has the whole cluster; what the cluster has none of the nodes say themselves.
+        """
+        book = self.book(queue)
+        for name, amount in needs.items():
+            used, most = book.committed[name], book.bound.get(name, self.counting.total.get(name, 0) or None)
+            if most is not None and amount and used + amount > most:
+                bound = GUARANTEED if name in book.guaranteed else CAPABILITY if name in book.bound else CLUSTER
+                return Shortage(queue, bound, name, most, used, amount)
+        return None
+
+    def short_of_all(self, queue: str, needs: Mapping[str, int], factor: float) -> Shortage | None:
+        """Return for want of what the cluster cannot let a group in, None for nothing.
+
+        All that is used and promised may be ``factor`` times what there is.
+        """
+        for name, amount in needs.items():
+            if amount and (has := self.counting.total.get(name, 0)):
+                used = sum(book.allocated[name] for book in self._books.values())
+                promised = sum(
+                    max(0, least.get(name, 0) - self.allocated(group).get(name, 0))
+                    for group, (_, least) in self._committed.items()
+                )
+                if used + promised + amount > has * factor:
+                    return Shortage(queue, OVERCOMMIT, name, int(has * factor), used + promised, amount)
+        return None
+
     def refresh(self) -> None:
         """Work out what the queues deserve, if something changed that it depends on."""
         if not self._dirty:
@@ -249,7 +258,7 @@ class Queues:
         guarantees: Counter[str] = Counter()
         for book in books:
             guarantees.update(book.fact.guarantee)
-        for book in books:
+        for book in self._books.values():
             _set_bounds(book, guarantees, self.counting.total)
         if self._by_weight:
             found = deserved(self.counting.total, [_claimant(book) for book in books])

@@ -7,10 +7,8 @@ when something may have made room, never by polling.
 """
 
 from collections import defaultdict
-from functools import partial
 from itertools import islice
 
-from deviceshare.allocator import Unplaceable
 from deviceshare.claims import REFUSED, Claim, NodeLedger, NodeOutcomes
 from deviceshare.conf.standing import Standing
 from deviceshare.explain import Explanation
@@ -18,7 +16,6 @@ from deviceshare.facts import (
     AnyFact,
     ConfigFact,
     Gone,
-    GroupKey,
     NodeFact,
     PodFact,
     PodGroupFact,
@@ -26,21 +23,18 @@ from deviceshare.facts import (
     Synced,
 )
 from deviceshare.gangs import Decision
-from deviceshare.ordering.line import Kind
 
 from deviceshare_placement.core import telling
 from deviceshare_placement.core.asks import Asks
+from deviceshare_placement.core.deciding import Deciding
 from deviceshare_placement.core.flights import Flights
 from deviceshare_placement.core.instructions import Instructions, StepTold
 from deviceshare_placement.core.ledgers import BOUND_GRACE, ORPHAN_GRACE, Ledgers
 from deviceshare_placement.core.overcommit import giving_way
-from deviceshare_placement.core.readiness import readiness
 from deviceshare_placement.core.records import PodRecord
 from deviceshare_placement.core.teller import Teller
 from deviceshare_placement.core.world import World
 
-MOST_PODS = 500
-"""Pods that one cycle places, more or less: a cycle is published before the next one begins."""
 MOST_WRITES = 1000
 """Ledgers that can be written together: the server's limit for an atomic batch."""
 FIRST_RETRY, LAST_RETRY = 0.5, 30.0
@@ -52,9 +46,6 @@ PROMPT_RETRIES = 3
 CLAIM_WITHOUT_POD, CLAIM_NOT_BOUND, CLAIM_WITHOUT_ROOM = "claim without pod", "claim not bound", "claim without room"
 """What may differ from the cluster: a claim whose pod nobody knows, one that is said to be bound while its pod is not,
 one that is not bound yet on a node that others have filled."""
-EXPECT_INTERVAL, MOST_EXPECTED = 10.0, 100
-"""How often, in seconds, and of how many asks the allocator is told what pods ask: how cards are cut goes by it."""
-
 _POD_SUBJECT = "cluster.pod."
 _NODE_SUBJECT = "cluster.node."
 
@@ -73,15 +64,13 @@ class PlacementCore:
         self._facts: dict[str, AnyFact] = {}
         self._asks = Asks()
         self._standing = Standing()
-        self._retries: dict[str, float] = {}
         self._flights = Flights(self.world, self._ledgers)
         self._unreadable: set[str] = set()
         """Nodes whose ledger holds something that we cannot read."""
         self._teller = Teller()
+        self._deciding = Deciding(self.world, self._teller, instance)
         self._resume_at = 0.0
         """Nothing is decided before this moment: the bus did not take what was decided last."""
-        self._expect_at = 0.0
-        """When the allocator is told again what pods ask."""
         self._claims = 0
 
     # What is read from the bus
@@ -102,22 +91,13 @@ class PlacementCore:
             case NodeFact():
                 self._set_node(fact)
             case PodGroupFact():
-                self._set_group(fact.key, fact)
+                self.world.set_group(fact)
             case QueueFact():
                 self.world.set_queue(fact)
             case ConfigFact() if self._standing.take(fact):
                 self._configure()
         self._facts[subject] = fact
         return out
-
-    def _set_group(self, key: GroupKey, fact: PodGroupFact | None) -> None:
-        group = self.world.group(key)
-        group.fact = fact
-        for uid in group.members:
-            # It may be in another queue now.
-            self.world.account(self.world.pods[uid])
-        self.world.reconsider(key)
-        self.world.drop_if_empty(group)
 
     def _on_pod(self, fact: PodFact, now: float) -> None:
         fact = self._asks.settle(fact, self.world.allocator.conf)
@@ -151,7 +131,9 @@ class PlacementCore:
             case NodeFact():
                 self.world.remove_node(fact.name)
             case PodGroupFact():
-                self._set_group(fact.key, None)
+                self.world.remove_group(fact.key)
+                if fact.uid:
+                    out.forget.append(telling.group_gone(fact, now, self.instance))
             case QueueFact():
                 self.world.remove_queue(fact.name)
             case ConfigFact() if self._standing.drop(fact.name):
@@ -181,7 +163,7 @@ class PlacementCore:
     def _settle(self, uid: str) -> None:
         """Forget what was to be said or tried for a pod that waits no more."""
         self._teller.drop(uid)
-        self._retries.pop(uid, None)
+        self._deciding.retries.pop(uid, None)
 
     def _configure(self) -> None:
         """Decide by the configuration that stands now."""
@@ -204,7 +186,7 @@ class PlacementCore:
         self._unreadable.add(node)
         for explanation in self._flights.read(node):
             self.world.charge(node, explanation.uid)
-            self._reconsider_pod(explanation.uid)
+            self.world.reconsider_pod(explanation.uid)
         self.world.remove_node(node)
         return Instructions()
 
@@ -258,7 +240,7 @@ class PlacementCore:
             + len(self.world.candidates)
             + len(self.world.dispatcher)
             # What is refused again and again has its reason; it is not what a settled system waits for.
-            + sum(1 for uid in self._retries if self.world.pods[uid].refusals <= PROMPT_RETRIES)
+            + sum(1 for uid in self._deciding.retries if self.world.pods[uid].refusals <= PROMPT_RETRIES)
             + len(self._teller)
             + len(self._ledgers.orphans)
         )
@@ -274,7 +256,8 @@ class PlacementCore:
         if self._knows_all and now < self._resume_at:
             times.append(self._resume_at)
         elif self._knows_all:
-            times += self._retries.values()
+            times += self._deciding.retries.values()
+            times += self.world.admission.due(now)
             times += (since + ORPHAN_GRACE for _, since in self._ledgers.orphans.values())
             times += (since + BOUND_GRACE for _, since in islice(self._ledgers.unconfirmed.values(), 1))
         return max(0.0, min(times) - now) if times else None
@@ -286,7 +269,9 @@ class PlacementCore:
             return out
         if self._knows_all and now >= self._resume_at:
             self._reconcile(now, out)
-            self._publish(self._decide(now), now, out)
+            decisions, of_groups = self._deciding.decide(now)
+            out.explanations += of_groups
+            self._publish(decisions, now, out)
         self._tell_waiting(now, out)
         return out
 
@@ -299,56 +284,6 @@ class PlacementCore:
             for claim in giving_way(self.world, node):
                 self._ledgers.ask_back(node, claim.id)
                 out.reconciled.append(CLAIM_WITHOUT_ROOM)
-
-    def _decide(self, now: float) -> list[Decision]:
-        """Decide the candidates in order; returns the groups of which pods were placed."""
-        if now >= self._expect_at:
-            self._expect_at = now + EXPECT_INTERVAL
-            self.world.allocator.expect(self.world.asked(MOST_EXPECTED))
-        for uid in [uid for uid, due in self._retries.items() if due <= now]:
-            del self._retries[uid]
-            self._reconsider_pod(uid)
-        candidates, self.world.candidates = self.world.candidates, set()
-        for key in candidates:
-            self._look_at(key, now)
-        turns = self.world.dispatcher.decide(MOST_PODS)
-        for kind, decision in turns.waiting.values():
-            self._tell_kind(kind, decision, now)
-        return list(turns.placed.values())
-
-    def _look_at(self, key: GroupKey, now: float) -> None:
-        """Put a group in line, if it can be decided; what keeps it or some of its pods waiting is to be told."""
-        record = self.world.groups.get(key)
-        if record is None or not record.members:
-            return
-        found = readiness(self.world, record, self._retries, now)
-        for pod, obstacle in found.obstacles:
-            self._teller.put(telling.pending(pod, obstacle, now, self.instance))
-        if found.job is None:
-            return
-        kind = self.world.dispatcher.put(found.job)
-        if kind.why:
-            # Others that ask the same wait already.
-            answer = Decision(group=found.job.group, placed=(), waiting=(), fitted=0)
-            for pod in found.job.group.pods:
-                self._teller.put(telling.waiting(pod, kind.why[0], answer, now, self.instance))
-
-    def _tell_kind(self, kind: Kind, decision: Decision, now: float) -> None:
-        """Tell why the jobs of a kind wait: the first one as it was decided, the others like it."""
-        for pod, why in decision.waiting:
-            self._teller.put(telling.waiting(pod, why, decision, now, self.instance))
-        if len(kind.jobs) == 1:
-            return
-        (first, why), *_ = decision.waiting
-        message = telling.waiting(first, why, decision, now, self.instance).message
-        for job in kind.jobs.values():
-            (pod,) = job.group.pods
-            explain = partial(telling.waiting, pod, why, decision, now, self.instance)
-            if isinstance(why, Unplaceable) and why.problem is not None:
-                # It names the pod.
-                self._teller.put(explain())
-            elif self.world.pods[pod.uid].told != message:
-                self._teller.put_later(pod.uid, message, explain)
 
     # Publishing
 
@@ -419,7 +354,7 @@ class PlacementCore:
         if self.world.claim_on(explanation.node, explanation.uid) is None:
             # It was written and taken out again before we heard of it.
             self.world.charge(explanation.node, explanation.uid)
-            self._reconsider_pod(explanation.uid)
+            self.world.reconsider_pod(explanation.uid)
             return
         record = self.world.pods.get(explanation.uid)
         if record is None:
@@ -435,7 +370,7 @@ class PlacementCore:
         out = Instructions()
         explanations, out.read_back = self._flights.in_conflict(token)
         for explanation in explanations:
-            self._reconsider_pod(explanation.uid)
+            self.world.reconsider_pod(explanation.uid)
             out.steps.append(StepTold(explanation.uid, f"{explanation.namespace}/{explanation.name}", "conflict"))
         return out
 
@@ -456,13 +391,8 @@ class PlacementCore:
 
     def _retry_later(self, record: PodRecord, now: float) -> None:
         record.refusals += 1
-        self._retries[record.fact.uid] = now + min(LAST_RETRY, FIRST_RETRY * 2 ** (record.refusals - 1))
+        self._deciding.retries[record.fact.uid] = now + min(LAST_RETRY, FIRST_RETRY * 2 ** (record.refusals - 1))
         self.world.reconsider(record.fact.group)
-
-    def _reconsider_pod(self, uid: str) -> None:
-        record = self.world.pods.get(uid)
-        if record is not None:
-            self.world.reconsider(record.fact.group)
 
     def _tell_waiting(self, now: float, out: Instructions) -> None:
         for explanation in self._teller.take(self.world.pods, now):

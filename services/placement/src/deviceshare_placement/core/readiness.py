@@ -10,18 +10,18 @@ from deviceshare.ordering.jobs import Job
 
 from deviceshare_placement.core import telling
 from deviceshare_placement.core.records import GroupRecord, PodRecord
+from deviceshare_placement.core.telling import Obstacle
 from deviceshare_placement.core.world import World
 
 
 class Readiness(msgspec.Struct):
     """``job`` to be decided, or None.
 
-    ``obstacles`` are the pods that cannot be, with the reason; ``later``: ask again when a retry is due.
+    ``obstacles`` are the pods that cannot be, with the reason.
     """
 
     job: Job | None = None
-    obstacles: list[tuple[PodFact, str]] = []
-    later: bool = False
+    obstacles: list[tuple[PodFact, Obstacle]] = []
 
 
 def readiness(world: World, record: GroupRecord, retries: Mapping[str, float], now: float) -> Readiness:
@@ -40,22 +40,22 @@ def readiness(world: World, record: GroupRecord, retries: Mapping[str, float], n
         fact = member.fact
         if fact.gates:
             gated += 1
-            found.obstacles.append((fact, f"waits for scheduling gates: {', '.join(fact.gates)}"))
+            found.obstacles.append((fact, Obstacle(f"waits for scheduling gates: {', '.join(fact.gates)}")))
         elif fact.problems:
-            found.obstacles.append((fact, "; ".join(map(str, fact.problems))))
+            found.obstacles.append((fact, Obstacle("; ".join(map(str, fact.problems)))))
         else:
             able.append(member)
     if not able:
         return found
     if any(retries.get(member.fact.uid, 0.0) > now for member in able):
-        found.later = True
         found.obstacles += [
-            (member.fact, f"binding was refused: {member.refusal}; it will be tried again")
+            (member.fact, Obstacle(f"binding was refused: {member.refusal}; it will be tried again"))
             for member in able
             if member.refusal
         ]
         return found
-    minimum, obstacle = _terms(world, record, members[0].fact)
+    minimum, text = _terms(world, record, members[0].fact)
+    obstacle = Obstacle(text) if text else None
     group = Group(
         key=record.key,
         pods=tuple(member.fact for member in sorted(able, key=_order)),
@@ -63,12 +63,15 @@ def readiness(world: World, record: GroupRecord, retries: Mapping[str, float], n
         placed=sum(1 for member in members if member.placed),
         tasks=_tasks(record, members),
     )
-    if not obstacle and (group.missing > len(group.pods) or group.short(Counter(pod.task for pod in group.pods))):
+    if obstacle is None and (group.missing > len(group.pods) or group.short(Counter(pod.task for pod in group.pods))):
         obstacle = telling.members_missing(group, len(members), gated)
-    if obstacle:
+    job = _job(world, record, group, [member.fact for member in members])
+    if obstacle is None and (action := world.dispatcher.serves(job)):
+        obstacle = Obstacle(f"the action {action!r} is not configured, which serves such pods")
+    if obstacle is not None:
         found.obstacles += [(pod, obstacle) for pod in group.pods]
     else:
-        found.job = _job(world, record, group, [member.fact for member in members])
+        found.job = job
     return found
 
 

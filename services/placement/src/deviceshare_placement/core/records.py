@@ -43,12 +43,21 @@ class GroupRecord:
 
     key: GroupKey
     fact: PodGroupFact | None = None
+    admitted: bool = False
+    """Whether it was let into its queue, though its fact may not say so yet."""
+    told: str = ""
+    """Why it was not let in, as it was told last."""
     members: set[str] = field(default_factory=set)
 
     @property
     def empty(self) -> bool:
         """Whether nothing is left of it."""
         return self.fact is None and not self.members
+
+    @property
+    def applies(self) -> bool:
+        """Whether it waits to be let into its queue."""
+        return self.fact is not None and not (self.admitted or self.fact.admitted)
 
 
 @dataclass(slots=True)

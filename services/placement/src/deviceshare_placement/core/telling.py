@@ -1,13 +1,24 @@
 """Turning decisions into explanations: why there, or why nowhere."""
 
+from typing import NamedTuple
+
 import msgspec
 from deviceshare.allocator import Allocator, Placement, Unplaceable
 from deviceshare.claims import Claim, ContainerGrant
-from deviceshare.explain import PENDING, PLACED, Explanation, unavailable
-from deviceshare.facts import PodFact
+from deviceshare.explain import ADMITTED, PENDING, PLACED, REJECTED, Explanation, Refusal, unavailable
+from deviceshare.facts import PodFact, PodGroupFact
 from deviceshare.families import BY_NAME, caveats
 from deviceshare.gangs import Decision, Group, Reason
-from deviceshare.ordering.queues import Shortage
+from deviceshare.ordering.shortage import Shortage
+
+from deviceshare_placement.core.records import GroupRecord
+
+
+class Obstacle(NamedTuple):
+    """What keeps a pod from being decided at all, in words, and in one word where Volcano has one for its PodGroup."""
+
+    text: str
+    reason: str = ""
 
 
 def placed(
@@ -100,6 +111,45 @@ def pending(pod: PodFact, message: str, now: float, by: str, *, why: Reason = No
     )
 
 
+def held_up(pod: PodFact, obstacle: Obstacle, now: float, by: str) -> Explanation:
+    """Return what keeps a pod from being decided at all."""
+    return msgspec.structs.replace(pending(pod, obstacle.text, now, by), gang_reason=obstacle.reason)
+
+
+def admitted(record: GroupRecord, now: float, by: str) -> Explanation:
+    """Return that a PodGroup was let into its queue."""
+    return _of_group(record, ADMITTED, f"pod group {record.key} is let into its queue", (), now, by)
+
+
+def rejected(record: GroupRecord, why: str, shortage: Shortage, now: float, by: str) -> Explanation:
+    """Return why a PodGroup was not let into its queue."""
+    return _of_group(record, REJECTED, why, (shortage.refusal,), now, by)
+
+
+def group_gone(fact: PodGroupFact, now: float, by: str) -> Explanation:
+    """Return that a PodGroup is gone."""
+    return _of_group(GroupRecord(fact.key, fact), REJECTED, "the pod group is gone", (), now, by)
+
+
+def _of_group(
+    record: GroupRecord, decision: str, message: str, refusals: tuple[Refusal, ...], now: float, by: str
+) -> Explanation:
+    fact = record.fact or PodGroupFact(key=record.key)
+    namespace, _, name = record.key.partition("/")
+    return Explanation(
+        uid=fact.uid,
+        namespace=namespace,
+        name=name,
+        at=now,
+        decision=decision,
+        message=message,
+        refusals=refusals,
+        queue=fact.queue,
+        group=record.key,
+        decided_by=by,
+    )
+
+
 def describe(why: Reason, subject: str) -> str:
     """Return the one line that says why a pod is not placed."""
     if why is None:
@@ -111,11 +161,12 @@ def describe(why: Reason, subject: str) -> str:
     return unavailable(why.nodes, why.refusals)
 
 
-def members_missing(group: Group, exist: int, gated: int) -> str:
+def members_missing(group: Group, exist: int, gated: int) -> Obstacle:
     """Return that a gang has fewer pods than it needs."""
     held_back = f", {gated} of them gated" if gated else ""
     tasks = "".join(f", task {task} waits for {needed} at least" for task, needed in group.tasks)
-    return f"pod group {group.key} is not ready, {exist} of {group.minimum} pods exist{held_back}{tasks}"
+    text = f"pod group {group.key} is not ready, {exist} of {group.minimum} pods exist{held_back}{tasks}"
+    return Obstacle(text, "NotEnoughPodsOfTask" if group.missing <= len(group.pods) else "NotEnoughTasks")
 
 
 def _gang(decision: Decision) -> str:

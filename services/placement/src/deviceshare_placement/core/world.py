@@ -10,8 +10,9 @@ from deviceshare.allocator import Allocator
 from deviceshare.claims import Claim, Tenant, with_made
 from deviceshare.conf.model import SchedulerConf
 from deviceshare.conf.scheduler import default_conf
-from deviceshare.facts import GroupKey, NodeFact, PodAsk, PodFact, QueueFact
+from deviceshare.facts import GroupKey, NodeFact, PodAsk, PodFact, PodGroupFact, QueueFact
 from deviceshare.ordering.dispatcher import Dispatcher
+from deviceshare.ordering.enqueue import Admission
 from deviceshare.ordering.queues import Queues
 
 from deviceshare_placement.core.records import GroupRecord, LedgerRecord, PodRecord
@@ -27,6 +28,8 @@ class World:
         """What queues have, ask and may have."""
         self.dispatcher = Dispatcher(self.allocator, self.accounts, conf)
         """The groups that can be decided, in their lines."""
+        self.admission = Admission(self.accounts, conf)
+        """The groups that wait to be let into their queues."""
         self.pods: dict[str, PodRecord] = {}
         self.groups: dict[GroupKey, GroupRecord] = {}
         self.queues: dict[str, QueueFact] = {}
@@ -116,6 +119,30 @@ class World:
         self.crowded.add(fact.name)
         self.made_room()
 
+    def set_group(self, fact: PodGroupFact) -> None:
+        """Enter a PodGroup, or what changed of it."""
+        group = self.group(fact.key)
+        if group.fact is None or group.fact.uid != fact.uid:
+            group.admitted, group.told = False, ""
+        elif group.fact.queue != fact.queue:
+            group.told = ""
+        group.fact = fact
+        self._of_group_changed(group)
+
+    def remove_group(self, key: GroupKey) -> None:
+        """Forget a PodGroup; its pods stay."""
+        group = self.group(key)
+        group.fact = None
+        self.accounts.release_commitment(key)
+        self._of_group_changed(group)
+        self.drop_if_empty(group)
+
+    def _of_group_changed(self, group: GroupRecord) -> None:
+        for uid in group.members:
+            # It may be in another queue now.
+            self.account(self.pods[uid])
+        self.reconsider(group.key)
+
     def set_queue(self, fact: QueueFact) -> None:
         """Enter a queue, or what changed of it."""
         self.queues[fact.name] = fact
@@ -139,6 +166,7 @@ class World:
         self.allocator.set_configuration(conf)
         self.accounts.configure(conf)
         self.dispatcher.configure(conf)
+        self.admission.configure(conf)
         for uid, pod in self.pods.items():
             # Which of the resources that it asks are devices may have changed.
             self.account(pod)
@@ -156,8 +184,15 @@ class World:
     def reconsider(self, key: GroupKey) -> None:
         """Look at a group in the next cycle."""
         self.dispatcher.discard(key)
+        self.admission.discard(key)
         self.too_wide.discard(key)
         self.candidates.add(key)
+
+    def reconsider_pod(self, uid: str) -> None:
+        """Look at a pod's group in the next cycle."""
+        record = self.pods.get(uid)
+        if record is not None:
+            self.reconsider(record.fact.group)
 
     def look_at_all(self) -> None:
         """Look at every group in the next cycle."""
@@ -177,6 +212,7 @@ class World:
             self.candidates.discard(group.key)
             self.too_wide.discard(group.key)
             self.dispatcher.discard(group.key)
+            self.admission.discard(group.key)
 
 
 def _tenant(claim: Claim) -> Tenant:

@@ -1,0 +1,142 @@
+"""One round of decisions: which groups can be decided, who is let into queues, whose turn it is, and what is told.
+
+The order is the library's (:mod:`deviceshare.ordering`); here the world is put into its words, and its answers into
+those that users read.
+"""
+
+from functools import partial
+
+from deviceshare.allocator import Unplaceable
+from deviceshare.explain import Explanation
+from deviceshare.facts import GroupKey, PodGroupFact
+from deviceshare.gangs import Decision, Group
+from deviceshare.ordering.enqueue import Applicant
+from deviceshare.ordering.jobs import Job
+from deviceshare.ordering.line import Kind
+
+from deviceshare_placement.core import telling
+from deviceshare_placement.core.readiness import readiness
+from deviceshare_placement.core.records import GroupRecord
+from deviceshare_placement.core.teller import Teller
+from deviceshare_placement.core.world import World
+
+MOST_PODS = 500
+"""Pods that one cycle places, more or less: a cycle is published before the next one begins."""
+EXPECT_INTERVAL, MOST_EXPECTED = 10.0, 100
+"""How often, in seconds, and of how many asks the allocator is told what pods ask: how cards are cut goes by it."""
+
+
+class Deciding:
+    """Decides what can be decided in a world, and lets the teller tell why the rest waits."""
+
+    def __init__(self, world: World, teller: Teller, instance: str) -> None:
+        self._world = world
+        self._teller = teller
+        self._instance = instance
+        self.retries: dict[str, float] = {}
+        """When pods whose claim was refused may be decided again, by uid."""
+        self._expect_at = 0.0
+        """When the allocator is told again what pods ask."""
+
+    def decide(self, now: float) -> tuple[list[Decision], list[Explanation]]:
+        """Return the groups of which pods were placed, and what is to be told of PodGroups."""
+        world = self._world
+        if now >= self._expect_at:
+            self._expect_at = now + EXPECT_INTERVAL
+            world.allocator.expect(world.asked(MOST_EXPECTED))
+        for uid in [uid for uid, due in self.retries.items() if due <= now]:
+            del self.retries[uid]
+            world.reconsider_pod(uid)
+        candidates, world.candidates = world.candidates, set()
+        for key in candidates:
+            if (record := world.groups.get(key)) is not None:
+                self._look_at(record, now)
+        told = self._admit(now)
+        turns = world.dispatcher.decide(MOST_PODS)
+        for kind, decision in turns.waiting.values():
+            self._tell_kind(kind, decision, now)
+        # Who has its place already need not be told that it may apply for one.
+        return list(turns.placed.values()), [each for each in told if each.group not in turns.placed]
+
+    def _look_at(self, record: GroupRecord, now: float) -> None:
+        """Put a group in line, if it can be decided; what keeps it or some of its pods waiting is to be told."""
+        world, fact = self._world, record.fact
+        if fact is not None:
+            if record.applies:
+                world.admission.put(Applicant(_applying(world, record, fact), fact.min_resources))
+                return
+            self._commit(record, fact)
+        if not record.members:
+            return
+        found = readiness(world, record, self.retries, now)
+        for pod, obstacle in found.obstacles:
+            self._teller.put(telling.held_up(pod, obstacle, now, self._instance))
+        if found.job is None:
+            return
+        kind = world.dispatcher.put(found.job)
+        if kind.why:
+            # Others that ask the same wait already.
+            answer = Decision(group=found.job.group, placed=(), waiting=(), fitted=0)
+            for pod in found.job.group.pods:
+                self._teller.put(telling.waiting(pod, kind.why[0], answer, now, self._instance))
+
+    def _commit(self, record: GroupRecord, fact: PodGroupFact) -> None:
+        """Keep what an admitted group needs at least in its queue's account, as long as it needs it."""
+        members = [self._world.pods[uid] for uid in record.members]
+        if members and not any(member.waits for member in members):
+            # It has what it needs, or some of it has ended: only what it has counts.
+            has = self._world.accounts.allocated(record.key)
+            needs = {name: min(amount, has.get(name, 0)) for name, amount in (fact.min_resources or {}).items()}
+        else:
+            needs = fact.min_resources or {}
+        self._world.accounts.commit(record.key, fact.queue, needs)
+
+    def _admit(self, now: float) -> list[Explanation]:
+        """Let groups into their queues; return what is to be told of them."""
+        told = []
+        found = self._world.admission.decide(now)
+        for applicant in found.admitted:
+            record = self._world.groups[applicant.job.key]
+            record.admitted, record.told = True, ""
+            told.append(telling.admitted(record, now, self._instance))
+            self._look_at(record, now)
+        for applicant, shortage in found.rejected:
+            record = self._world.groups[applicant.job.key]
+            why = f"pod group {record.key} is not let into its queue: {shortage}"
+            if record.told != why:
+                record.told = why
+                told.append(telling.rejected(record, why, shortage, now, self._instance))
+            for uid in record.members:
+                member = self._world.pods[uid]
+                if member.waits and member.told != why:
+                    self._teller.put(telling.pending(member.fact, why, now, self._instance, why=shortage))
+        return [each for each in told if each.uid]
+
+    def _tell_kind(self, kind: Kind, decision: Decision, now: float) -> None:
+        """Tell why the jobs of a kind wait: the first one as it was decided, the others like it."""
+        for pod, why in decision.waiting:
+            self._teller.put(telling.waiting(pod, why, decision, now, self._instance))
+        if len(kind.jobs) == 1:
+            return
+        (first, why), *_ = decision.waiting
+        message = telling.waiting(first, why, decision, now, self._instance).message
+        for job in kind.jobs.values():
+            (pod,) = job.group.pods
+            explain = partial(telling.waiting, pod, why, decision, now, self._instance)
+            if isinstance(why, Unplaceable) and why.problem is not None:
+                # It names the pod.
+                self._teller.put(explain())
+            elif self._world.pods[pod.uid].told != message:
+                self._teller.put_later(pod.uid, message, explain)
+
+
+def _applying(world: World, record: GroupRecord, fact: PodGroupFact) -> Job:
+    """Return a group as it would stand in line; it may have no pods yet."""
+    priorities = [world.pods[uid].fact.priority for uid in record.members]
+    return Job(
+        queue=fact.queue,
+        group=Group(key=GroupKey(record.key), pods=(), minimum=fact.min_member),
+        priority=max(priorities, default=0) if fact.priority is None else fact.priority,
+        created=fact.created,
+        waiting_time=fact.waiting_time,
+    )
