@@ -262,6 +262,7 @@ class MigGeometry(StrEnum):
 def bench_kube(
     nodes: Annotated[int, typer.Option(metavar="N", min=1, help="Nodes of eight cards that pods share.")] = 250,
     pods: Annotated[int, typer.Option(metavar="N", min=1, help="Single pods, all alike.")] = 2000,
+    in_flight: Annotated[int, typer.Option(metavar="N", min=1, help="Requests of the bare client at a time.")] = 16,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     timeout: Annotated[float, typer.Option(metavar="SECONDS", min=1.0, help="How long all of it may take.")] = 600.0,
 ) -> None:
@@ -273,15 +274,18 @@ def bench_kube(
     bindings_per_second: all pods by the time from the first binding to the last, as a watch shows them.
 
     bare_bindings_per_second: as many pods, with the same annotations, to the same nodes, on the same API server, by
-    a client that decides nothing, with 16 requests in flight, when the system has ended. ratio is how much of that
-    the system reaches. bare_beside_plugins_bindings_per_second: the same once more, while the device plugins of these
-    pods answer, as they do beside the system.
+    a client that decides nothing and knows where each pod belongs, when the system has ended. The device plugins
+    serve its pods as well: the two are measured under the same conditions. ratio is how much of that the system
+    reaches.
 
-    cpu_seconds: user and system time of each process of the system; `bench` plays the device plugins.
+    without_plugins: the same two once more, with pods that no device plugin has to serve: nobody else is at work.
+
+    cpu_milliseconds_per_pod: user and system time of each process from the first binding to the last; bench plays
+    the device plugins. reports_waiting: Events of bindings that were not written by then; they give way to bindings.
     """
-    from deviceshare_cli.bench.kube import command
+    from deviceshare_cli.bench.kube import command, measure
 
-    _end(command.bench_kube(nodes, pods, timeout, as_json=json))
+    _end(command.bench_kube(measure.Size(nodes, pods, in_flight), timeout, as_json=json))
 
 
 @benching.command("allocator")

@@ -182,11 +182,14 @@ async def _idle(system: System) -> ClusterState:
     return ClusterState(0, await system.backing.sequence(), system.backing.controllers_open, ())
 
 
-def cpu_seconds(system: System) -> dict[str, float]:
-    """Return the CPU time that each process has used; ``bench`` is this one: API server, controllers and watcher."""
+def cpu_seconds(system: System, others: Mapping[str, int] = {}) -> dict[str, float]:
+    """Return the CPU time that each process has used, ``others`` are more of them by name and id.
+
+    ``bench`` is this one: API server, controllers and watcher.
+    """
     ticks = os.sysconf("SC_CLK_TCK")
     used = {}
-    for name, pid in {**system.supervisor.pids, "bench": os.getpid()}.items():
+    for name, pid in {**system.supervisor.pids, **others, "bench": os.getpid()}.items():
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         used[name] = (int(fields[11]) + int(fields[12])) / ticks
     return used

@@ -1,22 +1,19 @@
-"""An etcd and a kube-apiserver for one measure, on loopback: nothing that runs anywhere is touched."""
+"""A kube-apiserver with its etcd, on loopback, with a state of its own: nothing that runs anywhere is touched.
 
-import asyncio
-import contextlib
+There is no kubelet and no controller. The tests run on the same one.
+"""
+
 import json
 import os
 import secrets
 import shutil
 import socket
+import ssl
 import subprocess
-import tempfile
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import urllib.error
+import urllib.request
 from pathlib import Path
-from typing import NamedTuple
-
-from deviceshare_cluster.interface import ClusterError
-from deviceshare_cluster.kube.client import ApiRefusal, KubeClient
 
 from deviceshare_cli.errors import CommandError
 
@@ -27,115 +24,136 @@ def find_binaries() -> Path:
     """Return where ``etcd`` and ``kube-apiserver`` are: KUBEBUILDER_ASSETS, else what the tests built here."""
     named = os.environ.get("KUBEBUILDER_ASSETS")
     directory = Path(named) if named else Path(".cache/kube")
-    if missing := [name for name in ("etcd", "kube-apiserver", "openssl") if not _path(directory, name)]:
+    missing = [name for name in ("etcd", "kube-apiserver") if shutil.which(name, path=str(directory)) is None]
+    if missing:
         raise CommandError(f"no {' and no '.join(missing)} in {directory}: KUBEBUILDER_ASSETS says where they are")
+    if shutil.which("openssl") is None:
+        raise CommandError("openssl is not installed: it makes the key that kube-apiserver signs tokens with")
     return directory
 
 
-def _path(directory: Path, name: str) -> str | None:
-    return shutil.which(name, path=None if name == "openssl" else str(directory))
+class ApiServer:
+    """One etcd and one kube-apiserver, with more options where they are given. The user ``admin`` may do anything."""
 
+    def __init__(self, assets: Path, directory: Path, *options: str) -> None:
+        self._options = options
+        self._assets = assets
+        self.directory = directory
+        self.url = f"https://127.0.0.1:{_free_port()}"
+        self.etcd = f"http://127.0.0.1:{_free_port()}"
+        self.token = secrets.token_hex(16)
+        """That of ``admin``."""
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
-class Server(NamedTuple):
-    """How a running API server is reached by an administrator."""
+    @property
+    def pids(self) -> dict[str, int]:
+        """The processes by their names."""
+        return {name: process.pid for name, process in self._processes.items()}
 
-    url: str
-    token: str
-    authority: Path
-    kubeconfig: Path
+    def start(self) -> None:
+        """Start both and wait until the API server is ready. Raises TimeoutError, OSError, CalledProcessError."""
+        keys = self.directory / "keys"
+        keys.mkdir(parents=True)
+        key, public = str(keys / "sa.key"), str(keys / "sa.pub")
+        for command in (
+            ("openssl", "ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", key),
+            ("openssl", "ec", "-in", key, "-pubout", "-out", public),
+        ):
+            subprocess.run(command, check=True, capture_output=True)
+        (self.directory / "tokens.csv").write_text(f'{self.token},admin,admin,"system:masters"\n')
+        peer = f"http://127.0.0.1:{_free_port()}"
+        self._run(
+            "etcd",
+            "--name=etcd",
+            f"--data-dir={self.directory / 'etcd'}",
+            "--unsafe-no-fsync",
+            f"--listen-client-urls={self.etcd}",
+            f"--advertise-client-urls={self.etcd}",
+            f"--listen-peer-urls={peer}",
+            f"--initial-advertise-peer-urls={peer}",
+            f"--initial-cluster=etcd={peer}",
+        )
+        self._wait(f"{self.etcd}/health")
+        self._run_apiserver()
 
+    def _run_apiserver(self) -> None:
+        keys = self.directory / "keys"
+        self._run(
+            "kube-apiserver",
+            f"--etcd-servers={self.etcd}",
+            "--bind-address=127.0.0.1",
+            "--advertise-address=127.0.0.1",
+            "--endpoint-reconciler-type=none",
+            f"--secure-port={self.url.rpartition(':')[2]}",
+            f"--cert-dir={self.directory / 'certs'}",
+            "--service-account-issuer=https://kubernetes.default.svc",
+            f"--service-account-signing-key-file={keys / 'sa.key'}",
+            f"--service-account-key-file={keys / 'sa.pub'}",
+            "--service-cluster-ip-range=10.0.0.0/16",
+            "--authorization-mode=RBAC",
+            f"--token-auth-file={self.directory / 'tokens.csv'}",
+            "--disable-admission-plugins=ServiceAccount",
+            *self._options,
+        )
+        self._wait(f"{self.url}/readyz")
 
-@asynccontextmanager
-async def api_server() -> AsyncIterator[Server]:
-    """Start etcd and an API server, and end them. Raises CommandError where they do not start."""
-    binaries = find_binaries()
-    directory = Path(tempfile.mkdtemp(prefix="deviceshare-kube-"))
-    etcd, port = f"http://127.0.0.1:{_free_port()}", _free_port()
-    server = _prepare(directory, port)
-    processes: list[subprocess.Popen[bytes]] = []
-    try:
-        processes += [
-            _run(binaries, directory, command)
-            for command in (_etcd(directory, etcd), _apiserver(directory, etcd, port))
-        ]
-        await _ready(server, directory, processes)
-        yield server
-    finally:
-        for process in reversed(processes):
-            process.kill()
-            process.wait()
-        shutil.rmtree(directory, ignore_errors=True)
+    def stop(self) -> None:
+        """End both; the state goes with the directory."""
+        for name in reversed(tuple(self._processes)):
+            self._end(name)
+        shutil.rmtree(self.directory / "etcd", ignore_errors=True)
 
+    def restart_apiserver(self, pause: float = 0.0) -> None:
+        """Kill the API server and start it again: all watches end; etcd keeps what there is."""
+        self._end("kube-apiserver")
+        time.sleep(pause)
+        self._run_apiserver()
 
-def _run(binaries: Path, directory: Path, command: list[str]) -> subprocess.Popen[bytes]:
-    name, *options = command
-    with (directory / f"{name}.log").open("wb") as log:
-        return subprocess.Popen([str(binaries / name), *options], stdout=log, stderr=log)
+    def kubeconfig(self, user: str = "admin", token: str | None = None) -> Path:
+        """Write and return a kubeconfig for a user, with a token of its own or that of ``admin``."""
+        cluster = {"server": self.url, "certificate-authority": str(self._authority)}
+        text = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "loopback", "cluster": cluster}],
+            "users": [{"name": user, "user": {"token": token or self.token}}],
+            "contexts": [{"name": "loopback", "context": {"cluster": "loopback", "user": user}}],
+            "current-context": "loopback",
+        }
+        path = self.directory / f"{user}.kubeconfig"
+        path.write_text(json.dumps(text))
+        return path
 
+    def tls(self) -> ssl.SSLContext:
+        """Return how the server is believed."""
+        return ssl.create_default_context(cafile=str(self._authority))
 
-def _prepare(directory: Path, port: int) -> Server:
-    """Write what the API server needs: a key for tokens, and who may do everything."""
-    key, token = directory / "sa.key", secrets.token_hex(16)
-    command = ("openssl", "ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", str(key))
-    subprocess.run(command, check=True, capture_output=True)
-    (directory / "tokens.csv").write_text(f'{token},admin,admin,"system:masters"\n')
-    url, authority = f"https://127.0.0.1:{port}", directory / "certs" / "apiserver.crt"
-    config = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "bench", "cluster": {"server": url, "certificate-authority": str(authority)}}],
-        "users": [{"name": "admin", "user": {"token": token}}],
-        "contexts": [{"name": "bench", "context": {"cluster": "bench", "user": "admin"}}],
-        "current-context": "bench",
-    }
-    kubeconfig = directory / "kubeconfig"
-    kubeconfig.write_text(json.dumps(config))
-    return Server(url, token, authority, kubeconfig)
+    @property
+    def _authority(self) -> Path:
+        return self.directory / "certs" / "apiserver.crt"
 
+    def _run(self, name: str, *arguments: str) -> None:
+        with (self.directory / f"{name}.log").open("ab") as log:
+            command = [str(self._assets / name), *arguments]
+            self._processes[name] = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
 
-def _etcd(directory: Path, url: str) -> list[str]:
-    peers = f"http://127.0.0.1:{_free_port()}"
-    return [
-        *("etcd", "--name=bench", f"--data-dir={directory / 'etcd'}", "--unsafe-no-fsync"),
-        *(f"--listen-client-urls={url}", f"--advertise-client-urls={url}"),
-        *(f"--listen-peer-urls={peers}", f"--initial-advertise-peer-urls={peers}"),
-        f"--initial-cluster=bench={peers}",
-    ]
+    def _end(self, name: str) -> None:
+        process = self._processes.pop(name)
+        process.kill()
+        process.wait()
 
-
-def _apiserver(directory: Path, etcd: str, port: int) -> list[str]:
-    key = directory / "sa.key"
-    return [
-        *("kube-apiserver", f"--etcd-servers={etcd}", "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1"),
-        *("--endpoint-reconciler-type=none", f"--secure-port={port}", f"--cert-dir={directory / 'certs'}"),
-        "--service-account-issuer=https://kubernetes.default.svc",
-        *(f"--service-account-signing-key-file={key}", f"--service-account-key-file={key}"),
-        *("--service-cluster-ip-range=10.0.0.0/16", "--authorization-mode=RBAC"),
-        *(f"--token-auth-file={directory / 'tokens.csv'}", "--disable-admission-plugins=ServiceAccount"),
-    ]
-
-
-async def _ready(server: Server, directory: Path, processes: list[subprocess.Popen[bytes]]) -> None:
-    until = time.monotonic() + START_SECONDS
-    while time.monotonic() < until:
-        if any(process.poll() is not None for process in processes):
-            raise CommandError(f"the API server or its etcd has ended: {_said(directory)}")
-        api = KubeClient(str(server.kubeconfig))
-        try:
-            await api.start()  # fails while the server has not written its certificate
-            await api.request("GET", "/readyz")
-        except (ClusterError, ApiRefusal):
-            await asyncio.sleep(0.1)
-        else:
-            return
-        finally:
-            with contextlib.suppress(AttributeError):
-                await api.stop()
-    raise CommandError(f"the API server was not ready after {START_SECONDS:g} s: {_said(directory)}")
-
-
-def _said(directory: Path) -> str:
-    return "".join(path.read_text()[-500:] for path in directory.glob("*.log"))
+    def _wait(self, url: str) -> None:
+        until = time.monotonic() + START_SECONDS
+        request = urllib.request.Request(url, headers={"Authorization": f"Bearer {self.token}"})  # noqa: S310 - ours
+        while time.monotonic() < until and all(process.poll() is None for process in self._processes.values()):
+            try:
+                tls = self.tls() if url.startswith("https") else None
+                with urllib.request.urlopen(request, context=tls, timeout=5):  # noqa: S310
+                    return
+            except (OSError, urllib.error.URLError):
+                time.sleep(0.05)
+        said = "".join(path.read_text()[-500:] for path in self.directory.glob("*.log"))
+        raise TimeoutError(f"{url} has ended, or was not ready after {START_SECONDS:g} s: {said}")
 
 
 def _free_port() -> int:

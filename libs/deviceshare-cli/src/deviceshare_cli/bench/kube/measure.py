@@ -1,246 +1,147 @@
-"""The run: pods wait, the whole system binds them, then a bare client binds as many that are equal to them."""
+"""The run: pods wait, the whole system binds them, then a bare client binds as many that are equal to them.
+
+That twice: with device plugins that serve each pod at once, and with pods that nobody has to serve.
+"""
 
 import asyncio
 import os
-import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+import subprocess
+import tempfile
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from pathlib import Path
 
-import aiohttp
 import msgspec
-from deviceshare_bus.tasks import end
+from deviceshare_bus.messages import decode_status
+from deviceshare_bus.subjects import status
 from deviceshare_cluster import KUBE
-from deviceshare_cluster.interface import Listed, Object
-from deviceshare_cluster.kube import KubeCluster
-from deviceshare_cluster.kube.client import MERGE
-from deviceshare_cluster.local.plugins import served
 
 from deviceshare_cli.bench.bus.measure import cpu_seconds
-from deviceshare_cli.bench.kube.apiserver import Server, api_server
+from deviceshare_cli.bench.kube.apiserver import ApiServer, find_binaries
+from deviceshare_cli.bench.kube.client import Client, all_of, bare_client
+from deviceshare_cli.bench.kube.watched import Watched
+from deviceshare_cli.bench.kube.workload import CONF, OURS, PODS, binding, node, pod
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.notices import Notices
-from deviceshare_cli.system import Wanted, running
+from deviceshare_cli.system import System, Wanted, running
 
-IN_FLIGHT = 16
-"""Requests of the bare client, and of whoever creates and serves pods."""
-CARDS, CARD_MEMORY = 8, 24_576
-MEMORY = 1000
-CONF = """\
-actions: "enqueue, allocate, backfill"
-tiers:
-- plugins:
-  - name: deviceshare
-    arguments:
-      deviceshare.GPUSharingEnable: true
-      deviceshare.SchedulePolicy: spread
-      deviceshare.ScheduleWeight: 10
-"""
-OURS, ALONE, BESIDE = "deviceshare", "alone", "beside"
-"""Who binds the pods: the system, and the bare client without and with device plugins at work."""
-PODS = "/api/v1/namespaces/default/pods"
+PLUGINS_IN_FLIGHT = 16
+"""Requests of the device plugins at a time."""
+ANSWER = 5.0
+
+
+class Bound(msgspec.Struct, frozen=True):
+    """What became of the pods that the system bound; times in seconds."""
+
+    given: dict[str, tuple[str, dict[str, str]]]
+    """Node and annotations of each."""
+    seconds: float
+    """From the first binding to the last, as a watch shows them."""
+    seconds_with_start: float
+    """From the start of the service that reads the cluster to the last binding."""
+    cpu_seconds: dict[str, float]
+    """What each process used from the first binding to the last."""
+    reports_waiting: int
+    """Conditions and Events that were not written by then."""
+
+
+class Pair(msgspec.Struct, frozen=True):
+    """The system and the bare client under the same conditions."""
+
+    system: Bound
+    bare_seconds: float
+    """From the first request to the last answer."""
 
 
 class Run(msgspec.Struct, frozen=True):
-    """What was measured; times in seconds."""
+    """What was measured."""
 
-    seconds: float
-    """From the first binding to the last, as a watch shows them."""
-    decided_in: float
-    """From the start of the service that reads the cluster to the last binding."""
-    bare_seconds: float
-    """From the first request to the last answer, nobody else being at work."""
-    bare_beside_plugins_seconds: float
-    """The same while the pods' device plugins answer as well."""
-    cpu_seconds: dict[str, float]
+    beside_plugins: Pair
+    alone: Pair
     load_before: float
     load_after: float
 
 
-class Client:
-    """Bare requests, :data:`IN_FLIGHT` at a time."""
+class Size(msgspec.Struct, frozen=True):
+    """How much is measured."""
 
-    def __init__(self, session: aiohttp.ClientSession, url: str) -> None:
-        self._session = session
-        self._url = url
-        self._limit = asyncio.Semaphore(IN_FLIGHT)
+    nodes: int
+    pods: int
+    in_flight: int
+    """Requests of the bare client at a time."""
 
-    async def request(self, method: str, path: str, body: Any, content: str = "application/json") -> None:
-        """Send a request. Raises CommandError where it is refused."""
+
+async def measure(size: Size, timeout: float, notices: Notices) -> Run:
+    """Start an API server and the system, measure both ways, end it all. Raises CommandError, TimeoutError."""
+    async with _api_server() as server, asyncio.timeout(timeout):
+        os.environ["KUBECONFIG"] = str(server.kubeconfig())  # the services inherit it
         async with (
-            self._limit,
-            self._session.request(
-                method, f"{self._url}{path}", data=msgspec.json.encode(body), headers={"Content-Type": content}
-            ) as answer,
+            bare_client(server, size.in_flight) as client,
+            bare_client(server, PLUGINS_IN_FLIGHT) as plugins,
         ):
-            raw = await answer.read()
-            if answer.status >= 400:
-                raise CommandError(f"{method} {path}: {answer.status} {raw[:300].decode(errors='replace')}")
-
-    async def create_node(self, node: Object) -> None:
-        """Create a node, and then its status, which is not taken with it."""
-        await self.request("POST", "/api/v1/nodes", node)
-        path = f"/api/v1/nodes/{node['metadata']['name']}/status"
-        await self.request("PATCH", path, {"status": node["status"]}, MERGE)
+            await all_of(client.create_node, [(node(number),) for number in range(size.nodes)])
+            load = os.getloadavg()[0]
+            beside = await _pair(server, client, plugins, size, notices)
+            alone = await _pair(server, client, None, size, notices)
+    return Run(beside, alone, load, os.getloadavg()[0])
 
 
 @asynccontextmanager
-async def _client(server: Server) -> AsyncIterator[Client]:
-    tls = ssl.create_default_context(cafile=str(server.authority))
-    headers = {"Authorization": f"Bearer {server.token}"}
-    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=tls, limit=0), headers=headers) as session:
-        yield Client(session, server.url)
+async def _api_server() -> AsyncIterator[ApiServer]:
+    binaries = find_binaries()
+    with tempfile.TemporaryDirectory(prefix="deviceshare-kube-") as directory:
+        server = ApiServer(binaries, Path(directory))
+        try:
+            try:
+                await asyncio.to_thread(server.start)
+            except (OSError, subprocess.CalledProcessError) as error:
+                raise CommandError(f"the API server does not start: {error}") from error
+            yield server
+        finally:
+            server.stop()
 
 
-async def measure(node_count: int, pod_count: int, timeout: float, notices: Notices) -> Run:
-    """Start an API server and the system, measure all ways, end it all. Raises CommandError, TimeoutError."""
-    async with api_server() as server, asyncio.timeout(timeout):
-        os.environ["KUBECONFIG"] = str(server.kubeconfig)  # the services inherit it
-        async with _client(server) as client, _client(server) as plugins:
-            await _all(client.create_node, [(_node(number),) for number in range(node_count)])
-            load = os.getloadavg()[0]
-            pods = Pods(plugins)
-            async with pods.watched():
-                decided_in, spent = await _bound_by_system(client, pods, pod_count, notices)
-            bindings = [_binding(*pods.given[_name(OURS, number)]) for number in range(pod_count)]
-            alone = await _bare(client, ALONE, bindings)
-            async with Pods(plugins).watched():
-                beside = await _bare(client, BESIDE, bindings)
-    return Run(pods.seconds, decided_in, alone, beside, spent, load, os.getloadavg()[0])
+async def _pair(server: ApiServer, client: Client, plugins: Client | None, size: Size, notices: Notices) -> Pair:
+    with_plugins = plugins is not None
+    kind = "served" if with_plugins else "plain"
+    names = [f"{kind}-{number:05d}" for number in range(size.pods)]
+    watched = Watched(plugins)
+    async with watched.watching():
+        system = await _by_system(server, client, watched, names, notices)
+    bare = {name: f"bare-{name}" for name in names}
+    await all_of(client.request, [("POST", PODS, pod(name, "nobody", plugins=with_plugins)) for name in bare.values()])
+    bindings = [(f"{PODS}/{bare[name]}/binding", binding(bare[name], *system.given[name])) for name in names]
+    async with Watched(plugins).watching():
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        await all_of(client.request, [("POST", path, body) for path, body in bindings])
+        seconds = clock() - began
+    return Pair(system, seconds)
 
 
-async def _bound_by_system(
-    client: Client, pods: "Pods", pod_count: int, notices: Notices
-) -> tuple[float, dict[str, float]]:
-    """Let the system bind pods that wait; return the seconds from its first look at them, and its CPU seconds."""
+async def _by_system(server: ApiServer, client: Client, watched: Watched, names: list[str], notices: Notices) -> Bound:
+    """Let the system bind pods that wait."""
     wanted = Wanted(cluster=KUBE, schedulers=(OURS,), metrics_port=0)
     async with running(wanted, notices) as system:
         conf = system.directory / "volcano-scheduler.conf"
         conf.write_text(CONF)
         system.wanted = Wanted(KUBE, conf=conf, schedulers=wanted.schedulers, metrics_port=0)
-        await _all(client.request, [("POST", PODS, _pod(OURS, number)) for number in range(pod_count)])
-        used, began = cpu_seconds(system), asyncio.get_running_loop().time()
+        await all_of(client.request, [("POST", PODS, pod(name, OURS, plugins=watched.serves)) for name in names])
+        began = asyncio.get_running_loop().time()
         await system.start_inventory()
-        await system.guard(pods.until(pod_count))
-        spent = {name: round(seconds - used.get(name, 0.0), 2) for name, seconds in cpu_seconds(system).items()}
-        return pods.last - began, spent
-
-
-async def _bare(client: Client, scheduler: str, bindings: list[Object]) -> float:
-    """Create as many pods that are equal to those that the system bound, and bind them; return the seconds of that."""
-    count = len(bindings)
-    await _all(client.request, [("POST", PODS, _pod(scheduler, number)) for number in range(count)])
-    named = [
-        (
-            f"{PODS}/{_name(scheduler, number)}/binding",
-            body | {"metadata": body["metadata"] | {"name": _name(scheduler, number)}},
+        await system.guard(watched.until(1))
+        before = cpu_seconds(system, server.pids)
+        await system.guard(watched.until(len(names)))
+        after = cpu_seconds(system, server.pids)
+        return Bound(
+            given=watched.given,
+            seconds=watched.seconds,
+            seconds_with_start=watched.last - began,
+            cpu_seconds={name: used - before.get(name, 0.0) for name, used in after.items()},
+            reports_waiting=await _reports_waiting(system),
         )
-        for number, body in enumerate(bindings)
-    ]
-    began = asyncio.get_running_loop().time()
-    await _all(client.request, [("POST", path, body) for path, body in named])
-    return asyncio.get_running_loop().time() - began
 
 
-async def _all(send: Callable[..., Awaitable[None]], requests: Iterable[tuple[Any, ...]]) -> None:
-    await asyncio.gather(*(send(*request) for request in requests))
-
-
-class Pods:
-    """Watches pods, and plays their device plugins, which answer at once."""
-
-    def __init__(self, client: Client) -> None:
-        self._client = client
-        self._changed = asyncio.Event()
-        self._serving: set[asyncio.Task[None]] = set()
-        self.given: dict[str, tuple[str, dict[str, str]]] = {}
-        """Node and annotations of each pod that was bound."""
-        self.first = self.last = 0.0
-
-    @property
-    def seconds(self) -> float:
-        """The time from the first binding to the last."""
-        return self.last - self.first
-
-    async def until(self, count: int) -> None:
-        """Wait until so many are bound."""
-        while len(self.given) < count:
-            self._changed.clear()
-            await self._changed.wait()
-
-    @asynccontextmanager
-    async def watched(self) -> AsyncIterator[None]:
-        """Watch and serve; at the end all that were seen are served. Those that are bound before count for nothing."""
-        async with KubeCluster(name="bench") as cluster:
-            watching = asyncio.create_task(self._watch(cluster))
-            try:
-                await self._changed.wait()
-                yield
-                await asyncio.gather(*self._serving)
-            finally:
-                await end(watching)
-
-    async def _watch(self, cluster: KubeCluster) -> None:
-        listed = False
-        async for batch in cluster.watch(["Pod"]):
-            for change in batch:
-                if isinstance(change, Listed):
-                    listed = True
-                elif listed and change.raw:
-                    self._see(msgspec.json.decode(change.raw))
-            if listed:
-                self._changed.set()
-
-    def _see(self, pod: Object) -> None:
-        name, node = pod["metadata"]["name"], pod["spec"].get("nodeName")
-        if not node or name in self.given:
-            return
-        self.last = asyncio.get_running_loop().time()
-        self.first = self.first or self.last
-        annotations = pod["metadata"].get("annotations") or {}
-        self.given[name] = node, annotations
-        task = asyncio.ensure_future(self._serve(name, annotations))
-        self._serving.add(task)
-        task.add_done_callback(self._serving.discard)
-
-    async def _serve(self, name: str, annotations: dict[str, str]) -> None:
-        body = {"metadata": {"annotations": served(annotations)}}
-        await self._client.request("PATCH", f"{PODS}/{name}", body, MERGE)
-
-
-def _node(number: int) -> Object:
-    devices = {"volcano.sh/gpu-memory": str(CARD_MEMORY * CARDS), "volcano.sh/gpu-number": str(CARDS)}
-    resources = {"cpu": "128", "memory": "1Ti", "pods": "250", **devices}
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": f"node-{number:05d}"},
-        "status": {"allocatable": resources, "capacity": resources},
-    }
-
-
-def _name(scheduler: str, number: int) -> str:
-    return f"{scheduler}-{number:05d}"
-
-
-def _pod(scheduler: str, number: int) -> Object:
-    resources = {"limits": {"volcano.sh/gpu-memory": str(MEMORY)}}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": _name(scheduler, number), "namespace": "default"},
-        "spec": {
-            "schedulerName": scheduler,
-            "tolerations": [{"operator": "Exists"}],
-            "containers": [{"name": "main", "image": "busybox", "resources": resources}],
-        },
-    }
-
-
-def _binding(node: str, annotations: dict[str, str]) -> Object:
-    return {
-        "apiVersion": "v1",
-        "kind": "Binding",
-        "metadata": {"namespace": "default", "annotations": annotations},
-        "target": {"apiVersion": "v1", "kind": "Node", "name": node},
-    }
+async def _reports_waiting(system: System) -> int:
+    answer = await system.bus.client.request(status("binder"), b"", timeout=ANSWER)
+    return decode_status(answer.data).detail.get("reports", 0)

@@ -1,0 +1,55 @@
+"""A bare client of an API server: it decides nothing."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+import msgspec
+from deviceshare_cluster.interface import Object
+from deviceshare_cluster.kube.client import MERGE
+
+from deviceshare_cli.bench.kube.apiserver import ApiServer
+from deviceshare_cli.errors import CommandError
+
+
+class Client:
+    """Bare requests, so many at a time."""
+
+    def __init__(self, session: aiohttp.ClientSession, url: str, in_flight: int) -> None:
+        self._session = session
+        self._url = url
+        self._limit = asyncio.Semaphore(in_flight)
+
+    async def request(self, method: str, path: str, body: Any, content: str = "application/json") -> None:
+        """Send a request. Raises CommandError where it is refused."""
+        async with (
+            self._limit,
+            self._session.request(
+                method, f"{self._url}{path}", data=msgspec.json.encode(body), headers={"Content-Type": content}
+            ) as answer,
+        ):
+            raw = await answer.read()
+            if answer.status >= 400:
+                raise CommandError(f"{method} {path}: {answer.status} {raw[:300].decode(errors='replace')}")
+
+    async def create_node(self, node: Object) -> None:
+        """Create a node, and then its status, which is not taken with it."""
+        await self.request("POST", "/api/v1/nodes", node)
+        path = f"/api/v1/nodes/{node['metadata']['name']}/status"
+        await self.request("PATCH", path, {"status": node["status"]}, MERGE)
+
+
+@asynccontextmanager
+async def bare_client(server: ApiServer, in_flight: int) -> AsyncIterator[Client]:
+    """Connect as ``admin``."""
+    connector = aiohttp.TCPConnector(ssl=server.tls(), limit=0)
+    headers = {"Authorization": f"Bearer {server.token}"}
+    async with aiohttp.ClientSession(connector=connector, headers=headers) as session:
+        yield Client(session, server.url, in_flight)
+
+
+async def all_of(send: Callable[..., Awaitable[None]], requests: Iterable[tuple[Any, ...]]) -> None:
+    """Send requests, as many at a time as the client lets."""
+    await asyncio.gather(*(send(*request) for request in requests))
