@@ -146,6 +146,15 @@ def test_a_forged_annotation_is_refused_when_a_pod_is_created(tenant, name):
     assert tenant("POST", f"{PODS}?dryRun=All", pod("a", **{name: FORGED[name]})) == 403
 
 
+@pytest.mark.parametrize("name", [*FORGED, "volcano.sh/gpu-index"])
+def test_a_forged_annotation_is_refused_on_a_pod_that_is_created_bound(tenant, name):
+    bound = pod("a", **{name: FORGED.get(name, "0")})
+    bound["spec"]["nodeName"] = "n"
+    assert tenant("POST", f"{PODS}?dryRun=All", bound) == 403
+    del bound["metadata"]["annotations"]
+    assert tenant("POST", f"{PODS}?dryRun=All", bound) == 201
+
+
 def test_what_users_may_say_they_may_say_and_change_and_take_back(tenant):
     assert tenant("POST", PODS, pod("wishes", **WISHES)) == 201
     changed = {

@@ -51,8 +51,8 @@ SILENCE = 5.0
 """Seconds; a watch that says nothing for so long is begun anew."""
 WHOLE = 20 + 20 * DELAY
 """Seconds from the first binding of a gang to its last: the pods of a gang may wait for each other's device plugin."""
-STARTING = 15.0
-"""Seconds in which an API server that was started refuses what it allows later: it reads its rules."""
+STARTING = 30.0
+"""Seconds in which an API server that is started again refuses what it allows later: it reads its rules."""
 pytestmark = pytest.mark.timeout(600 + 2 * PODS)
 NAMESPACE = "work"
 
@@ -104,8 +104,8 @@ class Cluster:
         elif fault in ("apiserver", "expired"):
             if fault == "expired":
                 await asyncio.to_thread(self.server.compact)
-            await asyncio.to_thread(self.server.restart_apiserver, 0.5)
             self._restarts.append(time.time())
+            await asyncio.to_thread(self.server.restart_apiserver, 0.5)
         elif fault == "scheduler":
             await self._place_foreign(LOCKING)
         else:

@@ -168,7 +168,8 @@ def _mindcluster_node(number: int) -> Object:
 _NODES = (_hami_core_node, _mig_node, _gpu_node, _ascend_node, _mindcluster_node, _mps_node)
 
 _MODE = "volcano.sh/vgpu-mode"
-_TASK = {"ring-controller.atlas": "ascend-310P", "vnpu-dvpp": "null", "vnpu-level": "low"}
+TASK = {"ring-controller.atlas": "ascend-310P", "vnpu-dvpp": "null", "vnpu-level": "low"}
+"""Labels of pods that ask AI cores."""
 
 
 def _vgpu(number: int, memory: int, cores: int) -> dict[str, str]:
@@ -181,16 +182,16 @@ _KINDS: tuple[tuple[dict[str, str], dict[str, str], dict[str, str]], ...] = (
     (_vgpu(1, 4500, 0), {_MODE: "mig"}, {}),
     ({"volcano.sh/gpu-memory": "3000"}, {}, {}),
     ({"huawei.com/Ascend910B3": "1", "huawei.com/Ascend910B3-memory": "16000"}, {}, {}),
-    ({"huawei.com/npu-core": "2"}, {}, _TASK),
+    ({"huawei.com/npu-core": "2"}, {}, TASK),
     (_vgpu(1, 6000, 20), {_MODE: "mps"}, {}),
     (_vgpu(2, 10240, 15), {_MODE: "hami-core"}, {}),
     (_vgpu(1, 9000, 0), {_MODE: "mig"}, {}),
     ({"volcano.sh/gpu-number": "1"}, {}, {}),
     ({"huawei.com/Ascend910B3": "1", "huawei.com/Ascend910B3-memory": "30000"}, {}, {}),
-    ({"huawei.com/npu-core": "4"}, {}, _TASK),
+    ({"huawei.com/npu-core": "4"}, {}, TASK),
     (_vgpu(2, 3000, 5), {_MODE: "mps"}, {}),
     ({"volcano.sh/gpu-memory": "5000"}, {}, {}),
-    ({"huawei.com/npu-core": "1"}, {}, _TASK),
+    ({"huawei.com/npu-core": "1"}, {}, TASK),
 )
 """Limits, annotations, labels."""
 

@@ -128,7 +128,7 @@ class MindCluster(Way):
 
     limits: ClassVar = {"huawei.com/npu-core": "1"}
     takes: ClassVar = {"AI cores": 1, "AI CPUs": 1}
-    labels: ClassVar = {"ring-controller.atlas": "ascend-310P", "vnpu-dvpp": "null", "vnpu-level": "low"}
+    labels: ClassVar = mixed.TASK
 
     def suits(self, node: Object) -> bool:
         """Whether it has such chips."""
