@@ -67,7 +67,7 @@ class Best:
         before = self.keys[row]
         if before == NEVER and key == NEVER:
             return
-        self.able += (key != NEVER) - (before != NEVER)
+        self.able += (1 if key != NEVER else 0) - (1 if before != NEVER else 0)
         self.keys[row] = key
         if waste != 0.0 and not self.wasteful:
             self.wasteful = True
