@@ -1,87 +1,44 @@
 """All cards of all nodes as arrays, node × card, for all families alike.
 
-A row is a node, a column a card in the order of registration. Cards that a node does not have are empty columns with
-mode 0. Rows grow by a quarter, columns to the widest node, so that a question is asked of every card of the cluster at
+A row is a node, a column a card in the order of registration. Cards that a node does not have are empty columns of
+kind 0. Rows grow by a quarter, columns to the widest node, so that a question is asked of every card of the cluster at
 once.
 """
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from deviceshare.facts import Card
 from deviceshare.holdings import Holding, Usage
-from deviceshare.kernels import constants as fields
 from deviceshare.kernels.charges import CardCharges
+from deviceshare.kernels.constants import CORES_USED, FIELDS, KIND, MEMORY_USED, SLOTS_USED
+from deviceshare.kinds import Kinds
 
 _T = TypeVar("_T")
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 
-class Interner:
-    """Numbers for strings: equal strings get equal numbers, the empty string is 0."""
-
-    def __init__(self) -> None:
-        self.names: list[str] = [""]
-        self._codes: dict[str, int] = {"": 0}
-
-    def code(self, name: str) -> int:
-        """Return the number of a string, a new one if it was never seen."""
-        code = self._codes.get(name)
-        if code is None:
-            code = self._codes[name] = len(self.names)
-            self.names.append(name)
-        return code
-
-    def find(self, name: str) -> int:
-        """Return the number of a string, -1 if it was never seen."""
-        return self._codes.get(name, -1)
-
-
-class Kinds(Protocol):
-    """What the codes of modes and types stand for."""
-
-    @property
-    def modes(self) -> Interner:
-        """The numbers of modes."""
-        ...
-
-    @property
-    def type_names(self) -> list[str]:
-        """The names of the codes of types, '' for those of which the cluster has no card and no whole device."""
-        ...
-
-    def state_field(self, name: str) -> int:
-        """Return where a family's state stands among the fields."""
-        ...
-
-
 class CardView:
     """Some rows of the table, copied: R nodes × D cards. A family charges tentatively here, never in the table.
 
-    All arrays are [R, D]: ``mode`` and ``type`` codes (0: no card), ``memory`` and ``memory_used`` MiB, ``cores`` and
-    ``cores_used`` percent or AI cores, ``slots`` and ``slots_used`` counts, ``network`` as in
-    :class:`~deviceshare.facts.Card` (int64), ``healthy`` (bool).
+    All arrays are [R, D]: ``kind`` the number of each card's kind (0: no card), ``memory_used`` MiB, ``cores_used``
+    percent or AI cores, ``slots_used`` how many containers share it (int64), and what the kind says of a card.
     """
 
-    mode: Ints
-    type: Ints
-    memory: Ints
+    kind: Ints
     memory_used: Ints
-    cores: Ints
     cores_used: Ints
-    slots: Ints
     slots_used: Ints
-    healthy: Bools
-    network: Ints
 
     def __init__(
         self,
-        modes: Interner,
+        kinds: Kinds,
         type_names: list[str],
         cards: Sequence[tuple[Card, ...]],
         fields: Sequence[str],
@@ -89,7 +46,7 @@ class CardView:
         allocatable: Callable[[str], Ints],
         holdings: Sequence[Collection[Holding]],
     ) -> None:
-        self.modes = modes
+        self.kinds = kinds
         self.type_names = type_names
         """The names of the codes in ``type``, '' for those of which the cluster has no card."""
         self.cards = cards
@@ -102,27 +59,65 @@ class CardView:
         """bool[R, D]: cards that are taken before all others where they can be; None: no card."""
         self._fields = fields
         self.block = block
-        """int64[R, F, D]: all fields together, as the kernels read them."""
-        of = dict(zip(fields, block.transpose(1, 0, 2), strict=True))
-        self.mode, self.type, self.memory, self.memory_used = of["mode"], of["type"], of["memory"], of["memory_used"]
-        self.cores, self.cores_used = of["cores"], of["cores_used"]
-        self.slots, self.slots_used = of["slots"], of["slots_used"]
-        self.healthy, self.network = of["healthy"] != 0, of["network"]
-        self.state = of
+        """int64[R, F, D]: all that changes, as the kernels read it."""
+        self.kind, self.memory_used, self.cores_used, self.slots_used = block[:, : len(FIELDS)].transpose(1, 0, 2)
+        self.state: dict[str, Ints] = {name: block[:, at] for at, name in enumerate(fields) if at >= len(FIELDS)}
         """int64[R, D] for each name in ``state`` of a family: what it counts of a card beside the amounts."""
+
+    @cached_property
+    def mode(self) -> Ints:
+        """Codes, 0: no card."""
+        found: Ints = self.kinds.mode[self.kind]
+        return found
+
+    @cached_property
+    def type(self) -> Ints:
+        """Codes."""
+        found: Ints = self.kinds.type[self.kind]
+        return found
+
+    @cached_property
+    def memory(self) -> Ints:
+        """MiB."""
+        found: Ints = self.kinds.memory[self.kind]
+        return found
+
+    @cached_property
+    def cores(self) -> Ints:
+        """Percent or AI cores."""
+        found: Ints = self.kinds.cores[self.kind]
+        return found
+
+    @cached_property
+    def slots(self) -> Ints:
+        """How many containers may share a card."""
+        found: Ints = self.kinds.slots[self.kind]
+        return found
+
+    @cached_property
+    def network(self) -> Ints:
+        """As in :class:`~deviceshare.facts.Card`."""
+        found: Ints = self.kinds.network[self.kind]
+        return found
+
+    @cached_property
+    def healthy(self) -> Bools:
+        """Whether the device plugin says so."""
+        found: Bools = (self.kinds.healthy != 0)[self.kind]
+        return found
 
     def copy(self) -> "CardView":
         """Return a view of the same nodes that is charged by itself."""
         return CardView(
-            self.modes, self.type_names, self.cards, self._fields, self.block.copy(), self.allocatable, self.holdings
+            self.kinds, self.type_names, self.cards, self._fields, self.block.copy(), self.allocatable, self.holdings
         )
 
     def part(self, rows: Ints) -> "CardView":
         """Return some of the nodes (int64, numbers of rows) as a view that is charged by itself."""
-        if len(rows) == len(self.mode):
+        if len(rows) == len(self.block):
             return self.copy()
         return CardView(
-            self.modes,
+            self.kinds,
             self.type_names,
             _Rows(self.cards.__getitem__, rows),
             self._fields,
@@ -131,25 +126,26 @@ class CardView:
             _Rows(self.holdings.__getitem__, rows),
         )
 
-    def state_field(self, name: str) -> int:
-        """Return where a family's state stands among the fields."""
+    def field(self, name: str) -> int:
+        """Return where a family's state stands among the fields of a card."""
         return self._fields.index(name)
 
     def of_mode(self, mode: str) -> Bools:
         """Return bool[R, D]: which cards are cut in this way."""
-        found: Bools = self.mode == self.modes.find(mode)
+        found: Bools = self.kinds.of_mode(mode)[self.kind]
         return found
 
     def of_modes(self, modes: Iterable[str]) -> Bools:
         """Return bool[R, D]: which cards are cut in any of these ways."""
-        found = np.zeros(self.mode.shape, dtype=np.bool_)
+        wanted = np.zeros(len(self.kinds), dtype=np.bool_)
         for mode in modes:
-            found |= self.of_mode(mode)
+            wanted |= self.kinds.of_mode(mode)
+        found: Bools = wanted[self.kind]
         return found
 
     def with_ids(self, ids: Sequence[str]) -> Bools:
         """Return bool[R, D]: which cards have one of these ids."""
-        found = np.zeros(self.mode.shape, dtype=np.bool_)
+        found = np.zeros(self.kind.shape, dtype=np.bool_)
         wanted = frozenset(ids)
         for row, cards in enumerate(self.cards):
             for column, card in enumerate(cards):
@@ -164,8 +160,7 @@ class CardTable:
     """
 
     def __init__(self, state: Iterable[str] = ()) -> None:
-        self.modes = Interner()
-        self.types = Interner()
+        self.kinds = Kinds()
         self.cards: list[tuple[Card, ...]] = []
         self._type_names: list[str] = [""]
         self._of_type: Counter[str] = Counter()
@@ -174,7 +169,7 @@ class CardTable:
         self.models: Ints = np.zeros(0, dtype=np.int64)
         """For each row the code of the type of the cards that are no columns: whole devices, which kubelet gives; 0
         where nobody tells."""
-        self._fields = (*fields.NAMES, *state)
+        self._fields = (*FIELDS, *state)
         # At least one column, so that the first or best card of a row can be looked for where no node has any.
         self.block: Ints = np.zeros((0, len(self._fields), 1), dtype=np.int64)
         """int64[rows, fields, columns]: a row's fields stand together, as a kernel reads them."""
@@ -188,10 +183,10 @@ class CardTable:
     @property
     def version(self) -> int:
         """Grows with the codes that there are."""
-        return self.types_version + len(self.modes.names)
+        return self.types_version + len(self.kinds)
 
-    def state_field(self, name: str) -> int:
-        """Return where a family's state stands among the fields."""
+    def field(self, name: str) -> int:
+        """Return where a family's state stands among the fields of a card."""
         return self._fields.index(name)
 
     def set_cards(self, row: int, cards: tuple[Card, ...]) -> None:
@@ -201,24 +196,14 @@ class CardTable:
         self._reserve(row + 1, len(cards))
         self._count_types((card.type for card in self.cards[row]), (card.type for card in cards))
         self.cards[row] = cards
-        block = self.block[row]
-        block[:] = 0
-        block[: len(fields.NAMES), : len(cards)] = np.array(
-            [
-                (
-                    self.modes.code(card.mode), self.types.code(card.type), card.memory, 0, card.cores, 0,
-                    card.slots, 0, card.healthy, card.network,
-                )
-                for card in cards
-            ],
-            dtype=np.int64,
-        ).reshape(-1, len(fields.NAMES)).T  # fmt: skip
+        self.block[row] = 0
+        self.block[row, KIND, : len(cards)] = [self.kinds.code(card) for card in cards]
 
     def set_model(self, row: int, model: str) -> None:
         """Say of what type a node's whole devices are, '' where nobody tells or it has none."""
         self._reserve(row + 1, 1)
-        self._count_types((self.types.names[self.models[row]],), (model,))
-        self.models[row] = self.types.code(model)
+        self._count_types((self.kinds.types.names[self.models[row]],), (model,))
+        self.models[row] = self.kinds.types.code(model)
 
     @property
     def type_names(self) -> list[str]:
@@ -228,9 +213,9 @@ class CardTable:
     def _count_types(self, before: Iterable[str], after: Iterable[str]) -> None:
         self._of_type.subtract(before)
         for name in after:
-            self.types.code(name)
+            self.kinds.types.code(name)
             self._of_type[name] += 1
-        names = [name if self._of_type[name] > 0 else "" for name in self.types.names]
+        names = [name if self._of_type[name] > 0 else "" for name in self.kinds.types.names]
         if names != self._type_names:
             self._type_names = names
             self.types_version += 1
@@ -251,15 +236,15 @@ class CardTable:
     def put(self, row: int, column: int, usage: Usage, state: Mapping[str, int]) -> None:
         """Write what is taken of a card, whatever was written before."""
         put = self.charges.put
-        put(row, fields.MEMORY_USED, column, usage.memory)
-        put(row, fields.CORES_USED, column, usage.cores)
-        put(row, fields.SLOTS_USED, column, usage.slots)
+        put(row, MEMORY_USED, column, usage.memory)
+        put(row, CORES_USED, column, usage.cores)
+        put(row, SLOTS_USED, column, usage.slots)
         for name, value in state.items():
             put(row, self._fields.index(name), column, value)
 
     def used(self, row: int) -> list[Usage]:
         """Return what is taken of each card of a row."""
-        taken = self.block[row][[fields.MEMORY_USED, fields.CORES_USED, fields.SLOTS_USED], : len(self.cards[row])]
+        taken = self.block[row][[MEMORY_USED, CORES_USED, SLOTS_USED], : len(self.cards[row])]
         return [Usage(*each) for each in taken.T.tolist()]
 
     def state(self, row: int, name: str) -> list[int]:
@@ -272,7 +257,7 @@ class CardTable:
     ) -> CardView:
         """Return a copy of some rows."""
         return CardView(
-            self.modes,
+            self.kinds,
             self._type_names,
             _Rows(self.cards.__getitem__, rows),
             self._fields,

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from deviceshare.cards import Bools, CardTable, CardView, Ints, Kinds
+from deviceshare.cards import Bools, CardTable, CardView, Ints
 from deviceshare.claims import ContainerGrant
 from deviceshare.conf.model import SchedulerConf
 from deviceshare.errors import Problem, RequestError
@@ -22,6 +22,7 @@ from deviceshare.kernels.charges import Amounts
 from deviceshare.kernels.constants import NEVER
 from deviceshare.kernels.picking import Picker
 from deviceshare.kernels.standing import Standing, worth
+from deviceshare.kinds import Codes
 from deviceshare.models import model_wish
 from deviceshare.predicates import Rule
 from deviceshare.quantity import is_native
@@ -48,15 +49,15 @@ class Question:
         self.answers = answers
         self._counts = [cards.count for cards in answers[0][1].cards]
 
-    def pickers(self, kinds: Kinds, conf: SchedulerConf) -> list[tuple[int, Picker]] | None:
+    def pickers(self, codes: Codes, conf: SchedulerConf) -> list[tuple[int, Picker]] | None:
         """Return the kernels of the families that have cards, each with the number of its answer.
 
         None: some family answers on a view only.
         """
         found = []
         for number, (family, demand) in enumerate(self.answers):
-            if not family.modes or any(kinds.modes.find(mode) > 0 for mode in family.modes):
-                picker = family.picker(demand, kinds, conf)
+            if not family.modes or any(codes.kinds.modes.find(mode) > 0 for mode in family.modes):
+                picker = family.picker(demand, codes, conf)
                 if picker is None:
                     return None
                 found.append((number, picker))

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from deviceshare.cards import CardView, Kinds
+from deviceshare.cards import CardView
 from deviceshare.claims import ContainerGrant, DeviceGrant
 from deviceshare.conf.model import SchedulerConf
 from deviceshare.facts import Card
@@ -11,6 +11,7 @@ from deviceshare.families.device_plugin import DevicePlugin
 from deviceshare.families.protocol import CardDemand, CardNames, Check, Demand, Pick, Picks, Places
 from deviceshare.holdings import Counted, Share
 from deviceshare.kernels.picking import Picker
+from deviceshare.kinds import Codes
 
 
 class OneByOne:
@@ -45,7 +46,7 @@ class OneByOne:
             lambda cards, picks: common.charge(cards, view, picks),
         )
 
-    def picker(self, demand: Demand, kinds: Kinds, conf: SchedulerConf) -> Picker | None:
+    def picker(self, demand: Demand, codes: Codes, conf: SchedulerConf) -> Picker | None:
         """Return nothing: cards are picked in numpy."""
         return None
 

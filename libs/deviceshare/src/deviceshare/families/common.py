@@ -11,6 +11,7 @@ from deviceshare.claims import INIT, WHOLE, DeviceGrant
 from deviceshare.facts import Card
 from deviceshare.families.protocol import CardDemand, Check, Demand, Picks, Places
 from deviceshare.kernels.picking import Picker
+from deviceshare.kinds import Kinds
 
 Floats = NDArray[np.float64]
 _NEVER = np.int64(2**62)
@@ -19,11 +20,17 @@ _FIRST = np.int64(2**61)
 
 def memory_asked(cards: CardDemand, view: CardView) -> Ints:
     """Return int64[R, D]: the MiB that the demand would take of each card."""
+    return memory_of_kinds(cards, view.kinds)[view.kind]
+
+
+def memory_of_kinds(cards: CardDemand, kinds: Kinds) -> Ints:
+    """Return int64[kinds]: the MiB that the demand would take of a card of each kind."""
+    asked: Ints = kinds.memory
     if cards.memory_percentage:
-        return view.memory * cards.memory_percentage // 100
-    if cards.memory:
-        return np.full(view.memory.shape, cards.memory, dtype=np.int64)
-    return view.memory
+        asked = kinds.memory * cards.memory_percentage // 100
+    elif cards.memory:
+        asked = np.full(len(kinds), cards.memory, dtype=np.int64)
+    return asked
 
 
 def memory_on(cards: CardDemand, card: Card) -> int:

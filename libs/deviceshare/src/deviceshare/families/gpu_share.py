@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from deviceshare.cards import Bools, CardView, Kinds
+from deviceshare.cards import Bools, CardView
 from deviceshare.claims import INIT, SIDECAR, Claim, ContainerGrant, DeviceGrant
 from deviceshare.conf.model import SchedulerConf
 from deviceshare.facts import Card, PodAsk
@@ -21,6 +21,7 @@ from deviceshare.families.protocol import CardDemand, CardNames, Check, Demand, 
 from deviceshare.formats import gpu_share, nvidia
 from deviceshare.kernels.picking import Picker
 from deviceshare.kernels.shared import SharedCards
+from deviceshare.kinds import Codes
 
 
 class GpuShare(OneByOne):
@@ -58,20 +59,20 @@ class GpuShare(OneByOne):
             **selection.wishes(ask)._asdict(),
         )
 
-    def picker(self, demand: Demand, kinds: Kinds, conf: SchedulerConf) -> Picker | None:
+    def picker(self, demand: Demand, codes: Codes, conf: SchedulerConf) -> Picker | None:
         """Return the kernel, where the pod does not choose by names of cards."""
         if demand.use_ids or demand.use_indexes or demand.nouse_ids:
             return None
-        return self._picker(demand, kinds, conf)
+        return self._picker(demand, codes, conf)
 
-    def _picker(self, demand: Demand, kinds: Kinds, conf: SchedulerConf) -> SharedCards:
+    def _picker(self, demand: Demand, codes: Codes, conf: SchedulerConf) -> SharedCards:
         """Choose one card: the lowest index that has room; binpack the fullest, spread the emptiest.
 
         Score: binpack 100·used/memory after the placement; spread 100/(1 + pods on the node's cards).
         """
-        types = selection.accepted_types(demand, kinds)
-        mode = kinds.modes.find(gpu_share.MODE)
-        picker = SharedCards(1, mode, types, demand.cards[0].memory, 0, False, 0)
+        kinds = codes.kinds
+        asked = common.memory_of_kinds(demand.cards[0], kinds)
+        picker = SharedCards(1, kinds.memory, asked, selection.usable_kinds(demand, gpu_share.MODE, codes))
         picker.filling, picker.spreading = conf.policy == "binpack", conf.policy == "spread"
         picker.by_memory = int(picker.spreading) - int(picker.filling)
         return picker

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from deviceshare.cards import CardView, Kinds
+from deviceshare.cards import CardView
 from deviceshare.claims import Claim, ContainerGrant, DeviceGrant
 from deviceshare.conf.model import Labels, SchedulerConf
 from deviceshare.errors import FormatError
@@ -22,6 +22,7 @@ from deviceshare.families.hardware import Hardware
 from deviceshare.holdings import Counted
 from deviceshare.holdings import Share as HeldShare
 from deviceshare.kernels.picking import Picker
+from deviceshare.kinds import Codes
 
 MOST_CARDS = 128
 """More cards than any node has: a larger number is a mistake, and is refused before room is made for the answer."""
@@ -248,7 +249,7 @@ class Family(Protocol):
         """Choose the cards for a demand on every node of the view at once, and charge them there (it is a copy)."""
         ...
 
-    def picker(self, demand: Demand, kinds: Kinds, conf: SchedulerConf) -> Picker | None:
+    def picker(self, demand: Demand, codes: Codes, conf: SchedulerConf) -> Picker | None:
         """Return the kernel that answers a demand straight from the table as :meth:`place` does, or None.
 
         Only a demand of one container that asks nothing of cards beside what stands in the table can have one, and only

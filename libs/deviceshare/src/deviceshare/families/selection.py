@@ -8,15 +8,15 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from deviceshare.cards import Bools, CardView, Kinds
+from deviceshare.cards import Bools, CardView
 from deviceshare.errors import FormatError, RequestError
 from deviceshare.facts import PodAsk
 from deviceshare.families import common
 from deviceshare.families.protocol import Check, Demand
 from deviceshare.formats import gpu_share, vgpu
 from deviceshare.formats.card_lists import indexes_among, items
+from deviceshare.kinds import Codes
 
 WISHES = frozenset({vgpu.USE_TYPE, vgpu.NOUSE_TYPE, gpu_share.INDEX, gpu_share.UNHEALTHY})
 """Annotations of a pod by which it chooses among GPUs, whichever family cuts them."""
@@ -94,9 +94,12 @@ def type_allowed(demand: Demand, view: CardView) -> Bools | None:
     return found
 
 
-def accepted_types(demand: Demand, kinds: Kinds) -> NDArray[np.uint8]:
-    """Return uint8 by the code of a type: whether the pod accepts such cards."""
-    return types_accepted(demand.use_types, demand.nouse_types, kinds.type_names).view(np.uint8)
+def usable_kinds(demand: Demand, mode: str, codes: Codes) -> Bools:
+    """Return bool[kinds]: those of a mode that are healthy and of a type that the pod accepts."""
+    kinds = codes.kinds
+    accepted = types_accepted(demand.use_types, demand.nouse_types, codes.type_names)
+    found: Bools = kinds.of_mode(mode) & (kinds.healthy != 0) & accepted[kinds.type]
+    return found
 
 
 def types_asked(use: Sequence[str], nouse: Sequence[str]) -> str:

@@ -13,7 +13,7 @@ cdef class Picker:
     cdef public bint restricted, preferring
     cdef public unsigned char[:, ::1] allowed, preferred
 
-    cpdef bint pick(self, long long[:, :, ::1] block, Py_ssize_t row) except *
+    cpdef bint pick(self, long long[:, :, ::1] block, Py_ssize_t row) except? -1
     cpdef void start(self) noexcept
     @cython.locals(at=cython.Py_ssize_t)
     cpdef void offer(self, Py_ssize_t row, Py_ssize_t column, long long key, long long detail) noexcept

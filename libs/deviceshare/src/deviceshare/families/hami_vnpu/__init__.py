@@ -11,7 +11,7 @@ from operator import add
 
 from msgspec.structs import replace
 
-from deviceshare.cards import CardView, Kinds
+from deviceshare.cards import CardView
 from deviceshare.claims import INIT, SIDECAR, WHOLE, Claim, ContainerGrant, DeviceGrant
 from deviceshare.conf.device_model import VnpuChip
 from deviceshare.conf.model import SchedulerConf
@@ -29,6 +29,7 @@ from deviceshare.formats import hami_vnpu as wire
 from deviceshare.holdings import Counted, total, usage_of
 from deviceshare.holdings import Share as HeldShare
 from deviceshare.kernels.picking import Picker
+from deviceshare.kinds import Codes
 
 _OTHERS = -1
 """In the place of an init container's position: all that is not of an init container."""
@@ -78,7 +79,7 @@ class HamiVnpu:
         assert isinstance(demand, VnpuDemand)
         return Board(demand, view, conf).place()
 
-    def picker(self, demand: Demand, kinds: Kinds, conf: SchedulerConf) -> Picker | None:
+    def picker(self, demand: Demand, codes: Codes, conf: SchedulerConf) -> Picker | None:
         """Return nothing."""
         return None
 

@@ -194,7 +194,4 @@ def _of_kind(word: str, view: CardView) -> Bools:
 
 def _of_modes(modes: Iterable[str], view: CardView) -> Bools:
     """Return bool[R, D]: the chips of these modes, by one look-up."""
-    wanted = np.zeros(len(view.modes.names), dtype=np.bool_)
-    wanted[[code for mode in modes if (code := view.modes.find(mode)) > 0]] = True
-    found: Bools = wanted[view.mode]
-    return found
+    return view.of_modes(modes)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from msgspec.structs import replace
 
-from deviceshare.cards import Bools, CardView, Ints, Kinds
+from deviceshare.cards import Bools, CardView, Ints
 from deviceshare.claims import UNMADE as UNMADE_PART
 from deviceshare.claims import Claim, ContainerGrant, DeviceGrant
 from deviceshare.conf.model import SchedulerConf
@@ -30,6 +30,7 @@ from deviceshare.formats.mindcluster import CHIP_CORES, CORES, WHOLE
 from deviceshare.holdings import Counted, Usage
 from deviceshare.holdings import Share as HeldShare
 from deviceshare.kernels.picking import Picker
+from deviceshare.kinds import Codes
 
 _BEHIND = 1 << 40
 """More AI cores than any node has: nodes that can only give less than was asked come after all others."""
@@ -81,7 +82,7 @@ class MindCluster:
         rank = np.where(fits, -(chips.idle + _BEHIND * details[:, 0]), 0).astype(np.float64)
         return Places(fits, [columns], [details], nothing, nothing.copy(), rank)
 
-    def picker(self, demand: Demand, kinds: Kinds, conf: SchedulerConf) -> Picker | None:
+    def picker(self, demand: Demand, codes: Codes, conf: SchedulerConf) -> Picker | None:
         """Return nothing: chips are chosen in numpy."""
         return None
 

@@ -6,39 +6,40 @@ unhealthy cards are never given, both type lists count, spread prefers the node 
 
 from collections.abc import Sequence
 
-from deviceshare.cards import Bools, CardView, Ints, Kinds
+import numpy as np
+
+from deviceshare.cards import Bools, CardView, Ints
 from deviceshare.claims import INIT, ContainerGrant
 from deviceshare.conf.model import SchedulerConf
 from deviceshare.facts import Card
 from deviceshare.families import common, selection
 from deviceshare.families.protocol import CardDemand, Check, Demand, Picks
 from deviceshare.families.vgpu import cards as vgpu_cards
+from deviceshare.families.vgpu import request
 from deviceshare.families.vgpu.base import Vgpu
 from deviceshare.kernels.picking import Picker
 from deviceshare.kernels.shared import SharedCards
+from deviceshare.kinds import Codes
 
 
 class SoftwareVgpu(Vgpu):
     """A vGPU family whose cards give any amount of memory that is left."""
 
-    def picker(self, demand: Demand, kinds: Kinds, conf: SchedulerConf) -> Picker | None:
+    def picker(self, demand: Demand, codes: Codes, conf: SchedulerConf) -> Picker | None:
         """Return the kernel, where the pod does not choose by names of cards."""
         (cards, *others) = demand.cards
         if others or cards.stage == INIT or vgpu_cards.is_choosy(demand):
             return None
-        return self._picker(demand, cards, kinds, conf)
+        return self._picker(demand, cards, codes, conf)
 
-    def _picker(self, demand: Demand, cards: CardDemand, kinds: Kinds, conf: SchedulerConf) -> SharedCards:
+    def _picker(self, demand: Demand, cards: CardDemand, codes: Codes, conf: SchedulerConf) -> SharedCards:
         """Choose the cards with most memory used, with the fewest shares, or the last ones, as the policy is."""
-        picker = SharedCards(
-            cards.count,
-            kinds.modes.find(self.name),
-            selection.accepted_types(demand, kinds),
-            cards.memory,
-            cards.memory_percentage,
-            True,
-            cards.cores,
-        )
+        kinds = codes.kinds
+        asked = common.memory_of_kinds(cards, kinds)
+        picker = SharedCards(cards.count, kinds.memory, asked, selection.usable_kinds(demand, self.name, codes))
+        # All cores of a card means nobody beside; none means some that others leave.
+        alone = cards.cores == request.ALL_CORES
+        picker.limit(np.minimum(kinds.slots - 1, 0 if alone else kinds.slots), request.ALL_CORES - max(cards.cores, 1))
         picker.filling, picker.spreading = conf.policy == "binpack", conf.policy == "spread"
         picker.by_memory, picker.by_slots = -int(picker.filling), int(picker.spreading)
         picker.by_column = 0 if conf.policy else -1
