@@ -48,9 +48,9 @@ class Scene:
         asked = what if what is not None else vgpu(1, 10)
         self.put(*(pod(f"{name}-{at}", asked, gang=name) for at in range(count)), **rest)
 
-    def decide(self, most=1000):
+    def decide(self, most=1000, now=0.0):
         """Decide; return the names of those who were placed, in order."""
-        self.turns = self.dispatcher.decide(most)
+        self.turns = self.dispatcher.decide(most, now)
         placed = [(each, where) for decision in self.turns.placed.values() for each, where in decision.placed]
         self.pods |= {each.name: (where.node, each) for each, where in placed}
         return [each.name for each, _ in placed]
@@ -303,3 +303,71 @@ def test_tasks_have_their_minimum_before_more_of_others():
     master = replace(pod("z", vgpu(1, 10), gang="g"), task="master")
     scene.put(*workers, master, minimum=2, tasks=(("master", 1), ("worker", 1)))
     assert scene.decide() == ["w0", "z", "w1"]
+
+
+def starved(waiting_time=300.0, **rest) -> Scene:
+    """Return a scene of two nodes full of small pods, where a gang of two whole nodes waits since the beginning."""
+    scene = Scene(cards(4, 100, "a"), cards(4, 100, "b"), conf=replace(default_conf(), starvation=waiting_time), **rest)
+    for at in range(8):
+        scene.single(f"s{at}", vgpu(1, 100), created=-1.0)
+    scene.decide()
+    scene.gang("big", 2, vgpu(4, 100))
+    return scene
+
+
+def stream(scene: Scene, rounds=40, every=60.0) -> list[str]:
+    """Let one of the pods end every minute, and a new small one come; return who was placed, in order."""
+    placed = []
+    for number in range(rounds):
+        now = (number + 1) * every
+        scene.end(min(scene.pods, key=lambda name: int(name[1:])))
+        scene.single(f"s{8 + number}", vgpu(1, 100), created=now)
+        placed += scene.decide(now=now)
+        if "big-0" in placed:
+            break
+    return placed
+
+
+def test_a_gang_that_waited_too_long_has_nodes_kept_free_for_it():
+    placed = stream(starved())
+    assert placed[-2:] == ["big-0", "big-1"]
+    assert placed[:-2] == [f"s{at}" for at in range(8, 13)], "until it has waited five minutes"
+
+
+def test_without_the_guard_small_pods_take_all_room_for_ever():
+    assert "big-0" not in stream(starved(waiting_time=0.0))
+
+
+def test_nodes_are_kept_free_for_no_job_that_they_could_never_serve():
+    scene = starved()
+    scene.gang("huge", 3, vgpu(4, 100), priority=1)
+    assert "big-0" in stream(scene)
+    assert "s12" in stream(starved(queues=in_queues(QueueFact(name="default", capability={MEMORY: 799}))), rounds=6)
+
+
+def test_who_finds_no_room_since_it_is_kept_free_is_told_so():
+    scene = starved()
+    stream(scene, rounds=6)
+    (why,) = {refusal.text for _, each in scene.turns.waiting.values() for _, why in each.waiting
+              if why is not None for refusal in why.refusals if refusal.code == "NodeKeptFree"}  # fmt: skip
+    assert why == "node(s) were kept free for a gang that waited too long"
+
+
+def test_when_the_gang_goes_its_nodes_are_everybodys_again():
+    scene = starved()
+    stream(scene, rounds=8)
+    scene.dispatcher.discard(GroupKey("ns/big"))
+    assert scene.decide(now=600.0) != []
+
+
+def test_one_gang_of_each_queue_has_nodes_kept_free_and_no_node_is_kept_twice():
+    scene = Scene(*(cards(1, 100, f"n{at}") for at in range(3)), queues=in_queues("q", "r"))
+    for at in range(3):
+        scene.single(f"s{at}", vgpu(1, 100))
+    scene.decide()
+    for queue in "qr":
+        for at in range(2):
+            scene.gang(f"{queue}{at}", 2 - at, vgpu(1, 100), queue=queue, created=float(at))
+    scene.decide(now=400.0)
+    kept = {each.key: each.nodes for each in scene.dispatcher.reservations}
+    assert kept == {"ns/q0": ("n0", "n1"), "ns/r1": ("n2",)}

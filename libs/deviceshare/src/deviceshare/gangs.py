@@ -78,6 +78,7 @@ def decide(
     *,
     beyond: bool = False,
     no_room: MutableMapping[int, Unplaceable] | None = None,
+    reasons: bool = True,
 ) -> Decision:
     """Place the pods that the group must have together, one where it has them; else place none.
 
@@ -87,6 +88,7 @@ def decide(
         queues: the accounts by which the pods' queue may have enough; None for no such bound.
         beyond: the queue may pass what it deserves.
         no_room: why asks fit nowhere, by their identity, as long as room only shrinks. Grows.
+        reasons: whether to ask why; without, no pod has a reason.
     """
     placed: list[tuple[PodFact, Placement]] = []
     refused: list[PodFact] = []
@@ -104,7 +106,7 @@ def decide(
         placement = None if shortage is not None or ask in no_room else allocator.place(pod.ask)
         if placement is None:
             lacking[ask] = shortage
-            if shortage is None and not placed and ask not in no_room:
+            if reasons and shortage is None and not placed and ask not in no_room:
                 no_room[ask] = allocator.why_not(pod.ask)
             refused.append(pod)
             continue
@@ -118,7 +120,7 @@ def decide(
         return Decision(group=group, placed=tuple(placed), waiting=(), fitted=len(placed))
     # The reasons are those that hold with the others of the gang in place.
     for pod in refused:
-        if lacking[id(pod.ask)] is None:
+        if reasons and lacking[id(pod.ask)] is None:
             lacking[id(pod.ask)] = no_room.get(id(pod.ask)) or allocator.why_not(pod.ask)
     for pod, placement in placed:
         allocator.release(placement.node, pod.uid)

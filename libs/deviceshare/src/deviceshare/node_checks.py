@@ -13,7 +13,7 @@ from deviceshare.formats.nvidia import PREFIX, PRODUCT
 from deviceshare.models import ModelWish
 from deviceshare.names import nearest
 from deviceshare.predicates import Rule, reasons
-from deviceshare.resources import PODS, ResourceTable
+from deviceshare.resources import PODS, RESERVED, UNLIMITED, ResourceTable
 
 _UNITS = {"cpu": "millicores", "memory": "bytes", "ephemeral-storage": "bytes"}
 
@@ -75,7 +75,16 @@ def amount_checks(
         if not short.any():
             continue
         if name == PODS:
-            checks.append(Check("TooManyPods", "Too many pods", short, _no_cards(short), PODS, 0, free))
+            kept = free < UNLIMITED - RESERVED
+            if kept.any():
+                checks.append(
+                    Check(
+                        "NodeKeptFree", "node(s) were kept free for a gang that waited too long", kept, _no_cards(kept)
+                    )
+                )
+            short &= ~kept
+            if short.any():
+                checks.append(Check("TooManyPods", "Too many pods", short, _no_cards(short), PODS, 0, free))
         elif not table.allocatable(rows, name).any():
             meant = "" if name in devices else nearest(name, devices.union(table.names()))
             text = f"Insufficient {name}, which no node has" + (f"; did you mean {meant}?" if meant else "")

@@ -11,6 +11,8 @@ from deviceshare.kernels.charges import Amounts
 
 PODS = "pods"
 UNLIMITED = 2**62
+RESERVED = 2**62 + 2**61
+"""So many pods more than any node may run: a node that is charged them is kept free for somebody else."""
 
 
 class ResourceTable:

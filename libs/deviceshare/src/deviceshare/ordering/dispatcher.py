@@ -4,7 +4,7 @@ Source: Volcano pkg/scheduler/actions/{allocate,backfill}. Beyond Volcano: what 
 given to others when nobody waits for it (see :mod:`deviceshare.ordering`).
 """
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from heapq import heapify, heappop, heappush
 
 import msgspec
@@ -13,9 +13,10 @@ from deviceshare.allocator import Allocator, Unplaceable
 from deviceshare.conf.model import SchedulerConf
 from deviceshare.facts import GroupKey
 from deviceshare.gangs import Decision, decide
-from deviceshare.ordering.jobs import Job, JobOrder
+from deviceshare.ordering.jobs import Job, JobOrder, Order
 from deviceshare.ordering.line import Kind, Line
 from deviceshare.ordering.queues import Queues
+from deviceshare.ordering.reservation import Reservation, Reservations
 from deviceshare.ordering.shortage import DESERVED
 
 ALLOCATE, BACKFILL = "allocate", "backfill"
@@ -36,11 +37,15 @@ class Dispatcher:
     def __init__(self, allocator: Allocator, queues: Queues, conf: SchedulerConf) -> None:
         self._allocator = allocator
         self.queues = queues
+        self.reservations = Reservations(allocator, queues, conf)
+        """The nodes that are kept free for who waited too long."""
+        self._room_was_made = False
         self.configure(conf)
 
     def configure(self, conf: SchedulerConf) -> None:
         """Order by another configuration from now on; jobs have to be put in again."""
         self._order = JobOrder(conf)
+        self.reservations.configure(conf)
         self._actions = [action for action in conf.actions if action in (ALLOCATE, BACKFILL)]
         self._lines = {action: Line() for action in (ALLOCATE, BACKFILL)}
 
@@ -69,24 +74,82 @@ class Dispatcher:
 
     def made_room(self) -> None:
         """Give all that lack room another turn."""
+        self._room_was_made = True
         for line in self._lines.values():
             for kind in list(line.parked.values()):
                 if kind.lacks_room:
                     line.wake(kind)
 
-    def decide(self, most: int) -> Turns:
-        """Decide until ``most`` pods are placed, more or less, or nobody is left whose turn it could be."""
+    def decide(self, most: int, now: float = 0.0) -> Turns:
+        """Decide until ``most`` pods are placed, more or less, or nobody is left whose turn it could be.
+
+        ``now`` in unix seconds says who has waited too long.
+        """
         turns = Turns()
         no_room: dict[int, Unplaceable] = {}
         self.queues.refresh()
-        for action in self._actions:
-            line = self._lines[action]
-            self._wake_unbound(line)
-            self._serve(line, turns, no_room, most, beyond=False)
-            if turns.pods < most:
-                self._wake_beyond(line)
-                self._serve(line, turns, no_room, most, beyond=True)
+        self._serve_overdue(turns)
+        with self.reservations.kept_free():
+            for action in self._actions:
+                line = self._lines[action]
+                self._wake_unbound(line)
+                self._serve(line, turns, no_room, most, beyond=False)
+                if turns.pods < most:
+                    self._wake_beyond(line)
+                    self._serve(line, turns, no_room, most, beyond=True)
+        self._keep_free(now)
         return turns
+
+    def due(self, now: float) -> list[float]:
+        """Return when jobs that lack room will have waited too long, unix seconds."""
+        found = (self.reservations.overdue_at(job) for _, job in self._lacking_room())
+        return [at for at in found if at is not None and at > now]
+
+    def _lacking_room(self) -> list[tuple[Kind, Job]]:
+        """Return those who are parked for want of room, the first of each kind."""
+        parked = self._lines[ALLOCATE].parked.values()
+        return [(kind, first[1]) for kind in parked if kind.lacks_room and (first := kind.first()) is not None]
+
+    def _serve_overdue(self, turns: Turns) -> None:
+        """Give those for whom nodes are kept free their turn before all others, if room was made."""
+        line = self._lines[ALLOCATE]
+        for reservation in self.reservations:
+            if line.find(reservation.key) is None:
+                self._drop(reservation)
+        if not self._room_was_made:
+            return
+        self._room_was_made = False
+        for reservation in self.reservations:
+            found = line.find(reservation.key)
+            assert found is not None
+            with self.reservations.kept_free(but_for=reservation.key):
+                self._turn(line, *found, turns, {}, beyond=True)
+            if reservation.key in turns.placed:
+                self._drop(reservation)
+
+    def _keep_free(self, now: float) -> None:
+        """Keep nodes free for those who have waited too long, one of each queue, the first ones."""
+        line = self._lines[ALLOCATE]
+        for reservation in self.reservations:
+            found = line.find(reservation.key)
+            if found is not None and self.reservations.is_old(reservation, found[1], now):
+                self.reservations.plan(found[1], now)
+                after = self.reservations.of(reservation.queue)
+                if after is None or after.nodes != reservation.nodes:
+                    self.made_room()
+        for _, kind, job in sorted(self._overdue(now), key=lambda found: found[0]):
+            if self.reservations.of(kind.queue) is None:
+                self.reservations.plan(job, now)
+
+    def _drop(self, reservation: Reservation) -> None:
+        self.reservations.drop(reservation.queue)
+        self.made_room()
+
+    def _overdue(self, now: float) -> Iterator[tuple[Order, Kind, Job]]:
+        for kind, job in self._lacking_room():
+            overdue = self.reservations.overdue_at(job)
+            if overdue is not None and now >= overdue and not self.reservations.is_hopeless(job.key):
+                yield self._order.place(job, self.queues.dominant_share(job.key)), kind, job
 
     def _wake_unbound(self, line: Line) -> None:
         """Wake those whose queue may have more now."""
@@ -96,7 +159,11 @@ class Dispatcher:
 
     def _wake_beyond(self, line: Line) -> None:
         """Wake those that only their queue's part keeps from what nobody of another queue waits for."""
-        claimants = line.claimants
+        claimants = {
+            kind.queue
+            for kind in line.claimants
+            if (first := kind.first()) is not None and not self.reservations.is_hopeless(first[1].key)
+        }
         for kind in [kind for kind in line.parked.values() if not kind.beyond]:
             deserves = any(shortage.bound == DESERVED for shortage in kind.shortages)
             if deserves and claimants <= {kind.queue}:

@@ -75,6 +75,11 @@ class Line:
         """The queues that have somebody in line."""
         return {self._kinds[name].queue for name in self._in_line}
 
+    def find(self, key: GroupKey) -> tuple[Kind, Job] | None:
+        """Return a job and its kind, None where it is not here."""
+        kind = self._of_job.get(key)
+        return None if kind is None else (kind, kind.jobs[key])
+
     def put(self, job: Job, place: Order) -> Kind:
         """Put a job in line, in place of what stood there under its key. Returns its kind, which may be parked."""
         self.discard(job.key)
@@ -129,9 +134,9 @@ class Line:
         return None
 
     @property
-    def claimants(self) -> set[str]:
-        """The queues of which somebody waits for nothing but room, within what the queue deserves."""
-        return {kind.queue for kind in self.parked.values() if not kind.beyond and not kind.needs}
+    def claimants(self) -> list[Kind]:
+        """Those who wait for nothing but room, within what their queue deserves."""
+        return [kind for kind in self.parked.values() if not kind.beyond and not kind.needs]
 
     def park(self, kind: Kind, why: Iterable[Reason], *, beyond: bool) -> None:
         """Let a kind wait for something else than its turn."""

@@ -63,6 +63,8 @@ class Queues:
         self._committed: dict[GroupKey, tuple[Book, Mapping[str, int]]] = {}
         """What each group that was let in needs at least."""
         self._dirty = True
+        self.nodes_version = 0
+        """How often something was heard of a node."""
         self.counting = Counting(conf)
         self.configure(conf)
 
@@ -80,11 +82,15 @@ class Queues:
 
     def set_node(self, node: NodeFact) -> None:
         """Count a node, or what changed of it."""
-        self._dirty |= self.counting.set_node(node)
+        if self.counting.set_node(node):
+            self._dirty = True
+        self.nodes_version += 1
 
     def remove_node(self, name: str) -> None:
         """Count a node no more."""
-        self._dirty |= self.counting.remove_node(name)
+        if self.counting.remove_node(name):
+            self._dirty = True
+        self.nodes_version += 1
 
     def set_queue(self, fact: QueueFact) -> None:
         """Enter a queue, or what changed of it."""

@@ -52,7 +52,7 @@ class Deciding:
             if (record := world.groups.get(key)) is not None:
                 self._look_at(record, now)
         told = self._admit(now)
-        turns = world.dispatcher.decide(MOST_PODS)
+        turns = world.dispatcher.decide(MOST_PODS, now)
         for kind, decision in turns.waiting.values():
             self._tell_kind(kind, decision, now)
         # Who has its place already need not be told that it may apply for one.
