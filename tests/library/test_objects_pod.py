@@ -44,6 +44,21 @@ def test_a_pod_has_ended_when_its_phase_says_so(phase, ended):
     assert pod({}, {"phase": phase}).ended is ended
 
 
+@pytest.mark.parametrize(
+    ("group", "phase", "deleted", "running"),
+    [
+        ("gang", "Running", None, True),
+        ("gang", "Pending", None, False),
+        ("gang", "Running", "2026-02-03T08:00:00Z", False),
+        ("", "Running", None, False),
+    ],
+)
+def test_a_pod_of_a_podgroup_says_that_it_runs(group, phase, deleted, running):
+    annotations = {"scheduling.k8s.io/group-name": group} if group else {}
+    fact = pod({"nodeName": "n"}, {"phase": phase}, annotations=annotations, deletionTimestamp=deleted)
+    assert fact.running is running
+
+
 def test_a_pod_without_annotations_is_a_group_of_one_in_the_default_queue():
     fact = pod({})
     assert (fact.group, fact.queue, fact.task, fact.ask.annotations) == ("pod/u1", "default", "", ())

@@ -6,11 +6,11 @@ from deviceshare_binder.groups import Condition, Groups, PodGroupView, QueueView
 from deviceshare_binder.views import PodView
 
 
-def pod(uid, node="", ended=False, succeeded=False, group="ns/gang"):
-    return PodView(uid=uid, namespace="ns", name=uid, node=node, ended=ended, succeeded=succeeded, group=group)
+def pod(uid, node="", group="ns/gang", **state):
+    return PodView(uid=uid, namespace="ns", name=uid, node=node, group=group, **state)
 
 
-WAITS, BOUND = {}, {"node": "n1"}
+WAITS, BOUND, RUNS = {}, {"node": "n1"}, {"node": "n1", "running": True}
 SUCCEEDED, FAILED = {"node": "n1", "ended": True, "succeeded": True}, {"node": "n1", "ended": True}
 
 
@@ -41,9 +41,11 @@ def following(*pods, min_member=2, admitted=True, why=""):
     [
         ((), "Inqueue", (0, 0, 0), ""),
         ((WAITS, WAITS), "Inqueue", (0, 0, 0), "Unschedulable"),
-        ((WAITS, BOUND), "Unknown", (1, 0, 0), "Unschedulable"),
-        ((WAITS, BOUND, BOUND), "Running", (2, 0, 0), "Scheduled"),
-        ((BOUND, SUCCEEDED), "Running", (1, 1, 0), "Scheduled"),
+        ((WAITS, BOUND), "Inqueue", (0, 0, 0), "Unschedulable"),
+        ((WAITS, RUNS), "Unknown", (1, 0, 0), "Unschedulable"),
+        ((WAITS, BOUND, RUNS), "Running", (1, 0, 0), "Scheduled"),
+        ((BOUND, BOUND), "Running", (0, 0, 0), "Scheduled"),
+        ((RUNS, SUCCEEDED), "Running", (1, 1, 0), "Scheduled"),
         ((SUCCEEDED, FAILED), "Completed", (0, 1, 1), "Scheduled"),
     ],
 )
@@ -113,7 +115,7 @@ def test_a_queue_counts_its_groups_by_phase():
 
 def test_pods_may_come_before_their_group_and_go_after_it():
     groups = Groups()
-    groups.pod("a", pod("a", node="n1"))
+    groups.pod("a", pod("a", **RUNS))
     assert told(groups) == {}
     groups.queue("default", QueueView(name="default"))
     groups.group("ns/gang", PodGroupView(key="ns/gang", uid="g"))

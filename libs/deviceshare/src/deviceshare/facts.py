@@ -176,6 +176,8 @@ class PodFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="pod"):
     created: float = 0.0
     node: str = ""
     """Where it is bound; empty while it waits."""
+    running: bool = False
+    """A pod of a PodGroup: its containers run. Nobody asks that of others, and so nobody is told."""
     ended: bool = False
     """Succeeded or Failed: holds nothing any more."""
     succeeded: bool = False

@@ -14,7 +14,7 @@ from deviceshare_binder.views import PodView
 
 PENDING, INQUEUE, RUNNING, UNKNOWN, COMPLETED = "Pending", "Inqueue", "Running", "Unknown", "Completed"
 NOT_ENOUGH = "NotEnoughResources"
-_WAITS, _BOUND, _SUCCEEDED, _FAILED = "waits", "bound", "succeeded", "failed"
+_WAITS, _BOUND, _RUNS, _SUCCEEDED, _FAILED = "waits", "bound", "runs", "succeeded", "failed"
 
 
 class PodGroupView(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="podgroup"):
@@ -121,7 +121,12 @@ class Groups:
             return
         self._group_of[uid] = key
         group = self._groups.setdefault(key, _Group())
-        state = (_SUCCEEDED if view.succeeded else _FAILED) if view.ended else _BOUND if view.node else _WAITS
+        if view.ended:
+            state = _SUCCEEDED if view.succeeded else _FAILED
+        elif view.node:
+            state = _RUNS if view.running else _BOUND
+        else:
+            state = _WAITS
         if group.pods.get(uid) != state:
             group.pods[uid] = state
             self._touch(key)
@@ -179,7 +184,7 @@ class Groups:
         numbers = ((_SUCCEEDED, counts[_SUCCEEDED]), (_FAILED, counts[_FAILED]))
         namespace, _, name = key.partition("/")
         phase, condition = self._judge(group, group.view, counts)
-        status = (("phase", phase), ("running", counts[_BOUND]), *numbers)
+        status = (("phase", phase), ("running", counts[_RUNS]), *numbers)
         before, group.told = group.told, TellStatus("PodGroup", namespace, name, group.view.uid, status, condition)
         if before is None or before.status[0] != group.told.status[0]:
             self._dirty["Queue", group.view.queue] = None
@@ -189,12 +194,12 @@ class Groups:
         scheduled = counts.total() - counts[_WAITS]
         if scheduled and scheduled >= view.min_member:
             ready = Condition("Scheduled", "tasks in gang are ready to be scheduled", "")
-            return RUNNING if counts[_BOUND] else COMPLETED, ready
+            return RUNNING if counts[_BOUND] or counts[_RUNS] else COMPLETED, ready
         admitted = view.admitted or (bool(group.admitted) and group.admitted == view.uid)
         if not group.message or (admitted and not counts[_WAITS]):
             return INQUEUE if admitted else PENDING, None
         waits = Condition("Unschedulable", group.reason, group.message)
-        return UNKNOWN if counts[_BOUND] else INQUEUE if admitted else PENDING, waits
+        return UNKNOWN if counts[_RUNS] else INQUEUE if admitted else PENDING, waits
 
     def _look_at_queue(self, name: str) -> TellStatus | None:
         if name not in self._queues:

@@ -20,6 +20,7 @@ class PodView(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="
     namespace: str
     name: str
     node: str = ""
+    running: bool = False
     ended: bool = False
     succeeded: bool = False
     terminating: bool = False

@@ -19,7 +19,7 @@ TASK_ANNOTATION = "volcano.sh/task-spec"
 DEFAULT_QUEUE = "default"
 
 _DECODER = msgspec.json.Decoder(PodObject)
-_SUCCEEDED = "Succeeded"
+_RUNNING, _SUCCEEDED = "Running", "Succeeded"
 _ENDED = (_SUCCEEDED, "Failed")
 
 
@@ -43,7 +43,8 @@ def decode_pod(raw: bytes, keys: Sequence[bytes] = ()) -> PodFact:
     annotations = metadata.annotations or {}
     group = _first(annotations, GROUP_ANNOTATIONS)
     node = spec.node_name or ""
-    ended = view.status is not None and view.status.phase in _ENDED
+    phase = (view.status.phase if view.status is not None else "") or ""
+    ended = phase in _ENDED
     podgroup = f"{namespace}/{group}" if group else ""
     labels = metadata.labels or {}
     ask = pod_ask(spec, annotations, labels, podgroup, subject, problems)
@@ -57,8 +58,9 @@ def decode_pod(raw: bytes, keys: Sequence[bytes] = ()) -> PodFact:
         priority=spec.priority or 0,
         created=seconds(metadata.creation_timestamp, subject, "metadata.creationTimestamp", problems),
         node=node,
+        running=bool(podgroup) and phase == _RUNNING and not metadata.deletion_timestamp,
         ended=ended,
-        succeeded=ended and view.status is not None and view.status.phase == _SUCCEEDED,
+        succeeded=phase == _SUCCEEDED,
         terminating=bool(metadata.deletion_timestamp),
         gates=tuple(gate.name or "" for gate in spec.scheduling_gates or ()),
         group=GroupKey(podgroup or f"pod/{uid}"),
@@ -68,7 +70,7 @@ def decode_pod(raw: bytes, keys: Sequence[bytes] = ()) -> PodFact:
         ask=ask,
         held=held,
         signed=ours,
-        unserved=unserved(annotations, ask, held, view.status.phase if view.status else "") if node else (),
+        unserved=unserved(annotations, ask, held, phase) if node else (),
         problems=tuple(problems),
     )
 
