@@ -10,6 +10,7 @@ from deviceshare.facts import PodAsk, Preference, Requirement, Taint, Toleration
 from deviceshare.kernels.scores import NodeScores, Stretch, balance, free_part, full_part
 from deviceshare.node_scores import counted, enter_node, node_scores
 from deviceshare.pod_sums import SCORED
+from deviceshare.resources import ResourceTable
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -21,15 +22,24 @@ NAMES = ("cpu", "memory", "nvidia.com/gpu", "pods", "x/y", "cpu" + SCORED, "memo
 
 def scored(what: PodAsk, nodeorder: NodeOrder | None = None, binpack: Binpack | None = None, **state) -> NodeScores:
     """Return the scores of one node; ``state`` is what it has and what is taken of it, by name with _ for /."""
-    scores = node_scores(what, replace(conf(), nodeorder=nodeorder, binpack=binpack), frozenset(), NAMES.index)
+    scores = node_scores(what, replace(conf(), nodeorder=nodeorder, binpack=binpack), frozenset(), table())
     assert scores is not None
     return filled(scores, **state)
 
 
+def table(rows: int = 1) -> ResourceTable:
+    """Return what nodes have of nothing so far, under names in this order."""
+    found = ResourceTable()
+    found.clear(rows - 1)
+    for name in NAMES:
+        found.reserve(name)
+    return found
+
+
 def filled(scores: NodeScores, has=(), used=()) -> NodeScores:
-    scores.allocatable, scores.used = (
-        np.array([[dict(amounts).get(name, 0) for name in NAMES]], dtype=np.int64) for amounts in (has, used)
-    )
+    names = ("pods", *(name for name in NAMES if name != "pods"))
+    for array, amounts in ((scores.amounts.allocatable, dict(has)), (scores.amounts.used, dict(used))):
+        np.asarray(array)[0, : len(names)] = [amounts.get(name, 0) for name in names]
     return scores
 
 
@@ -98,7 +108,7 @@ def test_binpack_is_how_full_the_node_would_be(all_of, taken, what, weights, wei
 
 
 def test_a_configuration_without_them_scores_nothing() -> None:
-    assert node_scores(ask(container()), conf(), frozenset(), NAMES.index) is None
+    assert node_scores(ask(container()), conf(), frozenset(), table()) is None
 
 
 def test_sums_are_made_as_volcano_makes_them() -> None:
@@ -152,7 +162,7 @@ def test_preferences_and_soft_taints_are_entered_node_by_node() -> None:
     soft = [Taint("old", "", "PreferNoSchedule"), Taint("slow", "", "PreferNoSchedule")]
     nodes = [node(labels={"disk": "ssd"}), node(labels={"a": ""}, taints=soft), node(labels={"disk": "ssd", "a": ""})]
     order = replace(ONLY, node_affinity=2, taint_toleration=3)
-    scores = node_scores(what, replace(conf(), nodeorder=order), frozenset(), NAMES.index)
+    scores = node_scores(what, replace(conf(), nodeorder=order), frozenset(), table())
     assert scores is not None
     for row, each in enumerate(nodes):
         enter_node(scores, what, each, row, len(nodes))

@@ -4,7 +4,6 @@ import pytest
 from deviceshare.conf.node_plugins import ALL_PREDICATES, NO_PREDICATES, Predicates
 from deviceshare.facts import Preference, Requirement, Taint, Toleration
 from deviceshare.predicates import Rule, admits, discouraging, preferred, reasons
-from deviceshare.resources import pod_resources
 from support.builders import GIB, ask, cluster, container, node, take
 
 TAINT = Taint("team", "blue", "NoSchedule")
@@ -92,22 +91,6 @@ def test_any_term_and_all_of_its_requirements() -> None:
     yes, no = Requirement("a", "Exists", ()), Requirement("b", "Exists", ())
     for terms, expected in ((((yes,), (no,)), True), (((yes, no),), False), ((), False), (((),), False)):
         assert fits(ask(container(), node_terms=terms), labels={"a": ""}) is expected, terms
-
-
-def test_a_pod_takes_the_larger_of_its_init_containers_and_the_others() -> None:
-    what = ask(
-        container("a", cpu=100),
-        container("b", cpu=200),
-        init_containers=(
-            container("before", cpu=500),
-            container("side", sidecar=True, cpu=50, memory=7),
-            container("after", cpu=300),
-        ),
-        overhead=(("cpu", 10),),
-    )
-    # before: 500; after beside the sidecar: 350; all beside the sidecar: 350; and the overhead.
-    assert pod_resources(what, frozenset()) == (("cpu", 510), ("memory", 7))
-    assert pod_resources(what, frozenset({"cpu"})) == (("memory", 7),)
 
 
 def test_amounts_are_shown_as_users_write_them() -> None:

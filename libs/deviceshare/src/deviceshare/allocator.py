@@ -4,8 +4,6 @@ Each question is asked once. Pods with equal asks share one *shape*: for every n
 the node is, and the best of them. A shape is brought up to date, only for the nodes that changed since it was last
 used, when it is asked again; which cards a pod gets is looked up for the one node that is chosen. The loops over nodes
 and cards are kernels (:mod:`deviceshare.kernels`); nothing here knows a device family by name.
-
-What a node is worth beside its cards is added at one place, :meth:`Allocator._extra`.
 """
 
 from collections import Counter, defaultdict
@@ -15,27 +13,29 @@ import msgspec
 import numpy as np
 
 from deviceshare.cards import CardTable, CardView, Ints
-from deviceshare.claims import INIT, WHOLE, ContainerGrant, Tenant
+from deviceshare.claims import INIT, WHOLE, ContainerGrant, HostPort, Tenant
 from deviceshare.conf.model import SchedulerConf
 from deviceshare.errors import Problem
 from deviceshare.explain import NearNode, Refusal
 from deviceshare.facts import NodeFact, PodAsk, Resources
 from deviceshare.families import FAMILIES
 from deviceshare.holdings import Holding, Usage, shares_by_card, shares_on, usage_of
+from deviceshare.host_ports import HostPorts
 from deviceshare.kernels.best import Order
 from deviceshare.kernels.changes import Changes
+from deviceshare.kernels.constants import NEVER
 from deviceshare.models import model_of, type_caveats
 from deviceshare.names import device_names
-from deviceshare.node_checks import amount_checks, model_checks, state_checks
+from deviceshare.node_checks import amount_checks, model_checks, port_checks, state_checks
+from deviceshare.node_scores import enter_node
 from deviceshare.predicates import admits
 from deviceshare.refusing import closest, counted, merged
 from deviceshare.resources import ResourceTable
-from deviceshare.shapes import Floats, Shape
+from deviceshare.shapes import Shape
 from deviceshare.usage import counting_families
 
 NOBODY = Tenant()
 _MOST_SHAPES = 4096
-_NOTHING = np.zeros(0)
 
 
 class Placement(msgspec.Struct, frozen=True):
@@ -46,6 +46,9 @@ class Placement(msgspec.Struct, frozen=True):
     resources: tuple[tuple[str, int], ...]
     feasible: int
     score: float
+    ports: tuple[HostPort, ...] = ()
+    counted: tuple[tuple[str, int], ...] = ()
+    """What scores count of it there beside ``resources``."""
 
 
 class Unplaceable(msgspec.Struct, frozen=True):
@@ -70,6 +73,7 @@ class Allocator:
         self._cards = CardTable(name for family in FAMILIES for name in family.state)
         self._counting = counting_families()
         self._resources = ResourceTable()
+        self._ports = HostPorts()
         self._rows: dict[str, int] = {}
         self._free_rows: list[int] = []
         self._nodes: list[NodeFact | None] = []
@@ -125,8 +129,9 @@ class Allocator:
             self._rows[node.name] = row
             self._ordered = False
             self._resources.clear(row)
+            self._ports.clear(row)
             for holding in self._holdings[node.name].values():
-                self._resources.charge(row, holding.resources, 1)
+                self._charge_node(row, holding, 1)
         previous = self._nodes[row]
         if previous is None or previous.cards != node.cards:
             self._cards.set_cards(row, node.cards)
@@ -171,9 +176,11 @@ class Allocator:
         grants: Sequence[ContainerGrant],
         resources: Iterable[tuple[str, int]],
         tenant: Tenant = NOBODY,
+        ports: Iterable[HostPort] = (),
+        counted: Iterable[tuple[str, int]] = (),
     ) -> None:
         """Charge a pod to a node; what it held there before is given back first."""
-        holding = Holding(tuple(grants), tuple(resources), tenant)
+        holding = Holding(tuple(grants), tuple(resources), tenant, tuple(ports), tuple(counted))
         held = self._holdings[node]
         if uid in held:
             if held[uid] == holding:
@@ -201,8 +208,14 @@ class Allocator:
         counted = self._charge_cards(row, holding, sign)
         if counted:
             self._recount(row, counted, self._holdings[node].values())
-        self._resources.charge(row, holding.resources, sign)
+        self._charge_node(row, holding, sign)
         self._touch(row)
+
+    def _charge_node(self, row: int, holding: Holding, sign: int) -> None:
+        """Take or give back what a pod takes of a node beside its devices."""
+        self._resources.charge(row, (*holding.resources, *holding.counted), sign)
+        if holding.ports:
+            self._ports.charge(row, holding.ports, sign)
 
     def _charge_cards(self, row: int, holding: Holding, sign: int) -> list[int]:
         """Take or give back what a pod holds; returns the columns of the cards that their family counts instead.
@@ -261,11 +274,24 @@ class Allocator:
             resources=shape.resources,
             feasible=shape.standing.best.able,
             score=score + bonus,
+            ports=shape.ports,
+            counted=shape.counted,
         )
 
     def amounts(self, ask: PodAsk) -> tuple[tuple[str, int], ...]:
         """Return what a pod takes of a node beside its devices."""
         return self._known(ask).resources
+
+    def beside(self, ask: PodAsk) -> tuple[tuple[HostPort, ...], tuple[tuple[str, int], ...]]:
+        """Return which ports of a node a pod listens on, and what scores count of it beside its amounts."""
+        shape = self._known(ask)
+        return shape.ports, shape.counted
+
+    def worths(self, ask: PodAsk) -> dict[str, float]:
+        """Return what each node is worth that a pod may have now."""
+        shape = self._shape(ask)
+        keys = np.asarray(shape.standing.best.keys)
+        return {} if shape.hopeless else {self._name(row): keys[row] for row in np.flatnonzero(keys > NEVER).tolist()}
 
     def why_not(self, ask: PodAsk) -> Unplaceable:
         """Return every reason that keeps a pod from the nodes as they are now, counted over nodes."""
@@ -288,6 +314,7 @@ class Allocator:
         if shape.models is not None:
             models = self._cards.models[rows]
             checks += model_checks(shape.models, self._cards.type_names, models, shape.resources, self._resources, rows)
+        checks += port_checks(shape.ports, self._ports, rows)
         checks += amount_checks(shape.resources, self._resources, rows, device_names(self.conf))
         if view is not None:
             checks += shape.checks(view, self.conf)
@@ -329,7 +356,7 @@ class Allocator:
         if shape is None:
             if len(self._shapes) > _MOST_SHAPES:
                 self._shapes.clear()
-            shape = self._shapes[ask] = Shape(ask, self.conf, self._order)
+            shape = self._shapes[ask] = Shape(ask, self.conf, self._order, self._resources)
         return shape
 
     def _refresh(self, shape: Shape) -> None:
@@ -345,24 +372,36 @@ class Allocator:
             shape.resolve(self._cards, self._resources, self.conf)
         if shape.facts_seen != self._facts.now:
             self._admit(shape)
+        self._evaluate(shape)
+        if standing.scores is not None and standing.scores.moved():
+            standing.seen = -1
+            self._evaluate(shape)
+
+    def _evaluate(self, shape: Shape) -> None:
+        """Look at the rows that have changed."""
+        changes, standing = self._changes, shape.standing
         count = standing.narrow(changes, self._resources.amounts, self._cards.models)
+        if shape.ports:
+            count = self._with_ports(shape, count)
         if not count:
             return
-        extra = self._extra(shape, count)
         if shape.pickers is not None:
-            standing.evaluate(changes, count, self._resources.amounts, self._cards.block, shape.pickers, extra)
+            standing.evaluate(changes, count, self._resources.amounts, self._cards.block, shape.pickers)
         else:
             rows = np.array(changes.found[:count])
-            shape.evaluate(rows, self._view(rows), extra, self.conf)
+            shape.evaluate(rows, self._view(rows), self.conf)
 
-    def _extra(self, shape: Shape, count: int) -> Floats:
-        """Return what nodes are worth beside their cards, for the first ``count`` rows of ``self._changes.found``:
-        float64[count], or an empty array for nothing.
-
-        It may depend on the ask, on the fact of the node and on what is taken there: a row is asked about again when
-        any of this changes, and only then.
-        """
-        return _NOTHING
+    def _with_ports(self, shape: Shape, count: int) -> int:
+        """Put aside those of the first rows of ``self._changes.found`` where a port is in use; return how many stay."""
+        found = self._changes.found
+        left = 0
+        for row in np.array(found[:count]).tolist():
+            if self._ports.free(row, shape.ports):
+                found[left] = row
+                left += 1
+            else:
+                shape.standing.put(row, NEVER, 0.0)
+        return left
 
     def _view(self, rows: Ints) -> CardView:
         return self._cards.view(
@@ -381,6 +420,8 @@ class Allocator:
         for row in np.asarray(self._facts.found[:count]).tolist():
             node = self._nodes[row] if row < total else None
             shape.admitted[row] = node is not None and admits(shape.rule, node)
+            if node is not None and shape.standing.scores is not None:
+                enter_node(shape.standing.scores, shape.ask, node, row, self._changes.rows)
 
     def _put_in_order(self) -> None:
         """Number the nodes: of equal ones the first takes the pod."""

@@ -107,6 +107,10 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     grants: tuple[ContainerGrant, ...] = ()
     resources: tuple[tuple[str, int], ...] = ()
     """CPU (millicores), memory (bytes) and other resources of the node that it takes."""
+    ports: tuple[HostPort, ...] = ()
+    """Ports of the node that it listens on."""
+    counted: tuple[tuple[str, int], ...] = ()
+    """What scores count beside ``resources`` (:func:`deviceshare.node_scores.counted`)."""
     labels: tuple[tuple[str, str], ...] = ()
     """Labels of the pod that a rule of exclusion named when it was decided."""
     withdraw: bool = False

@@ -110,7 +110,15 @@ def decide(
                 no_room[ask] = allocator.why_not(pod.ask)
             refused.append(pod)
             continue
-        allocator.hold(placement.node, pod.uid, placement.grants, placement.resources, pod.tenant)
+        allocator.hold(
+            placement.node,
+            pod.uid,
+            placement.grants,
+            placement.resources,
+            pod.tenant,
+            placement.ports,
+            placement.counted,
+        )
         if queues is not None:
             queues.hold(pod.uid)
         placed.append((pod, placement))

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from deviceshare.claims import INIT, WHOLE, ContainerGrant, DeviceGrant, Tenant
+from deviceshare.claims import INIT, WHOLE, ContainerGrant, DeviceGrant, HostPort, Tenant
 from deviceshare.facts import Card
 
 
@@ -19,6 +19,9 @@ class Holding(msgspec.Struct, frozen=True):
     grants: tuple[ContainerGrant, ...]
     resources: tuple[tuple[str, int], ...]
     tenant: Tenant = Tenant()
+    ports: tuple[HostPort, ...] = ()
+    counted: tuple[tuple[str, int], ...] = ()
+    """What scores count beside ``resources`` (:func:`deviceshare.node_scores.counted`)."""
 
 
 class Usage(NamedTuple):

@@ -6,10 +6,12 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from deviceshare.cards import Bools, Ints
+from deviceshare.claims import HostPort
 from deviceshare.facts import NodeFact
 from deviceshare.families.protocol import Check
 from deviceshare.families.selection import listed
 from deviceshare.formats.nvidia import PREFIX, PRODUCT
+from deviceshare.host_ports import HostPorts
 from deviceshare.models import ModelWish
 from deviceshare.names import nearest
 from deviceshare.predicates import Rule, reasons
@@ -95,6 +97,13 @@ def amount_checks(
                 Check("InsufficientResource", f"Insufficient {name}", short, _no_cards(short), name, amount, free, unit)
             )
     return checks
+
+
+def port_checks(asked: Sequence[HostPort], ports: HostPorts, rows: Ints) -> list[Check]:
+    """Return which nodes have one of the ports in use on which the pod listens."""
+    taken = np.array([not ports.free(row, asked) for row in rows.tolist()], dtype=np.bool_)
+    text = "node(s) didn't have free ports for the requested pod ports"
+    return [Check("HostPortInUse", text, taken, _no_cards(taken))] if taken.any() else []
 
 
 def _no_cards(nodes: Bools) -> Ints:

@@ -7,8 +7,6 @@ Of nodeorder's scores three are not here: image locality, inter-pod affinity and
 known. As far as no pod and no image has to do with them, they are 0 for all nodes in Volcano too.
 """
 
-from collections.abc import Callable
-
 import numpy as np
 
 from deviceshare.conf.model import SchedulerConf
@@ -17,8 +15,8 @@ from deviceshare.facts import NodeFact, PodAsk
 from deviceshare.kernels.scores import NodeScores, Stretch
 from deviceshare.pod_sums import SCORED, Amounts, at_least, pod_resources, unasked
 from deviceshare.predicates import discouraging, preferred
+from deviceshare.resources import PODS, ResourceTable
 
-PODS = "pods"
 _GPU = "nvidia.com/gpu"
 _NO_ORDER = NodeOrder(**dict.fromkeys(NodeOrder.__struct_fields__, 0))
 
@@ -36,19 +34,18 @@ def counted(ask: PodAsk, conf: SchedulerConf, devices: frozenset[str]) -> Amount
     return unasked(ask)
 
 
-def node_scores(
-    ask: PodAsk, conf: SchedulerConf, devices: frozenset[str], column: Callable[[str], int]
-) -> NodeScores | None:
+def node_scores(ask: PodAsk, conf: SchedulerConf, devices: frozenset[str], table: ResourceTable) -> NodeScores | None:
     """Return the scores of pods that ask so, None where the configuration scores no node.
 
-    ``devices`` are the resources by which devices are asked, ``column`` gives the number of a resource in the arrays
-    that have to be handed to what is returned.
+    ``devices`` are the resources by which devices are asked.
     """
     if conf.nodeorder is None and conf.binpack is None:
         return None
     order = conf.nodeorder or _NO_ORDER
     asked = dict(pod_resources(ask, frozenset()))
+    column = table.reserve
     scores = NodeScores(
+        table.amounts,
         Stretch(order.node_affinity if ask.preferences else 0, reverse=False),
         Stretch(order.taint_toleration, reverse=True),
     )

@@ -1,13 +1,14 @@
 """CPU, memory and every other countable resource of the nodes, as arrays: node × resource."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from deviceshare.cards import Ints
-from deviceshare.facts import ContainerAsk, PodAsk, Resources
+from deviceshare.facts import Resources
 from deviceshare.kernels.charges import Amounts
+from deviceshare.pod_sums import SCORED
 
 PODS = "pods"
 UNLIMITED = 2**62
@@ -32,7 +33,7 @@ class ResourceTable:
 
     def set_node(self, row: int, allocatable: Resources) -> None:
         """Enter what a node has; what is taken stays. A node that does not say how many pods it runs has no limit."""
-        columns = [self._column(name) for name in allocatable]
+        columns = [self.reserve(name) for name in allocatable]
         self._reserve(row + 1)
         self._allocatable[row] = 0
         self._allocatable[row, 0] = UNLIMITED
@@ -50,7 +51,7 @@ class ResourceTable:
         self.amounts.add(row, 0, sign)
         for name, amount in amounts:
             # A new name may make the arrays wider.
-            column = self._column(name)
+            column = self.reserve(name)
             self.amounts.add(row, column, sign * amount)
 
     def wanted(self, amounts: Sequence[tuple[str, int]]) -> tuple[Ints, Ints]:
@@ -86,9 +87,11 @@ class ResourceTable:
 
     def used(self, row: int) -> Resources:
         """Return what is taken of a node."""
-        return {name: int(self._used[row, column]) for name, column in self._columns.items()}
+        taken = ((name, int(self._used[row, column])) for name, column in self._columns.items())
+        return {name: amount for name, amount in taken if not name.endswith(SCORED)}
 
-    def _column(self, name: str) -> int:
+    def reserve(self, name: str) -> int:
+        """Return where a resource stands, or will."""
         column = self._columns.get(name)
         if column is None:
             column = self._columns[name] = len(self._columns)
@@ -109,38 +112,3 @@ class ResourceTable:
 
 def _widen(array: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.pad(array, ((0, 0), (0, array.shape[1])))
-
-
-def pod_resources(ask: PodAsk, leave_out: frozenset[str]) -> tuple[tuple[str, int], ...]:
-    """Return what a pod takes of a node, sorted by name: the larger of its largest init container and the sum of the
-    others.
-
-    A sidecar counts from its start on: beside the init containers after it and beside all containers (Kubernetes
-    KEP-753). ``leave_out`` are the resources that device families account for.
-    """
-    running: dict[str, int] = {}
-    peak: dict[str, int] = {}
-    for container in ask.init_containers:
-        if container.sidecar:
-            _add(running, container)
-            _raise(peak, running)
-        else:
-            needs = dict(running)
-            _add(needs, container)
-            _raise(peak, needs)
-    for container in ask.containers:
-        _add(running, container)
-    _raise(peak, running)
-    for name, amount in ask.overhead:
-        peak[name] = peak.get(name, 0) + amount
-    return tuple(sorted((name, amount) for name, amount in peak.items() if amount and name not in leave_out))
-
-
-def _add(total: dict[str, int], container: ContainerAsk) -> None:
-    for name, amount in container.resources:
-        total[name] = total.get(name, 0) + amount
-
-
-def _raise(peak: dict[str, int], needs: Mapping[str, int]) -> None:
-    for name, amount in needs.items():
-        peak[name] = max(peak.get(name, 0), amount)

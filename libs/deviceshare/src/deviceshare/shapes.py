@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from deviceshare.cards import Bools, CardTable, CardView, Ints
 from deviceshare.claims import ContainerGrant
@@ -24,12 +23,12 @@ from deviceshare.kernels.picking import Picker
 from deviceshare.kernels.standing import Standing, worth
 from deviceshare.kinds import Codes
 from deviceshare.models import model_wish
+from deviceshare.node_scores import counted, node_scores
+from deviceshare.pod_sums import pod_resources
 from deviceshare.predicates import Rule
 from deviceshare.quantity import is_native
 from deviceshare.refusing import everywhere
-from deviceshare.resources import ResourceTable, pod_resources
-
-Floats = NDArray[np.float64]
+from deviceshare.resources import ResourceTable
 
 _TIE_BREAK = 1e-9
 """What a score counts beside its weighed, rounded value: it decides between nodes that are equal otherwise."""
@@ -139,13 +138,18 @@ class Shape:
     table, in one call. Otherwise the families are asked in numpy, on a view.
     """
 
-    def __init__(self, ask: PodAsk, conf: SchedulerConf, order: Order) -> None:
+    def __init__(self, ask: PodAsk, conf: SchedulerConf, order: Order, resources: ResourceTable) -> None:
+        self.ask = ask
         self.problem: Problem | None = None
         self.questions: list[Question] = []
         self.disabled: list[Family] = []
-        self.unsupported = ask.unsupported
-        self.resources = pod_resources(ask, self._ask_families(ask, conf))
-        self.rule = Rule.of(ask, self._hardware())
+        self.unsupported = tuple(field for field in ask.unsupported if conf.predicates.refuses(field))
+        devices = self._ask_families(ask, conf)
+        self.resources = pod_resources(ask, devices)
+        self.ports = ask.host_ports if conf.predicates.node_ports else ()
+        self.counted = counted(ask, conf, devices)
+        """What scores count of such a pod on a node beside ``resources``."""
+        self.rule = Rule.of(ask, self._hardware(), conf.predicates)
         self.models = model_wish(ask, self.resources)
         self.caveats: tuple[str, ...] = ()
         self.caveats_at = -1
@@ -155,6 +159,7 @@ class Shape:
         """Of the tables whose codes ``pickers`` and the plain amounts of ``standing`` are made of."""
         self.facts_seen = -1
         self.standing = Standing(order, conf.weight, _fine(conf))
+        self.standing.scores = node_scores(ask, conf, devices, resources)
         self.pickers: list[Picker] | None = None
         self._numbers: list[int] = []
         """Of each picker, which answer it is."""
@@ -244,11 +249,8 @@ class Shape:
             for picker in self.pickers:
                 picker.offered = resources.column(picker.offers)
 
-    def evaluate(self, rows: Ints, view: CardView, extra: Floats, conf: SchedulerConf) -> None:
-        """Ask the families in turn about these nodes, on a view that each charges for the next.
-
-        ``extra`` float64[R], or empty, is added to what a node is worth.
-        """
+    def evaluate(self, rows: Ints, view: CardView, conf: SchedulerConf) -> None:
+        """Ask the families in turn about these nodes, on a view that each charges for the next."""
         fits: Bools = np.ones(len(rows), dtype=np.bool_)
         key, waste, rank = (np.zeros(len(rows)) for _ in range(3))
         for question in self.questions:
@@ -258,9 +260,10 @@ class Shape:
             if places.rank is not None:
                 rank += places.rank
             key += [worth(score, conf.weight, _fine(conf)) for score in places.score.tolist()]
-        if len(extra):
-            key += extra
-        self.standing.best.put_rows(rows, np.where(fits, key, NEVER), waste)
+        key = np.where(fits, key, NEVER)
+        if self.standing.scores is not None:
+            self.standing.scores.enter_rows(rows, key)
+        self.standing.best.put_rows(rows, key, waste)
         if self.favourites is not None:
             self.favourites.put_rows(rows, np.where(fits, rank, NEVER), np.zeros(len(rows)))
 

@@ -14,7 +14,7 @@ from deviceshare.facts import Card, PodAsk
 from deviceshare.formats import vgpu
 from deviceshare.holdings import Share as HeldShare
 from deviceshare.holdings import Usage, shares_by_card
-from deviceshare.resources import pod_resources
+from deviceshare.pod_sums import pod_resources
 from deviceshare.usage import CardCounter, device_resources
 
 from deviceshare_metrics.view import PodSeen, View

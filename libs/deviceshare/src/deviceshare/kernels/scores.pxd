@@ -1,5 +1,8 @@
 cimport cython
 
+from deviceshare.kernels.charges cimport Amounts
+
+cdef double NEVER
 
 cdef extern from "math.h":
     cpdef double fabs(double x) noexcept
@@ -7,7 +10,7 @@ cdef extern from "math.h":
 
 
 cdef class Stretch:
-    cdef public long long weight, highest
+    cdef public long long weight, highest, stood
     cdef public bint reverse
     cdef public int[::1] worth
     cdef public long long[::1] counts
@@ -20,11 +23,17 @@ cdef class Stretch:
 
 
 cdef class NodeScores:
+    cdef public Amounts amounts
     cdef public Stretch liked, disliked
-    cdef public long long[:, ::1] allocatable, used, packs
+    cdef public long long[:, ::1] packs
     cdef public long long least, most, balanced, cpu, memory, more_cpu, more_memory, gpu
     cdef public long long asks_cpu, asks_memory, asks_gpu, counts_cpu, counts_memory, pack, heavy
 
+    cpdef double enter(self, long long row, double key) noexcept
+    @cython.locals(at=cython.Py_ssize_t)
+    cpdef void enter_rows(self, long long[::1] rows, double[::1] keys) noexcept
+    @cython.locals(moved=cython.bint)
+    cpdef bint moved(self) noexcept
     cpdef double total(self, long long row, double devices) noexcept
     @cython.locals(score=cython.double, at=cython.Py_ssize_t, has=cython.longlong, weight=cython.longlong, full=cython.longlong)
     cpdef double packed(self, long long row) noexcept

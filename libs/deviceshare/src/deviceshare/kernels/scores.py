@@ -10,6 +10,9 @@ from math import fabs, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
+from deviceshare.kernels.charges import Amounts
+from deviceshare.kernels.constants import NEVER
+
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Flags = NDArray[np.uint8]
@@ -33,6 +36,8 @@ class Stretch:
         """For each worth how many nodes that fit have it."""
         self.highest = 0
         """The highest worth of a node that fits."""
+        self.stood = 0
+        """What it was when all scores were made."""
 
     def put(self, row: int, worth: int, rows: int) -> None:
         """Enter what a node has; that it fits has to be entered after that. ``rows`` is how many there are."""
@@ -68,15 +73,13 @@ class Stretch:
 class NodeScores:
     """The scores of all nodes for one shape, as loops want them: the requests as numbers, the columns by number."""
 
-    def __init__(self, liked: Stretch, disliked: Stretch) -> None:
+    def __init__(self, amounts: Amounts, liked: Stretch, disliked: Stretch) -> None:
+        self.amounts = amounts
+        """What the nodes have, and what is requested of it."""
         self.liked = liked
         """By preferred node affinity."""
         self.disliked = disliked
         """By taints that are a preference only."""
-        self.allocatable: Ints = np.zeros((0, 0), dtype=np.int64)
-        """int64[N, C]: what the nodes have."""
-        self.used: Ints = np.zeros((0, 0), dtype=np.int64)
-        """int64[N, C]: what is requested of it."""
         self.least = self.most = self.balanced = 0
         """Weights."""
         self.cpu = self.memory = self.more_cpu = self.more_memory = self.gpu = 0
@@ -92,6 +95,24 @@ class NodeScores:
         self.heavy = 0
         """The sum of these weights."""
 
+    def enter(self, row: int, key: float) -> float:
+        """Enter what a node is worth by its devices (NEVER: the pod does not fit); return what it is worth in all."""
+        self.liked.enter(row, key != NEVER)
+        self.disliked.enter(row, key != NEVER)
+        return key if key == NEVER else self.total(row, key)
+
+    def enter_rows(self, rows: Ints, keys: Floats) -> None:
+        """Do so for some nodes, in place."""
+        for at in range(len(rows)):
+            keys[at] = self.enter(rows[at], keys[at])
+
+    def moved(self) -> bool:
+        """Return whether all scores have to be made again, since the highest worth is another; asked once."""
+        moved = self.liked.highest != self.liked.stood or self.disliked.highest != self.disliked.stood
+        self.liked.stood = self.liked.highest
+        self.disliked.stood = self.disliked.highest
+        return moved
+
     def total(self, row: int, devices: float) -> float:
         """Return what a node is worth with what its devices are, added up in the order in which Volcano does it."""
         return (self.packed(row) + devices) + (self.ordered(row) + self.liked.score(row) + self.disliked.score(row))
@@ -100,10 +121,10 @@ class NodeScores:
         """Return binpack's score: how full the node would be; 0 where one of the resources is short."""
         score = 0.0
         for at in range(len(self.packs)):
-            has, weight = self.allocatable[row, self.packs[at, 0]], self.packs[at, 3]
+            has, weight = self.amounts.allocatable[row, self.packs[at, 0]], self.packs[at, 3]
             if has == 0 or weight == 0:
                 continue
-            full = self.used[row, self.packs[at, 1]] + self.packs[at, 2]
+            full = self.amounts.used[row, self.packs[at, 1]] + self.packs[at, 2]
             if full > has:
                 return 0.0
             score += float(full) * weight / has
@@ -113,19 +134,19 @@ class NodeScores:
 
     def ordered(self, row: int) -> int:
         """Return nodeorder's scores by what is requested: least and most requested, balanced."""
-        has_cpu, has_memory = self.allocatable[row, self.cpu], self.allocatable[row, self.memory]
-        used_cpu, used_memory = self.used[row, self.cpu], self.used[row, self.memory]
+        has_cpu, has_memory = self.amounts.allocatable[row, self.cpu], self.amounts.allocatable[row, self.memory]
+        used_cpu, used_memory = self.amounts.used[row, self.cpu], self.amounts.used[row, self.memory]
         score = 0
         kinds = (1 if has_cpu else 0) + (1 if has_memory else 0)
         if kinds and (self.least or self.most):
-            cpu = used_cpu + self.used[row, self.more_cpu] + self.counts_cpu
-            memory = used_memory + self.used[row, self.more_memory] + self.counts_memory
+            cpu = used_cpu + self.amounts.used[row, self.more_cpu] + self.counts_cpu
+            memory = used_memory + self.amounts.used[row, self.more_memory] + self.counts_memory
             score += self.least * ((free_part(cpu, has_cpu) + free_part(memory, has_memory)) // kinds)
             score += self.most * ((full_part(cpu, has_cpu) + full_part(memory, has_memory)) // kinds)
         if self.balanced:
             has_gpu = used_gpu = 0
             if self.asks_gpu:
-                has_gpu, used_gpu = self.allocatable[row, self.gpu], self.used[row, self.gpu]
+                has_gpu, used_gpu = self.amounts.allocatable[row, self.gpu], self.amounts.used[row, self.gpu]
             before = balance(used_cpu, has_cpu, used_memory, has_memory, used_gpu, has_gpu)
             cpu, memory, gpu = used_cpu + self.asks_cpu, used_memory + self.asks_memory, used_gpu + self.asks_gpu
             after = balance(cpu, has_cpu, memory, has_memory, gpu, has_gpu)

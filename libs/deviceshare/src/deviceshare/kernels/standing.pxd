@@ -4,6 +4,7 @@ from deviceshare.kernels.best cimport Best, Order
 from deviceshare.kernels.changes cimport Changes
 from deviceshare.kernels.charges cimport Amounts
 from deviceshare.kernels.picking cimport Picker
+from deviceshare.kernels.scores cimport NodeScores
 
 cdef double NEVER
 
@@ -18,16 +19,17 @@ cdef class Standing:
     cdef public unsigned char[::1] admitted, models
     cdef public long long[::1] columns, wanted
     cdef public bint choosy
+    cdef public NodeScores scores
 
     @cython.locals(at=cython.Py_ssize_t, row=cython.longlong, count=cython.longlong, left=cython.longlong)
     cpdef long long narrow(self, Changes changes, Amounts amounts, long long[::1] models) except *
+    cpdef void put(self, Py_ssize_t row, double key, double waste) except *
     @cython.locals(
         at=cython.Py_ssize_t, row=cython.longlong, key=cython.double, waste=cython.double, chosen=cython.Py_ssize_t,
         picker=Picker,
     )
     cpdef void evaluate(
-        self, Changes changes, long long count, Amounts amounts, long long[:, :, ::1] block, list pickers,
-        double[::1] extra,
+        self, Changes changes, long long count, Amounts amounts, long long[:, :, ::1] block, list pickers
     ) except *
     @cython.locals(
         number=cython.Py_ssize_t, chosen=cython.Py_ssize_t, score=cython.double, waste=cython.double, picker=Picker

@@ -8,9 +8,9 @@ from deviceshare.kernels.changes import Changes
 from deviceshare.kernels.charges import Amounts
 from deviceshare.kernels.constants import NEVER
 from deviceshare.kernels.picking import Picker
+from deviceshare.kernels.scores import NodeScores
 
 Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 Mask = NDArray[np.uint8]
 
 
@@ -49,6 +49,8 @@ class Standing:
         self.wanted: Ints = np.zeros(0, dtype=np.int64)
         self.choosy = False
         self.models: Mask = np.zeros(0, dtype=np.uint8)
+        self.scores: NodeScores | None = None
+        """What a node is worth beside its cards, None for nothing."""
         self.score = 0.0
         """Of the last choice."""
 
@@ -71,16 +73,19 @@ class Standing:
                 changes.found[left] = row
                 left += 1
             else:
-                self.best.put(row, NEVER, 0.0)
+                self.put(row, NEVER, 0.0)
         return left
 
-    def evaluate(
-        self, changes: Changes, count: int, amounts: Amounts, block: Ints, pickers: list[Picker], extra: Floats
-    ) -> None:
+    def put(self, row: int, key: float, waste: float) -> None:
+        """Say what a row's cards are worth, and what it wastes."""
+        if self.scores is not None:
+            key = self.scores.enter(row, key)
+        self.best.put(row, key, waste)
+
+    def evaluate(self, changes: Changes, count: int, amounts: Amounts, block: Ints, pickers: list[Picker]) -> None:
         """Ask the pickers about the first ``count`` rows that were found; each row takes the best answer.
 
-        No pickers: no cards are asked, every row will do. ``extra`` float64[count], or empty, is added to what a row is
-        worth.
+        No pickers: no cards are asked, every row will do.
         """
         for at in range(count):
             row = changes.found[at]
@@ -94,9 +99,7 @@ class Standing:
                     picker = pickers[chosen]
                     key = worth(self.score, self.weight, self.fine)
                     waste = picker.waste
-            if key != NEVER and len(extra) > 0:
-                key += extra[at]
-            self.best.put(row, key, waste)
+            self.put(row, key, waste)
 
     def choose(self, amounts: Amounts, block: Ints, pickers: list[Picker], row: int) -> int:
         """Return which picker answers best on a row, by score and then by waste; -1 where none finds cards.

@@ -185,15 +185,6 @@ def _unsupported(spec: PodSpec) -> tuple[str, ...]:
         for volume in spec.volumes or ()
         if volume.persistent_volume_claim or volume.ephemeral
     )
-    # With the host's network every port is one of the host's.
-    fields.extend(
-        f"spec.{part}[{container.name or ''}].ports.hostPort"
-        for part, containers in (("containers", spec.containers), ("initContainers", spec.init_containers))
-        for container in containers or ()
-        if container.ports and any(port.host_port or spec.host_network for port in container.ports)
-    )
     if spec.resource_claims:
         fields.append("spec.resourceClaims")
-    if spec.resources and (spec.resources.requests or spec.resources.limits):
-        fields.append("spec.resources")
     return tuple(fields)

@@ -14,7 +14,8 @@ from deviceshare.errors import InputError
 from deviceshare.facts import NodeFact, PodAsk
 from deviceshare.families import BY_NAME, FAMILIES
 from deviceshare.families.protocol import CardDemand, CardNames, Demand
-from deviceshare.resources import PODS, pod_resources
+from deviceshare.pod_sums import pod_resources
+from deviceshare.resources import PODS
 from deviceshare.usage import device_resources
 
 Amounts = tuple[tuple[str, int], ...]

@@ -314,6 +314,8 @@ class PlacementCore:
                     decided_at=now,
                     grants=placement.grants,
                     resources=placement.resources,
+                    ports=placement.ports,
+                    counted=placement.counted,
                     labels=tuple(sorted({label for rule in pod.ask.exclusive for label in rule})),
                 )
                 explanation = telling.placed(self.world.allocator, pod, placement, decision, now, self.instance)

@@ -76,10 +76,13 @@ class World:
                 self.account(pod)
             tenant = pod.fact.tenant if pod is not None else _tenant(claim)
             held = pod.fact.held if pod is not None and pod.fact.node == node else ()
-            self.allocator.hold(node, uid, with_made(claim.grants, held), claim.resources, tenant)
+            grants = with_made(claim.grants, held)
+            self.allocator.hold(node, uid, grants, claim.resources, tenant, claim.ports, claim.counted)
         elif pod is not None and pod.fact.node == node and not pod.fact.ended:
             amounts = self.allocator.amounts(pod.fact.ask)
-            self.allocator.hold(node, uid, pod.fact.held, amounts, pod.fact.tenant)
+            self.allocator.hold(
+                node, uid, pod.fact.held, amounts, pod.fact.tenant, *self.allocator.beside(pod.fact.ask)
+            )
             self.crowded.add(node)
         else:
             self.allocator.release(node, uid)

@@ -47,7 +47,14 @@ def measure(workload: Workload, *, keep: bool) -> Run:
         before = clock()
         placement = allocator.place(workload.asks[number])
         if placement is not None:
-            allocator.hold(placement.node, name, placement.grants, placement.resources)
+            allocator.hold(
+                placement.node,
+                name,
+                placement.grants,
+                placement.resources,
+                ports=placement.ports,
+                counted=placement.counted,
+            )
         times.append(clock() - before)
         if keep or placement is None:
             placements.append((name, placement))

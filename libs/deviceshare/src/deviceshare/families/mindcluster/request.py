@@ -37,7 +37,7 @@ from deviceshare.formats.mindcluster import (
     YES,
     Template,
 )
-from deviceshare.resources import pod_resources
+from deviceshare.pod_sums import pod_resources
 
 COUNTS = f"1, 2, 4 or a multiple of {CHIP_CORES}"
 
