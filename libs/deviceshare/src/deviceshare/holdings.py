@@ -67,16 +67,16 @@ def usage_of(card: Card, shares: Iterable[Share]) -> Usage:
 
 def shares_on(card: Card, holdings: Iterable[Holding]) -> list[list[Share]]:
     """Return for each pod that holds a part of a card its shares."""
-    found = (
-        [
-            Share(device, grant.position, grant.stage)
-            for grant in holding.grants
-            for device in grant.devices
-            if device.id == card.id
-        ]
-        for holding in holdings
-    )
-    return [shares for shares in found if shares]
+    found: list[list[Share]] = []
+    for holding in holdings:
+        shares: list[Share] = []
+        for grant in holding.grants:
+            for device in grant.devices:
+                if device.id == card.id:
+                    shares.append(Share(device, grant.position, grant.stage))  # noqa: PERF401 - a hot path
+        if shares:
+            found.append(shares)
+    return found
 
 
 def total(usages: Iterable[Usage]) -> Usage:

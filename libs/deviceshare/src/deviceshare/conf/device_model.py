@@ -33,7 +33,7 @@ class MigModel(msgspec.Struct, frozen=True):
     groups: tuple[MigGroup, ...]
 
 
-class VgpuConf(msgspec.Struct, frozen=True, kw_only=True):
+class VgpuConf(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
     """Section ``nvidia``: names of resources ('' for one that there is not), defaults, geometries."""
 
     number: str = "volcano.sh/vgpu-number"
@@ -58,7 +58,7 @@ class VnpuTemplate(msgspec.Struct, frozen=True):
     ai_cpus: int = 0
 
 
-class VnpuChip(msgspec.Struct, frozen=True, kw_only=True):
+class VnpuChip(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
     """One chip of section ``vnpus``; ``word`` is its common word, by which the nodes register it."""
 
     name: str

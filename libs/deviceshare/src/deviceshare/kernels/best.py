@@ -54,13 +54,15 @@ class Best:
 
     def first(self) -> int:
         """Return the best row, -1 where none is to be had."""
-        if self.rows == 0 or self.keys[self.winners[1]] == NEVER:
+        if self.rows == 0:
             return -1
-        return int(self.winners[1])
+        winner: int = self.winners[1]
+        return -1 if self.keys[winner] == NEVER else winner
 
     def key(self, row: int) -> float:
         """Return what a row is worth."""
-        return float(self.keys[row])
+        key: float = self.keys[row]
+        return key
 
     def put(self, row: int, key: float, waste: float) -> None:
         """Say what a row is worth, and what it wastes."""
@@ -83,15 +85,19 @@ class Best:
 
     def beats(self, one: int, other: int) -> bool:
         """Return whether a row is worth more than another, or precedes it."""
-        if self.keys[one] != self.keys[other]:
-            return bool(self.keys[one] > self.keys[other])
-        return self.precedes(one, other)
+        first: float = self.keys[one]
+        second: float = self.keys[other]
+        return first > second or (first == second and self.precedes(one, other))
 
     def precedes(self, one: int, other: int) -> bool:
         """Return whether a row goes before another that is worth the same."""
         if self.wasteful and self.waste[one] != self.waste[other]:
-            return bool(self.waste[one] < self.waste[other])
-        return bool(self.order.ranks[one] < self.order.ranks[other])
+            first: float = self.waste[one]
+            second: float = self.waste[other]
+            return first < second
+        rank: int = self.order.ranks[one]
+        behind: int = self.order.ranks[other]
+        return rank < behind
 
     def play(self, row: int) -> None:
         """Play the matches of a row again, up to one that it neither wins nor has won."""

@@ -13,3 +13,8 @@ SLOTS_USED = 3
 
 FIELDS = ("kind", "memory_used", "cores_used", "slots_used")
 """What there is of every card, in this order; what families count beside comes after it."""
+
+CUT_BITS = 8
+FRESH = 1 << 40
+"""An instance is remembered as its position, the number of its geometry above ``CUT_BITS``, and ``FRESH`` where the
+card was not cut before."""

@@ -66,6 +66,11 @@ def _ids(grant: ContainerGrant) -> list[str]:
     return [device.id for device in grant.devices if device.memory or device.cores]
 
 
+def most_cores(cards: CardDemand) -> int:
+    """Return how many cores others may have of a card: none is asked means some that they leave."""
+    return request.ALL_CORES - max(cards.cores, 1)
+
+
 def failures(cards: CardDemand, slots: Ints, slots_used: Ints, cores_used: Ints) -> dict[str, Bools]:
     """Return by code the cards that have no room for one more container, their memory aside."""
     nothing = np.zeros(slots.shape, dtype=np.bool_)
@@ -156,33 +161,3 @@ def memory_amounts(
         asked, unit = cards.memory_percentage or 100, "percent"
         free = 100 * free // np.maximum(view.memory, 1)
     return Amounts(resource, asked, common.most_free(free, usable, failed, cards.count), unit)
-
-
-def order(view: CardView, policy: str) -> Ints:
-    """Return int64[R, D] or [1, D] by which cards are chosen, the smallest first (Volcano vgpu/utils.go).
-
-    binpack: most memory used; spread: fewest shares; none: the last card.
-    """
-    width = max(1, view.mode.shape[1])
-    index = np.arange(view.mode.shape[1], dtype=np.int64)[None, :]
-    key: Ints = -index
-    if policy == "binpack":
-        key = index - view.memory_used * width
-    elif policy == "spread":
-        key = view.slots_used * width + index
-    return key
-
-
-def score(view: CardView, memory: Ints, fits: Bools, columns: Ints, policy: str) -> common.Floats:
-    """Return the score of a choice, binpack float64[R, count]: its terms, 100·used/memory after the placement, a card
-    each; spread float64[R]: 100/(1 + shares).
-
-    ``memory`` int64[R, D] is what the container takes of each card.
-    """
-    if policy == "binpack" and columns.shape[1] <= view.mode.shape[1]:
-        used = common.at(view.memory_used + memory, columns)
-        size = np.maximum(common.at(view.memory, columns), 1)
-        return np.where(fits[:, None], 100.0 * (used / size), 0.0)
-    if policy == "spread":
-        return common.spread_score(fits, view)
-    return np.zeros(len(fits))

@@ -1,11 +1,5 @@
-"""Choosing MIG instances on many nodes at once.
+"""Choosing MIG instances: what the kernel is told of a demand, and the demand answered container by container."""
 
-What an instance search answers depends on a card's model, its geometry and the positions taken there, so it is asked
-once for each distinct combination of a view, and the answer spread over the cards.
-"""
-
-from collections.abc import Iterable
-from itertools import repeat
 from typing import NamedTuple
 
 import numpy as np
@@ -13,20 +7,18 @@ import numpy as np
 from deviceshare.cards import Bools, CardView, Ints
 from deviceshare.claims import INIT, SIDECAR
 from deviceshare.conf.model import FIRST_FIT, SchedulerConf
-from deviceshare.families import common
+from deviceshare.families import common, selection
 from deviceshare.families.protocol import CardDemand, Check, Demand, Picks
 from deviceshare.families.vgpu import cards as vgpu_cards
 from deviceshare.families.vgpu import request
-from deviceshare.families.vgpu.geometry import MIXED_UP, Wanted, geometries_of, largest_free, offer
+from deviceshare.families.vgpu.geometry import MIXED_UP, Wanted, first_cut, geometries_of
 from deviceshare.formats import vgpu
+from deviceshare.kernels import instances
+from deviceshare.kernels.constants import CUT_BITS, FRESH
+from deviceshare.kinds import Codes
 
 CUT, USED = "mig-cut", "mig-used"
 """State of a card: the number of its geometry, and the positions taken there, a bit each."""
-
-_CUT_BITS, _FRESH = 8, 1 << 40
-_NO_GEOMETRY = -1
-_MOST_WASTE, _MOST_ORDER = 2**20, 2**37
-"""Where differences between cards stop to count, so that a key fits into 64 bits."""
 
 
 class Instance(NamedTuple):
@@ -39,23 +31,91 @@ class Instance(NamedTuple):
     @classmethod
     def of(cls, detail: int) -> "Instance":
         """Return the instance that a detail of a pick means."""
-        return cls((detail & ~_FRESH) >> _CUT_BITS, detail & ((1 << _CUT_BITS) - 1), bool(detail & _FRESH))
+        return cls((detail & ~FRESH) >> CUT_BITS, detail & ((1 << CUT_BITS) - 1), bool(detail & FRESH))
 
 
-class _Offers(NamedTuple):
-    """What each card offers, int64[R, D]: the instance, where there is one.
+class Offers(NamedTuple):
+    """What each card offers a container, [R, D].
 
-    ``needed`` MiB are looked for; ``free`` is the card's largest free instance, ``largest`` that of its model.
+    Whether there is an instance (``fits``), which the pod may have already (``reused``); ``free`` are the MiB of the
+    card's largest free instance, ``largest`` those of its kind; ``needed`` are looked for.
     """
 
-    fits: Ints
-    detail: Ints
-    size: Ints
-    waste: Ints
-    reused: Ints
+    fits: Bools
+    reused: Bools
     needed: Ints
     free: Ints
     largest: Ints
+
+
+class Kinds:
+    """How cards of each kind can be cut, as the kernel reads it."""
+
+    def __init__(self, codes: Codes, conf: SchedulerConf) -> None:
+        kinds, names = codes.kinds, codes.kinds.types.names
+        found = {code: geometries_of(conf.devices.vgpu, names[code]) for code in np.unique(kinds.type).tolist()}
+        self.geometries = [found[code] for code in kinds.type.tolist()]
+        base, cuts = dict[int, int](), list[tuple[int, ...]]()
+        for code, each in found.items():
+            if each is not None:
+                base[code] = len(cuts) - 1
+                cuts += [geometry.sizes for geometry in each.all]
+        sizes = np.zeros((max(1, len(cuts)), max(map(len, cuts), default=1)), dtype=np.int64)
+        ranked = np.zeros_like(sizes)
+        for number, cut in enumerate(cuts):
+            sizes[number, : len(cut)] = cut
+            ranked[number, : len(cut)] = np.argsort(cut, kind="stable")
+        self.cuttable: Bools = np.array([each is not None for each in self.geometries])
+        """bool[kinds]: those that the configuration says how to cut."""
+        self.largest: Ints = np.array([0 if each is None else each.largest for each in self.geometries], dtype=np.int64)
+        self.sizes: Ints = sizes
+        self.base: Ints = np.array([base.get(code, -1) for code in kinds.type.tolist()], dtype=np.int64)
+        counts = np.array([len(cut) for cut in cuts] or [0], dtype=np.int64)
+        self.tables = instances.Geometries(self.base, self.largest, sizes, ranked, counts)
+
+    def needed(self, cards: CardDemand, codes: Codes) -> Ints:
+        """Return int64[kinds]: the MiB that an instance must have."""
+        asked, whole = common.memory_of_kinds(cards, codes.kinds).tolist(), request.is_whole(cards)
+        return np.array(
+            [
+                memory if each is None else each.needed(memory, whole=whole)
+                for each, memory in zip(self.geometries, asked, strict=True)
+            ],
+            dtype=np.int64,
+        )
+
+
+def picker_of(
+    demand: Demand, cards: CardDemand, codes: Codes, kinds: Kinds, conf: SchedulerConf
+) -> instances.Instances:
+    """Return the kernel that chooses instances for one container.
+
+    On each node it takes the cards that waste least, of equal ones those that are cut already; then, and under
+    first-fit alone, by the policy as Volcano does. Spread opens unused cards first.
+    """
+    needed, first_fit = kinds.needed(cards, codes), conf.mig_geometry == FIRST_FIT
+    later = _later(demand, cards)
+    fresh = np.full((2, len(needed)), -1, dtype=np.int64)
+    usable = selection.usable_kinds(demand, vgpu.MIG, codes) & kinds.cuttable
+    for kind in np.flatnonzero(usable).tolist():
+        geometries = kinds.geometries[kind]
+        assert geometries is not None
+        cut = first_cut(geometries, int(needed[kind]), later, first_fit)
+        if cut is not None:
+            fresh[:, kind] = FRESH | cut.cut << CUT_BITS | cut.position, cut.size
+    picker = instances.Instances(cards.count, kinds.tables, codes.kinds.memory, usable, needed, fresh)
+    picker.cut_field, picker.used_field = codes.field(CUT), codes.field(USED)
+    picker.shares = codes.kinds.slots - 1
+    picker.cores, picker.alone = vgpu_cards.most_cores(cards), cards.cores == request.ALL_CORES
+    picker.careful = not first_fit
+    picker.filling, picker.spreading = conf.policy == "binpack", conf.policy == "spread"
+    return picker
+
+
+def _later(demand: Demand, cards: CardDemand) -> Wanted:
+    """Return what the pod's other containers may have to find on the same card."""
+    rest = demand.cards[demand.cards.index(cards) + 1 :]
+    return tuple((each.memory, each.count) for each in rest if each.memory and not each.memory_percentage)
 
 
 class Cutting:
@@ -67,55 +127,41 @@ class Cutting:
 
     def __init__(self, demand: Demand, view: CardView, conf: SchedulerConf) -> None:
         self._demand, self._view, self._conf = demand, view, conf
-        self._first_fit = conf.mig_geometry == FIRST_FIT
+        self._kinds = Kinds(view, conf)
         self._usable = vgpu_cards.candidates(demand, view, vgpu.MIG)
-        self._own = np.zeros(view.mode.shape, dtype=np.int64)
+        self._own = np.zeros(view.kind.shape, dtype=np.int64)
         """The positions that the pod has on each card by now, a bit each."""
         self._of_sidecars: dict[int, Ints] = {}
         """Those of them that sidecars have, by their position in the pod."""
         self._slots_before, self._cores_before = view.slots_used.copy(), view.cores_used.copy()
-        self._sizes: Ints = self._own
-        """Of the last pick: int64[R, count], the MiB that each instance takes."""
 
     def pick(self, cards: CardDemand) -> Picks:
-        """Choose instances: on each node the cards that waste least, of equal ones those that are cut already.
+        """Choose for one container."""
+        return common.picks_of(self._picker(cards), self._view, vgpu_cards.allowed_by_name(self._demand, self._view))
 
-        Then, and under first-fit alone, by the policy as Volcano does; spread opens unused cards first.
-        """
-        offers = self._offers(cards)
-        usable = self._usable & (offers.fits != 0)
-        for failed in self._failures(cards, offers).values():
-            usable &= ~failed
-        key = vgpu_cards.order(self._view, self._conf.policy)
-        if not self._first_fit:
-            loss = 2 * np.minimum(offers.waste, _MOST_WASTE)
-            if self._conf.policy != "spread":
-                loss += (offers.detail & _FRESH) != 0
-            key = 2 * _MOST_ORDER * loss + np.clip(key, 1 - _MOST_ORDER, _MOST_ORDER - 1)
-        fits, columns = common.choose(usable, key, cards.count, offers.reused != 0)
-        self._sizes = common.at(offers.size, columns)
-        return Picks(
-            fits,
-            columns,
-            vgpu_cards.score(self._view, offers.size, fits, columns, self._conf.policy),
-            common.at(offers.detail, columns),
-            np.where(fits, common.at(offers.waste, columns).sum(axis=1), 0).astype(np.float64),
-        )
+    def _picker(self, cards: CardDemand) -> instances.Instances:
+        picker = picker_of(self._demand, cards, self._view, self._kinds, self._conf)
+        if cards.stage == INIT:
+            picker.first, picker.own = True, self._reusable(cards)
+            picker.shares_before, picker.cores_before = self._slots_before, self._cores_before
+        return picker
 
     def charge(self, cards: CardDemand, picks: Picks) -> None:
         """Take the instances of the last pick, on the rows where it fits; one that the pod has already is not taken."""
         assert picks.details is not None
         view, rows = self._view, np.flatnonzero(picks.fits)[:, None]
-        columns, details = picks.columns[picks.fits], picks.details[picks.fits] & ~_FRESH
-        bits = np.left_shift(1, details & ((1 << _CUT_BITS) - 1))
+        columns, details = picks.columns[picks.fits], picks.details[picks.fits] & ~FRESH
+        positions = details & ((1 << CUT_BITS) - 1)
+        bits = np.left_shift(1, positions)
+        sizes = self._kinds.sizes[self._kinds.base[view.kind[rows, columns]] + (details >> CUT_BITS), positions]
         new = (view.state[USED][rows, columns] & bits) == 0
-        view.state[CUT][rows, columns] = details >> _CUT_BITS
+        view.state[CUT][rows, columns] = details >> CUT_BITS
         view.state[USED][rows, columns] |= bits
         self._own[rows, columns] |= bits
         if cards.stage == SIDECAR:
             self._of_sidecars[cards.position] = mask = np.zeros_like(self._own)
             mask[rows, columns] = bits
-        view.memory_used[rows, columns] += np.where(new, self._sizes[picks.fits], 0)
+        view.memory_used[rows, columns] += np.where(new, sizes, 0)
         view.slots_used[rows, columns] += new
         before = self._cores_before if cards.stage == INIT else view.cores_used
         view.cores_used[rows, columns] = np.maximum(view.cores_used[rows, columns], before[rows, columns] + cards.cores)
@@ -123,16 +169,16 @@ class Cutting:
     def checks(self, cards: CardDemand) -> list[Check]:
         """Return every check that a card fails; those about room look only at cards that may be chosen at all."""
         view, conf, offers = self._view, self._conf, self._offers(cards)
-        cuttable = self._usable & (offers.free != _NO_GEOMETRY)
+        cuttable = self._usable & self._kinds.cuttable[view.kind]
         mixed_up = cuttable & (view.state[CUT] == MIXED_UP)
-        none = cuttable & (offers.fits == 0) & ~mixed_up
+        none = cuttable & ~offers.fits & ~mixed_up
         too_large = none & (offers.largest < offers.needed)
         largest = vgpu_cards.memory_amounts(cards, view, too_large, cuttable, offers.largest, conf)
         free = vgpu_cards.memory_amounts(cards, view, none & ~too_large, cuttable, offers.free, conf)
         return common.some(
             [
                 *vgpu_cards.checks_of_cards(self._demand, cards, view, vgpu.MIG, cuttable, conf),
-                *self._without_geometry(offers),
+                *self._without_geometry(),
                 *vgpu_cards.checks_of_room(cards, self._cores(cards), cuttable, self._failures(cards, offers), conf),
                 common.card_check(
                     "CardMigInstancesConflict",
@@ -154,9 +200,9 @@ class Cutting:
             ]
         )
 
-    def _without_geometry(self, offers: _Offers) -> list[Check]:
+    def _without_geometry(self) -> list[Check]:
         """Return a check for each model that the configuration does not say how to cut."""
-        found, types = self._usable & (offers.free == _NO_GEOMETRY), self._view.type
+        found, types = self._usable & ~self._kinds.cuttable[self._view.kind], self._view.type
         return [
             common.card_check(
                 "CardMigGeometryNotFound",
@@ -178,54 +224,17 @@ class Cutting:
     def _cores(self, cards: CardDemand) -> Ints:
         return self._cores_before if cards.stage == INIT else self._view.cores_used
 
-    def _failures(self, cards: CardDemand, offers: _Offers) -> dict[str, Bools]:
+    def _failures(self, cards: CardDemand, offers: Offers) -> dict[str, Bools]:
         view = self._view
         shares = self._slots_before if cards.stage == INIT else view.slots_used
         failed = vgpu_cards.failures(cards, view.slots, shares, self._cores(cards))
-        failed["CardTimeSlicingExhausted"] = (view.slots_used >= view.slots) & (offers.reused == 0)
+        failed["CardTimeSlicingExhausted"] = (view.slots_used >= view.slots) & ~offers.reused
         return failed
 
-    def _offers(self, cards: CardDemand) -> _Offers:
-        """Ask once for each distinct state of a card."""
-        view = self._view
-        at = np.flatnonzero(self._usable)
-        own: Iterable[int] = self._reusable(cards).ravel()[at].tolist() if cards.stage == INIT else repeat(0)
-        keys = list(
-            zip(
-                view.type.ravel()[at].tolist(),
-                view.state[CUT].ravel()[at].tolist(),
-                view.state[USED].ravel()[at].tolist(),
-                common.memory_asked(cards, view).ravel()[at].tolist(),
-                own,
-                strict=False,
-            )
-        )
-        numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
-        later = self._later(cards)
-        whole = request.is_whole(cards)
-        answers = [self._answer(*key, whole=whole, later=later) for key in numbers]
-        found = np.zeros((len(_Offers._fields), view.mode.size), dtype=np.int64)
-        if answers:
-            which = np.fromiter(map(numbers.__getitem__, keys), dtype=np.int64, count=len(keys))
-            found[:, at] = np.array(answers, dtype=np.int64).T[:, which]
-        return _Offers(*found.reshape(len(found), *view.mode.shape))
-
-    def _answer(
-        self, model: int, cut: int, used: int, asked: int, own: int, *, whole: bool, later: Wanted
-    ) -> tuple[int, ...]:
-        """Return the fields of :class:`_Offers` for one card."""
-        geometries = geometries_of(self._conf.devices.vgpu, self._view.type_names[model])
-        if geometries is None:
-            return (0, 0, 0, 0, 0, asked, _NO_GEOMETRY, 0)
-        needed = geometries.needed(asked, whole=whole)
-        found = offer(geometries, cut, used, own, needed, later, self._first_fit)
-        free = largest_free(geometries, cut, used)
-        if found is None:
-            return (0, 0, 0, 0, 0, needed, free, geometries.largest)
-        detail = (_FRESH if found.fresh else 0) | found.cut << _CUT_BITS | found.position
-        return (1, detail, found.size, found.waste, found.reused, needed, free, geometries.largest)
-
-    def _later(self, cards: CardDemand) -> Wanted:
-        """Return what the pod's other containers may have to find on the same card."""
-        rest = self._demand.cards[self._demand.cards.index(cards) + 1 :]
-        return tuple((each.memory, each.count) for each in rest if each.memory and not each.memory_percentage)
+    def _offers(self, cards: CardDemand) -> Offers:
+        picker, kind = self._picker(cards), self._view.kind
+        found, reused = (np.zeros(kind.shape, dtype=np.uint8) for _ in range(2))
+        free = np.zeros(kind.shape, dtype=np.int64)
+        picker.show(self._view.block, found, reused, free)
+        needed = self._kinds.needed(cards, self._view)[kind]
+        return Offers(found.view(np.bool_), reused.view(np.bool_), needed, free, self._kinds.largest[kind])

@@ -30,18 +30,12 @@ class Geometry(NamedTuple):
     sizes: tuple[int, ...]
 
 
-class Offer(NamedTuple):
-    """An instance for a container: ``cut`` is the number of the geometry (from 1), ``size`` MiB are charged.
-
-    ``fresh``: the card is not cut yet. ``reused``: the pod has the instance already, and nothing more is charged.
-    """
+class Cut(NamedTuple):
+    """An instance of an unused card: ``cut`` is the number of the geometry (from 1), ``size`` MiB are charged."""
 
     cut: int
     position: int
     size: int
-    waste: int
-    fresh: bool = False
-    reused: bool = False
 
 
 class Geometries:
@@ -58,7 +52,12 @@ class Geometries:
         self._kinds = sorted({size for each in self.all for size in each.sizes})
         self.largest = self._kinds[-1] if self._kinds else 0
         self._whole = max((each.sizes[0] for each in self.all if len(each.sizes) == 1), default=None)
-        self._numbers = {each.name: number for number, each in reversed(list(enumerate(self.all, 1)))}
+        names = {each.name: number for number, each in reversed(list(enumerate(self.all, 1)))}
+        self._instances = {
+            f"{name}-{position}": (number, position)
+            for name, number in names.items()
+            for position in range(len(self.of(number).sizes))
+        }
 
     def of(self, cut: int) -> Geometry:
         """Return a geometry by its number."""
@@ -66,11 +65,13 @@ class Geometries:
 
     def find(self, detail: str) -> tuple[int, int] | None:
         """Return number and position for ``group-position``; None for what this model does not have."""
+        found = self._instances.get(detail)
+        if found is not None:
+            return found
         name, _, digits = detail.rpartition("-")
-        cut = self._numbers.get(name)
-        if cut is None or not (digits.isascii() and digits.isdecimal() and len(digits) <= len(str(MOST_INSTANCES))):
+        if not (digits.isascii() and digits.isdecimal() and len(digits) <= len(str(MOST_INSTANCES))):
             return None
-        return (cut, int(digits)) if int(digits) < len(self.of(cut).sizes) else None
+        return self._instances.get(f"{name}-{int(digits)}")
 
     def needed(self, asked: int, *, whole: bool) -> int:
         """Return the size that an instance must have.
@@ -103,55 +104,29 @@ def geometries_of(vgpu: VgpuConf, card_type: str) -> Geometries | None:
     return None
 
 
-@lru_cache(maxsize=65536)
-def offer(
-    geometries: Geometries, cut: int, used: int, own: int, needed: int, later: Wanted, first_fit: bool
-) -> Offer | None:
-    """Return the instance for a container on a card, None where there is none.
+@lru_cache(maxsize=4096)
+def first_cut(geometries: Geometries, needed: int, later: Wanted, first_fit: bool) -> Cut | None:
+    """Return how an unused card is cut for a container, None where no geometry has an instance for it.
 
     Args:
         geometries: those of the card's model.
-        cut: the number of the card's geometry, :data:`UNUSED` or :data:`MIXED_UP`.
-        used: which positions are taken, a bit each.
-        own: those of them that the same pod has already and this container may use as well.
         needed: the MiB that it must have.
         later: what the pod's other containers may have to find on the card.
-        first_fit: on an unused card the first geometry that has a large enough instance (Volcano's rule), not that
-            with the least waste.
+        first_fit: the first geometry that has a large enough instance (Volcano's rule), not that with the least waste.
     """
-    if cut == MIXED_UP:
-        return None
-    if cut != UNUSED:
-        sizes = geometries.of(cut).sizes
-        found = _smallest(sizes, own, needed)
-        reused = found is not None
-        if found is None:
-            found = _smallest(sizes, ~used, needed)
-        if found is None:
-            return None
-        return Offer(cut, found, sizes[found], 0 if reused else sizes[found] - needed, reused=reused)
-    best: Offer | None = None
+    best: Cut | None = None
     most, use = 0, geometries.use(later)
     for number, (_, sizes) in enumerate(geometries.all, 1):
-        position = _smallest(sizes, -1, needed)
-        if position is None:
+        able = [(size, at) for at, size in enumerate(sizes) if size >= needed]
+        if not able:
             continue
-        size = sizes[position]
+        size, position = min(able)
         if first_fit:
-            return Offer(number, position, size, size - needed, fresh=True)
+            return Cut(number, position, size)
         left = sum(use.get(each, 0) for each in sizes) - use.get(size, 0)
         if best is None or (best.size, -most) > (size, -left):
-            best, most = Offer(number, position, size, size - needed, fresh=True), left
+            best, most = Cut(number, position, size), left
     return best
-
-
-def largest_free(geometries: Geometries, cut: int, used: int) -> int:
-    """Return the largest instance that a card could still give, 0 for none."""
-    if cut == MIXED_UP:
-        return 0
-    if cut == UNUSED:
-        return geometries.largest
-    return max((size for at, size in enumerate(geometries.of(cut).sizes) if not used >> at & 1), default=0)
 
 
 def recut(geometries: Geometries, cut: int, positions: Iterable[int], wanted: Wanted) -> tuple[int, dict[int, int]]:
@@ -175,9 +150,3 @@ def recut(geometries: Geometries, cut: int, positions: Iterable[int], wanted: Wa
             if (left := sum(use.get(size, 0) for _, size in rest)) > most:
                 best, most, moved = number, left, places
     return best, moved
-
-
-def _smallest(sizes: tuple[int, ...], allowed: int, needed: int) -> int | None:
-    """Return the position of the smallest instance that is large enough, of those whose bit is set."""
-    able = [(size, at) for at, size in enumerate(sizes) if size >= needed and allowed >> at & 1]
-    return min(able)[1] if able else None

@@ -11,17 +11,21 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from deviceshare.cards import CardView
-from deviceshare.claims import WHOLE, ContainerGrant, DeviceGrant
+from deviceshare.claims import INIT, WHOLE, ContainerGrant, DeviceGrant
 from deviceshare.conf.model import FIRST_FIT, SchedulerConf
 from deviceshare.facts import Card, PodAsk
 from deviceshare.families import common
 from deviceshare.families.protocol import CardDemand, Check, Demand, HeldInPart, Pick, Places
+from deviceshare.families.vgpu import cards as vgpu_cards
 from deviceshare.families.vgpu import handover
 from deviceshare.families.vgpu.base import Vgpu
-from deviceshare.families.vgpu.cutting import CUT, USED, Cutting, Instance
+from deviceshare.families.vgpu.cutting import CUT, USED, Cutting, Instance, Kinds, picker_of
 from deviceshare.families.vgpu.geometry import MIXED_UP, UNUSED, Geometries, geometries_of, recut
 from deviceshare.formats import vgpu
 from deviceshare.holdings import Counted, Share, Usage, usage_of
+from deviceshare.kernels.constants import FRESH
+from deviceshare.kernels.picking import Picker
+from deviceshare.kinds import Codes
 
 _INSTANCE = re.compile(r"[^-\s]+-[0-9]{1,3}")
 
@@ -43,6 +47,13 @@ class Mig(Vgpu):
         """Choose and charge, container by container."""
         cutting = Cutting(demand, view, conf)
         return common.place_one_by_one(demand, view, cutting.pick, cutting.charge, demand.cards)
+
+    def picker(self, demand: Demand, codes: Codes, conf: SchedulerConf) -> Picker | None:
+        """Return the kernel, where the pod does not choose by names of cards."""
+        (cards, *others) = demand.cards
+        if others or cards.stage == INIT or vgpu_cards.is_choosy(demand):
+            return None
+        return picker_of(demand, cards, codes, Kinds(codes, conf), conf)
 
     def checks(self, demand: Demand, view: CardView, conf: SchedulerConf) -> list[Check]:
         """Return what keeps the demand from nodes, container by container."""
@@ -88,7 +99,7 @@ class Mig(Vgpu):
                     cuts.add(cut)
                     used |= 1 << position
                     memory, slots = memory + geometries.of(cut).sizes[position], slots + 1
-            cores += usage_of(card, shares).cores
+            cores += shares[0].device.cores if len(shares) == 1 else usage_of(card, shares).cores
         cut = MIXED_UP if len(cuts) > 1 else next(iter(cuts), UNUSED)
         return Usage(memory, cores, slots), {CUT: cut, USED: used}
 
@@ -114,7 +125,7 @@ Recut = tuple[int, dict[int, int]]
 
 def _recuts(picks: Sequence[Pick], conf: SchedulerConf) -> dict[str, Recut]:
     """Return for each card that was unused how it is cut instead, for what pods ask beside."""
-    if conf.mig_geometry == FIRST_FIT:
+    if conf.mig_geometry == FIRST_FIT or not any(pick.detail & FRESH for pick in picks):
         return {}
     wanted = tuple((memory, count) for family, memory, count in conf.asked if family == vgpu.MIG)
     positions: defaultdict[str, set[int]] = defaultdict(set)

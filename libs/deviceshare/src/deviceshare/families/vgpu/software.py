@@ -37,9 +37,8 @@ class SoftwareVgpu(Vgpu):
         kinds = codes.kinds
         asked = common.memory_of_kinds(cards, kinds)
         picker = SharedCards(cards.count, kinds.memory, asked, selection.usable_kinds(demand, self.name, codes))
-        # All cores of a card means nobody beside; none means some that others leave.
         alone = cards.cores == request.ALL_CORES
-        picker.limit(np.minimum(kinds.slots - 1, 0 if alone else kinds.slots), request.ALL_CORES - max(cards.cores, 1))
+        picker.limit(np.minimum(kinds.slots - 1, 0 if alone else kinds.slots), vgpu_cards.most_cores(cards))
         picker.filling, picker.spreading = conf.policy == "binpack", conf.policy == "spread"
         picker.by_memory, picker.by_slots = -int(picker.filling), int(picker.spreading)
         picker.by_column = 0 if conf.policy else -1

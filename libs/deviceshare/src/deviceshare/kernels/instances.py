@@ -1,0 +1,191 @@
+"""Cards cut into instances of fixed sizes: MIG.
+
+A *cut* is the number of a geometry of the card's model, from 1 on; 0 is a card that is not cut, -1 one of which nothing
+is given. ``used`` has a bit for each position of the geometry that is taken.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deviceshare.kernels.constants import CORES_USED, CUT_BITS, FRESH, KIND, MEMORY_USED, SLOTS_USED
+from deviceshare.kernels.picking import Picker
+from deviceshare.kernels.shared import spread_score
+
+Ints = NDArray[np.int64]
+Mask = NDArray[np.uint8]
+
+_MOST_WASTE = 1 << 20
+_MOST_ORDER = 1 << 37
+"""Where differences between cards stop to count, so that a key fits into 64 bits."""
+_NO_CARDS: Ints = np.zeros((0, 0), dtype=np.int64)
+
+
+class Geometries:
+    """All cuts of all kinds of cards, one after the other: kind's ``base`` int64[kinds] + cut is the number of one.
+
+    ``sizes`` int64[cuts, positions] are MiB, ``ranked`` the ``counts`` int64[cuts] positions by size, the smallest
+    first. ``largest`` int64[kinds] is the largest instance of all.
+    """
+
+    def __init__(self, base: Ints, largest: Ints, sizes: Ints, ranked: Ints, counts: Ints) -> None:
+        self.base: Ints = base
+        self.largest: Ints = largest
+        self.sizes: Ints = sizes
+        self.ranked: Ints = ranked
+        self.counts: Ints = counts
+
+    def smallest(self, number: int, allowed: int, needed: int) -> int:
+        """Return the position of the smallest instance that is large enough, of those whose bit is set; -1 for none."""
+        for at in range(self.counts[number]):
+            position: int = self.ranked[number, at]
+            if self.sizes[number, position] >= needed and (allowed >> position) & 1:
+                return position
+        return -1
+
+    def free(self, kind: int, cut: int, used: int) -> int:
+        """Return the MiB of the largest instance that a card could still give, 0 for none."""
+        if cut < 0:
+            return 0
+        if cut == 0:
+            return int(self.largest[kind])
+        number = self.base[kind] + cut
+        for at in range(self.counts[number] - 1, -1, -1):
+            position = self.ranked[number, at]
+            if not (used >> position) & 1:
+                return int(self.sizes[number, position])
+        return 0
+
+
+class Instances(Picker):
+    """Picks instances, of which ``needed`` int64[kinds] MiB are asked, on cards of ``usable`` kinds (bool[kinds]).
+
+    On a card that is not cut, that is ``fresh_detail`` int64[kinds] (-1: none), of ``fresh_size``. ``shares``
+    int64[kinds] and ``cores`` are how many others may share a card, and the cores that they may have; ``alone``: nobody
+    may.
+
+    With ``careful`` the card that wastes least is taken, of equal ones one that is cut already (where ``spreading``
+    whichever); then, and without, the fullest (``filling``), the one with fewest shares, or the last.
+    """
+
+    def __init__(
+        self, count: int, geometries: Geometries, memory: Ints, usable: NDArray[np.bool_], needed: Ints, fresh: Ints
+    ) -> None:
+        super().__init__(count)
+        self.geometries = geometries
+        self.memory: Ints = memory
+        self.usable: Mask = usable.view(np.uint8)
+        self.needed: Ints = needed
+        self.fresh_detail: Ints = fresh[0].copy()
+        self.fresh_size: Ints = fresh[1].copy()
+        self.cut_field = 0
+        self.used_field = 0
+        self.shares: Ints = needed
+        self.cores = 0
+        self.alone = False
+        self.careful = False
+        self.filling = False
+        self.spreading = False
+        self.first = False
+        """Whether it is for an init container: what the pod has (``own`` int64[rows, columns], a bit each) is used
+        again, and of what others have only that counts which they had before the pod."""
+        self.own: Ints = _NO_CARDS
+        self.shares_before: Ints = _NO_CARDS
+        self.cores_before: Ints = _NO_CARDS
+        self.size = 0
+        self.lost = 0
+        self.reused = False
+        """Of the card that :meth:`look` saw last."""
+
+    def look(self, block: Ints, row: int, column: int) -> int:
+        """Return the detail of the instance that a card has for the container, -1 for none."""
+        kind = block[row, KIND, column]
+        cut: int = block[row, self.cut_field, column]
+        self.reused = False
+        if cut < 0:
+            return -1
+        if cut == 0:
+            self.size = self.fresh_size[kind]
+            self.lost = self.size - self.needed[kind]
+            detail: int = self.fresh_detail[kind]
+            return detail
+        number = self.geometries.base[kind] + cut
+        position = -1
+        if self.first:
+            position = self.geometries.smallest(number, self.own[row, column], self.needed[kind])
+        if position >= 0:
+            self.reused = True
+        else:
+            used = block[row, self.used_field, column]
+            position = self.geometries.smallest(number, ~used, self.needed[kind])
+        if position < 0:
+            return -1
+        self.size = self.geometries.sizes[number, position]
+        self.lost = 0 if self.reused else self.size - self.needed[kind]
+        return (cut << CUT_BITS) | position
+
+    def has_room(self, block: Ints, row: int, column: int, kind: int) -> bool:
+        """Return whether one more may share a card, and its cores suffice."""
+        shares = block[row, SLOTS_USED, column]
+        cores = block[row, CORES_USED, column]
+        if shares > self.shares[kind] and not self.reused:
+            return False
+        if self.first:
+            shares = self.shares_before[row, column]
+            cores = self.cores_before[row, column]
+        if cores > self.cores:
+            return False
+        return not self.alone or shares == 0
+
+    def pick(self, block: Ints, row: int) -> bool:
+        """Pick by waste and order, and score as cards that are shared."""
+        self.start()
+        width = block.shape[2]
+        for column in range(width):
+            kind = block[row, KIND, column]
+            if not self.usable[kind] or (self.restricted and not self.allowed[row, column]):
+                continue
+            detail = self.look(block, row, column)
+            if detail < 0 or not self.has_room(block, row, column, kind):
+                continue
+            key = -column
+            if self.filling:
+                key = column - block[row, MEMORY_USED, column] * width
+            elif self.spreading:
+                key = column + block[row, SLOTS_USED, column] * width
+            if self.careful:
+                loss = 2 * min(self.lost, _MOST_WASTE)
+                if detail >= FRESH and not self.spreading:
+                    loss += 1
+                key = 2 * _MOST_ORDER * loss + max(1 - _MOST_ORDER, min(key, _MOST_ORDER - 1))
+            if self.reused:
+                key -= 1 << 61
+            self.offer(row, column, key, detail)
+        if self.held < self.count:
+            return False
+        for at in range(self.count):
+            column = self.columns[at]
+            self.look(block, row, column)
+            self.waste += self.lost
+            if self.filling:
+                used: float = block[row, MEMORY_USED, column] + self.size
+                size: float = max(self.memory[block[row, KIND, column]], 1)
+                self.terms[at] = 100.0 * (used / size)
+                self.scored = self.count
+        if self.spreading:
+            self.scored = 1
+            self.terms[0] = spread_score(block, row)
+        return True
+
+    def show(self, block: Ints, found: Mask, reused: Mask, free: Ints) -> None:
+        """Write for each card of a ``usable`` kind whether it has an instance, whether the pod has it already, and the
+        largest that is free: [rows, columns] each.
+        """
+        for row in range(block.shape[0]):
+            for column in range(block.shape[2]):
+                kind = block[row, KIND, column]
+                if self.usable[kind]:
+                    found[row, column] = self.look(block, row, column) >= 0
+                    reused[row, column] = self.reused
+                    free[row, column] = self.geometries.free(
+                        kind, block[row, self.cut_field, column], block[row, self.used_field, column]
+                    )
