@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-import nats
+import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
@@ -19,6 +19,22 @@ MAX_PAYLOAD = 8 * 1024 * 1024
 """What the server must allow: 1,000 claims on one node."""
 
 Handler = Callable[[Msg], Awaitable[None]]
+
+
+_STORED = (b"NATS/1.0\r\nNats-Expected-", b"NATS/1.0\r\nNats-Batch-")
+"""How the headers begin with which writers sent what a stream keeps."""
+_ANSWER = b"\r\nNats-Sequence: "
+"""Where somebody asked for one message: the server says which it is."""
+
+
+class _Client(Client):
+    """Leaves the headers unread that were meant for the server: they come with every message of a stream."""
+
+    async def _process_headers(self, headers: bytes) -> dict[str, str] | None:
+        if headers and headers.startswith(_STORED) and _ANSWER not in headers:
+            return None
+        read: dict[str, str] | None = await super()._process_headers(headers)
+        return read
 
 
 class Connection:
@@ -92,11 +108,12 @@ async def connect(url: str, name: str) -> Connection:
 
     while True:
         try:
-            client = await nats.connect(
+            client = _Client()
+            await client.connect(
                 url,
                 name=name,
                 max_reconnect_attempts=-1,
-                reconnect_time_wait=0.1,
+                reconnect_time_wait=0.1,  # type: ignore[arg-type]  # seconds, which may be parts of one
                 connect_timeout=5,
                 ping_interval=10,
                 max_outstanding_pings=2,

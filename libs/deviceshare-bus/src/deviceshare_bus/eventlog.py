@@ -36,7 +36,8 @@ class EventLog:
         self._steps: list[Step] = []
         self._undecodable: list[Undecodable] = []
         self._counters: Counter[str] = Counter()
-        self._due = asyncio.Event()
+        self._some = asyncio.Event()
+        self._full = asyncio.Event()
 
     def step(
         self, uid: str, pod: str, name: str, *, node: str = "", message: str = "", since: float = 0.0, at: float = 0.0
@@ -47,12 +48,14 @@ class EventLog:
         if self._tracing.enabled:
             attributes = {"k8s.pod.name": pod, **({"k8s.node.name": node} if node else {})}
             self._tracing.step(uid, f"{self._service} {name}", since or now, now, attributes)
+        self._some.set()
         if len(self._steps) >= FULL:
-            self._due.set()
+            self._full.set()
 
     def count(self, name: str, amount: int = 1) -> None:
         """Raise a counter, which the metrics service sums up as ``deviceshare_<name>_total``."""
         self._counters[name] += amount
+        self._some.set()
 
     def put_aside(self, stream: str, message: Message, error: Exception) -> None:
         """Keep a message that cannot be decoded, for a human to look at."""
@@ -66,10 +69,12 @@ class EventLog:
     async def run(self) -> None:
         """Publish what has gathered, for ever."""
         while True:
+            await self._some.wait()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(INTERVAL):
-                    await self._due.wait()
-            self._due.clear()
+                    await self._full.wait()
+            self._some.clear()
+            self._full.clear()
             await self.flush()
 
     async def flush(self) -> None:

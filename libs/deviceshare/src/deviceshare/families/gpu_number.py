@@ -126,9 +126,12 @@ class GpuNumber(OneByOne):
 
     def held(self, annotations: Mapping[str, str], ask: PodAsk, pod: str) -> tuple[ContainerGrant, ...]:
         """Read ``gpu-index``; the containers took the cards in turn."""
+        shares = shares_of(ask, gpu_share.NUMBER)
+        if not shares:  # what is wrong with it gpu-share finds
+            return ()
         indexes = gpu_share.read_index(annotations.get(gpu_share.INDEX, ""), pod)
         devices = [DeviceGrant(str(index), index, WHOLE, ALL_CORES) for index in indexes]
-        return self._deal(shares_of(ask, gpu_share.NUMBER), devices)
+        return self._deal(shares, devices)
 
     def environment(self, grant: ContainerGrant, cards: Sequence[Card]) -> dict[str, str]:
         """Return what volcano-sh/devices injects in its strategy ``number``."""

@@ -117,11 +117,10 @@ class GpuShare(OneByOne):
 
     def held(self, annotations: Mapping[str, str], ask: PodAsk, pod: str) -> tuple[ContainerGrant, ...]:
         """Read ``gpu-index``; the amounts are the containers' own."""
-        shares = shares_of(ask, gpu_share.MEMORY)
         indexes = gpu_share.read_index(annotations.get(gpu_share.INDEX, ""), pod)
         if not indexes:
             return ()
-        index = indexes[0]
+        shares, index = shares_of(ask, gpu_share.MEMORY), indexes[0]
         return tuple(_grant(share, self.name, DeviceGrant(str(index), index, share.amount, 0)) for share in shares)
 
     def environment(self, grant: ContainerGrant, cards: Sequence[Card]) -> dict[str, str]:

@@ -6,7 +6,7 @@ from deviceshare.claims import ContainerGrant
 from deviceshare.errors import FormatError
 from deviceshare.facts import PodAsk
 from deviceshare.families import BY_NAME, FAMILIES
-from deviceshare.families.device_plugin import is_served
+from deviceshare.families.device_plugin import SERVED
 from deviceshare.families.protocol import Family, HeldInPart
 
 _ENDED = ("Succeeded", "Failed")
@@ -20,9 +20,11 @@ def unserved(
     A pod that has ended holds nothing, but there are plugins that look at it all the same.
     """
     found: list[tuple[str, str]] = []
-    for family in FAMILIES if annotations else ():
+    if not annotations or annotations.get(SERVED) == "true":
+        return ()
+    for family in FAMILIES:
         plugin = family.plugin
-        if is_served((plugin,), annotations) or (plugin.pending_only and phase not in ("Pending", "", None)):
+        if plugin.served(annotations) or (plugin.pending_only and phase not in ("Pending", "", None)):
             continue
         grants: Sequence[ContainerGrant] = ()
         if phase not in _ENDED:

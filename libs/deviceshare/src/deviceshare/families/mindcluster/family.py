@@ -213,8 +213,8 @@ class MindCluster:
 
     def held(self, annotations: Mapping[str, str], ask: PodAsk, pod: str) -> tuple[ContainerGrant, ...]:
         """Read the chips and the template, and whether the device plugin has made the part yet."""
-        text, asked = annotations.get(CORES), cores_asked(ask)
-        if not text or not asked:
+        text = annotations.get(CORES)
+        if not text or not (asked := cores_asked(ask)):
             return ()
         chips, name = wire.read_given(text, pod)
         template = wire.TEMPLATES.get(name)

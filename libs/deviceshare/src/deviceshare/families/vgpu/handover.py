@@ -49,6 +49,8 @@ def read(annotations: Mapping[str, str], ask: PodAsk, pod: str, family: str, *, 
     Raises:
         FormatError: names the pod.
     """
+    if vgpu.IDS not in annotations and vgpu.INIT_IDS not in annotations:
+        return []
     grants = []
     slots = vgpu.read_ids(annotations.get(vgpu.IDS, ""), pod)
     positions = _positions(ask, len(slots))
