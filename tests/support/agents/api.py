@@ -93,25 +93,33 @@ class Api:
             raise
 
     async def follow(self, path: str) -> AsyncIterator[tuple[str, Object]]:
-        """List objects and follow them, for ever: ``("LISTED", the list)`` and then (type, object), and so again."""
+        """List objects and follow them, for ever: ``("LISTED", the list)`` and then (type, object).
+
+        A watch that ends is begun again from where it was; where the server does not know that any more, all again.
+        """
         while True:
             listed = await self.request("GET", path)
             yield "LISTED", listed
             for item in listed["items"]:
                 yield "ADDED", item
             revision = listed["metadata"]["resourceVersion"]
-            query = f"{path}?watch=1&allowWatchBookmarks=true&resourceVersion={revision}"
-            try:
-                async with self._session.get(
-                    f"{self._url}{query}", timeout=aiohttp.ClientTimeout(None), read_bufsize=2**22
-                ) as answer:
-                    if answer.status == 200:
-                        async for line in answer.content:
-                            event = msgspec.json.decode(line)
-                            if event["type"] == "ERROR":
-                                break
-                            if event["type"] != "BOOKMARK":
-                                yield event["type"], event["object"]
-            except (aiohttp.ClientError, OSError, TimeoutError):
-                pass
-            await asyncio.sleep(PAUSE)
+            while revision:
+                try:
+                    query = f"{path}?watch=1&allowWatchBookmarks=true&resourceVersion={revision}"
+                    async with self._session.get(
+                        f"{self._url}{query}", timeout=aiohttp.ClientTimeout(None), read_bufsize=2**22
+                    ) as answer:
+                        if answer.status == 410:
+                            revision = ""
+                        elif answer.status == 200:
+                            async for line in answer.content:
+                                event = msgspec.json.decode(line)
+                                if event["type"] == "ERROR":
+                                    revision = ""
+                                    break
+                                revision = event["object"]["metadata"]["resourceVersion"]
+                                if event["type"] != "BOOKMARK":
+                                    yield event["type"], event["object"]
+                except (aiohttp.ClientError, OSError, TimeoutError):
+                    pass
+                await asyncio.sleep(PAUSE)
