@@ -369,5 +369,6 @@ def test_one_gang_of_each_queue_has_nodes_kept_free_and_no_node_is_kept_twice():
         for at in range(2):
             scene.gang(f"{queue}{at}", 2 - at, vgpu(1, 100), queue=queue, created=float(at))
     scene.decide(now=400.0)
+    scene.decide(now=410.0)
     kept = {each.key: each.nodes for each in scene.dispatcher.reservations}
     assert kept == {"ns/q0": ("n0", "n1"), "ns/r1": ("n2",)}

@@ -29,6 +29,8 @@ explaining = typer.Typer(help="Show where something is and why there, or why now
 app.add_typer(explaining, name="explain")
 benching = typer.Typer(help="Measure the system on this machine.", no_args_is_help=True)
 app.add_typer(benching, name="bench")
+simulating = typer.Typer(help="Play what the scheduler does, in made-up time.", no_args_is_help=True)
+app.add_typer(simulating, name="simulate")
 
 RunOption = Annotated[
     Path | None,
@@ -321,6 +323,26 @@ def bench_allocator(
     chosen = "" if policy is Policy.NONE else policy.value
     size = command.Size(family.value, nodes, devices, pods, shapes, chosen, prefill, mig_geometry.value)
     command.bench_allocator(size, workload, placements, as_json=json)
+
+
+@simulating.command("fairness")
+def simulate_fairness(
+    seed: Annotated[int, typer.Option(metavar="N", help="The same seed gives the same pods.")] = 1,
+    plots: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write the curves there, a fairness-….svg for each scene.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Show on a made-up cluster, in made-up time, that the order of work is fair.
+
+    Queues of different weights, two jobs that want different things, a large gang among small pods: docs/fairness.md
+    tells what each scene is. Nothing else needs to run.
+
+    The status is 1 if something does not come out as it has to.
+    """
+    from deviceshare_cli.simulate import command
+
+    raise typer.Exit(command.fairness(seed, plots, as_json=json))
 
 
 @app.command()

@@ -14,6 +14,9 @@ from deviceshare.facts import GroupKey, PodFact
 from deviceshare.ordering.queues import Queues
 from deviceshare.ordering.shortage import Shortage
 
+UNEXPLAINED = Unplaceable(0, ())
+"""No node takes a pod, and nobody asked why."""
+
 Reason = Unplaceable | Shortage | None
 """Why a pod waits: no node takes it, its queue has enough, or (None) others of its gang do not fit."""
 
@@ -88,7 +91,7 @@ def decide(
         queues: the accounts by which the pods' queue may have enough; None for no such bound.
         beyond: the queue may pass what it deserves.
         no_room: why asks fit nowhere, by their identity, as long as room only shrinks. Grows.
-        reasons: whether to ask why; without, no pod has a reason.
+        reasons: whether to ask why no node takes a pod, which costs more than the decision.
     """
     placed: list[tuple[PodFact, Placement]] = []
     refused: list[PodFact] = []
@@ -106,8 +109,8 @@ def decide(
         placement = None if shortage is not None or ask in no_room else allocator.place(pod.ask)
         if placement is None:
             lacking[ask] = shortage
-            if reasons and shortage is None and not placed and ask not in no_room:
-                no_room[ask] = allocator.why_not(pod.ask)
+            if shortage is None and not placed:
+                no_room[ask] = _why_not(allocator, pod, no_room, reasons=reasons)
             refused.append(pod)
             continue
         allocator.hold(
@@ -128,14 +131,21 @@ def decide(
         return Decision(group=group, placed=tuple(placed), waiting=(), fitted=len(placed))
     # The reasons are those that hold with the others of the gang in place.
     for pod in refused:
-        if reasons and lacking[id(pod.ask)] is None:
-            lacking[id(pod.ask)] = no_room.get(id(pod.ask)) or allocator.why_not(pod.ask)
+        if lacking[id(pod.ask)] is None:
+            lacking[id(pod.ask)] = _why_not(allocator, pod, no_room, reasons=reasons)
     for pod, placement in placed:
         allocator.release(placement.node, pod.uid)
         if queues is not None:
             queues.release(pod.uid)
     waiting = [*((pod, None) for pod, _ in placed), *((pod, lacking[id(pod.ask)]) for pod in refused)]
     return Decision(group=group, placed=(), waiting=tuple(waiting), fitted=len(placed), short=short)
+
+
+def _why_not(
+    allocator: Allocator, pod: PodFact, known: MutableMapping[int, Unplaceable], *, reasons: bool
+) -> Unplaceable:
+    why = known.get(id(pod.ask), UNEXPLAINED)
+    return allocator.why_not(pod.ask) if reasons and why is UNEXPLAINED else why
 
 
 def _in_turn(group: Group) -> Iterator[PodFact]:

@@ -20,6 +20,9 @@ from deviceshare.ordering.reservation import Reservation, Reservations
 from deviceshare.ordering.shortage import DESERVED
 
 ALLOCATE, BACKFILL = "allocate", "backfill"
+LEAST_PAUSE, EXPLAINING = 1.0, 0.05
+"""Seconds for which those who wait are not asked again why: at least, and for each kind of them. To ask costs more than
+to decide, and where many wait the numbers change with every pod that ends."""
 
 
 class Turns(msgspec.Struct):
@@ -34,12 +37,14 @@ class Turns(msgspec.Struct):
 class Dispatcher:
     """The lines of those who wait, and their turns. Jobs stay until they are decided or taken out."""
 
-    def __init__(self, allocator: Allocator, queues: Queues, conf: SchedulerConf) -> None:
+    def __init__(self, allocator: Allocator, queues: Queues, conf: SchedulerConf, *, reasons: bool = True) -> None:
+        self._reasons = reasons
         self._allocator = allocator
         self.queues = queues
         self.reservations = Reservations(allocator, queues, conf)
         """The nodes that are kept free for who waited too long."""
         self._room_was_made = False
+        self._now = 0.0
         self.configure(conf)
 
     def configure(self, conf: SchedulerConf) -> None:
@@ -51,7 +56,8 @@ class Dispatcher:
 
     def __len__(self) -> int:
         """How many kinds of jobs have something to hope for from the next round."""
-        return sum(len(self._lines[action]) for action in self._actions)
+        in_line = sum(len(self._lines[action]) for action in self._actions)
+        return in_line + sum(1 for _ in self._unexplained())
 
     def __contains__(self, key: object) -> bool:
         return any(key in line for line in self._lines.values())
@@ -65,7 +71,7 @@ class Dispatcher:
         """Put a job in line, in place of what stands there under its key; its kind may be parked."""
         line = self._lines[BACKFILL if job.asks_nothing else ALLOCATE]
         self.discard(job.key)
-        return line.put(job, self._order.place(job, self.queues.dominant_share(job.key)))
+        return line.put(job, self._place(job))
 
     def discard(self, key: GroupKey) -> None:
         """Take a job out, if it is here."""
@@ -78,7 +84,7 @@ class Dispatcher:
         for line in self._lines.values():
             for kind in list(line.parked.values()):
                 if kind.lacks_room:
-                    line.wake(kind)
+                    line.wake(kind, self._place)
 
     def decide(self, most: int, now: float = 0.0) -> Turns:
         """Decide until ``most`` pods are placed, more or less, or nobody is left whose turn it could be.
@@ -87,7 +93,14 @@ class Dispatcher:
         """
         turns = Turns()
         no_room: dict[int, Unplaceable] = {}
+        self._now = now
         self.queues.refresh()
+        for line, kind in list(self._unexplained()):
+            if now >= kind.asked_at + self._pause:
+                line.wake(kind, self._place)
+        for key in self.queues.lighter:
+            self._lines[ALLOCATE].move(key, self._place)
+        self.queues.lighter.clear()
         self._serve_overdue(turns)
         with self.reservations.kept_free():
             for action in self._actions:
@@ -101,9 +114,24 @@ class Dispatcher:
         return turns
 
     def due(self, now: float) -> list[float]:
-        """Return when jobs that lack room will have waited too long, unix seconds."""
+        """Return when there is something to do though nothing happens, unix seconds.
+
+        Jobs that lack room will have waited too long, or may be asked again why there is none.
+        """
         found = (self.reservations.overdue_at(job) for _, job in self._lacking_room())
-        return [at for at in found if at is not None and at > now]
+        times = [at for at in found if at is not None and at > now]
+        return times + [kind.asked_at + self._pause for _, kind in self._unexplained()]
+
+    @property
+    def _pause(self) -> float:
+        """For how many seconds a kind of jobs is not asked again why there is no room."""
+        return max(LEAST_PAUSE, EXPLAINING * sum(len(line.parked) for line in self._lines.values()))
+
+    def _unexplained(self) -> Iterator[tuple[Line, Kind]]:
+        for line in self._lines.values() if self._reasons else ():
+            for kind in line.parked.values():
+                if kind.unexplained:
+                    yield line, kind
 
     def _lacking_room(self) -> list[tuple[Kind, Job]]:
         """Return those who are parked for want of room, the first of each kind."""
@@ -138,7 +166,7 @@ class Dispatcher:
                 if after is None or after.nodes != reservation.nodes:
                     self.made_room()
         for _, kind, job in sorted(self._overdue(now), key=lambda found: found[0]):
-            if self.reservations.of(kind.queue) is None:
+            if self.reservations.may_plan(kind.queue, now):
                 self.reservations.plan(job, now)
 
     def _drop(self, reservation: Reservation) -> None:
@@ -149,13 +177,16 @@ class Dispatcher:
         for kind, job in self._lacking_room():
             overdue = self.reservations.overdue_at(job)
             if overdue is not None and now >= overdue and not self.reservations.is_hopeless(job.key):
-                yield self._order.place(job, self.queues.dominant_share(job.key)), kind, job
+                yield self._place(job), kind, job
+
+    def _place(self, job: Job) -> Order:
+        return self._order.place(job, self.queues.dominant_share(job.key))
 
     def _wake_unbound(self, line: Line) -> None:
         """Wake those whose queue may have more now."""
         for kind in [kind for kind in line.parked.values() if kind.needs]:
             if all(self.queues.allows(kind.queue, name, amount, beyond=beyond) for name, amount, beyond in kind.needs):
-                line.wake(kind)
+                line.wake(kind, self._place)
 
     def _wake_beyond(self, line: Line) -> None:
         """Wake those that only their queue's part keeps from what nobody of another queue waits for."""
@@ -167,7 +198,7 @@ class Dispatcher:
         for kind in [kind for kind in line.parked.values() if not kind.beyond]:
             deserves = any(shortage.bound == DESERVED for shortage in kind.shortages)
             if deserves and claimants <= {kind.queue}:
-                line.wake(kind)
+                line.wake(kind, self._place)
 
     def _serve(self, line: Line, turns: Turns, no_room: dict[int, Unplaceable], most: int, *, beyond: bool) -> None:
         heap = [(self.queues.order(queue), queue) for queue in line.queues]
@@ -183,7 +214,8 @@ class Dispatcher:
     def _turn(
         self, line: Line, kind: Kind, job: Job, turns: Turns, no_room: dict[int, Unplaceable], *, beyond: bool
     ) -> None:
-        decision = decide(self._allocator, job.group, self.queues, beyond=beyond, no_room=no_room)
+        explain = self._reasons and self._now >= kind.asked_at + self._pause
+        decision = decide(self._allocator, job.group, self.queues, beyond=beyond, no_room=no_room, reasons=explain)
         if not decision.placed:
             line.park(kind, (reason for _, reason in decision.waiting if reason is not None), beyond=beyond)
             allocated = self.queues.book(kind.queue).allocated
@@ -192,7 +224,11 @@ class Dispatcher:
                 (each.resource, each.used + each.asked - allocated[each.resource], each.bound != DESERVED)
                 for each in kind.shortages
             ]
-            turns.waiting[kind.name] = (kind, decision)
+            if not kind.unexplained:
+                kind.told = kind.why
+                turns.waiting[kind.name] = (kind, decision)
+            if explain and kind.lacks_room:
+                kind.asked_at = self._now
             return
         turns.waiting.pop(kind.name, None)
         turns.pods += len(decision.placed)
@@ -200,7 +236,7 @@ class Dispatcher:
         line.discard(job.key)
         if len(decision.placed) < len(job.group.pods):
             job.group = job.group.without([pod for pod, _ in decision.placed])
-            line.put(job, self._order.place(job, self.queues.dominant_share(job.key)))
+            line.put(job, self._place(job))
 
 
 def _together(before: Decision | None, now: Decision) -> Decision:

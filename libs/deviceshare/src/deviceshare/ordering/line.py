@@ -4,11 +4,12 @@ A heap a queue, of kinds of jobs, and a heap a kind, of jobs. What left the line
 up, so nothing is ever sorted or searched: a change costs the logarithm of the line.
 """
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from heapq import heappop, heappush
+from math import inf
 
 from deviceshare.facts import GroupKey
-from deviceshare.gangs import Reason
+from deviceshare.gangs import UNEXPLAINED, Reason
 from deviceshare.ordering.jobs import Job, Order
 from deviceshare.ordering.shortage import Shortage
 
@@ -16,7 +17,7 @@ from deviceshare.ordering.shortage import Shortage
 class Kind:
     """Jobs of one queue that are answered alike: in line, or parked for a reason."""
 
-    __slots__ = ("at", "beyond", "heap", "jobs", "name", "needs", "queue", "why")
+    __slots__ = ("asked_at", "at", "beyond", "heap", "jobs", "name", "needs", "queue", "told", "why")
 
     def __init__(self, name: Hashable, queue: str) -> None:
         self.name = name
@@ -27,6 +28,10 @@ class Kind:
         """The place of the entry in the queue's heap that counts; None while the kind is parked."""
         self.why: tuple[Reason, ...] = ()
         """Why it is parked: what the pods of its first job lack."""
+        self.told: tuple[Reason, ...] = ()
+        """The same as it was asked last, which may be some time ago."""
+        self.asked_at = -inf
+        """When it was asked last why there is no room, unix seconds."""
         self.needs: list[tuple[str, int, bool]] = []
         """How much of which resources its queue would have to be allowed, and whether beyond what it deserves."""
         self.beyond = False
@@ -36,6 +41,11 @@ class Kind:
     def lacks_room(self) -> bool:
         """Whether it is parked for want of room."""
         return any(not isinstance(reason, Shortage) for reason in self.why)
+
+    @property
+    def unexplained(self) -> bool:
+        """Whether it is parked and was not asked why."""
+        return any(reason is UNEXPLAINED for reason in self.why)
 
     @property
     def shortages(self) -> list[Shortage]:
@@ -138,17 +148,29 @@ class Line:
         """Those who wait for nothing but room, within what their queue deserves."""
         return [kind for kind in self.parked.values() if not kind.beyond and not kind.needs]
 
+    def move(self, key: GroupKey, place: Callable[[Job], Order]) -> None:
+        """Let a job that is a kind of its own stand where it belongs now, if it is in line."""
+        kind = self._of_job.get(key)
+        if kind is not None and kind.at is not None and len(kind.jobs) == 1:
+            job = kind.jobs[key]
+            kind.heap = [(place(job), 0, job)]
+            self._enter(kind, kind.heap[0][0])
+
     def park(self, kind: Kind, why: Iterable[Reason], *, beyond: bool) -> None:
         """Let a kind wait for something else than its turn."""
         kind.why, kind.beyond, kind.at = tuple(why), beyond, None
         self._in_line.discard(kind.name)
         self.parked[kind.name] = kind
 
-    def wake(self, kind: Kind) -> None:
-        """Put a parked kind back in line."""
-        if self.parked.pop(kind.name, None) is not None:
-            kind.why, kind.needs = (), []
-            self._in_line.add(kind.name)
-            found = kind.first()
-            assert found is not None
-            self._enter(kind, found[0])
+    def wake(self, kind: Kind, place: Callable[[Job], Order]) -> None:
+        """Put a parked kind back in line; ``place`` says where a job stands now."""
+        if self.parked.pop(kind.name, None) is None:
+            return
+        kind.why, kind.needs = (), []
+        self._in_line.add(kind.name)
+        found = kind.first()
+        assert found is not None
+        if len(kind.jobs) == 1:
+            # Some of its pods may have ended: it has less than it had.
+            kind.heap = [(place(found[1]), 0, found[1])]
+        self._enter(kind, kind.heap[0][0])

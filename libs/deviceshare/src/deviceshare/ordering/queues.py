@@ -60,6 +60,8 @@ class Queues:
         self._pods: dict[str, _Entry] = {}
         self._groups: dict[GroupKey, Counter[str]] = {}
         """What each PodGroup has."""
+        self.lighter: set[GroupKey] = set()
+        """PodGroups that have less than they had: their place in line may be another one."""
         self._committed: dict[GroupKey, tuple[Book, Mapping[str, int]]] = {}
         """What each group that was let in needs at least."""
         self._dirty = True
@@ -172,6 +174,8 @@ class Queues:
         if group is None:
             group = self._groups[entry.group] = Counter()
         _add(group, entry.amounts, sign)
+        if not held:
+            self.lighter.add(entry.group)
         if not held and not any(group.values()):
             del self._groups[entry.group]
 
@@ -181,6 +185,11 @@ class Queues:
     def total(self) -> Mapping[str, int]:
         """What the cluster has in all."""
         return self.counting.total
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the queues."""
+        return list(self._books)
 
     def allocated(self, group: GroupKey) -> Mapping[str, int]:
         """Return what the pods of a group have."""

@@ -23,6 +23,8 @@ from deviceshare.ordering.jobs import Job
 from deviceshare.ordering.queues import Queues
 from deviceshare.resources import PODS, RESERVED
 
+_LOOKS = 30
+"""So often at most nodes are looked for, for a queue, in the time after which a job has waited too long."""
 _FIRST_LOOK = 8
 """Nodes that are looked at first; as many again each time that they are not enough."""
 
@@ -43,14 +45,17 @@ class Reservations:
         self._allocator = allocator
         self._queues = queues
         self._of_queue: dict[str, Reservation] = {}
-        self._hopeless: dict[GroupKey, int] = {}
-        """Jobs that no empty nodes would serve, and the version of the nodes of which that is true."""
+        self._look_again: dict[str, float] = {}
+        """When nodes may be looked for again for somebody of a queue, unix seconds: that costs more than a decision."""
+        self._hopeless: dict[GroupKey, tuple[int, frozenset[str]]] = {}
+        """Jobs that no empty nodes would serve, and of which nodes that is true."""
         self.configure(conf)
 
     def configure(self, conf: SchedulerConf) -> None:
         """Go by another configuration from now on."""
         self._after = conf.starvation if conf.waiting_time is None else conf.waiting_time
         self._of_queue.clear()
+        self._look_again.clear()
         self._hopeless.clear()
 
     def __iter__(self) -> Iterator[Reservation]:
@@ -63,7 +68,7 @@ class Reservations:
 
     def is_hopeless(self, key: GroupKey) -> bool:
         """Whether a job was found to fit on no nodes, were they empty."""
-        return self._hopeless.get(key) == self._queues.nodes_version
+        return key in self._hopeless and self._hopeless[key] == (self._queues.nodes_version, self._taken)
 
     def is_old(self, reservation: Reservation, job: Job, now: float) -> bool:
         """Whether a job's nodes should be chosen anew."""
@@ -74,6 +79,10 @@ class Reservations:
         """Return the reservation of a queue, None where there is none."""
         return self._of_queue.get(queue)
 
+    def may_plan(self, queue: str, now: float) -> bool:
+        """Whether it is time to look for nodes for somebody of a queue."""
+        return queue not in self._of_queue and now >= self._look_again.get(queue, 0.0)
+
     def drop(self, queue: str) -> None:
         """Keep nothing free for a queue any more."""
         self._of_queue.pop(queue, None)
@@ -81,9 +90,10 @@ class Reservations:
     def plan(self, job: Job, now: float) -> bool:
         """Keep nodes free for a job; returns whether there are any that would serve it."""
         self.drop(job.queue)
+        self._look_again[job.queue] = now + self._after / _LOOKS
         nodes = self._nodes_for(job.group) if self._may_have(job) else ()
         if not nodes:
-            self._hopeless[job.key] = self._queues.nodes_version
+            self._hopeless[job.key] = (self._queues.nodes_version, self._taken)
             return False
         self._hopeless.pop(job.key, None)
         self._of_queue[job.queue] = Reservation(job.key, job.queue, nodes, now)
@@ -97,8 +107,12 @@ class Reservations:
         bound = self._queues.book(job.queue).bound
         return all(amount <= bound.get(name, amount) for name, amount in needs.items())
 
+    @property
+    def _taken(self) -> frozenset[str]:
+        return frozenset(name for reservation in self._of_queue.values() for name in reservation.nodes)
+
     def _nodes_for(self, group: Group) -> tuple[str, ...]:
-        taken = {name for reservation in self for name in reservation.nodes}
+        taken = self._taken
         nodes = [node for node in self._queues.counting.nodes if node.name not in taken and node.ready]
         nodes.sort(key=lambda node: (self._allocator.used(node.name).get(PODS, 0), node.name))
         empty = Allocator(self._allocator.conf)

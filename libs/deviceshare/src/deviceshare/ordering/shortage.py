@@ -3,18 +3,19 @@
 import msgspec
 
 from deviceshare.explain import Refusal, shown
+from deviceshare.predicates import Reason
 
 CAPABILITY, GUARANTEED, DESERVED = "capability", "guaranteed", "deserved"
 """What keeps a queue from more: its own capability, what other queues are guaranteed, what it deserves."""
 CLUSTER, OVERCOMMIT = "cluster", "overcommit"
 """What keeps a group from its queue beside: all that there is, and what all queues may be promised of it."""
 
-_CODES = {
-    CAPABILITY: "QueueOverCapability",
-    GUARANTEED: "QueueGuarantees",
-    DESERVED: "QueueOverDeserved",
-    CLUSTER: "ClusterTooSmall",
-    OVERCOMMIT: "ClusterOvercommitted",
+_REASONS = {
+    CAPABILITY: Reason("QueueOverCapability", "the queue would pass its capability"),
+    GUARANTEED: Reason("QueueOverGuarantees", "the queue would take what others are guaranteed"),
+    DESERVED: Reason("QueueOverDeserved", "the queue would pass what it deserves"),
+    CLUSTER: Reason("ClusterTooSmall", "the queue's groups would need more than the cluster has"),
+    OVERCOMMIT: Reason("ClusterOvercommitted", "all queues' groups would need more than they may be promised"),
 }
 _UNITS = {"cpu": "millicores", "memory": "bytes", "ephemeral-storage": "bytes"}
 
@@ -48,10 +49,9 @@ class Shortage(msgspec.Struct, frozen=True):
     @property
     def refusal(self) -> Refusal:
         """The same with its code and numbers."""
-        free = max(0, self.limit - self.used)
-        text = f"queue {self.queue!r} is at its bound ({self.bound}) of {self.resource}"
+        reason, free = _REASONS[self.bound], max(0, self.limit - self.used)
         return Refusal(
-            code=_CODES[self.bound], text=text, nodes=0, resource=self.resource, asked=self.asked, free=free,
+            code=reason.code, text=reason.text, nodes=0, resource=self.resource, asked=self.asked, free=free,
             unit=self._unit,
         )  # fmt: skip
 

@@ -74,11 +74,11 @@ class Deciding:
         if found.job is None:
             return
         kind = world.dispatcher.put(found.job)
-        if kind.why:
+        if kind.why and kind.told:
             # Others that ask the same wait already.
             answer = Decision(group=found.job.group, placed=(), waiting=(), fitted=0)
             for pod in found.job.group.pods:
-                self._teller.put(telling.waiting(pod, kind.why[0], answer, now, self._instance))
+                self._teller.put(telling.waiting(pod, kind.told[0], answer, now, self._instance))
 
     def _commit(self, record: GroupRecord, fact: PodGroupFact) -> None:
         """Keep what an admitted group needs at least in its queue's account, as long as it needs it."""

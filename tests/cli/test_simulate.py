@@ -1,0 +1,62 @@
+"""The order of work is fair: what the simulated scenes show."""
+
+import json
+import xml.etree.ElementTree as ET
+
+import pytest
+from deviceshare_cli.main import app
+from deviceshare_cli.simulate.fairness import dominant_shares, starvation, weights
+from deviceshare_cli.simulate.plot import Curve, Plot, svg
+from typer.testing import CliRunner
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_queues_come_to_have_what_they_deserve_within_two_percent(seed):
+    scene = weights(seed, nodes=8, hours=2.0)
+    for name, deserved in (("one", 100 / 7), ("two", 200 / 7), ("four", 400 / 7)):
+        assert scene.numbers[f"{name}_has_percent"] == pytest.approx(deserved, rel=0.02)
+    (one, _, four) = scene.plot.curves
+    assert one.points[15][1] > 95, "it had the cluster for itself first"
+    assert four.points[15][1] == 0
+    assert scene.holds
+
+
+def test_two_jobs_that_want_different_things_have_the_same_dominant_share_with_drf_only():
+    scene = dominant_shares()
+    cpus, cards = (curve.points[60:] for curve in scene.plot.curves[:2])
+    assert max(abs(one - other) for (_, one), (_, other) in zip(cpus, cards, strict=True)) <= 2.0
+    # Four CPUs and one, 640 in all: so many of both that each has the same part of what it wants most.
+    assert cpus[-1][1] == pytest.approx(100 * 8 / 9, abs=2.0)
+    assert scene.numbers["cards_has_percent_without"] > 90, "who came first has all without it"
+    assert scene.numbers["cpus_has_percent_without"] < 10
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_large_gang_gets_its_turn_among_small_pods_with_the_guard_only(seed):
+    scene = starvation(seed, nodes=8)
+    # Five minutes, and until the last of the small pods has ended that ran then.
+    assert 300.0 <= scene.numbers["gang_waited_seconds_with_guard"] <= 300.0 + 900.0
+    assert scene.numbers["gang_waited_seconds_without_guard"] == -1.0
+    assert scene.holds
+
+
+def test_the_command_says_whether_all_claims_hold_and_writes_the_curves(tmp_path):
+    result = CliRunner().invoke(app, ["simulate", "fairness", "--json", "--plots", str(tmp_path)])
+    report = json.loads(result.stdout)
+    assert {name: scene["holds"] for name, scene in report.items()} == dict.fromkeys(
+        ("weights", "drf", "starvation"), True
+    )
+    assert result.exit_code == 0
+    for name in report:
+        root = ET.parse(tmp_path / f"fairness-{name}.svg").getroot()
+        assert root.tag.endswith("svg")
+        assert (tmp_path / f"fairness-{name}.svg").stat().st_size < 20_000
+
+
+def test_a_curve_is_drawn_from_the_axes_corner_to_its_largest_point():
+    drawn = svg(Plot("<t>", "x", "y", [Curve("a & b", [(0.0, 0.0), (10.0, 60.0)], dashed=True)]))
+    root = ET.fromstring(drawn)
+    (line,) = [each for each in root if each.tag.endswith("polyline")]
+    assert line.get("points") == "56.0,276.0 704.0,34.0"
+    assert line.get("stroke-dasharray")
+    assert "a & b" in [each.text for each in root if each.tag.endswith("text")]
