@@ -1,8 +1,10 @@
 """Queues, PodGroups and the action enqueue, as the placement core tells of them."""
 
-from deviceshare.facts import ConfigFact, GroupKey, PodGroupFact, QueueFact
+import pytest
+from deviceshare.claims import WITHDRAWN, NodeOutcomes, Outcome
+from deviceshare.facts import ConfigFact, Gone, GroupKey, PodGroupFact, QueueFact
 from msgspec.structs import replace
-from support.builders import MEMORY, ask, container, pod, vgpu
+from support.builders import MEMORY, ask, card, container, node, pod, vgpu
 from support.played import Played, messages
 
 GANG = PodGroupFact(key=GroupKey("ns/g"), uid="g", queue="q", min_member=2, min_resources={MEMORY: 120})
@@ -103,3 +105,57 @@ def test_without_backfill_a_pod_that_asks_nothing_waits_and_says_why() -> None:
     played.put(ConfigFact(name="scheduler", text=conf, source="x"))
     played.put(pod("p", ask(container())))
     assert messages(played.cycle()) == ["the action 'backfill' is not configured, which serves such pods"]
+
+
+def of_two_nodes() -> tuple[Played, list]:
+    """Return a core that has claimed a gang of two on nodes a and b; and both claims."""
+    played = Played()
+    played.put(node("a", [card(0, memory=100)]))
+    played.put(node("b", [card(0, memory=100)]))
+    played.put(PodGroupFact(key=GroupKey("ns/g"), min_member=2, admitted=True))
+    for at in range(2):
+        played.put(pod(f"p{at}", vgpu(1, 100), gang="g"))
+    out = played.cycle()
+    claims = [
+        (write.node, claim) for each in out.publications for write in each.writes for claim in write.ledger.claims
+    ]
+    played.written(out)
+    assert [name for name, _ in claims] == ["a", "b"]
+    return played, [claim for _, claim in claims]
+
+
+def asked_back(out) -> dict[str, list[bool]]:
+    return {
+        write.node: [claim.withdraw for claim in write.ledger.claims]
+        for publication in out.publications
+        for write in publication.writes
+    }
+
+
+@pytest.mark.parametrize("lost", ["gone", "not ready", "unschedulable"])
+def test_a_gang_that_loses_a_node_before_it_is_bound_is_decided_again_as_a_whole(lost) -> None:
+    played, claims = of_two_nodes()
+    if lost == "gone":
+        played.core.on_fact("cluster.node.b", Gone(), played.now)
+    else:
+        played.put(node("b", [card(0, memory=100)], ready=lost != "not ready", unschedulable=lost == "unschedulable"))
+    out = played.cycle()
+    assert asked_back(out) == {"a": [True], "b": [True]}
+    played.written(out)
+    played.put(node("c", [card(0, memory=100)]))
+    for name, claim in zip("ab", claims, strict=True):
+        outcome = Outcome(claim.id, claim.uid, WITHDRAWN)
+        played.core.on_outcomes(NodeOutcomes(node=name, outcomes=(outcome,)), played.now)
+        out = played.cycle()
+        played.written(out)
+        assert not any(each.claims for publication in out.publications for each in [publication.writes[0].ledger])
+    out = played.cycle(after=2.0)
+    (publication,) = out.publications
+    assert [write.node for write in publication.writes] == ["a", "c"], "both at once"
+
+
+def test_what_is_bound_of_a_gang_stays_when_it_loses_a_node() -> None:
+    played, claims = of_two_nodes()
+    played.put(pod("p0", vgpu(1, 100), gang="g", node="a", held=claims[0].grants))
+    played.core.on_fact("cluster.node.b", Gone(), played.now)
+    assert asked_back(played.cycle()) == {"b": [True]}

@@ -106,6 +106,11 @@ class NodeFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="node"):
     """Annotations by which schedulers lock the node while a device plugin serves a pod, and their values, sorted."""
     problems: tuple[Problem, ...] = ()
 
+    @property
+    def takes_pods(self) -> bool:
+        """Whether pods may be bound there now, as far as the node itself says."""
+        return self.ready and not self.unschedulable
+
 
 class ContainerAsk(msgspec.Struct, frozen=True, array_like=True):
     """What one container asks.

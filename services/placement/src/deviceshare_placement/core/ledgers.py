@@ -61,6 +61,8 @@ class Ledgers:
                 self._world.reconsider(pod.fact.group)
         for claim in new:
             self._check(node, claim, now)
+        if new and (fact := self._world.allocator.node(node)) is not None and not fact.takes_pods:
+            self.node_lost(node)
         record.remove &= record.claims.keys()
         record.withdraw &= {claim.id for claim in record.claims.values() if not claim.withdraw}
         self._take_out_ended(record)
@@ -120,6 +122,23 @@ class Ledgers:
         record.withdraw.add(claim)
         self.due.add(node)
         return True
+
+    def node_lost(self, node: str) -> None:
+        """Ask back what gangs hold anywhere and is not bound yet, if some of it is on a node that takes no pods now.
+
+        The gang is decided again as a whole: what is left of it need not be where it was.
+        """
+        for claim in list(self._world.ledger(node).claims.values()):
+            pod = self._world.pods.get(claim.uid)
+            if pod is None or pod.fact.node or pod.fact.ended:
+                continue
+            group = self._world.groups[pod.fact.group]
+            if group.fact is None or group.fact.min_member <= 1:
+                continue
+            for member in (self._world.pods[uid] for uid in group.members):
+                if not (member.fact.node or member.fact.ended):
+                    for each, where in member.claims.items():
+                        self.ask_back(where, each)
 
     def _take_out_ended(self, record: LedgerRecord) -> None:
         for outcome in self._outcomes.get(record.node, ()):

@@ -130,6 +130,7 @@ class PlacementCore:
                 self._on_pod_gone(fact, now, out)
             case NodeFact():
                 self.world.remove_node(fact.name)
+                self._ledgers.node_lost(fact.name)
             case PodGroupFact():
                 self.world.remove_group(fact.key)
                 if fact.uid:
@@ -193,6 +194,8 @@ class PlacementCore:
     def _set_node(self, fact: AnyFact | None) -> None:
         if isinstance(fact, NodeFact) and fact.name not in self._unreadable:
             self.world.set_node(fact)
+            if not fact.takes_pods:
+                self._ledgers.node_lost(fact.name)
 
     def on_read_back(self, node: str, sequence: int, ledger: NodeLedger | None, now: float) -> Instructions:
         """Take in the ledger that was asked for by ``read_back``: sequence 0 and None where there is none."""

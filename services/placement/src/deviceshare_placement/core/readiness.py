@@ -13,6 +13,8 @@ from deviceshare_placement.core.records import GroupRecord, PodRecord
 from deviceshare_placement.core.telling import Obstacle
 from deviceshare_placement.core.world import World
 
+_GIVES_BACK = "other pods of its gang give back their places first, since the gang lost a node"
+
 
 class Readiness(msgspec.Struct):
     """``job`` to be decided, or None.
@@ -46,6 +48,10 @@ def readiness(world: World, record: GroupRecord, retries: Mapping[str, float], n
         else:
             able.append(member)
     if not able:
+        return found
+    if any(world.gives_back(member) and not member.fact.node for member in members):
+        # A gang that lost a node is decided as a whole, when all of it is back.
+        found.obstacles += [(member.fact, Obstacle(_GIVES_BACK)) for member in able]
         return found
     if any(retries.get(member.fact.uid, 0.0) > now for member in able):
         found.obstacles += [

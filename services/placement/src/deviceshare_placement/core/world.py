@@ -66,6 +66,13 @@ class World:
                 return self.ledgers[node].claims[claim]
         return None
 
+    def gives_back(self, pod: PodRecord) -> bool:
+        """Return whether all that a pod holds is asked back."""
+        return bool(pod.claims) and all(
+            self.ledgers[node].claims[claim].withdraw or claim in self.ledgers[node].withdraw
+            for claim, node in pod.claims.items()
+        )
+
     def charge(self, node: str, uid: str) -> None:
         """Charge a pod to a node for what it holds there now, which may be nothing any more."""
         claim = self.claim_on(node, uid)
