@@ -133,7 +133,7 @@ def picks_of(picker: Picker, view: CardView, allowed: Bools | None) -> Picks:
     rows = len(view.block)
     fits, waste = np.zeros(rows, dtype=np.uint8), np.zeros(rows)
     columns, details = (np.zeros((rows, picker.count), dtype=np.int64) for _ in range(2))
-    terms = np.zeros((rows, picker.count))
+    terms = np.zeros((rows, len(picker.terms)))
     picker.pick_rows(view.block, fits, columns, details, terms, waste)
     return Picks(fits.view(np.bool_), columns, terms, details, waste)
 

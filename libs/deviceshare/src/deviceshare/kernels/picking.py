@@ -15,7 +15,7 @@ class Picker:
     """Picks ``count`` cards of a row: a subclass says by :meth:`pick` which are to be had, and in which order.
 
     After :meth:`pick` has found enough, ``columns`` and ``details`` int64[count] are the cards; the first ``scored`` of
-    ``terms`` float64[count] are what the choice scores, to be added in this order; ``waste`` are the MiB that are given
+    ``terms`` (float64) are what the choice scores, to be added in this order; ``waste`` are the MiB that are given
     and not asked.
 
     ``offers`` is a resource of which a node must have some, '' for none: whoever asks looks at that, since it is not a
@@ -28,7 +28,7 @@ class Picker:
         self.columns: Ints = np.zeros(count, dtype=np.int64)
         self.details: Ints = np.zeros(count, dtype=np.int64)
         self.keys: Ints = np.zeros(count, dtype=np.int64)
-        self.terms: Floats = np.zeros(count)
+        self.terms: Floats = np.zeros(max(count, 2))
         self.scored = 0
         self.waste = 0.0
         self.offers = ""
@@ -85,7 +85,7 @@ class Picker:
     def pick_rows(self, block: Ints, fits: Mask, columns: Ints, details: Ints, terms: Floats, waste: Floats) -> None:
         """Pick on every row, and write the answers where it fits.
 
-        ``fits`` [rows], ``columns``, ``details`` and ``terms`` [rows, count], ``waste`` [rows].
+        ``fits`` and ``waste`` [rows], ``columns`` and ``details`` [rows, count], ``terms`` as wide as the picker's.
         """
         for row in range(block.shape[0]):
             fits[row] = self.pick(block, row)

@@ -6,7 +6,8 @@ and AI CPUs of templates count, a chip is cut in one way at a time, every contai
 a weight, UUIDs that a pod chose or refused are honoured.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from operator import add
 
 from msgspec.structs import replace
@@ -21,7 +22,7 @@ from deviceshare.families import common
 from deviceshare.families.device_plugin import DevicePlugin
 from deviceshare.families.hami_vnpu.checks import checks
 from deviceshare.families.hami_vnpu.demand import ChipDemand, VnpuDemand, read_demand, template_for
-from deviceshare.families.hami_vnpu.placing import AI_CORES, AI_CPUS, SHARES, Board
+from deviceshare.families.hami_vnpu.placing import AI_CORES, AI_CPUS, NETWORK_SCORE, SHARES, Board, picker_of
 from deviceshare.families.hami_vnpu.plugin import HamiPlugin
 from deviceshare.families.hardware import ASCEND
 from deviceshare.families.protocol import CardDemand, CardNames, Check, Demand, HeldInPart, NodeView, Pick, Places
@@ -80,8 +81,16 @@ class HamiVnpu:
         return Board(demand, view, conf).place()
 
     def picker(self, demand: Demand, codes: Codes, conf: SchedulerConf) -> Picker | None:
-        """Return nothing."""
-        return None
+        """Return the kernel, where the pod does not choose by names of chips."""
+        assert isinstance(demand, VnpuDemand)
+        (cards, *others) = demand.cards
+        if others or cards.stage == INIT or demand.use_ids or demand.nouse_ids or demand.use_indexes:
+            return None
+        picker = picker_of(demand, cards, codes, conf)
+        picker.offers = demand.chip.resource
+        # A single chip is a network of its own.
+        picker.link_score = NETWORK_SCORE
+        return picker
 
     def grants(
         self, demand: Demand, chosen: Sequence[Sequence[Pick]], conf: SchedulerConf
@@ -237,10 +246,12 @@ def _owners(ask: PodAsk, word: str, slots: int) -> list[tuple[str, int, Containe
     return [*owners[:slots], *[last] * (slots - len(owners))]
 
 
-def _state_of(shares: Iterable[HeldShare], chip: VnpuChip | None, card: Card) -> tuple[int, ...]:
+def _state_of(shares: Sequence[HeldShare], chip: VnpuChip | None, card: Card) -> tuple[int, ...]:
     """Return the AI cores, AI CPUs and shares that one pod takes of a chip: the larger of its largest init container
     and the sum of the others.
     """
+    if len(shares) == 1:
+        return _amounts_of(shares[0].device, chip, card)
     taken: dict[int, tuple[int, ...]] = {_OTHERS: (0, 0, 0)}
     for device, position, stage in shares:
         taker = position if stage == INIT else _OTHERS
@@ -249,15 +260,19 @@ def _state_of(shares: Iterable[HeldShare], chip: VnpuChip | None, card: Card) ->
 
 
 def _amounts_of(device: DeviceGrant, chip: VnpuChip | None, card: Card) -> tuple[int, int, int]:
-    """Return the AI cores, AI CPUs and shares of one device.
+    """Return the AI cores, AI CPUs and shares of one device."""
+    return _amounts(wire.Detail.of(device).cut, card.memory if device.memory == WHOLE else device.memory, chip)
+
+
+@lru_cache(maxsize=4096)
+def _amounts(cut: str, memory: int, chip: VnpuChip | None) -> tuple[int, int, int]:
+    """Return the AI cores, AI CPUs and shares of a device that is cut like this.
 
     A template that the chip does not have counts as the one that its memory means.
     """
-    cut = wire.Detail.of(device).cut
     if cut == wire.HAMI_CORE:
         return 0, 0, 1
     if chip is None:
         return 0, 0, 0
-    template = next((each for each in chip.templates if each.name == cut), None)
-    template = template or template_for(chip, card.memory if device.memory == WHOLE else device.memory)
+    template = next((each for each in chip.templates if each.name == cut), None) or template_for(chip, memory)
     return (template.ai_cores, template.ai_cpus, 0) if template else (chip.ai_cores, chip.ai_cpus, 0)

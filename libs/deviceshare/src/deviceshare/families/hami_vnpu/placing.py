@@ -15,21 +15,53 @@ from deviceshare.cards import Bools, CardView, Ints
 from deviceshare.claims import INIT, SIDECAR
 from deviceshare.conf.model import SchedulerConf
 from deviceshare.families import common
-from deviceshare.families.common import Floats
 from deviceshare.families.hami_vnpu.demand import ALL_CORES, ChipDemand, VnpuDemand
 from deviceshare.families.protocol import CardDemand, Picks, Places
 from deviceshare.families.selection import id_allowed
 from deviceshare.formats import hami_vnpu as wire
+from deviceshare.kernels.chips import Chips
+from deviceshare.kinds import Codes
 
 AI_CORES, AI_CPUS, SHARES = "vnpu_ai_cores", "vnpu_ai_cpus", "vnpu_shares"
 """State of a chip: AI cores and AI CPUs that templates and whole chips take, and how many HAMi-core shares it has."""
 
 NETWORK_SCORE = 10.0
-_FINE = 2**20
-"""Parts of a chip's memory by which fuller chips are told from emptier ones."""
-_ROOM = 2 * _FINE
 _TAKEN = -1
 """The number of a cut that is like no other."""
+
+
+def picker_of(demand: VnpuDemand, cards: ChipDemand, codes: Codes, conf: SchedulerConf) -> Chips:
+    """Return the kernel that chooses chips for one container.
+
+    Binpack takes the fullest, spread one without a pod, then the first; it scores how that stands before: binpack
+    100·used/memory of the first chip, spread 100 where it has no pod. Of linked chips the network with the most that
+    fit goes first, whatever the policy.
+    """
+    kinds, chip = codes.kinds, demand.chip
+    of_kind = _kinds_of(chip.word, codes)
+    usable = of_kind & _of_modes(demand, codes, conf) & (kinds.healthy != 0)
+    asked = common.memory_of_kinds(cards, kinds)
+    picker = Chips(cards.count, kinds.memory, asked, kinds.slots, usable, of_kind)
+    picker.ai_cores_field, picker.ai_cpus_field = codes.field(AI_CORES), codes.field(AI_CPUS)
+    picker.shares_field = codes.field(SHARES)
+    if demand.shared:
+        picker.only_shared = not conf.mixed_chips
+        if cards.cores == ALL_CORES:
+            picker.most_shares = np.minimum(kinds.slots - 1, 0)
+        else:
+            picker.most_cores = np.full(len(kinds), ALL_CORES - max(cards.cores, 1), dtype=np.int64)
+    else:
+        picker.unshared = not conf.mixed_chips
+        if conf.mixed_chips:
+            # A node with HAMi-core registers 100 percent as the cores of a chip.
+            picker.most_cores = np.maximum(kinds.cores, 1) - 1
+        if cards.ai_cores:
+            picker.most_ai_cores = chip.ai_cores - cards.ai_cores
+        if cards.ai_cpus and chip.ai_cpus:
+            picker.most_ai_cpus = chip.ai_cpus - cards.ai_cpus
+    picker.filling, picker.spreading = conf.policy == "binpack", conf.policy == "spread"
+    picker.linked, picker.networks, picker.numbers = demand.linked, kinds.network, wire.NETWORKS
+    return picker
 
 
 class Board:
@@ -38,17 +70,17 @@ class Board:
     def __init__(self, demand: VnpuDemand, view: CardView, conf: SchedulerConf) -> None:
         self.demand = demand
         self.view = view
-        self.policy = conf.policy
+        self.conf = conf
         self.mixed = conf.mixed_chips
         self.has = {name: view.state[name] for name in (AI_CORES, AI_CPUS, SHARES)}
         self.offered: Bools = view.allocatable(demand.chip.resource) > 0
         """bool[R]: nodes whose kubelet offers chips of the kind."""
-        self.of_kind = _of_kind(demand.chip.word, view)
-        self.of_mode = self.of_kind & _of_modes(_shared_modes(conf), view) if demand.shared else self.of_kind
+        self.of_kind: Bools = _kinds_of(demand.chip.word, view)[view.kind]
+        self.of_mode: Bools = self.of_kind & _of_modes(demand, view, conf)[view.kind]
         """bool[R, D]: those that can be cut as the pod asks: templates cut any, HAMi-core shares where it is on."""
-        self.usable: Bools = self.of_mode & view.healthy & self.offered[:, None]
+        self.allowed: Bools = np.broadcast_to(self.offered[:, None], view.kind.shape).copy()
         if (allowed := id_allowed(demand, view)) is not None:
-            self.usable &= allowed
+            self.allowed &= allowed
         self.given: Ints | None = None
         """int64[R, D]: the number of the cut of which the pod has a part of the chip, 0 for none."""
 
@@ -60,27 +92,24 @@ class Board:
         return places
 
     def pick(self, cards: CardDemand) -> Picks:
-        """Choose chips: binpack the fullest, spread one without a pod, then the first; score by how it stands before.
-
-        Score: binpack 100·used/memory of the first chip, spread 100 where it has no pod. Of linked chips the network
-        with the most that fit goes first, whatever the policy.
-        """
+        """Choose for one container."""
         assert isinstance(cards, ChipDemand)
-        usable = self.candidates(cards)
-        for failed in self.failures(cards).values():
-            usable &= ~failed
-        fits, columns = common.choose(usable, self._order(usable), cards.count, self.view.preferred)
-        return Picks(fits, columns, self._score(fits, columns))
+        picker = picker_of(self.demand, cards, self.view, self.conf)
+        return common.picks_of(picker, self.view, self.allowed & self._not_given(cards))
 
     def candidates(self, cards: ChipDemand) -> Bools:
         """Return bool[R, D]: chips that could be chosen if they had room."""
+        found: Bools = self.of_mode & self.view.healthy & self.allowed & self._not_given(cards)
+        return found
+
+    def _not_given(self, cards: ChipDemand) -> Bools:
+        """Return bool[R, D]: chips of which the pod has no part; an init container may have one that is cut alike."""
         if self.given is None:
-            return self.usable.copy()
-        free = self.given == 0
+            return np.ones(self.view.kind.shape, dtype=np.bool_)
+        free: Bools = self.given == 0
         if cards.stage == INIT:
             free |= self.given == cards.number
-        candidates: Bools = self.usable & free
-        return candidates
+        return free
 
     def failures(self, cards: ChipDemand) -> dict[str, Bools]:
         """Return for each check about room bool[R, D]: the chips that fail it."""
@@ -109,42 +138,6 @@ class Board:
         else:
             failed["CardComputeUnitsExhausted"] = view.cores_used >= ALL_CORES
         return failed
-
-    def _order(self, usable: Bools) -> Ints:
-        """Return int64[R, D] or int64[1, 1]: the smaller goes first, of equal ones the one with the lower index."""
-        order = np.zeros((1, 1), dtype=np.int64)
-        if self.policy == "binpack":
-            order = -np.minimum(self._share() * _FINE, _ROOM - 1).astype(np.int64)
-        elif self.policy == "spread":
-            order = (self.view.slots_used > 0).astype(np.int64)
-        if self.demand.linked:
-            order = order + self._network_order(usable) * _ROOM
-        return order
-
-    def _network_order(self, usable: Bools) -> Ints:
-        """Return int64[R, D]: the smaller, the more chips of the network are usable, and the lower its number.
-
-        0 on nodes where a network is not known.
-        """
-        network = self.view.network
-        unknown = (self.of_kind & (network < 0)).any(axis=1, keepdims=True)
-        count = ((network[:, :, None] == network[:, None, :]) & usable[:, None, :]).sum(axis=2)
-        order: Ints = np.where(unknown, 0, network - count * wire.NETWORKS)
-        return order
-
-    def _share(self) -> Floats:
-        """Return float64[R, D]: the part of each chip's memory that is taken."""
-        share: Floats = self.view.memory_used / np.maximum(self.view.memory, 1)
-        return share
-
-    def _score(self, fits: Bools, columns: Ints) -> Floats:
-        first = columns[:, :1]
-        if self.policy == "binpack":
-            used, memory = common.at(self.view.memory_used, first), common.at(self.view.memory, first)
-            return np.where(fits, 100.0 * (used / np.maximum(memory, 1))[:, 0], 0.0)
-        if self.policy == "spread":
-            return np.where(fits & (common.at(self.view.slots_used, first)[:, 0] == 0), 100.0, 0.0)
-        return np.zeros(len(fits))
 
     def _add_network_score(self, places: Places) -> None:
         """Add 10 times the share of the largest network among the first chips of the containers."""
@@ -179,19 +172,20 @@ class Board:
             self.given[rows, columns] = _TAKEN if cards.stage == SIDECAR else cards.number
 
 
-def _shared_modes(conf: SchedulerConf) -> tuple[str, ...]:
-    """Return the modes of chips that HAMi-core shares."""
-    return (wire.SHARED, wire.CONFIGURED) if conf.devices.hami_vnpu_core else (wire.SHARED,)
-
-
-def _of_kind(word: str, view: CardView) -> Bools:
-    """Return bool[R, D]: the chips with this common word."""
-    if word not in view.type_names:
-        return np.zeros(view.mode.shape, dtype=np.bool_)
-    found: Bools = (view.type == view.type_names.index(word)) & _of_modes(wire.MODES, view)
+def _kinds_of(word: str, codes: Codes) -> Bools:
+    """Return bool[kinds]: the chips with this common word."""
+    kinds = codes.kinds
+    found: Bools = (kinds.type == kinds.types.find(word)) & _any_of(wire.MODES, codes)
     return found
 
 
-def _of_modes(modes: Iterable[str], view: CardView) -> Bools:
-    """Return bool[R, D]: the chips of these modes, by one look-up."""
-    return view.of_modes(modes)
+def _of_modes(demand: VnpuDemand, codes: Codes, conf: SchedulerConf) -> Bools:
+    """Return bool[kinds]: the chips that can be cut as a pod asks: shares need modes that HAMi-core shares."""
+    if not demand.shared:
+        return _any_of(wire.MODES, codes)
+    return _any_of((wire.SHARED, wire.CONFIGURED) if conf.devices.hami_vnpu_core else (wire.SHARED,), codes)
+
+
+def _any_of(modes: Iterable[str], codes: Codes) -> Bools:
+    found: Bools = np.logical_or.reduce([codes.kinds.of_mode(mode) for mode in modes])
+    return found

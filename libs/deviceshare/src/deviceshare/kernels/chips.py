@@ -1,0 +1,122 @@
+"""Chips cut by templates or shared, some kinds of them linked in networks: vNPUs in HAMi mode."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deviceshare.kernels.constants import CORES_USED, KIND, MEMORY_USED, SLOTS_USED
+from deviceshare.kernels.picking import Picker
+
+Ints = NDArray[np.int64]
+Mask = NDArray[np.uint8]
+
+_NO_LIMIT = 1 << 61
+_FINE = 1 << 20
+"""Parts of a chip's memory by which fuller chips are told from emptier ones."""
+_ROOM = 2 * _FINE
+
+
+class Chips(Picker):
+    """Picks chips that have room, by their kinds: ``sizes`` and ``asked`` are MiB, ``slots`` shares, int64[kinds].
+
+    Only of ``usable`` kinds (bool[kinds]) chips are to be had. ``filling`` takes the fullest and scores how full the
+    first is; ``spreading`` takes unused ones and scores whether the first is one. Of ``linked`` chips the network with
+    the most that are to be had goes first, then that with the lowest number, unless some chip of the row
+    (``of_kind``, bool[kinds]) does not tell its own; a known network scores ``link_score`` more.
+    """
+
+    def __init__(
+        self, count: int, sizes: Ints, asked: Ints, slots: Ints, usable: NDArray[np.bool_], of_kind: NDArray[np.bool_]
+    ) -> None:
+        super().__init__(count)
+        self.sizes: Ints = sizes
+        self.of_kind: Mask = of_kind.view(np.uint8)
+        self.most_memory: Ints = np.where(usable, sizes - asked, -1)
+        """int64[kinds]: how much others may have of a chip, -1 where it is not to be had."""
+        self.most_shares: Ints = slots - 1
+        self.most_cores: Ints = np.full(len(sizes), _NO_LIMIT, dtype=np.int64)
+        self.most_ai_cores = _NO_LIMIT
+        self.most_ai_cpus = _NO_LIMIT
+        """What others may have of a chip: shares, cores, AI cores and AI CPUs."""
+        self.ai_cores_field = 0
+        self.ai_cpus_field = 0
+        self.shares_field = 0
+        self.unshared = False
+        """Whether no HAMi-core share may be on the chip."""
+        self.only_shared = False
+        """Whether nothing else may be."""
+        self.filling = False
+        self.spreading = False
+        self.linked = False
+        self.networks: Ints = sizes
+        """int64[kinds]: the number of the network, below ``numbers``, -1 where it is not known."""
+        self.numbers = 1
+        self.link_score = 0.0
+        self.able: Mask = np.zeros(1, dtype=np.uint8)
+
+    def has_room(self, block: Ints, row: int, column: int) -> bool:
+        """Return whether one more may have a part of a chip."""
+        kind = block[row, KIND, column]
+        if block[row, MEMORY_USED, column] > self.most_memory[kind]:
+            return False
+        slots = block[row, SLOTS_USED, column]
+        shares = block[row, self.shares_field, column]
+        if slots > self.most_shares[kind] or block[row, CORES_USED, column] > self.most_cores[kind]:
+            return False
+        if (self.unshared and shares > 0) or (self.only_shared and slots > shares):
+            return False
+        if block[row, self.ai_cores_field, column] > self.most_ai_cores:
+            return False
+        if block[row, self.ai_cpus_field, column] > self.most_ai_cpus:
+            return False
+        return not self.restricted or self.allowed[row, column] != 0
+
+    def pick(self, block: Ints, row: int) -> bool:
+        """Pick by network and order, and score by how the first chip stands before."""
+        self.start()
+        width = block.shape[2]
+        if len(self.able) < width:
+            self.able = np.zeros(width, dtype=np.uint8)
+        known = self.linked
+        for column in range(width):
+            kind = block[row, KIND, column]
+            self.able[column] = self.has_room(block, row, column)
+            if self.of_kind[kind] and self.networks[kind] < 0:
+                known = False
+        for column in range(width):
+            if self.able[column]:
+                key = 0
+                if self.filling:
+                    key = -int(min(self.share(block, row, column) * _FINE, _ROOM - 1))
+                elif self.spreading:
+                    key = 1 if block[row, SLOTS_USED, column] > 0 else 0
+                if known:
+                    key += self.network_order(block, row, column) * _ROOM
+                self.offer(row, column, key, 0)
+        if self.held < self.count:
+            return False
+        first = self.columns[0]
+        self.scored = 2
+        self.terms[0] = 0.0
+        self.terms[1] = 0.0
+        if self.filling:
+            self.terms[0] = 100.0 * self.share(block, row, first)
+        elif self.spreading and block[row, SLOTS_USED, first] == 0:
+            self.terms[0] = 100.0
+        if self.linked and self.networks[block[row, KIND, first]] >= 0:
+            self.terms[1] = self.link_score
+        return True
+
+    def share(self, block: Ints, row: int, column: int) -> float:
+        """Return the part of a chip's memory that is taken."""
+        used: float = block[row, MEMORY_USED, column]
+        size: float = max(self.sizes[block[row, KIND, column]], 1)
+        return used / size
+
+    def network_order(self, block: Ints, row: int, column: int) -> int:
+        """Return a number that is the smaller, the more chips of the network are to be had, then the lower its own."""
+        network: int = self.networks[block[row, KIND, column]]
+        count = 0
+        for other in range(block.shape[2]):
+            if self.able[other] and self.networks[block[row, KIND, other]] == network:
+                count += 1
+        return network - count * self.numbers
