@@ -6,7 +6,7 @@ from contextlib import aclosing
 from typing import Self
 
 import msgspec
-from deviceshare_bus.tasks import Pace, end
+from deviceshare_bus.tasks import end
 
 from deviceshare_cluster.changes import annotated, changed_status, newest, set_condition, why_not_bound
 from deviceshare_cluster.interface import Binding, BindState, Change, ClusterError, Happening, Listed, Object, Revisions
@@ -17,8 +17,6 @@ from deviceshare_cluster.kube.kinds import KINDS
 
 METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 """What is asked for where the metadata of objects will do."""
-FOLD = 0.02
-"""Seconds in which changes gather, while they come that fast: of an object only what it became last is told."""
 CONFIG_NAMESPACES = ("deviceshare-system", "volcano-system", "kube-system", "mindx-dl")
 """Where ConfigMaps are looked for: ours, Volcano's, the device plugins', ClusterD's."""
 NOT_CONFIGURATION: Query = [("fieldSelector", "metadata.name!=kube-root-ca.crt")]
@@ -58,7 +56,6 @@ class KubeCluster:
         """
         followers = [follower for kind in dict.fromkeys(kinds) for follower in self._followers(kind)]
         queue: asyncio.Queue[tuple[Follower, Update | Exception]] = asyncio.Queue(maxsize=1000)
-        pace = Pace(FOLD)
 
         async def follow(follower: Follower) -> None:
             try:
@@ -75,7 +72,6 @@ class KubeCluster:
         try:
             while True:
                 taken = [await queue.get()]
-                await pace.turn()
                 while not queue.empty():
                     taken.append(queue.get_nowait())
                 out: list[Change | Listed] = []

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import aiohttp
 import msgspec
+from deviceshare_bus.tasks import Pace
 
 from deviceshare_cluster.interface import Change, ChangeType, ClusterError
 from deviceshare_cluster.kube.client import ApiRefusal, KubeClient, Query
@@ -21,6 +22,8 @@ from deviceshare_cluster.kube.kinds import KINDS
 
 log = logging.getLogger("deviceshare.kube")
 
+FOLD = 0.02
+"""Seconds in which changes gather, while they come that fast."""
 PAGE = 500
 WATCH_SECONDS = 290
 """How long the server keeps a watch open; a little longer at random, so that not all end together."""
@@ -298,7 +301,9 @@ def _ends_initial_events(bookmark: bytes) -> bool:
 async def _lines(stream: aiohttp.StreamReader) -> AsyncIterator[list[bytes]]:
     """Yield whole lines, those that came together together. A line may be longer than any buffer."""
     rest = b""
-    async for chunk in stream.iter_any():
+    pace = Pace(FOLD)
+    while chunk := await stream.readany():
         *lines, rest = (rest + chunk).split(b"\n")
         if lines:
             yield [line for line in lines if line]
+        await pace.turn()
