@@ -95,3 +95,19 @@ def test_a_binding_that_the_device_plugin_will_not_serve_comes_with_a_warning():
     assert (scheduled.message, scheduled.warning) == ("Successfully assigned default/a to n1", False)
     assert warned.warning
     assert "vGPUs in 2 containers (x, y)" in warned.message
+
+
+def test_bindings_and_reasons_are_told_in_turn_in_so_many_writes():
+    one = knowing(*(pod(uid) for uid in "abcdef"))
+    for uid in "abc":
+        one.explained(explanation(uid, "why"), event=True)
+        one.bound(Claim(id=f"c-{uid}", uid=f"bound-{uid}", namespace="default", name=f"bound-{uid}"), "n1")
+    assert [[told.uid for told in one.take(3)] for _ in range(4)] == [
+        ["bound-a", "a"],
+        ["bound-b", "b"],
+        ["bound-c", "c"],
+        [],
+    ]
+    one.explained(explanation("d", "why"), event=False)
+    one.explained(explanation("e", "why"), event=False)
+    assert [told.uid for told in one.take(2)] == ["d", "e"]
