@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from deviceshare.conf import devices, known
+from deviceshare.conf import node_plugins as nodes
 from deviceshare.conf.device_model import BUILT_IN, VgpuConf
 from deviceshare.conf.devices import parse_devices
 from deviceshare.conf.model import SchedulerConf
@@ -41,6 +42,20 @@ def test_every_argument_is_explained_with_its_default():
     assert defaults[known.WEIGHT] == str(conf.weight)
     for name in (known.MIXED_CHIPS, known.NODE_LOCK):
         assert defaults[name] == "false"
+
+
+def test_every_argument_of_the_plugins_that_look_at_nodes_is_explained_with_its_default():
+    table = rows("Which nodes, and which of them first")
+    of_binpack = {nodes.BINPACK_WEIGHT, nodes.BINPACK_CPU, nodes.BINPACK_MEMORY}
+    fields = nodes.PREDICATE_ARGUMENTS | nodes.NODEORDER_ARGUMENTS
+    others = {*nodes.PREDICATES_WITHOUT_EFFECT, nodes.BINPACK_RESOURCES, f"{nodes.BINPACK_RESOURCES}.NAME"}
+    assert set(table) == fields.keys() | of_binpack | others
+    defaults = {name: cells[0] for name, cells in table.items()}
+    for name, field in fields.items():
+        default = getattr(nodes.NodeOrder() if name in nodes.NODEORDER_ARGUMENTS else nodes.Predicates(), field)
+        assert defaults[name] == str(default).lower(), name
+    assert {defaults[name] for name in of_binpack} == {"1"}
+    assert (nodes.Binpack().weight, dict(nodes.Binpack().resources)) == (1, {"cpu": 1, "memory": 1})
 
 
 @pytest.mark.parametrize("argument", [known.POLICY, known.MIG_GEOMETRY])
