@@ -2,10 +2,14 @@
 
 import hypothesis.strategies as st
 import pytest
-from deviceshare.allocator import Allocator
+from deviceshare.allocator import Allocator, Placement
+from deviceshare.claims import HostPort
+from deviceshare.conf.node_plugins import Binpack, NodeOrder
+from deviceshare.facts import Preference, Requirement, Taint
 from deviceshare.gangs import Group, decide
 from hypothesis import Phase, given, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from msgspec.structs import replace
 from support.builders import (
     GIB,
     ask,
@@ -24,6 +28,7 @@ from support.builders import (
 )
 
 NAMES = ("a", "b", "c", "d")
+SOFT = Taint("b", "", "PreferNoSchedule")
 MODELS = ("NVIDIA-A10", "NVIDIA-A100", "NVIDIA-T4")
 ASKS = [
     vgpu(1, 30),
@@ -42,6 +47,8 @@ ASKS = [
     whole(2),
     ask(container(cpu=3000, memory=GIB)),
     ask(container(cpu=100), node_selector=(("zone", "1"),)),
+    ask(container(cpu=100), host_ports=(HostPort("0.0.0.0", "TCP", 80),)),
+    replace(vgpu(1, 10), preferences=(Preference(7, (Requirement("zone", "Exists", ()),)),)),
 ]
 
 
@@ -65,11 +72,18 @@ def nodes(draw, name: str | None = None):
         pods=draw(st.integers(1, 6)),
         ready=draw(st.integers(0, 5)) > 0,
         labels=draw(st.sampled_from([{}, {"zone": "1"}])),
+        taints=draw(st.lists(st.sampled_from([Taint("a", "", "PreferNoSchedule"), SOFT]), max_size=2)),
     )
 
 
 def answers(allocator: Allocator) -> list:
-    return [(allocator.place(what), allocator.why_not(what)) for what in ASKS]
+    return [(allocator.place(what), allocator.worths(what), allocator.why_not(what)) for what in ASKS]
+
+
+def hold(allocator: Allocator, uid: str, placement: Placement) -> None:
+    """Hold all of a placement."""
+    beside = {"ports": placement.ports, "counted": placement.counted}
+    allocator.hold(placement.node, uid, placement.grants, placement.resources, **beside)
 
 
 class Incremental(RuleBasedStateMachine):
@@ -81,9 +95,14 @@ class Incremental(RuleBasedStateMachine):
         self.held: dict = {}
         self.count = 0
 
-    @initialize(policy=st.sampled_from(["", "binpack", "spread"]), weight=st.sampled_from([0, 1, 10]))
-    def start(self, policy, weight) -> None:
+    @initialize(
+        policy=st.sampled_from(["", "binpack", "spread"]), weight=st.sampled_from([0, 1, 10]), scored=st.booleans()
+    )
+    def start(self, policy, weight, scored) -> None:
         self.conf = conf(policy, weight)
+        if scored:
+            packing = Binpack(resources=(("cpu", 1), ("memory", 1), ("volcano.sh/vgpu-number", 2)))
+            self.conf = replace(self.conf, nodeorder=NodeOrder(), binpack=packing)
         self.allocator = Allocator(self.conf)
 
     @rule(new=nodes())
@@ -105,7 +124,7 @@ class Incremental(RuleBasedStateMachine):
             self.count += 1
             before = self.overdrawn()
             uid = f"p{self.count}"
-            self.allocator.hold(placement.node, uid, placement.grants, placement.resources)
+            hold(self.allocator, uid, placement)
             self.held[uid] = placement
             assert self.overdrawn() <= before, "a placement overdrew a card"
 
@@ -117,7 +136,7 @@ class Incremental(RuleBasedStateMachine):
 
     @rule(policy=st.sampled_from(["", "binpack", "spread"]))
     def configure(self, policy) -> None:
-        self.conf = conf(policy, self.conf.weight)
+        self.conf = replace(self.conf, policy=policy)
         self.allocator.set_configuration(self.conf)
 
     def overdrawn(self) -> set[tuple[str, int]]:
@@ -134,7 +153,7 @@ class Incremental(RuleBasedStateMachine):
     def fresh(self, names) -> Allocator:
         allocator = Allocator(self.conf)
         for uid, placement in self.held.items():
-            allocator.hold(placement.node, uid, placement.grants, placement.resources)
+            hold(allocator, uid, placement)
         for name in names:
             allocator.set_node(self.nodes[name])
         return allocator

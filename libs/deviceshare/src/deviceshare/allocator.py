@@ -274,7 +274,7 @@ class Allocator:
             resources=shape.resources,
             feasible=shape.standing.best.able,
             score=score + bonus,
-            ports=shape.ports,
+            ports=ask.host_ports,
             counted=shape.counted,
         )
 
@@ -284,8 +284,7 @@ class Allocator:
 
     def beside(self, ask: PodAsk) -> tuple[tuple[HostPort, ...], tuple[tuple[str, int], ...]]:
         """Return which ports of a node a pod listens on, and what scores count of it beside its amounts."""
-        shape = self._known(ask)
-        return shape.ports, shape.counted
+        return ask.host_ports, self._known(ask).counted
 
     def worths(self, ask: PodAsk) -> dict[str, float]:
         """Return what each node is worth that a pod may have now."""

@@ -72,7 +72,9 @@ def node_scores(ask: PodAsk, conf: SchedulerConf, devices: frozenset[str], table
 
 def enter_node(scores: NodeScores, ask: PodAsk, node: NodeFact, row: int, rows: int) -> None:
     """Enter what a pod likes and dislikes of a node; whether it fits has to be entered after that."""
-    if scores.liked.weight:
+    if ask.preferences and scores.liked.weight:
         scores.liked.put(row, preferred(ask.preferences, node), rows)
     if scores.disliked.weight:
-        scores.disliked.put(row, discouraging(ask.tolerations, node), rows)
+        worth = discouraging(ask.tolerations, node) if node.taints else 0
+        if worth or len(scores.disliked.worth):
+            scores.disliked.put(row, worth, rows)

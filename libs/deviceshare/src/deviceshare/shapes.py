@@ -147,6 +147,7 @@ class Shape:
         devices = self._ask_families(ask, conf)
         self.resources = pod_resources(ask, devices)
         self.ports = ask.host_ports if conf.predicates.node_ports else ()
+        """Those that have to be free."""
         self.counted = counted(ask, conf, devices)
         """What scores count of such a pod on a node beside ``resources``."""
         self.rule = Rule.of(ask, self._hardware(), conf.predicates)
