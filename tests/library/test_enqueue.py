@@ -41,7 +41,7 @@ def test_as_many_are_let_in_as_the_capability_can_hold():
         door.put(name, 100, created=number)
     assert door.open() == ["a", "b"]
     assert door.why["c"] == (
-        "queue 'q' has a capability of 250 MiB of volcano.sh/vgpu-memory, 200 MiB used, 100 MiB asked"
+        "queue 'q' has a capability of 250 MiB of volcano.sh/vgpu-memory, 200 MiB promised, 100 MiB asked"
     )
     assert door.open() == []
     door.queues.release_commitment(GroupKey("ns/a"))

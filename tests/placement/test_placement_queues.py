@@ -23,7 +23,7 @@ def test_a_group_that_needs_more_than_its_queue_has_is_pending_with_its_pods() -
     out = played.cycle()
     why = (
         "pod group ns/g is not let into its queue: queue 'q' has a capability of 100 MiB of volcano.sh/vgpu-memory, "
-        "0 MiB used, 120 MiB asked"
+        "0 MiB promised, 120 MiB asked"
     )
     assert of_groups(out) == [("rejected", why)]
     assert messages(out).count(why) == 3, "of the group and of both pods"

@@ -73,6 +73,10 @@ class Kind(StrEnum):
     POD = "pod"
     CLAIMS = "claims"
     CLAIM = "claim"
+    PODGROUPS = "podgroups"
+    PODGROUP = "podgroup"
+    QUEUES = "queues"
+    QUEUE = "queue"
 
 
 @app.command()
@@ -151,17 +155,19 @@ def delete(
 
 @app.command()
 def get(
-    kind: Annotated[Kind, typer.Argument(metavar="nodes|devices|pods|claims")],
+    kind: Annotated[Kind, typer.Argument(metavar="nodes|devices|pods|claims|podgroups|queues")],
     output: Annotated[Output, typer.Option("-o", "--output", help="How to print it.")] = Output.TABLE,
     namespace: Annotated[
         str | None, typer.Option("-n", "--namespace", metavar="NS", help="Only this namespace; all unless given.")
     ] = None,
     run: RunOption = None,
 ) -> None:
-    """Show nodes, devices, pods or claims of the running system."""
-    from deviceshare_cli import getting
+    """Show nodes, devices, pods or claims of the running system, or PodGroups and Queues of its local cluster."""
+    from deviceshare_cli import getting, listing
 
     plural = kind if kind.endswith("s") else f"{kind}s"
+    if plural in listing.KINDS:
+        _end(listing.listed(runfile.find(run), plural, namespace, output=output))
     _end(getting.get(runfile.find(run), plural, namespace, output=output))
 
 

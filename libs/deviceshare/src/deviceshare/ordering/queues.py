@@ -244,7 +244,7 @@ class Queues:
             used, most = book.committed[name], book.bound.get(name, self.counting.total.get(name, 0) or None)
             if most is not None and amount and used + amount > most:
                 bound = GUARANTEED if name in book.guaranteed else CAPABILITY if name in book.bound else CLUSTER
-                return Shortage(queue, bound, name, most, used, amount)
+                return Shortage(queue, bound, name, most, used, amount, promised=True)
         return None
 
     def short_of_all(self, queue: str, needs: Mapping[str, int], factor: float) -> Shortage | None:
@@ -260,7 +260,7 @@ class Queues:
                     for group, (_, least) in self._committed.items()
                 )
                 if used + promised + amount > has * factor:
-                    return Shortage(queue, OVERCOMMIT, name, int(has * factor), used + promised, amount)
+                    return Shortage(queue, OVERCOMMIT, name, int(has * factor), used + promised, amount, promised=True)
         return None
 
     def refresh(self) -> None:

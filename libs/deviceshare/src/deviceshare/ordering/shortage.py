@@ -21,7 +21,10 @@ _UNITS = {"cpu": "millicores", "memory": "bytes", "ephemeral-storage": "bytes"}
 
 
 class Shortage(msgspec.Struct, frozen=True):
-    """A pod that would carry its queue over one of its bounds."""
+    """A pod, or a group that wants to be let in, that would carry its queue over one of its bounds.
+
+    ``promised``: ``used`` is what the groups that were let in need at least, whether they have it or not.
+    """
 
     queue: str
     bound: str
@@ -29,10 +32,12 @@ class Shortage(msgspec.Struct, frozen=True):
     limit: int
     used: int
     asked: int
+    promised: bool = False
 
     def __str__(self) -> str:
         """Return the words that users read."""
         limit, used, asked = (shown(amount, self._unit) for amount in (self.limit, self.used, self.asked))
+        word = "promised" if self.promised else "used"
         match self.bound:
             case "overcommit":
                 return f"all queues may be promised {limit} of {self.resource}, {used} are, {asked} asked"
@@ -44,7 +49,7 @@ class Shortage(msgspec.Struct, frozen=True):
                 what, then = f"may have {limit}, as other queues are guaranteed the rest", ""
             case _:
                 what, then = f"deserves {limit}", "; it gets more when other queues ask for less"
-        return f"queue {self.queue!r} {what} of {self.resource}, {used} used, {asked} asked{then}"
+        return f"queue {self.queue!r} {what} of {self.resource}, {used} {word}, {asked} asked{then}"
 
     @property
     def refusal(self) -> Refusal:

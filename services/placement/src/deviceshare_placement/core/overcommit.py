@@ -28,14 +28,14 @@ def overdrawn(allocator: Allocator, node: str) -> Counter[str]:
 
 def giving_way(world: World, node: str) -> list[Claim]:
     """Return the claims on a node that have to be asked back, lest more be bound there than there is."""
-    if not overdrawn(world.allocator, node):
-        return []
     record = world.ledger(node)
     unbound = [
         claim
         for claim in record.claims.values()
         if (pod := world.pods.get(claim.uid)) is not None and not pod.fact.node and claim.id not in record.remove
     ]
+    if not unbound or not overdrawn(world.allocator, node):
+        return []
     released = [claim for claim in unbound if claim.withdraw or claim.id in record.withdraw]
     for claim in released:
         world.allocator.release(node, claim.uid)

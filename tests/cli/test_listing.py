@@ -1,0 +1,35 @@
+"""PodGroups and Queues as tables."""
+
+from deviceshare_cli.listing import podgroups_table, queues_table
+
+WAITS = {"type": "Unschedulable", "status": "True", "reason": "NotEnoughResources", "message": "queue 'q' has enough"}
+READY = {"type": "Scheduled", "status": "True", "reason": "tasks in gang are ready to be scheduled"}
+
+
+def group(name, phase, *conditions, **spec):
+    metadata = {"namespace": "ns", "name": name}
+    return {"metadata": metadata, "spec": spec, "status": {"phase": phase, "conditions": list(conditions)}}
+
+
+def test_a_podgroup_that_waits_says_why_until_it_is_scheduled():
+    head, rows = podgroups_table(
+        [group("a", "Pending", WAITS, minMember=2), group("b", "Running", WAITS, READY)], False
+    )
+    assert head == ["NAMESPACE", "NAME", "STATUS", "MINMEMBER", "RUNNINGS", "REASON"]
+    assert rows == [
+        ["ns", "a", "Pending", "2", "0", "NotEnoughResources: queue 'q' has enough"],
+        ["ns", "b", "Running", "1", "0", ""],
+    ]
+
+
+def test_a_podgroup_shows_its_queue_and_what_it_needs_where_there_is_room():
+    _, (row,) = podgroups_table([group("a", "Inqueue", queue="q", minResources={"volcano.sh/vgpu-memory": "10"})], True)
+    assert row == ["ns", "a", "Inqueue", "1", "0", "q", "volcano.sh/vgpu-memory: 10", ""]
+
+
+def test_a_queue_shows_its_groups_by_phase():
+    queue = {"metadata": {"name": "q"}, "spec": {"weight": 3, "capability": {"cpu": "2"}}}
+    assert queues_table([queue | {"status": {"state": "Open", "inqueue": 2}}])[1] == [
+        ["q", "3", "Open", "0", "2", "0", "0", "0", "cpu: 2"]
+    ]
+    assert queues_table([{"metadata": {"name": "q"}}])[1][0][1:3] == ["1", "<none>"]
