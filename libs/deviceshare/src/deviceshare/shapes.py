@@ -291,7 +291,7 @@ class Shape:
             if not self.pickers:
                 return 0.0, []
             number = self.standing.choose(amounts, table.block, self.pickers, row)
-            return self.standing.score, [Answer(self._numbers[number], [self.pickers[number].chosen()])]
+            return float(self.standing.score), [Answer(self._numbers[number], [self.pickers[number].chosen()])]
         score, chosen = 0.0, list[Answer]()
         one = view()
         for question in self.questions:
