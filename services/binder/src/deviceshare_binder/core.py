@@ -13,8 +13,6 @@ Pure: no clock, no event loop, no connection. A claim's way::
 Nothing is begun before the ledger, the outcomes and the facts that stood on the bus have been read.
 """
 
-import heapq
-from collections import deque
 from collections.abc import Mapping, Sequence
 
 from deviceshare.claims import BOUND, REFUSED, WITHDRAWN, Claim, Outcome
@@ -39,11 +37,10 @@ from deviceshare_binder.work import (
     WriteOutcomes,
     judge,
 )
+from deviceshare_binder.works import Works
 
 GRACE = 10.0
 """Seconds that a claim waits for the facts of its pod and its node."""
-TURN = 16
-"""Claims of one node that are begun together: they end together, and their outcomes fold into one message."""
 MOMENT = 1e-6
 """Seconds between two bindings, at least, in what the annotations say."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
@@ -58,26 +55,17 @@ class Core:
     """
 
     def __init__(self, limit: int = 64, keys: Sequence[bytes] = (), patience: float = PATIENCE) -> None:
-        self._limit = limit
         self._keys = tuple(keys)
         self.pods: dict[str, PodView] = {}
         self.nodes: dict[str, Node] = {}
         self._node_views: dict[str, NodeView | None] = {}
         """None for a node that is gone."""
-        self._works: dict[str, Work] = {}
-        self._of_pod: dict[str, set[str]] = {}
-        """Claims being worked on, by the pod's uid."""
-        self._busy: set[str] = set()
-        """Pods with a binding or a read in flight."""
-        self._turns: deque[Node] = deque()
-        """Nodes with something in their queue, each once: none starves another."""
+        self._works = Works(limit)
         self.ways = HandOvers(patience)
         self.locks = Locks(self._needs_lock, self._left_over)
         self._give_up: list[GiveUp] = []
-        self._timers: list[tuple[float, str]] = []
         self._dirty: set[str] = set()
         self._finished: list[Finished] = []
-        self._in_flight = 0
         self._moment = 0.0
         """When the last binding was made, unix seconds."""
         self._started = False
@@ -90,11 +78,11 @@ class Core:
     @property
     def in_flight(self) -> int:
         """How many bindings and reads are in flight."""
-        return self._in_flight
+        return self._works.in_flight
 
     def claims(self, ids: Sequence[str]) -> list[Claim]:
         """Return those of these claims that are being worked on."""
-        return [self._works[each].claim for each in ids if each in self._works]
+        return [work.claim for work in map(self._works.get, ids) if work is not None]
 
     def start(self) -> None:
         """All that stood on the bus has been read."""
@@ -113,15 +101,15 @@ class Core:
         self.pods[uid] = view
         if view.ended and view.unserved and (before is None or before.unserved != view.unserved or not before.ended):
             self._give_up += filter(None, (given_up(view),))
-        for claim in self._of_pod.get(uid, ()):
-            self._look_again(self._works[claim])
+        for work in self._works.of_pod(uid):
+            self._look_again(work)
 
     def node(self, name: str, view: NodeView | None) -> None:
         """Learn a node's state, None if it is gone."""
         self._node_views[name] = view
         if name in self.nodes:
-            for claim in self.nodes[name].work:
-                self._look_again(self._works[claim])
+            for work in self._works.on_node(self.nodes[name]):
+                self._look_again(work)
 
     def ledger(self, name: str, claims: dict[str, Claim]) -> None:
         """Learn all claims on a node."""
@@ -172,7 +160,7 @@ class Core:
 
         ``node`` is where the pod is now, with these annotations (None: not known); ``now`` in unix seconds.
         """
-        work = self._landed(claim)
+        work = self._works.land(claim)
         if answer is BindState.BOUND:
             if annotations is not None and is_served(work.claim, annotations):
                 self.ways.not_begun(node, work.claim.uid)
@@ -191,7 +179,7 @@ class Core:
 
         ``annotations`` are the pod's, None where they are not known.
         """
-        work = self._landed(claim)
+        work = self._works.land(claim)
         verdict, work.verdict = work.verdict, None
         if node == work.node.name:
             self._found(work, annotations, now)
@@ -202,47 +190,48 @@ class Core:
         elif node:
             self._finish(work, REFUSED, f"the pod is bound to {node}", now)
         elif verdict is not None:  # a fact says that it is bound
-            self._sleep(work, State.BACKING_OFF, now + FIRST_PAUSE)
+            self._works.sleep(work, State.BACKING_OFF, now + FIRST_PAUSE)
         else:  # the pod is there, its fact is on its way
             work.deadline = None
             work.unsure = False
             self.ways.not_begun(work.node.name, work.claim.uid)
-            self._enqueue(work)
+            self._works.enqueue(work)
 
     def lock_answered(self, claim: str, standing: str | None, now: float) -> None:
         """The cluster answered a :class:`Lock`: the annotation's value as it stands now, None for none."""
-        work = self._landed(claim)
+        work = self._works.land(claim)
         lock, work.lock = work.lock, None
         if lock is not None and standing == lock.value:
             self.locks.taken(work.claim, lock)
-            self._enqueue(work)
+            self._works.enqueue(work)
         else:
             self.ways.not_begun(work.node.name, work.claim.uid)
-            self._sleep(work, State.WAITING, now + AGAIN)
+            self._works.sleep(work, State.WAITING, now + AGAIN)
 
     def failed(self, claim: str, now: float, jitter: float) -> None:
         """The cluster did not answer: try again later, by up to ``jitter`` (a share of the pause) later still."""
-        work = self._landed(claim)
+        work = self._works.land(claim)
         if work.dropped:
             self._remove(work)
             return
         pause = min(FIRST_PAUSE * 2**work.tries, LONGEST_PAUSE) * (1 + jitter)
         work.tries = min(work.tries + 1, 10)
-        self._sleep(work, State.BACKING_OFF, now + pause)
+        self._works.sleep(work, State.BACKING_OFF, now + pause)
 
     def next_due(self) -> float | None:
         """Return the moment (unix seconds) at which :meth:`take` has something to do at the latest."""
-        due = [self._timers[0][0]] if self._timers else []
-        due += [at for at in (self.ways.next_due(), self.locks.next_due()) if at is not None]
-        return min(due, default=None)
+        due = (self._works.next_due(), self.ways.next_due(), self.locks.next_due())
+        return min((at for at in due if at is not None), default=None)
 
     def take(self, now: float) -> list[Instruction]:
         """Return what is to be done now; ``now`` in unix seconds is the moment of the bindings."""
         out: list[Instruction] = []
-        self._wake(now)
+        for work in self._works.due(now):
+            self._look_again(work)
         self._look_at_freed()
-        while self._turns and self._in_flight < self._limit:
-            self._begin_next(now, out)
+        while self._works.may_begin:
+            for work in self._works.next_turn():
+                self._begin(work, now, out)
             self._look_at_freed()
         out += self.ways.take(now)
         out += self.locks.take(now, self._standing_locks)
@@ -267,25 +256,20 @@ class Core:
         """Work on the claims that have no outcome, and on no others."""
         if not self._started:
             return
-        for removed in node.work - node.ledger.keys():
-            self._drop(self._works[removed])
+        for work in self._works.on_node(node):
+            if work.claim.id not in node.ledger:
+                self._drop(work)
         node.confirmed &= node.ledger.keys()
         for claim in node.ledger.values():
-            work = self._works.get(claim.id)
-            if work is None:
+            known = self._works.get(claim.id)
+            if known is None:
                 if not node.has_outcome(claim):
-                    self._add(claim, node)
-            elif claim.id in node.stands and node.has_outcome(claim) and not work.in_flight:
-                self._drop(work)
-            elif work.claim is not claim:
-                work.claim = claim
-                self._look_again(work)
-
-    def _add(self, claim: Claim, node: Node) -> None:
-        work = self._works[claim.id] = Work(claim, node)
-        node.work.add(claim.id)
-        self._of_pod.setdefault(claim.uid, set()).add(claim.id)
-        self._enqueue(work)
+                    self._works.add(claim, node)
+            elif claim.id in node.stands and node.has_outcome(claim) and not known.in_flight:
+                self._drop(known)
+            elif known.claim is not claim:
+                known.claim = claim
+                self._look_again(known)
 
     def _drop(self, work: Work) -> None:
         """Stop working on a claim; what is in flight is waited for."""
@@ -295,52 +279,22 @@ class Core:
             self._remove(work)
 
     def _remove(self, work: Work) -> None:
-        claim = work.claim
-        self.ways.unhold(work.node.name, claim.id, claim.uid)
-        del self._works[claim.id]
-        work.node.work.discard(claim.id)
-        others = self._of_pod[claim.uid]
-        others.discard(claim.id)
-        if not others:
-            del self._of_pod[claim.uid]
-
-    def _enqueue(self, work: Work) -> None:
-        work.state = State.QUEUED
-        work.node.queue.append(work.claim.id)
-        if not work.node.in_turn:
-            work.node.in_turn = True
-            self._turns.append(work.node)
+        self.ways.unhold(work.node.name, work.claim.id, work.claim.uid)
+        self._works.remove(work)
 
     def _look_again(self, work: Work) -> None:
         """Something changed that a waiting claim may have waited for."""
         if work.state in (State.WAITING, State.BACKING_OFF):
-            self._enqueue(work)
+            self._works.enqueue(work)
         elif work.state is State.HELD and self._judge(work) is not None:
             self.ways.unhold(work.node.name, work.claim.id, work.claim.uid)
-            self._enqueue(work)
+            self._works.enqueue(work)
 
     def _look_at_freed(self) -> None:
         """Go on with those who waited on nodes where somebody's way is over, in their order and before all others."""
         while self.ways.freed:
             node = self.nodes[self.ways.freed.pop()]
-            held = [claim for claim in self.ways.release(node.name) if claim in self._works]
-            for claim in held:
-                self._works[claim].state = State.QUEUED
-            node.queue.extendleft(reversed(held))
-            if held and not node.in_turn:
-                node.in_turn = True
-                self._turns.append(node)
-
-    def _sleep(self, work: Work, state: State, until: float) -> None:
-        work.state, work.due = state, until
-        heapq.heappush(self._timers, (until, work.claim.id))
-
-    def _wake(self, now: float) -> None:
-        while self._timers and self._timers[0][0] <= now:
-            due, claim = heapq.heappop(self._timers)
-            work = self._works.get(claim)
-            if work is not None and work.due == due:
-                self._look_again(work)
+            self._works.enqueue_first(node, self.ways.release(node.name))
 
     # -- the device plugins -------------------------------------------------------------------------------------------
 
@@ -362,7 +316,7 @@ class Core:
 
     def _needs_lock(self, node: str, uid: str) -> bool:
         """Return whether a pod is on its way to a node, or is about to be."""
-        working = any(self._works[claim].node.name == node for claim in self._of_pod.get(uid, ()))
+        working = any(work.node.name == node for work in self._works.of_pod(uid))
         return working or self.ways.is_on_its_way(node, uid)
 
     def _left_over(self, node: str, holder: str) -> bool:
@@ -374,25 +328,12 @@ class Core:
 
     # -- one claim ----------------------------------------------------------------------------------------------------
 
-    def _begin_next(self, now: float, out: list[Instruction]) -> None:
-        """Begin with the first claims of the node whose turn it is."""
-        node = self._turns.popleft()
-        begun = 0
-        while node.queue and begun < TURN and self._in_flight < self._limit:
-            work = self._works.get(node.queue.popleft())
-            begun += 1
-            if work is not None and work.state is State.QUEUED:
-                self._begin(work, now, out)
-        node.in_turn = bool(node.queue)
-        if node.in_turn:
-            self._turns.append(node)
-
     def _begin(self, work: Work, now: float, out: list[Instruction]) -> None:
         claim = work.claim
         if work.dropped:
             self._remove(work)
             return
-        if claim.uid in self._busy:
+        if self._works.is_busy(claim.uid):
             work.state = State.PARKED
             return
         if work.unsure:
@@ -422,10 +363,10 @@ class Core:
         if isinstance(step, Lock):
             work.lock = step
             self.ways.begin(work.node.name, work.claim.uid, work.keys)
-            self._fly(work, State.LOCKING)
+            self._works.fly(work, State.LOCKING)
             out.append(step)
         else:
-            self._sleep(work, State.WAITING, step)
+            self._works.sleep(work, State.WAITING, step)
         return True
 
     def _bind(self, work: Work, now: float, out: list[Instruction]) -> None:
@@ -440,7 +381,7 @@ class Core:
             return
         annotations |= sign(self._keys, claim.uid, node, annotations)
         self.ways.begin(node, claim.uid, work.keys)
-        self._fly(work, State.BINDING)
+        self._works.fly(work, State.BINDING)
         out.append(Bind(claim.id, claim.namespace, claim.name, claim.uid, node, annotations))
 
     def _found(self, work: Work, annotations: Mapping[str, str] | None, now: float) -> None:
@@ -455,7 +396,7 @@ class Core:
         """Read the pod back; ``verdict`` is what becomes of the claim if it is not bound, None if that is open."""
         claim = work.claim
         work.verdict = verdict
-        self._fly(work, State.READING)
+        self._works.fly(work, State.READING)
         out.append(Read(claim.id, claim.namespace, claim.name, claim.uid))
 
     def _wait(self, work: Work, now: float, out: list[Instruction]) -> None:
@@ -463,29 +404,10 @@ class Core:
         if work.deadline is None:
             work.deadline = now + GRACE
         if now < work.deadline:
-            self._sleep(work, State.WAITING, work.deadline)
+            self._works.sleep(work, State.WAITING, work.deadline)
             return
         no_node = Verdict(REFUSED, f"there is no node {work.node.name}", sure=False)
         self._read(work, no_node if work.claim.uid in self.pods else None, out)
-
-    def _fly(self, work: Work, state: State) -> None:
-        work.state = state
-        self._busy.add(work.claim.uid)
-        self._in_flight += 1
-
-    def _landed(self, claim: str) -> Work:
-        """An answer came: the pod's other claims may go on."""
-        work = self._works[claim]
-        assert work.in_flight
-        work.state = State.PARKED
-        self._in_flight -= 1
-        self._busy.discard(work.claim.uid)
-        for other in self._of_pod[work.claim.uid] - {claim}:
-            if self._works[other].state is State.PARKED:
-                self._enqueue(self._works[other])
-        if work.dropped:
-            work.dropped = work.claim.id not in work.node.ledger
-        return work
 
     def _finish(self, work: Work, state: str, reason: str, now: float) -> None:
         if state != BOUND:
