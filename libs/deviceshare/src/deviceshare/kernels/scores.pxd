@@ -10,13 +10,13 @@ cdef extern from "math.h":
 
 
 cdef class Stretch:
-    cdef public long long weight, highest, stood
-    cdef public bint reverse
+    cdef public long long weight, highest
+    cdef public bint moved, reverse
     cdef public int[::1] worth
     cdef public long long[::1] counts
     cdef public unsigned char[::1] fitting
 
-    @cython.locals(worth=cython.longlong)
+    @cython.locals(worth=cython.longlong, before=cython.longlong)
     cpdef void enter(self, long long row, bint fits) noexcept
     @cython.locals(part=cython.longlong)
     cpdef long long score(self, long long row) noexcept

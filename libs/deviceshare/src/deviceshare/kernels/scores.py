@@ -36,8 +36,8 @@ class Stretch:
         """For each worth how many nodes that fit have it."""
         self.highest = 0
         """The highest worth of a node that fits."""
-        self.stood = 0
-        """What it was when all scores were made."""
+        self.moved = False
+        """Whether it has been another since all scores were made."""
 
     def put(self, row: int, worth: int, rows: int) -> None:
         """Enter what a node has; that it fits has to be entered after that. ``rows`` is how many there are."""
@@ -58,9 +58,12 @@ class Stretch:
         worth = self.worth[row]
         self.fitting[row] = fits
         self.counts[worth] += 1 if fits else -1
+        before = self.highest
         self.highest = max(self.highest, worth)
         while self.highest > 0 and self.counts[self.highest] == 0:
             self.highest -= 1
+        if self.highest != before:
+            self.moved = True
 
     def score(self, row: int) -> int:
         """Return a node's score, weighed."""
@@ -107,10 +110,10 @@ class NodeScores:
             keys[at] = self.enter(rows[at], keys[at])
 
     def moved(self) -> bool:
-        """Return whether all scores have to be made again, since the highest worth is another; asked once."""
-        moved = self.liked.highest != self.liked.stood or self.disliked.highest != self.disliked.stood
-        self.liked.stood = self.liked.highest
-        self.disliked.stood = self.disliked.highest
+        """Return whether all scores have to be made again, since the highest worth was another; asked once."""
+        moved = self.liked.moved or self.disliked.moved
+        self.liked.moved = False
+        self.disliked.moved = False
         return moved
 
     def total(self, row: int, devices: float) -> float:
