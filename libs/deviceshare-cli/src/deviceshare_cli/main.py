@@ -15,7 +15,6 @@ import uvloop
 from deviceshare_cli import runfile
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.pods import SCHEDULERS
-from deviceshare_cli.system import Wanted
 
 app = typer.Typer(
     help="Share GPUs and NPUs among pods: run the whole scheduler on this machine, change its cluster, ask it why.",
@@ -121,6 +120,7 @@ def up(
     got what. It stays until Ctrl-C (or SIGTERM), unless --until-settled is given.
     """
     from deviceshare_cli.backing import directory_of
+    from deviceshare_cli.system import Wanted
     from deviceshare_cli.up import Options
     from deviceshare_cli.up import up as run_up
 
@@ -307,7 +307,13 @@ def bench_allocator(
     prefill: Annotated[
         float, typer.Option(metavar="SHARE", min=0.0, max=1.0, help="Share of the cards that are partly taken.")
     ] = 0.5,
+    ties: Annotated[
+        str, typer.Option(metavar="lowest|seed:N", help="Which of equal nodes: by name, or in an order made up.")
+    ] = "lowest",
     mig_geometry: Annotated[MigGeometry, typer.Option(help="How a MIG instance is chosen.")] = MigGeometry.BEST_FIT,
+    gang: Annotated[
+        int, typer.Option(metavar="SIZE", min=0, help="Decide gangs of so many pods that ask a whole card each.")
+    ] = 0,
     workload: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Place this workload; it brings its family, policy and configuration."),
@@ -327,8 +333,8 @@ def bench_allocator(
     from deviceshare_cli.bench.allocator import command
 
     chosen = "" if policy is Policy.NONE else policy.value
-    size = command.Size(family.value, nodes, devices, pods, shapes, chosen, prefill, mig_geometry.value)
-    command.bench_allocator(size, workload, placements, as_json=json)
+    size = command.Size(family.value, nodes, devices, pods, shapes, chosen, prefill, mig_geometry.value, gang)
+    command.bench_allocator(size, command.ties_of(ties), workload, placements, as_json=json)
 
 
 @simulating.command("fairness")

@@ -32,6 +32,7 @@ from deviceshare.predicates import admits
 from deviceshare.refusing import closest, counted, merged
 from deviceshare.resources import ResourceTable
 from deviceshare.shapes import Shape
+from deviceshare.ties import LOWEST, Ties
 from deviceshare.usage import counting_families
 
 NOBODY = Tenant()
@@ -66,8 +67,9 @@ class Unplaceable(msgspec.Struct, frozen=True):
 class Allocator:
     """The cluster as arrays, what is held in it, and the answers for every ask seen."""
 
-    def __init__(self, conf: SchedulerConf) -> None:
+    def __init__(self, conf: SchedulerConf, ties: Ties = LOWEST) -> None:
         self.conf = conf
+        self._ties = ties
         self._granting = conf
         """The configuration with what pods ask."""
         self._cards = CardTable(name for family in FAMILIES for name in family.state)
@@ -257,7 +259,7 @@ class Allocator:
     def place(self, ask: PodAsk) -> Placement | None:
         """Return the best place for a pod, or None.
 
-        Charges nothing: :meth:`hold` does. Ties go to the lowest node name.
+        Charges nothing: :meth:`hold` does. Of equal nodes that takes it which wastes least, then by the ties.
         """
         shape = self._shape(ask)
         if shape.hopeless:
@@ -425,7 +427,7 @@ class Allocator:
     def _put_in_order(self) -> None:
         """Number the nodes: of equal ones the first takes the pod."""
         ranks = np.zeros(self._cards.rows, dtype=np.int64)
-        ranks[[self._rows[name] for name in sorted(self._rows)]] = np.arange(len(self._rows))
+        ranks[[self._rows[name] for name in sorted(self._rows, key=self._ties.key)]] = np.arange(len(self._rows))
         self._order.ranks = ranks
         self._ordered = True
 

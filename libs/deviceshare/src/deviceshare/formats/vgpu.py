@@ -6,6 +6,7 @@ without a request, we never do. Source: Project-HAMi/volcano-vgpu-device-plugin 
 """
 
 from collections.abc import Sequence
+from sys import intern
 
 from deviceshare.claims import ContainerGrant, DeviceGrant
 from deviceshare.errors import FormatError
@@ -87,7 +88,8 @@ def _read_card(item: str, index: int, node: str) -> Card:
         raise _register_error(node, index, memory, f"the card's memory in MiB as third field, a whole number: {_CARD}")
     if (healthy := _TRUTH.get(health.lower())) is None:
         raise _register_error(node, index, health, f"true or false as fifth field: {_CARD}")
-    return Card(uuid, index, count, mebibytes, CARD_CORES, model, healthy, mode or HAMI_CORE)
+    # A cluster has many cards and few models: each stands in memory once.
+    return Card(uuid, index, count, mebibytes, CARD_CORES, intern(model), healthy, intern(mode or HAMI_CORE))
 
 
 def _register_error(node: str, index: int, value: str, expected: str) -> FormatError:

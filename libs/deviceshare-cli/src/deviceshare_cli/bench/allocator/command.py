@@ -9,7 +9,9 @@ from typing import Any
 import msgspec
 from deviceshare.allocator import Placement
 from deviceshare.claims import Claim
+from deviceshare.errors import InputError
 from deviceshare.families import BY_NAME
+from deviceshare.ties import Ties, parse_ties
 
 from deviceshare_cli.bench.allocator.files import read_workload
 from deviceshare_cli.bench.allocator.floor import floor
@@ -32,9 +34,12 @@ class Size(msgspec.Struct, frozen=True):
     policy: str
     prefill: float
     mig_geometry: str
+    gang: int
 
 
-def bench_allocator(size: Size, workload_file: Path | None, placements_file: Path | None, *, as_json: bool) -> None:
+def bench_allocator(
+    size: Size, ties: Ties, workload_file: Path | None, placements_file: Path | None, *, as_json: bool
+) -> None:
     """Measure and print; writes the placements where a file is named for them."""
     forms: dict[str, Form] = {name: pool.form for name, pool in POOLS.items()}
     if workload_file is not None:
@@ -45,15 +50,24 @@ def bench_allocator(size: Size, workload_file: Path | None, placements_file: Pat
         workload = generate(*msgspec.structs.astuple(size))
         devices = size.devices
     load = os.getloadavg()[0]
-    run = measure(workload, keep=placements_file is not None)
+    gang = 0 if workload_file is not None else size.gang
+    run = measure(workload, ties, gang=gang, keep=placements_file is not None)
     floor_seconds = floor(run.nodes, devices or 8, len(workload.pods))
     if placements_file is not None:
         _write(placements_file, run, forms)
-    shown = report(workload, run, floor_seconds, load)
+    shown = report(workload, run, floor_seconds, load, gang)
     print(msgspec.json.format(msgspec.json.encode(shown)).decode() if as_json else as_text(shown))
 
 
-def report(workload: Workload, run: Run, floor_seconds: float, load: float) -> dict[str, Any]:
+def ties_of(text: str) -> Ties:
+    """Read the option ``--ties``."""
+    try:
+        return parse_ties(text)
+    except InputError as error:
+        raise CommandError(str(error)) from None
+
+
+def report(workload: Workload, run: Run, floor_seconds: float, load: float, gang: int) -> dict[str, Any]:
     """Return the measures by their names."""
     pods = len(workload.pods)
     rate = pods / run.seconds if run.seconds else 0.0
@@ -62,6 +76,7 @@ def report(workload: Workload, run: Run, floor_seconds: float, load: float) -> d
         "workload": workload.name,
         "nodes": run.nodes,
         "pods": pods,
+        "gang": gang,
         "shapes": len(workload.asks),
         "policy": workload.conf.policy,
         "placed": pods - sum(placement is None for _, placement in run.placements),
@@ -71,6 +86,7 @@ def report(workload: Workload, run: Run, floor_seconds: float, load: float) -> d
         "microseconds_p99": _quantile(run.microseconds, 0.99),
         "setup_seconds": round(run.setup_seconds, 3),
         "peak_memory_mb": round(run.peak_bytes / 1e6, 1),
+        "start_memory_mb": round(run.start_bytes / 1e6, 1),
         "load_average": load,
         "floor_pods_per_second": round(floor_rate, 1),
         "ratio": round(rate / floor_rate, 4) if floor_rate else None,
@@ -82,8 +98,11 @@ def as_text(shown: dict[str, Any]) -> str:
     rows = [
         ("placed", f"{shown['placed']} of {shown['pods']} pods, {shown['shapes']} shapes, {shown['nodes']} nodes"),
         ("pods/s", f"{shown['pods_per_second']} ({shown['seconds']} s after {shown['setup_seconds']} s of set-up)"),
-        ("a pod", f"p50 {shown['microseconds_p50']} µs, p99 {shown['microseconds_p99']} µs"),
-        ("memory", f"{shown['peak_memory_mb']} MB at most"),
+        (
+            f"a gang of {shown['gang']}" if shown["gang"] else "a pod",
+            f"p50 {shown['microseconds_p50']} µs, p99 {shown['microseconds_p99']} µs",
+        ),
+        ("memory", f"{shown['peak_memory_mb']} MB at most, {shown['start_memory_mb']} MB before"),
         ("load", f"{shown['load_average']:.2f} before"),
         ("floor", f"{shown['floor_pods_per_second']} pods/s, ratio {shown['ratio']}"),
     ]

@@ -1,7 +1,7 @@
 """Made-up workloads for each family: the same numbers give the same workload."""
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from deviceshare.conf.device_model import (
@@ -55,6 +55,8 @@ class Pool(NamedTuple):
     """Values of the device annotation for a pod that has a part of a card, ``{}`` for the card."""
     requests: tuple[tuple[str, int, int], ...]
     """Resources of a pod: the name, and the least and the greatest amount over all shapes."""
+    whole: Mapping[str, str]
+    """Resources of a pod of a gang: a whole card."""
 
 
 POOLS = {
@@ -63,33 +65,51 @@ POOLS = {
         CardKind("NVIDIA-NVIDIA A100-SXM4-80GB", 81920, 10, 100),
         ("{},NVIDIA,8192,10:", "{},NVIDIA,16384,30:", "{},NVIDIA,40960,50:"),
         (("volcano.sh/vgpu-memory", 1024, 20480), ("volcano.sh/vgpu-cores", 0, 30)),
+        {"volcano.sh/vgpu-number": "1", "volcano.sh/vgpu-cores": "100"},
     ),
     "mig": Pool(
         Vgpu("mig"),
         CardKind("NVIDIA-NVIDIA A100-SXM4-40GB", 40960, 7, 100),
         ("{}[group1-0],NVIDIA,4000,0:", "{}[group2-0],NVIDIA,8000,0:", "{}[group3-1],NVIDIA,16000,0:"),
         (("volcano.sh/vgpu-memory", 1000, 12000),),
+        {"volcano.sh/vgpu-number": "1", "volcano.sh/vgpu-memory": "40960"},
     ),
     "vnpu-hami": Pool(
         HamiVnpu(ASCEND),
         CardKind("Ascend910B3", 65536, 4, 20),
         ("{},Ascend910B3,16384,0:;", "{},Ascend910B3,32768,0:;"),
         (("huawei.com/Ascend910B3-memory", 1000, 32000),),
+        {"huawei.com/Ascend910B3": "1"},
     ),
     "gpu-share": Pool(
-        GpuShare(), CardKind("", 32768, 1, 100), ("{}:4096", "{}:8192"), (("volcano.sh/gpu-memory", 1000, 12000),)
+        GpuShare(),
+        CardKind("", 32768, 1, 100),
+        ("{}:4096", "{}:8192"),
+        (("volcano.sh/gpu-memory", 1000, 12000),),
+        {"volcano.sh/gpu-memory": "32768"},
     ),
 }
 
 
 def generate(
-    family: str, nodes: int, devices: int, pods: int, shapes: int, policy: str, prefill: float, mig_geometry: str
+    family: str,
+    nodes: int,
+    devices: int,
+    pods: int,
+    shapes: int,
+    policy: str,
+    prefill: float,
+    mig_geometry: str,
+    gang: int = 0,
 ) -> Workload:
-    """Return a workload; of ``prefill`` (0 to 1) of the cards a part is taken."""
+    """Return a workload; of ``prefill`` (0 to 1) of the cards a part is taken. Pods of a ``gang`` ask whole cards."""
     pools = list(POOLS.values()) if family == "mixed" else [POOLS[family]]
+
+    def limits(number: int) -> Mapping[str, str]:
+        return pools[number // gang % len(pools)].whole if gang else _limits(pools, number % shapes, shapes)
+
     asks, wanted = distinct(
-        (f"pod-{number:06d}", pod_fact("pod", _limits(pools, number % shapes, shapes), annotations={}).ask)
-        for number in range(pods)
+        (f"pod-{number:06d}", pod_fact("pod", limits(number), annotations={}).ask) for number in range(pods)
     )
     conf = replace(default_conf(), policy=policy, weight=WEIGHT, mig_geometry=mig_geometry, devices=DEVICES)
     return Workload(family, conf, _nodes(pools, nodes, devices, prefill), asks, wanted)

@@ -1,34 +1,47 @@
-"""Placing a workload with one allocator, one pod after the other."""
+"""Placing a workload with one allocator, one pod or one gang after the other."""
 
 import gc
 import resource
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from deviceshare.allocator import Allocator, Placement
+from deviceshare.facts import GroupKey, PodAsk
+from deviceshare.gangs import Group, decide
+from deviceshare.ties import Ties
+from msgspec.structs import replace
 
-from deviceshare_cli.bench.allocator.workload import Workload
+from deviceshare_cli.bench.allocator.workload import Workload, pod_fact
 
 _MAXRSS_UNIT = 1 if sys.platform == "darwin" else 1024
 """Bytes: Linux counts in KiB."""
 
 
 class Run(NamedTuple):
-    """``microseconds`` of each pod, sorted; ``placements`` in the order of the pods, None where there was no place."""
+    """``microseconds`` of each pod, or of each gang, sorted; ``placements`` in the order of the pods, None where there
+    was no place. ``peak_bytes`` and ``start_bytes`` are the memory of the process at most, and before the run.
+    """
 
     seconds: float
     microseconds: list[float]
     placements: list[tuple[str, Placement | None]]
     nodes: int
     setup_seconds: float
+    start_bytes: int
     peak_bytes: int
 
 
-def measure(workload: Workload, *, keep: bool) -> Run:
-    """Enter the nodes, then place and hold each pod. Placements are kept only where somebody wants them."""
+def measure(workload: Workload, ties: Ties, *, gang: int = 0, keep: bool) -> Run:
+    """Enter the nodes, then place and hold each pod, or each gang of so many.
+
+    Placements are kept only where somebody wants them.
+    """
+    start_bytes = _memory()
     began = time.perf_counter()
-    allocator = Allocator(workload.conf)
+    allocator = Allocator(workload.conf, ties)
     for node, pods in workload.nodes:
         allocator.set_node(node)
         for pod in pods:
@@ -36,6 +49,7 @@ def measure(workload: Workload, *, keep: bool) -> Run:
     # Each shape is looked at once before the clock runs: what is measured is the steady state.
     for ask in workload.asks:
         allocator.place(ask)
+    steps = _gangs(allocator, workload, gang) if gang else _pods(allocator, workload)
     gc.collect()
     gc.freeze()
     setup = time.perf_counter() - began
@@ -43,9 +57,24 @@ def measure(workload: Workload, *, keep: bool) -> Run:
     placements: list[tuple[str, Placement | None]] = []
     clock = time.perf_counter
     start = clock()
-    for name, number in workload.pods:
+    for step in steps:
         before = clock()
-        placement = allocator.place(workload.asks[number])
+        found = step()
+        times.append(clock() - before)
+        placements += found if keep else [each for each in found if each[1] is None]
+    seconds = clock() - start
+    microseconds = sorted(each * 1e6 for each in times)
+    return Run(seconds, microseconds, placements, allocator.nodes, setup, start_bytes, _memory())
+
+
+_Step = Callable[[], list[tuple[str, Placement | None]]]
+
+
+def _pods(allocator: Allocator, workload: Workload) -> list[_Step]:
+    """Return the work pod by pod."""
+
+    def place(name: str, ask: PodAsk) -> list[tuple[str, Placement | None]]:
+        placement = allocator.place(ask)
         if placement is not None:
             allocator.hold(
                 placement.node,
@@ -55,9 +84,29 @@ def measure(workload: Workload, *, keep: bool) -> Run:
                 ports=placement.ports,
                 counted=placement.counted,
             )
-        times.append(clock() - before)
-        if keep or placement is None:
-            placements.append((name, placement))
-    seconds = clock() - start
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _MAXRSS_UNIT
-    return Run(seconds, sorted(each * 1e6 for each in times), placements, allocator.nodes, setup, peak)
+        return [(name, placement)]
+
+    return [partial(place, name, workload.asks[number]) for name, number in workload.pods]
+
+
+def _gangs(allocator: Allocator, workload: Workload, size: int) -> list[_Step]:
+    """Return the work gang by gang; the last one may be smaller."""
+
+    def place(group: Group) -> list[tuple[str, Placement | None]]:
+        decision = decide(allocator, group)
+        return [*((pod.name, at) for pod, at in decision.placed), *((pod.name, None) for pod, _ in decision.waiting)]
+
+    facts = [pod_fact(name, {}, annotations={}) for name, _ in workload.pods]
+    pods = [
+        replace(fact, uid=fact.name, ask=workload.asks[number])
+        for fact, (_, number) in zip(facts, workload.pods, strict=True)
+    ]
+    groups = [tuple(pods[at : at + size]) for at in range(0, len(pods), size)]
+    return [
+        partial(place, Group(key=GroupKey(f"bench/gang-{number}"), pods=group, minimum=len(group)))
+        for number, group in enumerate(groups)
+    ]
+
+
+def _memory() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _MAXRSS_UNIT
