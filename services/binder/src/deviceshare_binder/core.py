@@ -250,7 +250,10 @@ class Core:
     # -- what there is to do ------------------------------------------------------------------------------------------
 
     def _node(self, name: str) -> Node:
-        return self.nodes.setdefault(name, Node(name))
+        node = self.nodes.get(name)
+        if node is None:
+            node = self.nodes[name] = Node(name)
+        return node
 
     def _reconcile(self, node: Node) -> None:
         """Work on the claims that have no outcome, and on no others."""

@@ -223,4 +223,7 @@ class HandOvers:
         self._told.append(Stuck(uid, node, keys, list(dict.fromkeys(plugins)), waiting))
 
     def _way(self, node: str) -> Way:
-        return self._ways.setdefault(node, Way())
+        way = self._ways.get(node)
+        if way is None:
+            way = self._ways[node] = Way()
+        return way
