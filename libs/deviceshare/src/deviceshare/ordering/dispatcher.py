@@ -4,8 +4,9 @@ Source: Volcano pkg/scheduler/actions/{allocate,backfill}. Beyond Volcano: what 
 given to others when nobody waits for it (see :mod:`deviceshare.ordering`).
 """
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable
 from heapq import heapify, heappop, heappush
+from math import inf
 
 import msgspec
 
@@ -45,6 +46,8 @@ class Dispatcher:
         """The nodes that are kept free for who waited too long."""
         self._room_was_made = False
         self._now = 0.0
+        self._due = inf
+        """When somebody who lacks room has to be looked at though nothing happens, unix seconds."""
         self.configure(conf)
 
     def configure(self, conf: SchedulerConf) -> None:
@@ -57,7 +60,12 @@ class Dispatcher:
     def __len__(self) -> int:
         """How many kinds of jobs have something to hope for from the next round."""
         in_line = sum(len(self._lines[action]) for action in self._actions)
-        return in_line + sum(1 for _ in self._unexplained())
+        hoping = (
+            kind.unexplained or (self._room_was_made and kind.lacks_room)
+            for action in self._actions
+            for kind in self._lines[action].parked.values()
+        )
+        return in_line + sum(hoping)
 
     def __contains__(self, key: object) -> bool:
         return any(key in line for line in self._lines.values())
@@ -79,12 +87,8 @@ class Dispatcher:
             line.discard(key)
 
     def made_room(self) -> None:
-        """Give all that lack room another turn."""
+        """Give all that lack room another turn in the next round."""
         self._room_was_made = True
-        for line in self._lines.values():
-            for kind in list(line.parked.values()):
-                if kind.lacks_room:
-                    line.wake(kind, self._place)
 
     def decide(self, most: int, now: float = 0.0) -> Turns:
         """Decide until ``most`` pods are placed, more or less, or nobody is left whose turn it could be.
@@ -95,13 +99,15 @@ class Dispatcher:
         no_room: dict[int, Unplaceable] = {}
         self._now = now
         self.queues.refresh()
-        for line, kind in list(self._unexplained()):
-            if now >= kind.asked_at + self._pause:
-                line.wake(kind, self._place)
+        for reservation in self.reservations:
+            if self._lines[ALLOCATE].find(reservation.key) is None:
+                self._drop(reservation)
+        self._wake(now)
         for key in self.queues.lighter:
             self._lines[ALLOCATE].move(key, self._place)
         self.queues.lighter.clear()
         self._serve_overdue(turns)
+        self._wake(now)
         with self.reservations.kept_free():
             for action in self._actions:
                 line = self._lines[action]
@@ -113,45 +119,36 @@ class Dispatcher:
         self._keep_free(now)
         return turns
 
-    def due(self, now: float) -> list[float]:
+    def due(self) -> list[float]:
         """Return when there is something to do though nothing happens, unix seconds.
 
         Jobs that lack room will have waited too long, or may be asked again why there is none.
         """
-        found = (self.reservations.overdue_at(job) for _, job in self._lacking_room())
-        times = [at for at in found if at is not None and at > now]
-        return times + [kind.asked_at + self._pause for _, kind in self._unexplained()]
+        return [self._due] if self._due < inf else []
 
     @property
     def _pause(self) -> float:
         """For how many seconds a kind of jobs is not asked again why there is no room."""
         return max(LEAST_PAUSE, EXPLAINING * sum(len(line.parked) for line in self._lines.values()))
 
-    def _unexplained(self) -> Iterator[tuple[Line, Kind]]:
-        for line in self._lines.values() if self._reasons else ():
-            for kind in line.parked.values():
-                if kind.unexplained:
-                    yield line, kind
-
-    def _lacking_room(self) -> list[tuple[Kind, Job]]:
-        """Return those who are parked for want of room, the first of each kind."""
-        parked = self._lines[ALLOCATE].parked.values()
-        return [(kind, first[1]) for kind in parked if kind.lacks_room and (first := kind.first()) is not None]
+    def _wake(self, now: float) -> None:
+        """Wake those for whom room was made, and those who may be asked again why there is none."""
+        pause = self._pause
+        for line in self._lines.values():
+            for kind in list(line.parked.values()):
+                asked_again = kind.unexplained and self._reasons and now >= kind.asked_at + pause
+                if asked_again or (self._room_was_made and kind.lacks_room):
+                    line.wake(kind, self._place)
+        self._room_was_made = False
 
     def _serve_overdue(self, turns: Turns) -> None:
-        """Give those for whom nodes are kept free their turn before all others, if room was made."""
+        """Give those for whom nodes are kept free their turn before all others."""
         line = self._lines[ALLOCATE]
         for reservation in self.reservations:
-            if line.find(reservation.key) is None:
-                self._drop(reservation)
-        if not self._room_was_made:
-            return
-        self._room_was_made = False
-        for reservation in self.reservations:
             found = line.find(reservation.key)
-            assert found is not None
-            with self.reservations.kept_free(but_for=reservation.key):
-                self._turn(line, *found, turns, {}, beyond=True)
+            if found is not None and found[0].at is not None:
+                with self.reservations.kept_free(but_for=reservation.key):
+                    self._turn(line, *found, turns, {}, beyond=True)
             if reservation.key in turns.placed:
                 self._drop(reservation)
 
@@ -165,19 +162,33 @@ class Dispatcher:
                 after = self.reservations.of(reservation.queue)
                 if after is None or after.nodes != reservation.nodes:
                     self.made_room()
-        for _, kind, job in sorted(self._overdue(now), key=lambda found: found[0]):
-            if self.reservations.may_plan(kind.queue, now):
+        for _, _, job in sorted(self._overdue(now)):
+            if self.reservations.may_plan(job.queue, now):
                 self.reservations.plan(job, now)
 
     def _drop(self, reservation: Reservation) -> None:
         self.reservations.drop(reservation.queue)
         self.made_room()
 
-    def _overdue(self, now: float) -> Iterator[tuple[Order, Kind, Job]]:
-        for kind, job in self._lacking_room():
+    def _overdue(self, now: float) -> list[tuple[Order, int, Job]]:
+        """Return who lacks room and has waited too long; notes when somebody else will have."""
+        found: list[tuple[Order, int, Job]] = []
+        pause, self._due = self._pause, inf
+        for line in self._lines.values() if self._reasons else ():
+            asked_at = min((kind.asked_at for kind in line.parked.values() if kind.unexplained), default=inf)
+            self._due = min(self._due, asked_at + pause)
+        for kind in self._lines[ALLOCATE].parked.values():
+            if not kind.lacks_room or (first := kind.first()) is None:
+                continue
+            job = first[1]
             overdue = self.reservations.overdue_at(job)
-            if overdue is not None and now >= overdue and not self.reservations.is_hopeless(job.key):
-                yield self._place(job), kind, job
+            if overdue is None:
+                continue
+            if now < overdue:
+                self._due = min(self._due, overdue)
+            elif not self.reservations.is_hopeless(job.key):
+                found.append((self._place(job), len(found), job))
+        return found
 
     def _place(self, job: Job) -> Order:
         return self._order.place(job, self.queues.dominant_share(job.key))

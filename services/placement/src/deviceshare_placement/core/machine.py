@@ -261,7 +261,7 @@ class PlacementCore:
         elif self._knows_all:
             times += self._deciding.retries.values()
             times += self.world.admission.due(now)
-            times += self.world.dispatcher.due(now)
+            times += self.world.dispatcher.due()
             times += (since + ORPHAN_GRACE for _, since in self._ledgers.orphans.values())
             times += (since + BOUND_GRACE for _, since in islice(self._ledgers.unconfirmed.values(), 1))
         return max(0.0, min(times) - now) if times else None
