@@ -102,10 +102,10 @@ class Dispatcher:
         for reservation in self.reservations:
             if self._lines[ALLOCATE].find(reservation.key) is None:
                 self._drop(reservation)
-        self._wake(now)
         for key in self.queues.lighter:
             self._lines[ALLOCATE].move(key, self._place)
         self.queues.lighter.clear()
+        self._wake(now)
         self._serve_overdue(turns)
         self._wake(now)
         with self.reservations.kept_free():
@@ -138,7 +138,7 @@ class Dispatcher:
             for kind in list(line.parked.values()):
                 asked_again = kind.unexplained and self._reasons and now >= kind.asked_at + pause
                 if asked_again or (self._room_was_made and kind.lacks_room):
-                    line.wake(kind, self._place)
+                    line.wake(kind)
         self._room_was_made = False
 
     def _serve_overdue(self, turns: Turns) -> None:
@@ -197,7 +197,7 @@ class Dispatcher:
         """Wake those whose queue may have more now."""
         for kind in [kind for kind in line.parked.values() if kind.needs]:
             if all(self.queues.allows(kind.queue, name, amount, beyond=beyond) for name, amount, beyond in kind.needs):
-                line.wake(kind, self._place)
+                line.wake(kind)
 
     def _wake_beyond(self, line: Line) -> None:
         """Wake those that only their queue's part keeps from what nobody of another queue waits for."""
@@ -209,7 +209,7 @@ class Dispatcher:
         for kind in [kind for kind in line.parked.values() if not kind.beyond]:
             deserves = any(shortage.bound == DESERVED for shortage in kind.shortages)
             if deserves and claimants <= {kind.queue}:
-                line.wake(kind, self._place)
+                line.wake(kind)
 
     def _serve(self, line: Line, turns: Turns, no_room: dict[int, Unplaceable], most: int, *, beyond: bool) -> None:
         heap = [(self.queues.order(queue), queue) for queue in line.queues]
@@ -236,7 +236,7 @@ class Dispatcher:
                 for each in kind.shortages
             ]
             if not kind.unexplained:
-                kind.told = kind.why
+                kind.told = tuple(reason for _, reason in decision.waiting)
                 turns.waiting[kind.name] = (kind, decision)
             if explain and kind.lacks_room:
                 kind.asked_at = self._now

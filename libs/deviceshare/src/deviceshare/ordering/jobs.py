@@ -27,6 +27,8 @@ class Job(msgspec.Struct, kw_only=True):
     priority: int = 0
     created: float = 0.0
     waiting_time: float | None = None
+    alike: bool | None = None
+    """Whether all its pods ask the same; None: nobody looked yet."""
 
     @property
     def key(self) -> GroupKey:
@@ -35,12 +37,16 @@ class Job(msgspec.Struct, kw_only=True):
 
     @property
     def kind(self) -> Hashable:
-        """Jobs of one kind are answered alike: single pods of a queue that ask the same, else only the job itself."""
-        pods = self.group.pods
-        if len(pods) == 1 and self.group.key == f"pod/{pods[0].uid}":
+        """Jobs of one kind are answered alike: so many pods at once of a queue that all ask the same.
+
+        Where its pods ask different things it is the job itself.
+        """
+        group = self.group
+        ask = group.pods[0].ask
+        if self.alike is None:
             # Equal asks are one object, which the job keeps.
-            return self.queue, id(pods[0].ask)
-        return self.group.key
+            self.alike = not group.tasks and all(pod.ask is ask for pod in group.pods)
+        return (self.queue, id(ask), max(1, group.missing)) if self.alike else group.key
 
     @property
     def asks_nothing(self) -> bool:

@@ -17,13 +17,15 @@ from deviceshare.ordering.shortage import Shortage
 class Kind:
     """Jobs of one queue that are answered alike: in line, or parked for a reason."""
 
-    __slots__ = ("asked_at", "at", "beyond", "heap", "jobs", "name", "needs", "queue", "told", "why")
+    __slots__ = ("asked_at", "at", "beyond", "entries", "heap", "jobs", "name", "needs", "queue", "told", "why")
 
     def __init__(self, name: Hashable, queue: str) -> None:
         self.name = name
         self.queue = queue
         self.heap: list[tuple[Order, int, Job]] = []
         self.jobs: dict[GroupKey, Job] = {}
+        self.entries: dict[GroupKey, int] = {}
+        """The number of each job's entry in the heap that counts."""
         self.at: Order | None = None
         """The place of the entry in the queue's heap that counts; None while the kind is parked."""
         self.why: tuple[Reason, ...] = ()
@@ -55,8 +57,8 @@ class Kind:
     def first(self) -> tuple[Order, Job] | None:
         """Return the first job and its place, None where none is left."""
         while self.heap:
-            place, _, job = self.heap[0]
-            if self.jobs.get(job.key) is job:
+            place, number, job = self.heap[0]
+            if self.entries.get(job.key) == number:
                 return place, job
             heappop(self.heap)
         return None
@@ -100,18 +102,23 @@ class Line:
             self._in_line.add(name)
         kind.jobs[job.key] = job
         self._of_job[job.key] = kind
-        self._entries += 1
-        heappush(kind.heap, (place, self._entries, job))
-        if name in self._in_line and (kind.at is None or place < kind.at):
-            self._enter(kind, place)
+        self._stand(kind, job, place)
         return kind
+
+    def _stand(self, kind: Kind, job: Job, place: Order) -> None:
+        """Let a job stand somewhere within its kind, and the kind where its first job stands."""
+        self._entries += 1
+        kind.entries[job.key] = self._entries
+        heappush(kind.heap, (place, self._entries, job))
+        if kind.name in self._in_line and (kind.at is None or place < kind.at):
+            self._enter(kind, place)
 
     def discard(self, key: GroupKey) -> None:
         """Take a job out of the line, if it is there."""
         kind = self._of_job.pop(key, None)
         if kind is None:
             return
-        del kind.jobs[key]
+        del kind.jobs[key], kind.entries[key]
         if not kind.jobs:
             self._drop(kind)
 
@@ -149,12 +156,11 @@ class Line:
         return [kind for kind in self.parked.values() if not kind.beyond and not kind.needs]
 
     def move(self, key: GroupKey, place: Callable[[Job], Order]) -> None:
-        """Let a job that is a kind of its own stand where it belongs now, if it is in line."""
+        """Let a job stand where it belongs now, if it is here."""
         kind = self._of_job.get(key)
-        if kind is not None and kind.at is not None and len(kind.jobs) == 1:
+        if kind is not None:
             job = kind.jobs[key]
-            kind.heap = [(place(job), 0, job)]
-            self._enter(kind, kind.heap[0][0])
+            self._stand(kind, job, place(job))
 
     def park(self, kind: Kind, why: Iterable[Reason], *, beyond: bool) -> None:
         """Let a kind wait for something else than its turn."""
@@ -162,15 +168,12 @@ class Line:
         self._in_line.discard(kind.name)
         self.parked[kind.name] = kind
 
-    def wake(self, kind: Kind, place: Callable[[Job], Order]) -> None:
-        """Put a parked kind back in line; ``place`` says where a job stands now."""
+    def wake(self, kind: Kind) -> None:
+        """Put a parked kind back in line."""
         if self.parked.pop(kind.name, None) is None:
             return
         kind.why, kind.needs = (), []
         self._in_line.add(kind.name)
         found = kind.first()
         assert found is not None
-        if len(kind.jobs) == 1:
-            # Some of its pods may have ended: it has less than it had.
-            kind.heap = [(place(found[1]), 0, found[1])]
-        self._enter(kind, kind.heap[0][0])
+        self._enter(kind, found[0])

@@ -4,12 +4,13 @@ The order is the library's (:mod:`deviceshare.ordering`); here the world is put 
 those that users read.
 """
 
+from collections.abc import Sequence
 from functools import partial
 
 from deviceshare.allocator import Unplaceable
 from deviceshare.explain import Explanation
 from deviceshare.facts import GroupKey, PodGroupFact
-from deviceshare.gangs import Decision, Group
+from deviceshare.gangs import Decision, Group, Reason
 from deviceshare.ordering.enqueue import Applicant
 from deviceshare.ordering.jobs import Job
 from deviceshare.ordering.line import Kind
@@ -76,9 +77,7 @@ class Deciding:
         kind = world.dispatcher.put(found.job)
         if kind.why and kind.told:
             # Others that ask the same wait already.
-            answer = Decision(group=found.job.group, placed=(), waiting=(), fitted=0)
-            for pod in found.job.group.pods:
-                self._teller.put(telling.waiting(pod, kind.told[0], answer, now, self._instance))
+            self._tell(_alike(found.job.group, kind.told), now)
 
     def _commit(self, record: GroupRecord, fact: PodGroupFact) -> None:
         """Keep what an admitted group needs at least in its queue's account, as long as it needs it."""
@@ -112,22 +111,39 @@ class Deciding:
                     self._teller.put(telling.pending(member.fact, why, now, self._instance, why=shortage))
         return [each for each in told if each.uid]
 
-    def _tell_kind(self, kind: Kind, decision: Decision, now: float) -> None:
-        """Tell why the jobs of a kind wait: the first one as it was decided, the others like it."""
+    def _tell(self, decision: Decision, now: float) -> None:
         for pod, why in decision.waiting:
             self._teller.put(telling.waiting(pod, why, decision, now, self._instance))
+
+    def _tell_kind(self, kind: Kind, decision: Decision, now: float) -> None:
+        """Tell why the jobs of a kind wait: the first one as it was decided, the others like it."""
+        self._tell(decision, now)
         if len(kind.jobs) == 1:
             return
+        reasons = tuple(why for _, why in decision.waiting)
         (first, why), *_ = decision.waiting
         message = telling.waiting(first, why, decision, now, self._instance).message
+        same_words = decision.group.minimum <= 1 and not (isinstance(why, Unplaceable) and why.problem is not None)
         for job in kind.jobs.values():
-            (pod,) = job.group.pods
-            explain = partial(telling.waiting, pod, why, decision, now, self._instance)
-            if isinstance(why, Unplaceable) and why.problem is not None:
-                # It names the pod.
-                self._teller.put(explain())
-            elif self._world.pods[pod.uid].told != message:
-                self._teller.put_later(pod.uid, message, explain)
+            answer = _alike(job.group, reasons)
+            if job.key == decision.group.key:
+                continue
+            if not same_words or job.group.minimum > 1:
+                # The words name the pod, or its group.
+                self._tell(answer, now)
+                continue
+            for pod, reason in answer.waiting:
+                explain = partial(telling.waiting, pod, reason, answer, now, self._instance)
+                if self._world.pods[pod.uid].told != message:
+                    self._teller.put_later(pod.uid, message, explain)
+
+
+def _alike(group: Group, reasons: Sequence[Reason]) -> Decision:
+    """Return what became of a group that was answered like another one, of whose pods these are the reasons."""
+    fitted = sum(reason is None for reason in reasons)
+    last = next((reason for reason in reversed(reasons) if reason is not None), None)
+    waiting = tuple((pod, None if at < fitted else last) for at, pod in enumerate(group.pods))
+    return Decision(group=group, placed=(), waiting=waiting, fitted=fitted)
 
 
 def _applying(world: World, record: GroupRecord, fact: PodGroupFact) -> Job:
