@@ -373,17 +373,15 @@ class Allocator:
             shape.resolve(self._cards, self._resources, self.conf)
         if shape.facts_seen != self._facts.now:
             self._admit(shape)
-        self._evaluate(shape)
-        if standing.scores is not None and standing.scores.moved():
-            standing.seen = -1
-            self._evaluate(shape)
-
-    def _evaluate(self, shape: Shape) -> None:
-        """Look at the rows that have changed."""
-        changes, standing = self._changes, shape.standing
         count = standing.narrow(changes, self._resources.amounts, self._cards.models)
-        if shape.ports:
-            count = self._with_ports(shape, count)
+        self._evaluate(shape, self._with_ports(shape, count) if shape.ports else count)
+        if standing.scores is not None and len(rows := standing.scores.outdated()):
+            np.asarray(changes.found)[: len(rows)] = rows
+            self._evaluate(shape, len(rows))
+
+    def _evaluate(self, shape: Shape, count: int) -> None:
+        """Look at the cards of the first rows of ``self._changes.found``."""
+        changes, standing = self._changes, shape.standing
         if not count:
             return
         if shape.pickers is not None:

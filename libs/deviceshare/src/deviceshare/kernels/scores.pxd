@@ -32,8 +32,6 @@ cdef class NodeScores:
     cpdef double enter(self, long long row, double key) noexcept
     @cython.locals(at=cython.Py_ssize_t)
     cpdef void enter_rows(self, long long[::1] rows, double[::1] keys) noexcept
-    @cython.locals(moved=cython.bint)
-    cpdef bint moved(self) noexcept
     cpdef double total(self, long long row, double devices) noexcept
     @cython.locals(score=cython.double, at=cython.Py_ssize_t, has=cython.longlong, weight=cython.longlong, full=cython.longlong)
     cpdef double packed(self, long long row) noexcept

@@ -18,6 +18,8 @@ Floats = NDArray[np.float64]
 Flags = NDArray[np.uint8]
 SmallInts = NDArray[np.int32]
 
+_NO_ROWS = np.zeros(0, dtype=np.int64)
+
 
 class Stretch:
     """A score that is stretched over the nodes that fit: the highest worth that one of them has stands for 100.
@@ -37,7 +39,7 @@ class Stretch:
         self.highest = 0
         """The highest worth of a node that fits."""
         self.moved = False
-        """Whether it has been another since all scores were made."""
+        """Whether it has been another since it was asked."""
 
     def put(self, row: int, worth: int, rows: int) -> None:
         """Enter what a node has; that it fits has to be entered after that. ``rows`` is how many there are."""
@@ -109,12 +111,15 @@ class NodeScores:
         for at in range(len(rows)):
             keys[at] = self.enter(rows[at], keys[at])
 
-    def moved(self) -> bool:
-        """Return whether all scores have to be made again, since the highest worth was another; asked once."""
-        moved = self.liked.moved or self.disliked.moved
-        self.liked.moved = False
-        self.disliked.moved = False
-        return moved
+    def outdated(self) -> Ints:
+        """Return the nodes that have to be entered again, since the highest worth was another; asked once.
+
+        int64[R]. Those that are worth nothing score the same whatever the highest is.
+        """
+        if not (self.liked.moved or self.disliked.moved):
+            return _NO_ROWS
+        self.liked.moved = self.disliked.moved = False
+        return np.union1d(np.flatnonzero(self.liked.fitting), np.flatnonzero(self.disliked.fitting))
 
     def total(self, row: int, devices: float) -> float:
         """Return what a node is worth with what its devices are, added up in the order in which Volcano does it."""
