@@ -23,12 +23,16 @@ class Scene:
         self.allocator = Allocator(conf)
         self.queues = Queues(conf)
         self.dispatcher = Dispatcher(self.allocator, self.queues, conf)
-        for each in nodes:
-            self.allocator.set_node(each)
-            self.queues.set_node(each)
+        self.come(*nodes)
         for each in queues:
             self.queues.set_queue(each)
         self.pods: dict[str, tuple[str, PodFact]] = {}
+
+    def come(self, *nodes) -> None:
+        """Let nodes come."""
+        for each in nodes:
+            self.allocator.set_node(each)
+            self.queues.set_node(each)
 
     def put(self, *pods: PodFact, queue="default", minimum=None, priority=0, created=0.0, placed=0, tasks=()) -> None:
         """Put the pods of one job in line."""
@@ -180,6 +184,34 @@ def test_the_cards_of_gpu_sharing_count_by_the_names_by_which_they_are_asked(res
     for at in range(3):
         scene.single(f"p{at}", what, queue="q")
     assert scene.decide() == ["p0", "p1"]
+
+
+@pytest.mark.parametrize("first", ["the pods", "the nodes"])
+def test_all_memory_of_a_card_counts_by_the_largest_card_whenever_that_was_heard_of(first):
+    scene = Scene(queues=[QueueFact(name="q", capability={MEMORY: 150})])
+    nodes = cards(2), cards(1, memory=40, name="b")
+    scene.come(*nodes if first == "the nodes" else ())
+    for name in "pr":
+        scene.single(name, vgpu(1), queue="q")
+    scene.come(*nodes)
+    assert scene.decide() == ["p"]
+    assert scene.reasons == {"r": f"queue 'q' has a capability of 150 MiB of {MEMORY}, 100 MiB used, 100 MiB asked"}
+
+
+def test_a_larger_card_that_is_gone_counts_no_more():
+    scene = Scene(cards(1), cards(1, memory=400, name="b"), queues=[QueueFact(name="q", capability={MEMORY: 150})])
+    scene.single("p", vgpu(1), queue="q")
+    scene.allocator.remove_node("b")
+    scene.queues.remove_node("b")
+    assert scene.decide() == ["p"]
+
+
+def test_a_capability_without_any_cpu_says_nothing_of_it():
+    scene = Scene(node("a", cpu=3000), queues=[QueueFact(name="a", capability={"cpu": 0}), QueueFact(name="b")])
+    for at in range(3):
+        for queue in "ba":
+            scene.single(f"{queue}{at}", CPU_POD, queue=queue, created=float(at))
+    assert scene.decide() == ["a0", "b0", "a1"]
 
 
 def test_a_gang_counts_as_a_whole_and_does_not_hold_up_those_behind_it():

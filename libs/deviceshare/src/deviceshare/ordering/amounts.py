@@ -5,7 +5,7 @@ Of a node's own resources that is what pods request. Cards count by the extended
 cores. All memory of a card, or a percentage of it, counts by the largest card until the pod has one.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 
 from deviceshare.claims import INIT, WHOLE, ContainerGrant
@@ -33,9 +33,12 @@ class Counting:
         self._families = {mode: [family for family in FAMILIES if mode in family.modes] for mode in _modes()}
         self._asked: dict[int, tuple[PodAsk, Amounts, bool]] = {}
         """By the identity of the ask, which is kept for that: asks are long to compare, and equal ones are one."""
-        self._of_node: dict[str, tuple[NodeFact, Mapping[str, int]]] = {}
-        self._largest: dict[str, int] = {}
-        """The memory of the largest card, by the name of the resource."""
+        self._of_node: dict[str, tuple[NodeFact, Mapping[str, int], Mapping[str, int]]] = {}
+        """Each node, what it has, and the memory of its largest card by the name of the resource."""
+        self._sizes: defaultdict[str, Counter[int]] = defaultdict(Counter)
+        """How many nodes have a largest card of so much memory."""
+        self.largest: dict[str, int] = {}
+        """The memory of the largest card of all, by the name of the resource. Another dictionary when it changes."""
         self.total: Counter[str] = Counter()
         for node in nodes:
             self.set_node(node)
@@ -43,28 +46,45 @@ class Counting:
     @property
     def nodes(self) -> list[NodeFact]:
         """The nodes that are counted."""
-        return [node for node, _ in self._of_node.values()]
+        return [node for node, _, _ in self._of_node.values()]
 
     def set_node(self, node: NodeFact) -> bool:
         """Count a node, or what changed of it; returns whether there is something else in all now."""
         before = self._of_node.get(node.name)
         if before is not None and before[0].cards == node.cards and before[0].allocatable == node.allocatable:
-            self._of_node[node.name] = (node, before[1])
+            self._of_node[node.name] = (node, *before[1:])
             return False
-        self.remove_node(node.name)
-        has = self._count(node)
-        self._of_node[node.name] = (node, has)
+        self._take_out(node.name)
+        _, has, largest = self._of_node[node.name] = (node, *self._count(node))
         self.total.update(has)
+        for name, memory in largest.items():
+            self._sizes[name][memory] += 1
+        self._find_largest()
         return True
 
     def remove_node(self, name: str) -> bool:
         """Count a node no more; returns whether it was counted."""
-        gone = self._of_node.pop(name, None)
-        if gone is not None:
-            self.total.subtract(gone[1])
-        return gone is not None
+        counted = self._take_out(name)
+        self._find_largest()
+        return counted
 
-    def _count(self, node: NodeFact) -> Mapping[str, int]:
+    def _take_out(self, name: str) -> bool:
+        gone = self._of_node.pop(name, None)
+        if gone is None:
+            return False
+        self.total.subtract(gone[1])
+        for resource, memory in gone[2].items():
+            self._sizes[resource] -= Counter({memory: 1})
+        return True
+
+    def _find_largest(self) -> None:
+        largest = {name: max(sizes) for name, sizes in self._sizes.items() if sizes}
+        if largest != self.largest:
+            self.largest = largest
+            self._asked.clear()
+
+    def _count(self, node: NodeFact) -> tuple[Mapping[str, int], Mapping[str, int]]:
+        largest: dict[str, int] = {}
         has = Counter({name: amount for name, amount in node.allocatable.items() if name not in self._devices})
         del has[PODS]
         for card in node.cards:
@@ -73,11 +93,10 @@ class Counting:
                 names = family.card_names(card, self._conf)
                 counted |= {names.number: 1 if names.whole else card.slots, names.cores: card.cores}
                 counted[names.memory] = card.memory
-                if card.memory > self._largest.get(names.memory, 0):
-                    self._largest[names.memory] = card.memory
-                    self._asked.clear()
+                if names.memory:
+                    largest[names.memory] = max(card.memory, largest.get(names.memory, 0))
             has.update({name: amount for name, amount in counted.items() if name})
-        return has
+        return has, largest
 
     def asked(self, ask: PodAsk) -> Amounts:
         """Return what a pod counts that has no cards yet."""
@@ -112,7 +131,7 @@ class Counting:
             if demand is not None:
                 answered.add(request)
                 names = family.card_names(demand, self._conf)
-                total.update(_of_demand(demand, names, self._largest.get(names.memory, 0)))
+                total.update(_of_demand(demand, names, self.largest.get(names.memory, 0)))
                 depends |= bool(names.memory) and any(_depends(cards) for cards in demand.cards)
         return tuple(sorted((name, amount) for name, amount in total.items() if amount)), depends
 

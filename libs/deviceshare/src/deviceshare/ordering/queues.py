@@ -43,9 +43,10 @@ class Book:
 
 
 class _Entry:
-    __slots__ = ("amounts", "book", "group", "held")
+    __slots__ = ("amounts", "book", "group", "held", "pod")
 
-    def __init__(self, book: Book, group: GroupKey, amounts: Amounts) -> None:
+    def __init__(self, pod: PodFact, book: Book, group: GroupKey, amounts: Amounts) -> None:
+        self.pod = pod
         self.book = book
         self.group = group
         self.amounts = amounts
@@ -84,15 +85,24 @@ class Queues:
 
     def set_node(self, node: NodeFact) -> None:
         """Count a node, or what changed of it."""
+        largest = self.counting.largest
         if self.counting.set_node(node):
             self._dirty = True
-        self.nodes_version += 1
+        self._of_nodes_changed(largest)
 
     def remove_node(self, name: str) -> None:
         """Count a node no more."""
+        largest = self.counting.largest
         if self.counting.remove_node(name):
             self._dirty = True
+        self._of_nodes_changed(largest)
+
+    def _of_nodes_changed(self, largest: Mapping[str, int]) -> None:
         self.nodes_version += 1
+        if self.counting.largest is not largest:
+            # All memory of a card is another amount now.
+            for entry in list(self._pods.values()):
+                self.put(entry.pod, entry.book.fact.name, entry.group)
 
     def set_queue(self, fact: QueueFact) -> None:
         """Enter a queue, or what changed of it."""
@@ -117,7 +127,7 @@ class Queues:
         if entry is None or entry.book.fact.name != queue or entry.group != group or entry.amounts != amounts:
             held = entry is not None and entry.held
             self.drop(pod.uid)
-            entry = self._pods[pod.uid] = _Entry(self.book(queue), group, amounts)
+            entry = self._pods[pod.uid] = _Entry(pod, self.book(queue), group, amounts)
             entry.book.pods += 1
             _add(entry.book.requested, amounts, 1)
             if group == f"pod/{pod.uid}":
@@ -125,6 +135,7 @@ class Queues:
             self._dirty = True
             if held:
                 self._charge(entry, held=True)
+        entry.pod = pod
 
     def drop(self, uid: str) -> None:
         """Forget a pod."""
@@ -296,14 +307,18 @@ def _set_bounds(book: Book, guarantees: Mapping[str, int], total: Mapping[str, i
         for name, amount in guarantees.items()
         if amount > fact.guarantee.get(name, 0)
     }
-    # As in Volcano a queue without any CPU or memory is one that says nothing of them.
-    book.bound = {name: most for name, most in fact.capability.items() if most or name not in ("cpu", "memory")}
+    book.bound = _capability(fact)
     book.guaranteed = frozenset(name for name, most in left.items() if most < book.bound.get(name, most + 1))
     book.bound |= {name: left[name] for name in book.guaranteed}
 
 
 def _claimant(book: Book) -> Claimant:
-    return Claimant(book.fact.weight, book.requested, book.fact.capability, book.fact.guarantee)
+    return Claimant(book.fact.weight, book.requested, _capability(book.fact), book.fact.guarantee)
+
+
+def _capability(fact: QueueFact) -> dict[str, int]:
+    # As in Volcano a queue without any CPU or memory is one that says nothing of them.
+    return {name: most for name, most in fact.capability.items() if most or name not in ("cpu", "memory")}
 
 
 def _add(amounts: Counter[str], more: Iterable[tuple[str, int]], sign: int) -> None:
