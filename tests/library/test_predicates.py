@@ -1,10 +1,13 @@
 """Which nodes a pod may use at all, by kube-scheduler's rules, and the resources of nodes."""
 
 import pytest
+from deviceshare.claims import HostPort
 from deviceshare.conf.node_plugins import ALL_PREDICATES, NO_PREDICATES, Predicates
 from deviceshare.facts import Preference, Requirement, Taint, Toleration
+from deviceshare.gangs import Group, decide
 from deviceshare.predicates import Rule, admits, discouraging, preferred, reasons
-from support.builders import GIB, ask, cluster, container, node, take
+from msgspec.structs import replace
+from support.builders import GIB, ask, cluster, conf, container, node, pod, take
 
 TAINT = Taint("team", "blue", "NoSchedule")
 
@@ -164,3 +167,56 @@ def test_preferences_count_by_weight_and_by_taint() -> None:
 )
 def test_numbers_are_those_that_go_reads(label, matches) -> None:
     assert fits(ask(container(), node_terms=((Requirement("a", "Gt", ("5",)),),)), labels={"a": label}) is matches
+
+
+WEB = HostPort("0.0.0.0", "TCP", 80)
+
+
+def test_two_pods_with_one_port_go_to_two_nodes() -> None:
+    web = ask(container(), host_ports=(WEB,))
+    two = cluster(node("n1"), node("n2"))
+    assert [take(two, web, uid).node for uid in ("a", "b")] == ["n1", "n2"]
+    assert [refusal.line for refusal in two.why_not(web).refusals] == [
+        "2 node(s) didn't have free ports for the requested pod ports"
+    ]
+    assert two.place(ask(container(), host_ports=(WEB, HostPort("10.0.0.1", "UDP", 80)))) is None
+    assert two.place(ask(container(), host_ports=(HostPort("10.0.0.1", "UDP", 80),))) is not None
+    two.set_node(node("n2", labels={"changed": "yes"}))
+    assert two.place(web) is None
+    two.remove_node("n2")
+    two.set_node(node("n2"))
+    assert two.place(web) is None
+    two.release("n2", "b")
+    assert two.place(web).node == "n2"
+
+
+def test_a_gang_with_one_port_needs_as_many_nodes() -> None:
+    pods = tuple(pod(f"p{at}", ask(container(), host_ports=(WEB,)), gang="g") for at in range(2))
+    group = Group(key="ns/g", pods=pods, minimum=2)
+    one = cluster(node("n1"))
+    decision = decide(one, group)
+    assert (decision.placed, decision.fitted) == ((), 1)
+    assert one.place(pods[0].ask) is not None, "a gang that is not placed leaves its ports"
+    one.set_node(node("n2"))
+    assert [placement.node for _, placement in decide(one, group).placed] == ["n1", "n2"]
+
+
+def test_ports_that_do_not_count_are_in_use_all_the_same_when_they_do() -> None:
+    web = ask(container(), host_ports=(WEB,))
+    one = cluster(node("n1"))
+    one.set_configuration(replace(conf(), predicates=Predicates(node_ports=False)))
+    take(one, web, "a")
+    assert one.place(web) is not None
+    one.set_configuration(conf())
+    assert one.place(web) is None
+
+
+def test_what_is_not_evaluated_is_refused_unless_its_predicate_is_off() -> None:
+    what = ask(container(), unsupported=("spec.affinity.podAffinity", "spec.topologySpreadConstraints"))
+    one = cluster(node("n1"))
+    one.set_configuration(replace(conf(), predicates=Predicates(pod_affinity=False)))
+    assert [refusal.text for refusal in one.why_not(what).refusals] == [
+        "the pod asks spec.topologySpreadConstraints, which is not evaluated yet"
+    ]
+    one.set_configuration(replace(conf(), predicates=Predicates(pod_affinity=False, topology_spread=False)))
+    assert one.place(what) is not None

@@ -119,7 +119,8 @@ def take(allocator: Allocator, what: PodAsk, uid: str) -> Placement:
     """Place a pod that must fit, and hold its place."""
     placement = allocator.place(what)
     assert placement is not None, allocator.why_not(what)
-    allocator.hold(placement.node, uid, placement.grants, placement.resources)
+    beside = {"ports": placement.ports, "counted": placement.counted}
+    allocator.hold(placement.node, uid, placement.grants, placement.resources, **beside)
     return placement
 
 
