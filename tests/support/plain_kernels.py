@@ -1,0 +1,26 @@
+"""Kernels as the Python that they are, whether they are compiled or not."""
+
+import importlib.util
+import sys
+from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+
+_PACKAGE = "deviceshare.kernels."
+
+
+class _Sources(MetaPathFinder):
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if not fullname.startswith(_PACKAGE) or not path:
+            return None
+        source = Path(path[0]) / (fullname.removeprefix(_PACKAGE) + ".py")
+        return importlib.util.spec_from_file_location(fullname, source)
+
+
+def install() -> None:
+    """Load the kernels from their sources, from now on."""
+    sys.meta_path.insert(0, _Sources())
