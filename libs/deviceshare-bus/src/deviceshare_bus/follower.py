@@ -24,7 +24,7 @@ from deviceshare_bus.tasks import Pace
 
 log = logging.getLogger("deviceshare.follower")
 
-FOLD = 0.005
+FOLD = 0.002
 """Seconds in which messages gather for a batch, while they come that fast."""
 HEARTBEAT = 1.0
 ANSWER = 2.0

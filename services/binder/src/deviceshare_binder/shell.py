@@ -34,7 +34,7 @@ from deviceshare_binder.work import Bind, Finished, GiveUp, Read, WriteOutcomes
 
 log = logging.getLogger("deviceshare.binder")
 
-FOLD = 0.005
+FOLD = 0.002
 """Seconds in which answers and facts gather, while they come that fast."""
 
 decode_group = msgspec.msgpack.Decoder(PodGroupView | GoneView).decode

@@ -35,7 +35,7 @@ from deviceshare_inventory.seen import Place
 
 log = logging.getLogger("deviceshare.inventory")
 
-FOLD = 0.005
+FOLD = 0.002
 """Seconds in which changes and answers gather, while they come that fast."""
 READS = 64
 """Subjects read back at once."""
