@@ -167,6 +167,8 @@ _RICH_POD = {
         "nodeSelector": {"kubernetes.io/os": "linux"},
         "schedulingGates": [{"name": "later"}],
         "overhead": {"cpu": "10m"},
+        "resources": {"requests": {"memory": "2Gi"}, "limits": {"cpu": "4"}},
+        "hostNetwork": False,
         "tolerations": [
             {"key": "a", "operator": "Equal", "value": "b", "effect": "NoSchedule"},
             {"operator": "Exists"},
@@ -175,6 +177,12 @@ _RICH_POD = {
         "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}],
         "affinity": {
             "nodeAffinity": {
+                "preferredDuringSchedulingIgnoredDuringExecution": [
+                    {
+                        "weight": 10,
+                        "preference": {"matchExpressions": [{"key": "disk", "operator": "Exists"}]},
+                    }
+                ],
                 "requiredDuringSchedulingIgnoredDuringExecution": {
                     "nodeSelectorTerms": [
                         {
@@ -185,7 +193,7 @@ _RICH_POD = {
                             "matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": ["n"]}],
                         }
                     ]
-                }
+                },
             },
             "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{}]},
         },
@@ -196,7 +204,7 @@ _RICH_POD = {
         "containers": [
             {
                 "name": "c",
-                "ports": [{"containerPort": 80, "hostPort": 80}],
+                "ports": [{"containerPort": 80, "hostPort": 80, "hostIP": "10.0.0.1", "protocol": "UDP"}],
                 "resources": {
                     "requests": {"cpu": "1500m", "memory": "1Gi"},
                     "limits": {

@@ -47,6 +47,9 @@ class Placement(msgspec.Struct, frozen=True):
     resources: tuple[tuple[str, int], ...]
     feasible: int
     score: float
+    """Of the devices."""
+    worth: float = 0.0
+    """Of the node, in all."""
     ports: tuple[HostPort, ...] = ()
     counted: tuple[tuple[str, int], ...] = ()
     """What scores count of it there beside ``resources``."""
@@ -276,6 +279,7 @@ class Allocator:
             resources=shape.resources,
             feasible=shape.standing.best.able,
             score=score + bonus,
+            worth=shape.standing.best.key(row),
             ports=ask.host_ports,
             counted=shape.counted,
         )

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import msgspec
 from deviceshare.allocator import Allocator, Placement, Unplaceable
 from deviceshare.claims import Claim, ContainerGrant
+from deviceshare.conf.node_plugins import BINPACK, NODEORDER
 from deviceshare.explain import ADMITTED, PENDING, PLACED, REJECTED, Explanation, Refusal, unavailable
 from deviceshare.facts import PodFact, PodGroupFact
 from deviceshare.families import BY_NAME, caveats
@@ -34,6 +35,8 @@ def placed(
     }
     policy = conf.policy or "none"
     score = f"device score {placement.score:.2f}" if placement.grants else "no devices asked"
+    if scored := [name for name, values in ((NODEORDER, conf.nodeorder), (BINPACK, conf.binpack)) if values]:
+        score += f", with {' and '.join(scored)} {placement.worth:.2f}"
     why = (f"policy {policy}, weight {conf.weight}: {score}; ties go to the lowest node name",)
     return msgspec.structs.replace(
         _placed_on(pod, placement.node, placement.grants, now, by),
