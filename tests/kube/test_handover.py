@@ -65,10 +65,16 @@ class Scene:
             await asyncio.sleep(0.05)
         return pods
 
-    async def said(self, name: str) -> list[tuple[str, str]]:
-        """Return reasons and notes of the Events about a pod."""
-        events = (await self.api.request("GET", f"/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events"))["items"]
-        return [(event["reason"], event["note"]) for event in events if event["regarding"]["name"] == name]
+    async def told(self, name: str, reason: str, note: str) -> None:
+        """Wait for an Event about a pod."""
+        end = time.monotonic() + 30
+        while True:
+            events = (await self.api.request("GET", f"/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events"))["items"]
+            said = [(event["reason"], event["note"]) for event in events if event["regarding"]["name"] == name]
+            if any(each == reason and note in text for each, text in said):
+                return
+            assert time.monotonic() < end, (name, said)
+            await asyncio.sleep(0.1)
 
     async def check(self) -> None:
         """Judge the cluster."""
@@ -156,14 +162,12 @@ async def test_a_pod_that_is_never_served_holds_back_those_like_it_on_its_node_u
             await there.create(f"elsewhere-{number}", 1, elsewhere)
         free = [f"{name}-{number}" for name in ("other", "elsewhere") for number in range(2)]
         await there.until(lambda pods: run(pods, *free), 60)
-        end = time.monotonic() + 30
-        while "DevicePluginStuck" not in dict(await there.said(FORGOTTEN)):
-            assert time.monotonic() < end, await there.said(FORGOTTEN)
-            await asyncio.sleep(0.1)
+        await there.told(FORGOTTEN, "DevicePluginStuck", "does not serve this pod, which has 1 vGPU")
+        for number in range(2):
+            why = f"has not served pod {NAMESPACE}/{FORGOTTEN} yet, which has 1 vGPU"
+            await there.told(f"alike-{number}", "FailedScheduling", why)
         pods = await there.pods()
         assert [pods[f"alike-{number}"]["spec"].get("nodeName") for number in range(2)] == [None, None]
-        waits = dict(await there.said("alike-0"))
-        assert f"has not served pod {NAMESPACE}/{FORGOTTEN} yet, which has 1 vGPU" in waits["FailedScheduling"]
         await there.api.request("PATCH", f"{PATH}/{FORGOTTEN}/status", {"status": {"phase": "Failed"}}, MERGE)
         alike = ("alike-0", "alike-1")
         await there.until(lambda pods: run(pods, *alike), 60)

@@ -3,6 +3,7 @@
 from deviceshare.claims import Claim, ContainerGrant, DeviceGrant
 from deviceshare.explain import Explanation
 from deviceshare_binder import reports
+from deviceshare_binder.handover import Stuck
 from deviceshare_binder.reports import Reports
 from deviceshare_binder.views import PodView
 
@@ -37,6 +38,21 @@ def test_the_newest_message_is_told_once_and_again_only_when_it_changes():
     assert told(one) == []
     one.explained(explanation("a", "other"), event=True)
     assert told(one) == [("a", "Unschedulable", "other", True)]
+
+
+def test_that_a_claim_waits_for_a_device_plugin_is_told_whether_the_claim_is_explained_before_or_after():
+    one = knowing(pod("served-never"), pod("a"))
+    claim = Claim(id="c", uid="a", namespace="default", name="a")
+    one.stuck(Stuck("served-never", "n1", ["1 vGPU"], ["the vGPU device plugin"], ["c"]), [claim])
+    one.explained(explanation("a", "placed", "placed"), event=True)
+    ((uid, _, message, _),) = told(one)
+    assert uid == "a"
+    assert "has not served pod default/served-never yet, which has 1 vGPU" in message
+    one.explained(explanation("a", "placed", "placed"), event=True)
+    assert told(one) == [], "once"
+    one.bound(claim, "n1")
+    one.explained(explanation("a", "placed", "placed"), event=True)
+    assert told(one) == []
 
 
 def test_what_could_not_be_told_is_told_with_the_next_decision():

@@ -57,6 +57,8 @@ class Reports:
         """Messages by the pod's uid, and whether there is to be an Event as well."""
         self._unknown: OrderedDict[str, tuple[str, bool]] = OrderedDict()
         """Of pods that are not known (yet), the latest last."""
+        self._waits: dict[str, str] = {}
+        """Messages of pods that have a claim, which waits for a device plugin."""
         self._told: dict[str, str] = {}
         self._scheduled: deque[TellScheduled] = deque()
 
@@ -71,7 +73,9 @@ class Reports:
         self._pending.pop(uid, None)
         self._unknown.pop(uid, None)
         if explanation.decision != PENDING:
+            self._tell_wait(uid)
             return
+        self._waits.pop(uid, None)
         if uid not in self._pods:
             self._unknown[uid] = (explanation.message, event)
             if len(self._unknown) > MOST_UNKNOWN:
@@ -85,6 +89,7 @@ class Reports:
             self._pending.pop(uid, None)
             self._unknown.pop(uid, None)
             self._told.pop(uid, None)
+            self._waits.pop(uid, None)
         elif uid in self._unknown:
             self._pending[uid] = self._unknown.pop(uid)
 
@@ -92,6 +97,7 @@ class Reports:
         """A claim was bound."""
         self._pending.pop(claim.uid, None)
         self._told.pop(claim.uid, None)
+        self._waits.pop(claim.uid, None)
         message = f"Successfully assigned {claim.namespace}/{claim.name} to {node}"
         self._scheduled.append(TellScheduled(claim.uid, claim.namespace, claim.name, message))
         self._scheduled += [
@@ -107,11 +113,15 @@ class Reports:
         text = f"{plugin} of {stuck.node} does not serve this pod, which has {keys}: others like it wait until it ends"
         self._scheduled.append(TellScheduled(view.uid, view.namespace, view.name, text, STUCK))
         for claim in waiting:
-            text = (
+            self._waits[claim.uid] = (
                 f"waits on {stuck.node}: {plugin} has not served pod {view.namespace}/{view.name} yet, which has {keys}"
             )
-            if self._told.get(claim.uid) != text:
-                self._pending[claim.uid] = (text, True)
+            self._tell_wait(claim.uid)
+
+    def _tell_wait(self, uid: str) -> None:
+        text = self._waits.get(uid)
+        if text is not None and self._told.get(uid) != text:
+            self._pending[uid] = (text, True)
 
     def failed(self, told: TellPending) -> None:
         """A pod could not be told: the same message is not skipped the next time."""
