@@ -40,6 +40,7 @@ def test_what_the_pod_requests_as_a_whole_stands_in_place_of_the_sum() -> None:
 @pytest.mark.parametrize(
     ("containers", "cpu", "memory"),
     [
+        ((), 0, 0),
         ((container("a"),), 100, 200),
         ((container("a"), container("b", cpu=10)), 110, 400),
         ((container("a", cpu=0, memory=0),), 0, 0),

@@ -37,7 +37,7 @@ def at_least(ask: PodAsk) -> tuple[int, int]:
     What it requests as a whole counts only once it is on a node, as in Kubernetes 1.36 (noderesources/fit.go).
     """
     found = _sum(replace(ask, pod_level=()), LEAST)
-    return found["cpu"], found["memory"]
+    return found.get("cpu", 0), found.get("memory", 0)
 
 
 def unasked(ask: PodAsk) -> Amounts:
