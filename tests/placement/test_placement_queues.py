@@ -159,3 +159,17 @@ def test_what_is_bound_of_a_gang_stays_when_it_loses_a_node() -> None:
     played.put(pod("p0", vgpu(1, 100), gang="g", node="a", held=claims[0].grants))
     played.core.on_fact("cluster.node.b", Gone(), played.now)
     assert asked_back(played.cycle()) == {"b": [True]}
+
+
+def test_a_pod_that_counts_less_since_the_largest_card_is_gone_is_looked_at_again() -> None:
+    played = Played()
+    large = node("large", [card(0, memory=400, node="large")])
+    played.put(large)
+    played.put(QueueFact(name="q", capability={MEMORY: 150}))
+    played.put(replace(pod("p", vgpu(1)), queue="q"))
+    out = played.cycle()
+    assert out.publications == []
+    assert messages(out) == [f"queue 'q' has a capability of 150 MiB of {MEMORY}, 0 MiB used, 400 MiB asked"]
+    played.core.on_fact("cluster.node.large", Gone(), played.now)
+    (claim,) = played.claims(played.cycle())
+    assert claim.name == "p"

@@ -5,6 +5,7 @@ overcommit,sla}. A plugin of a tier that says no keeps a group out; one that say
 say.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from heapq import heapify, heappop, heappush
 
@@ -85,12 +86,15 @@ class Admission:
             each.sort(key=lambda found: found[0], reverse=True)
         heap = [(self._queues.order(queue), queue) for queue in waiting]
         heapify(heap)
+        spoken_for = self._queues.spoken_for() if any("overcommit" in tier for tier in self._tiers) else Counter[str]()
         while heap:
             place, queue = heappop(heap)
             _, applicant = waiting[queue].pop()
-            shortage = self._shortage(applicant, now)
+            shortage = self._shortage(applicant, spoken_for, now)
             if shortage is None:
-                self._queues.commit(applicant.job.key, queue, applicant.needs or {})
+                needs = applicant.needs or {}
+                self._queues.commit(applicant.job.key, queue, needs)
+                spoken_for.update(self._queues.still_needed(applicant.job.key, needs))
                 admitted.append(applicant)
             else:
                 rejected.append((applicant, shortage))
@@ -100,7 +104,7 @@ class Admission:
             del self._applicants[applicant.job.key]
         return Admissions(tuple(admitted), tuple(rejected))
 
-    def _shortage(self, applicant: Applicant, now: float) -> Shortage | None:
+    def _shortage(self, applicant: Applicant, spoken_for: Mapping[str, int], now: float) -> Shortage | None:
         """Return what keeps a group out, None for nothing."""
         if applicant.needs is None or not self._asks:
             return None
@@ -110,18 +114,16 @@ class Admission:
                 if plugin == "sla":
                     permitted |= self._has_waited(applicant.job, now)
                     continue
-                shortage = self._short_of(plugin, applicant.job.queue, applicant.needs)
+                if plugin == "overcommit":
+                    shortage = self._queues.short_of_all(applicant.job.queue, applicant.needs, self._factor, spoken_for)
+                else:
+                    shortage = self._queues.short_of_capability(applicant.job.queue, applicant.needs)
                 if shortage is not None:
                     return shortage
                 permitted = True
             if permitted:
                 return None
         return None
-
-    def _short_of(self, plugin: str, queue: str, needs: Mapping[str, int]) -> Shortage | None:
-        if plugin == "overcommit":
-            return self._queues.short_of_all(queue, needs, self._factor)
-        return self._queues.short_of_capability(queue, needs)
 
     def _has_waited(self, job: Job, now: float) -> bool:
         waiting = self._waiting(job)

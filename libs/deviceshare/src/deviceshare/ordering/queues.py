@@ -83,26 +83,28 @@ class Queues:
 
     # What is known
 
-    def set_node(self, node: NodeFact) -> None:
-        """Count a node, or what changed of it."""
+    def set_node(self, node: NodeFact) -> bool:
+        """Count a node, or what changed of it; returns whether pods that wait may count something else now."""
         largest = self.counting.largest
         if self.counting.set_node(node):
             self._dirty = True
-        self._of_nodes_changed(largest)
+        return self._of_nodes_changed(largest)
 
-    def remove_node(self, name: str) -> None:
-        """Count a node no more."""
+    def remove_node(self, name: str) -> bool:
+        """Count a node no more; returns whether pods that wait may count something else now."""
         largest = self.counting.largest
         if self.counting.remove_node(name):
             self._dirty = True
-        self._of_nodes_changed(largest)
+        return self._of_nodes_changed(largest)
 
-    def _of_nodes_changed(self, largest: Mapping[str, int]) -> None:
+    def _of_nodes_changed(self, largest: Mapping[str, int]) -> bool:
         self.nodes_version += 1
-        if self.counting.largest is not largest:
-            # All memory of a card is another amount now.
-            for entry in list(self._pods.values()):
-                self.put(entry.pod, entry.book.fact.name, entry.group)
+        if self.counting.largest is largest:
+            return False
+        # All memory of a card is another amount.
+        for entry in list(self._pods.values()):
+            self.put(entry.pod, entry.book.fact.name, entry.group)
+        return True
 
     def set_queue(self, fact: QueueFact) -> None:
         """Enter a queue, or what changed of it."""
@@ -258,20 +260,32 @@ class Queues:
                 return Shortage(queue, bound, name, most, used, amount, promised=True)
         return None
 
-    def short_of_all(self, queue: str, needs: Mapping[str, int], factor: float) -> Shortage | None:
+    def spoken_for(self) -> Counter[str]:
+        """Return what all queues have, and what groups were promised and do not have yet."""
+        found: Counter[str] = Counter()
+        for book in self._books.values():
+            _add(found, book.allocated.items(), 1)
+        for group, (_, needs) in self._committed.items():
+            _add(found, self.still_needed(group, needs).items(), 1)
+        return found
+
+    def still_needed(self, group: GroupKey, needs: Mapping[str, int]) -> Mapping[str, int]:
+        """Return how much a group lacks of what it needs."""
+        has = self.allocated(group)
+        return {name: max(0, amount - has.get(name, 0)) for name, amount in needs.items()}
+
+    def short_of_all(
+        self, queue: str, needs: Mapping[str, int], factor: float, spoken_for: Mapping[str, int]
+    ) -> Shortage | None:
         """Return for want of what the cluster cannot let a group in, None for nothing.
 
-        All that is used and promised may be ``factor`` times what there is.
+        All that is ``spoken_for`` may be ``factor`` times what there is.
         """
         for name, amount in needs.items():
             if amount and (has := self.counting.total.get(name, 0)):
-                used = sum(book.allocated[name] for book in self._books.values())
-                promised = sum(
-                    max(0, least.get(name, 0) - self.allocated(group).get(name, 0))
-                    for group, (_, least) in self._committed.items()
-                )
-                if used + promised + amount > has * factor:
-                    return Shortage(queue, OVERCOMMIT, name, int(has * factor), used + promised, amount, promised=True)
+                taken = spoken_for.get(name, 0)
+                if taken + amount > has * factor:
+                    return Shortage(queue, OVERCOMMIT, name, int(has * factor), taken, amount, promised=True)
         return None
 
     def refresh(self) -> None:

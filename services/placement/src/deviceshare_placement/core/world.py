@@ -125,9 +125,8 @@ class World:
     def set_node(self, fact: NodeFact) -> None:
         """Enter a node, or what changed of it."""
         self.allocator.set_node(fact)
-        self.accounts.set_node(fact)
         self.crowded.add(fact.name)
-        self.made_room()
+        self._of_nodes_changed(counts=self.accounts.set_node(fact))
 
     def set_group(self, fact: PodGroupFact) -> None:
         """Enter a PodGroup, or what changed of it."""
@@ -168,7 +167,12 @@ class World:
     def remove_node(self, name: str) -> None:
         """Forget a node."""
         self.allocator.remove_node(name)
-        self.accounts.remove_node(name)
+        self._of_nodes_changed(counts=self.accounts.remove_node(name))
+
+    def _of_nodes_changed(self, *, counts: bool) -> None:
+        """Give those another turn who lack room, or all if what they count in their queues may have changed."""
+        if counts:
+            self.look_at_all()
         self.made_room()
 
     def configure(self, conf: SchedulerConf) -> None:
