@@ -295,8 +295,10 @@ class Allocator:
     def worths(self, ask: PodAsk) -> dict[str, float]:
         """Return what each node is worth that a pod may have now."""
         shape = self._shape(ask)
+        if shape.hopeless:
+            return {}
         keys = np.asarray(shape.standing.best.keys)
-        return {} if shape.hopeless else {self._name(row): keys[row] for row in np.flatnonzero(keys > NEVER).tolist()}
+        return {self._name(row): float(keys[row]) for row in np.flatnonzero(keys > NEVER).tolist()}
 
     def why_not(self, ask: PodAsk) -> Unplaceable:
         """Return every reason that keeps a pod from the nodes as they are now, counted over nodes."""
