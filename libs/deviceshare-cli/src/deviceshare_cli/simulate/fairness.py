@@ -12,8 +12,8 @@ from deviceshare.conf.scheduler import default_conf
 from deviceshare.facts import Card, ContainerAsk, NodeFact, PodAsk, QueueFact
 from msgspec.structs import replace
 
+from deviceshare_cli.plots import Curve, Plot
 from deviceshare_cli.simulate.cluster import Sample, Simulation, Work
-from deviceshare_cli.simulate.plot import Curve, Plot
 
 MEMORY, CARD_MEMORY, CARDS = "volcano.sh/vgpu-memory", 81920, 8
 CPUS = 64_000
