@@ -173,3 +173,33 @@ def test_a_pod_that_counts_less_since_the_largest_card_is_gone_is_looked_at_agai
     played.core.on_fact("cluster.node.large", Gone(), played.now)
     (claim,) = played.claims(played.cycle())
     assert claim.name == "p"
+
+
+@pytest.mark.parametrize(
+    ("queue", "why"),
+    [
+        (None, "PodGroup ns/g: queue 'q' does not exist"),
+        (QueueFact(name="q", open=False, state="Closed"), "PodGroup ns/g: queue 'q' is not open: it is Closed"),
+    ],
+)
+def test_a_queue_that_is_closed_or_unknown_lets_nobody_in(queue, why) -> None:
+    played = Played()
+    if queue is not None:
+        played.put(queue)
+    played.put(GANG)
+    for at in range(2):
+        played.put(pod(f"p{at}", vgpu(1, 60), gang="g"))
+    out = played.cycle()
+    assert of_groups(out) == [("rejected", why)]
+    assert messages(out).count(why) == 3, "of the group and of both pods"
+    played.put(QueueFact(name="q"))
+    assert len(played.claims(played.cycle())) == 2
+
+
+def test_in_a_gang_the_pods_with_the_highest_priority_come_first() -> None:
+    played = Played()
+    played.put(QueueFact(name="q"))
+    played.put(replace(GANG, min_member=1, min_resources=None))
+    for name, priority in (("a", 0), ("b", 5), ("c", 9)):
+        played.put(replace(pod(name, vgpu(1, 60), gang="g"), priority=priority))
+    assert sorted(claim.name for claim in played.claims(played.cycle())) == ["b", "c"]

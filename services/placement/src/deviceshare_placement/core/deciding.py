@@ -14,9 +14,10 @@ from deviceshare.gangs import Decision, Group, Reason
 from deviceshare.ordering.enqueue import Applicant
 from deviceshare.ordering.jobs import Job
 from deviceshare.ordering.line import Kind
+from deviceshare.ordering.shortage import Shortage
 
 from deviceshare_placement.core import telling
-from deviceshare_placement.core.readiness import readiness
+from deviceshare_placement.core.readiness import queue_obstacle, readiness
 from deviceshare_placement.core.records import GroupRecord
 from deviceshare_placement.core.teller import Teller
 from deviceshare_placement.core.world import World
@@ -38,6 +39,8 @@ class Deciding:
         """When pods whose claim was refused may be decided again, by uid."""
         self._expect_at = 0.0
         """When the allocator is told again what pods ask."""
+        self._of_groups: list[Explanation] = []
+        """What is to be told of PodGroups in this round."""
 
     def decide(self, now: float) -> tuple[list[Decision], list[Explanation]]:
         """Return the groups of which pods were placed, and what is to be told of PodGroups."""
@@ -52,19 +55,24 @@ class Deciding:
         for key in candidates:
             if (record := world.groups.get(key)) is not None:
                 self._look_at(record, now)
-        told = self._admit(now)
+        self._admit(now)
         turns = world.dispatcher.decide(MOST_PODS, now)
         for kind, decision in turns.waiting.values():
             self._tell_kind(kind, decision, now)
+        told, self._of_groups = self._of_groups, []
         # Who has its place already need not be told that it may apply for one.
-        return list(turns.placed.values()), [each for each in told if each.group not in turns.placed]
+        return list(turns.placed.values()), [each for each in told if each.uid and each.group not in turns.placed]
 
     def _look_at(self, record: GroupRecord, now: float) -> None:
         """Put a group in line, if it can be decided; what keeps it or some of its pods waiting is to be told."""
         world, fact = self._world, record.fact
         if fact is not None:
             if record.applies:
-                world.admission.put(Applicant(_applying(world, record, fact), fact.min_resources))
+                closed = queue_obstacle(world, fact.queue, f"PodGroup {record.key}")
+                if closed:
+                    self._reject(record, closed, None, now)
+                else:
+                    world.admission.put(Applicant(_applying(world, record, fact), fact.min_resources))
                 return
             self._commit(record, fact)
         if not record.members:
@@ -90,26 +98,27 @@ class Deciding:
             needs = fact.min_resources or {}
         self._world.accounts.commit(record.key, fact.queue, needs)
 
-    def _admit(self, now: float) -> list[Explanation]:
-        """Let groups into their queues; return what is to be told of them."""
-        told = []
+    def _admit(self, now: float) -> None:
+        """Let groups into their queues."""
         found = self._world.admission.decide(now)
         for applicant in found.admitted:
             record = self._world.groups[applicant.job.key]
             record.admitted, record.told = True, ""
-            told.append(telling.admitted(record, now, self._instance))
+            self._of_groups.append(telling.admitted(record, now, self._instance))
             self._look_at(record, now)
         for applicant, shortage in found.rejected:
             record = self._world.groups[applicant.job.key]
-            why = f"pod group {record.key} is not let into its queue: {shortage}"
-            if record.told != why:
-                record.told = why
-                told.append(telling.rejected(record, why, shortage, now, self._instance))
-            for uid in record.members:
-                member = self._world.pods[uid]
-                if member.waits and member.told != why:
-                    self._teller.put(telling.pending(member.fact, why, now, self._instance, why=shortage))
-        return [each for each in told if each.uid]
+            self._reject(record, f"pod group {record.key} is not let into its queue: {shortage}", shortage, now)
+
+    def _reject(self, record: GroupRecord, why: str, shortage: Shortage | None, now: float) -> None:
+        """Tell why a group is not let into its queue; its pods wait for the same."""
+        if record.told != why:
+            record.told = why
+            self._of_groups.append(telling.rejected(record, why, shortage, now, self._instance))
+        for uid in record.members:
+            member = self._world.pods[uid]
+            if member.waits and member.told != why:
+                self._teller.put(telling.pending(member.fact, why, now, self._instance, why=shortage))
 
     def _tell(self, decision: Decision, now: float) -> None:
         for pod, why in decision.waiting:

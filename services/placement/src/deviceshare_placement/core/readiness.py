@@ -62,9 +62,12 @@ def readiness(world: World, record: GroupRecord, retries: Mapping[str, float], n
         return found
     minimum, text = _terms(world, record, members[0].fact)
     obstacle = Obstacle(text) if text else None
+    able.sort(key=_order)
+    if world.allocator.conf.does("priority", "TaskOrder"):
+        able.sort(key=lambda member: -member.fact.priority)
     group = Group(
         key=record.key,
-        pods=tuple(member.fact for member in sorted(able, key=_order)),
+        pods=tuple(member.fact for member in able),
         minimum=minimum,
         placed=sum(1 for member in members if member.placed),
         tasks=_tasks(record, members),
@@ -97,13 +100,13 @@ def _job(world: World, record: GroupRecord, group: Group, members: list[PodFact]
 def _terms(world: World, record: GroupRecord, first: PodFact) -> tuple[int, str]:
     """Return a group's minimum and what keeps it from being decided at all."""
     if record.key == f"pod/{first.uid}":
-        return 1, _queue_obstacle(world, first.queue, f"Pod {first.ref}")
+        return 1, queue_obstacle(world, first.queue, f"Pod {first.ref}")
     fact = record.fact
     if fact is None:
         return 1, f"PodGroup {record.key} not found"
     if fact.problems:
         return fact.min_member, "; ".join(map(str, fact.problems))
-    return fact.min_member, _queue_obstacle(world, fact.queue, f"PodGroup {record.key}")
+    return fact.min_member, queue_obstacle(world, fact.queue, f"PodGroup {record.key}")
 
 
 def _tasks(record: GroupRecord, members: list[PodRecord]) -> tuple[tuple[str, int], ...]:
@@ -118,7 +121,8 @@ def _tasks(record: GroupRecord, members: list[PodRecord]) -> tuple[tuple[str, in
     return tuple((task, minimum - placed[task]) for task, minimum in sorted(minimums.items()) if minimum > placed[task])
 
 
-def _queue_obstacle(world: World, name: str, subject: str) -> str:
+def queue_obstacle(world: World, name: str, subject: str) -> str:
+    """Return why nobody gets anything in a queue, '' where it is open; ``subject`` is who is in it."""
     queue = world.queues.get(name)
     if queue is None:
         # The default queue need not be there.

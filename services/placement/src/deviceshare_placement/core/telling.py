@@ -124,9 +124,9 @@ def admitted(record: GroupRecord, now: float, by: str) -> Explanation:
     return _of_group(record, ADMITTED, f"pod group {record.key} is let into its queue", (), now, by)
 
 
-def rejected(record: GroupRecord, why: str, shortage: Shortage, now: float, by: str) -> Explanation:
-    """Return why a PodGroup was not let into its queue."""
-    return _of_group(record, REJECTED, why, (shortage.refusal,), now, by)
+def rejected(record: GroupRecord, why: str, shortage: Shortage | None, now: float, by: str) -> Explanation:
+    """Return why a PodGroup was not let into its queue; no shortage: the queue lets in nobody."""
+    return _of_group(record, REJECTED, why, () if shortage is None else (shortage.refusal,), now, by)
 
 
 def group_gone(fact: PodGroupFact, now: float, by: str) -> Explanation:
