@@ -337,6 +337,23 @@ def bench_allocator(
     command.bench_allocator(size, command.ties_of(ties), workload, placements, as_json=json)
 
 
+@benching.command("curve")
+def bench_curve(
+    nodes: Annotated[str, typer.Option(metavar="N,…", help="Sizes of the cluster.")] = "1000,5000,10000,20000",
+    shapes: Annotated[str, typer.Option(metavar="N,…", help="Numbers of different requests.")] = "50,500",
+    pods: Annotated[int, typer.Option(metavar="N", min=1, help="Pods of each run.")] = 20_000,
+    plots: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write the curves there, an allocator-….svg for each of SHAPES.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Run `bench allocator` for every family at several sizes, each run in a process of its own."""
+    from deviceshare_cli.bench.allocator import curve
+
+    sizes = curve.numbers("--nodes", nodes), curve.numbers("--shapes", shapes)
+    curve.bench_curve(*sizes, pods, plots, as_json=json)
+
+
 @simulating.command("fairness")
 def simulate_fairness(
     seed: Annotated[int, typer.Option(metavar="N", help="The same seed gives the same pods.")] = 1,

@@ -1,0 +1,5 @@
+"""``python -m deviceshare_cli`` is the command ``deviceshare``."""
+
+from deviceshare_cli.main import main
+
+main()

@@ -1,0 +1,88 @@
+"""``deviceshare bench curve``: how the time for a pod grows with the cluster and with what is asked.
+
+Each point is one run of ``deviceshare bench allocator`` in a process of its own, so that its memory is its own too.
+"""
+
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from deviceshare_cli.errors import CommandError
+from deviceshare_cli.notices import to_stderr
+from deviceshare_cli.plots import Curve, Plot, write
+from deviceshare_cli.tables import table
+
+FAMILIES = ("hami-core", "gpu-share", "mig", "vnpu-hami", "mixed")
+_COLUMNS = ("FAMILY", "NODES", "SHAPES", "PODS/S", "MICROSECONDS", "P99", "MEMORY", "OF FLOOR", "LOAD")
+
+
+def numbers(option: str, text: str) -> list[int]:
+    """Read an option of numbers with commas between. Raises CommandError where it holds anything else."""
+    words = [word.strip() for word in text.split(",")]
+    if not all(word.isdecimal() and int(word) for word in words):
+        raise CommandError(f"{option}: '{text}' is not valid: expected whole numbers above 0, with commas between")
+    return sorted({int(word) for word in words})
+
+
+def bench_curve(nodes: Sequence[int], shapes: Sequence[int], pods: int, plots: Path | None, *, as_json: bool) -> None:
+    """Measure every family at every size and print; writes a plot for each number of shapes if a directory is named."""
+    points = list(_points(nodes, shapes, pods))
+    if plots is not None:
+        for asked in shapes:
+            write(_plot(points, asked), plots / f"allocator-{asked}-shapes.svg")
+    print(msgspec.json.format(msgspec.json.encode(points)).decode() if as_json else _as_text(points))
+
+
+def _points(nodes: Sequence[int], shapes: Sequence[int], pods: int) -> Iterator[dict[str, Any]]:
+    for family in FAMILIES:
+        for asked in shapes:
+            for number in nodes:
+                to_stderr(f"{family}: {number} nodes, {asked} shapes")
+                yield {"family": family, **_run(family, number, asked, pods)}
+
+
+def _run(family: str, nodes: int, shapes: int, pods: int) -> dict[str, Any]:
+    options = {"--family": family, "--nodes": nodes, "--shapes": shapes, "--pods": pods}
+    given = [str(word) for option in options.items() for word in option]
+    command = [sys.executable, "-m", "deviceshare_cli", "bench", "allocator", "--json", *given]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    if ended.returncode:
+        raise CommandError(ended.stderr.strip() or f"{' '.join(command)} ended with status {ended.returncode}")
+    found: dict[str, Any] = msgspec.json.decode(ended.stdout)
+    return found
+
+
+def _plot(points: Sequence[dict[str, Any]], shapes: int) -> Plot:
+    of_shapes = [point for point in points if point["shapes"] == shapes]
+    curves = [
+        Curve(family, [(point["nodes"], _microseconds(point)) for point in run])
+        for family, run in groupby(of_shapes, key=lambda point: str(point["family"]))
+    ]
+    return Plot(f"The decision for one pod, {shapes} different requests", "nodes of 8 cards", "µs", curves, marked=True)
+
+
+def _microseconds(point: dict[str, Any]) -> float:
+    return 1e6 / float(point["pods_per_second"])
+
+
+def _as_text(points: Sequence[dict[str, Any]]) -> str:
+    rows = [
+        (
+            point["family"],
+            str(point["nodes"]),
+            str(point["shapes"]),
+            f"{point['pods_per_second']:.0f}",
+            f"{_microseconds(point):.1f}",
+            f"{point['microseconds_p99']:.0f}",
+            f"{point['peak_memory_mb']:.0f} MB",
+            f"{point['ratio']:.2f}",
+            f"{point['load_average']:.1f}",
+        )
+        for point in points
+    ]
+    return table(_COLUMNS, rows)

@@ -1,0 +1,28 @@
+"""``deviceshare bench curve``: a run for each size, and the curves of them."""
+
+import json
+import xml.etree.ElementTree as ET
+
+from deviceshare_cli.bench.allocator.curve import FAMILIES
+from deviceshare_cli.main import app
+from typer.testing import CliRunner
+
+
+def test_every_family_is_measured_at_every_size_and_drawn(tmp_path):
+    command = ["bench", "curve", "--nodes", "3,2", "--shapes", "4", "--pods", "20", "--plots", str(tmp_path), "--json"]
+    points = json.loads(CliRunner().invoke(app, command).stdout)
+    assert [(point["family"], point["nodes"]) for point in points] == [
+        (family, nodes) for family in FAMILIES for nodes in (2, 3)
+    ]
+    assert all(point["shapes"] == 4 and point["pods"] == 20 and point["pods_per_second"] > 0 for point in points)
+    (drawn,) = tmp_path.iterdir()
+    texts = {each.text for each in ET.parse(drawn).iter() if each.tag.endswith("text")}
+    assert texts >= {*FAMILIES, "nodes of 8 cards", "µs"}
+
+
+def test_sizes_that_are_no_numbers_are_named():
+    result = CliRunner().invoke(app, ["bench", "curve", "--nodes", "10,many"])
+    assert result.exit_code == 1
+    assert (
+        str(result.exception) == "--nodes: '10,many' is not valid: expected whole numbers above 0, with commas between"
+    )
