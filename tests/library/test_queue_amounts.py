@@ -1,0 +1,117 @@
+"""What pods and nodes count in queues: by the names that users write in a Queue, for every family."""
+
+import pytest
+from deviceshare.claims import INIT, ContainerGrant, DeviceGrant
+from deviceshare.conf.scheduler import default_conf
+from deviceshare.facts import Card
+from deviceshare.ordering.amounts import Counting
+from support.builders import (
+    CORES,
+    MEMORY,
+    NUMBER,
+    SHARE,
+    WHOLE_CARDS,
+    ask,
+    card,
+    container,
+    node,
+    share,
+    share_cards,
+    vgpu,
+    whole,
+)
+
+P310, P310_MEMORY, NPU_CORE = "huawei.com/Ascend310P", "huawei.com/Ascend310P-memory", "huawei.com/npu-core"
+CPU_AND_MEMORY = {"cpu": 64_000, "memory": 256 * 2**30}
+
+
+def counted(what, *nodes):
+    return dict(Counting(default_conf(), nodes).asked(what))
+
+
+def has(*nodes):
+    total = Counting(default_conf(), nodes).total
+    return {name: amount for name, amount in total.items() if name not in CPU_AND_MEMORY}
+
+
+def chip(at, mode):
+    memory, cores = (0, 8) if mode == "mindcluster" else (21527, 8)
+    return Card(f"D{at}", at, 7, memory, cores, "310P3" if mode == "mindcluster" else "Ascend310P", mode=mode)
+
+
+def npu(cores):
+    what = container(**{NPU_CORE: cores})
+    return ask(what, labels=(("ring-controller.atlas", "ascend-310P"),))
+
+
+@pytest.mark.parametrize(
+    ("nodes", "total"),
+    [
+        ([node(cards=[card(0), card(1, mode="mig")])], {NUMBER: 20, MEMORY: 65536, CORES: 200}),
+        ([node("a", [card(0)]), node("b", [card(0)])], {NUMBER: 20, MEMORY: 65536, CORES: 200}),
+        ([node(cards=share_cards(3))], {SHARE: 3 * 11178, WHOLE_CARDS: 3}),
+        ([node(cards=[chip(0, "mindcluster"), chip(1, "mindcluster")], **{NPU_CORE: 16})], {NPU_CORE: 16}),
+        ([node(cards=[card(0, healthy=False)])], {NUMBER: 10, MEMORY: 32768, CORES: 100}),
+        ([node(**{"nvidia.com/gpu": 8})], {"nvidia.com/gpu": 8}),
+    ],
+)
+def test_what_nodes_have(nodes, total):
+    assert has(*nodes) == total
+
+
+def test_the_chips_of_hami_count_their_memory_and_the_kubelet_counts_the_shares():
+    total = has(node(cards=[chip(0, "vnpu")], **{P310: 7}))
+    assert (total[P310], total[P310_MEMORY]) == (7, 21527)
+
+
+@pytest.mark.parametrize(
+    ("what", "amounts"),
+    [
+        (vgpu(2, 1000, 10), {NUMBER: 2, MEMORY: 2000, CORES: 20}),
+        (vgpu(1, 1000, containers=3), {NUMBER: 3, MEMORY: 3000}),
+        (share(500), {SHARE: 500}),
+        (whole(2), {WHOLE_CARDS: 2}),
+        (npu(2), {NPU_CORE: 2}),
+        (npu(16), {NPU_CORE: 16}),
+        (ask(container(**{P310: 1, P310_MEMORY: 3000})), {P310: 1, P310_MEMORY: 3072}),
+        (ask(container(**{"nvidia.com/gpu": 2, "cpu": 500})), {"nvidia.com/gpu": 2, "cpu": 500}),
+        (ask(container(cpu=0)), {}),
+    ],
+)
+def test_what_pods_ask(what, amounts):
+    assert counted(what) == amounts
+
+
+def test_an_init_container_counts_as_far_as_it_asks_more_than_all_others():
+    first = container("init", **{NUMBER: 1, MEMORY: 5000})
+    what = ask(container(**{NUMBER: 2, MEMORY: 1000}), init_containers=(first,))
+    assert counted(what) == {NUMBER: 2, MEMORY: 5000}
+
+
+def test_a_percentage_counts_by_the_largest_card_until_the_pod_has_one():
+    small, large = node("a", [card(0, memory=1000)]), node("b", [card(0, memory=4000)])
+    counting = Counting(default_conf(), [small, large])
+    half, all_of_it = vgpu(1, percentage=50), vgpu(1)
+    assert dict(counting.asked(half))[MEMORY] == 2000
+    assert dict(counting.asked(all_of_it))[MEMORY] == 4000
+    given = ContainerGrant("c0", 0, "hami-core", (DeviceGrant("GPU-0", 0, 500, 0),))
+    assert dict(counting.held(half, [given]))[MEMORY] == 500
+    first = ContainerGrant("init", 0, "hami-core", (DeviceGrant("GPU-0", 0, 900, 0),), INIT)
+    assert dict(counting.held(half, [given, first]))[MEMORY] == 900
+    counting.remove_node("b")
+    assert dict(counting.asked(half))[MEMORY] == 500
+
+
+def test_what_is_asked_in_numbers_counts_so_wherever_it_is():
+    given = ContainerGrant("c0", 0, "mig", (DeviceGrant("GPU-0", 0, 5120, 0, asked=4000),))
+    assert dict(Counting(default_conf()).held(vgpu(1, 4000), [given]))[MEMORY] == 4000
+
+
+def test_a_node_that_changes_counts_once_and_one_that_goes_no_more():
+    counting = Counting(default_conf(), [node("a", [card(0)])])
+    assert not counting.set_node(node("a", [card(0)], ready=False))
+    assert counting.set_node(node("a", [card(0), card(1)]))
+    assert counting.total[MEMORY] == 65536
+    assert counting.remove_node("a")
+    assert not counting.remove_node("a")
+    assert not any(counting.total.values())
