@@ -8,7 +8,7 @@ import pytest
 from deviceshare.conf.node_plugins import Binpack, NodeOrder
 from deviceshare.facts import PodAsk, Preference, Requirement, Taint, Toleration
 from deviceshare.kernels.scores import NodeScores, Stretch, balance, free_part, full_part
-from deviceshare.node_scores import counted, enter_node, node_scores
+from deviceshare.node_scores import counted, enter_nodes, node_scores
 from deviceshare.pod_sums import SCORED
 from deviceshare.resources import ResourceTable
 from hypothesis import given
@@ -164,8 +164,8 @@ def test_preferences_and_soft_taints_are_entered_node_by_node() -> None:
     order = replace(ONLY, node_affinity=2, taint_toleration=3)
     scores = node_scores(what, replace(conf(), nodeorder=order), frozenset(), table())
     assert scores is not None
-    for row, each in enumerate(nodes):
-        enter_node(scores, what, each, row, len(nodes))
+    enter_nodes(scores, what, dict(enumerate(nodes)), len(nodes))
+    for row in range(3):
         scores.liked.enter(row, True)
         scores.disliked.enter(row, True)
     assert [(scores.liked.score(row), scores.disliked.score(row)) for row in range(3)] == [

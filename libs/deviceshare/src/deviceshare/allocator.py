@@ -27,7 +27,7 @@ from deviceshare.kernels.constants import NEVER
 from deviceshare.models import model_of, type_caveats
 from deviceshare.names import device_names
 from deviceshare.node_checks import amount_checks, model_checks, port_checks, state_checks
-from deviceshare.node_scores import enter_node
+from deviceshare.node_scores import enter_nodes
 from deviceshare.predicates import admits
 from deviceshare.refusing import closest, counted, merged
 from deviceshare.resources import ResourceTable
@@ -421,12 +421,13 @@ class Allocator:
         """Look again which nodes the pod may use at all, where a fact has changed."""
         count = self._facts.since(shape.facts_seen)
         shape.facts_seen = self._facts.now
-        total = len(self._nodes)
-        for row in np.asarray(self._facts.found[:count]).tolist():
-            node = self._nodes[row] if row < total else None
-            shape.admitted[row] = node is not None and admits(shape.rule, node)
-            if node is not None and shape.standing.scores is not None:
-                enter_node(shape.standing.scores, shape.ask, node, row, self._changes.rows)
+        rows = np.asarray(self._facts.found[:count])
+        shape.admitted[rows] = False
+        nodes = {row: node for row in rows.tolist() if row < len(self._nodes) and (node := self._nodes[row])}
+        for row, node in nodes.items():
+            shape.admitted[row] = admits(shape.rule, node)
+        if shape.standing.scores is not None:
+            enter_nodes(shape.standing.scores, shape.ask, nodes, self._changes.rows)
 
     def _put_in_order(self) -> None:
         """Number the nodes: of equal ones the first takes the pod."""

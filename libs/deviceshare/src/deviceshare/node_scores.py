@@ -7,6 +7,8 @@ Of nodeorder's scores three are not here: image locality, inter-pod affinity and
 known. As far as no pod and no image has to do with them, they are 0 for all nodes in Volcano too.
 """
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from deviceshare.conf.model import SchedulerConf
@@ -70,11 +72,17 @@ def node_scores(ask: PodAsk, conf: SchedulerConf, devices: frozenset[str], table
     return scores
 
 
-def enter_node(scores: NodeScores, ask: PodAsk, node: NodeFact, row: int, rows: int) -> None:
-    """Enter what a pod likes and dislikes of a node; whether it fits has to be entered after that."""
-    if ask.preferences and scores.liked.weight:
-        scores.liked.put(row, preferred(ask.preferences, node), rows)
+def enter_nodes(scores: NodeScores, ask: PodAsk, nodes: Mapping[int, NodeFact], rows: int) -> None:
+    """Enter what a pod likes and dislikes of some nodes; whether it fits has to be entered after that.
+
+    The nodes are by their rows; ``rows`` is how many there are in all.
+    """
+    if scores.liked.weight:
+        for row, node in nodes.items():
+            scores.liked.put(row, preferred(ask.preferences, node), rows)
     if scores.disliked.weight:
-        worth = discouraging(ask.tolerations, node) if node.taints else 0
-        if worth or len(scores.disliked.worth):
-            scores.disliked.put(row, worth, rows)
+        for row, node in nodes.items():
+            # Most nodes have no taints, and most clusters none that is a preference.
+            worth = discouraging(ask.tolerations, node) if node.taints else 0
+            if worth or len(scores.disliked.worth):
+                scores.disliked.put(row, worth, rows)
