@@ -132,7 +132,7 @@ class ContainerAsk(msgspec.Struct, frozen=True, array_like=True):
         return None
 
 
-class PodAsk(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class PodAsk(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, cache_hash=True):
     """All of a pod that a placement depends on, and nothing else.
 
     Pods with equal asks share one evaluation of the cluster.

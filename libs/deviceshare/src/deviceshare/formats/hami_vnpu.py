@@ -8,6 +8,7 @@ Project-HAMi/HAMi (pkg/device), volcano-sh/volcano (pkg/scheduler/api/devices/as
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from sys import intern
 from typing import NamedTuple
 
 import msgspec
@@ -120,6 +121,8 @@ def _read_register(text: str, key: str, mode: str, node: str) -> list[Card]:
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise _register_error(node, key, text, f"a JSON list of devices ({error})") from None
     cards = []
+    # A cluster has many chips of few kinds: each name stands in memory once.
+    word = intern(key.removeprefix(REGISTER))
     for device in devices:
         if not device.id or set(device.id) & set(",:; \t\n"):
             raise _register_error(node, key, device.id, "the UUID of a chip as id")
@@ -134,7 +137,7 @@ def _read_register(text: str, key: str, mode: str, node: str) -> list[Card]:
                 slots=device.count,
                 memory=device.devmem,
                 cores=device.devcore,
-                type=key.removeprefix(REGISTER),
+                type=word,
                 healthy=device.health,
                 mode=mode,
                 network=_network(device.custominfo),
@@ -247,7 +250,7 @@ class _Slots:
                 memory, cores = WHOLE, 0
             if uuid:
                 detail = Detail(self.word, self.cut or self.templates.get(uuid, ""))
-                devices.append(DeviceGrant(uuid, -1, memory, cores, str(detail)))
+                devices.append(DeviceGrant(uuid, -1, memory, cores, intern(str(detail))))
         return devices
 
     def wrong(self, key: str, value: str, expected: str) -> None:

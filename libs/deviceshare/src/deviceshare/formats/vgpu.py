@@ -152,7 +152,7 @@ def _read_slot(slot: str, pod: str, key: str) -> list[DeviceGrant]:
                 raise ids_error(pod, key, item, f"a UUID: {_DEVICE}")
             continue
         detail = (rest.removesuffix("]") or "[]") if bracket else ""
-        devices.append(DeviceGrant(name, -1, memory, cores, detail))
+        devices.append(DeviceGrant(name, -1, memory, cores, intern(detail)))
     return devices
 
 

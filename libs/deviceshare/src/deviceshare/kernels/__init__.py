@@ -15,6 +15,8 @@ How to write one:
   of a microsecond: what stays is kept in an attribute. What must be read from outside as numpy is kept there as well.
 * One kernel uses another as Python does, ``from deviceshare.kernels.x import f``, and its ``.pxd`` says
   ``from deviceshare.kernels.x cimport f``: then the call is one of C.
+* A method that only kernels call is ``cdef`` there, the faster call; what Python calls too, or another module imports,
+  is ``cpdef``.
 * A constant of another module, such as those of :mod:`.constants`, is imported as usual, and the ``.pxd`` declares it
   as a variable of the kernel's own: ``cdef long long MEMORY``.
 * No bounds are checked and -1 is no index from the end, as in C. Integer division and ``%`` round as in C as well:

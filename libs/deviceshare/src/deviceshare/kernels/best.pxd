@@ -23,12 +23,12 @@ cdef class Best:
     @cython.locals(at=cython.Py_ssize_t)
     cpdef void put_rows(self, long long[::1] rows, double[::1] keys, double[::1] wastes) except *
     @cython.locals(first=cython.double, second=cython.double)
-    cpdef bint beats(self, Py_ssize_t one, Py_ssize_t other) noexcept
+    cdef bint beats(self, Py_ssize_t one, Py_ssize_t other) noexcept
     @cython.locals(first=cython.double, second=cython.double, rank=cython.longlong, behind=cython.longlong)
     cpdef bint precedes(self, Py_ssize_t one, Py_ssize_t other) noexcept
     @cython.locals(at=cython.Py_ssize_t, winner=cython.int)
-    cpdef void play(self, Py_ssize_t row) noexcept
+    cdef void play(self, Py_ssize_t row) noexcept
     @cython.locals(one=cython.Py_ssize_t, other=cython.Py_ssize_t)
-    cpdef int match(self, Py_ssize_t at) noexcept
+    cdef int match(self, Py_ssize_t at) noexcept
     @cython.locals(at=cython.Py_ssize_t)
-    cpdef void play_all(self) noexcept
+    cdef void play_all(self) noexcept

@@ -13,13 +13,13 @@ cdef class Chips(Picker):
     cdef public double link_score
 
     @cython.locals(kind=cython.longlong, slots=cython.longlong, shares=cython.longlong)
-    cpdef bint has_room(self, long long[:, :, ::1] block, Py_ssize_t row, Py_ssize_t column) noexcept
+    cdef bint has_room(self, long long[:, :, ::1] block, Py_ssize_t row, Py_ssize_t column) noexcept
     @cython.locals(
         width=cython.Py_ssize_t, known=cython.bint, column=cython.Py_ssize_t, kind=cython.longlong,
         key=cython.longlong, first=cython.Py_ssize_t,
     )
-    cpdef bint pick(self, long long[:, :, ::1] block, Py_ssize_t row) except? -1
+    cdef bint pick(self, long long[:, :, ::1] block, Py_ssize_t row) except? -1
     @cython.locals(used=cython.double, size=cython.double)
-    cpdef double share(self, long long[:, :, ::1] block, Py_ssize_t row, Py_ssize_t column) noexcept
+    cdef double share(self, long long[:, :, ::1] block, Py_ssize_t row, Py_ssize_t column) noexcept
     @cython.locals(network=cython.longlong, count=cython.longlong, other=cython.Py_ssize_t)
-    cpdef long long network_order(self, long long[:, :, ::1] block, Py_ssize_t row, Py_ssize_t column) noexcept
+    cdef long long network_order(self, long long[:, :, ::1] block, Py_ssize_t row, Py_ssize_t column) noexcept

@@ -11,9 +11,9 @@ cdef class Geometries:
     cdef public long long[:, ::1] sizes, ranked
 
     @cython.locals(at=cython.Py_ssize_t, position=cython.longlong)
-    cpdef long long smallest(self, long long number, long long allowed, long long needed) noexcept
+    cdef long long smallest(self, long long number, long long allowed, long long needed) noexcept
     @cython.locals(at=cython.Py_ssize_t, number=cython.longlong, position=cython.longlong)
-    cpdef long long free(self, long long kind, long long cut, long long used) noexcept
+    cdef long long free(self, long long kind, long long cut, long long used) noexcept
 
 
 cdef class Instances(Picker):
@@ -28,14 +28,14 @@ cdef class Instances(Picker):
         kind=cython.longlong, cut=cython.longlong, used=cython.longlong, number=cython.longlong,
         position=cython.longlong, detail=cython.longlong,
     )
-    cpdef long long look(self, long long[:, :, ::1] block, Py_ssize_t row, Py_ssize_t column) noexcept
+    cdef long long look(self, long long[:, :, ::1] block, Py_ssize_t row, Py_ssize_t column) noexcept
     @cython.locals(shares=cython.longlong, cores=cython.longlong)
-    cpdef bint has_room(self, long long[:, :, ::1] block, Py_ssize_t row, Py_ssize_t column, long long kind) noexcept
+    cdef bint has_room(self, long long[:, :, ::1] block, Py_ssize_t row, Py_ssize_t column, long long kind) noexcept
     @cython.locals(
         width=cython.longlong, column=cython.Py_ssize_t, kind=cython.longlong, detail=cython.longlong,
         key=cython.longlong, loss=cython.longlong, at=cython.Py_ssize_t, used=cython.double, size=cython.double,
     )
-    cpdef bint pick(self, long long[:, :, ::1] block, Py_ssize_t row) except? -1
+    cdef bint pick(self, long long[:, :, ::1] block, Py_ssize_t row) except? -1
     @cython.locals(row=cython.Py_ssize_t, column=cython.Py_ssize_t, kind=cython.longlong)
     cpdef void show(
         self, long long[:, :, ::1] block, unsigned char[:, ::1] found, unsigned char[:, ::1] reused,

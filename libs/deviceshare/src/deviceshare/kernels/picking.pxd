@@ -13,12 +13,12 @@ cdef class Picker:
     cdef public bint restricted, preferring
     cdef public unsigned char[:, ::1] allowed, preferred
 
-    cpdef bint pick(self, long long[:, :, ::1] block, Py_ssize_t row) except? -1
-    cpdef void start(self) noexcept
+    cdef bint pick(self, long long[:, :, ::1] block, Py_ssize_t row) except? -1
+    cdef void start(self) noexcept
     @cython.locals(at=cython.Py_ssize_t)
-    cpdef void offer(self, Py_ssize_t row, Py_ssize_t column, long long key, long long detail) noexcept
+    cdef void offer(self, Py_ssize_t row, Py_ssize_t column, long long key, long long detail) noexcept
     @cython.locals(total=cython.double, at=cython.Py_ssize_t)
-    cpdef double score(self) noexcept
+    cdef double score(self) noexcept
     @cython.locals(at=cython.Py_ssize_t)
     cpdef list chosen(self)
     @cython.locals(row=cython.Py_ssize_t, at=cython.Py_ssize_t)

@@ -12,9 +12,9 @@ cdef class SharedCards(Picker):
 
     @cython.locals(
         column=cython.Py_ssize_t, kind=cython.longlong, memory_used=cython.longlong, shares=cython.longlong,
-        at=cython.Py_ssize_t, used=cython.double, size=cython.double,
+        key=cython.longlong, at=cython.Py_ssize_t, used=cython.double, size=cython.double,
     )
-    cpdef bint pick(self, long long[:, :, ::1] block, Py_ssize_t row) except? -1
+    cdef bint pick(self, long long[:, :, ::1] block, Py_ssize_t row) except? -1
 
 
 @cython.locals(column=cython.Py_ssize_t, shares=cython.longlong)

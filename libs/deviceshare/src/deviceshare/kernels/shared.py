@@ -51,7 +51,10 @@ class SharedCards(Picker):
                 continue
             if self.restricted and not self.allowed[row, column]:
                 continue
-            self.offer(row, column, self.by_memory * memory_used + self.by_slots * shares + self.by_column * column, 0)
+            key = self.by_memory * memory_used + self.by_slots * shares + self.by_column * column
+            # Most cards are not among the best: they need not be offered.
+            if self.held < self.count or self.preferring or key < self.keys[self.count - 1]:
+                self.offer(row, column, key, 0)
         if self.held < self.count:
             return False
         if self.filling:
