@@ -4,7 +4,7 @@ import hypothesis.strategies as st
 import msgspec
 import pytest
 from deviceshare.claims import Claim, ContainerGrant, DeviceGrant, NodeLedger
-from deviceshare.facts import ContainerAsk, Gone, PodAsk, PodFact
+from deviceshare.facts import ContainerAsk, Gone, PodAsk, PodFact, Toleration
 from deviceshare_binder.core import Core
 from deviceshare_binder.views import GoneView, Ledgers, NodeView, PodView, decode_pod
 from deviceshare_binder.work import Bind, Finished, Read, WriteOutcomes
@@ -128,6 +128,15 @@ def test_a_refusal_reads_the_pod_back_since_a_predecessor_may_have_bound_it(pods
     core.read_answered("c1", found, 1.0)
     bound = {"n1": ("bound", ""), "n2": ("refused", "the pod is bound to n2"), None: ("refused", "the pod is gone")}
     assert states(core.take(1.0)) == {"c1": bound.get(found, ("refused", reason))}
+
+
+def test_a_pod_that_tolerates_a_cordon_is_bound_to_a_cordoned_node():
+    fact = PodFact(
+        uid="u1", namespace="default", name="pod-u1", ask=PodAsk(tolerations=(Toleration("", "Exists", "", ""),))
+    )
+    seen = decode_pod(encode(fact))
+    core = started(claim(), pods=[seen], nodes=[NodeView(name="n1", unschedulable=True)])
+    assert [type(one) for one in core.take(0.0)] == [Bind]
 
 
 def test_a_claim_waits_for_its_pod_and_asks_for_it_after_ten_seconds():

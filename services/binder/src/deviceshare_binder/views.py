@@ -2,6 +2,8 @@
 
 import msgspec
 from deviceshare.claims import Claim
+from deviceshare.facts import Toleration
+from deviceshare.predicates import CORDONED, tolerates
 
 
 class _Name(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -11,6 +13,7 @@ class _Name(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class _Ask(msgspec.Struct, frozen=True, gc=False):
     containers: tuple[_Name, ...] = ()
     init_containers: tuple[_Name, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
 
 
 class PodView(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="pod"):
@@ -38,6 +41,11 @@ class PodView(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="
     def init_containers(self) -> tuple[str, ...]:
         """The names in ``spec.initContainers``."""
         return tuple(container.name for container in self.ask.init_containers)
+
+    @property
+    def tolerates_cordons(self) -> bool:
+        """Whether it may be bound to a node that is cordoned, as a pod of a DaemonSet may."""
+        return tolerates(self.ask.tolerations, CORDONED)
 
 
 class NodeView(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="node"):

@@ -149,6 +149,6 @@ def judge(claim: Claim, node: str, pod: PodView | None, views: Mapping[str, Node
             why = why or f"node {node} is gone"
         elif not view.ready:
             why = why or f"node {node} is not ready"
-        elif view.unschedulable:
+        elif view.unschedulable and not pod.tolerates_cordons:
             why = why or f"node {node} is unschedulable"
     return Verdict(REFUSED, why, sure=False) if why else None
