@@ -19,7 +19,8 @@ INIT, SIDECAR = "init", "sidecar"
 UNMADE = "unmade"
 
 
-class DeviceGrant(msgspec.Struct, frozen=True, array_like=True):
+# There are many, and none can be part of a cycle: the garbage collector need not know them.
+class DeviceGrant(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One device given to one container: ``memory`` MiB charged, ``cores`` percent or AI cores."""
 
     id: str
@@ -35,7 +36,7 @@ class DeviceGrant(msgspec.Struct, frozen=True, array_like=True):
     where it makes none, and before the pod is bound."""
 
 
-class ContainerGrant(msgspec.Struct, frozen=True, array_like=True):
+class ContainerGrant(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The devices of one family given to one container; ``position`` is its index in ``spec.containers``.
 
     Where ``stage`` is ``init`` or ``sidecar`` it is the index in ``spec.initContainers``. An init container has the

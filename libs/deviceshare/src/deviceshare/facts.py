@@ -60,7 +60,8 @@ class Preference(msgspec.Struct, frozen=True, array_like=True):
     requirements: tuple[Requirement, ...]
 
 
-class Card(msgspec.Struct, frozen=True, array_like=True):
+# There are many, and none can be part of a cycle: the garbage collector need not know them.
+class Card(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One physical device as its plugin registers it.
 
     ``slots`` is how many pods may share it, ``memory`` MiB, ``cores`` percent (100 = the whole card) or AI cores.

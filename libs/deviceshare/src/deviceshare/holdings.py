@@ -13,7 +13,8 @@ from deviceshare.claims import INIT, WHOLE, ContainerGrant, DeviceGrant, HostPor
 from deviceshare.facts import Card
 
 
-class Holding(msgspec.Struct, frozen=True):
+# There are many, and none can be part of a cycle: the garbage collector need not know them.
+class Holding(msgspec.Struct, frozen=True, gc=False):
     """What one pod holds on one node."""
 
     grants: tuple[ContainerGrant, ...]
