@@ -10,7 +10,21 @@ from deviceshare.ordering.dispatcher import Dispatcher
 from deviceshare.ordering.jobs import Job
 from deviceshare.ordering.queues import Queues
 from msgspec.structs import replace
-from support.builders import MEMORY, NUMBER, SHARE, WHOLE_CARDS, ask, card, container, node, pod, share, vgpu, whole
+from support.builders import (
+    MEMORY,
+    NUMBER,
+    SHARE,
+    WHOLE_CARDS,
+    ask,
+    card,
+    container,
+    node,
+    pod,
+    share,
+    share_cards,
+    vgpu,
+    whole,
+)
 
 CPU_POD = ask(container(cpu=1000))
 
@@ -58,6 +72,14 @@ class Scene:
         placed = [(each, where) for decision in self.turns.placed.values() for each, where in decision.placed]
         self.pods |= {each.name: (where.node, each) for each, where in placed}
         return [each.name for each, _ in placed]
+
+    def until_nothing_is_due(self):
+        """Decide whenever something is due, though nothing happens; return when that was."""
+        moments = []
+        while (due := self.dispatcher.due()) and len(moments) < 100:
+            moments.append(min(due))
+            self.decide(now=moments[-1])
+        return moments
 
     def end(self, name) -> None:
         """Let a pod end."""
@@ -260,6 +282,28 @@ def test_a_queue_waits_at_what_it_deserves_and_says_so():
     for at in range(2):
         scene.queues.drop(f"uid-wide-{at}")
     assert scene.decide() == ["a1", "a2", "a3"]
+
+
+def test_a_queue_passes_what_it_deserves_of_what_nobody_waits_for():
+    scene = Scene(node("s", share_cards(2, memory=100)), cards(1), queues=in_queues("a", "b"))
+    gated = pod("gated", share(100))
+    scene.queues.put(gated, "a", gated.group)
+    for at in range(2):
+        scene.single(f"a{at}", vgpu(1, 100), queue="a", created=float(at))
+        scene.single(f"b{at}", share(100), queue="b", created=float(at))
+    assert scene.decide() == ["a0", "b0", "b1"]
+
+
+def test_who_could_never_be_placed_does_not_keep_others_from_what_it_deserves_for_ever():
+    scene = Scene(cards(2), cards(2, name="b"), queues=in_queues("a", "b"))
+    for amount in (50, 60):
+        scene.single(f"a{amount}", vgpu(3, amount), queue="a")
+    for at in range(4):
+        scene.single(f"b{at}", vgpu(1, 60), queue="b", created=float(at))
+    assert len(scene.decide(now=0.0)) < 4
+    moments = scene.until_nothing_is_due()
+    assert sorted(scene.pods) == ["b0", "b1", "b2", "b3"]
+    assert len(moments) < 10
 
 
 def test_with_capacity_a_queue_deserves_what_it_says():

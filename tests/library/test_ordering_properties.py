@@ -15,7 +15,7 @@ from deviceshare.ordering.dispatcher import Dispatcher
 from deviceshare.ordering.jobs import Job
 from deviceshare.ordering.proportion import Claimant, deserved
 from deviceshare.ordering.queues import Queues
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from support.builders import MEMORY, card, node, pod, vgpu
@@ -190,6 +190,12 @@ def test_nobody_waits_while_there_is_a_place_that_breaks_no_rule(nodes, capabili
             played.check(equal_gangs=True)
 
 
+@example(  # The queue a waits for room within what it deserves, then gets so much that it is not within it any more.
+    nodes=[1, 2],
+    capabilities=(None, None, None),
+    weights=(4, 3, 2),
+    jobs=[([10], "a", 1, 0), ([10, 60, 60], "a", 1, 1), ([60], "c", 1, 0), ([10, 60, 40], "b", 1, 0)],
+)
 @given(CLUSTERS, CAPABILITIES, WEIGHTS, _jobs(st.lists(SIZES, min_size=1, max_size=3)))
 @settings(max_examples=150, deadline=None)
 def test_gangs_of_different_pods_are_whole_and_within_all_bounds(nodes, capabilities, weights, jobs):

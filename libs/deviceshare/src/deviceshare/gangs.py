@@ -40,6 +40,11 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
         return max(0, self.minimum - self.placed)
 
     @property
+    def together(self) -> tuple[PodFact, ...]:
+        """As many of the waiting pods as must be placed together, one where it has its minimum."""
+        return self.pods[: max(1, self.missing)]
+
+    @property
     def ready(self) -> bool:
         """Whether it has its minimum: more pods are placed one by one."""
         return self.placed >= self.minimum and not self.tasks

@@ -83,6 +83,7 @@ class Dispatcher:
 
     def discard(self, key: GroupKey) -> None:
         """Take a job out, if it is here."""
+        self.reservations.forget(key)
         for line in self._lines.values():
             line.discard(key)
 
@@ -122,7 +123,8 @@ class Dispatcher:
     def due(self) -> list[float]:
         """Return when there is something to do though nothing happens, unix seconds.
 
-        Jobs that lack room will have waited too long, or may be asked again why there is none.
+        Jobs that lack room will have waited too long, or may be asked again why there is none; nodes may be looked for
+        that are kept free for them.
         """
         return [self._due] if self._due < inf else []
 
@@ -155,16 +157,26 @@ class Dispatcher:
     def _keep_free(self, now: float) -> None:
         """Keep nodes free for those who have waited too long, one of each queue, the first ones."""
         line = self._lines[ALLOCATE]
+        overdue = sorted(self._overdue(now))
         for reservation in self.reservations:
             found = line.find(reservation.key)
-            if found is not None and self.reservations.is_old(reservation, found[1], now):
-                self.reservations.plan(found[1], now)
-                after = self.reservations.of(reservation.queue)
-                if after is None or after.nodes != reservation.nodes:
-                    self.made_room()
-        for _, _, job in sorted(self._overdue(now)):
-            if self.reservations.may_plan(job.queue, now):
-                self.reservations.plan(job, now)
+            if found is None:
+                continue
+            old_at = self.reservations.old_at(reservation, found[1])
+            if now < old_at:
+                self._due = min(self._due, old_at)
+                continue
+            self.reservations.plan(found[1], now)
+            after = self.reservations.of(reservation.queue)
+            if after is None or after.nodes != reservation.nodes:
+                self.made_room()
+        for _, _, job in overdue:
+            look_at = self.reservations.may_plan_at(job.queue)
+            if now < look_at:
+                self._due = min(self._due, look_at)
+            elif not self.reservations.plan(job, now):
+                # Those who left room to it need not any more.
+                self._due = now
 
     def _drop(self, reservation: Reservation) -> None:
         self.reservations.drop(reservation.queue)
@@ -186,7 +198,7 @@ class Dispatcher:
                 continue
             if now < overdue:
                 self._due = min(self._due, overdue)
-            elif not self.reservations.is_hopeless(job.key):
+            elif not self.reservations.is_hopeless(job):
                 found.append((self._place(job), len(found), job))
         return found
 
@@ -201,15 +213,33 @@ class Dispatcher:
 
     def _wake_beyond(self, line: Line) -> None:
         """Wake those that only their queue's part keeps from what nobody of another queue waits for."""
-        claimants = {
-            kind.queue
-            for kind in line.claimants
-            if (first := kind.first()) is not None and not self.reservations.is_hopeless(first[1].key)
-        }
-        for kind in [kind for kind in line.parked.values() if not kind.beyond]:
-            deserves = any(shortage.bound == DESERVED for shortage in kind.shortages)
-            if deserves and claimants <= {kind.queue}:
+        kinds = [
+            (kind, {shortage.resource for shortage in kind.shortages if shortage.bound == DESERVED})
+            for kind in line.parked.values()
+            if not kind.beyond
+        ]
+        kinds = [(kind, more) for kind, more in kinds if more]
+        claimed = self._claimed(line) if kinds else {}
+        for kind, more in kinds:
+            if (first := kind.first()) is not None:
+                more |= self.queues.more_than_deserved(kind.queue, self.queues.asked(first[1].group.together))
+            if all(claimed.get(name, set()) <= {kind.queue} for name in more):
                 line.wake(kind)
+
+    def _claimed(self, line: Line) -> dict[str, set[str]]:
+        """Return the queues that wait for room within what they deserve, by the resources that they ask."""
+        claimed: dict[str, set[str]] = {}
+        for kind in line.claimants:
+            if (first := kind.first()) is None or self.reservations.is_hopeless(first[1]):
+                continue
+            group = first[1].group
+            for pods in [group.together] if first[1].alike or group.missing > 1 else [(pod,) for pod in group.pods]:
+                asked = self.queues.asked(pods)
+                # The queue may have got more since it was this one's turn.
+                if not self.queues.more_than_deserved(kind.queue, asked):
+                    for name in asked:
+                        claimed.setdefault(name, set()).add(kind.queue)
+        return claimed
 
     def _serve(self, line: Line, turns: Turns, no_room: dict[int, Unplaceable], most: int, *, beyond: bool) -> None:
         heap = [(self.queues.order(queue), queue) for queue in line.queues]

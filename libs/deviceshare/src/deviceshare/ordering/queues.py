@@ -247,6 +247,17 @@ class Queues:
         fair = None if beyond or not self._by_weight else book.deserved.get(resource)
         return amount <= book.bound.get(resource, amount) and (fair is None or amount <= fair + _ROUNDING)
 
+    def asked(self, pods: Iterable[PodFact]) -> Counter[str]:
+        """Return what pods count together that have no cards yet."""
+        found: Counter[str] = Counter()
+        for pod in pods:
+            _add(found, self.counting.asked(pod.ask), 1)
+        return found
+
+    def more_than_deserved(self, queue: str, amounts: Mapping[str, int]) -> set[str]:
+        """Return of which resources a queue would have more than it deserves, if it had so much more."""
+        return {name for name, amount in amounts.items() if not self.allows(queue, name, amount, beyond=False)}
+
     def short_of_capability(self, queue: str, needs: Mapping[str, int]) -> Shortage | None:
         """Return for want of what a queue cannot let a group in, None for nothing.
 

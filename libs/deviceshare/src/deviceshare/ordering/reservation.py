@@ -9,9 +9,9 @@ After as long again the nodes are chosen anew, since pods that never end may run
 Beyond Volcano, whose plugin ``sla`` lets such a job into its queue, and puts it first, and leaves the rest to chance.
 """
 
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from math import inf
 
 import msgspec
 
@@ -47,7 +47,7 @@ class Reservations:
         self._of_queue: dict[str, Reservation] = {}
         self._look_again: dict[str, float] = {}
         """When nodes may be looked for again for somebody of a queue, unix seconds: that costs more than a decision."""
-        self._hopeless: dict[GroupKey, tuple[int, frozenset[str]]] = {}
+        self._hopeless: dict[GroupKey, tuple[Job, int, frozenset[str]]] = {}
         """Jobs that no empty nodes would serve, and of which nodes that is true."""
         self.configure(conf)
 
@@ -66,22 +66,27 @@ class Reservations:
         after = self._after if job.waiting_time is None else job.waiting_time
         return job.created + after if after and not job.group.ready else None
 
-    def is_hopeless(self, key: GroupKey) -> bool:
+    def is_hopeless(self, job: Job) -> bool:
         """Whether a job was found to fit on no nodes, were they empty."""
-        return key in self._hopeless and self._hopeless[key] == (self._queues.nodes_version, self._taken)
+        found = self._hopeless.get(job.key)
+        return found is not None and found[0] is job and found[1:] == (self._queues.nodes_version, self._taken)
 
-    def is_old(self, reservation: Reservation, job: Job, now: float) -> bool:
-        """Whether a job's nodes should be chosen anew."""
+    def forget(self, key: GroupKey) -> None:
+        """Forget what was found of a job."""
+        self._hopeless.pop(key, None)
+
+    def old_at(self, reservation: Reservation, job: Job) -> float:
+        """Return when a job's nodes should be chosen anew, unix seconds."""
         overdue = self.overdue_at(job)
-        return overdue is None or now >= reservation.since + max(overdue - job.created, 1.0)
+        return 0.0 if overdue is None else reservation.since + max(overdue - job.created, 1.0)
 
     def of(self, queue: str) -> Reservation | None:
         """Return the reservation of a queue, None where there is none."""
         return self._of_queue.get(queue)
 
-    def may_plan(self, queue: str, now: float) -> bool:
-        """Whether it is time to look for nodes for somebody of a queue."""
-        return queue not in self._of_queue and now >= self._look_again.get(queue, 0.0)
+    def may_plan_at(self, queue: str) -> float:
+        """Return when nodes may be looked for, for somebody of a queue; never while some are kept free for it."""
+        return inf if queue in self._of_queue else self._look_again.get(queue, 0.0)
 
     def drop(self, queue: str) -> None:
         """Keep nothing free for a queue any more."""
@@ -93,7 +98,7 @@ class Reservations:
         self._look_again[job.queue] = now + self._after / _LOOKS
         nodes = self._nodes_for(job.group) if self._may_have(job) else ()
         if not nodes:
-            self._hopeless[job.key] = (self._queues.nodes_version, self._taken)
+            self._hopeless[job.key] = (job, self._queues.nodes_version, self._taken)
             return False
         self._hopeless.pop(job.key, None)
         self._of_queue[job.queue] = Reservation(job.key, job.queue, nodes, now)
@@ -101,9 +106,7 @@ class Reservations:
 
     def _may_have(self, job: Job) -> bool:
         """Return whether the job's minimum is within its queue's bounds, were it alone in the queue."""
-        needs: Counter[str] = Counter()
-        for pod in job.group.pods[: max(1, job.group.missing)]:
-            needs.update(dict(self._queues.counting.asked(pod.ask)))
+        needs = self._queues.asked(job.group.together)
         bound = self._queues.book(job.queue).bound
         return all(amount <= bound.get(name, amount) for name, amount in needs.items())
 
