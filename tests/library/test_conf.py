@@ -246,6 +246,10 @@ def test_the_configmap_is_found_among_other_documents():
         ("actions: enqueue, alocate\n", ["unknown action 'alocate'", "did you mean 'allocate'?", "backfill"]),
         ("- name: devicesahre\n", ["[0].name", "unknown plugin 'devicesahre'", "did you mean 'deviceshare'?"]),
         ("- name: gang\n  argument: {}\n", ["[0]", "unknown key 'argument'", "did you mean 'arguments'?"]),
+        (
+            "- name: gang\n  enableJobOder: false\n",
+            ["[0]", "unknown key 'enableJobOder'", "did you mean 'enableJobOrder'?"],
+        ),
         ("tier: []\n", ["unknown key 'tier'", "did you mean 'tiers'?"]),
         (
             "- name: deviceshare\n  arguments: {deviceshare.VGPUEnabled: true}\n",

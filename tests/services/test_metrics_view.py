@@ -299,7 +299,7 @@ def test_forged_devices_of_cards_that_do_not_exist_are_nobodys():
 
 def test_the_queue_of_a_pod_is_that_of_its_gang():
     gang = (subjects.fact("podgroup", "default/g"), PodGroupFact(key="default/g", queue="research", min_member=2))
-    view = read(gang, pod("a", group="default/g"), pod("b", queue="own"), pod("c"))
+    view = read(gang, pod("a", group="default/g", queue="default"), pod("b", queue="own"), pod("c"))
     assert [shown.queue for shown in draw(view).pods] == ["research", "own", "default"]
 
 

@@ -164,7 +164,7 @@ def _pods(view: View, cards: Cards, outcomes: dict[str, Outcome]) -> Iterator[ap
             state=state,
             devices=_given(cards, node, grants),
             reason=_reason(view, pod, state),
-            queue=pod.queue or queues.get(pod.group, "") or "default",
+            queue=queues.get(pod.group, "") or pod.queue or "default",
             group=pod.group,
             problems=_texts(pod.problems),
         )

@@ -5,7 +5,6 @@ Source: volcano-sh/volcano (pkg/scheduler/{actions,plugins}, pkg/scheduler/conf,
 The arguments that turn device families on are the families' to say (:func:`deviceshare.families.flags`).
 """
 
-import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 
@@ -23,10 +22,16 @@ EVALUATED_PLUGINS = frozenset({
 """Those that count here. ``conformance`` says whom nobody evicts: nothing here evicts anybody."""
 SECTIONS = ("actions", "tiers", "configurations", "metrics")
 """Keys of the file."""
-PLUGIN_KEYS = ("name", "arguments")
-"""Keys of a plugin beside its switches."""
-SWITCH = re.compile(r"enabled?([A-Z][A-Za-z]*)")
-"""Keys that turn one function of a plugin on or off, such as ``enablePreemptable``; the function is the group."""
+_FUNCTIONS = (
+    "JobOrder", "Hierarchy", "JobReady", "JobPipelined", "TaskOrder", "Preemptable", "Reclaimable", "Preemptive",
+    "QueueOrder", "ClusterOrder", "Predicate", "BestNode", "NodeOrder", "TargetJob", "ReservedNodes", "JobEnqueued",
+    "Victim", "JobStarving", "Overused", "Allocatable", "HyperNodeOrder", "SubJobReady", "SubJobPipelined",
+    "SubJobOrder", "HyperNodeGradient",
+)  # fmt: skip
+SWITCHES = {f"{word}{function}": function for word in ("enable", "enabled") for function in _FUNCTIONS}
+"""Keys that turn one function of a plugin on or off, such as ``enablePreemptable``, and the function."""
+PLUGIN_KEYS = ("name", "arguments", *(f"enable{function}" for function in _FUNCTIONS))
+"""Keys of a plugin, its switches in one of their spellings."""
 SLA, WAITING_TIME = "sla", "sla-waiting-time"
 OVERCOMMIT, OVERCOMMIT_FACTOR = "overcommit", "overcommit-factor"
 

@@ -141,9 +141,7 @@ class _Reader(Reader):
             self.is_evaluated(f"{path}.name", name, known.EVALUATED_PLUGINS, "plugin")
         if name in self.arguments:
             self.warn(path, f"the plugin {name} stands here again: the later arguments count")
-        self.keys(
-            path, {key: value for key, value in plugin.items() if not known.SWITCH.fullmatch(key)}, known.PLUGIN_KEYS
-        )
+        self.keys(path, {key: value for key, value in plugin.items() if key not in known.SWITCHES}, known.PLUGIN_KEYS)
         arguments = self.mapping(f"{path}.arguments", plugin.get("arguments") or {})
         self.arguments.setdefault(name, {}).update({key: as_text(argument) for key, argument in arguments.items()})
         for key, argument in arguments.items():
@@ -157,8 +155,8 @@ class _Reader(Reader):
                 self.values.setdefault(known.OLD_FLAGS[key], (argument, field))
             elif key in (known.WAITING_TIME, known.OVERCOMMIT_FACTOR):
                 self.values[key] = (argument, field)
-        switches = [(key, word.group(1)) for key in plugin if (word := known.SWITCH.fullmatch(key))]
-        off = {function for key, function in switches if not self.truth(f"{path}.{key}", plugin[key])}
+        switches = [key for key in plugin if key in known.SWITCHES]
+        off = {known.SWITCHES[key] for key in switches if not self.truth(f"{path}.{key}", plugin[key])}
         return Plugin(name, frozenset(off))
 
     def does(self, name: str, function: str) -> bool:

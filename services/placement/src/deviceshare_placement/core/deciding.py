@@ -52,7 +52,7 @@ class Deciding:
             del self.retries[uid]
             world.reconsider_pod(uid)
         candidates, world.candidates = world.candidates, set()
-        for key in candidates:
+        for key in sorted(candidates):
             if (record := world.groups.get(key)) is not None:
                 self._look_at(record, now)
         self._admit(now)
@@ -115,7 +115,7 @@ class Deciding:
         if record.told != why:
             record.told = why
             self._of_groups.append(telling.rejected(record, why, shortage, now, self._instance))
-        for uid in record.members:
+        for uid in sorted(record.members):
             member = self._world.pods[uid]
             if member.waits and member.told != why:
                 self._teller.put(telling.pending(member.fact, why, now, self._instance, why=shortage))

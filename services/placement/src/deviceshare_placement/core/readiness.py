@@ -31,7 +31,7 @@ def readiness(world: World, record: GroupRecord, retries: Mapping[str, float], n
 
     ``retries`` says for pods whose claim was refused when they may be decided again.
     """
-    members = [world.pods[uid] for uid in record.members]
+    members = [world.pods[uid] for uid in sorted(record.members)]
     waiting = [member for member in members if member.waits]
     found = Readiness()
     if not waiting:
