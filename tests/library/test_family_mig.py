@@ -6,6 +6,7 @@ from deviceshare.conf.model import BEST_FIT, FIRST_FIT
 from support.builders import ask, card, codes, container, node, take, vgpu
 from support.mig import (
     A30,
+    A100_40,
     A100_80,
     DOCS,
     IN_GIB,
@@ -131,6 +132,15 @@ def test_best_fit_prefers_the_card_on_which_least_is_wasted() -> None:
         hold(cluster, "small", "group1-0")
         hold(cluster, "large", "group3-0", card=1)
         assert instances(cluster.place(vgpu(1, 3000))) == [expected], "binpack alone takes the fullest card"
+
+
+@pytest.mark.parametrize(("geometry", "expected"), [(BEST_FIT, "n2"), (FIRST_FIT, "n1")])
+def test_of_equal_nodes_best_fit_takes_the_one_that_wastes_least_first_fit_the_first_by_name(
+    geometry, expected
+) -> None:
+    nodes = node("n1", [mig_card(0, A30)]), node("n2", [mig_card(0, A100_40, node="n2")])
+    cluster = mig_cluster(*nodes, geometry=geometry)
+    assert cluster.place(vgpu(1, 3000)).node == expected
 
 
 @pytest.mark.parametrize(

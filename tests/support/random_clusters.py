@@ -124,7 +124,7 @@ class Plain:
         found = [placement for name in self.nodes if (placement := self._only(name, what)) is not None]
         if not found:
             return None
-        best = min(found, key=lambda each: (-self._worth(each), _waste(each), self.ties.key(each.node)))
+        best = min(found, key=lambda each: (-self._worth(each), self._waste(each), self.ties.key(each.node)))
         return Decision(best.node, best.grants, best.score, len(found))
 
     def _only(self, name: str, what: PodAsk) -> Placement | None:
@@ -141,16 +141,20 @@ class Plain:
             return rounded
         return rounded + placement.score * 1e-9
 
+    def _waste(self, placement: Placement) -> int:
+        """Return the MiB that MIG instances have beyond what is asked, which first-fit does not look at.
 
-def _waste(placement: Placement) -> int:
-    """Return the MiB that MIG instances have beyond what is asked; templates are no waste, as in Volcano."""
-    return sum(
-        max(0, device.memory - device.asked)
-        for grant in placement.grants
-        if grant.family == "mig"
-        for device in grant.devices
-        if device.asked >= 0
-    )
+        Templates are no waste, as in Volcano.
+        """
+        if self.conf.mig_geometry == FIRST_FIT:
+            return 0
+        return sum(
+            max(0, device.memory - device.asked)
+            for grant in placement.grants
+            if grant.family == "mig"
+            for device in grant.devices
+            if device.asked >= 0
+        )
 
 
 def decisions(seed: int, plain: bool) -> Iterator[Decision | None]:

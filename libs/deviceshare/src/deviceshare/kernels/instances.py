@@ -64,7 +64,8 @@ class Instances(Picker):
     may.
 
     With ``careful`` the card that wastes least is taken, of equal ones one that is cut already (where ``spreading``
-    whichever); then, and without, the fullest (``filling``), the one with fewest shares, or the last.
+    whichever); then, and without, the fullest (``filling``), the one with fewest shares, or the last. Without it waste
+    does not count between nodes either.
     """
 
     def __init__(
@@ -165,7 +166,8 @@ class Instances(Picker):
         for at in range(self.count):
             column = self.columns[at]
             self.look(block, row, column)
-            self.waste += self.lost
+            if self.careful:
+                self.waste += self.lost
             if self.filling:
                 used: float = block[row, MEMORY_USED, column] + self.size
                 size: float = max(self.memory[block[row, KIND, column]], 1)
