@@ -50,7 +50,7 @@ FOREIGN = max(1, NODES // 50)
 SILENCE = 5.0
 """Seconds; a watch that says nothing for so long is begun anew."""
 WHOLE = 30 + 40 * DELAY
-"""Seconds from the first binding of a gang to its last: its pods may wait for device plugins, and the machine be busy."""
+"""Seconds from the first binding of a gang to its last: its pods wait for device plugins, on a busy machine too."""
 STARTING = 30.0
 """Seconds in which an API server that is started again refuses what it allows later: it reads its rules."""
 pytestmark = pytest.mark.timeout(600 + 2 * PODS)
