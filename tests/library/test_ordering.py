@@ -306,6 +306,20 @@ def test_who_could_never_be_placed_does_not_keep_others_from_what_it_deserves_fo
     assert len(moments) < 10
 
 
+def test_who_lacks_room_is_not_told_of_what_his_queue_deserves():
+    scene = Scene(cards(2), queues=in_queues("q"))
+    for at in range(3):
+        scene.single(f"p{at}", vgpu(1, 100), queue="q", created=float(at))
+    scene.decide(now=0.0)
+    assert scene.reasons == {"p2": "no room"}
+    scene.end("p0")
+    scene.single("older", vgpu(1, 100), queue="q", created=-1.0)
+    assert scene.decide(now=0.1) == ["older"]
+    assert scene.reasons == {}, "it was asked why a moment ago"
+    scene.decide(now=min(scene.dispatcher.due()))
+    assert scene.reasons == {"p2": "no room"}
+
+
 def test_with_capacity_a_queue_deserves_what_it_says():
     conf = replace(default_conf(), tiers=tiers("capacity"))
     queues = in_queues(QueueFact(name="a", deserved={MEMORY: 10}), QueueFact(name="b", deserved={MEMORY: 30}))

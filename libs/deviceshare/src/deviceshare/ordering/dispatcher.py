@@ -265,7 +265,10 @@ class Dispatcher:
                 (each.resource, each.used + each.asked - allocated[each.resource], each.bound != DESERVED)
                 for each in kind.shortages
             ]
-            if not kind.unexplained:
+            if kind.unexplained:
+                # What was said before it could pass what its queue deserves is not why it waits.
+                turns.waiting.pop(kind.name, None)
+            else:
                 kind.told = tuple(reason for _, reason in decision.waiting)
                 turns.waiting[kind.name] = (kind, decision)
             if explain and kind.lacks_room:

@@ -134,16 +134,15 @@ class Deciding:
         message = telling.waiting(first, why, decision, now, self._instance).message
         same_words = decision.group.minimum <= 1 and not (isinstance(why, Unplaceable) and why.problem is not None)
         for job in kind.jobs.values():
-            answer = _alike(job.group, reasons)
             if job.key == decision.group.key:
                 continue
             if not same_words or job.group.minimum > 1:
                 # The words name the pod, or its group.
-                self._tell(answer, now)
+                self._tell(_alike(job.group, reasons), now)
                 continue
-            for pod, reason in answer.waiting:
-                explain = partial(telling.waiting, pod, reason, answer, now, self._instance)
+            for pod in job.group.pods:
                 if self._world.pods[pod.uid].told != message:
+                    explain = partial(telling.waiting, pod, why, decision, now, self._instance)
                     self._teller.put_later(pod.uid, message, explain)
 
 
