@@ -97,6 +97,17 @@ def test_a_waiting_pod_names_what_is_missing_and_its_gang() -> None:
     assert "  warning: two at once do not work\n" in text
 
 
+def test_what_keeps_a_pod_is_a_node_or_its_queue() -> None:
+    reasons = {nodes: Refusal(code=f"Code{nodes}", text=f"reason {nodes}", nodes=nodes) for nodes in (0, 2)}
+    for nodes, title in ((2, "Nodes that refuse it"), (0, "Its queue refuses it")):
+        explanation = Explanation(
+            uid="u", namespace="default", name="a", at=0.0, decision=PENDING, message="no", refusals=(reasons[nodes],)
+        )
+        text = explanation_text("default/a", answer(pod=pod(), explanation=explanation), {})
+        assert f"{title}:\n  Code{nodes}: {reasons[nodes].line}\n" in text
+        assert text.count("refuse") == 1
+
+
 def test_wide_shows_the_closest_nodes_and_their_cards() -> None:
     full = Refusal(
         code="CardInsufficientMemory", text="Insufficient vgpu-memory on a card", nodes=1,

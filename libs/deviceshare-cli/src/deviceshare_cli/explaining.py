@@ -100,12 +100,13 @@ def _why(answer: api.PodExplanation) -> list[str]:
 
 def _refusals(answer: api.PodExplanation) -> list[str]:
     refusals = answer.explanation.refusals if answer.explanation else ()
-    shown = []
+    of_nodes, of_its_queue = [], []
     for refusal in sorted(refusals, key=lambda one: (-one.nodes, one.text)):
         closest = f"; the closest is {refusal.nearest}" if refusal.nearest else ""
         cards = f"; {refusal.cards} cards" if refusal.cards else ""
+        shown = of_nodes if refusal.nodes else of_its_queue
         shown.append(f"{refusal.code}: {refusal.line}{cards}{closest}")
-    return _section("Nodes that refuse it", shown)
+    return _section("Nodes that refuse it", of_nodes) + _section("Its queue refuses it", of_its_queue)
 
 
 def _closest(answer: api.PodExplanation) -> list[str]:

@@ -11,9 +11,10 @@ is said the rules, are Volcano's (pkg/scheduler/actions/{enqueue,allocate,backfi
 * **Turns** (:mod:`.dispatcher`): the first job of the first queue is decided. A gang is placed with its minimum or
   not at all; more pods than that come one at a time, each in a turn of its own, behind the minimum of others.
 * **Bounds** (:mod:`.queues`): no queue passes its capability, nor what others are guaranteed. No queue passes what it
-  deserves as long as others wait for room within what they deserve. Where nobody does, what is left over goes to the
-  queue with the smallest share: a card that belongs to nobody in whole is not left idle. (Volcano leaves it idle.)
-* **Waiting** costs nothing: single pods that ask the same are one kind, and wait as one. A kind without room comes
+  deserves of a resource as long as others who ask some of it wait for room within what they deserve, unless they would
+  not fit on empty nodes either. Where nobody does, what is left over goes to the queue with the smallest share: a card
+  that belongs to nobody in whole is not left idle. (Volcano leaves it idle.)
+* **Waiting** costs nothing: pods and gangs that ask the same are one kind, and wait as one. A kind without room comes
   back when room was made, one at its queue's bound when the bound leaves room. Neither holds up those behind it.
 * **enqueue** (:mod:`.enqueue`) lets PodGroups in by their minResources; **backfill** serves pods that ask nothing,
   after all others.
