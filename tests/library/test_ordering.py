@@ -8,6 +8,7 @@ from deviceshare.facts import GroupKey, PodFact, QueueFact
 from deviceshare.gangs import Group
 from deviceshare.ordering.dispatcher import Dispatcher
 from deviceshare.ordering.jobs import Job
+from deviceshare.ordering.line import Line
 from deviceshare.ordering.queues import Queues
 from msgspec.structs import replace
 from support.builders import (
@@ -376,6 +377,20 @@ def test_pods_that_ask_the_same_wait_as_one_and_come_back_in_order():
     scene.dispatcher.discard(GroupKey("pod/uid-p2"))
     scene.end("p3")
     assert scene.decide() == ["p1"]
+
+
+def test_who_comes_and_goes_behind_one_who_waits_leaves_nothing_behind():
+    line = Line()
+    for at in range(1000):
+        waits = pod(f"p{at}", CPU_POD)
+        kind = line.put(
+            Job(queue="q", group=Group(key=waits.group, pods=(waits,)), created=float(at)), (float(at), waits.group)
+        )
+        if at:
+            line.discard(waits.group)
+    assert len(kind.jobs) == 1
+    assert len(kind.heap) < 100
+    assert kind.first() is not None
 
 
 def test_a_round_ends_when_enough_is_placed_and_goes_on_where_it_ended():

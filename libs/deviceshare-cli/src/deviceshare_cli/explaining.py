@@ -100,7 +100,8 @@ def _why(answer: api.PodExplanation) -> list[str]:
 
 def _refusals(answer: api.PodExplanation) -> list[str]:
     refusals = answer.explanation.refusals if answer.explanation else ()
-    of_nodes, of_its_queue = [], []
+    of_nodes: list[str] = []
+    of_its_queue: list[str] = []
     for refusal in sorted(refusals, key=lambda one: (-one.nodes, one.text)):
         closest = f"; the closest is {refusal.nearest}" if refusal.nearest else ""
         cards = f"; {refusal.cards} cards" if refusal.cards else ""

@@ -67,9 +67,6 @@ class Dispatcher:
         )
         return in_line + sum(hoping)
 
-    def __contains__(self, key: object) -> bool:
-        return any(key in line for line in self._lines.values())
-
     def serves(self, job: Job) -> str:
         """Return the action that serves a job and is not configured, '' where it is."""
         action = BACKFILL if job.asks_nothing else ALLOCATE

@@ -54,9 +54,6 @@ class Admission:
             for tier in conf.tiers
         ]
 
-    def __len__(self) -> int:
-        return len(self._applicants)
-
     def put(self, applicant: Applicant) -> None:
         """Let a group apply, in place of what it applied for before."""
         self._applicants[applicant.job.key] = applicant

@@ -5,13 +5,16 @@ up, so nothing is ever sorted or searched: a change costs the logarithm of the l
 """
 
 from collections.abc import Callable, Hashable, Iterable
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from math import inf
 
 from deviceshare.facts import GroupKey
 from deviceshare.gangs import UNEXPLAINED, Reason
 from deviceshare.ordering.jobs import Job, Order
 from deviceshare.ordering.shortage import Shortage
+
+_FEW = 64
+"""Entries that may be left over, beside as many as there are jobs."""
 
 
 class Kind:
@@ -54,6 +57,12 @@ class Kind:
         """The bounds of its queue for which it is parked."""
         return [reason for reason in self.why if isinstance(reason, Shortage)]
 
+    def tidy(self) -> None:
+        """Drop entries of jobs that left, or stand elsewhere, lest they pile up behind a first one that stays."""
+        if len(self.heap) > 2 * len(self.jobs) + _FEW:
+            self.heap = [entry for entry in self.heap if self.entries.get(entry[2].key) == entry[1]]
+            heapify(self.heap)
+
     def first(self) -> tuple[Order, Job] | None:
         """Return the first job and its place, None where none is left."""
         while self.heap:
@@ -78,9 +87,6 @@ class Line:
     def __len__(self) -> int:
         """How many kinds are in line."""
         return len(self._in_line)
-
-    def __contains__(self, key: object) -> bool:
-        return key in self._of_job
 
     @property
     def queues(self) -> set[str]:
@@ -110,6 +116,7 @@ class Line:
         self._entries += 1
         kind.entries[job.key] = self._entries
         heappush(kind.heap, (place, self._entries, job))
+        kind.tidy()
         if kind.name in self._in_line and (kind.at is None or place < kind.at):
             self._enter(kind, place)
 
@@ -119,6 +126,7 @@ class Line:
         if kind is None:
             return
         del kind.jobs[key], kind.entries[key]
+        kind.tidy()
         if not kind.jobs:
             self._drop(kind)
 

@@ -195,11 +195,6 @@ class Queues:
     # Questions
 
     @property
-    def total(self) -> Mapping[str, int]:
-        """What the cluster has in all."""
-        return self.counting.total
-
-    @property
     def names(self) -> list[str]:
         """The names of the queues."""
         return list(self._books)
