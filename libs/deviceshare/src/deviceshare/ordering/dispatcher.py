@@ -157,16 +157,11 @@ class Dispatcher:
         overdue = sorted(self._overdue(now))
         for reservation in self.reservations:
             found = line.find(reservation.key)
-            if found is None:
-                continue
-            old_at = self.reservations.old_at(reservation, found[1])
-            if now < old_at:
-                self._due = min(self._due, old_at)
-                continue
-            self.reservations.plan(found[1], now)
-            after = self.reservations.of(reservation.queue)
-            if after is None or after.nodes != reservation.nodes:
-                self.made_room()
+            if found is not None and now >= self.reservations.old_at(reservation, found[1]):
+                self.reservations.plan(found[1], now)
+                after = self.reservations.of(reservation.queue)
+                if after is None or after.nodes != reservation.nodes:
+                    self.made_room()
         for _, _, job in overdue:
             look_at = self.reservations.may_plan_at(job.queue)
             if now < look_at:
