@@ -122,7 +122,10 @@ def _write(path: Path, run: Run, forms: dict[str, Form]) -> None:
 
 
 def _rows(run: Run, forms: dict[str, Form]) -> Iterator[tuple[str, str, str]]:
-    """Yield pod, node and device annotation of each pod; both are empty for one that found no place."""
+    """Yield pod, node and device annotation of each pod; both are empty for one that found no place.
+
+    One that asks no device has a node alone.
+    """
     for name, placement in run.placements:
         if placement is None:
             yield name, "", ""
@@ -131,6 +134,8 @@ def _rows(run: Run, forms: dict[str, Form]) -> Iterator[tuple[str, str, str]]:
 
 
 def _annotation(name: str, placement: Placement, forms: dict[str, Form]) -> str:
+    if not placement.grants:
+        return ""
     family = BY_NAME[placement.grants[0].family]
     claim = Claim(id=name, uid=name, namespace="bench", name=name, grants=placement.grants)
     return forms[family.name].value(family.annotations(claim, placement.node, ["main"], 0.0))

@@ -4,18 +4,18 @@
 ``device-config.yaml`` in a directory ``configs`` beside the file or beside its directory.
 """
 
-from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 from deviceshare.conf.device_model import DevicesConf
 from deviceshare.conf.devices import parse_devices
-from deviceshare.conf.model import FIRST_FIT, SchedulerConf
+from deviceshare.conf.model import FIRST_FIT
 from deviceshare.conf.scheduler import default_conf
 from deviceshare.errors import InputError
 from deviceshare.facts import NodeFact, PodFact
 
+from deviceshare_cli.bench.allocator.checks import Checks, form_error
 from deviceshare_cli.bench.allocator.forms import CardKind, Form, HamiVnpu, Vgpu
 from deviceshare_cli.bench.allocator.workload import Workload, distinct, node_fact, pod_fact
 from deviceshare_cli.errors import CommandError
@@ -62,38 +62,79 @@ def read_workload(path: Path) -> tuple[Workload, Form]:
     Raises:
         CommandError: names the file, and the field where it is not as it should be.
     """
+    raw = b""
     try:
-        file = msgspec.json.decode(path.read_bytes(), type=WorkloadFile)
+        raw = path.read_bytes()
+        file = msgspec.json.decode(raw, type=WorkloadFile)
     except OSError as error:
         raise CommandError(f"{path}: {error.strerror}") from None
     except msgspec.MsgspecError as error:
-        raise CommandError(f"{path}: not a workload: {error}") from None
+        raise CommandError(form_error(str(path), raw, error)) from None
+    checks = Checks(str(path))
     devices = _devices(path, file.config)
     form = _form(path, file, devices)
     conf = msgspec.structs.replace(
         default_conf(), policy=file.policy, weight=WEIGHT, mig_geometry=FIRST_FIT, devices=devices
     )
-    return _workload(path.stem, file, form, conf), form
+    try:
+        _check(checks, file)
+        asks, pods = distinct(
+            (pod.name, checks.asks(number, pod_fact(pod.name, pod.limits, annotations={})).ask)
+            for number, pod in enumerate(file.pods)
+        )
+    except InputError as error:
+        raise CommandError(str(error)) from None
+    return Workload(path.stem, conf, _nodes(checks, file, form), asks, pods), form
 
 
-def _workload(name: str, file: WorkloadFile, form: Form, conf: SchedulerConf) -> Workload:
-    asks, pods = distinct((pod.name, pod_fact(pod.name, pod.limits, annotations={}).ask) for pod in file.pods)
-    return Workload(name, conf, _nodes(file, form), asks, pods)
+def _check(checks: Checks, file: WorkloadFile) -> None:
+    for field, value in (("nodes", file.nodes), ("devices_per_node", file.devices_per_node)):
+        checks.between(field, value, 1, 100_000)
+    checks.between("device_memory", file.device_memory, 1, 1 << 40)
+    checks.between("device_count", file.device_count, 1)
+    checks.between("device_cores", file.device_cores, 1)
+    checks.one_of("policy", file.policy, ("binpack", "spread", ""))
+    nodes = [(number,) for number in range(min(2, file.nodes))]
+    checks.names("node_format", file.node_format, nodes, "a printf pattern with the node's number, such as node-%05d")
+    cards = [(*node, index) for node in nodes for index in range(min(2, file.devices_per_node))]
+    expected = "a printf pattern with the numbers of node and card, such as GPU-%05d-%02d"
+    checks.names("uuid_format", file.uuid_format, cards, expected)
+    checks.unique("pods", (pod.name for pod in file.pods))
 
 
-def _nodes(file: WorkloadFile, form: Form) -> Iterator[tuple[NodeFact, list[PodFact]]]:
-    there: defaultdict[str, list[Existing]] = defaultdict(list)
-    for each in file.existing:
-        there[each.node].append(each)
+def _nodes(checks: Checks, file: WorkloadFile, form: Form) -> Iterator[tuple[NodeFact, list[PodFact]]]:
+    """Yield the nodes, each made when it is wanted.
+
+    Raises:
+        CommandError: for what is wrong with one of them.
+    """
+    try:
+        yield from _made(checks, file, form)
+    except InputError as error:
+        raise CommandError(str(error)) from None
+
+
+def _made(checks: Checks, file: WorkloadFile, form: Form) -> Iterator[tuple[NodeFact, list[PodFact]]]:
+    names = [file.node_format % number for number in range(file.nodes)]
+    there: dict[str, list[int]] = {name: [] for name in names}
+    for number, each in enumerate(file.existing):
+        checks.there(number, each.node, there)
+        there[each.node].append(number)
     kind = CardKind(file.device_type, file.device_memory, file.device_count, file.device_cores)
-    for number in range(file.nodes):
-        name = file.node_format % number
+    for number, name in enumerate(names):
         ids = [file.uuid_format % (number, index) for index in range(file.devices_per_node)]
-        held = []
-        for each in there.pop(name, ()):
-            annotations, limits = form.existing(each.value)
-            held.append(pod_fact(each.name, limits, node=name, annotations=annotations))
-        yield node_fact(name, *form.node(kind, ids)), held
+        fact = node_fact(name, *form.node(kind, ids))
+        if not number:
+            checks.node(fact, len(ids))
+        yield fact, [_held(checks, at, file.existing[at], form, ids) for at in there[name]]
+
+
+def _held(checks: Checks, number: int, each: Existing, form: Form, ids: list[str]) -> PodFact:
+    def read() -> PodFact:
+        annotations, limits = form.existing(each.value)
+        return pod_fact(each.name, limits, node=each.node, annotations=annotations)
+
+    return checks.holds(number, each.value, read, ids)
 
 
 def _devices(path: Path, name: str) -> DevicesConf:
