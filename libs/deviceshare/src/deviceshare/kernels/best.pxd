@@ -1,6 +1,7 @@
 cimport cython
 
 cdef double NEVER
+cdef int _BITS
 
 
 cdef class Order:
@@ -9,26 +10,22 @@ cdef class Order:
 
 cdef class Best:
     cdef public Order order
-    cdef public Py_ssize_t rows, able
-    cdef public double[::1] keys, waste
+    cdef public Py_ssize_t rows, able, blocks
+    cdef public double[::1] keys, waste, tops
     cdef public bint wasteful
     cdef public int[::1] winners
+    cdef public unsigned char[::1] stale
 
-    @cython.locals(winner=cython.Py_ssize_t)
+    @cython.locals(best=cython.Py_ssize_t, row=cython.Py_ssize_t, block=cython.Py_ssize_t, top=cython.double)
     cpdef Py_ssize_t first(self) noexcept
     @cython.locals(key=cython.double)
     cpdef double key(self, Py_ssize_t row) noexcept
-    @cython.locals(before=cython.double)
+    @cython.locals(before=cython.double, block=cython.Py_ssize_t)
     cpdef void put(self, Py_ssize_t row, double key, double waste) except *
+    cdef bint levels(self, Py_ssize_t row, Py_ssize_t block) noexcept
     @cython.locals(at=cython.Py_ssize_t)
     cpdef void put_rows(self, long long[::1] rows, double[::1] keys, double[::1] wastes) except *
-    @cython.locals(first=cython.double, second=cython.double)
-    cdef bint beats(self, Py_ssize_t one, Py_ssize_t other) noexcept
     @cython.locals(first=cython.double, second=cython.double, rank=cython.longlong, behind=cython.longlong)
     cpdef bint precedes(self, Py_ssize_t one, Py_ssize_t other) noexcept
-    @cython.locals(at=cython.Py_ssize_t, winner=cython.int)
-    cdef void play(self, Py_ssize_t row) noexcept
-    @cython.locals(one=cython.Py_ssize_t, other=cython.Py_ssize_t)
-    cdef int match(self, Py_ssize_t at) noexcept
-    @cython.locals(at=cython.Py_ssize_t)
-    cdef void play_all(self) noexcept
+    @cython.locals(best=cython.Py_ssize_t, row=cython.Py_ssize_t, last=cython.Py_ssize_t, top=cython.double, key=cython.double)
+    cdef void compare(self, Py_ssize_t block) noexcept

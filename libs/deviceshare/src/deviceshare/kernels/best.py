@@ -1,4 +1,4 @@
-"""The best of all rows, known at any time: a tournament in which a row that changes plays its matches again."""
+"""The best of all rows, known at any time: blocks of rows each know theirs, and look again only where it got worse."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,9 +8,12 @@ from deviceshare.kernels.constants import NEVER
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
+_BITS = 6
+"""A block has 64 rows: 8 cache lines of keys, and 313 blocks for 20,000 nodes."""
+
 
 class Order:
-    """Which of equal rows goes first: ``ranks`` int64[rows], the lowest. One for all tournaments.
+    """Which of equal rows goes first: ``ranks`` int64[rows], the lowest. One for all who compare rows.
 
     Ranks may be numbered anew as long as those that rows have among each other stay, but for rows that are put again.
     """
@@ -22,8 +25,8 @@ class Order:
 class Best:
     """What each row is worth (``keys`` float64[rows], -inf: not to be had), and the row that is worth most.
 
-    Of equal ones that with the least ``waste`` float64[rows] wins, then the first in ``order``. A row costs O(log rows)
-    to change, the best one O(1) to know.
+    Of equal ones that with the least ``waste`` float64[rows] wins, then the first in ``order``. To change a row is
+    cheap; of the blocks whose best row got worse since, all rows are compared when the best of all is asked for.
     """
 
     def __init__(self, order: Order) -> None:
@@ -35,12 +38,16 @@ class Best:
         self.wasteful = False
         """Whether ``waste`` is there: most kinds of cards waste nothing."""
         self.waste: Floats = np.zeros(0)
+        self.blocks = 0
         self.winners: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
-        """int32[rows]: the winner at each inner node of the tournament's tree, 1 is the root. The rows are its leaves:
-        the children of i are 2i and 2i + 1, those from ``rows`` on mean row 0 and so on."""
+        """int32[blocks]: the best row of each block."""
+        self.tops: Floats = np.zeros(0)
+        """float64[blocks]: what it is worth."""
+        self.stale: NDArray[np.uint8] = np.zeros(0, dtype=np.uint8)
+        """uint8[blocks]: where ``winners`` and ``tops`` have to be found anew."""
 
     def grow(self, rows: int) -> None:
-        """Make room for so many rows, two at least."""
+        """Make room for so many rows."""
         keys = np.full(rows, NEVER)
         keys[: self.rows] = np.asarray(self.keys)
         self.keys = keys
@@ -49,20 +56,29 @@ class Best:
             waste[: self.rows] = np.asarray(self.waste)
             self.waste = waste
         self.rows = rows
-        self.winners = np.zeros(rows, dtype=np.int32)
-        self.play_all()
+        self.blocks = (rows + (1 << _BITS) - 1) >> _BITS
+        self.winners = np.zeros(self.blocks, dtype=np.int32)
+        self.tops = np.full(self.blocks, NEVER)
+        self.stale = np.ones(self.blocks, dtype=np.uint8)
 
     def first(self) -> int:
         """Return the best row, -1 where none is to be had."""
-        if self.rows == 0:
-            return -1
-        winner: int = self.winners[1]
-        return -1 if self.keys[winner] == NEVER else winner
+        best = -1
+        top = NEVER
+        for block in range(self.blocks):
+            if self.stale[block]:
+                self.compare(block)
+            if self.tops[block] == NEVER or self.tops[block] < top:
+                continue
+            row = self.winners[block]
+            if self.tops[block] > top or self.precedes(row, best):
+                best = row
+                top = self.tops[block]
+        return best
 
     def key(self, row: int) -> float:
         """Return what a row is worth."""
-        key: float = self.keys[row]
-        return key
+        return float(self.keys[row])
 
     def put(self, row: int, key: float, waste: float) -> None:
         """Say what a row is worth, and what it wastes."""
@@ -76,47 +92,43 @@ class Best:
             self.waste = np.zeros(self.rows)
         if self.wasteful:
             self.waste[row] = waste
-        self.play(row)
+        block = row >> _BITS
+        if self.stale[block]:
+            return
+        if self.winners[block] == row and key <= before:
+            # Its rank may be another, too.
+            self.stale[block] = 1
+        elif self.winners[block] == row or key > self.tops[block] or self.levels(row, block):
+            self.winners[block] = row
+            self.tops[block] = key
+
+    def levels(self, row: int, block: int) -> bool:
+        """Return whether a row is worth as much as the best of its block, and precedes it."""
+        return bool(self.keys[row] == self.tops[block] and self.precedes(row, self.winners[block]))
 
     def put_rows(self, rows: Ints, keys: Floats, wastes: Floats) -> None:
         """Say it of some rows."""
         for at in range(len(rows)):
             self.put(rows[at], keys[at], wastes[at])
 
-    def beats(self, one: int, other: int) -> bool:
-        """Return whether a row is worth more than another, or precedes it."""
-        first: float = self.keys[one]
-        second: float = self.keys[other]
-        return first > second or (first == second and self.precedes(one, other))
-
     def precedes(self, one: int, other: int) -> bool:
         """Return whether a row goes before another that is worth the same."""
         if self.wasteful and self.waste[one] != self.waste[other]:
-            first: float = self.waste[one]
-            second: float = self.waste[other]
-            return first < second
-        rank: int = self.order.ranks[one]
-        behind: int = self.order.ranks[other]
-        return rank < behind
+            return bool(self.waste[one] < self.waste[other])
+        return bool(self.order.ranks[one] < self.order.ranks[other])
 
-    def play(self, row: int) -> None:
-        """Play the matches of a row again, up to one that it neither wins nor has won."""
-        at = (row + self.rows) >> 1
-        while at > 0:
-            winner = self.match(at)
-            if winner == self.winners[at] and winner != row:
-                return
-            self.winners[at] = winner
-            at >>= 1
-
-    def match(self, at: int) -> int:
-        """Return who wins at an inner node."""
-        one, other = 2 * at, 2 * at + 1
-        one = one - self.rows if one >= self.rows else self.winners[one]
-        other = other - self.rows if other >= self.rows else self.winners[other]
-        return other if self.beats(other, one) else one
-
-    def play_all(self) -> None:
-        """Play every match."""
-        for at in range(self.rows - 1, 0, -1):
-            self.winners[at] = self.match(at)
+    def compare(self, block: int) -> None:
+        """Find the best row of a block."""
+        best = block << _BITS
+        last = min(best + (1 << _BITS), self.rows)
+        top = self.keys[best]
+        for row in range(best + 1, last):
+            key = self.keys[row]
+            if key < top or key == NEVER:
+                continue
+            if key > top or self.precedes(row, best):
+                best = row
+                top = key
+        self.winners[block] = best
+        self.tops[block] = top
+        self.stale[block] = 0

@@ -4,6 +4,7 @@ cimport cython
 cdef class Changes:
     cdef public long long now, rows, forgotten, mark
     cdef public long long[::1] log, found, marks
+    cdef public double[::1] keys, waste
 
     cpdef void touch(self, long long row) noexcept
     cpdef void forget(self) noexcept

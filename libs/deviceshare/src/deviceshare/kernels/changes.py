@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 _LEAST = 4096
 
@@ -22,6 +23,9 @@ class Changes:
         self.log: Ints = np.zeros(_LEAST, dtype=np.int64)
         self.found: Ints = np.zeros(0, dtype=np.int64)
         """int64[rows]: the rows that :meth:`since` found come first."""
+        self.keys: Floats = np.zeros(0)
+        self.waste: Floats = np.zeros(0)
+        """float64[rows]: what those rows are worth and waste, while a reader looks at them."""
         self.marks: Ints = np.zeros(0, dtype=np.int64)
         self.mark = 0
 
@@ -29,6 +33,8 @@ class Changes:
         """Make room for so many rows."""
         self.rows = rows
         self.found = np.zeros(rows, dtype=np.int64)
+        self.keys = np.zeros(rows)
+        self.waste = np.zeros(rows)
         self.marks = np.zeros(rows, dtype=np.int64)
         if 2 * rows > len(self.log):
             # Where a change stands in the log depends on its length.

@@ -25,7 +25,7 @@ cdef class Standing:
     cpdef long long narrow(self, Changes changes, Amounts amounts, long long[::1] models) except *
     cpdef void put(self, Py_ssize_t row, double key, double waste) except *
     @cython.locals(
-        at=cython.Py_ssize_t, row=cython.longlong, key=cython.double, waste=cython.double, chosen=cython.Py_ssize_t,
+        at=cython.Py_ssize_t, key=cython.double, waste=cython.double, chosen=cython.Py_ssize_t,
         picker=Picker,
     )
     cpdef void evaluate(

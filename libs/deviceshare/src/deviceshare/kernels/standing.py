@@ -88,18 +88,21 @@ class Standing:
         No pickers: no cards are asked, every row will do.
         """
         for at in range(count):
-            row = changes.found[at]
             key = NEVER
             waste = 0.0
             if len(pickers) == 0:
                 key = 0.0
             else:
-                chosen = self.choose(amounts, block, pickers, row)
+                chosen = self.choose(amounts, block, pickers, changes.found[at])
                 if chosen >= 0:
                     picker = pickers[chosen]
                     key = worth(self.score, self.weight, self.fine)
                     waste = picker.waste
-            self.put(row, key, waste)
+            changes.keys[at] = key
+            changes.waste[at] = waste
+        # In a loop of its own: the memory of many rows is waited for at once.
+        for at in range(count):
+            self.put(changes.found[at], changes.keys[at], changes.waste[at])
 
     def choose(self, amounts: Amounts, block: Ints, pickers: list[Picker], row: int) -> int:
         """Return which picker answers best on a row, by score and then by waste; -1 where none finds cards.
