@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import Any, Self
 
-from deviceshare_cluster.interface import ClusterError
+from deviceshare_cluster.interface import Cluster, ClusterError
 from deviceshare_cluster.local import LocalCluster
 
 COMMAND = Path(sys.executable).parent / "deviceshare"
@@ -55,6 +55,20 @@ class Running:
         """What ``up`` has said."""
         return self._log.read_text()
 
+    async def bound(self, cluster: Cluster, count: int, *, within: float) -> None:
+        """Wait until this many pods are bound; the cluster itself may be away for a while."""
+        until = time.monotonic() + within
+        bound = 0
+        while time.monotonic() < until:
+            try:
+                bound = sum(1 for pod in await cluster.list("Pod") if pod["spec"].get("nodeName"))
+            except ClusterError:
+                bound = 0
+            if bound >= count:
+                return
+            await asyncio.sleep(0.1)
+        raise AssertionError(f"{bound} of {count} pods are bound after {within} s\n{self.log}")
+
     def process(self, name: str) -> int:
         """Return the process id of a service, or of the nats-server ``bus`` or ``cluster``."""
         found = []
@@ -93,20 +107,6 @@ class RunningSystem(Running):
     async def __aexit__(self, *error: object) -> None:
         await self.cluster.__aexit__(*error)
         self._end()
-
-    async def bound(self, count: int, *, within: float) -> None:
-        """Wait until this many pods are bound; the cluster itself may be away for a while."""
-        until = time.monotonic() + within
-        bound = 0
-        while time.monotonic() < until:
-            try:
-                bound = sum(1 for pod in await self.cluster.list("Pod") if pod["spec"].get("nodeName"))
-            except ClusterError:
-                bound = 0
-            if bound >= count:
-                return
-            await asyncio.sleep(0.1)
-        raise AssertionError(f"{bound} of {count} pods are bound after {within} s\n{self.log}")
 
 
 class RunningOnKube(Running):

@@ -1,0 +1,37 @@
+"""``deviceshare up --cluster kube``: the command as a user starts it, on the cluster that the kubeconfig names."""
+
+import asyncio
+from pathlib import Path
+
+from support.apiserver import ApiServer
+from support.kube_cluster import CleanCluster
+from support.kube_scene import node, pod
+from support.running import RunningOnKube
+
+
+async def test_pods_of_a_live_cluster_are_bound_or_told_why_not(apiserver: ApiServer, tmp_path: Path) -> None:
+    async with CleanCluster(apiserver) as cluster:
+        await cluster.create(node())
+        await cluster.create(pod("fits", "deviceshare"))
+        await cluster.create(pod("another", "somebody-else"))
+        async with RunningOnKube(tmp_path, apiserver.kubeconfig("admin"), "--scheduler-name", "deviceshare") as system:
+            await system.bound(cluster, 1, within=30.0)
+            await cluster.create(pod("waits", "deviceshare"))
+            async with asyncio.timeout(30.0):
+                while not (conditions := await _conditions(cluster, "waits")):
+                    await asyncio.sleep(0.1)
+        assert conditions == [
+            (
+                "PodScheduled",
+                "0/1 nodes are unavailable: 1 node(s) had cards shared by as many containers as they may be.",
+            )
+        ]
+        there = await cluster.get("Pod", "default", "fits")
+        assert there is not None
+        assert there["metadata"]["annotations"]["volcano.sh/vgpu-ids-new"] == "GPU-0,NVIDIA,3000,0:"
+        assert not (await cluster.get("Pod", "default", "another") or {})["spec"].get("nodeName")
+
+
+async def _conditions(cluster: CleanCluster, name: str) -> list[tuple[str, str]]:
+    there = await cluster.get("Pod", "default", name) or {}
+    return [(each["type"], each["message"]) for each in there.get("status", {}).get("conditions", [])]
