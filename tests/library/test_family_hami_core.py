@@ -9,12 +9,14 @@ from support.builders import (
     NUMBER,
     ask,
     card,
+    cards,
     chosen,
     cluster,
     codes,
     container,
     devices,
     node,
+    problem,
     take,
     vgpu,
 )
@@ -23,16 +25,6 @@ from support.mig import read
 FAMILY = BY_NAME["hami-core"]
 USE, NOUSE = "nvidia.com/use-gputype", "nvidia.com/nouse-gputype"
 USE_ID, NOUSE_ID = "volcano.sh/vgpu-use-gpuuuid", "volcano.sh/vgpu-nouse-gpuuuid"
-
-
-def cards(count: int, **what) -> list:
-    return [card(index, **what) for index in range(count)]
-
-
-def problem(what):
-    found = cluster(node(cards=cards(2))).why_not(what).problem
-    assert found is not None
-    return found
 
 
 def test_the_annotations_of_the_guide() -> None:

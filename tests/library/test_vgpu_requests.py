@@ -11,6 +11,7 @@ from support.builders import (
     NUMBER,
     ask,
     card,
+    cards,
     chosen,
     cluster,
     codes,
@@ -18,6 +19,7 @@ from support.builders import (
     container,
     devices,
     node,
+    problem,
     take,
     vgpu,
 )
@@ -26,16 +28,6 @@ from support.mig import apart, read, written
 FAMILY = BY_NAME["hami-core"]
 USE, NOUSE = "nvidia.com/use-gputype", "nvidia.com/nouse-gputype"
 USE_ID, NOUSE_ID = "volcano.sh/vgpu-use-gpuuuid", "volcano.sh/vgpu-nouse-gpuuuid"
-
-
-def cards(count: int, **what) -> list:
-    return [card(index, **what) for index in range(count)]
-
-
-def problem(what):
-    found = cluster(node(cards=cards(2))).why_not(what).problem
-    assert found is not None
-    return found
 
 
 # Names and defaults of the configuration

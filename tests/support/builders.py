@@ -1,11 +1,13 @@
 """Facts in one line, as tests want them: nodes with cards, pods that ask, an allocator that knows them."""
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from deviceshare.allocator import Allocator, Placement
 from deviceshare.claims import ContainerGrant
 from deviceshare.conf.model import SchedulerConf
 from deviceshare.conf.scheduler import default_conf
+from deviceshare.errors import Problem
 from deviceshare.facts import Card, ContainerAsk, GroupKey, NodeFact, PodAsk, PodFact, PodUid, Taint
 from msgspec.structs import replace
 
@@ -22,6 +24,11 @@ def card(
 ) -> Card:  # fmt: skip
     """Return a vGPU card ``GPU-<node><index>``."""
     return Card(f"GPU-{node}{index}", index, slots, memory, 100, model, healthy, mode)
+
+
+def cards(count: int, **what: Any) -> list[Card]:
+    """Return so many vGPU cards that are alike."""
+    return [card(index, **what) for index in range(count)]
 
 
 def share_cards(count: int, *, memory: int = 11178, unhealthy: Iterable[int] = ()) -> tuple[Card, ...]:
@@ -113,6 +120,13 @@ def cluster(*nodes: NodeFact, policy: str = "", weight: int = 0) -> Allocator:
     for each in nodes:
         allocator.set_node(each)
     return allocator
+
+
+def problem(what: PodAsk) -> Problem:
+    """Return what is wrong with a request for vGPUs."""
+    found = cluster(node(cards=cards(2))).why_not(what).problem
+    assert found is not None
+    return found
 
 
 def take(allocator: Allocator, what: PodAsk, uid: str) -> Placement:
