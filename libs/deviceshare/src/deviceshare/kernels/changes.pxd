@@ -2,7 +2,7 @@ cimport cython
 
 
 cdef class Changes:
-    cdef public long long now, rows, forgotten, mark
+    cdef public long long now, rows, forgotten, mark, last
     cdef public long long[::1] log, found, marks
     cdef public double[::1] keys, waste
 

@@ -21,6 +21,8 @@ class Changes:
         self.forgotten = 0
         """Changes before this one are not known any more."""
         self.log: Ints = np.zeros(_LEAST, dtype=np.int64)
+        """Its length is a power of two: a change stands at the last bits of its number."""
+        self.last = _LEAST - 1
         self.found: Ints = np.zeros(0, dtype=np.int64)
         """int64[rows]: the rows that :meth:`since` found come first."""
         self.keys: Floats = np.zeros(0)
@@ -39,11 +41,12 @@ class Changes:
         if 2 * rows > len(self.log):
             # Where a change stands in the log depends on its length.
             self.forget()
-            self.log = np.zeros(2 * rows, dtype=np.int64)
+            self.last = (1 << (2 * rows - 1).bit_length()) - 1
+            self.log = np.zeros(self.last + 1, dtype=np.int64)
 
     def touch(self, row: int) -> None:
         """Say that a row has changed."""
-        self.log[self.now % len(self.log)] = row
+        self.log[self.now & self.last] = row
         self.now += 1
         if self.now - self.forgotten > len(self.log):
             self.forgotten = self.now - len(self.log)
@@ -65,7 +68,7 @@ class Changes:
             return self.rows
         self.mark += 1
         for at in range(seen, self.now):
-            row = self.log[at % len(self.log)]
+            row = self.log[at & self.last]
             if self.marks[row] != self.mark:
                 self.marks[row] = self.mark
                 self.found[count] = row
