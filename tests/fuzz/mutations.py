@@ -30,6 +30,8 @@ ODD_LEAVES: tuple[Any, ...] = (
 
 _MARKS = re.compile(r"([,;:|=\[\]{}\"'\n/ .\-])")
 _CHANGES = st.lists(st.integers(0, 2**32), max_size=4)
+_LONGEST = 20_000
+"""Characters of a changed text: a word that is repeated some times a hundredfold would fill the memory."""
 _DEEP = (b"[" * 100_000, b'{"metadata":' * 100_000, b"", b"null", b"\xff\xfe", b'{"metadata":{"name":"a"}', b"{}{}")
 
 
@@ -71,7 +73,7 @@ def _changed_text(text: str, changes: Sequence[int]) -> str:
     pieces: list[Any] = [piece for piece in _MARKS.split(text) if piece] or [""]
     for number in changes:
         _change_pieces(pieces, Random(number))
-    return "".join(pieces)
+    return "".join(pieces)[:_LONGEST]
 
 
 def _change_pieces(pieces: list[Any], random: Random) -> None:
