@@ -11,7 +11,8 @@ cdef class Order:
 cdef class Best:
     cdef public Order order
     cdef public Py_ssize_t rows, able, blocks
-    cdef public double[::1] keys, waste, tops
+    cdef public double[::1] keys, tops
+    cdef public float[::1] waste
     cdef public bint wasteful
     cdef public int[::1] winners
     cdef public unsigned char[::1] stale

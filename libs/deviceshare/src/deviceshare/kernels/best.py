@@ -25,8 +25,8 @@ class Order:
 class Best:
     """What each row is worth (``keys`` float64[rows], -inf: not to be had), and the row that is worth most.
 
-    Of equal ones that with the least ``waste`` float64[rows] wins, then the first in ``order``. To change a row is
-    cheap; of the blocks whose best row got worse since, all rows are compared when the best of all is asked for.
+    Of equal ones that with the least ``waste`` (float32[rows], whole MiB) wins, then the first in ``order``. To change
+    a row is cheap; of the blocks whose best row got worse since, all rows are compared when the best is asked for.
     """
 
     def __init__(self, order: Order) -> None:
@@ -37,7 +37,7 @@ class Best:
         self.keys: Floats = np.zeros(0)
         self.wasteful = False
         """Whether ``waste`` is there: most kinds of cards waste nothing."""
-        self.waste: Floats = np.zeros(0)
+        self.waste: NDArray[np.float32] = np.zeros(0, dtype=np.float32)
         self.blocks = 0
         self.winners: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
         """int32[blocks]: the best row of each block."""
@@ -52,7 +52,7 @@ class Best:
         keys[: self.rows] = np.asarray(self.keys)
         self.keys = keys
         if self.wasteful:
-            waste = np.zeros(rows)
+            waste = np.zeros(rows, dtype=np.float32)
             waste[: self.rows] = np.asarray(self.waste)
             self.waste = waste
         self.rows = rows
@@ -89,7 +89,7 @@ class Best:
         self.keys[row] = key
         if waste != 0.0 and not self.wasteful:
             self.wasteful = True
-            self.waste = np.zeros(self.rows)
+            self.waste = np.zeros(self.rows, dtype=np.float32)
         if self.wasteful:
             self.waste[row] = waste
         block = row >> _BITS
