@@ -2,7 +2,7 @@
 
 import hypothesis.strategies as st
 import pytest
-from deviceshare.allocator import Allocator, Placement
+from deviceshare.allocator import Allocator
 from deviceshare.claims import HostPort
 from deviceshare.conf.node_plugins import Binpack, NodeOrder
 from deviceshare.facts import Preference, Requirement, Taint
@@ -80,12 +80,6 @@ def answers(allocator: Allocator) -> list:
     return [(allocator.place(what), allocator.worths(what), allocator.why_not(what)) for what in ASKS]
 
 
-def hold(allocator: Allocator, uid: str, placement: Placement) -> None:
-    """Hold all of a placement."""
-    beside = {"ports": placement.ports, "counted": placement.counted}
-    allocator.hold(placement.node, uid, placement.grants, placement.resources, **beside)
-
-
 class Incremental(RuleBasedStateMachine):
     """Nodes and pods come and go; each answer is that of an allocator made anew."""
 
@@ -124,7 +118,7 @@ class Incremental(RuleBasedStateMachine):
             self.count += 1
             before = self.overdrawn()
             uid = f"p{self.count}"
-            hold(self.allocator, uid, placement)
+            self.allocator.take(uid, placement)
             self.held[uid] = placement
             assert self.overdrawn() <= before, "a placement overdrew a card"
 
@@ -153,7 +147,7 @@ class Incremental(RuleBasedStateMachine):
     def fresh(self, names) -> Allocator:
         allocator = Allocator(self.conf)
         for uid, placement in self.held.items():
-            hold(allocator, uid, placement)
+            allocator.take(uid, placement)
         for name in names:
             allocator.set_node(self.nodes[name])
         return allocator

@@ -133,8 +133,7 @@ def take(allocator: Allocator, what: PodAsk, uid: str) -> Placement:
     """Place a pod that must fit, and hold its place."""
     placement = allocator.place(what)
     assert placement is not None, allocator.why_not(what)
-    beside = {"ports": placement.ports, "counted": placement.counted}
-    allocator.hold(placement.node, uid, placement.grants, placement.resources, **beside)
+    allocator.take(uid, placement)
     return placement
 
 

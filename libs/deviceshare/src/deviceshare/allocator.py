@@ -194,6 +194,18 @@ class Allocator:
         held[uid] = holding
         self._charge(node, holding, 1)
 
+    def take(self, uid: str, placement: Placement, tenant: Tenant = NOBODY) -> None:
+        """Charge a pod to the place that :meth:`place` found for it."""
+        self.hold(
+            placement.node,
+            uid,
+            placement.grants,
+            placement.resources,
+            tenant,
+            placement.ports,
+            placement.counted,
+        )
+
     def release(self, node: str, uid: str) -> bool:
         """Give back what a pod holds on a node; returns whether it held anything."""
         holding = self._holdings[node].pop(uid, None)
@@ -262,12 +274,12 @@ class Allocator:
     def place(self, ask: PodAsk) -> Placement | None:
         """Return the best place for a pod, or None.
 
-        Charges nothing: :meth:`hold` does. Of equal nodes that takes it which wastes least, then by the ties.
+        Charges nothing: :meth:`take` does. Of equal nodes that takes it which wastes least, then by the ties.
         """
         shape = self._shape(ask)
         if shape.hopeless:
             return None
-        row, bonus = shape.best(self.conf)
+        row, bonus = shape.best()
         if row < 0:
             return None
         score, chosen = shape.chosen(

@@ -118,15 +118,7 @@ def decide(
                 no_room[ask] = _why_not(allocator, pod, no_room, reasons=reasons)
             refused.append(pod)
             continue
-        allocator.hold(
-            placement.node,
-            pod.uid,
-            placement.grants,
-            placement.resources,
-            pod.tenant,
-            placement.ports,
-            placement.counted,
-        )
+        allocator.take(pod.uid, placement, pod.tenant)
         if queues is not None:
             queues.hold(pod.uid)
         placed.append((pod, placement))

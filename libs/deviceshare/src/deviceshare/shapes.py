@@ -260,7 +260,7 @@ class Shape:
             waste += places.waste
             if places.rank is not None:
                 rank += places.rank
-            key += [worth(score, conf.weight, _fine(conf)) for score in places.score.tolist()]
+            key += [worth(score, self.standing.weight, self.standing.fine) for score in places.score.tolist()]
         key = np.where(fits, key, NEVER)
         if self.standing.scores is not None:
             self.standing.scores.enter_rows(rows, key)
@@ -268,14 +268,14 @@ class Shape:
         if self.favourites is not None:
             self.favourites.put_rows(rows, np.where(fits, rank, NEVER), np.zeros(len(rows)))
 
-    def best(self, conf: SchedulerConf) -> tuple[int, float]:
+    def best(self) -> tuple[int, float]:
         """Return the best node's row, -1 where none fits, and what it scores as the favourite of a family."""
         best = self.standing.best
         row = best.first()
         if row < 0 or self.favourites is None:
             return row, 0.0
         favourite = self.favourites.first()
-        gained = best.key(favourite) + worth(self.bonus, conf.weight, _fine(conf))
+        gained = best.key(favourite) + worth(self.bonus, self.standing.weight, self.standing.fine)
         if favourite == row or gained > best.key(row):
             return favourite, self.bonus
         # Of equal ones it is as without the bonus: the waste, then the order.

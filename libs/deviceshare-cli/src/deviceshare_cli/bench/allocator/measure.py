@@ -76,14 +76,7 @@ def _pods(allocator: Allocator, workload: Workload) -> list[_Step]:
     def place(name: str, ask: PodAsk) -> list[tuple[str, Placement | None]]:
         placement = allocator.place(ask)
         if placement is not None:
-            allocator.hold(
-                placement.node,
-                name,
-                placement.grants,
-                placement.resources,
-                ports=placement.ports,
-                counted=placement.counted,
-            )
+            allocator.take(name, placement)
         return [(name, placement)]
 
     return [partial(place, name, workload.asks[number]) for name, number in workload.pods]
