@@ -66,7 +66,7 @@ class Admission:
         """Return when groups will have waited so long that they are let in whatever there is, unix seconds."""
         if not any("sla" in tier for tier in self._tiers):
             return []
-        waiting = [(each.job, self._waiting(each.job)) for each in self._applicants.values()]
+        waiting = [(each.job, each.job.may_wait(self._waiting_time)) for each in self._applicants.values()]
         return [job.created + most for job, most in waiting if most is not None and job.created + most > now]
 
     def decide(self, now: float) -> Admissions:
@@ -123,8 +123,5 @@ class Admission:
         return None
 
     def _has_waited(self, job: Job, now: float) -> bool:
-        waiting = self._waiting(job)
+        waiting = job.may_wait(self._waiting_time)
         return waiting is not None and now >= job.created + waiting
-
-    def _waiting(self, job: Job) -> float | None:
-        return self._waiting_time if job.waiting_time is None else job.waiting_time

@@ -48,6 +48,10 @@ class Job(msgspec.Struct, kw_only=True):
             self.alike = not group.tasks and all(pod.ask is ask for pod in group.pods)
         return (self.queue, id(ask), max(1, group.missing)) if self.alike else group.key
 
+    def may_wait(self, otherwise: float | None) -> float | None:
+        """Return how many seconds it may wait: by its own word, else as long as all others."""
+        return otherwise if self.waiting_time is None else self.waiting_time
+
     @property
     def asks_nothing(self) -> bool:
         """Whether none of its pods asks anything: it is served by backfill."""
@@ -79,6 +83,6 @@ class JobOrder:
                 case "drf":
                     place.append(share)
                 case _:
-                    waiting = self._waiting_time if job.waiting_time is None else job.waiting_time
+                    waiting = job.may_wait(self._waiting_time)
                     place.append(inf if waiting is None else job.created + waiting)
         return (*place, job.created, job.key)

@@ -63,7 +63,7 @@ class Reservations:
 
     def overdue_at(self, job: Job) -> float | None:
         """Return since when a job has waited too long, unix seconds; None: it never has."""
-        after = self._after if job.waiting_time is None else job.waiting_time
+        after = job.may_wait(self._after)
         return job.created + after if after and not job.group.ready else None
 
     def is_hopeless(self, job: Job) -> bool:
