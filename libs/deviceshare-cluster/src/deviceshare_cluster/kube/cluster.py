@@ -1,7 +1,7 @@
 """A Kubernetes cluster behind the interface: watches in, bindings, conditions and Events out."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Self
 
@@ -195,24 +195,17 @@ class KubeCluster:
         self, namespace: str, name: str, uid: str, *, status: bool, reason: str, message: str, at: float
     ) -> None:
         """Write the condition ``PodScheduled`` of a pod that waits. Raises ClusterError."""
-        while True:
-            pod = await self.get("Pod", namespace, name)
-            if pod is None or pod["metadata"]["uid"] != uid or pod["spec"].get("nodeName"):
-                return
+
+        def changed(pod: Object) -> Object | None:
+            if pod["spec"].get("nodeName"):
+                return None
             if not set_condition(pod, status=status, reason=reason, message=message, at=at):
-                return
+                return None
             (condition,) = [one for one in pod["status"]["conditions"] if one["type"] == "PodScheduled"]
-            # With its version, or a pod that was bound meanwhile would say that it waits.
-            metadata = {"uid": uid, "resourceVersion": pod["metadata"]["resourceVersion"]}
-            body = {"metadata": metadata, "status": {"conditions": [condition]}}
-            try:
-                await self._api.request("PATCH", f"{KINDS['Pod'].object(namespace, name)}/status", (), body, STRATEGIC)
-            except ApiRefusal as refusal:
-                if refusal.status == 409:
-                    continue
-                if refusal.status != 404:
-                    raise ClusterError(f"cannot write the condition of {namespace}/{name}: {refusal}") from refusal
-            return
+            return {"conditions": [condition]}
+
+        what = f"condition of {namespace}/{name}"
+        await self._change_status("Pod", namespace, name, uid, changed, STRATEGIC, what)
 
     async def set_status(
         self,
@@ -226,22 +219,40 @@ class KubeCluster:
         at: float,
     ) -> None:
         """Write fields of an object's status, and a condition that is true. Raises ClusterError."""
+
+        def changed(found: Object) -> Object | None:
+            return changed_status(found, fields, condition, at)
+
+        what = f"status of {kind} {namespace}/{name}"
+        await self._change_status(kind, namespace, name, uid, changed, MERGE, what)
+
+    async def _change_status(
+        self,
+        kind: str,
+        namespace: str,
+        name: str,
+        uid: str,
+        changed: Callable[[Object], Object | None],
+        content: str,
+        what: str,
+    ) -> None:
+        """Write what ``changed`` makes of an object's status, None for nothing; ``what`` names it in errors.
+
+        With the version that was read: a pod that was bound meanwhile would say that it waits.
+        """
         path = KINDS[kind].object(namespace, name) + ("/status" if KINDS[kind].status_apart else "")
         while True:
             found = await self.get(kind, namespace, name)
-            if found is None or (uid and found["metadata"]["uid"] != uid):
+            if found is None or (uid and found["metadata"]["uid"] != uid) or (status := changed(found)) is None:
                 return
-            status = changed_status(found, fields, condition, at)
-            if status is None:
-                return
-            body = {"metadata": {"resourceVersion": found["metadata"]["resourceVersion"]}, "status": status}
+            metadata = {key: found["metadata"][key] for key in ("uid", "resourceVersion")}
             try:
-                await self._api.request("PATCH", path, (), body, MERGE)
+                await self._api.request("PATCH", path, (), {"metadata": metadata, "status": status}, content)
             except ApiRefusal as refusal:
                 if refusal.status == 409:
                     continue
                 if refusal.status != 404:
-                    raise ClusterError(f"cannot write the status of {kind} {namespace}/{name}: {refusal}") from refusal
+                    raise ClusterError(f"cannot write the {what}: {refusal}") from refusal
             return
 
     async def record_event(self, happening: Happening) -> None:
