@@ -3,13 +3,12 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from deviceshare.kernels.constants import CORES_USED, KIND, MEMORY_USED, SLOTS_USED
+from deviceshare.kernels.constants import CORES_USED, KIND, MEMORY_USED, NO_LIMIT, SLOTS_USED
 from deviceshare.kernels.picking import Picker
 
 Ints = NDArray[np.int64]
 Mask = NDArray[np.uint8]
 
-_NO_LIMIT = 1 << 61
 _FINE = 1 << 20
 """Parts of a chip's memory by which fuller chips are told from emptier ones."""
 _ROOM = 2 * _FINE
@@ -33,9 +32,9 @@ class Chips(Picker):
         self.most_memory: Ints = np.where(usable, sizes - asked, -1)
         """int64[kinds]: how much others may have of a chip, -1 where it is not to be had."""
         self.most_shares: Ints = slots - 1
-        self.most_cores: Ints = np.full(len(sizes), _NO_LIMIT, dtype=np.int64)
-        self.most_ai_cores = _NO_LIMIT
-        self.most_ai_cpus = _NO_LIMIT
+        self.most_cores: Ints = np.full(len(sizes), NO_LIMIT, dtype=np.int64)
+        self.most_ai_cores = NO_LIMIT
+        self.most_ai_cpus = NO_LIMIT
         """What others may have of a chip: shares, cores, AI cores and AI CPUs."""
         self.ai_cores_field = 0
         self.ai_cpus_field = 0

@@ -5,6 +5,8 @@ The kind of a card says what no pod changes (:class:`deviceshare.kinds.Kinds`); 
 """
 
 NEVER = float("-inf")
+NO_LIMIT = 1 << 61
+"""More than there is of anything."""
 
 KIND = 0
 MEMORY_USED = 1

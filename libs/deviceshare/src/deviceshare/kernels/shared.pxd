@@ -2,7 +2,7 @@ cimport cython
 
 from deviceshare.kernels.picking cimport Picker
 
-cdef long long CORES_USED, KIND, MEMORY_USED, SLOTS_USED, _NO_LIMIT
+cdef long long CORES_USED, KIND, MEMORY_USED, SLOTS_USED, NO_LIMIT
 
 
 cdef class SharedCards(Picker):

@@ -3,12 +3,10 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from deviceshare.kernels.constants import CORES_USED, KIND, MEMORY_USED, SLOTS_USED
+from deviceshare.kernels.constants import CORES_USED, KIND, MEMORY_USED, NO_LIMIT, SLOTS_USED
 from deviceshare.kernels.picking import Picker
 
 Ints = NDArray[np.int64]
-
-_NO_LIMIT = 1 << 61
 
 
 class SharedCards(Picker):
@@ -25,8 +23,8 @@ class SharedCards(Picker):
         self.asked: Ints = asked
         self.most_memory: Ints = np.where(usable, sizes - asked, -1)
         """int64[kinds]: how much others may have of a card, -1 where it is not to be had."""
-        self.most_shares: Ints = np.full(len(sizes), _NO_LIMIT, dtype=np.int64)
-        self.most_cores = _NO_LIMIT
+        self.most_shares: Ints = np.full(len(sizes), NO_LIMIT, dtype=np.int64)
+        self.most_cores = NO_LIMIT
         self.by_memory = 0
         self.by_slots = 0
         self.by_column = 0
