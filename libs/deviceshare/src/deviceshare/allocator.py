@@ -283,7 +283,7 @@ class Allocator:
         if row < 0:
             return None
         score, chosen = shape.chosen(
-            row, self._resources.amounts, self._cards, lambda: self._view(np.array([row])), self.conf
+            row, self._resources.amounts, lambda: self._view(np.array([row])), self.conf
         )
         return Placement(
             node=self._name(row),
@@ -361,7 +361,7 @@ class Allocator:
         # Which cards a model name means depends on the models that there are, on all nodes.
         if self._cards.types_version != self._types_seen:
             self._types_seen = self._cards.types_version
-            self._changes.forget()
+            self._changes.touch_all()
 
     def _shape(self, ask: PodAsk) -> Shape:
         """Return the shape of an ask, up to date."""
@@ -403,7 +403,7 @@ class Allocator:
         if not count:
             return
         if shape.pickers is not None:
-            standing.evaluate(changes, count, self._resources.amounts, self._cards.block, shape.pickers)
+            standing.evaluate(changes, count, self._resources.amounts, shape.pickers)
         else:
             rows = np.array(changes.found[:count])
             shape.evaluate(rows, self._view(rows), self.conf)
