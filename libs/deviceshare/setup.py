@@ -21,6 +21,7 @@ modules = cythonize(
         "annotation_typing": False,
         "boundscheck": False,
         "cdivision": True,
+        "initializedcheck": False,
         "language_level": 3,
         "wraparound": False,
     },

@@ -248,7 +248,9 @@ class Shape:
             self._numbers = [number for number, _ in found]
             self.pickers = [picker for _, picker in found]
             for picker in self.pickers:
-                picker.offered = resources.column(picker.offers)
+                picker.cards = cards.charges
+                if picker.offers:
+                    picker.offered = resources.column(picker.offers)
 
     def evaluate(self, rows: Ints, view: CardView, conf: SchedulerConf) -> None:
         """Ask the families in turn about these nodes, on a view that each charges for the next."""
@@ -284,13 +286,13 @@ class Shape:
         return row, 0.0
 
     def chosen(
-        self, row: int, amounts: Amounts, table: CardTable, view: Callable[[], CardView], conf: SchedulerConf
+        self, row: int, amounts: Amounts, view: Callable[[], CardView], conf: SchedulerConf
     ) -> tuple[float, list[Answer]]:
         """Return what the cards of a node score, and the answer to each question."""
         if self.pickers is not None:
             if not self.pickers:
                 return 0.0, []
-            number = self.standing.choose(amounts, table.block, self.pickers, row)
+            number = self.standing.choose(amounts, self.pickers, row)
             return float(self.standing.score), [Answer(self._numbers[number], [self.pickers[number].chosen()])]
         score, chosen = 0.0, list[Answer]()
         one = view()

@@ -10,6 +10,7 @@ from deviceshare.cards import Bools, CardView, Ints
 from deviceshare.claims import INIT, WHOLE, DeviceGrant
 from deviceshare.facts import Card
 from deviceshare.families.protocol import CardDemand, Check, Demand, Picks, Places
+from deviceshare.kernels.charges import CardCharges
 from deviceshare.kernels.picking import Picker
 from deviceshare.kinds import Kinds
 
@@ -130,11 +131,12 @@ def picks_of(picker: Picker, view: CardView, allowed: Bools | None) -> Picks:
         picker.restricted, picker.allowed = True, allowed.view(np.uint8)
     if view.preferred is not None:
         picker.preferring, picker.preferred = True, view.preferred.view(np.uint8)
+    picker.cards = CardCharges(view.block)
     rows = len(view.block)
     fits, waste = np.zeros(rows, dtype=np.uint8), np.zeros(rows)
     columns, details = (np.zeros((rows, picker.count), dtype=np.int64) for _ in range(2))
     terms = np.zeros((rows, len(picker.terms)))
-    picker.pick_rows(view.block, fits, columns, details, terms, waste)
+    picker.pick_rows(fits, columns, details, terms, waste)
     return Picks(fits.view(np.bool_), columns, terms, details, waste)
 
 

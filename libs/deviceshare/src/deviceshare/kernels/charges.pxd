@@ -14,5 +14,3 @@ cdef class Amounts:
     cdef public long long[:, ::1] allocatable, used
 
     cpdef void add(self, long long row, long long column, long long amount) noexcept
-    @cython.locals(at=cython.Py_ssize_t, column=cython.longlong)
-    cpdef bint fits(self, long long row, long long[::1] columns, long long[::1] wanted) noexcept

@@ -35,11 +35,3 @@ class Amounts:
     def add(self, row: int, column: int, amount: int) -> None:
         """Take an amount of a resource, or give it back where it is negative."""
         self.used[row, column] += amount
-
-    def fits(self, row: int, columns: Ints, wanted: Ints) -> bool:
-        """Return whether so much is left of each of these resources; of -1, which no node has, nothing is."""
-        for at in range(len(columns)):
-            column = columns[at]
-            if column < 0 or self.allocatable[row, column] - self.used[row, column] < wanted[at]:
-                return False
-        return True

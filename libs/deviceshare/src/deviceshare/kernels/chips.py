@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from deviceshare.kernels.constants import CORES_USED, KIND, MEMORY_USED, NO_LIMIT, SLOTS_USED
+from deviceshare.kernels.constants import CORES_USED, KIND, MEMORY_USED, NO_LIMIT, OUT, SLOTS_USED
 from deviceshare.kernels.picking import Picker
 
 Ints = NDArray[np.int64]
@@ -50,72 +50,72 @@ class Chips(Picker):
         """int64[kinds]: the number of the network, below ``numbers``, -1 where it is not known."""
         self.numbers = 1
         self.link_score = 0.0
-        self.able: Mask = np.zeros(1, dtype=np.uint8)
 
-    def has_room(self, block: Ints, row: int, column: int) -> bool:
+    def has_room(self, row: int, column: int) -> bool:
         """Return whether one more may have a part of a chip."""
-        kind = block[row, KIND, column]
-        if block[row, MEMORY_USED, column] > self.most_memory[kind]:
+        kind = self.cards.block[row, KIND, column]
+        if self.cards.block[row, MEMORY_USED, column] > self.most_memory[kind]:
             return False
-        slots = block[row, SLOTS_USED, column]
-        shares = block[row, self.shares_field, column]
-        if slots > self.most_shares[kind] or block[row, CORES_USED, column] > self.most_cores[kind]:
+        slots = self.cards.block[row, SLOTS_USED, column]
+        shares = self.cards.block[row, self.shares_field, column]
+        if slots > self.most_shares[kind] or self.cards.block[row, CORES_USED, column] > self.most_cores[kind]:
             return False
         if (self.unshared and shares > 0) or (self.only_shared and slots > shares):
             return False
-        if block[row, self.ai_cores_field, column] > self.most_ai_cores:
+        if self.cards.block[row, self.ai_cores_field, column] > self.most_ai_cores:
             return False
-        if block[row, self.ai_cpus_field, column] > self.most_ai_cpus:
+        if self.cards.block[row, self.ai_cpus_field, column] > self.most_ai_cpus:
             return False
-        return not self.restricted or self.allowed[row, column] != 0
+        return True
 
-    def pick(self, block: Ints, row: int) -> bool:
-        """Pick by network and order, and score by how the first chip stands before."""
-        self.start()
-        width = block.shape[2]
-        if len(self.able) < width:
-            self.able = np.zeros(width, dtype=np.uint8)
+    def rank(self, row: int) -> None:
+        """Order the chips that have room by network and policy."""
         known = self.linked
-        for column in range(width):
-            kind = block[row, KIND, column]
-            self.able[column] = self.has_room(block, row, column)
+        for column in range(self.cards.block.shape[2]):
+            kind = self.cards.block[row, KIND, column]
             if self.of_kind[kind] and self.networks[kind] < 0:
                 known = False
-        for column in range(width):
-            if self.able[column]:
+            key = OUT
+            if self.has_room(row, column):
                 key = 0
                 if self.filling:
-                    key = -int(min(self.share(block, row, column) * _FINE, _ROOM - 1))
+                    key = -int(min(self.share(row, column) * _FINE, _ROOM - 1))
                 elif self.spreading:
-                    key = 1 if block[row, SLOTS_USED, column] > 0 else 0
-                if known:
-                    key += self.network_order(block, row, column) * _ROOM
-                self.offer(row, column, key, 0)
-        if self.held < self.count:
-            return False
+                    key = 1 if self.cards.block[row, SLOTS_USED, column] > 0 else 0
+            self.keys[column] = key
+        if self.restricted:
+            self.restrict(row)
+        if known:
+            self.order_networks(row)
+
+    def order_networks(self, row: int) -> None:
+        """Put the chips first of whose network most are to be had, then those of the network with the lowest number."""
+        for column in range(self.cards.block.shape[2]):
+            count = 0
+            network = self.networks[self.cards.block[row, KIND, column]]
+            for other in range(self.cards.block.shape[2]):
+                count += (self.keys[other] != OUT) & (self.networks[self.cards.block[row, KIND, other]] == network)
+            self.notes[column] = network - count * self.numbers
+        for column in range(self.cards.block.shape[2]):
+            if self.keys[column] != OUT:
+                self.keys[column] += self.notes[column] * _ROOM
+            self.notes[column] = 0
+
+    def rate(self, row: int) -> None:
+        """Score by how the first chip stands before, and by whether its network is known."""
         first = self.columns[0]
         self.scored = 2
         self.terms[0] = 0.0
         self.terms[1] = 0.0
         if self.filling:
-            self.terms[0] = 100.0 * self.share(block, row, first)
-        elif self.spreading and block[row, SLOTS_USED, first] == 0:
+            self.terms[0] = 100.0 * self.share(row, first)
+        elif self.spreading and self.cards.block[row, SLOTS_USED, first] == 0:
             self.terms[0] = 100.0
-        if self.linked and self.networks[block[row, KIND, first]] >= 0:
+        if self.linked and self.networks[self.cards.block[row, KIND, first]] >= 0:
             self.terms[1] = self.link_score
-        return True
 
-    def share(self, block: Ints, row: int, column: int) -> float:
+    def share(self, row: int, column: int) -> float:
         """Return the part of a chip's memory that is taken."""
-        used: float = block[row, MEMORY_USED, column]
-        size: float = max(self.sizes[block[row, KIND, column]], 1)
+        used: float = self.cards.block[row, MEMORY_USED, column]
+        size: float = max(self.sizes[self.cards.block[row, KIND, column]], 1)
         return used / size
-
-    def network_order(self, block: Ints, row: int, column: int) -> int:
-        """Return a number that is the smaller, the more chips of the network are to be had, then the lower its own."""
-        network: int = self.networks[block[row, KIND, column]]
-        count = 0
-        for other in range(block.shape[2]):
-            if self.able[other] and self.networks[block[row, KIND, other]] == network:
-                count += 1
-        return network - count * self.numbers

@@ -7,6 +7,10 @@ The kind of a card says what no pod changes (:class:`deviceshare.kinds.Kinds`); 
 NEVER = float("-inf")
 NO_LIMIT = 1 << 61
 """More than there is of anything."""
+EVERYWHERE = -2
+"""Instead of the column of a resource: it does not matter which a row has."""
+OUT = 1 << 62
+"""The key of a card that is not to be had: greater than all others."""
 
 KIND = 0
 MEMORY_USED = 1

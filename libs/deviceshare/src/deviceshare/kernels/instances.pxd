@@ -1,9 +1,8 @@
 cimport cython
 
 from deviceshare.kernels.picking cimport Picker
-from deviceshare.kernels.shared cimport spread_score
 
-cdef long long CORES_USED, CUT_BITS, FRESH, KIND, MEMORY_USED, SLOTS_USED, _MOST_WASTE, _MOST_ORDER
+cdef long long CORES_USED, CUT_BITS, FRESH, KIND, MEMORY_USED, OUT, SLOTS_USED, _MOST_WASTE, _MOST_ORDER
 
 
 cdef class Geometries:
@@ -28,16 +27,18 @@ cdef class Instances(Picker):
         kind=cython.longlong, cut=cython.longlong, used=cython.longlong, number=cython.longlong,
         position=cython.longlong, detail=cython.longlong,
     )
-    cdef long long look(self, long long[:, :, ::1] block, Py_ssize_t row, Py_ssize_t column) noexcept
+    cdef long long look(self, Py_ssize_t row, Py_ssize_t column) noexcept
     @cython.locals(shares=cython.longlong, cores=cython.longlong)
-    cdef bint has_room(self, long long[:, :, ::1] block, Py_ssize_t row, Py_ssize_t column, long long kind) noexcept
+    cdef bint has_room(self, Py_ssize_t row, Py_ssize_t column, long long kind) noexcept
     @cython.locals(
         width=cython.longlong, column=cython.Py_ssize_t, kind=cython.longlong, detail=cython.longlong,
-        key=cython.longlong, loss=cython.longlong, at=cython.Py_ssize_t, used=cython.double, size=cython.double,
+        key=cython.longlong, loss=cython.longlong,
     )
-    cdef bint pick(self, long long[:, :, ::1] block, Py_ssize_t row) except? -1
+    cdef int rank(self, Py_ssize_t row) except -1
+    @cython.locals(column=cython.Py_ssize_t, at=cython.Py_ssize_t, used=cython.double, size=cython.double)
+    cdef int rate(self, Py_ssize_t row) except -1
     @cython.locals(row=cython.Py_ssize_t, column=cython.Py_ssize_t, kind=cython.longlong)
     cpdef void show(
-        self, long long[:, :, ::1] block, unsigned char[:, ::1] found, unsigned char[:, ::1] reused,
+        self, unsigned char[:, ::1] found, unsigned char[:, ::1] reused,
         long long[:, ::1] free,
     ) noexcept

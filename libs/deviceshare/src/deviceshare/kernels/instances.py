@@ -7,9 +7,8 @@ is given. ``used`` has a bit for each position of the geometry that is taken.
 import numpy as np
 from numpy.typing import NDArray
 
-from deviceshare.kernels.constants import CORES_USED, CUT_BITS, FRESH, KIND, MEMORY_USED, SLOTS_USED
+from deviceshare.kernels.constants import CORES_USED, CUT_BITS, FRESH, KIND, MEMORY_USED, OUT, SLOTS_USED
 from deviceshare.kernels.picking import Picker
-from deviceshare.kernels.shared import spread_score
 
 Ints = NDArray[np.int64]
 Mask = NDArray[np.uint8]
@@ -97,10 +96,10 @@ class Instances(Picker):
         self.reused = False
         """Of the card that :meth:`look` saw last."""
 
-    def look(self, block: Ints, row: int, column: int) -> int:
+    def look(self, row: int, column: int) -> int:
         """Return the detail of the instance that a card has for the container, -1 for none."""
-        kind = block[row, KIND, column]
-        cut: int = block[row, self.cut_field, column]
+        kind = self.cards.block[row, KIND, column]
+        cut: int = self.cards.block[row, self.cut_field, column]
         self.reused = False
         if cut < 0:
             return -1
@@ -116,7 +115,7 @@ class Instances(Picker):
         if position >= 0:
             self.reused = True
         else:
-            used = block[row, self.used_field, column]
+            used = self.cards.block[row, self.used_field, column]
             position = self.geometries.smallest(number, ~used, self.needed[kind])
         if position < 0:
             return -1
@@ -124,10 +123,10 @@ class Instances(Picker):
         self.lost = 0 if self.reused else self.size - self.needed[kind]
         return (cut << CUT_BITS) | position
 
-    def has_room(self, block: Ints, row: int, column: int, kind: int) -> bool:
+    def has_room(self, row: int, column: int, kind: int) -> bool:
         """Return whether one more may share a card, and its cores suffice."""
-        shares = block[row, SLOTS_USED, column]
-        cores = block[row, CORES_USED, column]
+        shares = self.cards.block[row, SLOTS_USED, column]
+        cores = self.cards.block[row, CORES_USED, column]
         if shares > self.shares[kind] and not self.reused:
             return False
         if self.first:
@@ -137,22 +136,22 @@ class Instances(Picker):
             return False
         return not self.alone or shares == 0
 
-    def pick(self, block: Ints, row: int) -> bool:
-        """Pick by waste and order, and score as cards that are shared."""
-        self.start()
-        width = block.shape[2]
+    def rank(self, row: int) -> None:
+        """Order the cards that have an instance by waste and policy."""
+        width = self.cards.block.shape[2]
         for column in range(width):
-            kind = block[row, KIND, column]
-            if not self.usable[kind] or (self.restricted and not self.allowed[row, column]):
+            self.keys[column] = OUT
+            kind = self.cards.block[row, KIND, column]
+            if not self.usable[kind]:
                 continue
-            detail = self.look(block, row, column)
-            if detail < 0 or not self.has_room(block, row, column, kind):
+            detail = self.look(row, column)
+            if detail < 0 or not self.has_room(row, column, kind):
                 continue
             key = -column
             if self.filling:
-                key = column - block[row, MEMORY_USED, column] * width
+                key = column - self.cards.block[row, MEMORY_USED, column] * width
             elif self.spreading:
-                key = column + block[row, SLOTS_USED, column] * width
+                key = column + self.cards.block[row, SLOTS_USED, column] * width
             if self.careful:
                 loss = 2 * min(self.lost, _MOST_WASTE)
                 if detail >= FRESH and not self.spreading:
@@ -160,34 +159,36 @@ class Instances(Picker):
                 key = 2 * _MOST_ORDER * loss + max(1 - _MOST_ORDER, min(key, _MOST_ORDER - 1))
             if self.reused:
                 key -= 1 << 61
-            self.offer(row, column, key, detail)
-        if self.held < self.count:
-            return False
+            self.keys[column] = key
+            self.notes[column] = detail
+        if self.restricted:
+            self.restrict(row)
+
+    def rate(self, row: int) -> None:
+        """Score as cards that are shared."""
         for at in range(self.count):
             column = self.columns[at]
-            self.look(block, row, column)
+            self.look(row, column)
             if self.careful:
                 self.waste += self.lost
             if self.filling:
-                used: float = block[row, MEMORY_USED, column] + self.size
-                size: float = max(self.memory[block[row, KIND, column]], 1)
+                used: float = self.cards.block[row, MEMORY_USED, column] + self.size
+                size: float = max(self.memory[self.cards.block[row, KIND, column]], 1)
                 self.terms[at] = 100.0 * (used / size)
                 self.scored = self.count
         if self.spreading:
-            self.scored = 1
-            self.terms[0] = spread_score(block, row)
-        return True
+            self.rate_spread(row)
 
-    def show(self, block: Ints, found: Mask, reused: Mask, free: Ints) -> None:
+    def show(self, found: Mask, reused: Mask, free: Ints) -> None:
         """Write for each card of a ``usable`` kind whether it has an instance, whether the pod has it already, and the
         largest that is free: [rows, columns] each.
         """
-        for row in range(block.shape[0]):
-            for column in range(block.shape[2]):
-                kind = block[row, KIND, column]
+        for row in range(self.cards.block.shape[0]):
+            for column in range(self.cards.block.shape[2]):
+                kind = self.cards.block[row, KIND, column]
                 if self.usable[kind]:
-                    found[row, column] = self.look(block, row, column) >= 0
+                    found[row, column] = self.look(row, column) >= 0
                     reused[row, column] = self.reused
                     free[row, column] = self.geometries.free(
-                        kind, block[row, self.cut_field, column], block[row, self.used_field, column]
+                        kind, self.cards.block[row, self.cut_field, column], self.cards.block[row, self.used_field, column]
                     )

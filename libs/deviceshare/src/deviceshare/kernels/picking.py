@@ -3,16 +3,21 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from deviceshare.kernels.charges import CardCharges
+from deviceshare.kernels.constants import EVERYWHERE, OUT, SLOTS_USED
+
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Mask = NDArray[np.uint8]
 
 _PREFERRED = 1 << 61
+_NO_CARDS: Ints = np.zeros((0, 0, 1), dtype=np.int64)
 _NO_MASK: Mask = np.zeros((0, 0), dtype=np.uint8)
 
 
 class Picker:
-    """Picks ``count`` cards of a row: a subclass says by :meth:`pick` which are to be had, and in which order.
+    """Picks ``count`` cards of a row. A subclass says by :meth:`rank` in which order cards are taken, and by
+    :meth:`rate` what the choice scores.
 
     After :meth:`pick` has found enough, ``columns`` and ``details`` int64[count] are the cards; the first ``scored`` of
     ``terms`` (float64) are what the choice scores, to be added in this order; ``waste`` are the MiB that are given
@@ -24,16 +29,21 @@ class Picker:
 
     def __init__(self, count: int) -> None:
         self.count = count
+        self.cards = CardCharges(_NO_CARDS)
+        """What it picks from; whoever asks says it."""
         self.held = 0
         self.columns: Ints = np.zeros(count, dtype=np.int64)
         self.details: Ints = np.zeros(count, dtype=np.int64)
-        self.keys: Ints = np.zeros(count, dtype=np.int64)
+        self.keys: Ints = np.zeros(1, dtype=np.int64)
+        """int64[columns]: the cards with the smallest are taken, of equal ones the first; ``OUT``: not to be had."""
+        self.notes: Ints = np.zeros(1, dtype=np.int64)
+        """int64[columns]: what is to be remembered of each card, should it be taken."""
         self.terms: Floats = np.zeros(max(count, 2))
         self.scored = 0
         self.waste = 0.0
         self.offers = ""
-        self.offered = -1
-        """The column of ``offers`` among the plain resources, -1 where no node has it."""
+        self.offered = EVERYWHERE
+        """The column of ``offers`` among the plain resources, -1 where no node has it; ``EVERYWHERE``: none is asked."""
         self.restricted = False
         self.allowed: Mask = _NO_MASK
         """uint8[rows, columns] where ``restricted``: the cards that the pod accepts."""
@@ -41,35 +51,81 @@ class Picker:
         self.preferred: Mask = _NO_MASK
         """uint8[rows, columns] where ``preferring``: the cards that are taken before all others."""
 
-    def pick(self, block: Ints, row: int) -> bool:
-        """Pick cards of a row of ``block`` int64[rows, fields, columns]; returns whether there are enough."""
-        raise NotImplementedError
-
-    def start(self) -> None:
-        """Begin with a row."""
-        self.held = 0
+    def pick(self, row: int) -> bool:
+        """Pick cards of a row; returns whether there are enough."""
+        if len(self.keys) != self.cards.block.shape[2]:
+            self.keys = np.zeros(self.cards.block.shape[2], dtype=np.int64)
+            self.notes = np.zeros(self.cards.block.shape[2], dtype=np.int64)
+        self.rank(row)
+        if self.preferring:
+            self.prefer(row)
+        if not self.take():
+            return False
         self.scored = 0
         self.waste = 0.0
+        self.rate(row)
+        return True
 
-    def offer(self, row: int, column: int, key: int, detail: int) -> None:
-        """Enter a card that is to be had: the smallest keys are taken, of equal ones the first that is offered."""
-        if self.preferring and self.preferred[row, column]:
-            key -= _PREFERRED
-        at = self.held
-        if at == self.count:
-            if key >= self.keys[at - 1]:
-                return
-            at -= 1
-        else:
-            self.held += 1
-        while at > 0 and self.keys[at - 1] > key:
-            self.keys[at] = self.keys[at - 1]
-            self.columns[at] = self.columns[at - 1]
-            self.details[at] = self.details[at - 1]
-            at -= 1
-        self.keys[at] = key
-        self.columns[at] = column
-        self.details[at] = detail
+    def rank(self, row: int) -> None:
+        """Write the ``keys`` of a row's cards, and what is to be remembered of them."""
+        raise NotImplementedError
+
+    def rate(self, row: int) -> None:
+        """Write what the choice scores, and what it wastes."""
+        raise NotImplementedError
+
+    def rate_spread(self, row: int) -> None:
+        """Write as the score 100 / (1 + how many share the row's cards)."""
+        shares = 0
+        for column in range(self.cards.block.shape[2]):
+            shares += self.cards.block[row, SLOTS_USED, column]
+        self.scored = 1
+        self.terms[0] = 100.0 / (1 + shares)
+
+    def restrict(self, row: int) -> None:
+        """Take out the cards that the pod does not accept."""
+        for column in range(len(self.keys)):
+            if not self.allowed[row, column]:
+                self.keys[column] = OUT
+
+    def prefer(self, row: int) -> None:
+        """Put the cards first that are taken before all others."""
+        for column in range(len(self.keys)):
+            if self.preferred[row, column] and self.keys[column] != OUT:
+                self.keys[column] -= _PREFERRED
+
+    def take(self) -> bool:
+        """Take the first cards; returns whether there are enough."""
+        if self.count == 1:
+            first = 0
+            least = self.keys[0]
+            for column in range(1, len(self.keys)):
+                if self.keys[column] < least:
+                    least = self.keys[column]
+                    first = column
+            self.columns[0] = first
+            self.details[0] = self.notes[first]
+            return bool(least != OUT)
+        self.held = 0
+        for column in range(len(self.keys)):
+            key = self.keys[column]
+            # Most cards are not among the first.
+            if key == OUT or (self.held == self.count and key >= self.keys[self.columns[self.count - 1]]):
+                continue
+            at = self.held
+            if at == self.count:
+                at -= 1
+            else:
+                self.held += 1
+            while at > 0 and self.keys[self.columns[at - 1]] > key:
+                self.columns[at] = self.columns[at - 1]
+                at -= 1
+            self.columns[at] = column
+        if self.held < self.count:
+            return False
+        for at in range(self.count):
+            self.details[at] = self.notes[self.columns[at]]
+        return True
 
     def score(self) -> float:
         """Return what the choice scores."""
@@ -82,13 +138,13 @@ class Picker:
         """Return the cards as pairs of column and detail."""
         return [(self.columns[at], self.details[at]) for at in range(self.count)]
 
-    def pick_rows(self, block: Ints, fits: Mask, columns: Ints, details: Ints, terms: Floats, waste: Floats) -> None:
+    def pick_rows(self, fits: Mask, columns: Ints, details: Ints, terms: Floats, waste: Floats) -> None:
         """Pick on every row, and write the answers where it fits.
 
         ``fits`` and ``waste`` [rows], ``columns`` and ``details`` [rows, count], ``terms`` as wide as the picker's.
         """
-        for row in range(block.shape[0]):
-            fits[row] = self.pick(block, row)
+        for row in range(self.cards.block.shape[0]):
+            fits[row] = self.pick(row)
             if fits[row]:
                 waste[row] = self.waste
                 for at in range(self.count):

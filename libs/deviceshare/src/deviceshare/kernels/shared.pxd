@@ -2,7 +2,7 @@ cimport cython
 
 from deviceshare.kernels.picking cimport Picker
 
-cdef long long CORES_USED, KIND, MEMORY_USED, SLOTS_USED, NO_LIMIT
+cdef long long CORES_USED, KIND, MEMORY_USED, NO_LIMIT, OUT, SLOTS_USED
 
 
 cdef class SharedCards(Picker):
@@ -10,12 +10,16 @@ cdef class SharedCards(Picker):
     cdef public long long most_cores, by_memory, by_slots, by_column
     cdef public bint filling, spreading
 
+    @cython.locals(column=cython.Py_ssize_t, first=cython.Py_ssize_t, key=cython.longlong, least=cython.longlong)
+    cdef bint pick(self, Py_ssize_t row) except? -1
+    @cython.locals(column=cython.Py_ssize_t)
+    cdef int rank(self, Py_ssize_t row) except -1
+    @cython.final
     @cython.locals(
-        column=cython.Py_ssize_t, kind=cython.longlong, memory_used=cython.longlong, shares=cython.longlong,
-        key=cython.longlong, at=cython.Py_ssize_t, used=cython.double, size=cython.double,
+        kind=cython.longlong, memory_used=cython.longlong, shares=cython.longlong, key=cython.longlong, full=cython.bint
     )
-    cdef bint pick(self, long long[:, :, ::1] block, Py_ssize_t row) except? -1
-
-
-@cython.locals(column=cython.Py_ssize_t, shares=cython.longlong)
-cpdef double spread_score(long long[:, :, ::1] block, Py_ssize_t row) noexcept
+    cdef inline long long key(self, Py_ssize_t row, Py_ssize_t column) noexcept
+    @cython.locals(
+        column=cython.Py_ssize_t, kind=cython.longlong, at=cython.Py_ssize_t, used=cython.double, size=cython.double
+    )
+    cdef int rate(self, Py_ssize_t row) except -1

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from deviceshare.kernels.constants import CORES_USED, KIND, MEMORY_USED, NO_LIMIT, SLOTS_USED
+from deviceshare.kernels.constants import CORES_USED, KIND, MEMORY_USED, NO_LIMIT, OUT, SLOTS_USED
 from deviceshare.kernels.picking import Picker
 
 Ints = NDArray[np.int64]
@@ -36,42 +36,53 @@ class SharedCards(Picker):
         self.most_shares = shares
         self.most_cores = cores
 
-    def pick(self, block: Ints, row: int) -> bool:
-        """Pick by the order, and score."""
-        self.start()
-        for column in range(block.shape[2]):
-            kind = block[row, KIND, column]
-            memory_used = block[row, MEMORY_USED, column]
-            if memory_used > self.most_memory[kind]:
-                continue
-            shares = block[row, SLOTS_USED, column]
-            if shares > self.most_shares[kind] or block[row, CORES_USED, column] > self.most_cores:
-                continue
-            if self.restricted and not self.allowed[row, column]:
-                continue
-            key = self.by_memory * memory_used + self.by_slots * shares + self.by_column * column
-            # Most cards are not among the best: they need not be offered.
-            if self.held < self.count or self.preferring or key < self.keys[self.count - 1]:
-                self.offer(row, column, key, 0)
-        if self.held < self.count:
+    def pick(self, row: int) -> bool:
+        """Pick as all do; quickly where one card is asked, whichever."""
+        if self.count > 1 or self.restricted or self.preferring:
+            return Picker.pick(self, row)
+        first = 0
+        least = OUT
+        for column in range(self.cards.block.shape[2]):
+            key = self.key(row, column)
+            if key < least:
+                least = key
+                first = column
+        if least == OUT:
             return False
+        self.columns[0] = first
+        self.rate(row)
+        return True
+
+    def rank(self, row: int) -> None:
+        """Order the cards that have room."""
+        for column in range(self.cards.block.shape[2]):
+            self.keys[column] = self.key(row, column)
+        if self.restricted:
+            self.restrict(row)
+
+    def key(self, row: int, column: int) -> int:
+        """Return what a card is ordered by."""
+        kind = self.cards.block[row, KIND, column]
+        memory_used = self.cards.block[row, MEMORY_USED, column]
+        shares = self.cards.block[row, SLOTS_USED, column]
+        # Whether a card has room is hard to foretell: a processor that guesses loses more than it costs to look.
+        full = (
+            (memory_used > self.most_memory[kind])
+            | (shares > self.most_shares[kind])
+            | (self.cards.block[row, CORES_USED, column] > self.most_cores)
+        )
+        key = self.by_memory * memory_used + self.by_slots * shares + self.by_column * column
+        return OUT if full else key
+
+    def rate(self, row: int) -> None:
+        """Score by how full the cards are then, or by how many share the row."""
         if self.filling:
             self.scored = self.count
             for at in range(self.count):
                 column = self.columns[at]
-                kind = block[row, KIND, column]
-                used: float = block[row, MEMORY_USED, column] + self.asked[kind]
+                kind = self.cards.block[row, KIND, column]
+                used: float = self.cards.block[row, MEMORY_USED, column] + self.asked[kind]
                 size: float = max(self.sizes[kind], 1)
                 self.terms[at] = 100.0 * (used / size)
         elif self.spreading:
-            self.scored = 1
-            self.terms[0] = spread_score(block, row)
-        return True
-
-
-def spread_score(block: Ints, row: int) -> float:
-    """Return 100 / (1 + how many share the row's cards)."""
-    shares = 0
-    for column in range(block.shape[2]):
-        shares += block[row, SLOTS_USED, column]
-    return 100.0 / (1 + shares)
+            self.rate_spread(row)

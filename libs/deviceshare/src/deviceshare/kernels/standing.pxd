@@ -7,9 +7,13 @@ from deviceshare.kernels.picking cimport Picker
 from deviceshare.kernels.scores cimport NodeScores
 
 cdef double NEVER
+cdef long long EVERYWHERE
 
 @cython.locals(rounded=cython.longlong, value=cython.double)
 cpdef double worth(double score, double weight, double fine) noexcept
+
+
+cdef inline bint better(double score, double waste, double than, double than_waste) noexcept
 
 
 cdef class Standing:
@@ -23,17 +27,18 @@ cdef class Standing:
 
     @cython.locals(at=cython.Py_ssize_t, row=cython.longlong, count=cython.longlong, left=cython.longlong)
     cpdef long long narrow(self, Changes changes, Amounts amounts, long long[::1] models) except *
+    @cython.final
+    @cython.locals(at=cython.Py_ssize_t, column=cython.longlong)
+    cdef inline bint suffices(self, Amounts amounts, Py_ssize_t row) noexcept
     cpdef void put(self, Py_ssize_t row, double key, double waste) except *
     @cython.locals(
-        at=cython.Py_ssize_t, key=cython.double, waste=cython.double, chosen=cython.Py_ssize_t,
+        at=cython.Py_ssize_t, number=cython.Py_ssize_t, row=cython.longlong, key=cython.double, score=cython.double,
         picker=Picker,
     )
-    cpdef void evaluate(
-        self, Changes changes, long long count, Amounts amounts, long long[:, :, ::1] block, list pickers
-    ) except *
+    cpdef void evaluate(self, Changes changes, long long count, Amounts amounts, list pickers) except *
     @cython.locals(
         number=cython.Py_ssize_t, chosen=cython.Py_ssize_t, score=cython.double, waste=cython.double, picker=Picker
     )
-    cpdef Py_ssize_t choose(
-        self, Amounts amounts, long long[:, :, ::1] block, list pickers, Py_ssize_t row
-    ) except? -2
+    cpdef Py_ssize_t choose(self, Amounts amounts, list pickers, Py_ssize_t row) except? -2
+    @cython.final
+    cdef inline bint offered(self, Amounts amounts, Picker picker, Py_ssize_t row) noexcept

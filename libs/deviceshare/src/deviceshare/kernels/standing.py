@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from deviceshare.kernels.best import Best, Order
 from deviceshare.kernels.changes import Changes
 from deviceshare.kernels.charges import Amounts
-from deviceshare.kernels.constants import NEVER
+from deviceshare.kernels.constants import EVERYWHERE, NEVER
 from deviceshare.kernels.picking import Picker
 from deviceshare.kernels.scores import NodeScores
 
@@ -68,13 +68,23 @@ class Standing:
             if (
                 self.admitted[row]
                 and (not self.choosy or self.models[models[row]])
-                and amounts.fits(row, self.columns, self.wanted)
+                and self.suffices(amounts, row)
             ):
                 changes.found[left] = row
+                # Read here, the memory of many rows is waited for at once.
+                changes.keys[left] = self.best.keys[row]
                 left += 1
             else:
                 self.put(row, NEVER, 0.0)
         return left
+
+    def suffices(self, amounts: Amounts, row: int) -> bool:
+        """Return whether a row has what is wanted of plain resources; of -1, which no node has, it has nothing."""
+        for at in range(len(self.columns)):
+            column = self.columns[at]
+            if column < 0 or amounts.allocatable[row, column] - amounts.used[row, column] < self.wanted[at]:
+                return False
+        return True
 
     def put(self, row: int, key: float, waste: float) -> None:
         """Say what a row's cards are worth, and what it wastes."""
@@ -82,43 +92,47 @@ class Standing:
             key = self.scores.enter(row, key)
         self.best.put(row, key, waste)
 
-    def evaluate(self, changes: Changes, count: int, amounts: Amounts, block: Ints, pickers: list[Picker]) -> None:
+    def evaluate(self, changes: Changes, count: int, amounts: Amounts, pickers: list[Picker]) -> None:
         """Ask the pickers about the first ``count`` rows that were found; each row takes the best answer.
 
         No pickers: no cards are asked, every row will do.
         """
         for at in range(count):
-            key = NEVER
-            waste = 0.0
-            if len(pickers) == 0:
-                key = 0.0
-            else:
-                chosen = self.choose(amounts, block, pickers, changes.found[at])
-                if chosen >= 0:
-                    picker = pickers[chosen]
-                    key = worth(self.score, self.weight, self.fine)
-                    waste = picker.waste
-            changes.keys[at] = key
-            changes.waste[at] = waste
-        # In a loop of its own: the memory of many rows is waited for at once.
+            changes.keys[at] = NEVER if len(pickers) else 0.0
+            changes.waste[at] = 0.0
+        for number in range(len(pickers)):
+            picker = pickers[number]
+            for at in range(count):
+                row = changes.found[at]
+                if self.offered(amounts, picker, row) and picker.pick(row):
+                    score = picker.score()
+                    if better(score, picker.waste, changes.keys[at], changes.waste[at]):
+                        changes.keys[at] = score
+                        changes.waste[at] = picker.waste
         for at in range(count):
-            self.put(changes.found[at], changes.keys[at], changes.waste[at])
+            key = changes.keys[at]
+            self.put(changes.found[at], key if key == NEVER else worth(key, self.weight, self.fine), changes.waste[at])
 
-    def choose(self, amounts: Amounts, block: Ints, pickers: list[Picker], row: int) -> int:
-        """Return which picker answers best on a row, by score and then by waste; -1 where none finds cards.
-
-        Its answer stays in the picker.
-        """
+    def choose(self, amounts: Amounts, pickers: list[Picker], row: int) -> int:
+        """Return which picker answers best on a row, -1 where none finds cards. Its answer stays in the picker."""
         chosen = -1
+        score = NEVER
         waste = 0.0
         for number in range(len(pickers)):
             picker = pickers[number]
-            if picker.offers and (picker.offered < 0 or amounts.allocatable[row, picker.offered] <= 0):
-                continue
-            if picker.pick(block, row):
-                score = picker.score()
-                if chosen < 0 or score > self.score or (score == self.score and picker.waste < waste):
+            if self.offered(amounts, picker, row) and picker.pick(row):
+                if better(picker.score(), picker.waste, score, waste):
                     chosen = number
-                    self.score = score
+                    score = picker.score()
                     waste = picker.waste
+        self.score = score
         return chosen
+
+    def offered(self, amounts: Amounts, picker: Picker, row: int) -> bool:
+        """Return whether a row has what a picker asks of it beside cards."""
+        return picker.offered == EVERYWHERE or bool(picker.offered >= 0 and amounts.allocatable[row, picker.offered] > 0)
+
+
+def better(score: float, waste: float, than: float, than_waste: float) -> bool:
+    """Return whether an answer is better than another one: by its score, then by what it wastes."""
+    return score > than or (score == than and waste < than_waste)

@@ -14,6 +14,7 @@ from deviceshare.families.vgpu import request
 from deviceshare.families.vgpu.geometry import MIXED_UP, Wanted, first_cut, geometries_of
 from deviceshare.formats import vgpu
 from deviceshare.kernels import instances
+from deviceshare.kernels.charges import CardCharges
 from deviceshare.kernels.constants import CUT_BITS, FRESH
 from deviceshare.kinds import Codes
 
@@ -235,6 +236,7 @@ class Cutting:
         picker, kind = self._picker(cards), self._view.kind
         found, reused = (np.zeros(kind.shape, dtype=np.uint8) for _ in range(2))
         free = np.zeros(kind.shape, dtype=np.int64)
-        picker.show(self._view.block, found, reused, free)
+        picker.cards = CardCharges(self._view.block)
+        picker.show(found, reused, free)
         needed = self._kinds.needed(cards, self._view)[kind]
         return Offers(found.view(np.bool_), reused.view(np.bool_), needed, free, self._kinds.largest[kind])
