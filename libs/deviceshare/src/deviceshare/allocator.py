@@ -27,8 +27,7 @@ from deviceshare.kernels.constants import NEVER
 from deviceshare.models import model_of, type_caveats
 from deviceshare.names import device_names
 from deviceshare.node_checks import amount_checks, model_checks, port_checks, state_checks
-from deviceshare.node_scores import enter_nodes
-from deviceshare.predicates import admits
+from deviceshare.outlook import Outlooks
 from deviceshare.refusing import closest, counted, merged
 from deviceshare.resources import ResourceTable
 from deviceshare.shapes import Shape
@@ -90,6 +89,7 @@ class Allocator:
         """The rows whose node's fact changed."""
         self._types_seen = 0
         self._order = Order()
+        self._outlooks = Outlooks(conf, self._order)
         self._ordered = False
         """Whether ``_order`` knows all nodes."""
 
@@ -103,6 +103,7 @@ class Allocator:
         self.conf = conf
         self._granting = msgspec.structs.replace(conf, asked=self._granting.asked)
         self._shapes.clear()
+        self._outlooks = Outlooks(conf, self._order)
         if devices and self._counting:
             for name, row in self._rows.items():
                 self._recount(row, range(len(self._cards.cards[row])), self._holdings[name].values())
@@ -282,16 +283,14 @@ class Allocator:
         row, bonus = shape.best()
         if row < 0:
             return None
-        score, chosen = shape.chosen(
-            row, self._resources.amounts, lambda: self._view(np.array([row])), self.conf
-        )
+        score, chosen = shape.chosen(row, self._resources.amounts, lambda: self._view(np.array([row])), self.conf)
         return Placement(
             node=self._name(row),
             grants=shape.grants(chosen, self._cards.cards[row], self._granting),
             resources=shape.resources,
-            feasible=shape.standing.best.able,
+            feasible=shape.outlook.standing.best.able,
             score=score + bonus,
-            worth=shape.standing.best.key(row),
+            worth=shape.outlook.standing.best.key(row),
             ports=ask.host_ports,
             counted=shape.counted,
         )
@@ -309,7 +308,7 @@ class Allocator:
         shape = self._shape(ask)
         if shape.hopeless:
             return {}
-        keys = np.asarray(shape.standing.best.keys)
+        keys = np.asarray(shape.outlook.standing.best.keys)
         return {self._name(row): float(keys[row]) for row in np.flatnonzero(keys > NEVER).tolist()}
 
     def why_not(self, ask: PodAsk) -> Unplaceable:
@@ -328,7 +327,7 @@ class Allocator:
         def name(row: int) -> str:
             return self._name(int(rows[row]))
 
-        admitted = shape.admitted[rows]
+        admitted = shape.outlook.admission.admitted[rows]
         checks = state_checks(shape.rule, [self._nodes[row] for row in rows.tolist()], admitted)
         if shape.models is not None:
             models = self._cards.models[rows]
@@ -375,22 +374,19 @@ class Allocator:
         if shape is None:
             if len(self._shapes) > _MOST_SHAPES:
                 self._shapes.clear()
-            shape = self._shapes[ask] = Shape(ask, self.conf, self._order, self._resources)
+            shape = self._shapes[ask] = Shape(ask, self.conf)
         return shape
 
     def _refresh(self, shape: Shape) -> None:
-        changes, standing = self._changes, shape.standing
+        changes = self._changes
+        if shape.version != (version := self._cards.version + self._resources.version):
+            shape.resolve(self._cards, self._resources, self.conf, self._outlooks, version)
+        outlook, standing = shape.outlook, shape.outlook.standing
         if standing.seen == changes.now:
             return
         if not self._ordered:
             self._put_in_order()
-        if standing.best.rows < changes.rows:
-            shape.grow(changes.rows)
-        if shape.version != (version := self._cards.version + self._resources.version):
-            shape.version = version
-            shape.resolve(self._cards, self._resources, self.conf)
-        if shape.facts_seen != self._facts.now:
-            self._admit(shape)
+        outlook.meet(self._facts, self._nodes, shape.ask)
         count = standing.narrow(changes, self._resources.amounts, self._cards.models)
         self._evaluate(shape, self._with_ports(shape, count) if shape.ports else count)
         if standing.scores is not None and len(rows := standing.scores.outdated()):
@@ -399,11 +395,11 @@ class Allocator:
 
     def _evaluate(self, shape: Shape, count: int) -> None:
         """Look at the cards of the first rows of ``self._changes.found``."""
-        changes, standing = self._changes, shape.standing
+        changes, outlook = self._changes, shape.outlook
         if not count:
             return
-        if shape.pickers is not None:
-            standing.evaluate(changes, count, self._resources.amounts, shape.pickers)
+        if outlook.pickers is not None:
+            outlook.standing.evaluate(changes, count, self._resources.amounts, outlook.pickers)
         else:
             rows = np.array(changes.found[:count])
             shape.evaluate(rows, self._view(rows), self.conf)
@@ -417,7 +413,7 @@ class Allocator:
                 found[left] = row
                 left += 1
             else:
-                shape.standing.put(row, NEVER, 0.0)
+                shape.outlook.standing.put(row, NEVER, 0.0)
         return left
 
     def _view(self, rows: Ints) -> CardView:
@@ -428,18 +424,6 @@ class Allocator:
     def _held_on(self, row: int) -> Collection[Holding]:
         node = self._nodes[row]
         return self._holdings[node.name].values() if node is not None else ()
-
-    def _admit(self, shape: Shape) -> None:
-        """Look again which nodes the pod may use at all, where a fact has changed."""
-        count = self._facts.since(shape.facts_seen)
-        shape.facts_seen = self._facts.now
-        rows = np.asarray(self._facts.found[:count])
-        shape.admitted[rows] = False
-        nodes = {row: node for row in rows.tolist() if row < len(self._nodes) and (node := self._nodes[row])}
-        for row, node in nodes.items():
-            shape.admitted[row] = admits(shape.rule, node)
-        if shape.standing.scores is not None:
-            enter_nodes(shape.standing.scores, shape.ask, nodes, self._changes.rows)
 
     def _put_in_order(self) -> None:
         """Number the nodes: of equal ones the first takes the pod."""

@@ -36,8 +36,16 @@ def counted(ask: PodAsk, conf: SchedulerConf, devices: frozenset[str]) -> Amount
     return unasked(ask)
 
 
+def scored(ask: PodAsk, conf: SchedulerConf) -> tuple[Amounts, tuple[int, int]] | None:
+    """Return all of a pod that :func:`node_scores` goes by, None where the configuration scores no node."""
+    if conf.nodeorder is None and conf.binpack is None:
+        return None
+    names = {"cpu", "memory", _GPU, *(name for name, _ in (conf.binpack.resources if conf.binpack else ()))}
+    return tuple(sorted(each for each in pod_resources(ask, frozenset()) if each[0] in names)), at_least(ask)
+
+
 def node_scores(ask: PodAsk, conf: SchedulerConf, devices: frozenset[str], table: ResourceTable) -> NodeScores | None:
-    """Return the scores of pods that ask so, None where the configuration scores no node.
+    """Return the scores of pods that ask so much and prefer such nodes, None where the configuration scores no node.
 
     ``devices`` are the resources by which devices are asked.
     """

@@ -53,6 +53,15 @@ def at_most(device: DeviceGrant, asked: CardDemand, card: Card | None) -> Device
     return replace(device, memory=memory, cores=min(device.cores, asked.cores))
 
 
+def essence(demand: Demand, **changes: int) -> Demand:
+    """Return a demand for the cards of one container without what does not decide which cards these are.
+
+    ``changes`` are amounts (of :class:`~deviceshare.families.protocol.CardDemand`) that come to the same.
+    """
+    (cards,) = demand.cards
+    return replace(demand, cards=(replace(cards, container="", position=0, **changes),), shares=())
+
+
 def place_one_by_one(
     demand: Demand,
     view: CardView,

@@ -63,7 +63,9 @@ class GpuShare(OneByOne):
         """Return the kernel, where the pod does not choose by names of cards."""
         if demand.use_ids or demand.use_indexes or demand.nouse_ids:
             return None
-        return self._picker(demand, codes, conf)
+        picker = self._picker(demand, codes, conf)
+        picker.likeness = common.essence(demand)
+        return picker
 
     def _picker(self, demand: Demand, codes: Codes, conf: SchedulerConf) -> SharedCards:
         """Choose one card: the lowest index that has room; binpack the fullest, spread the emptiest.

@@ -64,9 +64,7 @@ class Chips(Picker):
             return False
         if self.cards.block[row, self.ai_cores_field, column] > self.most_ai_cores:
             return False
-        if self.cards.block[row, self.ai_cpus_field, column] > self.most_ai_cpus:
-            return False
-        return True
+        return bool(self.cards.block[row, self.ai_cpus_field, column] <= self.most_ai_cpus)
 
     def rank(self, row: int) -> None:
         """Order the chips that have room by network and policy."""

@@ -37,7 +37,9 @@ cdef class Instances(Picker):
     cdef int rank(self, Py_ssize_t row) except -1
     @cython.locals(column=cython.Py_ssize_t, at=cython.Py_ssize_t, used=cython.double, size=cython.double)
     cdef int rate(self, Py_ssize_t row) except -1
-    @cython.locals(row=cython.Py_ssize_t, column=cython.Py_ssize_t, kind=cython.longlong)
+    @cython.locals(
+        row=cython.Py_ssize_t, column=cython.Py_ssize_t, kind=cython.longlong, cut=cython.longlong, used=cython.longlong
+    )
     cpdef void show(
         self, unsigned char[:, ::1] found, unsigned char[:, ::1] reused,
         long long[:, ::1] free,

@@ -189,6 +189,6 @@ class Instances(Picker):
                 if self.usable[kind]:
                     found[row, column] = self.look(row, column) >= 0
                     reused[row, column] = self.reused
-                    free[row, column] = self.geometries.free(
-                        kind, self.cards.block[row, self.cut_field, column], self.cards.block[row, self.used_field, column]
-                    )
+                    cut = self.cards.block[row, self.cut_field, column]
+                    used = self.cards.block[row, self.used_field, column]
+                    free[row, column] = self.geometries.free(kind, cut, used)

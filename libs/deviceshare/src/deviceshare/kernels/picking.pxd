@@ -11,6 +11,7 @@ cdef class Picker:
     cdef public long long[::1] columns, details, keys, notes
     cdef public double[::1] terms
     cdef public double waste
+    cdef public object likeness
     cdef public str offers
     cdef public long long offered
     cdef public bint restricted, preferring

@@ -1,5 +1,7 @@
 """One container's demand for cards, answered row by row: what the kernels of all families have in common."""
 
+from collections.abc import Hashable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,8 +25,9 @@ class Picker:
     ``terms`` (float64) are what the choice scores, to be added in this order; ``waste`` are the MiB that are given
     and not asked.
 
-    ``offers`` is a resource of which a node must have some, '' for none: whoever asks looks at that, since it is not a
-    matter of cards.
+    Pickers of which ``likeness`` is the same give the same answers but for a part of the waste that is the same on all
+    rows; None: it is like no other. ``offers`` is a resource of which a node must have some, '' for none: whoever asks
+    looks at that, since it is not a matter of cards.
     """
 
     def __init__(self, count: int) -> None:
@@ -41,9 +44,10 @@ class Picker:
         self.terms: Floats = np.zeros(max(count, 2))
         self.scored = 0
         self.waste = 0.0
+        self.likeness: Hashable = None
         self.offers = ""
         self.offered = EVERYWHERE
-        """The column of ``offers`` among the plain resources, -1 where no node has it; ``EVERYWHERE``: none is asked."""
+        """The column of ``offers`` among the plain resources, -1 where no node has it, ``EVERYWHERE`` for none."""
         self.restricted = False
         self.allowed: Mask = _NO_MASK
         """uint8[rows, columns] where ``restricted``: the cards that the pod accepts."""

@@ -41,4 +41,5 @@ cdef class Standing:
     )
     cpdef Py_ssize_t choose(self, Amounts amounts, list pickers, Py_ssize_t row) except? -2
     @cython.final
+    @cython.locals(column=cython.longlong)
     cdef inline bint offered(self, Amounts amounts, Picker picker, Py_ssize_t row) noexcept

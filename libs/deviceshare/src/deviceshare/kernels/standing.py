@@ -65,11 +65,7 @@ class Standing:
         left = 0
         for at in range(count):
             row = changes.found[at]
-            if (
-                self.admitted[row]
-                and (not self.choosy or self.models[models[row]])
-                and self.suffices(amounts, row)
-            ):
+            if self.admitted[row] and (not self.choosy or self.models[models[row]]) and self.suffices(amounts, row):
                 changes.found[left] = row
                 # Read here, the memory of many rows is waited for at once.
                 changes.keys[left] = self.best.keys[row]
@@ -120,17 +116,19 @@ class Standing:
         waste = 0.0
         for number in range(len(pickers)):
             picker = pickers[number]
-            if self.offered(amounts, picker, row) and picker.pick(row):
-                if better(picker.score(), picker.waste, score, waste):
-                    chosen = number
-                    score = picker.score()
-                    waste = picker.waste
+            if not self.offered(amounts, picker, row) or not picker.pick(row):
+                continue
+            if better(picker.score(), picker.waste, score, waste):
+                chosen = number
+                score = picker.score()
+                waste = picker.waste
         self.score = score
         return chosen
 
     def offered(self, amounts: Amounts, picker: Picker, row: int) -> bool:
         """Return whether a row has what a picker asks of it beside cards."""
-        return picker.offered == EVERYWHERE or bool(picker.offered >= 0 and amounts.allocatable[row, picker.offered] > 0)
+        column = picker.offered
+        return column == EVERYWHERE or bool(column >= 0 and amounts.allocatable[row, column] > 0)
 
 
 def better(score: float, waste: float, than: float, than_waste: float) -> bool:

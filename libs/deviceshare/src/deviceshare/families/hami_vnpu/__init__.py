@@ -90,6 +90,8 @@ class HamiVnpu:
         picker.offers = demand.chip.resource
         # A single chip is a network of its own.
         picker.link_score = NETWORK_SCORE
+        # How much was asked of what a template gives says only the grant.
+        picker.likeness = common.essence(demand, asked=-1, number=1)
         return picker
 
     def grants(

@@ -105,6 +105,19 @@ def geometries_of(vgpu: VgpuConf, card_type: str) -> Geometries | None:
 
 
 @lru_cache(maxsize=4096)
+def rounded_up(vgpu: VgpuConf, memory: int) -> int:
+    """Return the size of the smallest instance of any model that has so many MiB; where none has, and for 0, these.
+
+    What is rounded up to the same gets the same instances, whatever the model.
+    """
+    if not memory:
+        return 0
+    every = (Geometries(model, max(vgpu.memory_factor, 1)) for model in vgpu.geometries)
+    sizes = {size for geometries in every for each in geometries.all for size in each.sizes if size >= memory}
+    return min(sizes, default=memory)
+
+
+@lru_cache(maxsize=4096)
 def first_cut(geometries: Geometries, needed: int, later: Wanted, first_fit: bool) -> Cut | None:
     """Return how an unused card is cut for a container, None where no geometry has an instance for it.
 

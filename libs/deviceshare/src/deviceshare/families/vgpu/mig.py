@@ -20,7 +20,7 @@ from deviceshare.families.vgpu import cards as vgpu_cards
 from deviceshare.families.vgpu import handover
 from deviceshare.families.vgpu.base import Vgpu
 from deviceshare.families.vgpu.cutting import CUT, USED, Cutting, Instance, Kinds, picker_of
-from deviceshare.families.vgpu.geometry import MIXED_UP, UNUSED, Geometries, geometries_of, recut
+from deviceshare.families.vgpu.geometry import MIXED_UP, UNUSED, Geometries, geometries_of, recut, rounded_up
 from deviceshare.formats import vgpu
 from deviceshare.holdings import Counted, Share, Usage, usage_of
 from deviceshare.kernels.constants import FRESH
@@ -53,7 +53,10 @@ class Mig(Vgpu):
         (cards, *others) = demand.cards
         if others or cards.stage == INIT or vgpu_cards.is_choosy(demand):
             return None
-        return picker_of(demand, cards, codes, Kinds(codes, conf), conf)
+        picker = picker_of(demand, cards, codes, Kinds(codes, conf), conf)
+        memory = cards.memory if cards.memory_percentage else rounded_up(conf.devices.vgpu, cards.memory)
+        picker.likeness = common.essence(demand, memory=memory)
+        return picker
 
     def checks(self, demand: Demand, view: CardView, conf: SchedulerConf) -> list[Check]:
         """Return what keeps the demand from nodes, container by container."""

@@ -30,7 +30,9 @@ class SoftwareVgpu(Vgpu):
         (cards, *others) = demand.cards
         if others or cards.stage == INIT or vgpu_cards.is_choosy(demand):
             return None
-        return self._picker(demand, cards, codes, conf)
+        picker = self._picker(demand, cards, codes, conf)
+        picker.likeness = common.essence(demand)
+        return picker
 
     def _picker(self, demand: Demand, cards: CardDemand, codes: Codes, conf: SchedulerConf) -> SharedCards:
         """Choose the cards with most memory used, with the fewest shares, or the last ones, as the policy is."""
