@@ -26,6 +26,8 @@ CHIP = VnpuChip(
 )  # fmt: skip
 DEVICES = DevicesConf(vgpu=DOCS.vgpu, chips=(CHIP,))
 SHARED = {"huawei.com/vnpu-mode": "hami-core"}
+MIG_NODE, NPU_NODE = 1, 3
+"""Sorts of nodes."""
 MODELS = ("NVIDIA-A10", "NVIDIA-A100")
 
 
@@ -50,12 +52,12 @@ def conf_of(chance: Random) -> SchedulerConf:
     )
 
 
-def node_of(chance: Random, name: str) -> NodeFact:
-    """Return a node with cards of one family, or two on one node."""
+def node_of(chance: Random, name: str, sort: int | None) -> NodeFact:
+    """Return a node with cards of one family, or two on one node; of this ``sort`` unless None."""
     rooms: dict[str, int] = {"cpu": chance.choice((2000, 8000)), "pods": chance.randint(2, 8)}
     healthy = chance.random() > 0.1
     cards: list[Card] = []
-    match chance.randrange(5):
+    match chance.randrange(5) if sort is None else sort:
         case 0:
             cards = [
                 card(
@@ -82,12 +84,18 @@ def node_of(chance: Random, name: str) -> NodeFact:
     return node(name, cards, ready=chance.random() > 0.05, **rooms)
 
 
-def ask_of(chance: Random) -> PodAsk:
-    """Return what some pod asks."""
-    memory = chance.choice((CHIP.memory_resource,))
+def ask_of(chance: Random, sort: int | None) -> PodAsk:
+    """Return what some pod asks, of a cluster in which all nodes are of one ``sort``, or are not."""
+    memory = CHIP.memory_resource
     npus = {CHIP.resource: chance.choice((1, 1, 1, 2)), memory: chance.choice((10, 24, 30, 48))}
     if npus[CHIP.resource] > 1:
         del npus[memory]
+    if sort == MIG_NODE:
+        # Many of these come to the same instance.
+        number, amount = chance.choice((1, 1, 2)), chance.choice((4000, 4500, 5000, 6500, 9000, 18000, 19000))
+        return vgpu(number, amount, chance.choice((None, None, 40)))
+    if sort == NPU_NODE:
+        return ask(container(chance.choice(("main", "app")), **npus))
     return chance.choice(
         (
             lambda: vgpu(chance.randint(1, 2), chance.choice((10, 30, 45)), chance.choice((None, 20, 50, 100))),
@@ -162,10 +170,11 @@ def decisions(seed: int, plain: bool) -> Iterator[Decision | None]:
     chance = Random(seed)
     conf, ties = conf_of(chance), Ties(chance.choice((None, chance.randrange(100))))
     fast, slow = Allocator(conf, ties), Plain(conf, ties)
+    sort = chance.choice((None, None, None, MIG_NODE, NPU_NODE))
     names = [f"n{at}" for at in range(chance.randint(1, 5))]
 
     def enter(name: str) -> None:
-        slow.nodes[name] = node_of(chance, name)
+        slow.nodes[name] = node_of(chance, name, sort)
         fast.set_node(slow.nodes[name])
 
     def leave(name: str) -> None:
@@ -179,7 +188,7 @@ def decisions(seed: int, plain: bool) -> Iterator[Decision | None]:
 
     for name in names:
         enter(name)
-    asks = [ask_of(chance) for _ in range(4)]
+    asks = [ask_of(chance, sort) for _ in range(4)]
     steps: tuple[Callable[[str], None], ...] = (enter, leave, give_back, give_back)
     for number in range(12):
         if chance.random() < 0.25:
