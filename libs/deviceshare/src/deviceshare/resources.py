@@ -55,9 +55,7 @@ class ResourceTable:
             self.amounts.add(row, column, sign * amount)
 
     def wanted(self, amounts: Sequence[tuple[str, int]]) -> tuple[Ints, Ints]:
-        """Return what one more pod takes, as :meth:`Amounts.fits <deviceshare.kernels.charges.Amounts.fits>` reads it:
-        columns, -1 for a resource that no node has, and amounts.
-        """
+        """Return what one more pod takes: columns, -1 for a resource that no node has, and amounts."""
         columns = [0, *(self.column(name) for name, _ in amounts)]
         return np.array(columns, dtype=np.int64), np.array([1, *(amount for _, amount in amounts)], dtype=np.int64)
 

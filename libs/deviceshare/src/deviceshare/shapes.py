@@ -38,6 +38,8 @@ class Shape:
         self.unsupported = tuple(field for field in ask.unsupported if conf.predicates.refuses(field))
         self._devices = self._ask_families(ask, conf)
         """The resources by which devices are asked."""
+        self.hopeless = bool(self.problem or self.disabled or self.unsupported)
+        """Whether no node of any cluster would take it."""
         self.resources = pod_resources(ask, self._devices)
         self.ports = ask.host_ports if conf.predicates.node_ports else ()
         """Those that have to be free."""
@@ -94,11 +96,6 @@ class Shape:
         cut = {family.hardware.name for question in self.questions for family, _ in question.answers}
         whole = {family.hardware.name for family in FAMILIES if family.hardware.whole in asked}
         return frozenset(cut | whole)
-
-    @property
-    def hopeless(self) -> bool:
-        """Whether no node of any cluster would take it."""
-        return bool(self.problem or self.disabled or self.unsupported)
 
     def for_no_node(self, ask: PodAsk, conf: SchedulerConf) -> tuple[Refusal, ...]:
         """Return the reasons for which no node of any cluster takes the pod, beside a ``problem`` of its own."""
@@ -186,11 +183,10 @@ class Shape:
         self, chosen: Sequence[Answer], cards: tuple[Card, ...], conf: SchedulerConf
     ) -> tuple[ContainerGrant, ...]:
         """Return what a pod would be given on a node with these cards."""
-        return tuple(
-            grant
-            for question, answer in zip(self.questions, chosen, strict=True)
-            for grant in question.grants(answer, cards, conf)
-        )
+        grants: tuple[ContainerGrant, ...] = ()
+        for question, answer in zip(self.questions, chosen, strict=True):
+            grants += question.grants(answer, cards, conf)
+        return grants
 
     def checks(self, view: CardView, conf: SchedulerConf) -> list[Check]:
         """Return the checks of cards that fail; each question sees what the ones before took."""

@@ -64,18 +64,13 @@ class OneByOne:
         self, demand: Demand, chosen: Sequence[Sequence[Pick]], conf: SchedulerConf
     ) -> tuple[ContainerGrant, ...]:
         """One grant a container, its devices in the order in which they were chosen."""
-        return tuple(
-            ContainerGrant(
-                cards.container,
-                cards.position,
-                self.name,
-                tuple(
-                    DeviceGrant(card.id, card.index, common.memory_on(cards, card), cards.cores) for card, _ in picks
-                ),
-                cards.stage,
-            )
-            for cards, picks in zip(demand.cards, chosen, strict=True)
-        )
+        grants = []
+        for cards, picks in zip(demand.cards, chosen, strict=True):
+            devices = [
+                DeviceGrant(card.id, card.index, common.memory_on(cards, card), cards.cores) for card, _ in picks
+            ]
+            grants.append(ContainerGrant(cards.container, cards.position, self.name, tuple(devices), cards.stage))
+        return tuple(grants)
 
     def count(self, card: Card, pods: Sequence[Sequence[Share]], conf: SchedulerConf) -> Counted:
         """Never asked where there is no state."""

@@ -4,10 +4,12 @@ cdef double NEVER
 cdef int _BITS
 
 
+@cython.final
 cdef class Order:
     cdef public long long[::1] ranks
 
 
+@cython.final
 cdef class Best:
     cdef public Order order
     cdef public Py_ssize_t rows, able, blocks

@@ -3,6 +3,7 @@ cimport cython
 cdef int _NOBODY
 
 
+@cython.final
 cdef class Changes:
     cdef public long long now, rows, latest
     cdef public long long[::1] times, older, newer, found

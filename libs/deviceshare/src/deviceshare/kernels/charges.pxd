@@ -3,6 +3,7 @@ cimport cython
 cdef long long CORES_USED, MEMORY_USED, SLOTS_USED
 
 
+@cython.final
 cdef class CardCharges:
     cdef public long long[:, :, ::1] block
 
@@ -10,6 +11,7 @@ cdef class CardCharges:
     cpdef void put(self, long long row, long long field, long long column, long long value) noexcept
 
 
+@cython.final
 cdef class Amounts:
     cdef public long long[:, ::1] allocatable, used
 

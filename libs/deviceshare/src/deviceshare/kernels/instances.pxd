@@ -5,6 +5,7 @@ from deviceshare.kernels.picking cimport Picker
 cdef long long CORES_USED, CUT_BITS, FRESH, KIND, MEMORY_USED, OUT, SLOTS_USED, _MOST_WASTE, _MOST_ORDER
 
 
+@cython.final
 cdef class Geometries:
     cdef public long long[::1] base, largest, counts
     cdef public long long[:, ::1] sizes, ranked

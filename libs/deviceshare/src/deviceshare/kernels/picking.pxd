@@ -1,8 +1,12 @@
 cimport cython
 
-from deviceshare.kernels.charges cimport CardCharges
+from deviceshare.kernels.changes cimport Changes
+from deviceshare.kernels.charges cimport Amounts, CardCharges
 
 cdef long long EVERYWHERE, OUT, SLOTS_USED, _PREFERRED
+
+
+cpdef bint better(double score, double waste, double than, double than_waste) noexcept
 
 
 cdef class Picker:
@@ -17,6 +21,11 @@ cdef class Picker:
     cdef public bint restricted, preferring
     cdef public unsigned char[:, ::1] allowed, preferred
 
+    @cython.locals(at=cython.Py_ssize_t, row=cython.longlong, score=cython.double)
+    cdef void answer(self, Changes changes, Py_ssize_t count, Amounts amounts) except *
+    @cython.final
+    @cython.locals(column=cython.longlong)
+    cdef bint is_offered(self, Amounts amounts, Py_ssize_t row) noexcept
     cdef bint pick(self, Py_ssize_t row) except? -1
     cdef int rank(self, Py_ssize_t row) except -1
     cdef int rate(self, Py_ssize_t row) except -1

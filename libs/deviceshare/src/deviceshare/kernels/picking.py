@@ -5,7 +5,8 @@ from collections.abc import Hashable
 import numpy as np
 from numpy.typing import NDArray
 
-from deviceshare.kernels.charges import CardCharges
+from deviceshare.kernels.changes import Changes
+from deviceshare.kernels.charges import Amounts, CardCharges
 from deviceshare.kernels.constants import EVERYWHERE, OUT, SLOTS_USED
 
 Ints = NDArray[np.int64]
@@ -54,6 +55,24 @@ class Picker:
         self.preferring = False
         self.preferred: Mask = _NO_MASK
         """uint8[rows, columns] where ``preferring``: the cards that are taken before all others."""
+
+    def answer(self, changes: Changes, count: int, amounts: Amounts) -> None:
+        """Pick on the first ``count`` rows that were found, and keep what is better than was known.
+
+        ``changes.keys`` and ``waste`` are the score and the waste of each, NEVER where nothing is known yet.
+        """
+        for at in range(count):
+            row = changes.found[at]
+            if self.is_offered(amounts, row) and self.pick(row):
+                score = self.score()
+                if better(score, self.waste, changes.keys[at], changes.waste[at]):
+                    changes.keys[at] = score
+                    changes.waste[at] = self.waste
+
+    def is_offered(self, amounts: Amounts, row: int) -> bool:
+        """Return whether a row has some of what is asked beside cards."""
+        column = self.offered
+        return column == EVERYWHERE or bool(column >= 0 and amounts.allocatable[row, column] > 0)
 
     def pick(self, row: int) -> bool:
         """Pick cards of a row; returns whether there are enough."""
@@ -156,3 +175,8 @@ class Picker:
                     details[row, at] = self.details[at]
                 for at in range(self.scored):
                     terms[row, at] = self.terms[at]
+
+
+def better(score: float, waste: float, than: float, than_waste: float) -> bool:
+    """Return whether an answer is better than another one: by its score, then by what it wastes."""
+    return score > than or (score == than and waste < than_waste)

@@ -9,6 +9,7 @@ cdef extern from "math.h":
     cpdef double sqrt(double x) noexcept
 
 
+@cython.final
 cdef class Stretch:
     cdef public long long weight, highest
     cdef public bint moved, reverse
@@ -22,6 +23,7 @@ cdef class Stretch:
     cpdef long long score(self, long long row) noexcept
 
 
+@cython.final
 cdef class NodeScores:
     cdef public Amounts amounts
     cdef public Stretch liked, disliked

@@ -1,8 +1,10 @@
 cimport cython
 
-from deviceshare.kernels.picking cimport Picker
+from deviceshare.kernels.changes cimport Changes
+from deviceshare.kernels.charges cimport Amounts
+from deviceshare.kernels.picking cimport Picker, better
 
-cdef long long CORES_USED, KIND, MEMORY_USED, NO_LIMIT, OUT, SLOTS_USED
+cdef long long CORES_USED, EVERYWHERE, KIND, MEMORY_USED, NO_LIMIT, OUT, SLOTS_USED
 
 
 cdef class SharedCards(Picker):
@@ -10,8 +12,11 @@ cdef class SharedCards(Picker):
     cdef public long long most_cores, by_memory, by_slots, by_column
     cdef public bint filling, spreading
 
-    @cython.locals(column=cython.Py_ssize_t, first=cython.Py_ssize_t, key=cython.longlong, least=cython.longlong)
-    cdef bint pick(self, Py_ssize_t row) except? -1
+    @cython.locals(
+        at=cython.Py_ssize_t, row=cython.longlong, column=cython.Py_ssize_t, first=cython.Py_ssize_t,
+        key=cython.longlong, least=cython.longlong, score=cython.double,
+    )
+    cdef void answer(self, Changes changes, Py_ssize_t count, Amounts amounts) except *
     @cython.locals(column=cython.Py_ssize_t)
     cdef int rank(self, Py_ssize_t row) except -1
     @cython.final
@@ -19,7 +24,8 @@ cdef class SharedCards(Picker):
         kind=cython.longlong, memory_used=cython.longlong, shares=cython.longlong, key=cython.longlong, full=cython.bint
     )
     cdef inline long long key(self, Py_ssize_t row, Py_ssize_t column) noexcept
-    @cython.locals(
-        column=cython.Py_ssize_t, kind=cython.longlong, at=cython.Py_ssize_t, used=cython.double, size=cython.double
-    )
+    @cython.locals(at=cython.Py_ssize_t)
     cdef int rate(self, Py_ssize_t row) except -1
+    @cython.final
+    @cython.locals(kind=cython.longlong, used=cython.double, size=cython.double)
+    cdef inline double fullness(self, Py_ssize_t row, Py_ssize_t column) noexcept

@@ -3,8 +3,10 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from deviceshare.kernels.constants import CORES_USED, KIND, MEMORY_USED, NO_LIMIT, OUT, SLOTS_USED
-from deviceshare.kernels.picking import Picker
+from deviceshare.kernels.changes import Changes
+from deviceshare.kernels.charges import Amounts
+from deviceshare.kernels.constants import CORES_USED, EVERYWHERE, KIND, MEMORY_USED, NO_LIMIT, OUT, SLOTS_USED
+from deviceshare.kernels.picking import Picker, better
 
 Ints = NDArray[np.int64]
 
@@ -36,22 +38,25 @@ class SharedCards(Picker):
         self.most_shares = shares
         self.most_cores = cores
 
-    def pick(self, row: int) -> bool:
-        """Pick as all do; quickly where one card is asked, whichever."""
-        if self.count > 1 or self.restricted or self.preferring:
-            return Picker.pick(self, row)
-        first = 0
-        least = OUT
-        for column in range(self.cards.block.shape[2]):
-            key = self.key(row, column)
-            if key < least:
-                least = key
-                first = column
-        if least == OUT:
-            return False
-        self.columns[0] = first
-        self.rate(row)
-        return True
+    def answer(self, changes: Changes, count: int, amounts: Amounts) -> None:
+        """Pick on rows as all do; in a loop without calls where one card is asked, whichever, as most pods do."""
+        if self.count > 1 or not self.filling or self.restricted or self.preferring or self.offered != EVERYWHERE:
+            Picker.answer(self, changes, count, amounts)
+            return
+        for at in range(count):
+            row = changes.found[at]
+            first = -1
+            least = OUT
+            for column in range(self.cards.block.shape[2]):
+                key = self.key(row, column)
+                if key < least:
+                    least = key
+                    first = column
+            if first >= 0:
+                score = self.fullness(row, first)
+                if better(score, 0.0, changes.keys[at], changes.waste[at]):
+                    changes.keys[at] = score
+                    changes.waste[at] = 0.0
 
     def rank(self, row: int) -> None:
         """Order the cards that have room."""
@@ -79,10 +84,13 @@ class SharedCards(Picker):
         if self.filling:
             self.scored = self.count
             for at in range(self.count):
-                column = self.columns[at]
-                kind = self.cards.block[row, KIND, column]
-                used: float = self.cards.block[row, MEMORY_USED, column] + self.asked[kind]
-                size: float = max(self.sizes[kind], 1)
-                self.terms[at] = 100.0 * (used / size)
+                self.terms[at] = self.fullness(row, self.columns[at])
         elif self.spreading:
             self.rate_spread(row)
+
+    def fullness(self, row: int, column: int) -> float:
+        """Return how full a card would be, 0 to 100."""
+        kind = self.cards.block[row, KIND, column]
+        used: float = self.cards.block[row, MEMORY_USED, column] + self.asked[kind]
+        size: float = max(self.sizes[kind], 1)
+        return 100.0 * (used / size)

@@ -3,19 +3,16 @@ cimport cython
 from deviceshare.kernels.best cimport Best, Order
 from deviceshare.kernels.changes cimport Changes
 from deviceshare.kernels.charges cimport Amounts
-from deviceshare.kernels.picking cimport Picker
+from deviceshare.kernels.picking cimport Picker, better
 from deviceshare.kernels.scores cimport NodeScores
 
 cdef double NEVER
-cdef long long EVERYWHERE
 
 @cython.locals(rounded=cython.longlong, value=cython.double)
 cpdef double worth(double score, double weight, double fine) noexcept
 
 
-cdef inline bint better(double score, double waste, double than, double than_waste) noexcept
-
-
+@cython.final
 cdef class Standing:
     cdef public Best best
     cdef public long long seen
@@ -32,14 +29,10 @@ cdef class Standing:
     cdef inline bint suffices(self, Amounts amounts, Py_ssize_t row) noexcept
     cpdef void put(self, Py_ssize_t row, double key, double waste) except *
     @cython.locals(
-        at=cython.Py_ssize_t, number=cython.Py_ssize_t, row=cython.longlong, key=cython.double, score=cython.double,
-        picker=Picker,
+        at=cython.Py_ssize_t, number=cython.Py_ssize_t, key=cython.double, picker=Picker
     )
     cpdef void evaluate(self, Changes changes, long long count, Amounts amounts, list pickers) except *
     @cython.locals(
         number=cython.Py_ssize_t, chosen=cython.Py_ssize_t, score=cython.double, waste=cython.double, picker=Picker
     )
     cpdef Py_ssize_t choose(self, Amounts amounts, list pickers, Py_ssize_t row) except? -2
-    @cython.final
-    @cython.locals(column=cython.longlong)
-    cdef inline bint offered(self, Amounts amounts, Picker picker, Py_ssize_t row) noexcept

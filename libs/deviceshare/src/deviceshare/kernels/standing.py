@@ -6,8 +6,8 @@ from numpy.typing import NDArray
 from deviceshare.kernels.best import Best, Order
 from deviceshare.kernels.changes import Changes
 from deviceshare.kernels.charges import Amounts
-from deviceshare.kernels.constants import EVERYWHERE, NEVER
-from deviceshare.kernels.picking import Picker
+from deviceshare.kernels.constants import NEVER
+from deviceshare.kernels.picking import Picker, better
 from deviceshare.kernels.scores import NodeScores
 
 Ints = NDArray[np.int64]
@@ -98,13 +98,7 @@ class Standing:
             changes.waste[at] = 0.0
         for number in range(len(pickers)):
             picker = pickers[number]
-            for at in range(count):
-                row = changes.found[at]
-                if self.offered(amounts, picker, row) and picker.pick(row):
-                    score = picker.score()
-                    if better(score, picker.waste, changes.keys[at], changes.waste[at]):
-                        changes.keys[at] = score
-                        changes.waste[at] = picker.waste
+            picker.answer(changes, count, amounts)
         for at in range(count):
             key = changes.keys[at]
             self.put(changes.found[at], key if key == NEVER else worth(key, self.weight, self.fine), changes.waste[at])
@@ -116,7 +110,7 @@ class Standing:
         waste = 0.0
         for number in range(len(pickers)):
             picker = pickers[number]
-            if not self.offered(amounts, picker, row) or not picker.pick(row):
+            if not picker.is_offered(amounts, row) or not picker.pick(row):
                 continue
             if better(picker.score(), picker.waste, score, waste):
                 chosen = number
@@ -124,13 +118,3 @@ class Standing:
                 waste = picker.waste
         self.score = score
         return chosen
-
-    def offered(self, amounts: Amounts, picker: Picker, row: int) -> bool:
-        """Return whether a row has what a picker asks of it beside cards."""
-        column = picker.offered
-        return column == EVERYWHERE or bool(column >= 0 and amounts.allocatable[row, column] > 0)
-
-
-def better(score: float, waste: float, than: float, than_waste: float) -> bool:
-    """Return whether an answer is better than another one: by its score, then by what it wastes."""
-    return score > than or (score == than and waste < than_waste)
