@@ -288,9 +288,9 @@ class Allocator:
             node=self._name(row),
             grants=shape.grants(chosen, self._cards.cards[row], self._granting),
             resources=shape.resources,
-            feasible=shape.outlook.standing.best.able,
+            feasible=shape.standing.best.able,
             score=score + bonus,
-            worth=shape.outlook.standing.best.key(row),
+            worth=shape.standing.best.key(row),
             ports=ask.host_ports,
             counted=shape.counted,
         )
@@ -308,7 +308,7 @@ class Allocator:
         shape = self._shape(ask)
         if shape.hopeless:
             return {}
-        keys = np.asarray(shape.outlook.standing.best.keys)
+        keys = np.asarray(shape.standing.best.keys)
         return {self._name(row): float(keys[row]) for row in np.flatnonzero(keys > NEVER).tolist()}
 
     def why_not(self, ask: PodAsk) -> Unplaceable:
@@ -381,13 +381,14 @@ class Allocator:
         changes = self._changes
         if shape.version != (version := self._cards.version + self._resources.version):
             shape.resolve(self._cards, self._resources, self.conf, self._outlooks, version)
-        outlook, standing = shape.outlook, shape.outlook.standing
+        standing = shape.standing
         if standing.seen == changes.now:
             return
         if not self._ordered:
             self._put_in_order()
-        outlook.meet(self._facts, self._nodes, shape.ask)
-        count = standing.narrow(changes, self._resources.amounts, self._cards.models)
+        if standing.met != self._facts.now:
+            shape.outlook.meet(self._facts, self._nodes, shape.ask)
+        count = standing.narrow(changes, self._resources.amounts, self._cards.charges)
         self._evaluate(shape, self._with_ports(shape, count) if shape.ports else count)
         if standing.scores is not None and len(rows := standing.scores.outdated()):
             np.asarray(changes.found)[: len(rows)] = rows
@@ -395,13 +396,12 @@ class Allocator:
 
     def _evaluate(self, shape: Shape, count: int) -> None:
         """Look at the cards of the first rows of ``self._changes.found``."""
-        changes, outlook = self._changes, shape.outlook
         if not count:
             return
-        if outlook.pickers is not None:
-            outlook.standing.evaluate(changes, count, self._resources.amounts, outlook.pickers)
+        if shape.standing.pickers is not None:
+            shape.standing.evaluate(self._changes, count, self._resources.amounts)
         else:
-            rows = np.array(changes.found[:count])
+            rows = np.array(self._changes.found[:count])
             shape.evaluate(rows, self._view(rows), self.conf)
 
     def _with_ports(self, shape: Shape, count: int) -> int:
@@ -413,7 +413,7 @@ class Allocator:
                 found[left] = row
                 left += 1
             else:
-                shape.outlook.standing.put(row, NEVER, 0.0)
+                shape.standing.put(row, NEVER, 0.0)
         return left
 
     def _view(self, rows: Ints) -> CardView:

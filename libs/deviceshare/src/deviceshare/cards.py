@@ -174,6 +174,7 @@ class CardTable:
         self.block: Ints = np.zeros((0, len(self._fields), 1), dtype=np.int64)
         """int64[rows, fields, columns]: a row's fields stand together, as a kernel reads them."""
         self.charges = CardCharges(self.block)
+        self.charges.models = self.models
 
     @property
     def rows(self) -> int:
@@ -274,7 +275,7 @@ class CardTable:
         block = np.zeros((room, len(self._fields), max(columns, has_columns)), dtype=np.int64)
         block[:has_rows, :, :has_columns] = self.block
         self.block = self.charges.block = block
-        self.models = np.pad(self.models, (0, room - len(self.models)))
+        self.models = self.charges.models = np.pad(self.models, (0, room - len(self.models)))
 
 
 class _Rows(Sequence[_T]):

@@ -35,25 +35,22 @@ class Outlook:
     ``standing`` is worth what a placement there would score, weighed; of nodes of equal worth that with the least waste
     (MiB given beyond what is asked) is taken. ``favourites`` is there where a family prefers one node to all others.
 
-    Where each container's cards are found by a kernel there are ``pickers``: then nodes are looked at straight in the
-    table, in one call. Otherwise the families are asked in numpy, on a view.
+    Where the cards are found by kernels (``standing.pickers``) nodes are looked at straight in the table, in one call.
+    Otherwise the families are asked in numpy, on a view.
     """
 
     def __init__(self, standing: Standing, admission: Admission, favourites: Best | None) -> None:
         self.standing = standing
         self.admission = admission
         self.favourites = favourites
-        self.pickers: list[Picker] | None = None
         self.version = -1
-        """Of the tables whose codes ``pickers`` and the plain amounts of ``standing`` are made of."""
-        self._liked = -1
-        """As of how many changes of facts scores know which nodes are liked."""
+        """Of the tables by whose codes ``standing`` knows what is asked."""
 
     def resolve(
         self,
         asked: Amounts,
         models: ModelWish | None,
-        pickers: list[Picker] | None,
+        pickers: Sequence[Picker] | None,
         cards: CardTable,
         resources: ResourceTable,
     ) -> None:
@@ -63,7 +60,7 @@ class Outlook:
         if models is not None:
             standing.choosy = True
             standing.models = models.accepted(cards.type_names).view(np.uint8)
-        self.pickers = pickers
+        standing.pickers = None if pickers is None else tuple(pickers)
         for picker in pickers or ():
             picker.cards = cards.charges
             if picker.offers:
@@ -78,10 +75,10 @@ class Outlook:
             if self.favourites is not None:
                 self.favourites.grow(facts.rows)
             standing.admitted = self.admission.admitted.view(np.uint8)
-        if standing.scores is not None and self._liked < facts.now:
-            rows = np.array(facts.found[: facts.since(self._liked)]).tolist()
+        if standing.scores is not None:
+            rows = np.array(facts.found[: facts.since(standing.met)]).tolist()
             enter_nodes(standing.scores, ask, {row: node for row in rows if (node := nodes[row])}, facts.rows)
-            self._liked = facts.now
+        standing.met = facts.now
 
     def worth(self, scores: Floats) -> list[float]:
         """Return what scores of cards (float64[R]) count for their nodes."""

@@ -28,7 +28,7 @@ class Question:
     """One request of a pod, and the families that answer it, each in its own way."""
 
     def __init__(self, answers: list[tuple[Family, Demand]]) -> None:
-        self.answers = answers
+        self.answers = tuple(answers)
         self._counts = [cards.count for cards in answers[0][1].cards]
 
     def pickers(self, codes: Codes, conf: SchedulerConf) -> list[tuple[int, Picker]] | None:

@@ -17,6 +17,7 @@ from deviceshare.families import FAMILIES
 from deviceshare.families.protocol import MOST_CARDS, Check, Demand, Family
 from deviceshare.kernels.charges import Amounts
 from deviceshare.kernels.picking import Picker
+from deviceshare.kernels.standing import Standing
 from deviceshare.models import model_wish
 from deviceshare.node_scores import counted, node_scores, scored
 from deviceshare.outlook import Outlook, Outlooks
@@ -33,7 +34,7 @@ class Shape:
     def __init__(self, ask: PodAsk, conf: SchedulerConf) -> None:
         self.ask = ask
         self.problem: Problem | None = None
-        self.questions: list[Question] = []
+        self.questions: tuple[Question, ...]
         self.disabled: list[Family] = []
         self.unsupported = tuple(field for field in ask.unsupported if conf.predicates.refuses(field))
         self._devices = self._ask_families(ask, conf)
@@ -53,7 +54,9 @@ class Shape:
         self.version = -1
         """Of the tables by whose codes ``outlook`` was chosen; -1: there is none yet."""
         self.outlook: Outlook
-        self._numbers: list[int] = []
+        self.standing: Standing
+        """That of the outlook."""
+        self._numbers: tuple[int, ...] = ()
         """Of each picker of the outlook, which answer it is."""
         self.bonus = max(
             (family.best_node_score for question in self.questions for family, _ in question.answers), default=0.0
@@ -85,7 +88,7 @@ class Shape:
                 asked.setdefault(request, []).append((family, demand))
             else:
                 disabled.setdefault(request, family)
-        self.questions = [Question(answers) for answers in asked.values()]
+        self.questions = tuple(Question(answers) for answers in asked.values())
         self.problem = next((problem for request, problem in problems.items() if request not in asked), None)
         self.disabled = [family for request, family in disabled.items() if request not in asked]
         return frozenset(handled)
@@ -120,7 +123,7 @@ class Shape:
         self.version = version
         pickers: list[Picker] | None = None if self.questions else []
         if len(self.questions) == 1 and (found := self.questions[0].pickers(cards, conf)) is not None:
-            self._numbers = [number for number, _ in found]
+            self._numbers = tuple(number for number, _ in found)
             pickers = [picker for _, picker in found]
         likeness = self._likeness(pickers, conf)
         outlook = outlooks.get(likeness)
@@ -130,7 +133,7 @@ class Shape:
         if outlook.version != version:
             outlook.version = version
             outlook.resolve(self.resources, self.models, pickers, cards, resources)
-        self.outlook = outlook
+        self.outlook, self.standing = outlook, outlook.standing
 
     def _likeness(self, pickers: Sequence[Picker] | None, conf: SchedulerConf) -> Hashable:
         """Return all that decides which nodes the pod may have and what they are worth to it."""
@@ -155,18 +158,18 @@ class Shape:
 
     def best(self) -> tuple[int, float]:
         """Return the best node's row, -1 where none fits, and what it scores as the favourite of a family."""
-        return self.outlook.best(self.bonus)
+        return self.outlook.best(self.bonus) if self.bonus else (self.standing.best.first(), 0.0)
 
     def chosen(
         self, row: int, amounts: Amounts, view: Callable[[], CardView], conf: SchedulerConf
     ) -> tuple[float, list[Answer]]:
         """Return what the cards of a node score, and the answer to each question."""
-        pickers, standing = self.outlook.pickers, self.outlook.standing
-        if pickers is not None:
-            if not pickers:
+        standing = self.standing
+        if standing.pickers is not None:
+            if not standing.pickers:
                 return 0.0, []
-            number = standing.choose(amounts, pickers, row)
-            return float(standing.score), [Answer(self._numbers[number], [pickers[number].chosen()])]
+            number = standing.choose(amounts, row)
+            return float(standing.score), [Answer(self._numbers[number], [standing.pickers[number].chosen()])]
         score, chosen = 0.0, list[Answer]()
         one = view()
         for question in self.questions:

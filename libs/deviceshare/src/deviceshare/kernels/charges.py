@@ -8,11 +8,16 @@ from deviceshare.kernels.constants import CORES_USED, MEMORY_USED, SLOTS_USED
 Ints = NDArray[np.int64]
 
 
+_NO_MODELS: Ints = np.zeros(0, dtype=np.int64)
+
+
 class CardCharges:
     """Takes and gives back memory, cores and slots of single cards of ``block`` int64[rows, fields, columns]."""
 
     def __init__(self, block: Ints) -> None:
         self.block: Ints = block
+        self.models: Ints = _NO_MODELS
+        """int64[rows]: the codes of the models of nodes' whole devices."""
 
     def add(self, row: int, column: int, memory: int, cores: int, slots: int) -> None:
         """Take these amounts, or give them back where they are negative."""

@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from deviceshare.kernels.best import Best, Order
 from deviceshare.kernels.changes import Changes
-from deviceshare.kernels.charges import Amounts
+from deviceshare.kernels.charges import Amounts, CardCharges
 from deviceshare.kernels.constants import NEVER
 from deviceshare.kernels.picking import Picker, better
 from deviceshare.kernels.scores import NodeScores
@@ -36,7 +36,8 @@ class Standing:
     taken of the plain resources ``columns``; ``models`` uint8, by the code of a node's model, says which are accepted
     (where ``choosy``).
 
-    ``weight`` and ``fine`` are those of :func:`worth`.
+    ``weight`` and ``fine`` are those of :func:`worth`. ``pickers`` answer for the cards, and each row takes the best
+    answer; () where no cards are asked, and every row will do; None where no kernel can tell.
     """
 
     def __init__(self, order: Order, weight: float, fine: float) -> None:
@@ -49,23 +50,29 @@ class Standing:
         self.wanted: Ints = np.zeros(0, dtype=np.int64)
         self.choosy = False
         self.models: Mask = np.zeros(0, dtype=np.uint8)
+        self.pickers: tuple[Picker, ...] | None = ()
         self.scores: NodeScores | None = None
         """What a node is worth beside its cards, None for nothing."""
         self.score = 0.0
         """Of the last choice."""
+        self.met = -1
+        """As of how many changes of facts ``admitted`` and ``scores`` know the nodes."""
 
-    def narrow(self, changes: Changes, amounts: Amounts, models: Ints) -> int:
+    def narrow(self, changes: Changes, amounts: Amounts, cards: CardCharges) -> int:
         """Find the rows that have changed, and put aside those that do not take the pod, whatever their cards.
 
-        The others stand first in ``changes.found``; returns how many. ``models`` int64[rows] are the codes of the
-        nodes' models.
+        The others stand first in ``changes.found``; returns how many.
         """
         count = changes.since(self.seen)
         self.seen = changes.now
         left = 0
         for at in range(count):
             row = changes.found[at]
-            if self.admitted[row] and (not self.choosy or self.models[models[row]]) and self.suffices(amounts, row):
+            if (
+                self.admitted[row]
+                and (not self.choosy or self.models[cards.models[row]])
+                and self.suffices(amounts, row)
+            ):
                 changes.found[left] = row
                 # Read here, the memory of many rows is waited for at once.
                 changes.keys[left] = self.best.keys[row]
@@ -88,28 +95,27 @@ class Standing:
             key = self.scores.enter(row, key)
         self.best.put(row, key, waste)
 
-    def evaluate(self, changes: Changes, count: int, amounts: Amounts, pickers: list[Picker]) -> None:
-        """Ask the pickers about the first ``count`` rows that were found; each row takes the best answer.
-
-        No pickers: no cards are asked, every row will do.
-        """
+    def evaluate(self, changes: Changes, count: int, amounts: Amounts) -> None:
+        """Ask the pickers about the first ``count`` rows that were found."""
+        assert self.pickers is not None
         for at in range(count):
-            changes.keys[at] = NEVER if len(pickers) else 0.0
+            changes.keys[at] = NEVER if len(self.pickers) else 0.0
             changes.waste[at] = 0.0
-        for number in range(len(pickers)):
-            picker = pickers[number]
+        for number in range(len(self.pickers)):
+            picker = self.pickers[number]
             picker.answer(changes, count, amounts)
         for at in range(count):
             key = changes.keys[at]
             self.put(changes.found[at], key if key == NEVER else worth(key, self.weight, self.fine), changes.waste[at])
 
-    def choose(self, amounts: Amounts, pickers: list[Picker], row: int) -> int:
+    def choose(self, amounts: Amounts, row: int) -> int:
         """Return which picker answers best on a row, -1 where none finds cards. Its answer stays in the picker."""
+        assert self.pickers is not None
         chosen = -1
         score = NEVER
         waste = 0.0
-        for number in range(len(pickers)):
-            picker = pickers[number]
+        for number in range(len(self.pickers)):
+            picker = self.pickers[number]
             if not picker.is_offered(amounts, row) or not picker.pick(row):
                 continue
             if better(picker.score(), picker.waste, score, waste):
