@@ -9,8 +9,10 @@ from typer.testing import CliRunner
 
 
 def test_every_family_is_measured_at_every_size_and_drawn(tmp_path):
-    command = ["bench", "curve", "--nodes", "2", "--shapes", "4", "--pods", "20", "--plots", str(tmp_path), "--json"]
-    points = json.loads(CliRunner().invoke(app, command).stdout)
+    sizes = ["--nodes", "2", "--shapes", "4", "--pods", "20", "--runs", "2"]
+    result = CliRunner().invoke(app, ["bench", "curve", *sizes, "--plots", str(tmp_path), "--json"])
+    assert result.stderr.count("2 nodes, 4 shapes, run 2 of 2") == len(FAMILIES)
+    points = json.loads(result.stdout)
     assert [point["family"] for point in points] == list(FAMILIES)
     assert all(
         point["nodes"] == 2 and point["shapes"] == 4 and point["pods"] == 20 and point["pods_per_second"] > 0

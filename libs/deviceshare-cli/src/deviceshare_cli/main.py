@@ -342,6 +342,7 @@ def bench_curve(
     nodes: Annotated[str, typer.Option(metavar="N,…", help="Sizes of the cluster.")] = "1000,5000,10000,20000",
     shapes: Annotated[str, typer.Option(metavar="N,…", help="Numbers of different requests.")] = "50,500",
     pods: Annotated[int, typer.Option(metavar="N", min=1, help="Pods of each run.")] = 20_000,
+    runs: Annotated[int, typer.Option(metavar="N", min=1, help="Runs of each size; the middle one counts.")] = 3,
     plots: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write the curves there, an allocator-….svg for each of SHAPES.")
     ] = None,
@@ -351,7 +352,7 @@ def bench_curve(
     from deviceshare_cli.bench.allocator import curve
 
     sizes = curve.numbers("--nodes", nodes), curve.numbers("--shapes", shapes)
-    curve.bench_curve(*sizes, pods, plots, as_json=json)
+    curve.bench_curve(*sizes, pods, runs, plots, as_json=json)
 
 
 @simulating.command("fairness")

@@ -1,9 +1,10 @@
 """The allocator: which node and which devices, or why none.
 
-Each question is asked once. Pods with equal asks share one *shape*: for every node whether such a pod fits and how good
-the node is, and the best of them. A shape is brought up to date, only for the nodes that changed since it was last
-used, when it is asked again; which cards a pod gets is looked up for the one node that is chosen. The loops over nodes
-and cards are kernels (:mod:`deviceshare.kernels`); nothing here knows a device family by name.
+Each question is asked once. Pods with equal asks share one *shape*, what families read of it; shapes that make no
+difference to nodes share one *outlook*: for every node whether such a pod fits and how good the node is, and the best
+of them. An outlook is brought up to date, only for the nodes that changed since it was last used, when it is asked
+again; which cards a pod gets is looked up for the one node that is chosen. The loops over nodes and cards are kernels
+(:mod:`deviceshare.kernels`); nothing here knows a device family by name.
 """
 
 from collections import Counter, defaultdict

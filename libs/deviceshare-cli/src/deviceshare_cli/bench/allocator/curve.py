@@ -1,6 +1,7 @@
 """``deviceshare bench curve``: how the time for a pod grows with the cluster and with what is asked.
 
-Each point is one run of ``deviceshare bench allocator`` in a process of its own, so that its memory is its own too.
+Each point is ``deviceshare bench allocator`` in a process of its own, so that its memory is its own too. Since a machine
+is not always as fast, the sizes of a family are measured in turn, several times; of each point the middle run counts.
 """
 
 import subprocess
@@ -29,21 +30,29 @@ def numbers(option: str, text: str) -> list[int]:
     return sorted({int(word) for word in words})
 
 
-def bench_curve(nodes: Sequence[int], shapes: Sequence[int], pods: int, plots: Path | None, *, as_json: bool) -> None:
+def bench_curve(
+    nodes: Sequence[int], shapes: Sequence[int], pods: int, runs: int, plots: Path | None, *, as_json: bool
+) -> None:
     """Measure every family at every size and print; writes a plot for each number of shapes if a directory is named."""
-    points = list(_points(nodes, shapes, pods))
+    points = list(_points(nodes, shapes, pods, runs))
     if plots is not None:
         for asked in shapes:
             write(_plot(points, asked), plots / f"allocator-{asked}-shapes.svg")
     print(msgspec.json.format(msgspec.json.encode(points)).decode() if as_json else _as_text(points))
 
 
-def _points(nodes: Sequence[int], shapes: Sequence[int], pods: int) -> Iterator[dict[str, Any]]:
+def _points(nodes: Sequence[int], shapes: Sequence[int], pods: int, runs: int) -> Iterator[dict[str, Any]]:
     for family in FAMILIES:
-        for asked in shapes:
-            for number in nodes:
-                to_stderr(f"{family}: {number} nodes, {asked} shapes")
-                yield {"family": family, **_run(family, number, asked, pods)}
+        measured: dict[tuple[int, int], list[dict[str, Any]]] = {
+            (asked, number): [] for asked in shapes for number in nodes
+        }
+        for run in range(1, runs + 1):
+            # What is compared most, the numbers of shapes, comes one after the other.
+            for asked, number in sorted(measured, key=lambda size: size[1]):
+                to_stderr(f"{family}: {number} nodes, {asked} shapes, run {run} of {runs}")
+                measured[asked, number].append({"family": family, **_run(family, number, asked, pods)})
+        for found in measured.values():
+            yield sorted(found, key=_microseconds)[runs // 2]
 
 
 def _run(family: str, nodes: int, shapes: int, pods: int) -> dict[str, Any]:
