@@ -1,7 +1,8 @@
 """``deviceshare bench curve``: how the time for a pod grows with the cluster and with what is asked.
 
-Each point is ``deviceshare bench allocator`` in a process of its own, so that its memory is its own too. Since a machine
-is not always as fast, the sizes of a family are measured in turn, several times; of each point the middle run counts.
+Each point is ``deviceshare bench allocator`` in a process of its own, so that its memory is its own too. Since a
+machine is not always as fast, the sizes of a family are measured in turn, several times; of each point the middle run
+counts.
 """
 
 import subprocess
