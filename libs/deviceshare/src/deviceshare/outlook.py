@@ -16,13 +16,14 @@ from deviceshare.facts import NodeFact, PodAsk
 from deviceshare.kernels.best import Best, Order
 from deviceshare.kernels.changes import Changes
 from deviceshare.kernels.constants import NEVER
-from deviceshare.kernels.picking import Floats, Picker
+from deviceshare.kernels.picking import Floats
 from deviceshare.kernels.scores import NodeScores
 from deviceshare.kernels.standing import Standing, worth
 from deviceshare.models import ModelWish
 from deviceshare.node_scores import enter_nodes
 from deviceshare.pod_sums import Amounts
 from deviceshare.predicates import Rule
+from deviceshare.questions import Question, pickers_of
 from deviceshare.resources import ResourceTable
 
 _TIE_BREAK = 1e-9
@@ -39,7 +40,11 @@ class Outlook:
     Otherwise the families are asked in numpy, on a view.
     """
 
-    def __init__(self, standing: Standing, admission: Admission, favourites: Best | None) -> None:
+    def __init__(
+        self, questions: Sequence[Question], standing: Standing, admission: Admission, favourites: Best | None
+    ) -> None:
+        self.questions = questions
+        """Those of the first of these shapes: what the others waste could not be compared with what is remembered."""
         self.standing = standing
         self.admission = admission
         self.favourites = favourites
@@ -50,9 +55,9 @@ class Outlook:
         self,
         asked: Amounts,
         models: ModelWish | None,
-        pickers: Sequence[Picker] | None,
         cards: CardTable,
         resources: ResourceTable,
+        conf: SchedulerConf,
     ) -> None:
         """Look up by which codes the tables know what is asked."""
         standing = self.standing
@@ -60,8 +65,9 @@ class Outlook:
         if models is not None:
             standing.choosy = True
             standing.models = models.accepted(cards.type_names).view(np.uint8)
-        standing.pickers = None if pickers is None else tuple(pickers)
-        for picker in pickers or ():
+        pickers = pickers_of(self.questions, cards, conf)
+        standing.pickers = None if pickers is None else pickers.kernels
+        for picker in standing.pickers or ():
             picker.cards = cards.charges
             if picker.offers:
                 picker.offered = resources.column(picker.offers)
@@ -128,14 +134,23 @@ class Outlooks:
         """Return the outlook of shapes that are alike, None where there is none yet."""
         return self._outlooks.get(likeness)
 
-    def add(self, likeness: Hashable, rule: Rule, scores: NodeScores | None, *, favouring: bool) -> Outlook:
+    def add(
+        self,
+        likeness: Hashable,
+        questions: Sequence[Question],
+        rule: Rule,
+        scores: NodeScores | None,
+        *,
+        favouring: bool,
+    ) -> Outlook:
         """Return a new one; ``favouring``: a family prefers one node to all others."""
         admission = self._admissions.get(rule)
         if admission is None:
             admission = self._admissions[rule] = Admission(rule)
         standing = Standing(self._order, self._conf.weight, _fine(self._conf))
         standing.scores = scores
-        outlook = self._outlooks[likeness] = Outlook(standing, admission, Best(self._order) if favouring else None)
+        favourites = Best(self._order) if favouring else None
+        outlook = self._outlooks[likeness] = Outlook(questions, standing, admission, favourites)
         return outlook
 
 

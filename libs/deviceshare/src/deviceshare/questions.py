@@ -3,6 +3,7 @@
 Everything is vectorised over nodes; nothing here knows a device family by name.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +25,13 @@ class Answer(NamedTuple):
     chosen: list[list[tuple[int, int]]]
 
 
+class Pickers(NamedTuple):
+    """The kernels that answer a pod's request, and which of its answers each is; none where no cards are asked."""
+
+    numbers: tuple[int, ...] = ()
+    kernels: tuple[Picker, ...] = ()
+
+
 class Question:
     """One request of a pod, and the families that answer it, each in its own way."""
 
@@ -31,11 +39,8 @@ class Question:
         self.answers = tuple(answers)
         self._counts = [cards.count for cards in answers[0][1].cards]
 
-    def pickers(self, codes: Codes, conf: SchedulerConf) -> list[tuple[int, Picker]] | None:
-        """Return the kernels of the families that have cards, each with the number of its answer.
-
-        None: some family answers on a view only.
-        """
+    def pickers(self, codes: Codes, conf: SchedulerConf) -> Pickers | None:
+        """Return the kernels of the families that have cards; None: some answer on a view only, or none has cards."""
         found = []
         for number, (family, demand) in enumerate(self.answers):
             if not family.modes or any(codes.kinds.modes.find(mode) > 0 for mode in family.modes):
@@ -43,7 +48,7 @@ class Question:
                 if picker is None:
                     return None
                 found.append((number, picker))
-        return found or None
+        return Pickers(*map(tuple, zip(*found, strict=True))) if found else None
 
     def answer(self, view: CardView, conf: SchedulerConf) -> tuple[Places, Ints]:
         """Return the best answer on each node of the view and its number; charges it in the view."""
@@ -108,3 +113,10 @@ def _take(best: Places, other: Places, rows: Bools) -> None:
         mine[rows] = theirs[rows]
     for chosen, others in zip((*best.columns, *best.details), (*other.columns, *other.details), strict=True):
         chosen[rows] = others[rows]
+
+
+def pickers_of(questions: Sequence[Question], codes: Codes, conf: SchedulerConf) -> Pickers | None:
+    """Return the kernels that answer all that a pod asks, or None: they can where it is one request at most."""
+    if len(questions) > 1:
+        return None
+    return questions[0].pickers(codes, conf) if questions else Pickers()

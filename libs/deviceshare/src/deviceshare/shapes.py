@@ -16,7 +16,6 @@ from deviceshare.facts import Card, PodAsk
 from deviceshare.families import FAMILIES
 from deviceshare.families.protocol import MOST_CARDS, Check, Demand, Family
 from deviceshare.kernels.charges import Amounts
-from deviceshare.kernels.picking import Picker
 from deviceshare.kernels.standing import Standing
 from deviceshare.models import model_wish
 from deviceshare.node_scores import counted, node_scores, scored
@@ -24,7 +23,7 @@ from deviceshare.outlook import Outlook, Outlooks
 from deviceshare.pod_sums import pod_resources
 from deviceshare.predicates import Rule
 from deviceshare.quantity import is_native
-from deviceshare.questions import Answer, Question
+from deviceshare.questions import Answer, Pickers, Question, pickers_of
 from deviceshare.resources import ResourceTable
 
 
@@ -121,25 +120,23 @@ class Shape:
     ) -> None:
         """Choose the outlook, by the codes that the tables know by now."""
         self.version = version
-        pickers: list[Picker] | None = None if self.questions else []
-        if len(self.questions) == 1 and (found := self.questions[0].pickers(cards, conf)) is not None:
-            self._numbers = tuple(number for number, _ in found)
-            pickers = [picker for _, picker in found]
+        pickers = pickers_of(self.questions, cards, conf)
+        self._numbers = pickers.numbers if pickers is not None else ()
         likeness = self._likeness(pickers, conf)
         outlook = outlooks.get(likeness)
         if outlook is None:
             scores = node_scores(self.ask, conf, self._devices, resources)
-            outlook = outlooks.add(likeness, self.rule, scores, favouring=bool(self.bonus))
+            outlook = outlooks.add(likeness, self.questions, self.rule, scores, favouring=bool(self.bonus))
         if outlook.version != version:
             outlook.version = version
-            outlook.resolve(self.resources, self.models, pickers, cards, resources)
+            outlook.resolve(self.resources, self.models, cards, resources, conf)
         self.outlook, self.standing = outlook, outlook.standing
 
-    def _likeness(self, pickers: Sequence[Picker] | None, conf: SchedulerConf) -> Hashable:
+    def _likeness(self, pickers: Pickers | None, conf: SchedulerConf) -> Hashable:
         """Return all that decides which nodes the pod may have and what they are worth to it."""
-        if pickers is None or any(picker.likeness is None for picker in pickers):
+        if pickers is None or any(each.likeness is None for each in pickers.kernels):
             return self.ask
-        asked = tuple(zip(self._numbers, (picker.likeness for picker in pickers), strict=False))
+        asked = (pickers.numbers, tuple(each.likeness for each in pickers.kernels))
         seen = (self.rule, self.ask.preferences, self.ports, self.resources, self.models)
         return (asked, seen, scored(self.ask, conf))
 

@@ -253,7 +253,8 @@ class Family(Protocol):
         """Return the kernel that answers a demand straight from the table as :meth:`place` does, or None.
 
         Only a demand of one container that asks nothing of cards beside what stands in the table can have one, and only
-        where there are cards of the family's modes. It is asked anew when modes or types of cards come or go.
+        where there are cards of the family's modes. It is asked anew when modes or types of cards come or go. With a
+        ``likeness`` all demands for which that is the same share what is known of the nodes.
         """
         ...
 
