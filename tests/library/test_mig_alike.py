@@ -1,14 +1,17 @@
 """MIG requests that are rounded up to the same instance are one question: each gets what it would get by itself."""
 
+from deviceshare.allocator import Allocator
 from deviceshare.conf.model import BEST_FIT, FIRST_FIT
+from deviceshare.conf.node_plugins import NodeOrder
 from deviceshare.families.vgpu.geometry import rounded_up
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.builders import node, vgpu
+from msgspec.structs import replace
+from support.builders import MEMORY, NUMBER, ask, container, node
 from support.mig import A30, A100_40, A100_80, DOCS, IN_GIB, instances, mig_card, mig_cluster
 
 MODELS = (A30, A100_40, A100_80)
-MEMORY = st.integers(1, 90_000)
+AMOUNTS = st.integers(1, 90_000)
 
 
 def test_it_is_the_smallest_instance_of_any_model() -> None:
@@ -24,20 +27,30 @@ def test_it_is_the_smallest_instance_of_any_model() -> None:
 @settings(max_examples=150, deadline=None)
 @given(
     models=st.lists(st.sampled_from(MODELS), min_size=1, max_size=4),
-    asked=st.lists(MEMORY, min_size=2, max_size=8),
+    asked=st.lists(AMOUNTS, min_size=2, max_size=8),
     policy=st.sampled_from(("", "binpack", "spread")),
     geometry=st.sampled_from((BEST_FIT, FIRST_FIT)),
+    order=st.sampled_from((None, NodeOrder(), NodeOrder(most_requested=3))),
 )
-def test_pods_that_share_an_answer_get_what_they_would_get_without(models, asked, policy, geometry) -> None:
-    nodes = [node(f"n{at}", [mig_card(at, model, node=f"n{at}") for at in range(2)]) for at, model in enumerate(models)]
-    shared = mig_cluster(*nodes, policy=policy, weight=1, geometry=geometry)
-    held = []
+def test_pods_that_share_an_answer_get_what_they_would_get_without(models, asked, policy, geometry, order) -> None:
+    nodes = [
+        node(f"n{at}", [mig_card(at, model, node=f"n{at}") for at in range(2)], cpu=8000 + 1000 * at)
+        for at, model in enumerate(models)
+    ]
+
+    def cluster() -> Allocator:
+        allocator = mig_cluster(*nodes, policy=policy, weight=1, geometry=geometry)
+        allocator.set_configuration(replace(allocator.conf, nodeorder=order))
+        return allocator
+
+    shared, held = cluster(), []
     for number, memory in enumerate((*asked, *(rounded_up(DOCS.vgpu, memory) for memory in asked))):
-        alone = mig_cluster(*nodes, policy=policy, weight=1, geometry=geometry)
+        alone = cluster()
         for uid, placement in held:
             alone.take(uid, placement)
-        placement, expected = shared.place(vgpu(1, memory)), alone.place(vgpu(1, memory))
-        assert placement == expected
+        what = ask(container(cpu=1000 + number % 2 * 500, **{NUMBER: 1, MEMORY: memory}))
+        placement = shared.place(what)
+        assert placement == alone.place(what)
         if placement is not None:
             assert instances(placement)
             held.append((f"p{number}", placement))
