@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 
 import pytest
 from deviceshare.facts import Gone
@@ -142,6 +143,28 @@ async def test_a_watch_that_loses_changes_is_begun_anew(nats_url, monkeypatch):
             await asyncio.sleep(2.0)  # some comparisons more, which find nothing
             assert Lossy.watches == 2
             assert await repaired(context) >= 1
+
+
+class Swallowing(LocalCluster):
+    """A cluster that is asked while the service ends, and loses the cancellation, as asyncio.wait_for can."""
+
+    asked = asyncio.Event()
+
+    async def revisions(self, kind: str) -> Revisions:
+        self.asked.set()
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(60)
+        return Revisions({}, 0)
+
+
+async def test_the_service_ends_though_a_cancellation_was_lost(nats_url, monkeypatch):
+    monkeypatch.setattr(shell, "COMPARE_INTERVAL", 0.01)
+    monkeypatch.setattr(shell, "open_cluster", lambda _, silence: Swallowing(nats_url))
+    async with LocalCluster(nats_url) as cluster:
+        await cluster.setup()
+        options = {"cluster": "swallowing", "conf": None, "scheduler_name": ["volcano"], "watch_silence": 120.0}
+        async with asyncio.timeout(30), at_work("inventory", shell.main, nats_url, **options):
+            await Swallowing.asked.wait()
 
 
 async def repaired(context):

@@ -19,6 +19,15 @@ class Pace:
         self._next = clock() + self._seconds
 
 
+def being_cancelled() -> bool:
+    """Return whether the task that asks is being cancelled.
+
+    To be asked by what asks nats-server again and again, since a task group cancels its tasks once (see :func:`end`).
+    """
+    this = asyncio.current_task()
+    return this is not None and this.cancelling() > 0
+
+
 async def end(*tasks: asyncio.Future[Any], every: float = 0.5) -> None:
     """Cancel tasks until all of them are done, again after ``every`` seconds.
 

@@ -9,6 +9,7 @@ import logging
 from collections import defaultdict
 
 import msgspec
+from deviceshare_bus.tasks import being_cancelled
 
 from deviceshare_cluster.interface import Change, ChangeType, ClusterError, Listed, Object
 from deviceshare_cluster.local.cluster import LocalCluster
@@ -86,9 +87,7 @@ class Controller:
 
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(watch())
-            this = asyncio.current_task()
-            # Asked, since in Python 3.11 asyncio.wait_for, which nats-py uses, can swallow a cancellation.
-            while this is not None and not this.cancelling():
+            while not being_cancelled():
                 if not self._listed or not (self._unsure or self._dirty):
                     self._take(await changes.get())
                 while not changes.empty():
