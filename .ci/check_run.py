@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 SHARE = ("share-1", "share-2", "share-16g", "volcano-control-plane")
+NUMBER = ("number-1", "number-2")
 VGPU = ("hami-a100", "hami-v100", "hami-unhealthy", "vgpu-1080ti")
 WHOLE = ("gpu-a100-1", "gpu-a100-2", "gpu-no-label", "gpu-t4", "gpu-v100")
 A100_OR_V100 = ("gpu-a100-1", "gpu-a100-2", "gpu-v100")
 CARDS = {
     # node: MiB and cores of each card
-    **dict.fromkeys(SHARE, (11178, 100)), "share-16g": (16384, 100),
+    **dict.fromkeys(SHARE, (11178, 100)), "share-16g": (16384, 100), **dict.fromkeys(NUMBER, (0, 100)),
     "hami-a100": (40960, 100), "hami-v100": (32768, 100), "vgpu-1080ti": (11178, 100), "hami-unhealthy": (23034, 100),
     "mig-a100": (40960, 100), "mig-a30": (24576, 100), "mig-h100": (81559, 100), "mps-t4": (15360, 100),
     "ascend-310p": (21527, 8), "ascend-910a": (32768, 30), "ascend-910b2": (65536, 24), "ascend-910b3": (65536, 20),
@@ -28,8 +29,8 @@ PLACED = {
     **{f"default/gpu-pod{number}": (SHARE, [(1024, 0)]) for number in (1, 2)},
     **{f"default/gpu-sharing-job-inference-{number}": (SHARE, [(4096, 0)]) for number in (0, 1)},
     **{f"default/share-{letter}": (SHARE, [(size, 0)]) for letter, size in (("a", 4096), ("b", 4096), ("c", 8192))},
-    "default/gpu-number-pod": (SHARE, None),
-    "default/gpu-index-pod": (SHARE, [(11178, 100), (11178, 100)]),
+    "default/gpu-number-pod": (NUMBER, None),
+    "default/gpu-index-pod": (NUMBER, [(0, 100), (0, 100)]),
     **{f"default/distributed-gpu-training-worker-{index}": (WHOLE, []) for index in range(4)},
     "default/multi-gpu-training-trainer-0": (WHOLE, []),
     "default/specific-gpu-pod": (A100_OR_V100, []),

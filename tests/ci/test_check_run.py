@@ -73,15 +73,15 @@ def test_two_pods_that_do_not_share(pods):
 
 
 def test_a_whole_card_that_is_shared(pods):
-    pods["gpu-number-pod"] |= {"node": pods["gpu-pod1"]["node"]}
-    pods["gpu-number-pod"]["devices"][0] |= {"id": pods["gpu-pod1"]["devices"][0]["id"], "memory": 0, "cores": 0}
+    pods["gpu-number-pod"] |= {"node": pods["gpu-index-pod"]["node"]}
+    pods["gpu-number-pod"]["devices"][0] |= {"id": pods["gpu-index-pod"]["devices"][0]["id"], "cores": 0}
     assert "gpu-number-pod and gpu-index-pod should have their cards for themselves" in wrong(pods)
 
 
 def test_a_node_that_gives_more_gpus_than_it_has(pods):
     for number in range(4):
         pods[f"distributed-gpu-training-worker-{number}"]["node"] = "gpu-t4"
-    assert "gpu-t4: 8 GPUs given" in wrong(pods)
+    assert "gpu-t4: 12 GPUs given" in wrong(pods)
 
 
 @pytest.mark.parametrize(

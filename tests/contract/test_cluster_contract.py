@@ -329,5 +329,27 @@ async def test_a_status_is_written_where_it_says_something_else(cluster: Any, vo
     assert await cluster.get("PodGroup", "default", "g") == read
     await cluster.set_status("Queue", "", "q", "", {"running": 1}, condition=None, at=AT)
     assert (await cluster.get("Queue", "", "q"))["status"]["running"] == 1
+    for allocated in ({"cpu": "1", "pods": "2"}, {"cpu": "250m"}, {"cpu": "250m"}, {}):
+        await cluster.set_status("Queue", "", "q", "", {"allocated": allocated}, condition=None, at=AT)
+        status = (await cluster.get("Queue", "", "q"))["status"]
+        assert (status["allocated"], status["running"]) == (allocated, 1), "a mapping replaces the previous one"
     for kind, namespace, name in (("PodGroup", "default", "g"), ("Queue", "", "q")):
         await cluster.delete(kind, namespace, name)
+
+
+async def test_an_object_is_created_unless_it_exists(cluster: Any, volcano_kinds: None) -> None:
+    def queue(weight: int) -> dict[str, Any]:
+        metadata = {"name": "ensured"}
+        return {
+            "apiVersion": "scheduling.volcano.sh/v1beta1",
+            "kind": "Queue",
+            "metadata": metadata,
+            "spec": {"weight": weight},
+        }
+
+    await cluster.ensure(queue(3))
+    made = await cluster.get("Queue", "", "ensured")
+    assert made["spec"]["weight"] == 3
+    await cluster.ensure(queue(5))
+    assert await cluster.get("Queue", "", "ensured") == made
+    await cluster.delete("Queue", "", "ensured")

@@ -13,7 +13,7 @@ from deviceshare.conf.model import SchedulerConf
 from deviceshare.families import FAMILIES
 from deviceshare.formats.vgpu import PODGROUP_POLICY
 from deviceshare.names import device_names
-from deviceshare.objects.pod import GROUP_ANNOTATIONS, QUEUE_ANNOTATIONS, TASK_ANNOTATION
+from deviceshare.objects.pod import GROUP_ANNOTATIONS, QUEUE_ANNOTATIONS, TASK_NAME, TASK_PRIORITY
 from deviceshare_bus import service
 from deviceshare_bus.setup import parser as setup_parser
 from deviceshare_bus.subjects import Stream
@@ -96,7 +96,7 @@ def test_every_code_of_a_refusal_is_explained():
 
 def test_every_wish_of_a_pod_is_explained():
     rows = first_cells(section(REQUESTS, "Annotations and labels of a pod"))
-    wishes = {PODGROUP_POLICY, TASK_ANNOTATION, *GROUP_ANNOTATIONS, *QUEUE_ANNOTATIONS}
+    wishes = {PODGROUP_POLICY, TASK_NAME, TASK_PRIORITY, *GROUP_ANNOTATIONS, *QUEUE_ANNOTATIONS}
     wishes = wishes.union(*(family.pod_annotations | family.pod_labels for family in FAMILIES))
     assert {name for cell in rows for name in cell} == wishes
 

@@ -12,6 +12,7 @@ CONFIGMAP = "configurations/gpu-sharing-configmap.conf"
 UNTIL_182 = "configurations/gpu-sharing-configmap-until-1.8.2.conf"
 SHARE = [f"workloads/share-{letter}.yaml" for letter in "abc"]
 NODE = "volcano-control-plane"
+NUMBER = "number-1"
 
 
 def bound(fate: Fate) -> PodFact:
@@ -110,25 +111,30 @@ def test_beside_the_plugin_binpack_gpu_sharing_packs_as_well():
 
 
 def test_gpu_number_gives_a_card_that_nobody_else_uses():
-    cluster = ExampleCluster("volcano-scheduler.conf", NODE)
-    fates = cluster.run("workloads/gpu-pod1.yaml", "workloads/gpu-number-pod.yaml", "workloads/gpu-pod2.yaml")
-    assert {name: fate.cards for name, fate in fates.items()} == {
-        "gpu-pod1": [0], "gpu-number-pod": [1], "gpu-pod2": [0],
+    cluster = ExampleCluster("volcano-scheduler.conf", NODE, NUMBER)
+    fates = cluster.run("workloads/gpu-pod1.yaml", "workloads/gpu-number-pod.yaml", "workloads/gpu-index-pod.yaml")
+    assert {name: (fate.node, fate.cards) for name, fate in fates.items()} == {
+        "gpu-pod1": (NODE, [0]), "gpu-number-pod": (NUMBER, [0]), "gpu-index-pod": ("", []),
     }  # fmt: skip
-    assert fates["gpu-number-pod"].environment == {"NVIDIA_VISIBLE_DEVICES": "1"}
+    assert fates["gpu-number-pod"].environment == {"NVIDIA_VISIBLE_DEVICES": "0"}
+
+
+def test_gpu_number_waits_where_the_device_plugin_shares_memory():
+    message = ExampleCluster("configurations/gpu-number.conf", NODE).place("workloads/gpu-number-pod.yaml").message
+    assert "1 node(s) had a device plugin that shares volcano.sh/gpu-memory and does not serve" in message
 
 
 def test_gpu_number_needs_its_own_argument_only():
-    assert ExampleCluster("configurations/gpu-number.conf", NODE).place("workloads/gpu-number-pod.yaml").cards == [0]
+    assert ExampleCluster("configurations/gpu-number.conf", NUMBER).place("workloads/gpu-number-pod.yaml").cards == [0]
 
 
 def test_gpu_index_chooses_the_cards():
-    fate = ExampleCluster("configurations/gpu-number.conf", NODE).place("workloads/gpu-index-pod.yaml")
+    fate = ExampleCluster("configurations/gpu-number.conf", NUMBER).place("workloads/gpu-index-pod.yaml")
     assert (fate.cards, fate.annotations["volcano.sh/gpu-index"]) == ([0, 2], "0,2")
 
 
 def test_gpu_index_waits_for_its_cards():
-    cluster = ExampleCluster("configurations/gpu-number.conf", NODE)
+    cluster = ExampleCluster("configurations/gpu-number.conf", NUMBER)
     cluster.place("workloads/gpu-number-pod.yaml")
     message = cluster.place("workloads/gpu-index-pod.yaml").message
     assert "1 Insufficient volcano.sh/gpu-number (asked 2, at most 1 free, 1 missing)" in message
@@ -158,7 +164,7 @@ def test_what_the_guide_lists_as_annotations_and_are_resources(resource, value, 
     """As limits they are what a pod asks; as annotations nobody reads them, neither here nor in Volcano."""
     pod = changed("workloads/gpu-pod1.yaml")
     pod["spec"]["containers"][0]["resources"]["limits"] = {resource: value}
-    cluster = ExampleCluster("volcano-scheduler.conf", "share-1", "hami-v100")
+    cluster = ExampleCluster("volcano-scheduler.conf", "share-1", NUMBER, "hami-v100")
     assert cluster.place(pod).families == {family}
     pod["spec"]["containers"][0]["resources"] = {}
     pod["metadata"]["annotations"] = {resource: value}

@@ -11,7 +11,7 @@ VGPU = "configurations/vgpu-configmap.conf"
     ("pod", "node", "flag", "remedy"),
     [
         ("workloads/gpu-pod1.yaml", "share-1", "GPUSharingEnable", SHARING),
-        ("workloads/gpu-number-pod.yaml", "share-1", "GPUNumberEnable", "configurations/gpu-number.conf"),
+        ("workloads/gpu-number-pod.yaml", "number-1", "GPUNumberEnable", "configurations/gpu-number.conf"),
         ("workloads/hami-pod.yaml", "hami-v100", "VGPUEnable", VGPU),
     ],
 )
@@ -41,7 +41,7 @@ def test_vgpus_that_cannot_be_given_since_hami_is_of_another_version():
 
 
 def test_a_low_use_of_gpus_since_each_pod_has_a_whole_one():
-    exclusive = ExampleCluster("configurations/gpu-number.conf", "share-1")
+    exclusive = ExampleCluster("configurations/gpu-number.conf", "number-1")
     fates = [exclusive.place(changed("workloads/gpu-number-pod.yaml", name=f"pod-{number}")) for number in range(2)]
     assert [fate.cards for fate in fates] == [[0], [1]]
     shared = ExampleCluster(SHARING, "share-1").run("workloads/gpu-pod1.yaml", "workloads/gpu-pod2.yaml")

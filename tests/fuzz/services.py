@@ -81,7 +81,7 @@ def _changes(obj: Any) -> list[Change]:
         assert msgspec.json.decode(raw)["metadata"]["resourceVersion"] == "7"
         changes.append(Change(ChangeType.APPLIED, kind, namespace, name, 7, raw))
         if kind == "Job":
-            made += beside(stored)
+            made += beside(stored, {})
             makers = {task["name"]: pod_maker(stored, task) for task in stored["spec"]["tasks"]}
             made += [
                 makers[task["name"]](index)

@@ -8,7 +8,7 @@ import pytest
 import yaml
 from deviceshare_cluster.interface import Change
 from deviceshare_cluster.kube import KubeCluster
-from deviceshare_cluster.local.jobs import pod_group
+from deviceshare_cluster.local.pod_groups import pod_group
 from support import deploy
 from support.apiserver import ApiServer
 from support.definitions import installed
@@ -63,7 +63,7 @@ def test_groups_of_the_examples_are_taken(server):
         job["spec"] |= {"minAvailable": job["spec"].get("minAvailable", 1), "tasks": tasks}
         job["spec"].setdefault("queue", "default")
         job["metadata"] |= {"uid": "0", "namespace": "default"}
-        made = group(job["metadata"]["name"], **pod_group(job)["spec"])
+        made = group(job["metadata"]["name"], **pod_group(job, {})["spec"])
         kept = server.request("POST", f"{GROUPS}?dryRun=All&fieldValidation=Strict", made)
         assert kept["spec"] == made["spec"]
 
@@ -117,7 +117,8 @@ def test_the_status_is_where_volcano_has_it(server):
         kept = server.request("PATCH", f"{GROUPS}/status", {"status": status}, MERGE)
         assert kept["status"] == status
         status = {"state": "Open", "pending": 1, "allocated": {"cpu": "1"}}
-        assert "status" not in server.request("PATCH", f"{QUEUES}/status", {"status": status}, MERGE)
+        opened = server.request("PATCH", f"{QUEUES}/status", {"status": status}, MERGE)
+        assert opened["status"] == {"state": "Open"}, "without Volcano's queue controller a new queue is open"
         assert server.request("PATCH", f"{QUEUES}/status/status", {"status": status}, MERGE)["status"] == status
     finally:
         server.request("DELETE", f"{GROUPS}/status")

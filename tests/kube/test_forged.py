@@ -16,7 +16,7 @@ from support.kube_scene import Scene, following, node, pod
 FORGED = {
     "hami-core": {"volcano.sh/vgpu-ids-new": "".join(f"GPU-0000-{at},NVIDIA,81920,100:" for at in range(8))},
     "mig": {"volcano.sh/vgpu-ids-new": "".join(f"GPU-0001-{at}[group4-0],NVIDIA,40960,100:" for at in range(8))},
-    "gpu-number": {"volcano.sh/gpu-index": "0,1,2,3,4,5,6,7", "volcano.sh/predicate-time": "1"},
+    "gpu-share": {"volcano.sh/gpu-index": "0,1,2,3,4,5,6,7", "volcano.sh/predicate-time": "1"},
     "hami-vnpu": {
         "hami.io/Ascend910B3-devices-allocated": "".join(f"00000003-{at:08X},Ascend910B3,65536,0:" for at in range(8)),
         "huawei.com/Ascend910B3": json.dumps([{"UUID": f"00000003-{at:08X}", "temp": ""} for at in range(8)]),
@@ -27,7 +27,7 @@ FORGED = {
 PART = {
     "hami-core": {"volcano.sh/vgpu-number": "1", "volcano.sh/vgpu-memory": "1000"},
     "mig": {"volcano.sh/vgpu-number": "1", "volcano.sh/vgpu-memory": "4000"},
-    "gpu-number": {"volcano.sh/gpu-memory": "1000"},
+    "gpu-share": {"volcano.sh/gpu-memory": "1000"},
     "hami-vnpu": {"huawei.com/Ascend910B3": "1", "huawei.com/Ascend910B3-memory": "16000"},
     "mindcluster": {"huawei.com/npu-core": "8"},
 }
@@ -35,11 +35,11 @@ PART = {
 ALL = {
     "hami-core": {"volcano.sh/vgpu-number": "8", "volcano.sh/vgpu-memory": "81920"},
     "mig": {"volcano.sh/vgpu-number": "8", "volcano.sh/vgpu-memory": "30000"},
-    "gpu-number": {"volcano.sh/gpu-number": "8"},
+    "gpu-share": {"volcano.sh/gpu-memory": "24576"},
     "hami-vnpu": {"huawei.com/Ascend910B3": "8", "huawei.com/Ascend910B3-memory": "65536"},
     "mindcluster": {"huawei.com/npu-core": "64"},
 }
-"""What asks all cards of the node."""
+"""What asks all cards of the node, or all of one where a pod has one."""
 NODES = {name: f"node-{number:04d}" for number, name in enumerate(FORGED)}
 SYSTEM = "volcano-system"
 
@@ -53,13 +53,7 @@ async def scene(apiserver: ApiServer, nats_url: str, monkeypatch: pytest.MonkeyP
 
 async def create_mixed(scene: Scene) -> None:
     """Create a node of each family, and the configuration that they need."""
-    configuration = {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": "volcano-scheduler-configmap", "namespace": SYSTEM},
-        "data": {"volcano-scheduler.conf": mixed.CONFIGURATION},
-    }
-    for obj in (configuration, *mixed.config_maps(len(NODES)), *mixed.nodes(len(NODES))):
+    for obj in (*mixed.config_maps(len(NODES)), *mixed.nodes(len(NODES))):
         await scene.cluster.create(obj)
 
 
@@ -95,7 +89,7 @@ async def test_a_pod_that_its_owner_bound_himself_holds_what_it_asks_and_nothing
     found = await scene.held("asks")
     # What names other AI cores than the pod asks can be read in no way.
     assert len(found) == (family != "mindcluster")
-    whole = {"hami-core": 81920, "mig": 40960, "gpu-number": 24576, "hami-vnpu": 65536}
+    whole = {"hami-core": 81920, "mig": 40960, "gpu-share": 24576, "hami-vnpu": 65536}
     assert all(memory < whole[family] for _, memory, _ in found)
 
 

@@ -59,16 +59,6 @@ NAMESPACE = "work"
 Object = dict[str, Any]
 
 
-def configuration() -> Object:
-    """Return where a cluster with Volcano has its configuration."""
-    return {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": "volcano-scheduler-configmap", "namespace": "volcano-system"},
-        "data": {"volcano-scheduler.conf": mixed.CONFIGURATION},
-    }
-
-
 class Cluster:
     """A cluster at work: an API server, the system, the agents of all nodes, and a judge."""
 
@@ -222,7 +212,7 @@ async def cluster(directory: Path) -> AsyncIterator[Cluster]:
             History(api, Parts(device_config())) as judge,
             Deployed(server, directory, {"inventory": ["--watch-silence", str(SILENCE)]}) as system,
         ):
-            await create(api, [configuration(), *mixed.config_maps(NODES), *mixed.nodes(NODES)])
+            await create(api, [*mixed.config_maps(NODES), *mixed.nodes(NODES)])
             yield Cluster(server, api, system, agents, judge)
     finally:
         server.stop()

@@ -18,16 +18,27 @@ CASES = {
 }
 
 
-def bound(family, **changes):
-    """Return the annotations with which a pod of the family is bound."""
+def bound(family, *stages, **changes):
+    """Return the annotations with which a pod of the family is bound; beside c0, containers at stages have devices."""
     _, ids, detail, _ = CASES[family]
     cores = 2 if family == "mindcluster" else 0
     devices = tuple(DeviceGrant(each, at, 1024, cores, detail) for at, each in enumerate(ids))
-    claim = Claim(id="c", uid="u", namespace="ns", name="p", grants=(ContainerGrant("c0", 0, family, devices),))
-    return BY_NAME[family].annotations(claim, "n1", ["c0"], 1_700_000_000.0) | changes
+    grants = [ContainerGrant("c0", 0, family, devices)]
+    for stage in stages:
+        if family == "gpu-number" and not stage:  # whole cards are nobody else's
+            devices = tuple(DeviceGrant(str(at), at, 1024, 0) for at in range(len(ids), 2 * len(ids)))
+        grants.append(ContainerGrant("i0" if stage else "c1", 0 if stage else 1, family, devices, stage))
+    claim = Claim(id="c", uid="u", namespace="ns", name="p", grants=tuple(grants))
+    mains, inits = ["c0", *("c1" for stage in stages if not stage)], ["i0" for stage in stages if stage]
+    return BY_NAME[family].annotations(claim, "n1", mains, 1_700_000_000.0, inits) | changes
 
 
-def unserved(family, annotations, phase="Pending", node="n1"):
+def container(family, name):
+    limits = CASES[family][0]
+    return {"name": name, "resources": {"limits": limits, "requests": limits}}
+
+
+def fact(family, annotations, phase="Pending", node="n1", stages=()):
     pod = {
         "metadata": {
             "name": "p",
@@ -38,11 +49,16 @@ def unserved(family, annotations, phase="Pending", node="n1"):
         },
         "spec": {
             "nodeName": node,
-            "containers": [{"name": "c0", "resources": {"limits": CASES[family][0], "requests": CASES[family][0]}}],
+            "containers": [container(family, name) for name in ("c0", *("c1" for stage in stages if not stage))],
+            "initContainers": [container(family, "i0") for stage in stages if stage],
         },
         "status": {"phase": phase},
     }
-    return decode_pod(json.dumps(pod).encode()).unserved
+    return decode_pod(json.dumps(pod).encode())
+
+
+def unserved(family, annotations, phase="Pending", node="n1", stages=()):
+    return fact(family, annotations, phase, node, stages).unserved
 
 
 @pytest.mark.parametrize("family", CASES)
@@ -60,6 +76,53 @@ def test_what_is_served_is_served_once_and_keeps_its_devices(family):
     assert plugin.once_served(after) == {}
     assert plugin.same(annotations, after)
     assert not plugin.same(annotations, {})
+
+
+@pytest.mark.parametrize("stage", ["", "init"])
+@pytest.mark.parametrize("family", ["hami-core", "gpu-share", "gpu-number"])
+def test_a_pod_with_several_containers_is_served_when_it_runs_or_has_ended(family, stage):
+    """kubelet asks for the second container when the plugin has marked the pod for the first."""
+    annotations = bound(family, stage)
+    served = annotations | BY_NAME[family].plugin.once_served(annotations)
+    waits = unserved(family, served, stages=[stage])
+    assert (family, CASES[family][3]) in waits
+    assert unserved(family, served, phase="Running", stages=[stage]) == ()
+    assert unserved(family, served, phase="Failed", stages=[stage]) == ()
+
+
+def test_an_init_container_alone_is_no_container_that_the_vgpu_plugin_serves():
+    devices = (DeviceGrant("GPU-a", 0, 1024, 0),)
+    claim = Claim(
+        id="c", uid="u", namespace="ns", name="p", grants=(ContainerGrant("i0", 0, "hami-core", devices, "init"),)
+    )
+    annotations = BY_NAME["hami-core"].annotations(claim, "n1", ["c0"], 1_700_000_000.0, ["i0"])
+    assert unserved("hami-core", annotations, stages=["init"]) == (("hami-core", "1 vGPU"),)
+
+
+@pytest.mark.parametrize("stage", ["", "init"])
+def test_of_vnpus_in_several_containers_the_pod_says_what_is_left(stage):
+    annotations = bound("hami-vnpu", stage)
+    key = "hami.io/Ascend310P-devices-to-allocate"
+    keys = (("hami-vnpu", "vNPUs"), ("hami-vnpu", "vNPUs in several containers"))
+    assert unserved("hami-vnpu", annotations, stages=[stage]) == keys
+    first, second, _ = annotations[key].split(";")
+    assert first == second
+    after_first = annotations | {key: f";{second};", "hami.io/bind-phase": "success"}
+    assert unserved("hami-vnpu", after_first, stages=[stage]) == keys
+    after_second = after_first | {key: ";;"}
+    assert unserved("hami-vnpu", after_second, stages=[stage]) == ()
+    failed = after_first | {"hami.io/bind-phase": "failed"}
+    assert unserved("hami-vnpu", failed, stages=[stage]) == ()
+
+
+def test_for_a_second_container_the_ascend_plugin_may_take_a_pod_that_it_has_served_until_that_runs():
+    annotations = bound("hami-vnpu")
+    assert fact("hami-vnpu", annotations).until_running == ()
+    served = annotations | BY_NAME["hami-vnpu"].plugin.once_served(annotations)
+    assert fact("hami-vnpu", served).until_running == ("vNPUs in several containers",)
+    assert fact("hami-vnpu", served, phase="Running").until_running == ()
+    assert fact("hami-vnpu", served, node="").until_running == ()
+    assert fact("gpu-share", bound("gpu-share", **{"volcano.sh/gpu-assigned": "true"})).until_running == ()
 
 
 def test_a_pod_that_ended_unserved_stays_in_sight_of_the_vgpu_plugin_alone():

@@ -2,7 +2,7 @@
 
 import pytest
 from deviceshare.conf.model import tiers
-from deviceshare.conf.scheduler import default_conf
+from deviceshare.conf.scheduler import default_conf, parse_conf
 from deviceshare.facts import GroupKey, QueueFact
 from deviceshare.gangs import Group
 from deviceshare.ordering.enqueue import Admission, Applicant
@@ -115,6 +115,19 @@ def test_overcommit_promises_so_much_more_than_there_is(factor, let_in):
         )
 
 
+def test_overcommit_counts_what_pods_of_other_schedulers_have():
+    door = Door(replace(CONF, tiers=tiers("overcommit"), overcommit=1.0))
+    other = pod("other", vgpu(1, 80), node="n1", scheduler="default-scheduler")
+    door.queues.put_other(other)
+    door.queues.put_other(other)
+    door.put("a", 300, created=1)
+    door.put("b", 30, created=2)
+    assert door.open() == ["a"]
+    assert door.why["b"] == "all queues may be promised 400 MiB of volcano.sh/vgpu-memory, 380 MiB are, 30 MiB asked"
+    door.queues.drop(other.uid)
+    assert door.open() == ["b"]
+
+
 def test_who_waited_too_long_is_let_in_if_no_earlier_tier_and_none_of_its_own_says_no():
     for plugins, let_in in ((("sla", "proportion"), ["a"]), (("sla proportion",), []), (("proportion", "sla"), [])):
         door = Door(replace(CONF, tiers=tiers(*plugins), waiting_time=60.0), q=50)
@@ -122,3 +135,12 @@ def test_who_waited_too_long_is_let_in_if_no_earlier_tier_and_none_of_its_own_sa
         assert door.open(69.0) == []
         assert door.admission.due(69.0) == [70.0]
         assert door.open(70.0) == let_in, plugins
+
+
+def test_a_queue_of_which_nothing_is_known_yet_lets_in_no_more_than_the_queues_above_it_have():
+    plugins = (
+        "- {name: capacity, enableHierarchy: true}\n- {name: deviceshare, arguments: {deviceshare.VGPUEnable: true}}"
+    )
+    door = Door(parse_conf(plugins, "x"), root=100)
+    door.put("a", 200, queue="default")
+    assert door.open() == []

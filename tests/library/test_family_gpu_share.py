@@ -19,6 +19,7 @@ from support.builders import (
     share_cards,
     take,
     whole,
+    whole_cards,
 )  # fmt: skip
 
 
@@ -43,7 +44,8 @@ def test_what_is_written() -> None:
     three = cluster(node(cards=share_cards(3)))
     time = {"volcano.sh/predicate-time": "1500000000"}
     assert written(three.place(share(1)), "gpu-share") == {"volcano.sh/gpu-index": "0", **time}
-    assert written(three.place(whole(2)), "gpu-number") == {"volcano.sh/gpu-index": "0,1", **time}
+    number = cluster(node(cards=whole_cards(3)))
+    assert written(number.place(whole(2)), "gpu-number") == {"volcano.sh/gpu-index": "0,1", **time}
 
 
 @pytest.mark.parametrize(("policy", "expected"), [("", 0), ("binpack", 1), ("spread", 2)])
@@ -94,7 +96,7 @@ def test_a_card_is_charged_the_largest_init_container_or_the_sum_of_all_others(i
 
 def test_an_init_container_has_the_first_of_the_pods_whole_cards_and_a_sidecar_has_its_own() -> None:
     first = (container("i", **{WHOLE_CARDS: 3}), container("s", sidecar=True, **{WHOLE_CARDS: 1}))
-    four = cluster(node(cards=share_cards(4)))
+    four = cluster(node(cards=whole_cards(4)))
     placement = take(four, ask(container("a", **{WHOLE_CARDS: 1}), init_containers=first), "pod")
     assert [(grant.container, grant.stage, [each.index for each in grant.devices]) for grant in placement.grants] == [
         ("a", "", [0]),
@@ -111,7 +113,7 @@ def test_held_is_what_was_written_with_init_containers(family, sidecar) -> None:
     resource, amount = (SHARE, 100) if family == "gpu-share" else (WHOLE_CARDS, 1)
     before = container("i", sidecar=sidecar, **{resource: 3 * amount})
     what = ask(container("a", **{resource: amount}), init_containers=(before,))
-    four = cluster(node(cards=share_cards(4)))
+    four = cluster(node(cards=share_cards(4) if family == "gpu-share" else whole_cards(4)))
     placement = four.place(what)
     held = BY_NAME[family].held(written(placement, family), what, "ns/a")
     four.hold("n1", "placed", placement.grants, ())
@@ -121,8 +123,22 @@ def test_held_is_what_was_written_with_init_containers(family, sidecar) -> None:
     assert four.used_cards("n1") == charged
 
 
-def test_whole_cards_are_unused_ones_and_nobody_shares_them() -> None:
-    three = cluster(node(cards=share_cards(3, memory=1000)))
+def test_a_node_whose_plugin_shares_memory_gives_no_whole_cards() -> None:
+    """kubelet knows no plugin for them there: the container would run without a GPU."""
+    both = cluster(node("a", share_cards(2)), node("b", whole_cards(1)))
+    assert take(both, whole(1), "first").node == "b"
+    assert [(refusal.code, refusal.line) for refusal in both.why_not(whole(1)).refusals] == [
+        (
+            "ModeNotFit",
+            "1 node(s) had a device plugin that shares volcano.sh/gpu-memory and does not serve volcano.sh/gpu-number",
+        ),
+        ("NodeInsufficientDevice", "1 Insufficient volcano.sh/gpu-number (asked 1, at most 0 free, 1 missing)"),
+    ]
+    assert cluster(node("a", share_cards(2)), number_on_shared_nodes=True).place(whole(1)).node == "a"
+
+
+def test_whole_cards_of_a_shared_node_are_unused_ones_and_nobody_shares_them() -> None:
+    three = cluster(node(cards=share_cards(3, memory=1000)), number_on_shared_nodes=True)
     take(three, share(1), "sharer")
     assert chosen(take(three, whole(1), "owner")) == [1]
     assert chosen(take(three, share(1000), "other")) == [2]
@@ -134,7 +150,7 @@ def test_whole_cards_are_unused_ones_and_nobody_shares_them() -> None:
 
 def test_containers_take_whole_cards_in_turn() -> None:
     what = ask(container("a", **{WHOLE_CARDS: 1}), container("b", **{WHOLE_CARDS: 2}))
-    placement = cluster(node(cards=share_cards(4))).place(what)
+    placement = cluster(node(cards=whole_cards(4))).place(what)
     assert [(grant.container, [each.index for each in grant.devices]) for grant in placement.grants] == [
         ("a", [0]),
         ("b", [1, 2]),
@@ -144,8 +160,9 @@ def test_containers_take_whole_cards_in_turn() -> None:
 def test_a_pod_may_choose_its_cards() -> None:
     four = cluster(node(cards=share_cards(4)))
     assert chosen(four.place(share(1, index="2,3"))) == [2]
-    assert chosen(four.place(whole(2, index="3,1"))) == [1, 3]
-    assert "CardUuidMismatch" in codes(four, whole(2, index="3"))
+    number = cluster(node(cards=whole_cards(4)))
+    assert chosen(number.place(whole(2, index="3,1"))) == [1, 3]
+    assert "CardUuidMismatch" in codes(number, whole(2, index="3"))
     assert four.why_not(share(1, index="two")).problem.field == "metadata.annotations[volcano.sh/gpu-index]"
 
 
@@ -167,7 +184,8 @@ def test_what_a_pod_excludes_it_does_not_get_though_it_chose_it() -> None:
 @pytest.mark.parametrize("resource", [SHARE, WHOLE_CARDS])
 def test_a_pod_may_choose_among_models(resource) -> None:
     models = {"a": "NVIDIA-A100-SXM4-40GB", "b": "Tesla-T4", "c": ""}
-    three = cluster(*(node(name, [replace(share_cards(1)[0], type=model)]) for name, model in models.items()))
+    (card,) = share_cards(1) if resource == SHARE else whole_cards(1)
+    three = cluster(*(node(name, [replace(card, type=model)]) for name, model in models.items()))
 
     def asking(use: str = "", nouse: str = "") -> PodAsk:
         wishes = {"nvidia.com/use-gputype": use, "nvidia.com/nouse-gputype": nouse}
@@ -192,8 +210,9 @@ def test_a_pod_may_choose_among_models(resource) -> None:
 def test_unhealthy_cards_are_never_given() -> None:
     two = cluster(node(cards=share_cards(2, unhealthy=[0])))
     assert chosen(two.place(share(1))) == [1]
-    assert chosen(two.place(whole(1))) == [1]
-    assert "CardNotHealth" in codes(two, whole(2))
+    number = cluster(node(cards=whole_cards(2, unhealthy=[0])))
+    assert chosen(number.place(whole(1))) == [1]
+    assert "CardNotHealth" in codes(number, whole(2))
 
 
 def test_one_pod_asks_one_of_the_two() -> None:
@@ -210,9 +229,9 @@ def test_a_cluster_without_cards_gives_its_reason(policy, what) -> None:
 
 
 @pytest.mark.parametrize(("policy", "expected"), [("binpack", "aaaa"), ("spread", "abab")])
-@pytest.mark.parametrize("what", [share(100), whole(1)])
-def test_the_policy_chooses_the_node(policy, expected, what) -> None:
-    both = cluster(*(node(name, share_cards(4)) for name in "ab"), policy=policy)
+@pytest.mark.parametrize(("what", "cards"), [(share(100), share_cards(4)), (whole(1), whole_cards(4))])
+def test_the_policy_chooses_the_node(policy, expected, what, cards) -> None:
+    both = cluster(*(node(name, cards) for name in "ab"), policy=policy)
     assert "".join(take(both, what, f"p{at}").node for at in range(4)) == expected
 
 

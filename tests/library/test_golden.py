@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from deviceshare_cli.conformance.command import outcomes
+from deviceshare_cli.conformance.deviations import DEVIATIONS
 from deviceshare_cli.conformance.recorded import FORMS
 from deviceshare_cli.conformance.report import MOST_PERCENT, Outcome, Summary, as_text
 
@@ -22,6 +23,14 @@ def replayed(family: str) -> list[Outcome]:
 def test_every_recorded_case_is_answered_as_recorded_or_otherwise_on_purpose(family: str) -> None:
     summary = Summary(replayed(family))
     assert summary.failed == 0, as_text(summary, verbose=True)
+
+
+def test_each_deviation_explains_cases_that_were_chosen_for_it() -> None:
+    summary = Summary(list(outcomes(DATA.parent / "deviations" / "cases.jsonl.gz")))
+    assert summary.failed == 0, as_text(summary, verbose=True)
+    named = {name for outcome in summary.outcomes for name in outcome.verdict.deviations}
+    # Of that one the cases of each family have enough.
+    assert {each.name for each in DEVIATIONS} - named == {"ended-pods"}
 
 
 def test_few_cases_deviate() -> None:

@@ -47,19 +47,70 @@ def test_numbers_that_cannot_be_meant_are_problems(spec, field):
 
 @pytest.mark.parametrize(
     ("state", "is_open"),
-    [(None, True), ("", True), ("Open", True), ("Closed", False), ("Closing", False), ("Unknown", False)],
+    [(None, False), ("", False), ("Open", True), ("Closed", False), ("Closing", False), ("Unknown", False)],
 )
 def test_only_open_queues_are_served(state, is_open):
     assert decode_queue(raw({"weight": 4}, {"state": state})).open is is_open
 
 
 def test_a_queue():
-    fact = decode_queue(raw({"weight": 4}, resourceVersion="7"))
-    assert (fact.name, fact.weight, fact.open, fact.revision) == ("x", 4, True, "7")
+    fact = decode_queue(raw({"weight": 4, "parent": "y"}, {"state": "Open"}, resourceVersion="7"))
+    assert (fact.name, fact.parent, fact.weight, fact.open, fact.revision) == ("x", "y", 4, True, "7")
     assert decode_queue(raw()).weight == 1
+    nothing = decode_queue(raw({"weight": 0}))
+    assert (nothing.weight, nothing.problems) == (0, ())
 
 
-@pytest.mark.parametrize("weight", [0, -1, "4", 1.5])
+def in_hierarchy(path, weights=None):
+    annotations = {"volcano.sh/hierarchy": path} | (
+        {} if weights is None else {"volcano.sh/hierarchy-weights": weights}
+    )
+    return decode_queue(raw({}, annotations=annotations))
+
+
+@pytest.mark.parametrize(
+    ("path", "weights", "expected"),
+    [
+        ("root/eng/dev", "100/50/2.5", (("eng", 50.0), ("dev", 2.5))),
+        ("root", "1", ()),
+        ("", "", ()),
+        ("", "7", ()),
+    ],
+)
+def test_the_path_of_a_queue_is_in_its_annotations(path, weights, expected):
+    fact = in_hierarchy(path, weights)
+    assert (fact.hierarchy, fact.problems) == (expected, ())
+
+
+@pytest.mark.parametrize(
+    ("weights", "expected"),
+    [
+        (None, (("eng", 1.0), ("dev", 1.0))),
+        ("1/2", (("eng", 2.0), ("dev", 1.0))),
+        ("1/2/3/4", (("eng", 2.0), ("dev", 3.0))),
+        ("1/x/3", (("eng", 1.0), ("dev", 3.0))),
+        ("1/0.5/3", (("eng", 1.0), ("dev", 3.0))),
+        ("1/-2/inf", (("eng", 1.0), ("dev", 1.0))),
+        ("1/nan/3", (("eng", 1.0), ("dev", 3.0))),
+    ],
+)
+def test_weights_of_a_path_that_cannot_be_meant_are_a_problem_and_count_1(weights, expected):
+    fact = in_hierarchy("root/eng/dev", weights)
+    assert fact.hierarchy == expected
+    (problem,) = fact.problems
+    assert str(problem) == (
+        f"Queue x: metadata.annotations[volcano.sh/hierarchy-weights]: {weights or ''!r} is not valid: "
+        "expected 3 numbers from 1, one for each part of 'root/eng/dev', separated by '/'"
+    )
+
+
+def test_a_path_has_a_bound():
+    fact = in_hierarchy("root" + "/x" * 32, "1" + "/1" * 32)
+    assert fact.hierarchy == ()
+    assert [problem.field for problem in fact.problems] == ["metadata.annotations[volcano.sh/hierarchy]"]
+
+
+@pytest.mark.parametrize("weight", [-1, "4", 1.5])
 def test_a_weight_that_cannot_be_meant_is_a_problem(weight):
     fact = decode_queue(raw({"weight": weight}))
     assert fact.weight == 1
@@ -104,6 +155,45 @@ def test_a_podgroup_says_what_it_needs_at_least_and_whether_it_was_let_in():
     assert decode_podgroup(raw()).min_resources is None
     assert decode_podgroup(raw({}, {"phase": "Inqueue"})).admitted
     assert not decode_podgroup(raw({}, {})).admitted
+
+
+def test_names_of_a_quota_in_min_resources_are_passed_by_as_in_volcano():
+    # As vc-controller-manager writes it for pods that request 250m CPU.
+    quota = {
+        "count/pods": "2",
+        "cpu": "500m",
+        "limits.cpu": "3500m",
+        "limits.memory": "2Gi",
+        "memory": "1Gi",
+        "pods": "2",
+        "requests.cpu": "500m",
+        "requests.memory": "1Gi",
+        "requests.volcano.sh/vgpu-memory": "6k",
+        "volcano.sh/vgpu-memory": "6k",
+    }
+    fact = decode_podgroup(raw({"minResources": quota}))
+    assert fact.min_resources == {"cpu": 500, "memory": 2**30, "volcano.sh/vgpu-memory": 6000}
+    assert fact.problems == ()
+
+
+@pytest.mark.parametrize(
+    ("resource", "counted"),
+    [
+        ("cpu", True),
+        ("ephemeral-storage", True),
+        ("hugepages-2Mi", True),
+        ("attachable-volumes-aws-ebs", True),
+        ("nvidia.com/gpu", True),
+        ("example.kubernetes.io/thing", True),
+        ("limits.ephemeral-storage", False),
+        ("requests.hugepages-2Mi", False),
+        ("requests.nvidia.com/gpu", False),
+        ("count/jobs.batch", False),
+        ("services", False),
+    ],
+)
+def test_which_resources_of_a_list_are_counted(resource, counted):
+    assert (resource in decode_queue(raw({"capability": {resource: "1"}})).capability) is counted
 
 
 def test_a_podgroup_says_how_long_it_may_wait():

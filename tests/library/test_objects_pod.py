@@ -71,6 +71,23 @@ def test_group_queue_and_task_come_from_volcanos_annotations(prefix, queue):
     assert (fact.group, fact.queue, fact.task) == ("ml/job-1", "training", "worker")
 
 
+def test_the_task_is_that_of_the_label_where_no_annotation_names_one():
+    name = "volcano.sh/task-spec"
+    assert pod({}, labels={name: "worker"}).task == "worker"
+    assert pod({}, labels={name: "worker"}, annotations={name: ""}).task == "worker"
+    assert pod({}, labels={name: "worker"}, annotations={name: "ps"}).task == "ps"
+
+
+@pytest.mark.parametrize(
+    ("text", "priority"),
+    [("5", 5), ("-3", -3), ("+4", 4), ("2147483647", 2**31 - 1), ("0", 0)]
+    + [(text, 7) for text in ("", "high", " 5", "5.0", "2147483648", "0x5", "1_0", "٣")],
+)
+def test_a_task_priority_orders_the_pod_in_its_group_and_one_that_is_no_number_is_passed_by(text, priority):
+    fact = pod({"priority": 7}, annotations={"volcano.sh/task-priority": text})
+    assert (fact.priority_in_group, fact.priority, fact.problems) == (priority, 7, ())
+
+
 def test_only_wishes_to_device_families_are_part_of_the_ask():
     fact = pod({}, annotations={"volcano.sh/vgpu-mode": "hami-core", "volcano.sh/gpu-index": "0,2", "note": "x"})
     assert fact.ask.annotations == (("volcano.sh/gpu-index", "0,2"), ("volcano.sh/vgpu-mode", "hami-core"))

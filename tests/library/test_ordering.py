@@ -1,15 +1,12 @@
 """Whose turn it is: queues by share, jobs by priority, readiness, dominant share and age; bounds of queues."""
 
 import pytest
-from deviceshare.allocator import Allocator
-from deviceshare.conf.model import SchedulerConf, tiers
+from deviceshare.conf.model import tiers
 from deviceshare.conf.scheduler import default_conf, parse_conf
-from deviceshare.facts import GroupKey, PodFact, QueueFact
+from deviceshare.facts import GroupKey, QueueFact
 from deviceshare.gangs import Group
-from deviceshare.ordering.dispatcher import Dispatcher
 from deviceshare.ordering.jobs import Job
 from deviceshare.ordering.line import Line
-from deviceshare.ordering.queues import Queues
 from msgspec.structs import replace
 from support.builders import (
     MEMORY,
@@ -26,77 +23,9 @@ from support.builders import (
     vgpu,
     whole,
 )
+from support.queue_scene import Scene
 
 CPU_POD = ask(container(cpu=1000))
-
-
-class Scene:
-    """A cluster, its queues and lines, played by hand."""
-
-    def __init__(self, *nodes, conf: SchedulerConf | None = None, queues=()) -> None:
-        conf = conf or default_conf()
-        self.allocator = Allocator(conf)
-        self.queues = Queues(conf)
-        self.dispatcher = Dispatcher(self.allocator, self.queues, conf)
-        self.come(*nodes)
-        for each in queues:
-            self.queues.set_queue(each)
-        self.pods: dict[str, tuple[str, PodFact]] = {}
-
-    def come(self, *nodes) -> None:
-        """Let nodes come."""
-        for each in nodes:
-            self.allocator.set_node(each)
-            self.queues.set_node(each)
-
-    def put(self, *pods: PodFact, queue="default", minimum=None, priority=0, created=0.0, placed=0, tasks=()) -> None:
-        """Put the pods of one job in line."""
-        for each in pods:
-            self.queues.put(each, queue, each.group)
-        group = Group(
-            key=pods[0].group, pods=pods, minimum=len(pods) if minimum is None else minimum, placed=placed, tasks=tasks
-        )
-        self.dispatcher.put(Job(queue=queue, group=group, priority=priority, created=created))
-
-    def single(self, name, what=None, **rest) -> None:
-        """Put a pod without a PodGroup in line."""
-        self.put(pod(name, what if what is not None else vgpu(1, 10)), **rest)
-
-    def gang(self, name, count, what=None, **rest) -> None:
-        """Put a gang of equal pods in line."""
-        asked = what if what is not None else vgpu(1, 10)
-        self.put(*(pod(f"{name}-{at}", asked, gang=name) for at in range(count)), **rest)
-
-    def decide(self, most=1000, now=0.0):
-        """Decide; return the names of those who were placed, in order."""
-        self.turns = self.dispatcher.decide(most, now)
-        placed = [(each, where) for decision in self.turns.placed.values() for each, where in decision.placed]
-        self.pods |= {each.name: (where.node, each) for each, where in placed}
-        return [each.name for each, _ in placed]
-
-    def until_nothing_is_due(self):
-        """Decide whenever something is due, though nothing happens; return when that was."""
-        moments = []
-        while (due := self.dispatcher.due()) and len(moments) < 100:
-            moments.append(min(due))
-            self.decide(now=moments[-1])
-        return moments
-
-    def end(self, name) -> None:
-        """Let a pod end."""
-        where, what = self.pods.pop(name)
-        self.allocator.release(where, what.uid)
-        self.queues.drop(what.uid)
-        self.dispatcher.made_room()
-
-    @property
-    def reasons(self) -> dict[str, str]:
-        """Why the pods of this round wait."""
-        return {
-            each.name: "" if why is None else str(why) if not hasattr(why, "nodes") else "no room"
-            for _, decision in self.turns.waiting.values()
-            for each, why in decision.waiting
-        }
 
 
 def cards(count, memory=100, name="a", **rest):
@@ -197,13 +126,13 @@ def test_no_queue_passes_its_capability(capability, what, fit, words):
     assert scene.decide() == [f"p{fit}"], "the reason goes away when the pod does"
 
 
-@pytest.mark.parametrize(("resource", "what"), [(SHARE, share(60)), (WHOLE_CARDS, whole(2))])
-def test_the_cards_of_gpu_sharing_count_by_the_names_by_which_they_are_asked(resource, what):
-    from support.builders import share_cards
-
+@pytest.mark.parametrize(
+    ("resource", "what", "memory"), [(SHARE, share(60), 100), (WHOLE_CARDS, whole(2), 0)], ids=[SHARE, WHOLE_CARDS]
+)
+def test_the_cards_of_gpu_sharing_count_by_the_names_by_which_they_are_asked(resource, what, memory):
     (amount,) = (dict(each.resources)[resource] for each in what.containers)
     queues = in_queues(QueueFact(name="q", capability={resource: 2 * amount}))
-    scene = Scene(node("a", share_cards(8, memory=100)), queues=queues)
+    scene = Scene(node("a", share_cards(8, memory=memory)), queues=queues)
     for at in range(3):
         scene.single(f"p{at}", what, queue="q")
     assert scene.decide() == ["p0", "p1"]

@@ -18,7 +18,7 @@ from deviceshare.ordering.queues import Queues
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from support.builders import MEMORY, card, node, pod, vgpu
+from support.builders import MEMORY, ask, card, container, node, pod, vgpu
 
 QUEUES = ("a", "b", "c")
 SIZES = st.sampled_from([10, 25, 40, 60, 100])
@@ -27,10 +27,16 @@ SIZES = st.sampled_from([10, 25, 40, 60, 100])
 class Round:
     """One round of decisions over jobs of pods that ask MiB of one card each."""
 
-    def __init__(self, nodes: Sequence[int], capabilities: Sequence[int | None], weights: Sequence[int] = (1, 1, 1)):
+    def __init__(
+        self,
+        nodes: Sequence[int],
+        capabilities: Sequence[int | None],
+        weights: Sequence[int] = (1, 1, 1),
+        pods: int = 110,
+    ) -> None:
         conf = replace(default_conf(), policy="binpack")
         self.nodes = [
-            node(f"n{at}", [card(index, memory=100, node=f"{at}-") for index in range(count)])
+            node(f"n{at}", [card(index, memory=100, node=f"{at}-") for index in range(count)], pods=pods)
             for at, count in enumerate(nodes)
         ]
         self.weights = dict(zip(QUEUES, weights, strict=True))
@@ -52,7 +58,10 @@ class Round:
     def put(self, sizes: Sequence[int], queue: str, minimum: int, priority: int) -> None:
         number = len(self.jobs)
         gang = "" if len(sizes) == 1 else f"g{number}"
-        pods = tuple(pod(f"p{number}-{at}", vgpu(1, size), gang=gang) for at, size in enumerate(sizes))
+        pods = tuple(
+            pod(f"p{number}-{at}", vgpu(1, size) if size else ask(container()), gang=gang)
+            for at, size in enumerate(sizes)
+        )
         for each in pods:
             self.queues.put(each, queue, each.group)
             self.queue_of[each.uid] = queue
@@ -156,7 +165,7 @@ def _bound(most: int | None) -> dict[str, int]:
 
 
 def _size(each: PodFact) -> int:
-    return dict(each.ask.containers[0].resources)[MEMORY]
+    return dict(each.ask.containers[0].resources).get(MEMORY, 0)
 
 
 CLUSTERS = st.lists(st.integers(1, 2), min_size=1, max_size=2)
@@ -202,6 +211,35 @@ def test_gangs_of_different_pods_are_whole_and_within_all_bounds(nodes, capabili
     played = Round(nodes, capabilities, weights)
     played.run(jobs)
     played.check(equal_gangs=False)
+
+
+@given(
+    CLUSTERS,
+    CAPABILITIES,
+    _jobs(st.lists(SIZES | st.just(0), min_size=1, max_size=4)),
+    st.integers(1, 6),
+    st.integers(1, 12),
+)
+@settings(max_examples=300, deadline=None)
+def test_gangs_with_best_effort_pods_are_whole_and_fill_no_node(nodes, capabilities, jobs, most, pods):
+    played = Round(nodes, capabilities, pods=pods)
+    for sizes, queue, minimum, priority in jobs:
+        played.put(sizes, queue, min(minimum, len(sizes)), priority)
+    minimums = {key: job.group.minimum for key, job in played.jobs.items()}
+    placed: Counter[GroupKey] = Counter()
+    for _ in range(sum(len(sizes) for sizes, *_ in jobs) + 1):
+        turns = played.dispatcher.decide(most)
+        found = [each.uid for decision in turns.placed.values() for each, _ in decision.placed]
+        assert sorted(turns.order) == sorted(found)
+        for key, decision in turns.placed.items():
+            placed[key] += len(decision.placed)
+            assert placed[key] >= minimums[key], "a gang is whole or not there"
+    assert not played.dispatcher.decide(100).placed, "nobody is left who fits"
+    on_nodes = Counter(
+        each.name for each in played.nodes for uid in played.queue_of if played.allocator.holding(each.name, uid)
+    )
+    assert on_nodes.total() == placed.total()
+    assert max(on_nodes.values(), default=0) <= pods
 
 
 def test_a_gang_of_different_pods_may_wait_though_another_assignment_exists():

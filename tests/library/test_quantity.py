@@ -2,7 +2,7 @@ from fractions import Fraction
 
 import pytest
 from deviceshare.errors import FormatError, RequestError
-from deviceshare.quantity import LARGEST, parse_quantity, to_amount
+from deviceshare.quantity import LARGEST, format_quantity, parse_quantity, to_amount
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -137,3 +137,31 @@ def test_nothing_but_a_request_error_ever_comes_out(value):
             assert 0 <= convert(value, SUBJECT, FIELD) <= LARGEST
         except RequestError as error:
             assert error.problem.field == FIELD  # noqa: PT017
+
+
+@pytest.mark.parametrize(
+    ("amount", "binary", "text"),
+    [
+        (0, True, "0"),
+        (1, False, "1"),
+        (Fraction(1, 4), False, "250m"),
+        (Fraction(5, 2), True, "2500m"),
+        (6000, False, "6k"),
+        (6000, True, "6000"),
+        (4096, False, "4096"),
+        (4096, True, "4Ki"),
+        (1000, True, "1k"),
+        (3 * 2**29, True, "1536Mi"),
+        (-(2**20), True, "-1Mi"),
+        (Fraction(1, 10**9), False, "1n"),
+        (Fraction(1, 10**12), False, "1n"),
+    ],
+)
+def test_quantities_are_written_as_kubernetes_writes_them(amount, binary, text):
+    assert format_quantity(Fraction(amount), binary=binary) == text
+
+
+@given(st.integers(0, 10**15), st.booleans())
+def test_what_is_written_is_read_again(milli, binary):
+    amount = Fraction(milli, 1000)
+    assert parse_quantity(format_quantity(amount, binary=binary)) == amount

@@ -22,16 +22,18 @@ from support.builders import (
 )
 
 P310, P310_MEMORY, NPU_CORE = "huawei.com/Ascend310P", "huawei.com/Ascend310P-memory", "huawei.com/npu-core"
-CPU_AND_MEMORY = {"cpu": 64_000, "memory": 256 * 2**30}
+ALWAYS = ("cpu", "memory", "pods")
 
 
 def counted(what, *nodes):
-    return dict(Counting(default_conf(), nodes).asked(what))
+    amounts = dict(Counting(default_conf(), nodes).asked(what))
+    assert amounts.pop("pods") == 1
+    return amounts
 
 
 def has(*nodes):
     total = Counting(default_conf(), nodes).total
-    return {name: amount for name, amount in total.items() if name not in CPU_AND_MEMORY}
+    return {name: amount for name, amount in total.items() if name not in ALWAYS}
 
 
 def chip(at, mode):

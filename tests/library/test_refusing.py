@@ -3,7 +3,7 @@
 from deviceshare.explain import NearCard, NearNode
 from deviceshare.facts import Taint
 from deviceshare.refusing import CLOSEST
-from support.builders import ask, card, cluster, codes, container, node, share_cards, take, vgpu
+from support.builders import ask, card, cluster, codes, container, node, share_cards, take, vgpu, whole_cards
 
 MEMORY = "volcano.sh/vgpu-memory"
 
@@ -89,8 +89,8 @@ def test_what_forbids_every_node_names_none() -> None:
 
 
 def test_whole_cards_in_use_are_told_by_card() -> None:
-    one = cluster(node("n1", share_cards(3, memory=1000)))
-    take(one, ask(container(**{"volcano.sh/gpu-memory": 300})), "sharer")
+    one = cluster(node("n1", whole_cards(3)))
+    take(one, ask(container(**{"volcano.sh/gpu-number": 1})), "owner")
     what = ask(container(**{"volcano.sh/gpu-number": 3}))
     (near,) = closest(one, what)
     assert lacks(near) == {"NodeInsufficientDevice": (3, 2, "", 1)}

@@ -214,7 +214,7 @@ def test_gates_problems_queues_and_groups_that_are_missing_say_so(played) -> Non
         "gated": "waits for scheduling gates: example.com/quota",
         "q": "Pod ns/q: queue 'nowhere' does not exist",
         "g-0": "PodGroup ns/g not found",
-        "c": "Pod ns/c: queue 'closed' is not open",
+        "c": "Pod ns/c: queue 'closed' is not open: its status has no state",
     }
 
 

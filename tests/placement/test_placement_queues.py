@@ -10,6 +10,15 @@ from support.played import Played, messages
 GANG = PodGroupFact(key=GroupKey("ns/g"), uid="g", queue="q", min_member=2, min_resources={MEMORY: 120})
 
 
+OVERCOMMIT = """
+actions: "enqueue, allocate"
+tiers:
+- plugins:
+  - {name: overcommit, arguments: {overcommit-factor: 1.0}}
+  - {name: deviceshare, arguments: {deviceshare.VGPUEnable: true}}
+"""
+
+
 def of_groups(out):
     return [(each.decision, each.message) for each in out.explanations if each.uid == "g"]
 
@@ -90,6 +99,22 @@ def test_a_pod_that_is_not_ours_does_not_count_in_any_queue() -> None:
     played.put(replace(pod("other", vgpu(1, 60)), scheduler="default-scheduler", node="a"))
     played.put(replace(pod("ours", vgpu(1, 60)), scheduler="deviceshare"))
     assert [claim.uid for claim in played.claims(played.cycle())] == ["uid-ours"]
+
+
+def test_a_pod_that_is_not_ours_counts_for_overcommit_while_it_holds_something() -> None:
+    played = Played()
+    played.put(ConfigFact(name="scheduler", text=OVERCOMMIT, source="x"))
+    played.put(QueueFact(name="q"))
+    other = replace(pod("other", vgpu(1, 100)), scheduler="default-scheduler", node="a")
+    played.put(other)
+    played.put(GANG)
+    why = (
+        "pod group ns/g is not let into its queue: all queues may be promised 200 MiB of volcano.sh/vgpu-memory, "
+        "100 MiB are, 120 MiB asked"
+    )
+    assert of_groups(played.cycle()) == [("rejected", why)]
+    played.put(replace(other, ended=True))
+    assert of_groups(played.cycle()) == [("admitted", "pod group ns/g is let into its queue")]
 
 
 def test_a_closed_queue_says_its_state() -> None:
@@ -180,6 +205,7 @@ def test_a_pod_that_counts_less_since_the_largest_card_is_gone_is_looked_at_agai
     [
         (None, "PodGroup ns/g: queue 'q' does not exist"),
         (QueueFact(name="q", open=False, state="Closed"), "PodGroup ns/g: queue 'q' is not open: it is Closed"),
+        (QueueFact(name="q", open=False), "PodGroup ns/g: queue 'q' is not open: its status has no state"),
     ],
 )
 def test_a_queue_that_is_closed_or_unknown_lets_nobody_in(queue, why) -> None:
@@ -196,10 +222,89 @@ def test_a_queue_that_is_closed_or_unknown_lets_nobody_in(queue, why) -> None:
     assert len(played.claims(played.cycle())) == 2
 
 
-def test_in_a_gang_the_pods_with_the_highest_priority_come_first() -> None:
+@pytest.mark.parametrize(
+    "priorities",
+    [
+        {"a": (0, None), "b": (5, None), "c": (9, None)},
+        {"a": (9, 0), "b": (0, 5), "c": (9, None)},
+    ],
+)
+def test_in_a_gang_the_pods_with_the_highest_priority_come_first(priorities) -> None:
     played = Played()
     played.put(QueueFact(name="q"))
     played.put(replace(GANG, min_member=1, min_resources=None))
-    for name, priority in (("a", 0), ("b", 5), ("c", 9)):
-        played.put(replace(pod(name, vgpu(1, 60), gang="g"), priority=priority))
+    for name, (priority, of_task) in priorities.items():
+        played.put(replace(pod(name, vgpu(1, 60), gang="g"), priority=priority, task_priority=of_task))
     assert sorted(claim.name for claim in played.claims(played.cycle())) == ["b", "c"]
+
+
+def in_hierarchy(*queues: QueueFact, argument: str = "") -> Played:
+    played = Played()
+    arguments = f"{{deviceshare.VGPUEnable: true{argument}}}"
+    text = f"- {{name: capacity, enableHierarchy: true}}\n- {{name: deviceshare, arguments: {arguments}}}"
+    played.put(ConfigFact(name="scheduler", text=text, source="conf"))
+    for queue in queues:
+        played.put(queue)
+    played.put(GANG)
+    for at in range(2):
+        played.put(pod(f"p{at}", vgpu(1, 10), gang="g"))
+    return played
+
+
+def test_a_queue_whose_parent_does_not_exist_serves_once_there_is_one() -> None:
+    played = in_hierarchy(QueueFact(name="q", parent="above"))
+    out = played.cycle()
+    expected = "Queue q: spec.parent: 'above' is not valid: expected the name of a queue that exists"
+    assert {f"PodGroup ns/g: {expected}"} == set(messages(out))
+    played.put(QueueFact(name="above", capability={MEMORY: 100}))
+    out = played.cycle(after=2.0)
+    assert "queue 'above' has a capability of 100 MiB" in messages(out)[0]
+    played.put(QueueFact(name="above", capability={MEMORY: 200}))
+    assert len(played.claims(played.cycle(after=2.0))) == 2
+
+
+def test_a_queue_with_children_serves_nobody() -> None:
+    played = in_hierarchy(QueueFact(name="q"), QueueFact(name="child", parent="q"))
+    (why,) = set(messages(played.cycle()))
+    assert why == "PodGroup ns/g: queue 'q' is the parent of 'child': only queues without children serve"
+
+
+def test_where_nothing_is_isolated_one_wrong_queue_stops_all() -> None:
+    switch = ", deviceshare.HierarchyIsolationEnable: false"
+    queues = [QueueFact(name="root"), QueueFact(name="q")]
+    wrong = QueueFact(name="other", parent="nowhere")
+    played = in_hierarchy(*queues, wrong, argument=switch)
+    (why,) = set(messages(played.cycle()))
+    assert why.startswith("PodGroup ns/g: Queue other: spec.parent: 'nowhere' is not valid")
+    played.put(replace(wrong, parent=""))
+    assert len(played.claims(played.cycle(after=2.0))) == 2
+
+
+def test_a_group_that_was_let_in_and_could_not_be_claimed_is_reported_then() -> None:
+    played = Played()
+    played.put(QueueFact(name="q"))
+    played.put(GANG)
+    for at in range(2):
+        played.put(pod(f"p{at}", vgpu(1, 60), gang="g"))
+    out = played.cycle()
+    assert of_groups(out) == [], "it was placed at once"
+    (publication,) = out.publications
+    played.core.on_conflict(publication.token)
+    played.core.on_read_back("a", 0, None, played.now)
+    played.put(node("a", [card(0, memory=100)]))
+    assert of_groups(played.cycle()) == [("admitted", "pod group ns/g is let into its queue")]
+    assert of_groups(played.cycle()) == []
+
+
+def test_best_effort_pods_of_a_gang_say_why_they_wait_where_others_like_them_wait_already() -> None:
+    played = Played()
+    played.put(node("a", pods=1))
+    played.put(pod("runs", ask(container(cpu=1)), node="a"))
+    played.put(pod("alone", ask(container())))
+    played.cycle()
+    played.put(PodGroupFact(key=GroupKey("ns/m"), uid="m", min_member=1))
+    for name, what in (("m-w-0", ask(container(cpu=1))), ("m-l-0", ask(container()))):
+        played.put(pod(name, what, gang="m"))
+    told = {each.name: each.message for each in played.cycle(2.0).explanations}
+    assert "Too many pods" in told["m-w-0"]
+    assert "Too many pods" in told["m-l-0"]

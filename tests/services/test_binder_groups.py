@@ -2,7 +2,8 @@
 
 import pytest
 from deviceshare.explain import Explanation
-from deviceshare_binder.groups import Condition, Groups, PodGroupView, QueueView
+from deviceshare_binder.groups import Condition, Groups, PodGroupView
+from deviceshare_binder.queues import QueueView
 from deviceshare_binder.views import PodView
 
 
@@ -25,10 +26,10 @@ def explanation(uid, message, decision="pending", **rest):
     return Explanation(uid=uid, namespace="ns", name="x", at=1.0, decision=decision, message=message, **rest)
 
 
-def following(*pods, min_member=2, admitted=True, why=""):
+def following(*pods, min_member=2, phase="Inqueue", why=""):
     groups = Groups()
     groups.queue("default", QueueView(name="default"))
-    groups.group("ns/gang", PodGroupView(key="ns/gang", uid="g", min_member=min_member, admitted=admitted))
+    groups.group("ns/gang", PodGroupView(key="ns/gang", uid="g", min_member=min_member, phase=phase))
     for number, fields in enumerate(pods):
         groups.pod(str(number), pod(str(number), **fields))
     if why:
@@ -56,13 +57,45 @@ def test_a_group_says_how_far_it_is(pods, phase, counts, condition):
     assert (one.condition.type if one.condition else "") == condition
 
 
+@pytest.mark.parametrize(
+    ("phase", "pods", "then"),
+    [
+        ("Inqueue", (BOUND, WAITS), "Inqueue"),
+        ("Running", (BOUND, WAITS), "Pending"),
+        ("Running", (RUNS, WAITS), "Unknown"),
+        ("Unknown", (WAITS, WAITS), "Pending"),
+        ("Running", (RUNS, FAILED, WAITS), "Unknown"),
+    ],
+)
+def test_a_gang_that_lost_pods_has_to_be_let_in_again(phase, pods, then):
+    groups = following(*pods, phase=phase, why="0/1 nodes are available")
+    assert dict(told(groups)["PodGroup"].status)["phase"] == then
+
+
+def test_a_running_gang_that_lost_pods_is_unknown_and_says_how_many_are_placed():
+    one = told(following(RUNS, FAILED, phase="Running"))["PodGroup"]
+    assert dict(one.status)["phase"] == "Unknown"
+    assert one.condition == Condition("Unschedulable", "NotEnoughResources", "1 of 2 pods are placed")
+
+
+def test_a_gang_that_is_bound_pod_by_pod_stays_inqueue_until_it_has_its_minimum():
+    assert dict(told(following(RUNS, WAITS))["PodGroup"].status)["phase"] == "Inqueue"
+    assert dict(told(following(RUNS, BOUND))["PodGroup"].status)["phase"] == "Running"
+
+
+def test_a_gang_that_is_ready_is_not_unschedulable():
+    groups = following(WAITS, min_member=0)
+    groups.explained(explanation("0", "0/1 nodes are available", gang_ready=True))
+    assert told(groups)["PodGroup"].condition is None
+
+
 def test_the_reason_of_a_gang_that_waits_is_in_its_condition():
     one = told(following(WAITS, WAITS, why="pod group ns/gang is not ready"))["PodGroup"]
     assert one.condition == Condition("Unschedulable", "NotEnoughResources", "pod group ns/gang is not ready")
 
 
 def test_a_group_is_pending_until_it_is_let_into_its_queue():
-    groups = following(admitted=False)
+    groups = following(phase="Pending")
     assert dict(told(groups)["PodGroup"].status)["phase"] == "Pending"
     groups.decided(explanation("g", "queue 'default' has enough", "rejected", group="ns/gang"))
     one = told(groups)["PodGroup"]
@@ -74,7 +107,7 @@ def test_a_group_is_pending_until_it_is_let_into_its_queue():
 
 
 def test_what_was_said_of_a_group_is_not_said_of_its_successor():
-    groups = following(admitted=False)
+    groups = following(phase="Pending")
     groups.decided(explanation("of-another", "let in", "admitted", group="ns/gang"))
     assert dict(told(groups)["PodGroup"].status)["phase"] == "Pending"
 
@@ -103,16 +136,6 @@ def test_what_could_not_be_written_is_told_again():
     assert told(groups) == first
 
 
-def test_a_queue_counts_its_groups_by_phase():
-    groups = following(BOUND, BOUND)
-    groups.group("ns/other", PodGroupView(key="ns/other", uid="o", admitted=True))
-    groups.group("ns/else", PodGroupView(key="ns/else", uid="e", queue="another"))
-    counts = {"pending": 0, "inqueue": 1, "running": 1, "unknown": 0, "completed": 0}
-    assert dict(told(groups)["Queue"].status) == counts
-    groups.group("ns/other", None)
-    assert dict(told(groups)["Queue"].status) == counts | {"inqueue": 0}
-
-
 def test_pods_may_come_before_their_group_and_go_after_it():
     groups = Groups()
     groups.pod("a", pod("a", **RUNS))
@@ -124,3 +147,38 @@ def test_pods_may_come_before_their_group_and_go_after_it():
     groups.pod("a", None)
     groups.pod("single", pod("single", group="pod/single"))
     assert told(groups).keys() <= {"Queue"}
+
+
+def seen(groups, phase):
+    groups.group("ns/gang", PodGroupView(key="ns/gang", uid="g", min_member=2, phase=phase))
+    return told(groups).get("PodGroup")
+
+
+def test_a_phase_that_somebody_else_wrote_is_written_again():
+    groups = following(BOUND, BOUND)
+    assert dict(told(groups)["PodGroup"].status)["phase"] == "Running"
+    assert seen(groups, "Running") is None
+    assert dict(seen(groups, "Pending").status)["phase"] == "Running"
+    assert seen(groups, "Running") is None
+    assert dict(seen(groups, "").status)["phase"] == "Running"
+
+
+def test_a_phase_that_was_on_its_way_is_not_written_again():
+    groups = following(phase="Pending")
+    told(groups)
+    groups.decided(explanation("g", "let in", "admitted", group="ns/gang"))
+    assert dict(told(groups)["PodGroup"].status)["phase"] == "Inqueue"
+    for number in range(2):
+        groups.pod(str(number), pod(str(number), **BOUND))
+    assert dict(told(groups)["PodGroup"].status)["phase"] == "Running"
+    assert seen(groups, "Inqueue") is None
+    assert seen(groups, "Running") is None
+
+
+def test_the_status_of_a_queue_comes_once_after_those_of_its_groups():
+    groups = following(BOUND, BOUND)
+    groups.group("ns/other", PodGroupView(key="ns/other", uid="o", phase="Inqueue"))
+    kinds = []
+    while (one := groups.take()) is not None:
+        kinds.append(one.kind)
+    assert kinds == ["PodGroup", "PodGroup", "Queue"]

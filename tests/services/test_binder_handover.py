@@ -34,6 +34,8 @@ def memory(amount):
 
 
 VNPU = (ContainerGrant("c0", 0, "hami-vnpu", (DeviceGrant("D0", 0, 3072, 0, "Ascend310P/vir01"),)),)
+VNPUS = (*VNPU, ContainerGrant("c1", 1, "hami-vnpu", (DeviceGrant("D1", 1, 3072, 0, "Ascend310P/vir01"),)))
+SEVERAL = "vNPUs in several containers"
 
 
 def part(cores):
@@ -89,9 +91,14 @@ class Cluster:
         (vgpus(2), vgpus(1) + vgpus(2, stage="init"), False),
         (memory(1024), memory(2048), True),
         (memory(1024), memory(1024), False),
+        (memory(1024) + memory(2048), memory(2048), False),
+        (memory(1024), memory(2048) + memory(1024), False),
+        (memory(1024) + memory(2048), memory(3072), True),
         (memory(1024), vgpus(1), True),
         (part(1), part(2), True),
         (part(2), part(2), False),
+        (part(1) + part(1), part(2), False),  # parts of one chip
+        (part(1), part(2) + part(1), False),
         ((), (), True),
     ],
 )
@@ -266,6 +273,47 @@ def test_the_plugin_that_serves_the_pod_that_the_lock_names_finds_it_locked():
     cluster.core.node("n1", NodeView(name="n1"))
     (second,) = [one for one in cluster.core.take(NOW) if isinstance(one, Lock)]
     assert (second.claim, second.expected) == ("claim-p1", None)
+
+
+def locking(cluster, now=NOW):
+    return [one.claim for one in cluster.core.take(now) if isinstance(one, Lock)]
+
+
+def test_a_pod_with_vnpus_in_several_containers_waits_until_those_that_are_served_run():
+    for grants, waits in ((VNPU, False), (VNPUS, True)):
+        cluster = Cluster(grants, VNPU)
+        cluster.grants["served"] = VNPU
+        cluster.fact("served", until_running=[SEVERAL])
+        assert locking(cluster) == ([] if waits else ["claim-p0"])
+        cluster.fact("served", until_running=[])
+        assert locking(cluster) == (["claim-p0"] if waits else [])
+
+
+def test_a_pod_that_is_served_and_does_not_run_is_waited_for_a_minute():
+    cluster = Cluster(VNPUS)
+    cluster.grants["served"] = VNPU
+    cluster.fact("served", until_running=[SEVERAL])
+    assert locking(cluster) == []
+    assert cluster.core.next_due() == NOW + PATIENCE
+    cluster.fact("served", until_running=[SEVERAL])
+    assert locking(cluster, NOW + PATIENCE - 1) == []
+    assert locking(cluster, NOW + PATIENCE) == ["claim-p0"]
+    assert cluster.core.ways.stuck == 0
+    cluster.fact("served", until_running=[SEVERAL])
+    cluster.core.take(NOW + PATIENCE)
+    assert cluster.core.ways.next_due() is None, "once"
+
+
+def test_a_pod_that_is_served_late_is_waited_for_a_minute_from_then_on():
+    cluster = Cluster(VNPUS)
+    cluster.grants["served"] = VNPU
+    cluster.core.pod("served", pod("served", VNPU, "n1", unserved=[("hami-vnpu", SEVERAL)]))
+    assert locking(cluster) == []
+    late = NOW + PATIENCE - 1
+    cluster.fact("served", until_running=[SEVERAL])
+    assert locking(cluster, late) == []
+    assert locking(cluster, NOW + PATIENCE) == [], "that is the end of another wait"
+    assert locking(cluster, late + PATIENCE) == ["claim-p0"]
 
 
 def test_who_waits_for_a_lock_that_the_plugin_does_not_give_back_gets_it_when_we_do():

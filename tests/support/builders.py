@@ -39,6 +39,11 @@ def share_cards(count: int, *, memory: int = 11178, unhealthy: Iterable[int] = (
     )
 
 
+def whole_cards(count: int, *, unhealthy: Iterable[int] = ()) -> tuple[Card, ...]:
+    """Return the cards of a node whose GPU plugin serves them whole."""
+    return share_cards(count, memory=0, unhealthy=unhealthy)
+
+
 def node(
     name: str = "n1", cards: Iterable[Card] = (), *, cpu: int = 64_000, memory: int = 256 * GIB, pods: int = 110,
     labels: Mapping[str, str] | None = None, taints: Iterable[Taint] = (), ready: bool = True,
@@ -82,7 +87,7 @@ def share(memory: int, *, index: str | None = None) -> PodAsk:
 
 
 def whole(count: int, *, index: str | None = None) -> PodAsk:
-    """Return a pod that asks whole cards of a gpu-share node."""
+    """Return a pod that asks whole cards of the GPU plugin."""
     return ask(container(**{WHOLE_CARDS: count}), annotations=_index(index))
 
 
@@ -114,9 +119,9 @@ def conf(policy: str = "", weight: int = 0) -> SchedulerConf:
     return replace(default_conf(), policy=policy, weight=weight)
 
 
-def cluster(*nodes: NodeFact, policy: str = "", weight: int = 0) -> Allocator:
-    """Return an allocator that knows these nodes."""
-    allocator = Allocator(conf(policy, weight))
+def cluster(*nodes: NodeFact, policy: str = "", weight: int = 0, **more: object) -> Allocator:
+    """Return an allocator that knows these nodes; ``more`` are further values of the configuration."""
+    allocator = Allocator(replace(conf(policy, weight), **more))
     for each in nodes:
         allocator.set_node(each)
     return allocator

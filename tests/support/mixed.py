@@ -50,7 +50,7 @@ def modes(count: int) -> dict[str, str]:
 
 
 def config_maps(count: int) -> list[Object]:
-    """Return the device configuration, and what ClusterD says of the chips of so many nodes."""
+    """Return the configurations of the scheduler and of devices, and what ClusterD says of so many nodes' chips."""
     chips = ",".join(f"Ascend310P-{index}" for index in range(CARDS))
     devices = {"huawei.com/Ascend310P": chips, "huawei.com/Ascend310P-Unhealthy": ""}
     told = {
@@ -60,6 +60,12 @@ def config_maps(count: int) -> list[Object]:
     }
     name = "cluster-info-device-0"
     return [
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "volcano-scheduler-configmap", "namespace": "volcano-system"},
+            "data": {"volcano-scheduler.conf": CONFIGURATION},
+        },
         yaml.safe_load(DEVICE_CONFIG.read_text()),
         {
             "apiVersion": "v1",
@@ -140,9 +146,10 @@ def _mig_node(number: int) -> Object:
 
 
 def _gpu_node(number: int) -> Object:
-    # Pods that spread over all cards would leave none for those that ask whole ones.
-    pool = {"pool": "whole" if number // len(_NODES) % 3 else "shared"}
-    return _node(number, pool, {}, {"volcano.sh/gpu-memory": str(24576 * CARDS), "volcano.sh/gpu-number": str(CARDS)})
+    cards = {"volcano.sh/gpu-number": str(CARDS)}
+    if number // len(_NODES) % 3:  # a plugin whose strategy is number
+        return _node(number, {}, {}, cards)
+    return _node(number, {}, {}, {**cards, "volcano.sh/gpu-memory": str(24576 * CARDS)})
 
 
 def _ascend_node(number: int) -> Object:
@@ -204,8 +211,6 @@ def _pod(
     made = pod(f"pod-{number:05d}", namespace, limits, annotations | in_gang, SCHEDULER)
     made["metadata"]["labels"] = labels
     container = made["spec"]["containers"][0]
-    if pool := {"volcano.sh/gpu-number": "whole", "volcano.sh/gpu-memory": "shared"}.get(next(iter(limits))):
-        made["spec"]["nodeSelector"] = {"pool": pool}
     if limits.get("huawei.com/npu-core"):
         container["resources"]["requests"] = {"huawei.com/npu-core": limits["huawei.com/npu-core"]}
     if number % 10 == 7:  # the slot of a container is its position

@@ -81,7 +81,7 @@ class GpuShare(Way):
 
     def suits(self, node: Object) -> bool:
         """Whether it is one of those whose cards are shared."""
-        return bool(node["metadata"].get("labels", {}).get("pool") == "shared")
+        return "volcano.sh/gpu-memory" in node["status"]["capacity"]
 
     def written(self, node: str, card: str) -> dict[str, str]:
         """Return what Volcano writes."""

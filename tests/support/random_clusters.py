@@ -48,6 +48,7 @@ def conf_of(chance: Random) -> SchedulerConf:
         weight=chance.choice((0, 1, 10)),
         mig_geometry=chance.choice((BEST_FIT, FIRST_FIT)),
         mixed_chips=chance.random() < 0.2,
+        number_on_shared_nodes=chance.random() < 0.5,
         devices=DEVICES,
     )
 

@@ -146,7 +146,7 @@ def cards_of(node: Object, parts: Parts) -> dict[str, dict[str, int]]:
     capacity = node["status"].get("capacity", {})
     number = int(capacity.get("volcano.sh/gpu-number", 0))
     for index in range(number):
-        memory = _quantity(capacity["volcano.sh/gpu-memory"]) // number
+        memory = _quantity(capacity.get("volcano.sh/gpu-memory", 0)) // number
         cards[str(index)] = {"MiB": memory, "pods beside whole cards": 10**6}
     for key, value in annotations.items():
         if match := re.fullmatch(r"hami\.io/node-register-(.+)", key):

@@ -4,7 +4,7 @@ import json
 import re
 
 from support.agents.api import Object
-from support.agents.plugins import ASCEND, CORES, MEMORY, NUMBER, VGPU, amount
+from support.agents.plugins import ASCEND, CORES, MEMORY, NUMBER, VGPU, amount, asked
 from support.agents.world import annotations
 
 _VGPU = re.compile(r"GPU-[0-9A-Za-z-]+(\[[^\[\]-]+-\d+\])?,NVIDIA,(\d+),(\d+)")
@@ -14,16 +14,16 @@ _TEMPLATES = {1: {"vir01"}, 2: {"vir02", "vir02_1c"}, 4: {"vir04", "vir04_3c", "
 def departures(pod: Object) -> list[str]:
     """Return what its device plugin would not read as it is meant in a bound pod's annotations, [] for nothing."""
     found = []
-    containers = pod["spec"]["containers"]
-    resources = {name for one in containers for name in one.get("resources", {}).get("limits") or {}}
+    inits, containers = pod["spec"].get("initContainers", []), pod["spec"]["containers"]
+    resources = {name for one in (*inits, *containers) for name in one.get("resources", {}).get("limits") or {}}
     if VGPU in resources:
         found += _vgpu(pod, containers)
     if resources & {MEMORY, NUMBER}:
-        found += _gpu(pod, containers, MEMORY if MEMORY in resources else NUMBER)
+        found += _gpu(pod, 1 if MEMORY in resources else asked(pod, NUMBER))
     for word in {match[1] for name in resources if (match := ASCEND.fullmatch(name))}:
-        found += _ascend(pod, containers, word)
+        found += _ascend(pod, [*inits, *containers], word)
     if CORES in resources:
-        found += _mindcluster(pod, sum(amount(one, CORES) for one in containers))
+        found += _mindcluster(pod, asked(pod, CORES))
     return found
 
 
@@ -67,8 +67,7 @@ def _vgpu(pod: Object, containers: list[Object]) -> list[str]:
     return found
 
 
-def _gpu(pod: Object, containers: list[Object], resource: str) -> list[str]:
-    cards = 1 if resource == MEMORY else sum(amount(one, NUMBER) for one in containers)
+def _gpu(pod: Object, cards: int) -> list[str]:
     index = re.compile(rf"\d+(,\d+){{{cards - 1}}}")
     return _wrong(pod, {"volcano.sh/gpu-index": index, "volcano.sh/predicate-time": _NANOSECONDS})
 

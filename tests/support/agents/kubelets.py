@@ -1,4 +1,7 @@
-"""The kubelets: each admits the pods of its node one after the other, container by container, and lets them run."""
+"""The kubelets: each admits the pods of its node one after the other, container by container, and lets them run.
+
+The order of those that are bound at the same time is random, as kubelet's is.
+"""
 
 import asyncio
 import random
@@ -15,9 +18,11 @@ from support.agents.world import World, has_ended, name, path
 class NodeAgents:
     """The agents of all nodes of a cluster, in this process. Use as an async context manager.
 
-    Before a device plugin answers, it takes up to ``delay`` seconds; ``failures`` is the share of its calls that fail.
-    ``ours`` tells whose pods have to be in our format, ``forgets`` which pods kubelet never asks any plugin for.
-    ``complaints`` has to stay empty; ``environments`` is what the containers got, by the pod's uid.
+    Before a device plugin answers, it takes up to ``delay`` seconds, as does a pod that is admitted until it runs;
+    ``failures`` is the share of the plugins' calls that fail.
+    ``ours`` tells whose pods have to be in our format, ``forgets`` which pods kubelet never asks any plugin for,
+    ``refusable`` which pods a plugin may be unable to serve. ``complaints`` has to stay empty; ``environments`` is what
+    the containers got, by the pod's uid.
     """
 
     def __init__(
@@ -29,6 +34,7 @@ class NodeAgents:
         seed: int = 0,
         ours: Callable[[Object], bool] = lambda pod: True,
         forgets: Callable[[Object], bool] = lambda pod: False,
+        refusable: Callable[[Object], bool] = lambda pod: False,
     ) -> None:
         self.complaints: list[str] = []
         self.environments: dict[str, dict[str, Environment]] = {}
@@ -36,16 +42,21 @@ class NodeAgents:
         """Pods whose plugin failed because it was to."""
         self._random = random.Random(seed)
         self._delay, self._failures, self._ours, self._forgets = delay, failures, ours, forgets
+        self._refusable = refusable
         self.slept = 0.0
         """Seconds that all plugins took, one after the other."""
         self._api = Api(kubeconfig)
         self._world = World(self._api, self._changed, lambda pod: None)
         fails = lambda: self._random.random() < self._failures  # noqa: E731
         self._plugins: list[Plugin] = [kind(self._world, fails) for kind in (Vgpu, Gpu, HamiAscend, MindCluster)]
-        self._queues: dict[str, asyncio.Queue[str]] = {}
+        self._bound: dict[str, list[str]] = {}
+        """Pods that kubelets have to admit, by node."""
+        self._woken: dict[str, asyncio.Event] = {}
         self._known: set[str] = set()
         """Pods that a kubelet has heard of."""
         self._admitting: set[str] = set()
+        self._starting: set[str] = set()
+        """Pods that are admitted and do not run yet."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._broken: list[BaseException] = []
 
@@ -76,9 +87,11 @@ class NodeAgents:
 
     @property
     def idle(self) -> bool:
-        """Whether all pods that are on nodes have been admitted, and none is ending."""
-        return not self._admitting and not any(
-            "deletionTimestamp" in pod["metadata"] for pod in self._world.pods.values()
+        """Whether all pods that are on nodes have been admitted and run, and none is ending."""
+        return (
+            not self._admitting
+            and not self._starting
+            and not any("deletionTimestamp" in pod["metadata"] for pod in self._world.pods.values())
         )
 
     @property
@@ -107,16 +120,21 @@ class NodeAgents:
                 if self._ours(pod):
                     self.complaints += [f"{name(pod)} on {node}: {one}" for one in departures(pod)]
                 self._admitting.add(uid)
-                if node not in self._queues:
-                    self._queues[node] = asyncio.Queue()
+                if node not in self._bound:
+                    self._bound[node], self._woken[node] = [], asyncio.Event()
                     self._begin(self._kubelet(node))
-                self._queues[node].put_nowait(uid)
+                self._bound[node].append(uid)
+                self._woken[node].set()
         elif "deletionTimestamp" in pod["metadata"] and uid not in self._admitting:
             self._begin(self._end(pod))
 
     async def _kubelet(self, node: str) -> None:
+        bound, woken = self._bound[node], self._woken[node]
         while True:
-            uid = await self._queues[node].get()
+            await woken.wait()
+            uid = bound.pop(self._random.randrange(len(bound)))
+            if not bound:
+                woken.clear()
             try:
                 await self._admit(node, uid)
             finally:
@@ -130,36 +148,51 @@ class NodeAgents:
         if pod is None or "deletionTimestamp" in pod["metadata"]:
             return
         spec = pod["spec"]
+        wrong: list[str] = []
         for container in (*spec.get("initContainers", ()), *spec["containers"]):
             for resource in sorted(container.get("resources", {}).get("limits") or {}):
+                if not amount(container, resource):
+                    continue
                 for plugin in self._plugins:
-                    count = amount(container, resource)
-                    if plugin.serves(resource) and count and not await self._ask(plugin, pod, container, resource):
-                        await self._world.set_phase(pod, "Failed", "UnexpectedAdmissionError")
-                        return
-        await self._world.set_phase(pod, "Running")
+                    if plugin.serves(node, resource):
+                        found = await self._ask(plugin, pod, container, resource)
+                        if found is None:
+                            await self._world.set_phase(pod, "Failed", "UnexpectedAdmissionError")
+                            return
+                        wrong += found
+                    elif plugin.offers(resource):
+                        wrong.append(f"{node}: {name(pod)} runs without {resource}, which no plugin registers there")
+        self.complaints += wrong
+        self._starting.add(uid)
+        self._begin(self._start(pod, self._random.uniform(0, self._delay)))
 
-    async def _ask(self, plugin: Plugin, pod: Object, container: Object, resource: str) -> bool:
-        """Let a plugin serve a container; return whether it did."""
-        node, count = pod["spec"]["nodeName"], amount(container, resource)
+    async def _start(self, pod: Object, seconds: float) -> None:
+        """Let a pod run, which takes a while: its images are pulled."""
+        await asyncio.sleep(seconds)
+        await self._world.set_phase(pod, "Running")
+        self._starting.discard(pod["metadata"]["uid"])
+
+    async def _ask(self, plugin: Plugin, pod: Object, container: Object, resource: str) -> list[str] | None:
+        """Let a plugin serve a container; return None where it does not, else what is wrong if the pod runs."""
+        node, uid, count = pod["spec"]["nodeName"], pod["metadata"]["uid"], amount(container, resource)
         what = f"{node}: {name(pod)}, container {container['name']}, {resource}: {count}"
         if self._delay:
             seconds = self._random.uniform(0, self._delay)
             self.slept += seconds
             await asyncio.sleep(seconds)
         try:
-            served, environment = await plugin.allocate(node, resource, count)
+            served, meant, environment = await plugin.allocate(node, resource, count)
         except Failed as failure:
             if failure.wanted:
-                self.failed.add(pod["metadata"]["uid"])
-            else:
+                self.failed.add(uid)
+            elif not self._refusable(pod):
                 self.complaints.append(f"{what}: {failure}")
-            return False
-        if served != pod["metadata"]["uid"]:
+            return None
+        if served != uid:
             other = self._world.pods.get(served)
             self.complaints.append(f"{what}: got the devices of {name(other) if other else served}: {environment}")
-        self.environments.setdefault(pod["metadata"]["uid"], {})[container["name"]] = environment
-        return True
+        self.environments.setdefault(uid, {})[container["name"]] = environment
+        return [] if meant == container["name"] else [f"{what}: got the devices of container {meant!r}: {environment}"]
 
     async def _end(self, pod: Object) -> None:
         """The containers have ended: the object goes."""

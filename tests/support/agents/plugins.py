@@ -1,18 +1,27 @@
 """The device plugins: kubelet asks for so many devices, each guesses for which pod. Transcribed from their sources.
 
-Each returns the uid of the pod that it served and the environment that it gives to a container, or raises Failed.
+Each returns the pod and the container that it means to serve and the environment that it gives, or raises Failed.
 """
 
 import json
 import re
 from collections.abc import Callable
+from typing import NamedTuple
 
 from support.agents.api import Object
 from support.agents.world import VGPU_NODE, World, annotations, has_ended, name
 
 SERVED = str(2**64 - 1)
 Environment = dict[str, str]
-Given = tuple[str, Environment]
+
+
+class Given(NamedTuple):
+    """What a plugin gives to kubelet: whom it means (the pod's uid, the container's name), and the environment."""
+
+    uid: str
+    container: str
+    environment: Environment
+
 
 MEMORY, NUMBER = "volcano.sh/gpu-memory", "volcano.sh/gpu-number"
 VGPU = "volcano.sh/vgpu-number"
@@ -34,6 +43,18 @@ def amount(container: Object, resource: str) -> int:
     return int(text[:-1]) * 1000 if text.endswith("k") else int(text)
 
 
+def asked(pod: Object, resource: str) -> int:
+    """Return what a pod takes of a resource at most: the larger of its largest init container and all that run."""
+    running = [amount(one, resource) for one in pod["spec"]["containers"]]
+    largest = 0
+    for one in pod["spec"].get("initContainers", ()):
+        if one.get("restartPolicy") == "Always":
+            running.append(amount(one, resource))
+        else:
+            largest = max(largest, amount(one, resource))
+    return max(sum(running), largest)
+
+
 def time_of(pod: Object, key: str) -> int:
     """Return a time that stands on a pod, the latest of all where none does."""
     text = annotations(pod).get(key, "")
@@ -50,9 +71,13 @@ class Plugin:
         self.world = world
         self.fails = fails
 
-    def serves(self, resource: str) -> bool:
-        """Whether kubelet asks this plugin for a resource."""
+    def offers(self, resource: str) -> bool:
+        """Whether the plugin puts a resource into the node's status, where it runs."""
         raise NotImplementedError
+
+    def serves(self, node: str, resource: str) -> bool:
+        """Whether the plugin of a node registers a resource with kubelet: kubelet asks nobody for any other."""
+        return self.offers(resource)
 
     async def allocate(self, node: str, resource: str, count: int) -> Given:
         """Serve some pod with so many devices."""
@@ -73,7 +98,7 @@ class Vgpu(Plugin):
         self._groups: dict[str, str] = {}
         """How MIG cards were cut last."""
 
-    def serves(self, resource: str) -> bool:
+    def offers(self, resource: str) -> bool:
         """``vgpu-memory`` and ``vgpu-cores`` are answered with nothing."""
         return resource == VGPU
 
@@ -100,7 +125,7 @@ class Vgpu(Plugin):
         if "GPU" not in text:
             await self._annotate(pod, {self.PHASE: "success", self.TIME: SERVED})
             await self.world.unlock(node, self.LOCK)
-        return pod["metadata"]["uid"], environment
+        return Given(pod["metadata"]["uid"], pod["spec"]["containers"][position]["name"], environment)
 
     def _left(self, pod: Object) -> list[list[str]]:
         slots = annotations(pod).get(self.TO_ALLOCATE, "").split(";")
@@ -138,12 +163,24 @@ class Gpu(Plugin):
     ASSIGNED, TIME, INDEX = "volcano.sh/gpu-assigned", "volcano.sh/predicate-time", "volcano.sh/gpu-index"
     LOCK = "gpu"
 
-    def serves(self, resource: str) -> bool:
-        """Cards, or parts of their memory."""
+    def offers(self, resource: str) -> bool:
+        """Cards, or parts of their memory; the number of cards stands in the node's status in both strategies."""
         return resource in (MEMORY, NUMBER)
 
+    def serves(self, node: str, resource: str) -> bool:
+        """The resource of its strategy alone."""
+        capacity = {"resources": {"limits": self.world.nodes[node]["status"]["capacity"]}}
+        return resource == (MEMORY if amount(capacity, MEMORY) else NUMBER)
+
     async def allocate(self, node: str, resource: str, count: int) -> Given:
-        """Take the oldest pending pod that is not marked and has a container that asks as much."""
+        """Take the oldest pending pod that is not marked and has a container that asks as much; mark the pod."""
+        try:
+            given = await self._serve(node, resource, count)
+        finally:
+            await self.world.unlock(node, self.LOCK)
+        return given
+
+    async def _serve(self, node: str, resource: str, count: int) -> Given:
         candidates = [
             pod
             for pod in self.world.of(node)
@@ -151,7 +188,7 @@ class Gpu(Plugin):
             and pod["status"]["phase"] == "Pending"
             and annotations(pod).get(self.ASSIGNED, "false") == "false"
             and "deletionTimestamp" not in pod["metadata"]
-            and any(amount(container, resource) == count for container in pod["spec"]["containers"])
+            and self._asking(pod, resource, count)
         ]
         if not candidates:
             raise Failed("failed to find candidate pod")
@@ -165,12 +202,17 @@ class Gpu(Plugin):
             raise Failed(f"failed to find gpu device: {ids} of {name(pod)}")
         total = amount({"resources": {"limits": capacity}}, MEMORY) // number
         await self._annotate(pod, {self.ASSIGNED: "true"})
-        await self.world.unlock(node, self.LOCK)
-        return pod["metadata"]["uid"], {
+        environment = {
             "NVIDIA_VISIBLE_DEVICES": ",".join(map(str, ids)),
             "VOLCANO_GPU_ALLOCATED": str(count),
             "VOLCANO_GPU_MEMORY_TOTAL": str(total),
         }
+        return Given(pod["metadata"]["uid"], self._asking(pod, resource, count), environment)
+
+    def _asking(self, pod: Object, resource: str, count: int) -> str:
+        """Return the first of ``spec.containers`` that asks as much, '' where none does."""
+        asking = (one["name"] for one in pod["spec"]["containers"] if amount(one, resource) == count)
+        return next(asking, "")
 
 
 class HamiAscend(Plugin):
@@ -179,12 +221,12 @@ class HamiAscend(Plugin):
     ACCOUNT = "hami-ascend"
     LOCK, PHASE = "hami.io/mutex.lock", "hami.io/bind-phase"
 
-    def serves(self, resource: str) -> bool:
+    def offers(self, resource: str) -> bool:
         """Chips by their models."""
         return ASCEND.fullmatch(resource) is not None
 
     async def allocate(self, node: str, resource: str, count: int) -> Given:
-        """Take the pod that the lock names, else any that is allocating."""
+        """Take the pod that the lock names, else the first by name that is allocating or was served and is pending."""
         match = ASCEND.fullmatch(resource)
         assert match is not None
         word = match[1]
@@ -192,7 +234,7 @@ class HamiAscend(Plugin):
         try:
             if self.fails():
                 raise Failed("build container allocate response", wanted=True)
-            return pod["metadata"]["uid"], await self._serve(node, word, pod, count)
+            return await self._serve(node, word, pod, count)
         except Failed:
             await self._end(node, pod, "failed")
             raise
@@ -201,20 +243,22 @@ class HamiAscend(Plugin):
         found = await self.world.api.get(f"/api/v1/nodes/{node}")
         assert found is not None
         _, _, holder = annotations(found).get(self.LOCK, "").partition(",")
-        for pod in self.world.of(node):
+        for pod in sorted(self.world.of(node), key=name):
             if holder:
                 if name(pod) == holder.replace(",", "/"):
                     return pod
             elif (
-                pod["status"]["phase"] == "Pending"
+                pod["spec"].get("nodeName") == node
+                and pod["status"]["phase"] == "Pending"
                 and "hami.io/bind-time" in annotations(pod)
-                and annotations(pod).get(self.PHASE) == "allocating"
+                and annotations(pod).get(self.PHASE) in ("allocating", "success")
                 and annotations(pod).get("hami.io/vgpu-node") == node
             ):
                 return pod
         raise Failed(f"no binding pod found on node {node}, lock {holder!r}")
 
-    async def _serve(self, node: str, word: str, pod: Object, count: int) -> Environment:
+    async def _serve(self, node: str, word: str, pod: Object, count: int) -> Given:
+        """Hand out the first slot that is left; the lock goes at once, whatever is left after it."""
         key = f"hami.io/{word}-devices-to-allocate"
         if key not in annotations(pod) or f"huawei.com/{word}" not in annotations(pod):
             raise Failed(f"device {word} not found in pod annotations of {name(pod)}")
@@ -230,11 +274,12 @@ class HamiAscend(Plugin):
         how = {one["UUID"]: one for one in json.loads(annotations(pod)[f"huawei.com/{word}"])}
         slots[position] = ""
         await self._annotate(pod, {key: ";".join(slots)})
-        if "," not in "".join(slots):
-            await self._end(node, pod, "success")
+        await self._end(node, pod, "success")
         visible = ",".join(str(indexes[device]) for device, *_ in devices)
         templates = [how[device]["temp"] for device, *_ in devices if how.get(device, {}).get("temp")]
-        return {"ASCEND_VISIBLE_DEVICES": visible} | ({"ASCEND_VNPU_SPECS": templates[0]} if templates else {})
+        environment = {"ASCEND_VISIBLE_DEVICES": visible} | ({"ASCEND_VNPU_SPECS": templates[0]} if templates else {})
+        containers = [*pod["spec"].get("initContainers", ()), *pod["spec"]["containers"]]
+        return Given(pod["metadata"]["uid"], containers[position]["name"], environment)
 
     async def _end(self, node: str, pod: Object, phase: str) -> None:
         await self._annotate(pod, {self.PHASE: phase})
@@ -252,7 +297,7 @@ class MindCluster(Plugin):
         super().__init__(world, fails)
         self._made = 99
 
-    def serves(self, resource: str) -> bool:
+    def offers(self, resource: str) -> bool:
         """AI cores."""
         return resource == CORES
 
@@ -273,20 +318,19 @@ class MindCluster(Plugin):
         await self._annotate(pod, {self.TIME: SERVED})
         if self.fails():
             raise Failed("create virtual device", wanted=True)
+        asking = next((one["name"] for one in pod["spec"]["containers"] if amount(one, CORES) == count), "")
         chips, _, template = annotations(pod)[CORES].partition("-")
         if not template:
             real = ",".join(f"Ascend310P-{chip}" for chip in chips.split(","))
             await self._annotate(pod, {self.REAL: real})
-            return pod["metadata"]["uid"], {"ASCEND_VISIBLE_DEVICES": chips}
+            return Given(pod["metadata"]["uid"], asking, {"ASCEND_VISIBLE_DEVICES": chips})
         self._made += 1
         cpus = match[1] if (match := re.search(r"_(\d)c", template)) else template[4:5]
         group = self._group(node, chips)
         real = f"Ascend310P-{count}c.{cpus}cpu-{self._made}-{chips}_{group}"
         await self._annotate(pod, {self.REAL: real})
-        return pod["metadata"]["uid"], {
-            "ASCEND_VISIBLE_DEVICES": str(self._made),
-            "ASCEND_RUNTIME_OPTIONS": "VIRTUAL",
-        }
+        environment = {"ASCEND_VISIBLE_DEVICES": str(self._made), "ASCEND_RUNTIME_OPTIONS": "VIRTUAL"}
+        return Given(pod["metadata"]["uid"], asking, environment)
 
     def _cores(self, pod: Object) -> int:
         given = annotations(pod).get(CORES, "")

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from deviceshare_cluster.interface import Binding, BindState, Change, ChangeType, Listed, Object
+from deviceshare_cluster.interface import Binding, BindState, Change, ChangeType, Listed, Object, StatusValue
 
 
 def why_not_bound(pod: Object | None, uid: str) -> Binding | None:
@@ -69,14 +69,20 @@ def set_condition(pod: Object, *, status: bool, reason: str, message: str, at: f
 
 
 def changed_status(
-    obj: Object, fields: Mapping[str, str | int], condition: Mapping[str, str] | None, at: float
+    obj: Object, fields: Mapping[str, StatusValue], condition: Mapping[str, str] | None, at: float
 ) -> dict[str, Any] | None:
-    """Return what changes in an object's status where these fields and this condition are to stand there, or None."""
+    """Return what changes in an object's status where these fields and this condition are to stand there, or None.
+
+    It is a merge patch: keys that a mapping no longer has are null in it.
+    """
     status: dict[str, Any] = obj.get("status") or {}
     # A number that is not there is 0.
     changed: dict[str, Any] = {
         name: value for name, value in fields.items() if status.get(name, 0 if isinstance(value, int) else "") != value
     }
+    for name, value in changed.items():
+        if isinstance(value, Mapping):
+            changed[name] = dict.fromkeys(status.get(name) or ()) | dict(value)
     if condition is not None:
         before: list[dict[str, Any]] = status.get("conditions") or []
         wanted = {"status": "True"} | {name: value for name, value in condition.items() if value}
@@ -85,6 +91,19 @@ def changed_status(
             wanted["lastTransitionTime"] = timestamp(at)
             changed["conditions"] = [one for one in before if one is not old] + [wanted]
     return changed or None
+
+
+def merged(before: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a mapping after a merge patch (RFC 7386)."""
+    found = dict(before)
+    for name, value in patch.items():
+        if isinstance(value, Mapping):
+            found[name] = merged(found.get(name) or {}, value)
+        elif value is None:
+            found.pop(name, None)
+        else:
+            found[name] = value
+    return found
 
 
 def newest(items: Sequence[Change | Listed]) -> list[Change | Listed]:

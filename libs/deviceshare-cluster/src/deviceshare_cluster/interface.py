@@ -15,6 +15,10 @@ Object = dict[str, Any]
 """A Kubernetes object as JSON decodes."""
 
 
+StatusValue = str | int | Mapping[str, str]
+"""The value of a field of a status. A mapping replaces the previous one as a whole."""
+
+
 class ChangeType(Enum):
     """What happened to an object."""
 
@@ -121,6 +125,10 @@ class Cluster(Protocol):
         """Return one object, or None."""
         ...
 
+    async def ensure(self, obj: Object) -> None:
+        """Create an object, unless there is one of its kind and name: that one stays as it is."""
+        ...
+
     async def bind(self, namespace: str, name: str, uid: str, node: str, annotations: Mapping[str, str]) -> Binding:
         """Bind a pod, if its uid is this one and it is not bound, and merge the annotations into it, in one write."""
         ...
@@ -156,7 +164,7 @@ class Cluster(Protocol):
         namespace: str,
         name: str,
         uid: str,
-        fields: Mapping[str, str | int],
+        fields: Mapping[str, StatusValue],
         *,
         condition: Mapping[str, str] | None,
         at: float,

@@ -97,6 +97,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """What the gang still needs, where the pod is one of several."""
     gang_reason: str = ""
     """In one word, as Volcano says it of a PodGroup: ``NotEnoughTasks``, …; '' for ``NotEnoughResources``."""
+    gang_ready: bool = False
+    """Whether the pod's gang has its minimum without it, so that its PodGroup is not unschedulable."""
     queue: str = ""
     group: str = ""
     decided_by: str = ""

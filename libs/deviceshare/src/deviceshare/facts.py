@@ -163,6 +163,13 @@ class PodAsk(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, cach
     unsupported: tuple[str, ...] = ()
     """What the pod asks and nobody here evaluates, by its field name (``spec.affinity.podAffinity``, …)."""
 
+    @property
+    def best_effort(self) -> bool:
+        """Whether it requests nothing; Volcano's action ``backfill`` serves such pods."""
+        containers = (*self.containers, *self.init_containers)
+        amounts = (self.overhead, self.pod_level, *(container.resources for container in containers))
+        return not any(amount for each in amounts for _, amount in each)
+
     def annotation(self, key: str) -> str | None:
         """Return the value of a device annotation of the pod, or None."""
         for name, value in self.annotations:
@@ -179,6 +186,8 @@ class PodFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="pod"):
     name: str
     scheduler: str = ""
     priority: int = 0
+    task_priority: int | None = None
+    """``volcano.sh/task-priority``: what orders it among the pods of its group in place of ``priority``."""
     created: float = 0.0
     node: str = ""
     """Where it is bound; empty while it waits."""
@@ -205,12 +214,20 @@ class PodFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="pod"):
     unserved: tuple[tuple[str, str], ...] = ()
     """What a device plugin may still take the bound pod for: the family and the words of its plugin
     (:meth:`deviceshare.families.device_plugin.DevicePlugin.keys`)."""
+    until_running: tuple[str, ...] = ()
+    """What a device plugin may take the bound pod for though it has served it
+    (:meth:`deviceshare.families.device_plugin.DevicePlugin.until_running`)."""
     problems: tuple[Problem, ...] = ()
 
     @property
     def ref(self) -> str:
         """``namespace/name``."""
         return f"{self.namespace}/{self.name}"
+
+    @property
+    def priority_in_group(self) -> int:
+        """What orders it among the pods of its group."""
+        return self.priority if self.task_priority is None else self.task_priority
 
     @property
     def podgroup(self) -> str:
@@ -233,12 +250,24 @@ class PodGroupFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="pod
     min_task_member: dict[str, int] = {}
     min_resources: Resources | None = None
     """What it needs at least, in all; None where it does not say so."""
+    phase: str = ""
+    """``status.phase``."""
     admitted: bool = False
     """Whether its phase says that it was let into its queue."""
     waiting_time: float | None = None
     """Seconds that it should wait at most (``sla-waiting-time``); None where it does not say so."""
-    priority: int | None = None
+    priority_class: str = ""
+    """The name of its PriorityClass, which gives the gang's priority."""
     created: float = 0.0
+    problems: tuple[Problem, ...] = ()
+
+
+class PriorityClassFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="priorityclass"):
+    """A PriorityClass: its value, and whether it is that of PodGroups that name none (``globalDefault``)."""
+
+    name: str
+    value: int = 0
+    default: bool = False
     problems: tuple[Problem, ...] = ()
 
 
@@ -250,6 +279,11 @@ class QueueFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="queue"
     """
 
     name: str
+    parent: str = ""
+    """``spec.parent``: the queue above it, for the plugin ``capacity`` with hierarchies. Empty stands for ``root``."""
+    hierarchy: tuple[tuple[str, float], ...] = ()
+    """Its path below the root and the weight (1 or more) of each node on it, for the plugin ``drf`` with hierarchies:
+    the annotations ``volcano.sh/hierarchy`` and ``volcano.sh/hierarchy-weights``."""
     weight: int = 1
     priority: int = 0
     capability: Resources = {}
@@ -282,4 +316,4 @@ class Synced(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="synced"):
     objects: int = 0
 
 
-AnyFact = NodeFact | PodFact | PodGroupFact | QueueFact | ConfigFact | Gone | Synced
+AnyFact = NodeFact | PodFact | PodGroupFact | PriorityClassFact | QueueFact | ConfigFact | Gone | Synced

@@ -27,7 +27,7 @@ def pod_resources(ask: PodAsk, leave_out: frozenset[str]) -> Amounts:
 
     ``leave_out`` are the resources that device families account for.
     """
-    asked = _sum(ask, {})
+    asked = sums(ask)
     return tuple(sorted((name, amount) for name, amount in asked.items() if amount and name not in leave_out))
 
 
@@ -46,11 +46,16 @@ def unasked(ask: PodAsk) -> Amounts:
     Of a pod that requests something as a whole only what neither it nor a container requests is filled in
     (kubernetes/kubernetes, pkg/scheduler/framework/types.go: getNonMissingContainerRequests).
     """
-    asked = _sum(ask, {})
+    asked = sums(ask)
     least = {name: amount for name, amount in LEAST.items() if not ask.pod_level or name not in asked}
     counted = _sum(ask, least) if least else asked
     more = ((name, counted.get(name, 0) - asked.get(name, 0)) for name in LEAST)
     return tuple((name + SCORED, amount) for name, amount in more if amount)
+
+
+def sums(ask: PodAsk) -> dict[str, int]:
+    """Return what a pod asks of each resource that it names, devices included; a request of 0 is one."""
+    return _sum(ask, {})
 
 
 def _sum(ask: PodAsk, least: Mapping[str, int]) -> dict[str, int]:

@@ -24,6 +24,9 @@ _SCALES = {
 }
 _SCALES |= {f"{letter}i": Fraction(1024**power) for power, letter in enumerate("KMGTPE", start=1)}
 
+_BINARY: tuple[str, ...] = ("Ei", "Pi", "Ti", "Gi", "Mi", "Ki", "")
+_DECIMAL: tuple[str, ...] = ("E", "P", "T", "G", "M", "k", "", "m", "u")
+
 _COUNT = "a whole number, 0 or more"
 _BYTES = "an amount of bytes such as 512Mi or 4Gi, 0 or more"
 _MILLI = "an amount of CPU such as 2 or 500m, not negative"
@@ -50,6 +53,24 @@ def parse_quantity(value: Quantity) -> Fraction:
     elif exponent:
         amount *= Fraction(10) ** int(exponent)
     return -amount if sign == "-" else amount
+
+
+def format_quantity(amount: Fraction, *, binary: bool = False) -> str:
+    """Return an amount as Kubernetes writes it: with the largest suffix that leaves a whole number, down to ``n``.
+
+    ``binary``: with a binary suffix, where it is a whole number of 1024 or more. Source: CanonicalizeBytes of
+    kubernetes/apimachinery, pkg/api/resource/quantity.go.
+    """
+    suffixes = _DECIMAL
+    if not amount:
+        suffixes = ("",)
+    elif binary and amount.denominator == 1 and abs(amount) >= 1024:
+        suffixes = _BINARY
+    for suffix in suffixes:
+        scaled = amount / _SCALES.get(suffix, 1)
+        if scaled.denominator == 1:
+            return f"{scaled.numerator}{suffix}"
+    return f"{ceil(amount / _SCALES['n'])}n"
 
 
 def to_amount(resource: str, value: Quantity, subject: str, field: str, error: type[InputError] = FormatError) -> int:

@@ -226,6 +226,7 @@ class Core:
     def take(self, now: float) -> list[Instruction]:
         """Return what is to be done now; ``now`` in unix seconds is the moment of the bindings."""
         out: list[Instruction] = []
+        self.ways.expire(now)
         for work in self._works.due(now):
             self._look_again(work)
         self._look_at_freed()

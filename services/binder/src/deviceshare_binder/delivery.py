@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping
 
 from deviceshare.claims import Claim
 from deviceshare.errors import InputError
-from deviceshare.families import BY_NAME, device_plugin
+from deviceshare.families import BY_NAME
+from deviceshare.families.device_plugin import SERVED
 from deviceshare.families.protocol import Family
 
 from deviceshare_binder.views import PodView
@@ -37,7 +38,10 @@ def has_its_devices(claim: Claim, node: str, pod: PodView, found: Mapping[str, s
 
 def is_served(claim: Claim, annotations: Mapping[str, str]) -> bool:
     """Return whether the device plugins are done with a bound pod."""
-    return device_plugin.is_served((family.plugin for family in families_of(claim)), annotations)
+    return annotations.get(SERVED) == "true" or all(
+        family.plugin.served_all(annotations, [grant for grant in claim.grants if grant.family == family.name])
+        for family in families_of(claim)
+    )
 
 
 def given_up(pod: PodView) -> GiveUp | None:

@@ -2,7 +2,8 @@
 
 A pod is on its way from the moment its binding is begun until its fact says that the plugin has served it. Two of which
 the plugin could take one for the other (:meth:`deviceshare.families.device_plugin.DevicePlugin.keys`) are never on
-their way to one node together: the later one waits, and those after it that need the same.
+their way to one node together: the later one waits, and those after it that need the same. It also waits for pods that
+are served, as long as the plugin may still take them for another pod: until they run, at most for ``patience``.
 """
 
 import heapq
@@ -45,13 +46,15 @@ class Stuck(NamedTuple):
 class Way:
     """The way to the device plugins of one node."""
 
-    __slots__ = ("begun", "called", "held", "reserved", "stuck", "unserved")
+    __slots__ = ("begun", "called", "held", "reserved", "starting", "stuck", "unserved")
 
     def __init__(self) -> None:
         self.unserved: dict[str, Keys] = {}
         """Pods that are bound here and not served, by uid, as their facts say."""
         self.begun: dict[str, Keys] = {}
         """Pods of which a binding has begun, and no fact says yet what became of it, by uid."""
+        self.starting: dict[str, Keys] = {}
+        """Pods that are served and do not run yet, by uid; no keys once they took too long."""
         self.held: dict[str, tuple[str, Keys]] = {}
         """Claims that wait, in order, with their pods."""
         self.called: set[str] = set()
@@ -90,6 +93,11 @@ class Way:
     def _all(self) -> Iterator[tuple[str, Keys]]:
         yield from self.unserved.items()
         yield from self.begun.items()
+        yield from self.starting.items()
+
+    def of_pod(self, uid: str) -> Keys:
+        """Return the keys that other pods must not have while this one is on the node."""
+        return frozenset().union(*(pods.get(uid, ()) for pods in (self.unserved, self.begun, self.starting)))
 
 
 class HandOvers:
@@ -105,9 +113,9 @@ class HandOvers:
         """Nodes to which a pod may be on its way, by uid."""
         self._families: dict[str, tuple[str, ...]] = {}
         """Whose plugins have not served a pod yet, by uid."""
-        self._fresh: list[tuple[str, str]] = []
-        self._timers: list[tuple[float, str, str]] = []
-        """When a pod (node, uid) is told to be stuck."""
+        self._fresh: list[tuple[str, str, bool]] = []
+        self._timers: list[tuple[float, str, str, bool]] = []
+        """When a pod (node, uid) has taken too long."""
         self._told: list[Stuck] = []
         self.freed: set[str] = set()
 
@@ -122,9 +130,11 @@ class HandOvers:
         if view is not None and not bound:
             return  # what has begun may still become a binding
         keys = frozenset(key for _, key in view.unserved) if view is not None else frozenset[str]()
-        for node in self._at.pop(uid, set()) | ({str(bound)} if keys else set()):
-            self._seen(node, uid, keys if node == bound else frozenset())
-        if view is not None and keys:
+        starting = frozenset(view.until_running) if view is not None else frozenset[str]()
+        for node in self._at.pop(uid, set()) | ({str(bound)} if keys or starting else set()):
+            here = node == bound
+            self._seen(node, uid, keys if here else frozenset(), starting if here else frozenset())
+        if view is not None and (keys or starting):
             self._at[uid] = {view.node}
             self._families[uid] = tuple(dict.fromkeys(family for family, _ in view.unserved))
         else:
@@ -181,36 +191,52 @@ class HandOvers:
         return way is not None and (uid in way.begun or uid in way.unserved)
 
     def next_due(self) -> float | None:
-        """Return when :meth:`take` has something to tell at the latest, unix seconds."""
+        """Return when :meth:`expire` has to be called next, unix seconds; None: no timer is set."""
         return self._timers[0][0] if self._timers else None
+
+    def expire(self, now: float) -> None:
+        """End the patience with pods: those not served are reported, those not running no longer block others."""
+        while self._timers and self._timers[0][0] <= now:
+            _, node, uid, starts = heapq.heappop(self._timers)
+            way = self._ways.get(node)
+            if way is None:
+                continue
+            if not starts and uid in way.unserved and uid not in way.stuck:
+                way.stuck.add(uid)
+                self._tell(node, uid, way.waiting_for(uid))
+            elif starts and uid in way.starting:
+                way.starting[uid] = frozenset()
+                self._free(node, way)
 
     def take(self, now: float) -> list[Stuck]:
         """Return what is to be told now."""
-        for node, uid in self._fresh:
-            heapq.heappush(self._timers, (now + self._patience, node, uid))
+        for node, uid, starts in self._fresh:
+            heapq.heappush(self._timers, (now + self._patience, node, uid, starts))
         self._fresh.clear()
-        while self._timers and self._timers[0][0] <= now:
-            _, node, uid = heapq.heappop(self._timers)
-            way = self._ways.get(node)
-            if way is not None and uid in way.unserved and uid not in way.stuck:
-                way.stuck.add(uid)
-                self._tell(node, uid, way.waiting_for(uid))
         told, self._told = self._told, []
         return told
 
-    def _seen(self, node: str, uid: str, keys: Keys) -> None:
+    def _seen(self, node: str, uid: str, keys: Keys, starting: Keys) -> None:
         """A fact says that a pod is bound here, and not served while there are keys, or that it is not here."""
         way = self._way(node)
         if keys and uid not in way.unserved:
-            self._fresh.append((node, uid))
-        before = way.unserved.pop(uid, frozenset()) | way.begun.pop(uid, frozenset())
+            self._fresh.append((node, uid, False))
+        if starting and uid not in way.starting:
+            self._fresh.append((node, uid, True))
+        before = way.of_pod(uid)
+        way.begun.pop(uid, None)
         if keys:
             way.unserved[uid] = keys
         else:
+            way.unserved.pop(uid, None)
             way.stuck.discard(uid)
-        if before - keys:
+        if starting:
+            way.starting.setdefault(uid, starting)
+        else:
+            way.starting.pop(uid, None)
+        if before - way.of_pod(uid):
             self._free(node, way)
-        elif not (way.unserved or way.begun or way.held):
+        elif not (way.unserved or way.begun or way.starting or way.held):
             del self._ways[node]
 
     def _free(self, node: str, way: Way) -> None:

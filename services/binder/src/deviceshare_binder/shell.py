@@ -24,12 +24,14 @@ from deviceshare_cluster.interface import Cluster, ClusterError
 from deviceshare_cluster.signing import signing_keys
 
 from deviceshare_binder.core import Core
-from deviceshare_binder.groups import Groups, PodGroupView, QueueView
+from deviceshare_binder.groups import Groups, PodGroupView
 from deviceshare_binder.handover import PATIENCE, Stuck
 from deviceshare_binder.locks import Lock, Unlock
+from deviceshare_binder.queues import Charge, Charges, QueueView
 from deviceshare_binder.reports import Reports
+from deviceshare_binder.system_queues import keep_queues
 from deviceshare_binder.telling import Teller
-from deviceshare_binder.views import GoneView, Ledgers, decode_node, decode_pod
+from deviceshare_binder.views import GoneView, Ledgers, PodView, decode_node, decode_pod
 from deviceshare_binder.work import Bind, Finished, GiveUp, Read, WriteOutcomes
 
 log = logging.getLogger("deviceshare.binder")
@@ -38,6 +40,7 @@ FOLD = 0.002
 """Seconds in which answers and facts gather, while they come that fast."""
 
 decode_group = msgspec.msgpack.Decoder(PodGroupView | GoneView).decode
+decode_charge = msgspec.msgpack.Decoder(Charge).decode
 decode_queue = msgspec.msgpack.Decoder(QueueView | GoneView).decode
 
 
@@ -70,6 +73,7 @@ class Binder:
         self._core = Core(keys=signing_keys(), patience=plugin_patience)
         self._reports = Reports(self._core.pods)
         self._groups = Groups()
+        self._charges = Charges()
         self._ledgers = Ledgers()
         self._conf = Standing()
         self._teller = Teller(
@@ -97,6 +101,7 @@ class Binder:
             self._group.create_task(self._follow(Stream.EXPLAIN, self._explanation))
             self._group.create_task(self._carry_out())
             self._group.create_task(self._teller.run())
+            self._group.create_task(keep_queues(self._cluster, self._missing_queues))
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
@@ -124,6 +129,7 @@ class Binder:
             self._core.pod(key, view)
             self._reports.pod(key, view)
             self._groups.pod(key, view)
+            self._charge(key, view, message.data)
         elif kind == "node":
             node = decode_node(message.data)
             self._core.node(key, None if isinstance(node, GoneView) else node)
@@ -140,6 +146,20 @@ class Binder:
             else:
                 self._conf.drop(key)
             self._core.locks.every_family = self._conf.conf.node_lock
+            for uid, amounts in self._charges.configure(self._conf.conf).items():
+                self._groups.charge(uid, amounts)
+
+    def _charge(self, uid: str, pod: PodView | None, data: bytes) -> None:
+        """Count in a queue what a pod of a PodGroup has while it is bound there; a terminating one does not count."""
+        if pod is None or not pod.counts:
+            self._charges.drop(uid)
+            self._groups.charge(uid, ())
+        else:
+            self._groups.charge(uid, self._charges.put(uid, decode_charge(data)))
+
+    def _missing_queues(self) -> list[str]:
+        """Return the Queues of the system that do not exist; none before the cluster is known."""
+        return [] if Stream.CLUSTER in self._needed else self._groups.missing_queues
 
     def _ledger(self, message: Message, _live: bool) -> None:
         self._core.ledger(*self._ledgers.decode(message.data))

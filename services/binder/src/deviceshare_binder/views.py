@@ -31,6 +31,13 @@ class PodView(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="
     group: str = ""
     ask: _Ask = _Ask()
     unserved: tuple[tuple[str, str], ...] = ()
+    until_running: tuple[str, ...] = ()
+
+    @property
+    def counts(self) -> bool:
+        """Whether what it has counts in a queue: it is of a PodGroup, and bound, and has not ended."""
+        grouped = bool(self.group) and not self.group.startswith("pod/")
+        return grouped and bool(self.node) and not (self.ended or self.terminating)
 
     @property
     def containers(self) -> tuple[str, ...]:

@@ -10,8 +10,18 @@ import msgspec
 from deviceshare.conf.model import SchedulerConf
 from deviceshare.conf.standing import DEVICES, SCHEDULER, Standing
 from deviceshare.errors import FormatError
-from deviceshare.facts import ConfigFact, Fact, Gone, NodeFact, PodFact, PodGroupFact, QueueFact, Synced
-from deviceshare.objects import decode_node, decode_pod, decode_podgroup, decode_queue
+from deviceshare.facts import (
+    ConfigFact,
+    Fact,
+    Gone,
+    NodeFact,
+    PodFact,
+    PodGroupFact,
+    PriorityClassFact,
+    QueueFact,
+    Synced,
+)
+from deviceshare.objects import decode_node, decode_pod, decode_podgroup, decode_priority_class, decode_queue
 from deviceshare.objects.device_info import tells_of_devices
 from deviceshare_bus.subjects import SYNCED
 from deviceshare_bus.subjects import fact as fact_subject
@@ -23,7 +33,7 @@ from deviceshare_inventory.configs import Configs, Remark, Resolved
 from deviceshare_inventory.node_devices import NodeDevices
 from deviceshare_inventory.seen import Seen
 
-KINDS = ("Node", "Pod", "PodGroup", "Queue", "ConfigMap")
+KINDS = ("Node", "Pod", "PodGroup", "PriorityClass", "Queue", "ConfigMap")
 """The kinds that inventory watches."""
 
 _POD_SUBJECT = "cluster.pod."
@@ -55,7 +65,7 @@ class Step(NamedTuple):
 
 Instruction = Write | ReadBack | Report | Step
 
-_Decoded = TypeVar("_Decoded", NodeFact, PodFact, PodGroupFact, QueueFact)
+_Decoded = TypeVar("_Decoded", NodeFact, PodFact, PodGroupFact, PriorityClassFact, QueueFact)
 
 
 class Core:
@@ -172,10 +182,13 @@ class Core:
         if change.kind == "Node":
             self._apply_node(change)
             return
-        fact: PodGroupFact | QueueFact | None
+        fact: PodGroupFact | PriorityClassFact | QueueFact | None
         if change.kind == "PodGroup":
             subject = fact_subject("podgroup", f"{change.namespace}/{change.name}")
             fact = self._decode(change, subject, decode_podgroup)
+        elif change.kind == "PriorityClass":
+            subject = fact_subject("priorityclass", change.name)
+            fact = self._decode(change, subject, decode_priority_class)
         else:
             subject = fact_subject("queue", change.name)
             fact = self._decode(change, subject, decode_queue)
@@ -183,7 +196,7 @@ class Core:
             self._forget(subject, change.revision)
             return
         self.board.want(subject, fact, change.revision, self._generation)
-        uid = "" if isinstance(fact, QueueFact) else fact.uid
+        uid = fact.uid if isinstance(fact, PodGroupFact) else ""
         self._report(subject, change.kind, change.namespace, change.name, uid, fact.problems)
 
     def _apply_node(self, change: Change, revision: int = 0) -> None:

@@ -40,7 +40,7 @@ FOLD = 0.002
 READS = 64
 """Subjects read back at once."""
 REPORT_TRIES = 5
-COMPARED = ("Node", "Pod", "PodGroup", "Queue")
+COMPARED = ("Node", "Pod", "PodGroup", "PriorityClass", "Queue")
 COMPARE_INTERVAL = 5.0
 """Seconds between two comparisons of the watch with what the cluster has; up to half as much longer at random."""
 COMPARE_SHARE = 0.02

@@ -13,7 +13,18 @@ from deviceshare.conf.model import SchedulerConf
 from deviceshare.conf.standing import Standing
 from deviceshare.errors import Problem
 from deviceshare.explain import Explanation
-from deviceshare.facts import ConfigFact, Fact, Gone, GroupKey, NodeFact, PodGroupFact, PodUid, QueueFact, Synced
+from deviceshare.facts import (
+    ConfigFact,
+    Fact,
+    Gone,
+    GroupKey,
+    NodeFact,
+    PodGroupFact,
+    PodUid,
+    PriorityClassFact,
+    QueueFact,
+    Synced,
+)
 from deviceshare_bus.messages import Step, decode_events, decode_explanation, decode_ledger, decode_outcomes
 
 from deviceshare_metrics.tallies import Tallies
@@ -46,7 +57,7 @@ class PodSeen(Fact, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag
 
 
 _decode_fact = msgspec.msgpack.Decoder(
-    NodeFact | PodSeen | PodGroupFact | QueueFact | ConfigFact | Gone | Synced
+    NodeFact | PodSeen | PodGroupFact | PriorityClassFact | QueueFact | ConfigFact | Gone | Synced
 ).decode
 
 

@@ -7,7 +7,8 @@ from deviceshare.conf.model import SchedulerConf
 from msgspec.structs import replace
 
 from deviceshare_cli.conformance.cases import Batch, BatchNode, Case, Initial, Place
-from deviceshare_cli.conformance.deviations import DEVIATIONS
+from deviceshare_cli.conformance.deviations import DEVIATIONS, Deviation, able_in, as_volcano
+from deviceshare_cli.conformance.explaining import explanation
 from deviceshare_cli.conformance.replay import Difference, Replay, Verdict, differing
 from deviceshare_cli.conformance.scene import Scene, pod_fact, stand
 
@@ -32,7 +33,8 @@ def _alone(case: Case, batch: Batch, node: BatchNode) -> Case:
         node=node.node,
         cluster_cm=node.cluster_cm,
         pods=node.pods or (),
-        initial=Initial(present=bool(node.state), state=node.state, extra=node.extra),
+        # Whether the node is valid was not recorded: one without a healthy chip has no state, either.
+        initial=Initial(present=True if node.state else None, state=node.state, extra=node.extra),
         steps=(Place(pod=batch.pod, has_request=not node.filter.skipped, filter=node.filter),),
         batch=None,
     )
@@ -43,9 +45,13 @@ def _scored(batch: Batch, scenes: Sequence[Scene]) -> Verdict:
     fitting = [replace(scene, asked=batch.pod) for scene in scenes if scene.node.name in batch.scores]
     if not fitting or not (found := _best(batch, fitting)):
         return Verdict((), (), 0)
-    for deviation in DEVIATIONS:
-        if not _best(batch, [deviation.as_volcano(scene) for scene in fitting]):
-            return Verdict((), (deviation.name,), 0)
+
+    def explains(deviations: Sequence[Deviation]) -> bool:
+        return not _best(batch, [as_volcano(scene, deviations) for scene in fitting])
+
+    able = {deviation.name: deviation for scene in fitting for deviation in able_in(scene)}
+    if explaining := explanation([each for each in DEVIATIONS if each.name in able], explains):
+        return Verdict((), tuple(deviation.name for deviation in explaining), 0)
     return Verdict(tuple(found), (), 0)
 
 
@@ -58,7 +64,8 @@ def _best(batch: Batch, scenes: Sequence[Scene]) -> Sequence[Difference]:
     placement = allocator.place(pod_fact(asked).ask) if asked is not None else None
     best = max(batch.scores.values())
     recorded = {name: score for name, score in sorted(batch.scores.items()) if score == best}
-    if placement is not None and placement.score == best:
+    if placement is not None and best in (placement.score, 2 * placement.score):
+        # Where another node would only give less than was asked Volcano gives the best one twice the score.
         # Of nodes that are equally full the one that comes first is Volcano's best, and its order of nodes is chance.
         idle = {each.node.name: each.extra.idle_npu_core for each in batch.nodes}
         if any(idle[placement.node] == idle[name] for name in recorded):

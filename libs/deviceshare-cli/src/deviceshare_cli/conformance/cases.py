@@ -4,18 +4,19 @@ A case is a node, the pods on it, and steps that place or release pods. The form
 files, in ``tests/data/golden/README.md``.
 """
 
-import gzip
 import json
-import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
+from deviceshare_cli.conformance.lines import decode_line, read_lines
 from deviceshare_cli.errors import CommandError
 
 Mode = Literal["rebuild", "cache", "session"]
+BATCH = "batch"
+"""The ``kind`` of cases on several nodes."""
 BUILT_IN_NAME = "builtin-default"
 """The ``config`` of cases recorded without a device configuration."""
 
@@ -124,9 +125,9 @@ class Release(Answered, frozen=True, kw_only=True, tag_field="op", tag="release"
 
 
 class Initial(Answered, frozen=True, kw_only=True):
-    """The state before the first step; not ``present``: the node has no devices of the family."""
+    """The state before the first step; not ``present``: the node has no devices of the family. None: not recorded."""
 
-    present: bool
+    present: bool | None
 
 
 class BatchNode(Answered, frozen=True, kw_only=True):
@@ -187,9 +188,7 @@ def read_file(path: Path) -> CaseFile:
     Raises:
         CommandError: for a file that cannot be read or holds no case, and for a line that is no case.
     """
-    cases = tuple((number, _read_case(line, f"{path}: line {number}")) for number, line in _lines(path))
-    if not cases:
-        raise CommandError(f"{path}: there is no case in it: expected one JSON object a line")
+    cases = tuple((number, _read_case(line, f"{path}: line {number}")) for number, line in read_lines(path))
     configs = {}
     for number, case in cases:
         if case.config not in configs and case.config != BUILT_IN_NAME:
@@ -197,35 +196,12 @@ def read_file(path: Path) -> CaseFile:
     return CaseFile(path, cases, configs)
 
 
-def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    try:
-        raw = path.read_bytes()
-        data = gzip.decompress(raw) if path.suffix == ".gz" else raw
-    except (OSError, EOFError, zlib.error) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise CommandError(f"{path}: {reason}") from None
-    for number, line in enumerate(data.split(b"\n"), start=1):
-        if line.strip():
-            yield number, line
-
-
 def _read_case(line: bytes, where: str) -> Case:
-    try:
-        case = _DECODER.decode(line)
-    except msgspec.ValidationError as error:
-        what, _, field = str(error).partition(" - at ")
-        # msgspec says nothing of the place where the whole line is wrong.
-        raise CommandError(f"{where}: {_path(field)}: {what}") from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise CommandError(f"{where}: not JSON: {error}") from None
+    case = decode_line(line, _DECODER, where)
     if case.batch is None and (case.node is None or case.initial is None):
         missing = "node" if case.node is None else "initial"
         raise CommandError(f"{where}: {missing}: a case without batch needs it")
     return case
-
-
-def _path(field: str) -> str:
-    return field.strip("`").removeprefix("$").removeprefix(".") or "the line"
 
 
 def _read_config(path: Path, number: int, name: str) -> str:

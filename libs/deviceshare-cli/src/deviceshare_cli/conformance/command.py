@@ -11,14 +11,24 @@ from deviceshare_cli.conformance.cases import Answered, Case, Place, read_file
 from deviceshare_cli.conformance.configuration import configuration, device_configurations
 from deviceshare_cli.conformance.recorded import FORMS
 from deviceshare_cli.conformance.report import Outcome, Summary, as_json, as_text
+from deviceshare_cli.conformance.sessions.command import is_of_sessions, summarize
+from deviceshare_cli.conformance.sessions.report import as_object as sessions_as_object
+from deviceshare_cli.conformance.sessions.report import as_text as sessions_as_text
 from deviceshare_cli.errors import CommandError
 
 
-def conformance(files: Sequence[Path], *, verbose: bool = False, json: bool = False) -> int:
-    """Replay the cases of files, print what became of them, and return the exit status: 1 where one fails."""
-    summary = Summary([outcome for file in files for outcome in outcomes(file)])
-    print(as_json(summary) if json else as_text(summary, verbose))
-    return int(summary.failed > 0)
+def conformance(files: Sequence[Path], *, verbose: bool = False, json: bool = False, as_volcano: bool = False) -> int:
+    """Replay what files hold, print how it compares, and return the exit status: 1 where something failed."""
+    of_sessions = [file for file in files if is_of_sessions(file)]
+    cases = Summary([outcome for file in files if file not in of_sessions for outcome in outcomes(file)])
+    sessions = summarize(of_sessions, as_volcano=as_volcano)
+    if json:
+        print(as_json(cases, sessions_as_object(sessions) if of_sessions else None))
+    else:
+        texts = [as_text(cases, verbose)] if cases.outcomes else []
+        texts += [sessions_as_text(sessions, verbose)] if of_sessions else []
+        print("\n\n".join(texts))
+    return int(cases.failed > 0 or sessions.failed > 0)
 
 
 def outcomes(path: Path) -> Iterator[Outcome]:

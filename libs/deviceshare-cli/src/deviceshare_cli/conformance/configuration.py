@@ -29,8 +29,9 @@ def configuration(case: Case, devices: Mapping[str, DevicesConf]) -> SchedulerCo
     """Return what the case's arguments and its device configuration say.
 
     Of the geometries of a MIG card Volcano takes the first that fits; an Ascend chip it lets be cut by templates and
-    shared by HAMi-core at the same time.
+    shared by HAMi-core at the same time; whole cards it gives of nodes whose device plugin shares their memory, too.
     """
     plugins = [{"name": "deviceshare", "arguments": case.args}]
     conf = parse_conf(json.dumps({"tiers": [{"plugins": plugins}]}), f"args of {case.id}")
-    return replace(conf, mig_geometry=FIRST_FIT, mixed_chips=True, devices=devices[case.config])
+    as_volcano = replace(conf, mig_geometry=FIRST_FIT, mixed_chips=True, number_on_shared_nodes=True)
+    return replace(as_volcano, devices=devices[case.config])

@@ -12,8 +12,9 @@ import msgspec
 from deviceshare.conf.model import SchedulerConf
 from msgspec.structs import replace
 
-from deviceshare_cli.conformance.cases import Allocate, Answered, Case, Place, Pod, Release
-from deviceshare_cli.conformance.deviations import DEVIATIONS, UNSCORED, Deviation
+from deviceshare_cli.conformance.cases import BATCH, Allocate, Answered, Case, Place, Pod, Release
+from deviceshare_cli.conformance.deviations import UNSCORED, Deviation, able_in, as_volcano
+from deviceshare_cli.conformance.explaining import explanation
 from deviceshare_cli.conformance.recorded import FORMS
 from deviceshare_cli.conformance.scene import (
     NOW,
@@ -71,6 +72,7 @@ class Replay:
             counted=frozenset(pod.ref for pod in case.pods),
             cluster_cm=case.cluster_cm,
             forgetful=case.variant == "con-cache-cleared",
+            filtered=case.kind == BATCH,
             mig=case.initial.mig or (),
         )
         self.standing = stand(self.scene)
@@ -144,7 +146,9 @@ class Replay:
     # What is compared
 
     def presence(self, scene: Scene, standing: Standing) -> Sequence[Difference]:
-        """Compare whether the node has cards of the family."""
+        """Compare whether the node has cards of the family, where that was recorded."""
+        if self.initial.present is None:
+            return ()
         ours = self.form.present(self.case, standing.node)
         return differing(BEFORE, "devices on the node", self.initial.present, ours)
 
@@ -192,32 +196,15 @@ class Replay:
         found = differ(scene, self.standing)
         if not found:
             return
-        able = [(deviation, other) for deviation in DEVIATIONS if (other := deviation.as_volcano(scene)) != scene]
-        for deviation, other in able:
-            if not differ(other, stand(other)):
-                self.deviations[deviation.name] = None
-                return
-        together = self.together(scene, [deviation for deviation, _ in able], differ) if len(able) > 1 else ()
-        self.deviations |= dict.fromkeys(deviation.name for deviation in together)
-        if not together:
-            self.differences += found
 
-    def together(self, scene: Scene, deviations: Sequence[Deviation], differ: Differ) -> Sequence[Deviation]:
-        """Return those deviations that explain a difference together, none where they do not; none to spare."""
-
-        def explain(some: Sequence[Deviation]) -> bool:
-            other = scene
-            for deviation in some:
-                other = deviation.as_volcano(other)
+        def explains(deviations: Sequence[Deviation]) -> bool:
+            other = as_volcano(scene, deviations)
             return not differ(other, stand(other))
 
-        if not explain(deviations):
-            return ()
-        for deviation in deviations:
-            others = [other for other in deviations if other is not deviation]
-            if explain(others):
-                return self.together(scene, others, differ)
-        return deviations
+        if explaining := explanation(able_in(scene), explains):
+            self.deviations |= dict.fromkeys(deviation.name for deviation in explaining)
+        else:
+            self.differences += found
 
 
 def _written(allocate: Allocate) -> dict[str, str]:

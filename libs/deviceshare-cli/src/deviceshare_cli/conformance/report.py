@@ -9,11 +9,12 @@ import msgspec
 
 from deviceshare_cli.conformance.cases import Case
 from deviceshare_cli.conformance.deviations import DEVIATIONS
+from deviceshare_cli.conformance.recorded import FORMS
 from deviceshare_cli.conformance.replay import Verdict
 from deviceshare_cli.tables import table
 
 MOST_PERCENT = 12.0
-"""How many of the cases that no known defect of Volcano touched should differ on purpose at most."""
+"""How many of the cases that no known defect of Volcano touched should differ on purpose at most, over all families."""
 SHOWN_FAILURES = 3
 SHOWN_DIFFERENCES = 4
 
@@ -99,8 +100,8 @@ def as_text(summary: Summary, verbose: bool) -> str:
     return "\n\n".join(blocks) + f"\n{summary.passed} passed, {summary.failed} failed"
 
 
-def as_json(summary: Summary) -> str:
-    """Return the summary for programs, with all failures."""
+def as_json(summary: Summary, sessions: dict[str, Any] | None = None) -> str:
+    """Return the summary for programs, with all failures; ``sessions`` is that of the sessions, if there are any."""
     shown: dict[str, Any] = {
         "passed": summary.passed,
         "failed": summary.failed,
@@ -123,14 +124,17 @@ def as_json(summary: Summary) -> str:
             if outcome.failed
         ],
     }
+    if sessions is not None:
+        shown["sessions"] = sessions
     return msgspec.json.format(msgspec.json.encode(shown)).decode()
 
 
 def _share(summary: Summary) -> str:
-    limit = "more than" if summary.percent > MOST_PERCENT else "at most"
+    share = f"{summary.percent:.1f} %"
+    if FORMS.keys() <= {outcome.case.family for outcome in summary.outcomes}:
+        share += f", {'more than' if summary.percent > MOST_PERCENT else 'at most'} {MOST_PERCENT:g} %"
     lines = [
-        f"On purpose: {summary.on_purpose} of {summary.clean} cases that no known defect of Volcano touched "
-        f"({summary.percent:.1f} %, {limit} {MOST_PERCENT:g} %)"
+        f"On purpose: {summary.on_purpose} of {summary.clean} cases that no known defect of Volcano touched ({share})"
     ]
     if summary.unnamed:
         lines.append(

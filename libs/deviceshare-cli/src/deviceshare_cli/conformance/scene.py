@@ -40,6 +40,8 @@ class Scene(msgspec.Struct, frozen=True):
     """The node takes nobody now. Only a deviation sets it."""
     forgetful: bool = False
     """MindCluster: Volcano was made to forget which templates are used on the node."""
+    filtered: bool = False
+    """MindCluster: Volcano only filtered the node, and chose no chip on it."""
     mig: Sequence[Cut] = ()
     """How MIG cards are cut, as recorded before the question (``mig`` of a step)."""
 
@@ -90,7 +92,8 @@ def with_grants(standing: Standing, pod: Pod, grants: tuple[ContainerGrant, ...]
 def _with(standing: Standing, ref: str, fact: PodFact, grants: tuple[ContainerGrant, ...]) -> Standing:
     allocator = standing.allocator
     if not fact.ended:
-        allocator.hold(standing.node.name, fact.uid, grants, allocator.amounts(fact.ask), fact.tenant)
+        # Volcano's device code counts devices alone, not what pods take of a node beside them.
+        allocator.hold(standing.node.name, fact.uid, grants, (), fact.tenant)
     return Standing(allocator, standing.node, {**standing.pods, ref: fact})
 
 

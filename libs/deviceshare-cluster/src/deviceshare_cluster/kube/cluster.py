@@ -9,7 +9,17 @@ import msgspec
 from deviceshare_bus.tasks import end
 
 from deviceshare_cluster.changes import annotated, changed_status, newest, set_condition, why_not_bound
-from deviceshare_cluster.interface import Binding, BindState, Change, ClusterError, Happening, Listed, Object, Revisions
+from deviceshare_cluster.interface import (
+    Binding,
+    BindState,
+    Change,
+    ClusterError,
+    Happening,
+    Listed,
+    Object,
+    Revisions,
+    StatusValue,
+)
 from deviceshare_cluster.kube.client import MERGE, STRATEGIC, ApiRefusal, KubeClient, Query
 from deviceshare_cluster.kube.events import as_core, new_event, seen_again
 from deviceshare_cluster.kube.follow import PAGE, PATIENCE, Follower, Patience, Update, decode_object, decode_page
@@ -142,6 +152,15 @@ class KubeCluster:
             raise ClusterError(f"cannot read {kind} {namespace}/{name}: {refusal}") from refusal
         return found
 
+    async def ensure(self, obj: Object) -> None:
+        """Create an object, unless there is one of its kind and name. Raises ClusterError."""
+        kind, metadata = KINDS[obj["kind"]], obj["metadata"]
+        try:
+            await self._api.request("POST", kind.collection(metadata.get("namespace", "")), body=obj)
+        except ApiRefusal as refusal:
+            if refusal.status != 409:
+                raise ClusterError(f"cannot create {obj['kind']} {metadata['name']}: {refusal}") from refusal
+
     async def bind(self, namespace: str, name: str, uid: str, node: str, annotations: Mapping[str, str]) -> Binding:
         """Bind a pod: the API server merges the Binding's annotations into it in the same write.
 
@@ -213,7 +232,7 @@ class KubeCluster:
         namespace: str,
         name: str,
         uid: str,
-        fields: Mapping[str, str | int],
+        fields: Mapping[str, StatusValue],
         *,
         condition: Mapping[str, str] | None,
         at: float,

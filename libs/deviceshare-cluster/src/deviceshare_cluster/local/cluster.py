@@ -10,8 +10,8 @@ import time
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Self
 
-from deviceshare_cluster.changes import annotated, bind, changed_status, set_condition, timestamp, why_not_bound
-from deviceshare_cluster.interface import Binding, BindState, Change, Happening, Listed, Object, Revisions
+from deviceshare_cluster.changes import annotated, bind, changed_status, merged, set_condition, timestamp, why_not_bound
+from deviceshare_cluster.interface import Binding, BindState, Change, Happening, Listed, Object, Revisions, StatusValue
 from deviceshare_cluster.local.admission import DEFAULT_QUEUE
 from deviceshare_cluster.local.kinds import KINDS, Key, decode
 from deviceshare_cluster.local.plugins import served
@@ -57,6 +57,10 @@ class LocalCluster:
     async def get(self, kind: str, namespace: str, name: str) -> Object | None:
         """Return one object, or None. Raises ClusterError."""
         return await self._store.get(_key(kind, namespace, name))
+
+    async def ensure(self, obj: Object) -> None:
+        """Create an object, unless there is one of its kind and name. Raises ClusterError."""
+        await self._writer.make([obj], update=False)
 
     async def bind(self, namespace: str, name: str, uid: str, node: str, annotations: Mapping[str, str]) -> Binding:
         """Bind a pod, and let its device plugins serve it, in one write.
@@ -125,7 +129,7 @@ class LocalCluster:
         namespace: str,
         name: str,
         uid: str,
-        fields: Mapping[str, str | int],
+        fields: Mapping[str, StatusValue],
         *,
         condition: Mapping[str, str] | None,
         at: float,
@@ -139,7 +143,7 @@ class LocalCluster:
             status = changed_status(found, fields, condition, at)
             if status is None:
                 return
-            found["status"] = (found.get("status") or {}) | status
+            found["status"] = merged(found.get("status") or {}, status)
             try:
                 await self._store.write(found, int(found["metadata"]["resourceVersion"]))
             except RevisionConflict:

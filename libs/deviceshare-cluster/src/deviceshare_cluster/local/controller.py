@@ -12,6 +12,7 @@ import msgspec
 from deviceshare_bus.tasks import being_cancelled
 
 from deviceshare_cluster.interface import Change, ChangeType, ClusterError, Listed, Object
+from deviceshare_cluster.local.admission import SYSTEM_PRIORITIES
 from deviceshare_cluster.local.cluster import LocalCluster
 from deviceshare_cluster.local.jobs import beside, pod_maker, pod_names
 from deviceshare_cluster.local.kinds import Key
@@ -21,7 +22,7 @@ log = logging.getLogger("deviceshare.local_cluster")
 
 _OWNERS = ("Job", "PodGroup", "Pod", "Queue", "Node")
 """Kinds whose end takes along what they own; an owner of any other kind is somebody else's business."""
-_WATCHED = ("Job", "PodGroup", "Pod", "ConfigMap", "Secret", "Service", "Queue", "Node")
+_WATCHED = ("Job", "PodGroup", "Pod", "ConfigMap", "Secret", "Service", "Queue", "Node", "PriorityClass")
 _RETRY_SECONDS = 0.5
 _JOBS_AT_ONCE = 8
 """Each has up to a thousand writes in flight, and the server takes ten thousand."""
@@ -56,6 +57,8 @@ class Controller:
     def __init__(self, cluster: LocalCluster) -> None:
         self._cluster = cluster
         self._jobs: dict[Key, Object] = {}
+        self._priorities: dict[str, int] = dict(SYSTEM_PRIORITIES)
+        """The values of PriorityClasses."""
         self._heads: dict[Key, _Metadata] = {}
         self._owned: defaultdict[str, set[Key]] = defaultdict(set)
         self._unsure: set[Key] = set()
@@ -122,9 +125,14 @@ class Controller:
         if key.kind == "Job":
             self._jobs[key] = msgspec.json.decode(raw)
             self._dirty.add(key)
+        elif key.kind == "PriorityClass":
+            self._priorities[key.name] = msgspec.json.decode(raw)["value"]
+            self._dirty |= self._jobs.keys()
 
     def _gone(self, key: Key) -> None:
         self._jobs.pop(key, None)
+        if key.kind == "PriorityClass":
+            self._priorities.pop(key.name, None)
         self._dirty.discard(key)
         self._unsure.discard(key)
         head = self._heads.pop(key, None)
@@ -199,7 +207,7 @@ class Controller:
         """Bring what a Job owns in line with it."""
         namespace = job["metadata"]["namespace"]
         owned = self._owned.get(job["metadata"]["uid"], set())
-        results = await self._cluster.make(beside(job), update=True)
+        results = await self._cluster.make(beside(job, self._priorities), update=True)
         makers = {task["name"]: pod_maker(job, task) for task in job["spec"]["tasks"]}
         wanted = {}
         for name, task, index in pod_names(job):

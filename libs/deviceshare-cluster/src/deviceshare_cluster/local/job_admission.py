@@ -62,7 +62,9 @@ def _admit_task(task: Any, index: int, job: Object, at: At, names: set[str], war
     if replicas == 0:
         warnings.append(f"{at.subject}: {at.path}.replicas is 0: task {name} makes no pods")
     if task.get("minAvailable") is None:
-        task["minAvailable"] = replicas
+        task["minAvailable"] = _least_of_partitions(
+            at["partitionPolicy"].mapping(task.get("partitionPolicy")), replicas
+        )
     least = at["minAvailable"].whole(task["minAvailable"])
     if least > replicas:
         raise at["minAvailable"].error(least, f"at most the task's replicas, which are {replicas}")
@@ -78,6 +80,12 @@ def _admit_task(task: Any, index: int, job: Object, at: At, names: set[str], war
     at["template"]["metadata"]["annotations"].texts(metadata.get("annotations"))
     # Checked, not changed: the defaults belong to each pod.
     admit_pod_spec(msgspec.json.decode(msgspec.json.encode(template.get("spec"))), at["template"]["spec"], warnings)
+
+
+def _least_of_partitions(policy: dict[str, Any], replicas: int) -> int:
+    """Return how many pods a task has at least that says so of its partitions only, if it does."""
+    least: int = policy.get("minPartitions") or 0
+    return least * int(policy.get("partitionSize") or 0) if least > 0 else replicas
 
 
 def _admit_min_available(spec: dict[str, Any], at: At) -> None:
@@ -104,6 +112,7 @@ def _admit_policies(spec: dict[str, Any], at: At) -> None:
     places = [(at["policies"], spec.get("policies"))]
     places += [(at["tasks"][index]["policies"], task.get("policies")) for index, task in enumerate(spec["tasks"])]
     for place, policies in places:
+        seen: set[str] = set()
         for index, policy in enumerate(place.items(policies)):
             one = place[index].entry(policy)
             events = [*([one["event"]] if one.get("event") else []), *place[index]["events"].items(one.get("events"))]
@@ -112,6 +121,9 @@ def _admit_policies(spec: dict[str, Any], at: At) -> None:
             for event in events:
                 if event not in _EVENTS:
                     raise place[index]["event"].error(event, f"one of {', '.join(_EVENTS)}")
+                if event in seen:
+                    raise place[index]["event"].error(event, "an event that no other policy of the list has")
+            seen |= set(events)
             if one.get("action") not in _ACTIONS:
                 raise place[index]["action"].error(one.get("action"), f"one of {', '.join(_ACTIONS)}")
 

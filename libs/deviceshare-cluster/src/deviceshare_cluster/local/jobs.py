@@ -9,55 +9,30 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import msgspec
-from deviceshare.quantity import to_amount
 
 from deviceshare_cluster.interface import Object
 from deviceshare_cluster.local.job_plugins import add_to_pod, add_to_template, companions
+from deviceshare_cluster.local.pod_groups import PARTITION_LABEL, group_name, owned_by, pod_group
 
 GROUP_ANNOTATION = "scheduling.k8s.io/group-name"
 _INHERITED_ANNOTATIONS = (
     "volcano.sh/preemptable",
     "volcano.sh/cooldown-time",
     "volcano.sh/revocable-zone",
-    "volcano.sh/jdb-min-available",
-    "volcano.sh/jdb-max-unavailable",
 )
+_DISRUPTION_ANNOTATIONS = ("volcano.sh/jdb-min-available", "volcano.sh/jdb-max-unavailable")
+"""Of these a pod inherits the first one only."""
 _INHERITED_LABELS = ("volcano.sh/preemptable", "volcano.sh/cooldown-time")
 
 
-def group_name(job: Object) -> str:
-    """Return the name of a Job's PodGroup."""
-    return f"{job['metadata']['name']}-{job['metadata']['uid']}"
+def beside(job: Object, priorities: Mapping[str, int]) -> list[Object]:
+    """Return what an admitted Job has beside its pods: the PodGroup and the objects of its plugins.
 
-
-def pod_group(job: Object) -> Object:
-    """Return the PodGroup of an admitted Job."""
-    metadata, spec = job["metadata"], job["spec"]
-    group = {
-        "minMember": spec["minAvailable"],
-        "minTaskMember": {task["name"]: task["minAvailable"] for task in spec["tasks"]},
-        "queue": spec["queue"],
-        "minResources": _least_resources(spec),
-    }
-    if spec.get("priorityClassName"):
-        group["priorityClassName"] = spec["priorityClassName"]
-    owned: Object = {
-        "apiVersion": "scheduling.volcano.sh/v1beta1",
-        "kind": "PodGroup",
-        "metadata": {"name": group_name(job), **_owned(job)},
-        "spec": group,
-    }
-    for field in ("annotations", "labels"):
-        if metadata.get(field):
-            owned["metadata"][field] = dict(metadata[field])
-    return owned
-
-
-def beside(job: Object) -> list[Object]:
-    """Return what an admitted Job has beside its pods: the PodGroup and the objects of its plugins."""
-    out = [pod_group(job)]
+    ``priorities`` are the values of PriorityClasses by name.
+    """
+    out = [pod_group(job, priorities)]
     for one in companions(job):
-        one["metadata"] |= _owned(job)
+        one["metadata"] |= owned_by(job)
         out.append(one)
     return out
 
@@ -84,7 +59,7 @@ def pod_maker(job: Object, task: Mapping[str, Any]) -> Callable[[int], Object]:
         metadata["annotations"]["volcano.sh/task-index"] = str(index)
         metadata["labels"]["volcano.sh/task-index"] = str(index)
         if partition_size:
-            metadata["labels"]["volcano.sh/partition-id"] = str(index // partition_size)
+            metadata["labels"][PARTITION_LABEL] = str(index // partition_size)
         add_to_pod(job, made, index)
         return made
 
@@ -107,13 +82,15 @@ def _pod_template(job: Object, task: Mapping[str, Any]) -> Object:
     }
     if task.get("topologyPolicy"):
         annotations["volcano.sh/numa-topology-policy"] = task["topologyPolicy"]
-    annotations |= _chosen(job["metadata"].get("annotations"), _INHERITED_ANNOTATIONS)
+    of_job = job["metadata"].get("annotations")
+    annotations |= _chosen(of_job, _INHERITED_ANNOTATIONS)
+    annotations |= dict(list(_chosen(of_job, _DISRUPTION_ANNOTATIONS).items())[:1])
     labels = (given.get("labels") or {}) | ours | {"volcano.sh/job-namespace": job["metadata"]["namespace"]}
     labels |= _chosen(job["metadata"].get("labels"), _INHERITED_LABELS)
     pod: Object = {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": "", **_owned(job), "annotations": annotations, "labels": labels},
+        "metadata": {"name": "", **owned_by(job), "annotations": annotations, "labels": labels},
         "spec": template["spec"],
     }
     pod["spec"]["schedulerName"] = pod["spec"].get("schedulerName") or spec["schedulerName"]
@@ -138,32 +115,5 @@ def _add_volumes(job: Object, spec: dict[str, Any]) -> None:
             container["volumeMounts"] = [*mounts, {"name": name, "mountPath": volume["mountPath"]}]
 
 
-def _owned(job: Object) -> dict[str, Any]:
-    """Return the metadata of what belongs to a Job."""
-    owner = {"apiVersion": job["apiVersion"], "kind": job["kind"], "name": job["metadata"]["name"]}
-    owner |= {"uid": job["metadata"]["uid"], "controller": True, "blockOwnerDeletion": True}
-    return {"namespace": job["metadata"]["namespace"], "ownerReferences": [owner]}
-
-
 def _chosen(given: Mapping[str, str] | None, names: tuple[str, ...]) -> dict[str, str]:
     return {name: given[name] for name in names if given and name in given}
-
-
-def _least_resources(spec: Mapping[str, Any]) -> dict[str, str]:
-    """Return what the first ``minAvailable`` pods ask together, each task's own minimum first."""
-    left = spec["minAvailable"]
-    counts = []
-    for task in spec["tasks"]:
-        counts.append(min(left, task["minAvailable"]))
-        left -= counts[-1]
-    for index, task in enumerate(spec["tasks"]):
-        more = min(left, task["replicas"] - counts[index])
-        counts[index] += more
-        left -= more
-    total: dict[str, int] = {}
-    for task, count in zip(spec["tasks"], counts, strict=True):
-        for container in task["template"]["spec"]["containers"]:
-            resources = container.get("resources") or {}
-            for name, value in {**(resources.get("limits") or {}), **(resources.get("requests") or {})}.items():
-                total[name] = total.get(name, 0) + count * to_amount(name, value, task["name"], name)
-    return {name: f"{value}m" if name == "cpu" else str(value) for name, value in total.items()}

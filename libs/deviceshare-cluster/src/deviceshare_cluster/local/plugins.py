@@ -22,4 +22,4 @@ def served(annotations: Mapping[str, str]) -> dict[str, str]:
     """Return what is added to a pod that is bound with these annotations."""
     written = written_by_plugins(annotations)
     added = {key: value for key, value in written.items() if key not in annotations}
-    return added if added == written else {**added, SERVED: "true"}
+    return {**added, SERVED: "true"} if written else {}

@@ -14,6 +14,8 @@ from deviceshare_cluster.local.kinds import key_of
 _MANAGER = "deviceshare"
 _OWNED_MAPS = ("annotations", "labels")
 _FREE_POD_FIELDS = ("activeDeadlineSeconds", "terminationGracePeriodSeconds", "tolerations", "schedulingGates")
+_STATUS_DEFAULTS = {"Pod": {"phase": "Pending"}, "PodGroup": {"phase": "Pending"}, "Queue": {"state": "Open"}}
+"""What admission fills in where a manifest has no status."""
 _FREE_JOB_FIELDS = ("minAvailable", "priorityClassName")
 _FREE_TASK_FIELDS = ("replicas", "minAvailable")
 
@@ -51,7 +53,7 @@ def updated(live: Object, given: Object) -> Object:
 
 def _status(kind: str, live: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
     """Merge: a manifest may say that a pod has ended or what a node has, but its defaults say nothing."""
-    if kind == "Pod" and given == {"phase": "Pending"}:
+    if live and given == _STATUS_DEFAULTS.get(kind):
         return live
     return live | given
 

@@ -1,7 +1,8 @@
 """The names that ``volcano-scheduler.conf`` may hold, and which of them a misspelt one was meant to be.
 
 Source: volcano-sh/volcano (pkg/scheduler/{actions,plugins}, pkg/scheduler/conf, pkg/scheduler/plugins/deviceshare).
-``deviceshare.MIGGeometryPolicy``, ``deviceshare.AscendMixedChips`` and ``deviceshare.StarvationSeconds`` are our own.
+``deviceshare.MIGGeometryPolicy``, ``deviceshare.AscendMixedChips``, ``deviceshare.GPUNumberOnSharedNodes``,
+``deviceshare.StarvationSeconds`` and the :data:`EXTENSIONS` are our own.
 The arguments that turn device families on are the families' to say (:func:`deviceshare.families.flags`).
 """
 
@@ -28,8 +29,15 @@ _FUNCTIONS = (
     "Victim", "JobStarving", "Overused", "Allocatable", "HyperNodeOrder", "SubJobReady", "SubJobPipelined",
     "SubJobOrder", "HyperNodeGradient",
 )  # fmt: skip
-SWITCHES = {f"{word}{function}": function for word in ("enable", "enabled") for function in _FUNCTIONS}
-"""Keys that turn one function of a plugin on or off, such as ``enablePreemptable``, and the function."""
+HIERARCHY = "Hierarchy"
+"""The function that is off unless it is turned on."""
+SWITCHES = {f"enable{function}": function for function in _FUNCTIONS} | {
+    f"enabled{function}": function for function in _FUNCTIONS if function != HIERARCHY
+}
+"""Keys that turn one function of a plugin on or off, such as ``enablePreemptable``, and the function.
+
+``enabledHierarchy`` is not one of them: Volcano ignores it.
+"""
 PLUGIN_KEYS = ("name", "arguments", *(f"enable{function}" for function in _FUNCTIONS))
 """Keys of a plugin, its switches in one of their spellings."""
 SLA, WAITING_TIME = "sla", "sla-waiting-time"
@@ -45,12 +53,27 @@ WEIGHT = "deviceshare.ScheduleWeight"
 NODE_LOCK = "deviceshare.NodeLockEnable"
 MIG_GEOMETRY = "deviceshare.MIGGeometryPolicy"
 MIXED_CHIPS = "deviceshare.AscendMixedChips"
+NUMBER_ON_SHARED = "deviceshare.GPUNumberOnSharedNodes"
 EXCLUSIVE_RULES = "deviceshare.GPUExclusiveRules"
 STARVATION = "deviceshare.StarvationSeconds"
 DEVICES_NAME = "deviceshare.KnownGeometriesCMName"
 DEVICES_NAMESPACE = "deviceshare.KnownGeometriesCMNamespace"
+EXTENSIONS = {
+    "deviceshare.BorrowingEnable": "borrowing",
+    "deviceshare.GangEnable": "gangs",
+    "deviceshare.GangRetryEnable": "gang_retry",
+    "deviceshare.CardQuotaEnable": "card_quotas",
+    "deviceshare.GangBackfillEnable": "gang_backfill",
+    "deviceshare.ExactShareEnable": "exact_shares",
+    "deviceshare.QueueStateEnable": "queue_state",
+    "deviceshare.ParentShareEnable": "parent_shares",
+    "deviceshare.HierarchyIsolationEnable": "hierarchy_isolation",
+    "deviceshare.SpreadNodesEnable": "spread_nodes",
+}
+"""Arguments that turn off what goes beyond Volcano, and their fields in :class:`deviceshare.conf.model.Extensions`."""
 ARGUMENTS = (
-    POLICY, WEIGHT, NODE_LOCK, MIG_GEOMETRY, MIXED_CHIPS, EXCLUSIVE_RULES, STARVATION, DEVICES_NAME, DEVICES_NAMESPACE,
+    POLICY, WEIGHT, NODE_LOCK, MIG_GEOMETRY, MIXED_CHIPS, NUMBER_ON_SHARED, EXCLUSIVE_RULES, STARVATION, DEVICES_NAME,
+    DEVICES_NAMESPACE, *EXTENSIONS,
 )  # fmt: skip
 """The arguments of ``deviceshare`` beside those that turn device families on."""
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from deviceshare.conf import known
 from deviceshare.conf.document import as_text, read_document
-from deviceshare.conf.model import BEST_FIT, FIRST_FIT, STARVATION, Labels, Plugin, SchedulerConf, tiers
+from deviceshare.conf.model import BEST_FIT, FIRST_FIT, STARVATION, Extensions, Labels, Plugin, SchedulerConf, tiers
 from deviceshare.conf.node_arguments import read_binpack, read_nodeorder, read_predicates
 from deviceshare.conf.node_plugins import BINPACK, NODEORDER, PREDICATES
 from deviceshare.conf.reading import LARGEST, Reader
@@ -96,7 +96,9 @@ class _Reader(Reader):
             node_lock=self.flag(known.NODE_LOCK),
             mig_geometry=self.word(known.MIG_GEOMETRY, MIG_GEOMETRIES, BEST_FIT),
             mixed_chips=self.flag(known.MIXED_CHIPS),
+            number_on_shared_nodes=self.flag(known.NUMBER_ON_SHARED),
             exclusive_rules=self.exclusive_rules(),
+            extensions=self.extensions(),
             geometries_config_map=self.geometries_config_map(),
             arguments=self.arguments,
             configurations=self.read_configurations(document.get("configurations")),
@@ -131,6 +133,9 @@ class _Reader(Reader):
                     for index, plugin in plugins
                 )
             )
+            found = {plugin.name: plugin for plugin in self.tiers[-1]}
+            if "proportion" in found and "drf" in found and found["drf"].hierarchy:
+                self.warn(path, "Volcano refuses proportion beside drf with enableHierarchy; the first listed counts")
 
     def read_plugin(self, path: str, value: Any) -> Plugin:
         plugin = self.mapping(path, value)
@@ -156,8 +161,9 @@ class _Reader(Reader):
             elif key in (known.WAITING_TIME, known.OVERCOMMIT_FACTOR):
                 self.values[key] = (argument, field)
         switches = [key for key in plugin if key in known.SWITCHES]
-        off = {known.SWITCHES[key] for key in switches if not self.truth(f"{path}.{key}", plugin[key])}
-        return Plugin(name, frozenset(off))
+        on = {known.SWITCHES[key]: self.truth(f"{path}.{key}", plugin[key]) for key in switches}
+        off = frozenset(function for function, is_on in on.items() if not is_on)
+        return Plugin(name, off, hierarchy=on.get(known.HIERARCHY, False))
 
     def does(self, name: str, function: str) -> bool:
         """Return whether a plugin is configured and this function of it is on."""
@@ -175,6 +181,12 @@ class _Reader(Reader):
     def flag(self, name: str) -> bool:
         value, field = self.values.get(name, (None, ""))
         return self.truth(field, value)
+
+    def extensions(self) -> Extensions:
+        """Return what goes beyond Volcano: all that is not turned off."""
+        return Extensions(
+            **{field: name not in self.values or self.flag(name) for name, field in known.EXTENSIONS.items()}
+        )
 
     def word(self, name: str, choices: tuple[str, ...], default: str) -> str:
         value, field = self.values.get(name, (None, ""))

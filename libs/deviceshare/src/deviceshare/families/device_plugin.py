@@ -2,10 +2,11 @@
 
 kubelet asks a device plugin for so many devices and names no pod. Plugins guess the pod from the annotations of all
 that wait on the node, so that two alike at the same time may be given each other's devices. A pod is on its way from
-its binding until the plugin has served it; two whose keys meet are never on their way to one node together.
+its binding until the plugin has served all of its containers; two whose keys meet are never on their way to one node
+together.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from deviceshare.claims import ContainerGrant
 
@@ -18,9 +19,21 @@ SERVED = "deviceshare.io/served"
 plugins stands there as it was written."""
 
 
-def is_served(plugins: Iterable["DevicePlugin"], annotations: Mapping[str, str]) -> bool:
-    """Return whether all of these plugins are done with a bound pod."""
-    return annotations.get(SERVED) == "true" or all(plugin.served(annotations) for plugin in plugins)
+def serves_one_container(resource: str, plugin: str, grants: Sequence[ContainerGrant]) -> tuple[str, ...]:
+    """Return warnings about containers with a resource that a plugin, which serves one container of a pod, leaves out.
+
+    ``resource`` and ``plugin`` are words for the messages. kubelet rejects such a pod.
+    """
+    mains = [grant.container for grant in grants if not grant.stage]
+    inits = [grant.container for grant in grants if grant.stage]
+    found = []
+    if len(mains) > 1:
+        found.append(
+            f"{resource} in {len(mains)} containers ({', '.join(mains)}): {plugin} serves one container of a pod"
+        )
+    if inits:
+        found.append(f"{resource} in init containers ({', '.join(inits)}): {plugin} serves spec.containers only")
+    return tuple(found)
 
 
 class DevicePlugin:
@@ -46,8 +59,20 @@ class DevicePlugin:
         return ()
 
     def served(self, annotations: Mapping[str, str]) -> bool:
-        """Return whether the plugin is done with a bound pod: it served it, or said that it cannot."""
+        """Return whether the plugin has noted on a bound pod that it served it, or that it cannot."""
         return True
+
+    def served_all(self, annotations: Mapping[str, str], grants: Sequence[ContainerGrant]) -> bool:
+        """Return whether the plugin is done with every container of a bound pod that does not run yet.
+
+        kubelet asks for one container after the other, for init containers too, and most plugins note the first that
+        they serve. Where more of them hold devices only the pod's phase tells that kubelet has asked for all.
+        """
+        return self.served(annotations) and len(grants) < 2 and not any(grant.stage for grant in grants)
+
+    def until_running(self, annotations: Mapping[str, str]) -> tuple[str, ...]:
+        """Return the keys for which the plugin may still take a bound pod that it has served, until the pod runs."""
+        return ()
 
     def once_served(self, annotations: Mapping[str, str]) -> dict[str, str]:
         """Return what the plugin writes on a bound pod when it serves it, {} where there is nothing to serve."""

@@ -1,7 +1,10 @@
 """gpu-number: a pod asks whole cards of a gpu-share node and gets cards that nobody else uses.
 
 Rules: Volcano pkg/scheduler/api/devices/nvidia/gpushare (share.go). Beyond Volcano: the lowest indexes are taken, not
-whatever a map yields; a card that is given whole is taken for gpu-share as well.
+whatever a map yields; a card that is given whole is taken for gpu-share as well; a node whose device plugin shares the
+memory of its cards gives none whole, unless ``deviceshare.GPUNumberOnSharedNodes`` says so: there the plugin writes
+their number into the node's status, but registers only their memory with kubelet (volcano-sh/devices,
+pkg/plugin/nvidia/server.go), and containers that ask the number would run without a GPU.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +19,7 @@ from deviceshare.errors import RequestError
 from deviceshare.facts import Card, PodAsk
 from deviceshare.families import common, selection
 from deviceshare.families.base import OneByOne
-from deviceshare.families.device_plugin import DevicePlugin
+from deviceshare.families.device_plugin import DevicePlugin, serves_one_container
 from deviceshare.families.gpu_plugin import GpuPlugin
 from deviceshare.families.gpu_share import annotations, candidates, card_checks, peak, shares_of
 from deviceshare.families.hardware import NVIDIA
@@ -74,7 +77,7 @@ class GpuNumber(OneByOne):
         Score: binpack 100·cards used after the placement / cards, so that nodes fill up; spread 100/(1 + shares on
         the node).
         """
-        usable = candidates(demand, view) & _unused(view)
+        usable = candidates(demand, view) & _unused(view) & ~_shared(view, conf)
         index = np.arange(view.mode.shape[1], dtype=np.int64)[None, :]
         fits, columns = common.choose(usable, index, cards.count)
         score = np.zeros(len(fits))
@@ -107,8 +110,9 @@ class GpuNumber(OneByOne):
         )
 
     def failed(self, demand: Demand, cards: CardDemand, view: CardView, conf: SchedulerConf) -> list[Check]:
-        """No cards, unhealthy cards, cards that the pod did not choose, too few unused ones."""
-        usable = candidates(demand, view)
+        """No cards, a plugin that shares them, unhealthy cards, cards that the pod did not choose, too few unused."""
+        shared = _shared(view, conf)
+        usable = candidates(demand, view) & ~shared
         in_use = usable & ~_unused(view)
         taken = np.count_nonzero(in_use, axis=1)
         free = np.count_nonzero(usable, axis=1) - taken
@@ -116,7 +120,8 @@ class GpuNumber(OneByOne):
         few = common.any_card(usable) & (free < cards.count)
         text = f"Insufficient {gpu_share.NUMBER}"
         number = Check("NodeInsufficientDevice", text, few, taken, gpu_share.NUMBER, cards.count, free, cards=in_use)
-        return common.some([*card_checks(demand, view), number])
+        plugin = f"node(s) had a device plugin that shares {gpu_share.MEMORY} and does not serve {gpu_share.NUMBER}"
+        return common.some([*card_checks(demand, view), common.card_check("ModeNotFit", plugin, shared), number])
 
     def annotations(
         self, claim: Claim, node: str, containers: Sequence[str], now: float, init_containers: Sequence[str] = ()
@@ -136,6 +141,16 @@ class GpuNumber(OneByOne):
     def environment(self, grant: ContainerGrant, cards: Sequence[Card]) -> dict[str, str]:
         """Return what volcano-sh/devices injects in its strategy ``number``."""
         return {"NVIDIA_VISIBLE_DEVICES": ",".join(str(device.index) for device in grant.devices)}
+
+    def caveats(self, grants: Sequence[ContainerGrant]) -> tuple[str, ...]:
+        """Warn of containers that the device plugin does not serve."""
+        return serves_one_container(gpu_share.NUMBER, self.plugin.name, grants)
+
+
+def _shared(view: CardView, conf: SchedulerConf) -> Bools:
+    """Return bool[R, D]: cards whose memory the plugin registers with kubelet, and not their number."""
+    shared: Bools = view.of_mode(gpu_share.MODE) & (view.memory > 0)
+    return shared & (not conf.number_on_shared_nodes)
 
 
 def _unused(view: CardView) -> Bools:

@@ -1,7 +1,9 @@
 """How Volcano's first device plugin finds the pod that kubelet asks for. Source: volcano-sh/devices, pkg/plugin/nvidia.
 
 Of the pending pods on its node that are not marked as assigned it takes the oldest one by ``predicate-time`` that has a
-container which asks as much as kubelet does.
+container which asks as much as kubelet does. It marks the pod, all of it, at the first container that it serves: for
+the others it takes the next pod that asks as much, and where there is none kubelet rejects the pod. Of init containers
+it knows nothing.
 """
 
 from collections.abc import Mapping, Sequence

@@ -14,7 +14,7 @@ from deviceshare.conf.model import SchedulerConf
 from deviceshare.facts import Card, PodAsk
 from deviceshare.families import common, selection
 from deviceshare.families.base import OneByOne
-from deviceshare.families.device_plugin import DevicePlugin
+from deviceshare.families.device_plugin import DevicePlugin, serves_one_container
 from deviceshare.families.gpu_plugin import GpuPlugin
 from deviceshare.families.hardware import NVIDIA
 from deviceshare.families.protocol import CardDemand, CardNames, Check, Demand, NodeView, Pick, Picks, Share
@@ -132,6 +132,10 @@ class GpuShare(OneByOne):
             "VOLCANO_GPU_ALLOCATED": str(sum(device.memory for device in grant.devices)),
             "VOLCANO_GPU_MEMORY_TOTAL": str(cards[0].memory),
         }
+
+    def caveats(self, grants: Sequence[ContainerGrant]) -> tuple[str, ...]:
+        """Warn of containers that the device plugin does not serve."""
+        return serves_one_container(gpu_share.MEMORY, self.plugin.name, grants)
 
 
 def _grant(share: Share, family: str, *devices: DeviceGrant) -> ContainerGrant:

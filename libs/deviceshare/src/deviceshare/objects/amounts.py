@@ -3,15 +3,38 @@
 from deviceshare.errors import FormatError, Problem
 from deviceshare.facts import Resources
 from deviceshare.objects.views import Quantities
-from deviceshare.quantity import to_amount
+from deviceshare.quantity import is_native, to_amount
+from deviceshare.resources import PODS
+
+_OF_KUBERNETES = "kubernetes.io/"
+"""Part of the names of resources that Kubernetes itself gives a meaning; names without a domain are such, too."""
 
 
 def read_amounts(quantities: Quantities | None, subject: str, field: str, problems: list[Problem]) -> Resources:
-    """Return amounts by resource; one that cannot be read is appended to ``problems`` and left out."""
+    """Return amounts by resource, of those that Volcano's scheduler counts (:func:`is_counted`).
+
+    One that cannot be read is appended to ``problems`` and left out.
+    """
     amounts: Resources = {}
     for resource, quantity in sorted((quantities or {}).items()):
+        if not is_counted(resource):
+            continue
         try:
             amounts[resource] = to_amount(resource, quantity, subject, f"{field}[{resource}]", FormatError)
         except FormatError as error:
             problems.append(error.problem)
     return amounts
+
+
+def is_counted(resource: str) -> bool:
+    """Return whether Volcano's scheduler counts a resource of a list; it ignores the others, whatever their amounts.
+
+    It ignores the names of a ResourceQuota (``requests.cpu``, ``limits.memory``, ``requests.nvidia.com/gpu``,
+    ``count/pods``), which its controllers write into ``minResources`` beside the plain names. Source: NewResource of
+    pkg/scheduler/api/resource_info.go, IsScalarResourceName of kubernetes/pkg/scheduler/util/utils.go.
+    """
+    if resource.startswith("count/"):
+        return False
+    if "/" not in resource:
+        return is_native(resource) or resource == PODS or resource.startswith("attachable-volumes-")
+    return _OF_KUBERNETES in resource or not resource.startswith("requests.")

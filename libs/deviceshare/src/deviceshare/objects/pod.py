@@ -1,5 +1,6 @@
 """Pods: who they are, what they ask, where they run and what they hold there."""
 
+import re
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -9,18 +10,22 @@ from deviceshare.facts import GroupKey, PodAsk, PodFact, PodUid
 from deviceshare.objects.ask import pod_ask
 from deviceshare.objects.held import read_held
 from deviceshare.objects.lenient import decode_view, seconds
-from deviceshare.objects.unserved import unserved
+from deviceshare.objects.unserved import unserved, until_running
 from deviceshare.objects.views import PodObject, PodSpec
 from deviceshare.quantity import is_native
 
 GROUP_ANNOTATIONS = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
 QUEUE_ANNOTATIONS = ("scheduling.volcano.sh/queue-name", "volcano.sh/queue-name")
-TASK_ANNOTATION = "volcano.sh/task-spec"
+TASK_NAME = "volcano.sh/task-spec"
+"""An annotation, or else a label, as in Volcano (getTaskRole of pkg/scheduler/api/job_info.go)."""
+TASK_PRIORITY = "volcano.sh/task-priority"
+"""An annotation in place of the pod's own priority, as in Volcano (NewTaskInfo of pkg/scheduler/api/job_info.go)."""
 DEFAULT_QUEUE = "default"
 
 _DECODER = msgspec.json.Decoder(PodObject)
 _RUNNING, _SUCCEEDED = "Running", "Succeeded"
 _ENDED = (_SUCCEEDED, "Failed")
+_WHOLE = re.compile(r"[+-]?[0-9]{1,10}")
 
 
 def decode_pod(raw: bytes, keys: Sequence[bytes] = ()) -> PodFact:
@@ -56,6 +61,7 @@ def decode_pod(raw: bytes, keys: Sequence[bytes] = ()) -> PodFact:
         name=name,
         scheduler=spec.scheduler_name or "",
         priority=spec.priority or 0,
+        task_priority=_task_priority(annotations.get(TASK_PRIORITY, "")),
         created=seconds(metadata.creation_timestamp, subject, "metadata.creationTimestamp", problems),
         node=node,
         running=bool(podgroup) and phase == _RUNNING and not metadata.deletion_timestamp,
@@ -65,14 +71,22 @@ def decode_pod(raw: bytes, keys: Sequence[bytes] = ()) -> PodFact:
         gates=tuple(gate.name or "" for gate in spec.scheduling_gates or ()),
         group=GroupKey(podgroup or f"pod/{uid}"),
         queue=_first(annotations, QUEUE_ANNOTATIONS) or DEFAULT_QUEUE,
-        task=annotations.get(TASK_ANNOTATION, ""),
+        task=annotations.get(TASK_NAME) or labels.get(TASK_NAME) or "",
         labels=tuple(sorted(labels.items())) if labels and _asks_devices(ask) else (),
         ask=ask,
         held=held,
         signed=ours,
         unserved=unserved(annotations, ask, held, phase) if node else (),
+        until_running=until_running(annotations, phase) if node else (),
         problems=tuple(problems),
     )
+
+
+def _task_priority(text: str) -> int | None:
+    """Return a priority that is a number of 32 bits, else None: as in Volcano anything else counts as absent."""
+    if _WHOLE.fullmatch(text) is None or not -(2**31) <= int(text) < 2**31:
+        return None
+    return int(text)
 
 
 def _first(annotations: Mapping[str, str], keys: tuple[str, ...]) -> str:

@@ -5,10 +5,11 @@ import msgspec
 from deviceshare.conf.known import WAITING_TIME
 from deviceshare.conf.times import seconds_of
 from deviceshare.errors import Problem
-from deviceshare.facts import GroupKey, PodGroupFact
+from deviceshare.facts import GroupKey, PodGroupFact, Resources
 from deviceshare.objects.amounts import read_amounts
 from deviceshare.objects.lenient import decode_view, seconds
-from deviceshare.objects.views import PodGroupObject, PodGroupSpec
+from deviceshare.objects.views import PodGroupObject, PodGroupSpec, Quantities
+from deviceshare.resources import PODS
 
 _DECODER = msgspec.json.Decoder(PodGroupObject)
 _WAITING = ("", "Pending")
@@ -18,8 +19,6 @@ _EXPECTED = "a number of pods, 0 or more"
 
 def decode_podgroup(raw: bytes) -> PodGroupFact:
     """Return the fact of a PodGroup given as JSON; what cannot be read is in ``problems`` and has its default.
-
-    Its priority stays None: the object names a class, not a number.
 
     Raises:
         FormatError: where it has no name.
@@ -38,6 +37,7 @@ def decode_podgroup(raw: bytes) -> PodGroupFact:
             problems.append(Problem(subject, f"spec.minTaskMember[{task}]", str(number), _EXPECTED))
         else:
             min_task_member[task] = number
+    phase = (view.status.phase if view.status is not None else "") or ""
     return PodGroupFact(
         revision=metadata.resource_version or "",
         key=GroupKey(key),
@@ -45,16 +45,23 @@ def decode_podgroup(raw: bytes) -> PodGroupFact:
         queue=spec.queue or "default",
         min_member=min_member,
         min_task_member=min_task_member,
-        min_resources=(
-            None
-            if spec.min_resources is None
-            else read_amounts(spec.min_resources, subject, "spec.minResources", problems)
-        ),
-        admitted=view.status is not None and (view.status.phase or "") not in _WAITING,
+        min_resources=_min_resources(spec.min_resources, subject, problems),
+        phase=phase,
+        admitted=phase not in _WAITING,
         waiting_time=_waiting_time((metadata.annotations or {}).get(WAITING_TIME), subject, problems),
+        priority_class=spec.priority_class_name or "",
         created=seconds(metadata.creation_timestamp, subject, "metadata.creationTimestamp", problems),
         problems=tuple(problems),
     )
+
+
+def _min_resources(given: Quantities | None, subject: str, problems: list[Problem]) -> Resources | None:
+    if given is None:
+        return None
+    amounts = read_amounts(given, subject, "spec.minResources", problems)
+    # Whether there is room for pods is never compared (ignoredScalarResources of pkg/scheduler/api/resource_info.go).
+    amounts.pop(PODS, None)
+    return amounts
 
 
 def _waiting_time(text: str | None, subject: str, problems: list[Problem]) -> float | None:

@@ -9,6 +9,7 @@ from deviceshare.families import BY_NAME, FAMILIES
 from deviceshare.families.device_plugin import SERVED
 from deviceshare.families.protocol import Family, HeldInPart
 
+_STARTING = ("Pending", "", None)
 _ENDED = ("Succeeded", "Failed")
 
 
@@ -22,17 +23,26 @@ def unserved(
     found: list[tuple[str, str]] = []
     if not annotations or annotations.get(SERVED) == "true":
         return ()
+    starting = phase in _STARTING
     for family in FAMILIES:
         plugin = family.plugin
-        if plugin.served(annotations) or (plugin.pending_only and phase not in ("Pending", "", None)):
+        if not starting and (plugin.pending_only or plugin.served(annotations)):
             continue
         grants: Sequence[ContainerGrant] = ()
         if phase not in _ENDED:
             grants = [grant for grant in held if grant.family == family.name]
         elif plugin.given_up:
             grants = _held_by(family, annotations, ask)
-        found += [(family.name, key) for key in plugin.keys(grants)]
+        if not (starting and plugin.served_all(annotations, grants)):
+            found += [(family.name, key) for key in plugin.keys(grants)]
     return tuple(found)
+
+
+def until_running(annotations: Mapping[str, str], phase: str | None) -> tuple[str, ...]:
+    """Return the words for which plugins may still take a bound pod that they have served, since it does not run."""
+    if not annotations or annotations.get(SERVED) == "true" or phase not in _STARTING:
+        return ()
+    return tuple(key for family in FAMILIES for key in family.plugin.until_running(annotations))
 
 
 def as_counted(unserved: Sequence[tuple[str, str]], held: Sequence[ContainerGrant]) -> tuple[tuple[str, str], ...]:

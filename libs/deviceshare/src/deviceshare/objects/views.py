@@ -220,6 +220,7 @@ class PodGroupSpec(View):
     min_member: Int32 | None = None
     min_task_member: dict[str, Int32] | None = None
     min_resources: Quantities | None = None
+    priority_class_name: str | None = None
     queue: str | None = None
 
 
@@ -245,6 +246,7 @@ class Guarantee(View):
 class QueueSpec(View):
     """``spec`` of a Queue."""
 
+    parent: str | None = None
     weight: Int32 | None = None
     priority: Int32 | None = None
     capability: Quantities | None = None
@@ -264,6 +266,13 @@ class QueueObject(Object):
 
     spec: QueueSpec | None = None
     status: QueueStatus | None = None
+
+
+class PriorityClassObject(Object):
+    """A PriorityClass."""
+
+    value: Int32 | None = None
+    global_default: bool | None = None
 
 
 class ConfigMapObject(Object):

@@ -6,8 +6,11 @@ is said the rules, are Volcano's (pkg/scheduler/actions/{enqueue,allocate,backfi
 * A **job** is what is decided together: the pods of a PodGroup, or one pod without any (:mod:`.jobs`). Its place in
   its queue is a tuple of what the configured plugins say, tier by tier (priority, gang, drf, sla), then age, then name.
   It changes only when the job does, so the line is a heap for each queue, not a sort in each cycle (:mod:`.line`).
-* A **queue**'s place is its priority, then its share: what it has of what it deserves (:mod:`.proportion`). It is
-  looked at anew whenever the queue was served. Cards, their memory and their cores count like CPUs (:mod:`.amounts`).
+* A **queue**'s place is its priority, then its share: what it has of what it deserves (:mod:`.queue_order`), by weight
+  (:mod:`.weights`) or as its object says (:mod:`.capacity`). It is computed again whenever the queue was served
+  (:mod:`.queue_turns`). Cards, their memory and their cores count like CPUs, and so do pods (:mod:`.amounts`).
+* **Hierarchies**: a queue is below its parent, whose account and bounds hold for it as well (:mod:`.hierarchy`,
+  :mod:`.book`), or has a path in a tree of dominant shares (:mod:`.hdrf`).
 * **Turns** (:mod:`.dispatcher`): the first job of the first queue is decided. A gang is placed with its minimum or
   not at all; more pods than that come one at a time, each in a turn of its own, behind the minimum of others.
 * **Bounds** (:mod:`.queues`): no queue passes its capability, nor what others are guaranteed. No queue passes what it

@@ -1,8 +1,10 @@
 """What pods count in their queue, and what there is in all: by the names that users write in a Queue.
 
-Of a node's own resources that is what pods request. Cards count by the extended resources by which they are asked:
-``volcano.sh/vgpu-number`` how many vGPUs, ``volcano.sh/vgpu-memory`` the MiB of all of them together, and likewise the
-cores. All memory of a card, or a percentage of it, counts by the largest card until the pod has one.
+Of a node's own resources that is what pods request, and each pod is one of ``pods``: as in Volcano that counts in
+shares, and no bound holds for it (pkg/scheduler/api/resource_info.go, IsIgnoredScalarResource). Cards count by the
+extended resources by which they are asked: ``volcano.sh/vgpu-number`` how many vGPUs, ``volcano.sh/vgpu-memory`` the
+MiB of all of them together, and likewise the cores. All memory of a card, or a percentage of it, counts by the largest
+card until the pod has one.
 """
 
 from collections import Counter, defaultdict
@@ -29,7 +31,8 @@ class Counting:
 
     def __init__(self, conf: SchedulerConf, nodes: Iterable[NodeFact] = ()) -> None:
         self._conf = conf
-        self._devices = device_resources(conf)
+        self._by_card = conf.extensions.card_quotas
+        self._devices = device_resources(conf) if self._by_card else _uncounted(conf)
         self._families = {mode: [family for family in FAMILIES if mode in family.modes] for mode in _modes()}
         self._asked: dict[int, tuple[PodAsk, Amounts, bool]] = {}
         """By the identity of the ask, which is kept for that: asks are long to compare, and equal ones are one."""
@@ -47,6 +50,14 @@ class Counting:
     def nodes(self) -> list[NodeFact]:
         """The nodes that are counted."""
         return [node for node, _, _ in self._of_node.values()]
+
+    def limit(self, name: str) -> int | None:
+        """Return how much the cluster has, None where it is not counted.
+
+        Of some resources by which cards are requested (``volcano.sh/vgpu-memory-percentage``) no node has any.
+        """
+        amount = self.total.get(name, 0)
+        return None if name in self._devices and not amount else amount
 
     def set_node(self, node: NodeFact) -> bool:
         """Count a node, or what changed of it; returns whether there is something else in all now."""
@@ -86,8 +97,7 @@ class Counting:
     def _count(self, node: NodeFact) -> tuple[Mapping[str, int], Mapping[str, int]]:
         largest: dict[str, int] = {}
         has = Counter({name: amount for name, amount in node.allocatable.items() if name not in self._devices})
-        del has[PODS]
-        for card in node.cards:
+        for card in node.cards if self._by_card else ():
             counted: dict[str, int] = {}
             for family in self._families.get(card.mode, ()):
                 names = family.card_names(card, self._conf)
@@ -118,9 +128,10 @@ class Counting:
 
     def _read(self, ask: PodAsk) -> tuple[Amounts, bool]:
         total = Counter(dict(pod_resources(ask, self._devices)))
+        total[PODS] = 1
         depends = False
         answered: set[str] = set()
-        for family in FAMILIES:
+        for family in FAMILIES if self._by_card else ():
             request = family.answers or family.name
             if request in answered or family.flag not in self._conf.families:
                 continue
@@ -134,6 +145,15 @@ class Counting:
                 total.update(_of_demand(demand, names, self.largest.get(names.memory, 0)))
                 depends |= bool(names.memory) and any(_depends(cards) for cards in demand.cards)
         return tuple(sorted((name, amount) for name, amount in total.items() if amount)), depends
+
+
+def _uncounted(conf: SchedulerConf) -> frozenset[str]:
+    """Return the resources that no queue counts in Volcano: memory and cores of Ascend chips shared by HAMi.
+
+    Source: Volcano pkg/scheduler/api/devices/ascend/hami (GetIgnoredDevices).
+    """
+    family = BY_NAME["hami-vnpu"]
+    return family.resources(conf) if family.flag in conf.families else frozenset()
 
 
 def _modes() -> frozenset[str]:

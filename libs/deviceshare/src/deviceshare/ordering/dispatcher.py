@@ -4,16 +4,15 @@ Source: Volcano pkg/scheduler/actions/{allocate,backfill}. Beyond Volcano: what 
 given to others when nobody waits for it (see :mod:`deviceshare.ordering`).
 """
 
-from collections.abc import Hashable
-from heapq import heapify, heappop, heappush
+from collections.abc import Hashable, Sequence
 from math import inf
 
 import msgspec
 
-from deviceshare.allocator import Allocator, Unplaceable
+from deviceshare.allocator import Allocator, Placement, Unplaceable
 from deviceshare.conf.model import SchedulerConf
-from deviceshare.facts import GroupKey
-from deviceshare.gangs import Decision, decide
+from deviceshare.facts import GroupKey, PodFact, PodUid
+from deviceshare.gangs import Decision, Group, decide
 from deviceshare.ordering.jobs import Job, JobOrder, Order
 from deviceshare.ordering.line import Kind, Line
 from deviceshare.ordering.queues import Queues
@@ -31,8 +30,8 @@ class Turns(msgspec.Struct):
 
     placed: dict[GroupKey, Decision] = {}
     waiting: dict[Hashable, tuple[Kind, Decision]] = {}
-    pods: int = 0
-    """How many were placed."""
+    order: list[PodUid] = []
+    """The pods that were placed, in the order in which they were."""
 
 
 class Dispatcher:
@@ -54,8 +53,12 @@ class Dispatcher:
         """Order by another configuration from now on; jobs have to be put in again."""
         self._order = JobOrder(conf)
         self.reservations.configure(conf)
+        self._borrows = conf.extensions.borrowing
+        self._only_ready = conf.extensions.gang_backfill
         self._actions = [action for action in conf.actions if action in (ALLOCATE, BACKFILL)]
         self._lines = {action: Line() for action in (ALLOCATE, BACKFILL)}
+        self._reserved: dict[GroupKey, Sequence[tuple[PodFact, Placement]]] = {}
+        """Pods of this round that request nothing, and where room is held for them until backfill places them."""
 
     def __len__(self) -> int:
         """How many kinds of jobs have something to hope for from the next round."""
@@ -69,14 +72,32 @@ class Dispatcher:
 
     def serves(self, job: Job) -> str:
         """Return the action that serves a job and is not configured, '' where it is."""
-        action = BACKFILL if job.asks_nothing else ALLOCATE
+        action = _action(job)
         return "" if action in self._actions else action
 
-    def put(self, job: Job) -> Kind:
-        """Put a job in line, in place of what stands there under its key; its kind may be parked."""
-        line = self._lines[BACKFILL if job.asks_nothing else ALLOCATE]
+    def put(self, job: Job) -> list[Kind]:
+        """Put a job in line, in place of what stands there under its key; its kinds may be parked."""
         self.discard(job.key)
-        return line.put(job, self._place(job))
+        return self._enter(job)
+
+    def _enter(self, job: Job) -> list[Kind]:
+        """Put a job in line: its pods that request nothing apart, where they need not wait for the others."""
+        if BACKFILL not in self._actions and job.group.mixed:
+            job.group = msgspec.structs.replace(job.group, best_effort=0)
+        group = job.group
+        kinds = []
+        if group.mixed and (group.enough_best_effort or not self._only_ready):
+            kinds.append(self._enter_best_effort(job, group))
+        if group.mixed and group.ready:
+            job.group, job.alike = group.only_requesting(), None
+        return [*kinds, self._line_up(_action(job), job)]
+
+    def _enter_best_effort(self, job: Job, group: Group) -> Kind:
+        """Put the pods of a job's group that request nothing in line for backfill, as a job of their own."""
+        return self._line_up(BACKFILL, msgspec.structs.replace(job, group=group.only_best_effort(), alike=None))
+
+    def _line_up(self, action: str, job: Job) -> Kind:
+        return self._lines[action].put(job, self._place(job))
 
     def discard(self, key: GroupKey) -> None:
         """Take a job out, if it is here."""
@@ -110,10 +131,15 @@ class Dispatcher:
             for action in self._actions:
                 line = self._lines[action]
                 self._wake_unbound(line)
+                if action == BACKFILL:
+                    self._backfill(turns, most)
+                    continue
                 self._serve(line, turns, no_room, most, beyond=False)
-                if turns.pods < most:
+                if self._borrows and len(turns.order) < most:
                     self._wake_beyond(line)
                     self._serve(line, turns, no_room, most, beyond=True)
+            for key in list(self._reserved):
+                self._place_reserved(key, turns)
         self._keep_free(now)
         return turns
 
@@ -234,29 +260,96 @@ class Dispatcher:
         return claimed
 
     def _serve(self, line: Line, turns: Turns, no_room: dict[int, Unplaceable], most: int, *, beyond: bool) -> None:
-        heap = [(self.queues.order(queue), queue) for queue in line.queues]
-        heapify(heap)
-        while heap and turns.pods < most:
-            _, queue = heappop(heap)
+        queues = self.queues.turns(line.queues, beyond=beyond)
+        while queues and len(turns.order) < most:
+            queue = queues.pop()
             first = line.first(queue)
             if first is None:
                 continue
             self._turn(line, *first, turns, no_room, beyond=beyond)
-            heappush(heap, (self.queues.order(queue), queue))
+            queues.push(queue)
+
+    def _backfill(self, turns: Turns, most: int) -> None:
+        """Serve pods that request nothing: queue by queue, job by job, each job with all of its pods."""
+        line = self._lines[BACKFILL]
+        unready: list[Job] = []
+        held: list[tuple[str, PodUid]] = []
+        for queue in sorted(line.queues, key=self.queues.order):
+            while len(turns.order) < most and (first := line.first(queue)) is not None:
+                job = first[1]
+                if job.group.counts_as_ready:
+                    self._backfill_job(job, turns, most)
+                    continue
+                held += self._hold(job)
+                line.discard(job.key)
+                unready.append(job)
+        for node, uid in held:
+            self._allocator.release(node, uid)
+        for job in unready:
+            self._line_up(BACKFILL, job)
+
+    def _backfill_job(self, job: Job, turns: Turns, most: int) -> None:
+        line, no_room = self._lines[BACKFILL], dict[int, Unplaceable]()
+        if not self._only_ready:
+            job.group = msgspec.structs.replace(job.group, minimum=0, tasks=())
+        self._place_reserved(job.key, turns)
+        placed: list[PodFact] = []
+        while len(turns.order) < most and (found := line.find(job.key)) is not None:
+            kind, rest = found
+            now = self._turn(line, kind, rest, turns, no_room, beyond=True) if kind.at is not None else ()
+            if not now:
+                break
+            placed += now
+        others = self._lines[ALLOCATE].find(job.key)
+        if placed and others is not None and others[1].group.mixed:
+            others[1].group = others[1].group.without(placed).only_requesting()
+            self._line_up(ALLOCATE, others[1])
+
+    def _place_reserved(self, key: GroupKey, turns: Turns) -> None:
+        """Place the pods for which a gang has room reserved, each where it is best now."""
+        placed = []
+        for pod, reserved in self._reserved.pop(key, ()):
+            self._allocator.release(reserved.node, pod.uid)
+            placement = self._allocator.place(pod.ask) or reserved
+            self._allocator.take(pod.uid, placement, pod.tenant)
+            self.queues.hold(pod.uid)
+            placed.append((pod, placement))
+        if not placed:
+            return
+        turns.order += [pod.uid for pod, _ in placed]
+        before = turns.placed[key]
+        now = Decision(group=before.group, placed=tuple(placed), waiting=(), fitted=len(placed))
+        turns.placed[key] = _together(before, now)
+        line = self._lines[BACKFILL]
+        found = line.find(key)
+        if found is not None:
+            job = found[1]
+            line.discard(key)
+            job.group = job.group.without([pod for pod, _ in placed])
+            if job.group.pods:
+                self._line_up(BACKFILL, job)
+
+    def _hold(self, job: Job) -> list[tuple[str, PodUid]]:
+        """Hold room for a job's pods until the end of the cycle, as Volcano does for a gang that is not ready."""
+        held = []
+        for pod in job.group.pods:
+            placement = self._allocator.place(pod.ask)
+            if placement is not None:
+                self._allocator.take(pod.uid, placement, pod.tenant)
+                held.append((placement.node, pod.uid))
+        return held
 
     def _turn(
         self, line: Line, kind: Kind, job: Job, turns: Turns, no_room: dict[int, Unplaceable], *, beyond: bool
-    ) -> None:
-        explain = self._reasons and self._now >= kind.asked_at + self._pause
+    ) -> Sequence[PodFact]:
+        """Decide a job, and place or park it; returns the pods that were placed."""
+        # A second turn in one round has another answer than the first one.
+        explain = self._reasons and (self._now >= kind.asked_at + self._pause or self._now == kind.asked_at)
         decision = decide(self._allocator, job.group, self.queues, beyond=beyond, no_room=no_room, reasons=explain)
         if not decision.placed:
             line.park(kind, (reason for _, reason in decision.waiting if reason is not None), beyond=beyond)
-            allocated = self.queues.book(kind.queue).allocated
             # With those of the gang that were placed for a moment.
-            kind.needs = [
-                (each.resource, each.used + each.asked - allocated[each.resource], each.bound != DESERVED)
-                for each in kind.shortages
-            ]
+            kind.needs = [(each.resource, self.queues.needed(each), each.bound != DESERVED) for each in kind.shortages]
             if kind.unexplained:
                 # What was said before it could pass what its queue deserves is not why it waits.
                 turns.waiting.pop(kind.name, None)
@@ -265,14 +358,34 @@ class Dispatcher:
                 turns.waiting[kind.name] = (kind, decision)
             if explain and kind.lacks_room:
                 kind.asked_at = self._now
-            return
+            return ()
         turns.waiting.pop(kind.name, None)
-        turns.pods += len(decision.placed)
+        placed = [pod for pod, _ in decision.placed]
+        turns.order += [pod.uid for pod in placed]
         turns.placed[job.key] = _together(turns.placed.get(job.key), decision)
         line.discard(job.key)
-        if len(decision.placed) < len(job.group.pods):
-            job.group = job.group.without([pod for pod, _ in decision.placed])
-            line.put(job, self._place(job))
+        if len(placed) == len(job.group.pods):
+            return placed
+        if job.group.mixed:
+            self._begin(job, decision)
+        else:
+            job.group = job.group.without(placed)
+            self._enter(job)
+        return placed
+
+    def _begin(self, job: Job, decision: Decision) -> None:
+        """Put the rest of a mixed gang that has its minimum in its lines; some of it has room reserved."""
+        rest = job.group.without([pod for pod, _ in decision.placed])
+        if decision.reserved:
+            self._reserved[job.key] = decision.reserved
+        self._enter_best_effort(job, rest)
+        job.group, job.alike = rest.only_requesting(), None
+        if job.group.pods:
+            self._line_up(ALLOCATE, job)
+
+
+def _action(job: Job) -> str:
+    return BACKFILL if job.asks_nothing else ALLOCATE
 
 
 def _together(before: Decision | None, now: Decision) -> Decision:

@@ -26,6 +26,8 @@ class Applicant(msgspec.Struct, frozen=True):
 
     job: Job
     needs: Resources | None = None
+    reserved: Resources | None = None
+    """What is kept for it once it is let in: ``needs`` without what gated pods request; None for all of it."""
 
 
 class Admissions(msgspec.Struct, frozen=True):
@@ -73,6 +75,9 @@ class Admission:
         """Let in whom there is room for: queue by queue, in the order of work."""
         if not self._applicants:
             return Admissions()
+        for applicant in self._applicants.values():
+            # A queue of which nothing is known yet has bounds as well.
+            self._queues.book(applicant.job.queue)
         self._queues.refresh()
         admitted: list[Applicant] = []
         rejected: list[tuple[Applicant, Shortage]] = []
@@ -89,9 +94,9 @@ class Admission:
             _, applicant = waiting[queue].pop()
             shortage = self._shortage(applicant, spoken_for, now)
             if shortage is None:
-                needs = applicant.needs or {}
-                self._queues.commit(applicant.job.key, queue, needs)
-                spoken_for.update(self._queues.still_needed(applicant.job.key, needs))
+                reserved = (applicant.needs or {}) if applicant.reserved is None else applicant.reserved
+                self._queues.commit(applicant.job.key, queue, reserved)
+                spoken_for.update(self._queues.still_needed(applicant.job.key, reserved))
                 admitted.append(applicant)
             else:
                 rejected.append((applicant, shortage))

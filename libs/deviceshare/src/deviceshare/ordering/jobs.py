@@ -9,7 +9,7 @@ from math import inf
 import msgspec
 
 from deviceshare.conf.model import SchedulerConf
-from deviceshare.facts import GroupKey, PodAsk
+from deviceshare.facts import GroupKey
 from deviceshare.gangs import Group
 
 Order = tuple[float | str, ...]
@@ -39,14 +39,14 @@ class Job(msgspec.Struct, kw_only=True):
     def kind(self) -> Hashable:
         """Jobs of one kind are answered alike: so many pods at once of a queue that all ask the same.
 
-        Where its pods ask different things it is the job itself.
+        Where its pods ask different things it is the job itself, apart from its pods that request nothing.
         """
         group = self.group
         ask = group.pods[0].ask
         if self.alike is None:
             # Equal asks are one object, which the job keeps.
             self.alike = not group.tasks and all(pod.ask is ask for pod in group.pods)
-        return (self.queue, id(ask), max(1, group.missing)) if self.alike else group.key
+        return (self.queue, id(ask), max(1, group.missing)) if self.alike else (group.key, self.asks_nothing)
 
     def may_wait(self, otherwise: float | None) -> float | None:
         """Return how many seconds it may wait: by its own word, else as long as all others."""
@@ -55,12 +55,7 @@ class Job(msgspec.Struct, kw_only=True):
     @property
     def asks_nothing(self) -> bool:
         """Whether none of its pods asks anything: it is served by backfill."""
-        return all(_asks_nothing(pod.ask) for pod in self.group.pods)
-
-
-def _asks_nothing(ask: PodAsk) -> bool:
-    containers = (*ask.containers, *ask.init_containers)
-    return not ask.overhead and not any(amount for container in containers for _, amount in container.resources)
+        return self.group.best_effort == len(self.group.pods)
 
 
 class JobOrder:
@@ -79,7 +74,7 @@ class JobOrder:
                     place.append(-job.priority)
                 case "gang":
                     # Who has its minimum stands behind those who have not.
-                    place.append(job.group.ready)
+                    place.append(job.group.counts_as_ready)
                 case "drf":
                     place.append(share)
                 case _:

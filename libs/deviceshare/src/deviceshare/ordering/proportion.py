@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-_NOTHING = 0.1
+NOTHING = 0.1
 """Less than this of a resource is none of it."""
 
 
@@ -28,7 +28,8 @@ class Claimant(msgspec.Struct, frozen=True):
 def deserved(total: Mapping[str, int], queues: Sequence[Claimant]) -> list[dict[str, float]]:
     """Return what each queue deserves of each resource: its guarantee at least, its request or capability at most.
 
-    Between those bounds all have the same multiple of their weight, the largest that there is enough for.
+    Between those bounds all have the same multiple of their weight, the largest that there is enough for. A queue of
+    weight 0 deserves its guarantee and nothing else.
     """
     names = sorted({name for name, amount in total.items() if amount > 0})
     if not names or not queues:
@@ -38,7 +39,9 @@ def deserved(total: Mapping[str, int], queues: Sequence[Claimant]) -> list[dict[
     least = _matrix([queue.guarantee for queue in queues], names, 0.0)
     request = _matrix([queue.request for queue in queues], names, 0.0)
     most = np.minimum(request, limits(all_of, least, _matrix([queue.capability for queue in queues], names, np.inf)))
-    most = np.maximum(least, most)
+    most = np.where(weight[:, np.newaxis] > 0, np.maximum(least, most), least)
+    # Where both bounds are the same any weight finds it.
+    weight = np.where(weight > 0, weight, 1.0)
     found = [divide(amount, weight, *bounds) for amount, *bounds in zip(all_of, least.T, most.T, strict=True)]
     return [dict(zip(names, row.tolist(), strict=True)) for row in np.array(found).T]
 
@@ -72,9 +75,7 @@ def limits(total: Floats, guarantee: Floats, capability: Floats) -> Floats:
 
 def share(allocated: Mapping[str, int], deserved: Mapping[str, float]) -> float:
     """Return how much a queue has of what it deserves: the largest part over all resources that it deserves any of."""
-    return max(
-        (allocated.get(name, 0) / amount for name, amount in deserved.items() if amount >= _NOTHING), default=0.0
-    )
+    return max((allocated.get(name, 0) / amount for name, amount in deserved.items() if amount >= NOTHING), default=0.0)
 
 
 def _matrix(rows: Sequence[Mapping[str, int]], names: Sequence[str], default: float) -> Floats:

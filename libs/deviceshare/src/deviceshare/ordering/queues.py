@@ -1,45 +1,32 @@
 """What every queue has, asks and may have; what of that every job has.
 
-Source: Volcano pkg/scheduler/plugins/proportion and, for queues that say themselves what they deserve, capacity
-(without hierarchies).
+Source: Volcano pkg/scheduler/plugins/proportion and, for queues that say themselves what they deserve, capacity.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from functools import partial
+from math import inf
 
 from deviceshare.conf.model import SchedulerConf
 from deviceshare.facts import GroupKey, NodeFact, PodFact, QueueFact
 from deviceshare.ordering.amounts import Amounts, Counting
+from deviceshare.ordering.book import Book, add, link
+from deviceshare.ordering.capacity import set_bounds, set_deserved, set_in_hierarchy
 from deviceshare.ordering.drf import dominant_share
-from deviceshare.ordering.proportion import Claimant, deserved, share
+from deviceshare.ordering.hdrf import Hierarchy
+from deviceshare.ordering.hierarchy import NO_LINKS, ROOT, Links, find_links
+from deviceshare.ordering.others import Others
+from deviceshare.ordering.queue_order import Place, QueueOrder
+from deviceshare.ordering.queue_turns import LatestTurns, Turns, VolcanoTurns
 from deviceshare.ordering.shortage import CAPABILITY, CLUSTER, DESERVED, GUARANTEED, OVERCOMMIT, Shortage
+from deviceshare.ordering.weights import set_by_weight
+from deviceshare.resources import PODS
 
+DEFAULT_QUEUE = "default"
+"""The queue of those who name none. It need not be there as an object."""
 _ROUNDING = 1e-6
 """What a queue may have more than it deserves, of each unit, since that is no whole number."""
-
-
-class Book:
-    """The account of one queue. ``requested`` is what its pods have and ask together."""
-
-    __slots__ = ("allocated", "bound", "committed", "deserved", "fact", "guaranteed", "pods", "requested")
-
-    def __init__(self, name: str) -> None:
-        self.fact = QueueFact(name=name)
-        self.pods = 0
-        self.allocated: Counter[str] = Counter()
-        self.requested: Counter[str] = Counter()
-        self.committed: Counter[str] = Counter()
-        """What the groups that were let in need at least, and what pods without a PodGroup ask."""
-        self.deserved: Mapping[str, float] = {}
-        self.bound: dict[str, int] = {}
-        """The most that it may have, whatever others ask."""
-        self.guaranteed: frozenset[str] = frozenset()
-        """Those of ``bound`` that stem from what others are guaranteed."""
-
-    @property
-    def share(self) -> float:
-        """How much of what it deserves the queue has."""
-        return share(self.allocated, self.deserved)
 
 
 class _Entry:
@@ -65,6 +52,11 @@ class Queues:
         """PodGroups that have less than they had: their place in line may be another one."""
         self._committed: dict[GroupKey, tuple[Book, Mapping[str, int]]] = {}
         """What each group that was let in needs at least."""
+        self._others = Others()
+        self._facts: dict[str, QueueFact] = {}
+        """The queues that exist."""
+        self._links: Links | None = None
+        """Which queues are below which; None: not computed since the last change."""
         self._dirty = True
         self.nodes_version = 0
         """How often something was heard of a node."""
@@ -77,8 +69,20 @@ class Queues:
         self._by_weight, self._by_deserved = (
             conf.does(plugin, "Allocatable") or conf.does(plugin, "QueueOrder") for plugin in ("proportion", "capacity")
         )
-        self._bounded = conf.does("proportion", "Allocatable") or conf.does("capacity", "Allocatable")
-        self._ordered = conf.does("proportion", "QueueOrder") or conf.does("capacity", "QueueOrder")
+        self._exact = conf.extensions.exact_shares
+        self._rounding = _ROUNDING if self._exact else 0.0
+        self._bounded = conf.bounds_queues("Allocatable")
+        self._linked = self._by_deserved and conf.has_hierarchy("capacity")
+        self._tree = Hierarchy(self.counting.total) if conf.has_hierarchy("drf") else None
+        self._isolated = conf.extensions.hierarchy_isolation
+        self._at_once = conf.extensions.parent_shares
+        self._order = QueueOrder(conf, self._tree)
+        self._links = None
+        if self._tree is not None:
+            for entry in self._pods.values():
+                self._tree.ask(entry.group, entry.book.fact.name, entry.amounts, 1)
+                if entry.held:
+                    self._tree.charge(entry.group, entry.amounts, 1)
         self._dirty = True
 
     # What is known
@@ -87,15 +91,20 @@ class Queues:
         """Count a node, or what changed of it; returns whether pods that wait may count something else now."""
         largest = self.counting.largest
         if self.counting.set_node(node):
-            self._dirty = True
+            self._total_changed()
         return self._of_nodes_changed(largest)
 
     def remove_node(self, name: str) -> bool:
         """Count a node no more; returns whether pods that wait may count something else now."""
         largest = self.counting.largest
         if self.counting.remove_node(name):
-            self._dirty = True
+            self._total_changed()
         return self._of_nodes_changed(largest)
+
+    def _total_changed(self) -> None:
+        self._dirty = True
+        if self._tree is not None:
+            self._tree.look_at_all()
 
     def _of_nodes_changed(self, largest: Mapping[str, int]) -> bool:
         self.nodes_version += 1
@@ -108,18 +117,44 @@ class Queues:
 
     def set_queue(self, fact: QueueFact) -> None:
         """Enter a queue, or what changed of it."""
-        self.book(fact.name).fact = fact
-        self._dirty = True
+        self._facts[fact.name] = self.book(fact.name).fact = fact
+        self._links = None
 
     def remove_queue(self, name: str) -> None:
         """Forget a queue; what its pods have stays theirs."""
-        self.set_queue(QueueFact(name=name))
+        self._facts.pop(name, None)
+        book = self.book(name)
+        book.fact = QueueFact(name=name)
+        self._links = None
+        self._forget_if_gone(book)
+
+    def _find_links(self) -> Links:
+        """Return which queues are below which; after a change, add what they have to the queues above them."""
+        if self._links is None:
+            books, self._links, self._dirty = self._books, NO_LINKS, True
+            if self._linked:
+                self.book(ROOT)
+                self._links = find_links((book.fact for book in books.values()), self._facts)
+            above = {name: tuple(books[each] for each in found) for name, found in self._links.above.items()}
+            link(books.values(), above)
+            if self._tree is not None:
+                self._tree.set_queues(self._facts.values())
+        return self._links
+
+    def _forget_if_gone(self, book: Book) -> None:
+        """Drop the account of a queue that does not exist and has nothing."""
+        name = book.fact.name
+        if name not in self._facts and not book.pods and not any(book.committed.values()):
+            self._books.pop(name, None)
+            self._links = None
+            self._dirty = True
 
     def book(self, name: str) -> Book:
         """Return the account of a queue, an empty one if nothing is known of it."""
         book = self._books.get(name)
         if book is None:
             book = self._books[name] = Book(name)
+            self._links = None
         return book
 
     def put(self, pod: PodFact, queue: str, group: GroupKey) -> None:
@@ -131,7 +166,9 @@ class Queues:
             self.drop(pod.uid)
             entry = self._pods[pod.uid] = _Entry(pod, self.book(queue), group, amounts)
             entry.book.pods += 1
-            _add(entry.book.requested, amounts, 1)
+            add(entry.book.requested, amounts, 1)
+            if self._tree is not None:
+                self._tree.ask(group, queue, amounts, 1)
             if group == f"pod/{pod.uid}":
                 self.commit(group, queue, dict(amounts))
             self._dirty = True
@@ -139,17 +176,26 @@ class Queues:
                 self._charge(entry, held=True)
         entry.pod = pod
 
+    def put_other(self, pod: PodFact) -> None:
+        """Enter a bound pod of another scheduler, or what changed of it."""
+        self.drop(pod.uid)
+        self._others.put(pod.uid, self.counting.held(pod.ask, pod.held))
+
     def drop(self, uid: str) -> None:
         """Forget a pod."""
+        self._others.drop(uid)
         entry = self._pods.pop(uid, None)
         if entry is not None:
             if entry.held:
                 self._charge(entry, held=False)
             entry.book.pods -= 1
-            _add(entry.book.requested, entry.amounts, -1)
+            add(entry.book.requested, entry.amounts, -1)
+            if self._tree is not None:
+                self._tree.ask(entry.group, entry.book.fact.name, entry.amounts, -1)
             if entry.group == f"pod/{uid}":
                 self.release_commitment(entry.group)
             self._dirty = True
+            self._forget_if_gone(entry.book)
 
     def commit(self, group: GroupKey, queue: str, needs: Mapping[str, int]) -> None:
         """Let a group into its queue: what it needs at least counts there from now on, whether it has it or not."""
@@ -159,13 +205,13 @@ class Queues:
             return
         self.release_commitment(group)
         self._committed[group] = (book, needs)
-        _add(book.committed, needs.items(), 1)
+        book.commit(needs, 1)
 
     def release_commitment(self, group: GroupKey) -> None:
         """Take back what a group was promised when it was let in: it is gone, or needs nothing any more."""
         before = self._committed.pop(group, None)
         if before is not None:
-            _add(before[0].committed, before[1].items(), -1)
+            before[0].commit(before[1], -1)
 
     def hold(self, uid: str) -> None:
         """Charge a pod that was given its place to its queue."""
@@ -182,11 +228,13 @@ class Queues:
     def _charge(self, entry: _Entry, *, held: bool) -> None:
         sign = 1 if held else -1
         entry.held = held
-        _add(entry.book.allocated, entry.amounts, sign)
+        entry.book.charge(entry.amounts, sign)
+        if self._tree is not None:
+            self._tree.charge(entry.group, entry.amounts, sign)
         group = self._groups.get(entry.group)
         if group is None:
             group = self._groups[entry.group] = Counter()
-        _add(group, entry.amounts, sign)
+        add(group, entry.amounts, sign)
         if not held:
             self.lighter.add(entry.group)
         if not held and not any(group.values()):
@@ -208,12 +256,32 @@ class Queues:
         allocated = self._groups.get(group)
         return dominant_share(allocated, self.counting.total) if allocated else 0.0
 
-    def order(self, name: str) -> tuple[float, float, float, str]:
-        """Return a queue's place: by priority, by share, by age, by name."""
-        book = self.book(name)
-        if not self._ordered:
-            return (0.0, 0.0, book.fact.created, name)
-        return (-book.fact.priority, book.share, book.fact.created, name)
+    def order(self, name: str, *, beyond: bool = False) -> Place:
+        """Return a queue's place. ``beyond``: among those who may pass what they deserve."""
+        return self._order.place(self.book(name), beyond=beyond)
+
+    def turns(self, names: Iterable[str], *, beyond: bool) -> Turns:
+        """Return queues in their order, to take them out one by one."""
+        kind = LatestTurns if self._at_once else VolcanoTurns
+        return kind(names, partial(self.order, beyond=beyond))
+
+    def obstacle(self, name: str) -> str:
+        """Return why a queue serves no pod because of its place in the hierarchy, '' where it may serve."""
+        return self._find_links().obstacle(name) if self._isolated else ""
+
+    @property
+    def unready(self) -> str:
+        """The error in the hierarchy that stops all queues, as in Volcano; '' for none, or where errors are isolated.
+
+        Source: pkg/scheduler/plugins/capacity (buildHierarchicalQueueAttrs).
+        """
+        if self._isolated or not self._linked:
+            return ""
+        if ROOT not in self._facts:
+            return f"queue {ROOT!r} does not exist"
+        links = self._find_links()
+        concerned = [*links.problems, *(name for name in links.child if self._books[name].pods)]
+        return links.obstacle(min(concerned)) if concerned else ""
 
     def shortage(self, uid: str, *, beyond: bool = False) -> Shortage | None:
         """Return which bound a pod would carry its queue over, None for none.
@@ -223,30 +291,45 @@ class Queues:
         entry = self._pods.get(uid)
         if entry is None or not self._bounded:
             return None
-        book, allocated = entry.book, entry.book.allocated
+        book = entry.book
         for name, amount in entry.amounts:
-            used = allocated[name]
-            most = book.bound.get(name)
-            if most is not None and used + amount > most:
-                bound = GUARANTEED if name in book.guaranteed else CAPABILITY
-                return Shortage(book.fact.name, bound, name, most, used, amount)
-            fair = None if beyond or not self._by_weight else book.deserved.get(name)
-            if fair is not None and used + amount > fair + _ROUNDING:
+            if name == PODS:
+                continue
+            for each in book.path:
+                used, most = each.used[name], each.bound.get(name)
+                if most is not None and used + amount > most:
+                    bound = GUARANTEED if name in each.guaranteed else CAPABILITY
+                    return Shortage(each.fact.name, bound, name, most, used, amount)
+            used, fair = book.used[name], None if beyond or not self._by_weight else book.deserved.get(name)
+            if fair is not None and used + amount > fair + self._rounding:
                 return Shortage(book.fact.name, DESERVED, name, int(fair), used, amount)
         return None
 
     def allows(self, queue: str, resource: str, amount: int, *, beyond: bool) -> bool:
         """Return whether a queue may have so much more of a resource."""
+        if resource == PODS:
+            return True
         book = self.book(queue)
-        amount += book.allocated[resource]
+        if any(each.used[resource] + amount > each.bound.get(resource, inf) for each in book.path):
+            return False
         fair = None if beyond or not self._by_weight else book.deserved.get(resource)
-        return amount <= book.bound.get(resource, amount) and (fair is None or amount <= fair + _ROUNDING)
+        return fair is None or book.used[resource] + amount <= fair + self._rounding
+
+    def needed(self, shortage: Shortage) -> int:
+        """Return how much more of a resource the queue of a shortage would have to be allowed than it has now."""
+        return shortage.used + shortage.asked - self.book(shortage.queue).used[shortage.resource]
+
+    def could_have(self, queue: str, amounts: Mapping[str, int]) -> bool:
+        """Return whether so much is within the bounds of a queue and those above it, if they had nothing else."""
+        return all(
+            amount <= book.bound.get(name, amount) for book in self.book(queue).path for name, amount in amounts.items()
+        )
 
     def asked(self, pods: Iterable[PodFact]) -> Counter[str]:
         """Return what pods count together that have no cards yet."""
         found: Counter[str] = Counter()
         for pod in pods:
-            _add(found, self.counting.asked(pod.ask), 1)
+            add(found, self.counting.asked(pod.ask), 1)
         return found
 
     def more_than_deserved(self, queue: str, amounts: Mapping[str, int]) -> set[str]:
@@ -256,23 +339,28 @@ class Queues:
     def short_of_capability(self, queue: str, needs: Mapping[str, int]) -> Shortage | None:
         """Return for want of what a queue cannot let a group in, None for nothing.
 
-        A queue without a bound has the whole cluster; what the cluster has none of the nodes say themselves.
+        A queue without a bound has the whole cluster. In a hierarchy it may be promised more, as in Volcano, but no
+        resource that the cluster lacks.
         """
-        book = self.book(queue)
-        for name, amount in needs.items():
-            used, most = book.committed[name], book.bound.get(name, self.counting.total.get(name, 0) or None)
-            if most is not None and amount and used + amount > most:
-                bound = GUARANTEED if name in book.guaranteed else CAPABILITY if name in book.bound else CLUSTER
-                return Shortage(queue, bound, name, most, used, amount, promised=True)
+        for book in self.book(queue).path:
+            for name, amount in needs.items():
+                if name == PODS:
+                    continue
+                limit = self.counting.limit(name)
+                otherwise = None if self._linked and limit else limit
+                used, most = book.promised[name], book.bound.get(name, otherwise)
+                if most is not None and amount and used + amount > most:
+                    bound = GUARANTEED if name in book.guaranteed else CAPABILITY if name in book.bound else CLUSTER
+                    return Shortage(book.fact.name, bound, name, most, used, amount, promised=True)
         return None
 
     def spoken_for(self) -> Counter[str]:
-        """Return what all queues have, and what groups were promised and do not have yet."""
-        found: Counter[str] = Counter()
+        """Return what all pods have, and what groups were promised and do not have yet."""
+        found = self._others.total.copy()
         for book in self._books.values():
-            _add(found, book.allocated.items(), 1)
+            add(found, book.allocated.items(), 1)
         for group, (_, needs) in self._committed.items():
-            _add(found, self.still_needed(group, needs).items(), 1)
+            add(found, self.still_needed(group, needs).items(), 1)
         return found
 
     def still_needed(self, group: GroupKey, needs: Mapping[str, int]) -> Mapping[str, int]:
@@ -288,59 +376,35 @@ class Queues:
         All that is ``spoken_for`` may be ``factor`` times what there is.
         """
         for name, amount in needs.items():
-            if amount and (has := self.counting.total.get(name, 0)):
+            if amount and name != PODS and (has := self.counting.limit(name)) is not None:
                 taken = spoken_for.get(name, 0)
                 if taken + amount > has * factor:
                     return Shortage(queue, OVERCOMMIT, name, int(has * factor), taken, amount, promised=True)
         return None
 
     def refresh(self) -> None:
-        """Work out what the queues deserve, if something changed that it depends on."""
-        if not self._dirty:
-            return
-        self._dirty = False
-        # A queue that guarantees itself something counts though it has no pods.
-        books = [book for book in self._books.values() if book.pods or book.fact.guarantee]
-        guarantees: Counter[str] = Counter()
-        for book in books:
-            guarantees.update(book.fact.guarantee)
-        for book in self._books.values():
-            _set_bounds(book, guarantees, self.counting.total)
+        """Work out what the queues may have and deserve, if something changed that it depends on."""
+        self._find_links()
+        if self._dirty:
+            self._dirty = False
+            self._work_out()
+        self._order.begin(self._books.values())
+
+    def _work_out(self) -> None:
+        total = self.counting.total
+        if self._linked:
+            set_in_hierarchy(self._books.values(), self.book(ROOT), total)
+        else:
+            # A guarantee may name a resource that no node has.
+            guarantees = {name: 0 for book in self._books.values() for name in book.fact.guarantee}
+            most = guarantees | total
+            set_bounds(self._books.values(), most)
+            if self._by_deserved:
+                set_deserved(self._books.values(), most)
         if self._by_weight:
-            found = deserved(self.counting.total, [_claimant(book) for book in books])
-            for book, fair in zip(books, found, strict=True):
-                book.deserved = fair
-        elif self._by_deserved:
-            for book in books:
-                names = book.fact.deserved.keys() | book.fact.guarantee.keys()
-                fact = book.fact
-                book.deserved = {name: max(fact.deserved.get(name, 0), fact.guarantee.get(name, 0)) for name in names}
+            # Pods of a queue that does not exist count in none.
+            existing = [book for name, book in self._books.items() if name in self._facts or name == DEFAULT_QUEUE]
+            set_by_weight(existing, total, exact=self._exact)
 
 
 _NOTHING: Mapping[str, int] = {}
-
-
-def _set_bounds(book: Book, guarantees: Mapping[str, int], total: Mapping[str, int]) -> None:
-    fact = book.fact
-    left = {
-        name: max(0, total.get(name, 0) - amount) + fact.guarantee.get(name, 0)
-        for name, amount in guarantees.items()
-        if amount > fact.guarantee.get(name, 0)
-    }
-    book.bound = _capability(fact)
-    book.guaranteed = frozenset(name for name, most in left.items() if most < book.bound.get(name, most + 1))
-    book.bound |= {name: left[name] for name in book.guaranteed}
-
-
-def _claimant(book: Book) -> Claimant:
-    return Claimant(book.fact.weight, book.requested, _capability(book.fact), book.fact.guarantee)
-
-
-def _capability(fact: QueueFact) -> dict[str, int]:
-    # As in Volcano a queue without any CPU or memory is one that says nothing of them.
-    return {name: most for name, most in fact.capability.items() if most or name not in ("cpu", "memory")}
-
-
-def _add(amounts: Counter[str], more: Iterable[tuple[str, int]], sign: int) -> None:
-    for name, amount in more:
-        amounts[name] += sign * amount

@@ -106,9 +106,7 @@ class Reservations:
 
     def _may_have(self, job: Job) -> bool:
         """Return whether the job's minimum is within its queue's bounds, were it alone in the queue."""
-        needs = self._queues.asked(job.group.together)
-        bound = self._queues.book(job.queue).bound
-        return all(amount <= bound.get(name, amount) for name, amount in needs.items())
+        return self._queues.could_have(job.queue, self._queues.asked(job.group.together))
 
     @property
     def _taken(self) -> frozenset[str]:
@@ -124,9 +122,9 @@ class Reservations:
             for node in nodes[seen : seen + size]:
                 empty.set_node(node)
             seen = size = seen + size
-            placed = decide(empty, group, reasons=False).placed
-            if placed:
-                return tuple(sorted({placement.node for _, placement in placed}))
+            decision = decide(empty, group, reasons=False)
+            if decision.placed:
+                return tuple(sorted({placement.node for _, placement in (*decision.placed, *decision.reserved)}))
         return ()
 
     @contextmanager

@@ -6,10 +6,11 @@ those that users read.
 
 from collections.abc import Sequence
 from functools import partial
+from typing import NamedTuple
 
 from deviceshare.allocator import Unplaceable
 from deviceshare.explain import Explanation
-from deviceshare.facts import GroupKey, PodGroupFact
+from deviceshare.facts import GroupKey, PodGroupFact, PodUid, Resources
 from deviceshare.gangs import Decision, Group, Reason
 from deviceshare.ordering.enqueue import Applicant
 from deviceshare.ordering.jobs import Job
@@ -17,7 +18,7 @@ from deviceshare.ordering.line import Kind
 from deviceshare.ordering.shortage import Shortage
 
 from deviceshare_placement.core import telling
-from deviceshare_placement.core.readiness import queue_obstacle, readiness
+from deviceshare_placement.core.readiness import enqueue_obstacle, readiness
 from deviceshare_placement.core.records import GroupRecord
 from deviceshare_placement.core.teller import Teller
 from deviceshare_placement.core.world import World
@@ -26,6 +27,17 @@ MOST_PODS = 500
 """Pods that one cycle places, more or less: a cycle is published before the next one begins."""
 EXPECT_INTERVAL, MOST_EXPECTED = 10.0, 100
 """How often, in seconds, and of how many asks the allocator is told what pods ask: how cards are cut goes by it."""
+
+
+class Round(NamedTuple):
+    """The result of one round: the groups of which pods were placed, and the explanations of PodGroups.
+
+    ``order`` holds the uids of the placed pods in the order of the decisions.
+    """
+
+    decisions: list[Decision]
+    order: list[PodUid]
+    of_groups: list[Explanation]
 
 
 class Deciding:
@@ -42,8 +54,8 @@ class Deciding:
         self._of_groups: list[Explanation] = []
         """What is to be told of PodGroups in this round."""
 
-    def decide(self, now: float) -> tuple[list[Decision], list[Explanation]]:
-        """Return the groups of which pods were placed, and what is to be told of PodGroups."""
+    def decide(self, now: float) -> Round:
+        """Decide what can be decided now."""
         world = self._world
         if now >= self._expect_at:
             self._expect_at = now + EXPECT_INTERVAL
@@ -60,21 +72,31 @@ class Deciding:
         for kind, decision in turns.waiting.values():
             self._tell_kind(kind, decision, now)
         told, self._of_groups = self._of_groups, []
-        # Who has its place already need not be told that it may apply for one.
-        return list(turns.placed.values()), [each for each in told if each.uid and each.group not in turns.placed]
+        # A gang that was placed whole needs no report that it was let into its queue.
+        whole = {key for key, decision in turns.placed.items() if decision.whole}
+        for each in told:
+            if each.uid and each.group in whole and each.group in world.groups:
+                world.groups[GroupKey(each.group)].unreported = True
+        return Round(
+            decisions=list(turns.placed.values()),
+            order=turns.order,
+            of_groups=[each for each in told if each.uid and each.group not in whole],
+        )
 
     def _look_at(self, record: GroupRecord, now: float) -> None:
         """Put a group in line, if it can be decided; what keeps it or some of its pods waiting is to be told."""
         world, fact = self._world, record.fact
         if fact is not None:
+            self._commit(record, fact)
             if record.applies:
-                closed = queue_obstacle(world, fact.queue, f"PodGroup {record.key}")
+                closed = enqueue_obstacle(world, fact)
                 if closed:
                     self._reject(record, closed, None, now)
                 else:
-                    world.admission.put(Applicant(_applying(world, record, fact), fact.min_resources))
+                    needs = fact.min_resources
+                    reserved = self._without_gated(record, needs) if needs else needs
+                    world.admission.put(Applicant(_applying(world, record, fact), needs, reserved))
                 return
-            self._commit(record, fact)
         if not record.members:
             return
         found = readiness(world, record, self.retries, now)
@@ -82,21 +104,41 @@ class Deciding:
             self._teller.put(telling.held_up(pod, obstacle, now, self._instance))
         if found.job is None:
             return
-        kind = world.dispatcher.put(found.job)
-        if kind.why and kind.told:
-            # Others that ask the same wait already.
-            self._tell(_alike(found.job.group, kind.told), now)
+        if record.unreported:
+            # It was placed, but not claimed.
+            record.unreported = False
+            self._of_groups.append(telling.admitted(record, now, self._instance))
+        for kind in world.dispatcher.put(found.job):
+            if kind.why and kind.told:
+                # Others that ask the same wait already.
+                self._tell(_alike(kind.jobs[record.key].group, kind.told), now)
 
     def _commit(self, record: GroupRecord, fact: PodGroupFact) -> None:
-        """Keep what an admitted group needs at least in its queue's account, as long as it needs it."""
+        """Reserve in its queue what a group has of its ``minResources``, and what it lacks of them while it starts.
+
+        Source: Volcano pkg/scheduler/plugins/{proportion,capacity} (OnSessionOpen: inqueue, elastic).
+        """
+        wanted, has = fact.min_resources or {}, self._world.accounts.allocated(record.key)
+        reserved = {name: min(amount, has.get(name, 0)) for name, amount in wanted.items()}
+        if wanted and self._starts(record, fact):
+            lacks = {name: amount - reserved[name] for name, amount in wanted.items()}
+            for name, amount in self._without_gated(record, lacks).items():
+                reserved[name] += amount
+        self._world.accounts.commit(record.key, fact.queue, reserved)
+
+    def _starts(self, record: GroupRecord, fact: PodGroupFact) -> bool:
+        """Return whether what a group lacks is kept for it: it was let in, or runs with its minimum."""
+        if record.admitted or fact.phase == "Inqueue":
+            return True
         members = [self._world.pods[uid] for uid in record.members]
-        if members and not any(member.waits for member in members):
-            # It has what it needs, or some of it has ended: only what it has counts.
-            has = self._world.accounts.allocated(record.key)
-            needs = {name: min(amount, has.get(name, 0)) for name, amount in (fact.min_resources or {}).items()}
-        else:
-            needs = fact.min_resources or {}
-        self._world.accounts.commit(record.key, fact.queue, needs)
+        on_nodes = sum(member.placed and not member.fact.ended for member in members)
+        return fact.phase == "Running" and on_nodes >= fact.min_member
+
+    def _without_gated(self, record: GroupRecord, amounts: Resources) -> Resources:
+        """Return amounts without what pods of the group request that have scheduling gates."""
+        facts = [self._world.pods[uid].fact for uid in record.members]
+        gated = self._world.accounts.asked([fact for fact in facts if fact.gates and not fact.node])
+        return {name: max(0, amount - gated[name]) for name, amount in amounts.items()}
 
     def _admit(self, now: float) -> None:
         """Let groups into their queues."""
@@ -156,11 +198,10 @@ def _alike(group: Group, reasons: Sequence[Reason]) -> Decision:
 
 def _applying(world: World, record: GroupRecord, fact: PodGroupFact) -> Job:
     """Return a group as it would stand in line; it may have no pods yet."""
-    priorities = [world.pods[uid].fact.priority for uid in record.members]
     return Job(
         queue=fact.queue,
         group=Group(key=GroupKey(record.key), pods=(), minimum=fact.min_member),
-        priority=max(priorities, default=0) if fact.priority is None else fact.priority,
+        priority=world.priority_of(fact),
         created=fact.created,
         waiting_time=fact.waiting_time,
     )

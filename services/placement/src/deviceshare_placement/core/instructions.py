@@ -36,6 +36,8 @@ class Instructions(msgspec.Struct):
     """Everything that one event or cycle asks of the shell."""
 
     publications: list[Publication] = []
+    placed: list[str] = []
+    """The uids of the pods that a cycle claims, in the order of its decisions."""
     explanations: list[Explanation] = []
     forget: list[Explanation] = []
     """Explanations of pods that are gone: kept for a day more."""

@@ -19,6 +19,7 @@ from deviceshare.facts import (
     NodeFact,
     PodFact,
     PodGroupFact,
+    PriorityClassFact,
     QueueFact,
     Synced,
 )
@@ -92,6 +93,8 @@ class PlacementCore:
                 self._set_node(fact)
             case PodGroupFact():
                 self.world.set_group(fact)
+            case PriorityClassFact():
+                self.world.set_priority_class(fact)
             case QueueFact():
                 self.world.set_queue(fact)
             case ConfigFact() if self._standing.take(fact):
@@ -135,6 +138,8 @@ class PlacementCore:
                 self.world.remove_group(fact.key)
                 if fact.uid:
                     out.forget.append(telling.group_gone(fact, now, self.instance))
+            case PriorityClassFact():
+                self.world.remove_priority_class(fact.name)
             case QueueFact():
                 self.world.remove_queue(fact.name)
             case ConfigFact() if self._standing.drop(fact.name):
@@ -273,9 +278,10 @@ class PlacementCore:
             return out
         if self._knows_all and now >= self._resume_at:
             self._reconcile(now, out)
-            decisions, of_groups = self._deciding.decide(now)
-            out.explanations += of_groups
-            self._publish(decisions, now, out)
+            decided = self._deciding.decide(now)
+            out.explanations += decided.of_groups
+            put_back = self._publish(decided.decisions, now, out)
+            out.placed = [uid for uid in decided.order if uid not in put_back]
         self._tell_waiting(now, out)
         return out
 
@@ -291,17 +297,19 @@ class PlacementCore:
 
     # Publishing
 
-    def _publish(self, decisions: list[Decision], now: float, out: Instructions) -> None:
-        """Fold everything that a cycle changes into one ledger a node.
+    def _publish(self, decisions: list[Decision], now: float, out: Instructions) -> set[str]:
+        """Fold everything that a cycle changes into one ledger a node; return the uids of pods that are put back.
 
         What a gang ties together is written together.
         """
+        put_back: set[str] = set()
         added: defaultdict[str, list[tuple[Claim, Explanation]]] = defaultdict(list)
         together: set[str] = set()
         for decision in decisions:
             nodes = {placement.node for _, placement in decision.placed}
             if len(nodes) > 1 and len(together | nodes) > MOST_WRITES:
                 self._put_back(decision, now, possible=len(nodes) <= MOST_WRITES)
+                put_back |= {pod.uid for pod, _ in decision.placed}
                 continue
             if len(nodes) > 1:
                 together |= nodes
@@ -331,6 +339,7 @@ class PlacementCore:
             out.publications.append(self._flights.start(together, added))
         for node in sorted((due | added.keys()) - together):
             out.publications.append(self._flights.start({node}, added))
+        return put_back
 
     def _put_back(self, decision: Decision, now: float, *, possible: bool) -> None:
         """Take back a gang that spans more nodes than can be written together, with those of this cycle or at all."""

@@ -4,15 +4,18 @@ from collections import Counter
 from collections.abc import Mapping
 
 import msgspec
-from deviceshare.facts import PodFact
+from deviceshare.facts import PodFact, PodGroupFact, QueueFact
 from deviceshare.gangs import Group
 from deviceshare.ordering.jobs import Job
+from deviceshare.ordering.queues import DEFAULT_QUEUE
 
 from deviceshare_placement.core import telling
 from deviceshare_placement.core.records import GroupRecord, PodRecord
 from deviceshare_placement.core.telling import Obstacle
 from deviceshare_placement.core.world import World
 
+_INDEXED_PARTS = 3
+"""Parts of the name of a pod that a Job made, at least: the Job's, the task's, the index."""
 _GIVES_BACK = "other pods of its gang give back their places first, since the gang lost a node"
 
 
@@ -60,17 +63,18 @@ def readiness(world: World, record: GroupRecord, retries: Mapping[str, float], n
             if member.refusal
         ]
         return found
+    able = _without_closed_queue(world, record, able, found)
+    if not able:
+        return found
     minimum, text = _terms(world, record, members[0].fact)
     obstacle = Obstacle(text) if text else None
-    able.sort(key=_order)
-    if world.allocator.conf.does("priority", "TaskOrder"):
-        able.sort(key=lambda member: -member.fact.priority)
+    able = _in_order(able, by_priority=world.allocator.conf.does("priority", "TaskOrder"))
     group = Group(
         key=record.key,
         pods=tuple(member.fact for member in able),
         minimum=minimum,
         placed=sum(1 for member in members if member.placed),
-        tasks=_tasks(record, members),
+        tasks=_tasks(record, members) if minimum else (),
     )
     if obstacle is None and (group.missing > len(group.pods) or group.short(Counter(pod.task for pod in group.pods))):
         obstacle = telling.members_missing(group, len(members), gated)
@@ -87,18 +91,20 @@ def readiness(world: World, record: GroupRecord, retries: Mapping[str, float], n
 def _job(world: World, record: GroupRecord, group: Group, members: list[PodFact]) -> Job:
     """Return the group as it stands in line: by its PodGroup's word, else by its pods'."""
     fact = record.fact
-    priority = fact.priority if fact is not None else None
     return Job(
         queue=world.queue_of(members[0]),
         group=group,
-        priority=max(pod.priority for pod in members) if priority is None else priority,
+        priority=max(pod.priority for pod in members) if fact is None else world.priority_of(fact),
         created=min(pod.created for pod in members) if fact is None else fact.created,
         waiting_time=fact.waiting_time if fact is not None else None,
     )
 
 
 def _terms(world: World, record: GroupRecord, first: PodFact) -> tuple[int, str]:
-    """Return a group's minimum and what keeps it from being decided at all."""
+    """Return a group's minimum and what keeps it from being decided at all.
+
+    As in Volcano the minimum is 0 where nothing enforces gangs: the plugin ``gang``, or our extension.
+    """
     if record.key == f"pod/{first.uid}":
         return 1, queue_obstacle(world, first.queue, f"Pod {first.ref}")
     fact = record.fact
@@ -106,7 +112,9 @@ def _terms(world: World, record: GroupRecord, first: PodFact) -> tuple[int, str]
         return 1, f"PodGroup {record.key} not found"
     if fact.problems:
         return fact.min_member, "; ".join(map(str, fact.problems))
-    return fact.min_member, queue_obstacle(world, fact.queue, f"PodGroup {record.key}")
+    conf = world.allocator.conf
+    minimum = fact.min_member if conf.extensions.gangs or conf.does("gang", "JobReady") else 0
+    return minimum, queue_obstacle(world, fact.queue, f"PodGroup {record.key}")
 
 
 def _tasks(record: GroupRecord, members: list[PodRecord]) -> tuple[tuple[str, int], ...]:
@@ -125,13 +133,77 @@ def queue_obstacle(world: World, name: str, subject: str) -> str:
     """Return why nobody gets anything in a queue, '' where it is open; ``subject`` is who is in it."""
     queue = world.queues.get(name)
     if queue is None:
-        # The default queue need not be there.
-        return "" if name == "default" else f"{subject}: queue {name!r} does not exist"
-    state = f": it is {queue.state}" if queue.state else ""
-    return "" if queue.open else f"{subject}: queue {name!r} is not open{state}"
+        return "" if name == DEFAULT_QUEUE else f"{subject}: queue {name!r} does not exist"
+    obstacle = world.accounts.obstacle(name)
+    if obstacle:
+        return f"{subject}: {obstacle}"
+    if queue.open or not world.allocator.conf.extensions.queue_state:
+        return ""
+    return f"{subject}: {_closed(world, queue)}"
 
 
-def _order(member: PodRecord) -> tuple[str, float, int, str]:
-    """By task, age, and name, where worker-2 comes before worker-10."""
-    fact = member.fact
-    return fact.task, fact.created, len(fact.name), fact.name
+def enqueue_obstacle(world: World, group: PodGroupFact) -> str:
+    """Return why a queue does not let a PodGroup in, '' where it does.
+
+    In Volcano a queue that is not open lets in PodGroups without ``minResources``, and all where neither
+    ``proportion`` nor ``capacity`` is configured.
+    """
+    subject = f"PodGroup {group.key}"
+    queue = world.queues.get(group.queue)
+    closed = "" if queue is None else _closed(world, queue)
+    if closed and group.min_resources is not None:
+        conf = world.allocator.conf
+        if "enqueue" in conf.actions and conf.bounds_queues("JobEnqueued"):
+            return f"{subject}: {closed}"
+    return queue_obstacle(world, group.queue, subject)
+
+
+def _closed(world: World, queue: QueueFact) -> str:
+    """Return why a queue serves no pod, by its own state or that of the hierarchy; '' where it serves."""
+    if queue.open:
+        return world.accounts.unready
+    state = f"it is {queue.state}" if queue.state else "its status has no state"
+    return f"queue {queue.name!r} is not open: {state}"
+
+
+def _without_closed_queue(
+    world: World, record: GroupRecord, able: list[PodRecord], found: Readiness
+) -> list[PodRecord]:
+    """Return the pods that their queue serves: of a queue that is not open those that request nothing, as in Volcano.
+
+    The others are added to the obstacles.
+
+    Source: Volcano pkg/scheduler/plugins/{proportion,capacity} (AllocatableFn). Where our extension is on the whole
+    group has an obstacle instead.
+    """
+    conf = world.allocator.conf
+    queue = world.queues.get(world.queue_of(able[0].fact))
+    closed = "" if queue is None or not conf.bounds_queues("Allocatable") else _closed(world, queue)
+    if queue is None or not closed or (not queue.open and conf.extensions.queue_state):
+        return able
+    subject = f"Pod {able[0].fact.ref}" if record.fact is None else f"PodGroup {record.key}"
+    obstacle = Obstacle(f"{subject}: {closed}")
+    found.obstacles += [(each.fact, obstacle) for each in able if not each.fact.ask.best_effort]
+    return [each for each in able if each.fact.ask.best_effort]
+
+
+def _in_order(members: list[PodRecord], *, by_priority: bool) -> list[PodRecord]:
+    """Return a group's pods in the order in which they are tried: by priority, index, age and name.
+
+    The index is the number at the end of a pod's name, so that tasks take turns: ps-0, worker-0, ps-1. It counts
+    only where all names have one. Source: Volcano pkg/controllers/job/helpers (CompareTask).
+    """
+    indexes = {member.fact.uid: _index(member.fact.name) for member in members}
+    indexed = all(index is not None for index in indexes.values())
+
+    def place(member: PodRecord) -> tuple[int, int, float, str]:
+        fact = member.fact
+        index = indexes[fact.uid] if indexed else None
+        return -fact.priority_in_group if by_priority else 0, index or 0, fact.created, fact.name
+
+    return sorted(members, key=place)
+
+
+def _index(name: str) -> int | None:
+    parts = name.split("-")
+    return int(parts[-1]) if len(parts) >= _INDEXED_PARTS and parts[-1].isdecimal() else None

@@ -45,6 +45,8 @@ class GroupRecord:
     fact: PodGroupFact | None = None
     admitted: bool = False
     """Whether it was let into its queue, though its fact may not say so yet."""
+    unreported: bool = False
+    """Whether nobody was told that it was let in, since it was placed whole at once."""
     told: str = ""
     """Why it was not let in, as it was told last."""
     members: set[str] = field(default_factory=set)

@@ -90,7 +90,8 @@ def waiting(pod: PodFact, why: Reason, decision: Decision, now: float, by: str) 
         )
     else:
         reason = describe(why, f"Pod {pod.ref}")
-    return pending(pod, f"{gang}: {reason}" if gang else reason, now, by, why=why, gang=gang)
+    explanation = pending(pod, f"{gang}: {reason}" if gang else reason, now, by, why=why, gang=gang)
+    return msgspec.structs.replace(explanation, gang_ready=group.ready)
 
 
 def pending(pod: PodFact, message: str, now: float, by: str, *, why: Reason = None, gang: str = "") -> Explanation:

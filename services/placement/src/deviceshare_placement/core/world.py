@@ -10,7 +10,7 @@ from deviceshare.allocator import Allocator
 from deviceshare.claims import Claim, Tenant, with_made
 from deviceshare.conf.model import SchedulerConf
 from deviceshare.conf.scheduler import default_conf
-from deviceshare.facts import GroupKey, NodeFact, PodAsk, PodFact, PodGroupFact, QueueFact
+from deviceshare.facts import GroupKey, NodeFact, PodAsk, PodFact, PodGroupFact, PriorityClassFact, QueueFact
 from deviceshare.ordering.dispatcher import Dispatcher
 from deviceshare.ordering.enqueue import Admission
 from deviceshare.ordering.queues import Queues
@@ -33,6 +33,7 @@ class World:
         self.pods: dict[str, PodRecord] = {}
         self.groups: dict[GroupKey, GroupRecord] = {}
         self.queues: dict[str, QueueFact] = {}
+        self.priority_classes: dict[str, PriorityClassFact] = {}
         self.ledgers: dict[str, LedgerRecord] = {}
         self.claims: defaultdict[str, dict[str, str]] = defaultdict(dict)
         """For each pod's uid: the ids of its claims and their nodes, whether or not the pod is known."""
@@ -103,7 +104,7 @@ class World:
             self.made_room()
 
     def account(self, pod: PodRecord) -> None:
-        """Enter a pod in the account of its queue."""
+        """Enter a pod in the account of its queue, or as one of another scheduler."""
         fact = pod.fact
         if (not fact.node or pod.claims) and fact.scheduler not in self.schedulers:
             self.schedulers.add(fact.scheduler)
@@ -111,7 +112,10 @@ class World:
                 if other.fact.scheduler == fact.scheduler:
                     self.account(other)
         if fact.ended or not (fact.podgroup or pod.claims or fact.scheduler in self.schedulers):
-            self.accounts.drop(fact.uid)
+            if fact.node and not fact.ended:
+                self.accounts.put_other(fact)
+            else:
+                self.accounts.drop(fact.uid)
             return
         self.accounts.put(fact, self.queue_of(fact), fact.group)
         if fact.node or pod.claims:
@@ -135,6 +139,9 @@ class World:
             group.admitted, group.told = False, ""
         elif group.fact.queue != fact.queue:
             group.told = ""
+        if fact.admitted:
+            # From now on the phase says whether it still is.
+            group.admitted = False
         group.fact = fact
         self._of_group_changed(group)
 
@@ -163,6 +170,26 @@ class World:
         self.queues.pop(name, None)
         self.accounts.remove_queue(name)
         self.look_at_all()
+
+    def set_priority_class(self, fact: PriorityClassFact) -> None:
+        """Enter a PriorityClass, or what changed of it."""
+        self.priority_classes[fact.name] = fact
+        self.look_at_all()
+
+    def remove_priority_class(self, name: str) -> None:
+        """Forget a PriorityClass."""
+        self.priority_classes.pop(name, None)
+        self.look_at_all()
+
+    def priority_of(self, group: PodGroupFact) -> int:
+        """Return a PodGroup's priority: that of its class, else of the default class, else 0.
+
+        Source: Volcano pkg/scheduler/cache (Snapshot). The priorities of its pods do not count.
+        """
+        found = self.priority_classes.get(group.priority_class)
+        if found is not None:
+            return found.value
+        return max((each.value for each in self.priority_classes.values() if each.default), default=0)
 
     def remove_node(self, name: str) -> None:
         """Forget a node."""

@@ -5,9 +5,11 @@ exactly as recorded when we are given that: so it can hide nothing but itself. W
 in ``docs/compatibility.md``.
 """
 
+from collections.abc import Sequence
+
 from msgspec.structs import replace
 
-from deviceshare_cli.conformance.deviations.base import Deviation
+from deviceshare_cli.conformance.deviations.base import Deviation, as_volcano
 from deviceshare_cli.conformance.deviations.gpu_share import GPU_SHARE
 from deviceshare_cli.conformance.deviations.hami_vnpu import HAMI_VNPU
 from deviceshare_cli.conformance.deviations.mig import MIG
@@ -15,7 +17,7 @@ from deviceshare_cli.conformance.deviations.mindcluster import MIND_CLUSTER
 from deviceshare_cli.conformance.deviations.vgpu import VGPU
 from deviceshare_cli.conformance.scene import Scene
 
-__all__ = ["DEVIATIONS", "UNSCORED", "Deviation"]
+__all__ = ["DEVIATIONS", "UNSCORED", "Deviation", "able_in", "as_volcano"]
 
 
 def _locked(scene: Scene) -> Scene:
@@ -26,6 +28,19 @@ NODE_LOCK = Deviation("node-lock", "a lock on the node delays the hand-over, not
 
 DEVIATIONS = (*GPU_SHARE, *VGPU, *MIG, *HAMI_VNPU, *MIND_CLUSTER, NODE_LOCK)
 """All of them. Where several concern a scene they are applied in this order."""
+
+
+def able_in(scene: Scene) -> Sequence[Deviation]:
+    """Return the deviations by which Volcano reads something else in a scene, or does once others are applied."""
+    able = []
+    read = scene
+    for deviation in DEVIATIONS:
+        other = deviation.as_volcano(read)
+        if other != read or deviation.as_volcano(scene) != scene:
+            able.append(deviation)
+        read = other
+    return able
+
 
 UNSCORED = frozenset({"vgpu-spread-score-zero"})
 """Defects that touch nothing but the score: all else of such a step is compared."""

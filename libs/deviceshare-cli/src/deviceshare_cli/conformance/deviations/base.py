@@ -1,6 +1,6 @@
 """What a deviation is."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import msgspec
 from msgspec.structs import replace
@@ -20,6 +20,13 @@ class Deviation(msgspec.Struct, frozen=True):
     rule: str
     as_volcano: Callable[[Scene], Scene]
     code: str = ""
+
+
+def as_volcano(scene: Scene, deviations: Iterable[Deviation]) -> Scene:
+    """Return the scene in which we would answer as Volcano does, as far as these rules go."""
+    for deviation in deviations:
+        scene = deviation.as_volcano(scene)
+    return scene
 
 
 def with_annotation(pod: Pod, key: str, value: str) -> Pod:

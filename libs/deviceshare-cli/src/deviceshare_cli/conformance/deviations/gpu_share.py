@@ -1,8 +1,12 @@
 """gpu-share and gpu-number."""
 
+from collections.abc import Sequence
+
+from deviceshare.families.gpu_number import GpuNumber
 from deviceshare.formats import gpu_share
 from msgspec.structs import replace
 
+from deviceshare_cli.conformance.cases import Container, Pod
 from deviceshare_cli.conformance.deviations.base import Deviation
 from deviceshare_cli.conformance.scene import Scene
 
@@ -23,7 +27,39 @@ def _ended_counted(scene: Scene) -> Scene:
     return replace(scene, standing=standing)
 
 
+def _memory_alone(scene: Scene) -> Scene:
+    if GpuNumber.flag in scene.conf.families:
+        return scene
+
+    def read(pod: Pod) -> Pod:
+        return replace(
+            pod, containers=_without_number(pod.containers), init_containers=_without_number(pod.init_containers)
+        )
+
+    standing = {ref: read(pod) for ref, pod in scene.standing.items()}
+    return replace(scene, standing=standing, asked=read(scene.asked) if scene.asked else None)
+
+
+def _without_number(containers: Sequence[Container]) -> tuple[Container, ...]:
+    return tuple(
+        replace(each, limits={name: amount for name, amount in each.limits.items() if name != gpu_share.NUMBER})
+        if gpu_share.MEMORY in each.limits
+        else each
+        for each in containers
+    )
+
+
+def _with_memory(scene: Scene) -> Scene:
+    node = scene.node
+    if gpu_share.MEMORY in node.capacity:
+        return scene
+    capacity = {name: amount for name, amount in node.capacity.items() if name != gpu_share.NUMBER}
+    return replace(scene, node=replace(node, capacity=capacity))
+
+
 GPU_SHARE = (
     Deviation("gpu-share-policy", "the policy chooses the card for gpu-memory", _without_policy),
     Deviation("ended-pods", "a pod that has ended holds no card", _ended_counted, "terminated-pod-in-podmap"),
+    Deviation("one-gpu-resource", "a pod asks gpu-memory or gpu-number, not both", _memory_alone),
+    Deviation("number-only-nodes", "a node that offers gpu-number alone has cards", _with_memory),
 )

@@ -2,34 +2,29 @@
 
 from collections.abc import Callable, Collection
 
-from deviceshare.conf.device_model import MigGroup, MigModel
+from deviceshare.conf.device_model import MigGroup, MigInstance, MigModel
 from deviceshare.formats import vgpu
-from deviceshare.formats.numbers import whole
 from msgspec.structs import replace
 
-from deviceshare_cli.conformance.cases import Container
 from deviceshare_cli.conformance.deviations.base import Deviation
 from deviceshare_cli.conformance.deviations.vgpu import cards_of
 from deviceshare_cli.conformance.scene import Scene
 
 
 def _whole_by_size(scene: Scene) -> Scene:
-    pod, names = scene.asked, scene.conf.devices.vgpu
-    sizes = {card.memory for card in cards_of(scene)}
-    if pod is None or len(sizes) != 1 or names.default_memory:
+    if scene.asked is None or all(card.mode != vgpu.MIG for card in cards_of(scene)):
         return scene
-    (size,) = sizes
+    devices = scene.conf.devices
 
-    def sized(container: Container) -> Container:
-        limits, part = container.limits, container.limits.get(names.percentage)
-        asked = {names.number, names.cores} & limits.keys() and not whole(limits.get(names.memory, "0"))
-        asks_all = asked if part is None else part == "100"
-        if not asks_all:
-            return container
-        rest = {name: amount for name, amount in limits.items() if name != names.percentage}
-        return replace(container, limits=rest | {names.memory: str(size)})
+    def unwhole(group: MigGroup) -> MigGroup:
+        # With one more instance, of no memory, no instance is a geometry by itself.
+        return replace(group, instances=(*group.instances, MigInstance("", 0, 1)))
 
-    return replace(scene, asked=replace(pod, containers=tuple(sized(each) for each in pod.containers)))
+    models = (
+        replace(model, groups=tuple(unwhole(group) for group in model.groups)) for model in devices.vgpu.geometries
+    )
+    names = replace(devices.vgpu, geometries=tuple(models))
+    return replace(scene, conf=replace(scene.conf, devices=replace(devices, vgpu=names)))
 
 
 def _kept_geometry(scene: Scene) -> Scene:

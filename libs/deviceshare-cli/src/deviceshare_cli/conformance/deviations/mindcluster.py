@@ -1,11 +1,16 @@
 """Ascend 310P, MindCluster's mode."""
 
+from collections.abc import Mapping
+
+import msgspec
+from deviceshare.families.mindcluster.request import cores_asked
 from deviceshare.formats.mindcluster import CHIP_CORES, CHIP_NAME, CORES, DVPP, NULL, SERVER_TYPE
 from deviceshare.formats.numbers import whole
 from msgspec.structs import replace
 
+from deviceshare_cli.conformance.cases import Pod
 from deviceshare_cli.conformance.deviations.base import Deviation
-from deviceshare_cli.conformance.scene import Scene, answer, stand
+from deviceshare_cli.conformance.scene import Scene, answer, pod_fact, stand
 
 _WITHOUT_DVPP = ("1", "2")
 _COUNTS = (1, 2, 4)
@@ -13,20 +18,38 @@ _COUNTS = (1, 2, 4)
 
 def _dvpp_ignored(scene: Scene) -> Scene:
     pod = scene.asked
-    if pod is None or pod.labels.get(DVPP, NULL) == NULL or _cores(scene) not in _WITHOUT_DVPP:
+    if pod is None or pod.labels.get(DVPP, NULL) == NULL or _cores(pod) not in _WITHOUT_DVPP:
         return scene
     return replace(scene, asked=replace(pod, labels=pod.labels | {DVPP: NULL}))
 
 
 def _any_count(scene: Scene) -> Scene:
-    pod, cores = scene.asked, whole(_cores(scene))
-    if pod is None or not cores or cores in _COUNTS or cores % CHIP_CORES == 0:
+    pod, cores = scene.asked, whole(_cores(scene.asked))
+    if pod is None or cores is None or cores in _COUNTS or (cores and cores % CHIP_CORES == 0):
         return scene
-    chips = tuple(
-        replace(each, limits=each.limits | {CORES: str(CHIP_CORES)}) if CORES in each.limits else each
-        for each in pod.containers
-    )
-    return replace(scene, asked=replace(pod, containers=chips))
+    return replace(scene, asked=_asking(pod, CHIP_CORES))
+
+
+def _first_container(scene: Scene) -> Scene:
+    booked = sum(cores_asked(pod_fact(pod).ask) - (whole(_cores(pod)) or 0) for pod in scene.standing.values())
+    node, pod = scene.node, scene.asked
+    if booked:
+        # The scheduler counts the requests of all containers against the node's amount, whatever chips they have.
+        left = (whole(node.allocatable.get(CORES, "")) or 0) - booked
+        node = replace(node, allocatable=node.allocatable | {CORES: str(max(left, 0))})
+    if pod is not None and (first := _cores(pod)):
+        pod = replace(_asking(pod, whole(first) or 0), init_containers=())
+    return replace(scene, node=node, asked=pod)
+
+
+def _asking(pod: Pod, cores: int) -> Pod:
+    """Return the pod with one container that asks AI cores."""
+    asking = [at for at, each in enumerate(pod.containers) if CORES in each.limits]
+    containers = list(pod.containers)
+    for at in asking:
+        rest = {name: amount for name, amount in containers[at].limits.items() if name != CORES}
+        containers[at] = replace(containers[at], limits=rest | {CORES: str(cores)} if at == asking[0] else rest)
+    return replace(pod, containers=tuple(containers))
 
 
 def _named_chips(scene: Scene) -> Scene:
@@ -47,15 +70,48 @@ def _one_template(scene: Scene) -> Scene:
     return scene if wanted and templates == {wanted} else replace(scene, closed=True)
 
 
+def _cores_of_the_node(scene: Scene) -> Scene:
+    standing, pod = stand(scene), scene.asked
+    if pod is None or not scene.filtered or answer(scene, standing).fits:
+        return scene
+    taken = sum(card.cores for card in standing.allocator.used_cards(scene.node.name))
+    left = max((whole(scene.node.allocatable.get(CORES, "")) or 0) - taken, 0)
+    if whole(_cores(pod)) == 0:
+        # There is always room for it: as for 1 AI core where that is idle.
+        pod, left = replace(_asking(pod, 1), labels=pod.labels | {DVPP: NULL}), max(left, 1)
+    node = replace(scene.node, allocatable=scene.node.allocatable | {CORES: str(left)})
+    return replace(scene, node=node, standing={}, asked=pod, cluster_cm=_all_healthy(scene.cluster_cm))
+
+
+class _Info(msgspec.Struct, rename="pascal"):
+    """What ClusterD says of a node: its lists of devices."""
+
+    device_list: dict[str, str]
+
+
+def _all_healthy(cluster_cm: Mapping[str, str]) -> dict[str, str]:
+    """Return the ConfigMap of nodes whose chips are all healthy."""
+    data = dict(cluster_cm)
+    for key, text in cluster_cm.items():
+        try:
+            nodes = msgspec.json.decode(text, type=dict[str, _Info])
+        except (msgspec.MsgspecError, RecursionError):
+            continue
+        for node in nodes.values():
+            node.device_list |= {name: "" for name in node.device_list if name.endswith("-Unhealthy")}
+        data[key] = msgspec.json.encode(nodes).decode()
+    return data
+
+
 def _template(given: str) -> str:
     """Return the template of ``0-vir02``, '' for whole chips."""
     return given.partition("-")[2]
 
 
-def _cores(scene: Scene) -> str:
-    """Return what the first container that asks AI cores asks."""
-    containers = scene.asked.containers if scene.asked is not None else ()
-    return next((each.limits[CORES] for each in containers if CORES in each.limits), "")
+def _cores(pod: Pod | None) -> str:
+    """Return what the first container that asks AI cores asks: of 0 only where none asks more."""
+    amounts = [each.limits[CORES] for each in pod.containers if CORES in each.limits] if pod is not None else []
+    return next((amount for amount in amounts if whole(amount)), next(iter(amounts), ""))
 
 
 MIND_CLUSTER = (
@@ -73,6 +129,17 @@ MIND_CLUSTER = (
         "a node has parts of several kinds and whole chips beside them",
         _one_template,
         "mind-one-template-per-node",
+    ),
+    Deviation(
+        "all-npu-containers",
+        "AI cores of all containers and init containers of a pod count",
+        _first_container,
+    ),
+    Deviation(
+        "room-on-the-chips",
+        "a node passes only where its chips have room for the pod",
+        _cores_of_the_node,
+        "mind-filter-passes-allocate-fails",
     ),
     Deviation("unnamed-chips", "a node need not say the name of its chips' type", _named_chips),
 )

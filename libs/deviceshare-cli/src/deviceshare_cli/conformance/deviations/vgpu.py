@@ -1,7 +1,8 @@
 """vGPU, however its cards are cut."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+from deviceshare.conf.device_model import VgpuConf
 from deviceshare.errors import FormatError
 from deviceshare.facts import Card
 from deviceshare.formats import vgpu
@@ -13,10 +14,15 @@ from deviceshare_cli.conformance.cases import Container, Pod
 from deviceshare_cli.conformance.deviations.base import Deviation, with_annotation
 from deviceshare_cli.conformance.scene import Scene
 
+NO_PERCENTAGE = "101"
+"""The percentage by which Volcano means that none was asked."""
+USUAL = VgpuConf()
+"""The names of resources where ``device-config.yaml`` gives no others. On nodes Volcano looks for these alone."""
+
 
 def _without_cards(scene: Scene) -> Scene:
-    node, names = scene.node, scene.conf.devices.vgpu
-    if {names.number, names.memory, names.cores} <= node.allocatable.keys():
+    node = scene.node
+    if {USUAL.number, USUAL.memory, USUAL.cores} <= node.allocatable.keys():
         return scene
     annotations = {key: value for key, value in node.annotations.items() if key != vgpu.REGISTER}
     return replace(scene, node=replace(node, annotations=annotations))
@@ -87,7 +93,7 @@ def _number_or_memory(scene: Scene) -> Scene:
     pod, names = scene.asked, scene.conf.devices.vgpu
     if pod is None:
         return scene
-    amounts = {names.number, names.memory, names.percentage, names.cores}
+    amounts = {names.number, names.memory, names.percentage, names.cores, USUAL.percentage}
 
     def read(container: Container) -> Container:
         limits = container.limits
@@ -102,6 +108,58 @@ def _number_or_memory(scene: Scene) -> Scene:
 
     inits = tuple(without(each) for each in pod.init_containers)
     return replace(scene, asked=replace(pod, containers=tuple(map(read, pod.containers)), init_containers=inits))
+
+
+def _without_defaults(scene: Scene) -> Scene:
+    devices = scene.conf.devices
+    names = replace(devices.vgpu, default_number=1, default_memory=0, default_cores=0)
+    return replace(scene, conf=replace(scene.conf, devices=replace(devices, vgpu=names)))
+
+
+def _any_policy(scene: Scene) -> Scene:
+    pod = scene.asked
+    if pod is None or pod.annotations.get(vgpu.PODGROUP_POLICY, vgpu.SPREAD) == vgpu.SPREAD:
+        return scene
+    return replace(scene, asked=with_annotation(pod, vgpu.PODGROUP_POLICY, ""))
+
+
+def _no_percentage(scene: Scene) -> Scene:
+    pod, percentage = scene.asked, scene.conf.devices.vgpu.percentage
+    if pod is None:
+        return scene
+
+    def read(container: Container) -> Container:
+        rest = {name: each for name, each in container.limits.items() if (name, each) != (percentage, NO_PERCENTAGE)}
+        return replace(container, limits=rest)
+
+    return replace(scene, asked=replace(pod, containers=tuple(map(read, pod.containers))))
+
+
+def _without_holes(scene: Scene) -> Scene:
+    return _with_register(scene, (card for card in _parts_of_register(scene) if "," in card))
+
+
+def _shared_by_hami_core(scene: Scene) -> Scene:
+    return _with_register(
+        scene,
+        (
+            card.removesuffix(vgpu.MPS) + vgpu.HAMI_CORE if card.endswith(f",{vgpu.MPS}") else card
+            for card in _parts_of_register(scene)
+        ),
+    )
+
+
+def _parts_of_register(scene: Scene) -> Sequence[str]:
+    """Return what stands between the colons of the node's register, nothing behind the last one."""
+    return scene.node.annotations.get(vgpu.REGISTER, "").split(":")[:-1]
+
+
+def _with_register(scene: Scene, cards: Iterable[str]) -> Scene:
+    node = scene.node
+    if vgpu.REGISTER not in node.annotations:
+        return scene
+    register = "".join(f"{card}:" for card in cards)
+    return replace(scene, node=replace(node, annotations=node.annotations | {vgpu.REGISTER: register}))
 
 
 def _has_part(name: str, parts: Iterable[str]) -> bool:
@@ -124,6 +182,7 @@ def cards_of(scene: Scene) -> tuple[Card, ...]:
 
 
 VGPU = (
+    Deviation("register-holes", "a register with a part that is no card is refused", _without_holes),
     Deviation(
         "registered-node",
         "a node that registers vGPU cards has them, whatever its kubelet does not name",
@@ -140,4 +199,8 @@ VGPU = (
         "a percentage or cores alone ask a vGPU, 0 MiB alone none, and init containers ask as well",
         _number_or_memory,
     ),
+    Deviation("mps-cards", "cards in MPS mode serve pods that ask for MPS", _shared_by_hami_core),
+    Deviation("default-amounts", "the default amounts of device-config.yaml hold", _without_defaults),
+    Deviation("podgroup-policies", "a vgpu-podgroup-policy that there is not is refused", _any_policy),
+    Deviation("percentage-101", "a percentage above 100 is refused", _no_percentage),
 )

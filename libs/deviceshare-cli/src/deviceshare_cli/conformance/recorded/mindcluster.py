@@ -10,6 +10,7 @@ from typing import Any
 
 from deviceshare.facts import Card, NodeFact
 from deviceshare.families.mindcluster import chips
+from deviceshare.families.mindcluster.request import cores_asked
 from deviceshare.formats import mindcluster
 from deviceshare.formats.mindcluster import CHIP_CORES, CHIP_CPUS, NO, NULL, YES
 
@@ -46,7 +47,7 @@ class MindCluster:
         return _shown(case, step, step.state or (), step.extra.idle_npu_core)
 
     def state(self, case: Case, step: Answered, standing: Standing) -> object:
-        """Return the same of ours."""
+        """Return the same of ours; what is left of the node are the AI cores that no pod asks."""
         allocator, node = standing.allocator, standing.node
         used = allocator.used_cards(node.name)
         cpus, dvpp, unmade = (allocator.card_state(node.name, name) for name in (chips.CPUS, chips.DVPP, chips.UNMADE))
@@ -59,7 +60,8 @@ class MindCluster:
             for at, (card, taken) in enumerate(zip(node.cards, used, strict=True))
             if card.healthy
         ]
-        idle = node.allocatable.get(mindcluster.CORES, 0) - sum(taken.cores for taken in used)
+        asked = sum(cores_asked(pod.ask) for pod in standing.pods.values())
+        idle = node.allocatable.get(mindcluster.CORES, 0) - asked
         return _shown(case, step, found, idle)
 
 

@@ -196,14 +196,15 @@ class HamiVnpu:
     def caveats(self, grants: Sequence[ContainerGrant]) -> tuple[str, ...]:
         """Warn of vNPUs in several containers, and of whole chips with less memory than was asked.
 
-        The plugin calls a pod done and gives back the node's lock after its first container, so that the others may be
-        served what another pod waits for (ascend-device-plugin, internal/server).
+        The plugin calls a pod done and gives back the node's lock after its first container: for the others it may take
+        a pod that another scheduler has bound (ascend-device-plugin, internal/server).
         """
         warnings = []
         if len(grants) > 1:
             names = ", ".join(grant.container for grant in grants)
             warnings.append(
-                f"vNPUs in {len(grants)} containers ({names}): the device plugin frees the node after the first of them"
+                f"vNPUs in {len(grants)} containers ({names}): the device plugin frees the node after the first of "
+                "them, and a pod of another scheduler may get the devices of the others"
             )
         for grant in grants:
             device = grant.devices[0]

@@ -1,8 +1,9 @@
 """How HAMi's ascend-device-plugin finds the pod that kubelet asks for. Sources: Project-HAMi/ascend-device-plugin
 (internal/server), Project-HAMi/HAMi (pkg/util, pkg/util/nodelock).
 
-It takes the pod that the node's lock names, and older ones, where there is no lock, any that is allocating: one pod at
-a time. When it has served the pod, or cannot, it gives the lock back, if the pod holds it.
+It takes the pod that the node's lock names; where there is no lock, the first by name of the pending pods on the node
+that are allocating or that it has served. When it has served a container, or cannot, it gives the lock back, if the pod
+holds it: it finds the pod for the second container by its name alone.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from deviceshare.claims import ContainerGrant
 from deviceshare.families.device_plugin import DevicePlugin
 from deviceshare.formats import hami_vnpu as wire
+
+_SEVERAL = "vNPUs in several containers"
 
 
 class HamiPlugin(DevicePlugin):
@@ -22,12 +25,26 @@ class HamiPlugin(DevicePlugin):
     passing = frozenset({wire.TIME, wire.BIND_TIME, wire.BIND_PHASE, wire.PREDICATE_TIME})
 
     def keys(self, grants: Sequence[ContainerGrant]) -> tuple[str, ...]:
-        """Return the same for all pods."""
-        return ("vNPUs",) if grants else ()
+        """Return the same for all pods; one more where the plugin has to find the pod without the lock."""
+        if not grants:
+            return ()
+        return ("vNPUs", _SEVERAL) if len(grants) > 1 else ("vNPUs",)
 
     def served(self, annotations: Mapping[str, str]) -> bool:
-        """Return whether the pod is not allocating any more."""
-        return annotations.get(wire.BIND_PHASE, "") != wire.ALLOCATING
+        """Return whether nothing is left to hand out, or the plugin said that it cannot."""
+        phase = annotations.get(wire.BIND_PHASE, "")
+        if phase == wire.SUCCESS:
+            left = (annotations.get(wire.to_allocate(word), "") for word in wire.words_held(annotations))
+            return not any("," in slots for slots in left)
+        return phase != wire.ALLOCATING
+
+    def served_all(self, annotations: Mapping[str, str], grants: Sequence[ContainerGrant]) -> bool:
+        """Return the same: what is left to hand out stands on the pod."""
+        return self.served(annotations)
+
+    def until_running(self, annotations: Mapping[str, str]) -> tuple[str, ...]:
+        """Return the key of pods with several containers: for their later ones the plugin may take this one."""
+        return (_SEVERAL,) if annotations.get(wire.BIND_PHASE) == wire.SUCCESS else ()
 
     def once_served(self, annotations: Mapping[str, str]) -> dict[str, str]:
         """Erase what is to be handed out."""

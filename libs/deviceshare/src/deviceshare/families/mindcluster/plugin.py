@@ -7,7 +7,7 @@ as kubelet asks, and makes it the youngest. What it made of a chip it writes lat
 
 from collections.abc import Mapping, Sequence
 
-from deviceshare.claims import ContainerGrant
+from deviceshare.claims import INIT, ContainerGrant
 from deviceshare.families.device_plugin import SERVED_TIME, DevicePlugin
 from deviceshare.formats import mindcluster as wire
 
@@ -20,9 +20,9 @@ class MindClusterPlugin(DevicePlugin):
 
     def keys(self, grants: Sequence[ContainerGrant]) -> tuple[str, ...]:
         """Return the AI cores that the pod was given, and those of each container, as kubelet asks."""
-        parts = [tuple(device for device in grant.devices) for grant in grants]
-        each = [sum(device.cores for device in devices) for devices in parts]
-        total = sum({device.id: device.cores for devices in parts for device in devices}.values())
+        each = [sum(device.cores for device in grant.devices) for grant in grants]
+        # An init container has what the others have after it.
+        total = sum(cores for cores, grant in zip(each, grants, strict=True) if grant.stage != INIT)
         return tuple(f"{cores} {wire.CORES}" for cores in sorted({*each, total} - {0}))
 
     def served(self, annotations: Mapping[str, str]) -> bool:

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from deviceshare.claims import INIT, SIDECAR, ContainerGrant
 from deviceshare.facts import ContainerAsk, PodAsk
+from deviceshare.families.device_plugin import serves_one_container
 from deviceshare.formats import vgpu
 
 _USUAL = ("volcano.sh/vgpu-number", "volcano.sh/vgpu-memory")
@@ -88,16 +89,4 @@ def caveats(grants: Sequence[ContainerGrant]) -> tuple[str, ...]:
     kubelet asks container by container, and the plugin looks for a pod with exactly as many devices left in all as that
     (volcano-vgpu-device-plugin, pkg/util/util.go).
     """
-    mains = [grant.container for grant in grants if not grant.stage]
-    inits = [grant.container for grant in grants if grant.stage]
-    found = []
-    if len(mains) > 1:
-        names = ", ".join(mains)
-        found.append(
-            f"vGPUs in {len(mains)} containers ({names}): the vGPU device plugin serves one container of a pod"
-        )
-    if inits:
-        found.append(
-            f"vGPUs in init containers ({', '.join(inits)}): the vGPU device plugin serves spec.containers only"
-        )
-    return tuple(found)
+    return serves_one_container("vGPUs", "the vGPU device plugin", grants)

@@ -41,8 +41,9 @@ class SoftwareVgpu(Vgpu):
         picker = SharedCards(cards.count, kinds.memory, asked, selection.usable_kinds(demand, self.name, codes))
         alone = cards.cores == request.ALL_CORES
         picker.limit(np.minimum(kinds.slots - 1, 0 if alone else kinds.slots), vgpu_cards.most_cores(cards))
-        picker.filling, picker.spreading = conf.policy == "binpack", conf.policy == "spread"
-        picker.by_memory, picker.by_slots = -int(picker.filling), int(picker.spreading)
+        filling, spreading = conf.policy == "binpack", conf.policy == "spread"
+        picker.filling, picker.spreading = filling, spreading and conf.extensions.spread_nodes
+        picker.by_memory, picker.by_slots = -int(filling), int(spreading)
         picker.by_column = 0 if conf.policy else -1
         return picker
 

@@ -1,0 +1,55 @@
+"""The part of ``deviceshare conformance`` that replays sessions."""
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from deviceshare_cli.conformance.lines import decode_line, keys_of_first, read_lines
+from deviceshare_cli.conformance.sessions.recorded import Session
+from deviceshare_cli.conformance.sessions.replay import replay
+from deviceshare_cli.conformance.sessions.report import SessionOutcome, SessionSummary
+from deviceshare_cli.conformance.sessions.rules import RULES
+from deviceshare_cli.conformance.sessions.unit_tests import UnitTest
+from deviceshare_cli.errors import CommandError
+
+_SESSION, _UNIT_TEST = msgspec.json.Decoder(Session), msgspec.json.Decoder(UnitTest)
+
+
+def is_of_sessions(path: Path) -> bool:
+    """Return whether a file holds sessions or unit tests; else it holds cases of devices."""
+    keys = keys_of_first(path)
+    return "volcano" in keys or _is_of_unit_tests(keys)
+
+
+def _is_of_unit_tests(keys: frozenset[str]) -> bool:
+    return {"binds", "tiers"} <= keys
+
+
+def summarize(files: Sequence[Path], *, as_volcano: bool) -> SessionSummary:
+    """Replay the sessions of files, with ``as_volcano`` without the rules that have an argument.
+
+    Raises:
+        CommandError: for a file, a line or a configuration that cannot be used.
+    """
+    off = [rule for rule in RULES if rule.argument] if as_volcano else []
+    outcomes: list[SessionOutcome] = []
+    out_of_reach: Counter[str] = Counter()
+    for path in files:
+        unit_tests = _is_of_unit_tests(keys_of_first(path))
+        for number, line in read_lines(path):
+            where = f"{path}: line {number}"
+            if unit_tests:
+                test = decode_line(line, _UNIT_TEST, where)
+                try:
+                    need, session = test.out_of_reach, test.session()
+                except (LookupError, TypeError, AttributeError) as error:
+                    raise CommandError(f"{where}: not a unit test as it is recorded: {error!r}") from None
+                if need:
+                    out_of_reach[need] += 1
+                    continue
+            else:
+                session = decode_line(line, _SESSION, where)
+            outcomes.append(SessionOutcome(path, number, session, replay(session, off=off)))
+    return SessionSummary(outcomes, dict(out_of_reach), as_volcano)

@@ -1,0 +1,143 @@
+"""Our placement core on a recorded cluster: session by session, as Volcano's scheduler ran it.
+
+A session is one cycle of the core on all that is known. Its pods run when the next session begins, with the devices of
+their claims. PodGroups get the phases that the binder writes.
+"""
+
+from collections.abc import Iterable
+
+import msgspec
+from deviceshare.claims import Claim
+from deviceshare.conf.devices import parse_devices
+from deviceshare.conf.scheduler import parse_conf
+from deviceshare.conf.standing import DEVICES, SCHEDULER
+from deviceshare.explain import PENDING
+from deviceshare.facts import AnyFact, ConfigFact, PodFact, PodGroupFact, Synced
+from deviceshare.objects import decode_node, decode_pod, decode_podgroup, decode_priority_class, decode_queue
+from deviceshare_binder.delivery import annotations_of
+from deviceshare_binder.groups import Groups, PodGroupView
+from deviceshare_binder.views import PodView
+from deviceshare_binder.views import decode_pod as pod_view
+from deviceshare_bus.subjects import SYNCED
+from deviceshare_bus.subjects import fact as subject_of
+from deviceshare_placement.core import Instructions, PlacementCore
+from msgspec.structs import replace
+
+from deviceshare_cli.conformance.sessions.recorded import Answer, Object, Placed, Session
+
+NOW = 1_780_000_000.0
+"""The time of the sessions, unix seconds: some months after the objects were created."""
+SCHEDULERS = ("volcano", "")
+"""The schedulers whose pods are ours; the unit tests name none."""
+_ENCODE = msgspec.msgpack.encode
+
+
+class Player:
+    """One cluster and the core that schedules its pods.
+
+    Raises:
+        ConfigError: for a configuration that cannot be used.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._core = PlacementCore("conformance")
+        self._groups = Groups()
+        self._group_facts: dict[str, PodGroupFact] = {}
+        self._pods: dict[str, PodFact] = {}
+        self._phase: dict[str, str] = {}
+        self._sequence = 0
+        parse_conf(session.conf, "conf")
+        self._fact(subject_of("config", SCHEDULER), ConfigFact(name=SCHEDULER, text=session.conf, source="conf"))
+        if session.devices:
+            parse_devices(session.devices, "devices")
+            self._fact(subject_of("config", DEVICES), ConfigFact(name=DEVICES, text=session.devices, source="devices"))
+        for priority in map(decode_priority_class, _raw(session.priorityclasses)):
+            self._fact(subject_of("priorityclass", priority.name), priority)
+        for queue in map(decode_queue, _raw(session.queues)):
+            self._fact(subject_of("queue", queue.name), queue)
+        for node in map(decode_node, _raw(session.nodes)):
+            self._fact(subject_of("node", node.name), node)
+        for group in map(decode_podgroup, _raw(session.podgroups)):
+            self._group(group)
+        for pod in map(decode_pod, _raw(session.pods)):
+            if pod.node or pod.scheduler in SCHEDULERS:
+                self._pod(pod)
+        self._core.on_fact(SYNCED, Synced(), NOW)
+        self._core.on_caught_up(NOW)
+
+    def play(self, most: int) -> Answer:
+        """Run sessions until one changes nothing, ``most`` at most."""
+        placed: list[Placed] = []
+        phases = self._phases()
+        for session in range(1, most + 1):
+            new = self._session(session)
+            placed += new
+            before, phases = phases, self._phases()
+            if not new and phases == before:
+                return Answer(placed=tuple(placed), phases=phases, sessions=session)
+        return Answer(placed=tuple(placed), phases=phases, sessions=most, settled=False)
+
+    def _session(self, number: int) -> list[Placed]:
+        out = self._core.cycle(NOW + number)
+        claims: dict[str, tuple[str, Claim]] = {}
+        for publication in out.publications:
+            claims |= {claim.uid: (write.node, claim) for write in publication.writes for claim in write.ledger.claims}
+            self._sequence += len(publication.writes)
+            self._explained(self._core.on_published(publication.token, self._sequence, NOW + number))
+        self._explained(out)
+        placed = []
+        for uid in out.placed:
+            node, claim = claims[uid]
+            pod = self._pods[uid]
+            annotations = annotations_of(claim, node, _view(pod), NOW)
+            placed.append(Placed(session=number, pod=pod.ref, node=node, annotations=annotations))
+            self._pod(replace(pod, node=node, running=bool(pod.podgroup), held=claim.grants, signed=True))
+        self._write_phases()
+        return placed
+
+    def _fact(self, subject: str, fact: AnyFact) -> None:
+        self._explained(self._core.on_fact(subject, fact, NOW))
+
+    def _pod(self, fact: PodFact) -> None:
+        self._pods[fact.uid] = fact
+        self._fact(subject_of("pod", fact.uid), fact)
+        self._groups.pod(fact.uid, _view(fact))
+
+    def _group(self, fact: PodGroupFact) -> None:
+        self._group_facts[fact.key] = fact
+        self._fact(subject_of("podgroup", fact.key), fact)
+        self._groups.group(
+            fact.key,
+            PodGroupView(key=fact.key, uid=fact.uid, queue=fact.queue, min_member=fact.min_member, phase=fact.phase),
+        )
+
+    def _explained(self, out: Instructions) -> None:
+        for explanation in out.explanations:
+            if explanation.group and explanation.uid not in self._pods:
+                self._groups.decided(explanation)
+            elif explanation.decision == PENDING:
+                self._groups.explained(explanation)
+
+    def _write_phases(self) -> None:
+        """Let the PodGroups have the phases that the binder would write."""
+        while (told := self._groups.take()) is not None:
+            key = f"{told.namespace}/{told.name}"
+            if told.kind == "PodGroup":
+                self._phase[key] = str(told.status[0][1])
+                fact = self._group_facts[key]
+                if fact.phase != self._phase[key]:
+                    self._group(replace(fact, phase=self._phase[key], admitted=self._phase[key] != "Pending"))
+
+    def _phases(self) -> dict[str, str]:
+        self._write_phases()
+        return dict(sorted(self._phase.items()))
+
+
+def _raw(objects: Iterable[Object] | None) -> list[bytes]:
+    return [msgspec.json.encode(each) for each in objects or ()]
+
+
+def _view(pod: PodFact) -> PodView:
+    view = pod_view(_ENCODE(pod))
+    assert isinstance(view, PodView)
+    return view

@@ -1,0 +1,195 @@
+"""What Queues say: the phases of their PodGroups, and what the pods of these have, as Volcano's scheduler writes it."""
+
+import asyncio
+
+import pytest
+from deviceshare.claims import ContainerGrant, DeviceGrant
+from deviceshare.conf.scheduler import default_conf
+from deviceshare.facts import PodAsk
+from deviceshare_binder.groups import Groups, PodGroupView
+from deviceshare_binder.queues import Charge, Charges, QueueView, as_quantities, with_parents
+from deviceshare_binder.system_queues import keep_queues
+from deviceshare_binder.views import PodView
+from deviceshare_cluster.interface import ClusterError
+from support.builders import GIB, MEMORY, NUMBER, ask, container, vgpu
+
+NOTHING = {"cpu": "0", "memory": "0"}
+CPU = (("cpu", 250), ("pods", 1))
+
+
+def statuses(groups):
+    """Return what is to be written on each Queue."""
+    found = {}
+    while (one := groups.take()) is not None:
+        if one.kind == "Queue":
+            found[one.name] = dict(one.status)
+    return found
+
+
+def following(*queues):
+    groups = Groups()
+    for queue in queues:
+        groups.queue(queue.name, queue)
+    return groups
+
+
+def put(groups, uid, amounts=(), *, group="gang", queue="default", node="n"):
+    """Let a pod of a PodGroup be bound, with these amounts."""
+    groups.group(f"ns/{group}", PodGroupView(key=f"ns/{group}", uid=group, queue=queue, phase="Inqueue"))
+    groups.pod(uid, PodView(uid=uid, namespace="ns", name=uid, node=node, group=f"ns/{group}"))
+    groups.charge(uid, amounts)
+
+
+def open_queue(name, parent=""):
+    return QueueView(name=name, parent=parent, state="Open")
+
+
+def test_a_queue_counts_its_groups_by_phase():
+    groups = following(open_queue("default"))
+    put(groups, "a")
+    groups.group("ns/other", PodGroupView(key="ns/other", uid="o", phase="Inqueue"))
+    groups.group("ns/else", PodGroupView(key="ns/else", uid="e", queue="another"))
+    counts = {"pending": 0, "inqueue": 1, "running": 1, "unknown": 0, "completed": 0, "allocated": NOTHING}
+    assert statuses(groups) == {"default": counts}
+    groups.group("ns/other", None)
+    assert statuses(groups) == {"default": counts | {"inqueue": 0}}
+
+
+def test_a_queue_says_what_its_pods_have_and_so_do_those_above_it():
+    groups = following(
+        open_queue("root"), open_queue("dept", "root"), open_queue("team", "dept"), open_queue("default")
+    )
+    put(groups, "a", CPU, queue="team")
+    put(groups, "b", CPU, group="other", queue="default")
+    found = {name: status["allocated"] for name, status in statuses(groups).items()}
+    one, two = ({"cpu": cpu, "memory": "0", "pods": pods} for cpu, pods in (("250m", "1"), ("500m", "2")))
+    assert found == {"team": one, "dept": one, "default": one, "root": two}
+    groups.charge("a", ())
+    found = {name: status["allocated"] for name, status in statuses(groups).items()}
+    assert found == {"team": NOTHING, "dept": NOTHING, "root": one}
+
+
+def test_what_pods_have_moves_with_their_group_and_ends_with_them():
+    groups = following(open_queue("default"), open_queue("other"))
+    put(groups, "a", CPU)
+    statuses(groups)
+    groups.group("ns/gang", PodGroupView(key="ns/gang", uid="gang", queue="other"))
+    found = statuses(groups)
+    assert (found["default"]["allocated"], found["other"]["allocated"]["pods"]) == (NOTHING, "1")
+    groups.pod("a", None)
+    assert statuses(groups)["other"]["allocated"] == NOTHING
+
+
+def test_pods_count_though_their_group_or_queue_comes_later():
+    groups = Groups()
+    groups.pod("a", PodView(uid="a", namespace="ns", name="a", node="n", group="ns/gang"))
+    groups.charge("a", CPU)
+    groups.group("ns/gang", PodGroupView(key="ns/gang", uid="g"))
+    groups.queue("default", open_queue("default"))
+    assert statuses(groups)["default"]["allocated"]["pods"] == "1"
+
+
+def test_a_queue_without_a_state_is_opened_and_one_with_a_state_is_left():
+    groups = following(QueueView(name="new"), QueueView(name="shut", state="Closed"))
+    found = statuses(groups)
+    assert found["new"]["state"] == "Open"
+    assert "state" not in found["shut"]
+
+
+def test_queues_that_have_to_be_there():
+    groups = following(open_queue("other"))
+    assert groups.missing_queues == ["root", "default"]
+    groups.queue("root", open_queue("root"))
+    assert groups.missing_queues == ["default"]
+    groups.queue("default", open_queue("default"))
+    groups.queue("root", None)
+    assert groups.missing_queues == ["root"]
+
+
+def test_parents_that_go_round_end():
+    queues = {"a": open_queue("a", "b"), "b": open_queue("b", "a")}
+    assert list(with_parents("a", queues)) == ["a", "b"]
+    assert list(with_parents("unknown", queues)) == ["unknown", "root"]
+    assert list(with_parents("root", {"root": open_queue("root", "root")})) == ["root"]
+
+
+@pytest.mark.parametrize(
+    ("amounts", "written"),
+    [
+        ({}, NOTHING),
+        ({"cpu": 1000, "memory": 3 * GIB, "pods": 2}, {"cpu": "1", "memory": "3Gi", "pods": "2"}),
+        ({"cpu": 2500, "memory": 1000}, {"cpu": "2500m", "memory": "1k"}),
+        ({"memory": 1025, MEMORY: 6000, NUMBER: 0}, {"cpu": "0", "memory": "1025", MEMORY: "6k"}),
+        (
+            {"nvidia.com/gpu": 4, "ephemeral-storage": 4096},
+            NOTHING | {"nvidia.com/gpu": "4", "ephemeral-storage": "4096"},
+        ),
+    ],
+)
+def test_amounts_are_written_as_volcano_writes_them(amounts, written):
+    assert as_quantities(amounts) == written
+
+
+def test_what_a_pod_has_is_counted_as_queues_count_it():
+    charges = Charges()
+    asked = ask(container(cpu=250, memory=GIB), container("init"))
+    assert charges.put("a", Charge(ask=asked)) == (("cpu", 250), ("memory", GIB), ("pods", 1))
+    held = (ContainerGrant("c0", 0, "hami-core", (DeviceGrant("GPU-0", 0, 3000, 0),)),)
+    given = dict(charges.put("b", Charge(ask=vgpu(1, percentage=50), held=held)))
+    assert (given[MEMORY], given[NUMBER], given["pods"]) == (3000, 1, 1)
+    charges.drop("b")
+    assert {uid: dict(amounts) for uid, amounts in charges.configure(default_conf()).items()} == {
+        "a": {"cpu": 250, "memory": GIB, "pods": 1}
+    }
+
+
+def test_equal_asks_are_kept_once_and_not_for_ever():
+    charges = Charges()
+    for number in range(1000):
+        charges.put("a", Charge(ask=PodAsk(containers=(container(cpu=number),))))
+    assert len(charges._asks) < 200
+
+
+@pytest.mark.parametrize(
+    ("state", "counts"),
+    [
+        ({"node": "n", "group": "ns/g"}, True),
+        ({"node": "", "group": "ns/g"}, False),
+        ({"node": "n", "group": "pod/u"}, False),
+        ({"node": "n", "group": "ns/g", "ended": True}, False),
+        ({"node": "n", "group": "ns/g", "terminating": True}, False),
+    ],
+)
+def test_who_counts_in_a_queue(state, counts):
+    assert PodView(uid="u", namespace="ns", name="p", **state).counts is counts
+
+
+class Reluctant:
+    """A cluster that takes objects only after some failures."""
+
+    def __init__(self, failures: int) -> None:
+        self.failures = failures
+        self.made: list[dict] = []
+
+    async def ensure(self, obj):
+        if self.failures:
+            self.failures -= 1
+            raise ClusterError("the kind is not there")
+        self.made.append(obj)
+
+
+async def test_queues_are_created_as_soon_as_the_cluster_takes_them(monkeypatch):
+    monkeypatch.setattr("deviceshare_binder.system_queues._FIRST_PAUSE", 0.001)
+    cluster = Reluctant(failures=3)
+
+    def missing():
+        made = {one["metadata"]["name"] for one in cluster.made}
+        return [name for name in ("root", "default") if name not in made]
+
+    task = asyncio.create_task(keep_queues(cluster, missing))
+    async with asyncio.timeout(20):
+        while missing():
+            await asyncio.sleep(0.001)
+    task.cancel()
+    found = {one["metadata"]["name"]: one["spec"] for one in cluster.made}
+    assert found == {"root": {"weight": 1, "reclaimable": False}, "default": {"weight": 1, "reclaimable": True}}

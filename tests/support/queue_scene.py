@@ -1,0 +1,80 @@
+"""A cluster, its queues and the jobs that wait, played by hand on the library alone."""
+
+from deviceshare.allocator import Allocator
+from deviceshare.conf.model import SchedulerConf
+from deviceshare.conf.scheduler import default_conf
+from deviceshare.facts import PodFact
+from deviceshare.gangs import Group
+from deviceshare.ordering.dispatcher import Dispatcher
+from deviceshare.ordering.jobs import Job
+from deviceshare.ordering.queues import Queues
+from support.builders import pod, vgpu
+
+
+class Scene:
+    """A cluster, its queues and lines, played by hand."""
+
+    def __init__(self, *nodes, conf: SchedulerConf | None = None, queues=()) -> None:
+        conf = conf or default_conf()
+        self.allocator = Allocator(conf)
+        self.queues = Queues(conf)
+        self.dispatcher = Dispatcher(self.allocator, self.queues, conf)
+        self.come(*nodes)
+        for each in queues:
+            self.queues.set_queue(each)
+        self.pods: dict[str, tuple[str, PodFact]] = {}
+
+    def come(self, *nodes) -> None:
+        """Let nodes come."""
+        for each in nodes:
+            self.allocator.set_node(each)
+            self.queues.set_node(each)
+
+    def put(self, *pods: PodFact, queue="default", minimum=None, priority=0, created=0.0, placed=0, tasks=()) -> None:
+        """Put the pods of one job in line."""
+        for each in pods:
+            self.queues.put(each, queue, each.group)
+        group = Group(
+            key=pods[0].group, pods=pods, minimum=len(pods) if minimum is None else minimum, placed=placed, tasks=tasks
+        )
+        self.dispatcher.put(Job(queue=queue, group=group, priority=priority, created=created))
+
+    def single(self, name, what=None, **rest) -> None:
+        """Put a pod without a PodGroup in line."""
+        self.put(pod(name, what if what is not None else vgpu(1, 10)), **rest)
+
+    def gang(self, name, count, what=None, **rest) -> None:
+        """Put a gang of equal pods in line."""
+        asked = what if what is not None else vgpu(1, 10)
+        self.put(*(pod(f"{name}-{at}", asked, gang=name) for at in range(count)), **rest)
+
+    def decide(self, most=1000, now=0.0):
+        """Decide; return the names of those who were placed, in order."""
+        self.turns = self.dispatcher.decide(most, now)
+        placed = [(each, where) for decision in self.turns.placed.values() for each, where in decision.placed]
+        self.pods |= {each.name: (where.node, each) for each, where in placed}
+        return [each.name for each, _ in placed]
+
+    def until_nothing_is_due(self):
+        """Decide whenever something is due, though nothing happens; return when that was."""
+        moments = []
+        while (due := self.dispatcher.due()) and len(moments) < 100:
+            moments.append(min(due))
+            self.decide(now=moments[-1])
+        return moments
+
+    def end(self, name) -> None:
+        """Let a pod end."""
+        where, what = self.pods.pop(name)
+        self.allocator.release(where, what.uid)
+        self.queues.drop(what.uid)
+        self.dispatcher.made_room()
+
+    @property
+    def reasons(self) -> dict[str, str]:
+        """Why the pods of this round wait."""
+        return {
+            each.name: "" if why is None else str(why) if not hasattr(why, "nodes") else "no room"
+            for _, decision in self.turns.waiting.values()
+            for each, why in decision.waiting
+        }
