@@ -272,7 +272,7 @@ def test_instances_smaller_than_the_memory_factor_would_have_no_memory():
     [
         ("", "$", "one document: the sections nvidia and vnpus"),
         ("just words", "$", "the sections nvidia and vnpus"),
-        ("nvidia: [", "line 1", "YAML"),
+        ("nvidia: [}", "line 1", "YAML"),
         ("kind: ConfigMap\ndata: {config.json: '{}'}", "data[device-config.yaml]", "the text of the configuration"),
     ],
 )

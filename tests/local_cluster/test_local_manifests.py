@@ -50,7 +50,16 @@ def test_a_document_that_is_no_object(text: str, field: str, value: str) -> None
 
 @pytest.mark.parametrize(
     "text",
-    ["a: !!python/object:os.system {}", "\x00", "a: *b", "{{ template }}: x", "? [a]\n: b", "a: !!int", "a: !!bool x"],
+    [
+        "a: !!python/object:os.system {}",
+        "\x00",
+        "a: *b",
+        "{{ template }}: x",
+        "? [a]\n: b",
+        "a: !!int",
+        "a: !!bool x",
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: 0x" + "f" * 4000 + "}",
+    ],
 )
 def test_strange_files_are_problems(text: str) -> None:
     read = parse_manifests(text, "x.yaml")

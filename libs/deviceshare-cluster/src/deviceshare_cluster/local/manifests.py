@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
-from deviceshare.conf.document import YAML_ERRORS
+from deviceshare.conf.document import YAML_ERRORS, YamlLoader
 from deviceshare.errors import Problem
 
 from deviceshare_cluster.interface import Object
 from deviceshare_cluster.local.kinds import KINDS
 
 SUFFIXES = (".yaml", ".yml", ".json")
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class Manifest(NamedTuple):
@@ -58,7 +57,7 @@ def read_manifests(path: Path) -> Manifests:
 def parse_manifests(text: str, name: str, into: Manifests | None = None) -> Manifests:
     """Read the documents of one text; ``name`` is the file's, for messages. Lists are taken apart."""
     read = into if into is not None else Manifests([], [])
-    loader = _LOADER(text)
+    loader = YamlLoader(text)
     try:
         while loader.check_node():
             node: Any = loader.get_node()

@@ -8,21 +8,26 @@ import yaml
 from deviceshare.errors import ConfigError
 
 YAML_ERRORS = (yaml.YAMLError, ValueError, LookupError, AttributeError, RecursionError)
-"""What PyYAML raises: of its own, and where a tag such as ``!!int`` does not suit its value."""
+"""What PyYAML raises: its own errors, and those of values that do not suit a tag such as ``!!float``."""
 
 _ELLIPSIS = "..."
 
 
-class _Loader(yaml.SafeLoader):
-    r"""Reads YAML whose texts can be sent to others: an escape such as ``\ud800`` alone stands for no character."""
+class YamlLoader(yaml.CSafeLoader):
+    """Reads YAML; a number of thousands of digits, which Python does not convert to text, is an error."""
 
-    def construct_scalar(self, node: yaml.ScalarNode | yaml.MappingNode) -> Any:
-        value = super().construct_scalar(node)
+    def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
+        """Return a whole number."""
         try:
-            str(value).encode()
-        except UnicodeEncodeError:
-            raise yaml.constructor.ConstructorError(None, None, "half of a character", node.start_mark) from None
+            value: int = super().construct_yaml_int(node)
+            str(value)
+        except (ValueError, LookupError):
+            expected = "not a whole number of at most 4300 digits"
+            raise yaml.constructor.ConstructorError(None, None, expected, node.start_mark) from None
         return value
+
+
+YamlLoader.add_constructor("tag:yaml.org,2002:int", YamlLoader.construct_yaml_int)
 
 
 def read_document(text: str, source: str, key: str, expected: str, warnings: list[str]) -> Any:
@@ -64,7 +69,7 @@ def _one_document(text: str, source: str, key: str, expected: str, warnings: lis
             )
             lines[number - 1] = ""
     try:
-        documents = [document for document in yaml.load_all("\n".join(lines), _Loader) if document is not None]
+        documents = [document for document in yaml.load_all("\n".join(lines), YamlLoader) if document is not None]
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line_number = mark.line + 1 if mark else 1
@@ -89,8 +94,4 @@ def as_text(value: Any) -> str:
     try:
         return msgspec.json.encode(value, enc_hook=str).decode()
     except (TypeError, ValueError, OverflowError, RecursionError):
-        pass  # keys that are no names, numbers beyond 64 bits, aliases to themselves
-    try:
-        return str(value)
-    except ValueError:
-        return "…"  # a number of thousands of digits
+        return str(value)  # keys that are no names, numbers beyond 64 bits, aliases to themselves
