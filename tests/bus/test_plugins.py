@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from deviceshare.errors import ConfigError
-from deviceshare.families import BY_NAME, FAMILIES, flags
+from deviceshare.conf import family_flags
+from deviceshare.families import BY_NAME, FAMILIES
+from deviceshare.model import ConfigError
 from deviceshare_bus.plugins import load_families
+from support.families import restored_families
 
 ACME = """
 from deviceshare.families import BY_NAME
@@ -26,7 +28,6 @@ Install = Callable[..., Path]
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
     """Puts a package with entry points where Python looks for packages; what it registered is taken back at the end."""
-    families = list(FAMILIES)
 
     def put(entry_points: str, module: str = ACME, name: str = "acme") -> Path:
         information = tmp_path / f"{name}_families-1.5.dist-info"
@@ -38,12 +39,10 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
 
     monkeypatch.syspath_prepend(tmp_path)
     load_families.cache_clear()
-    yield put
+    with restored_families():
+        yield put
     sys.modules.pop("acme_families", None)
     load_families.cache_clear()
-    FAMILIES[:] = families
-    BY_NAME.clear()
-    BY_NAME.update({family.name: family for family in families})
 
 
 @pytest.mark.parametrize("value", ["acme_families:Acme", "acme_families:acme"])
@@ -51,7 +50,7 @@ def test_the_family_of_an_installed_package_is_known(install: Install, value: st
     install(f"acme = {value}")
     load_families()
     assert FAMILIES[-1] is BY_NAME["acme"]
-    assert "deviceshare.AcmeEnable" in flags()
+    assert "deviceshare.AcmeEnable" in family_flags()
     count = len(FAMILIES)
     load_families()
     assert len(FAMILIES) == count

@@ -3,7 +3,7 @@
 from typing import Any
 
 import msgspec
-from deviceshare_cli.board import Board
+from deviceshare_cli.live_table import LiveTable
 from deviceshare_cli.pods import Device, shown_devices
 from deviceshare_cluster.interface import Change, ChangeType, Listed
 
@@ -25,8 +25,8 @@ def change(name: str, *, scheduler: str = "volcano", revision: int = 1, uid: str
     return Change(ChangeType.APPLIED, "Pod", "default", name, revision, raw)
 
 
-def board() -> Board:
-    return Board(("volcano",), held)
+def board() -> LiveTable:
+    return LiveTable(("volcano",), held)
 
 
 def test_a_placement_is_said_once_with_its_devices() -> None:

@@ -1,6 +1,6 @@
 """What `deviceshare explain pod` says."""
 
-from deviceshare.explain import PENDING, PLACED, Explanation, NearCard, NearNode, Refusal
+from deviceshare.model import PENDING, PLACED, Explanation, NearCard, NearNode, Refusal
 from deviceshare_cli.explaining import explanation_text
 from deviceshare_metrics import api
 

@@ -2,21 +2,21 @@
 
 import io
 
-from deviceshare_cli.board import Board
 from deviceshare_cli.fills import CardFill, NodeFill
 from deviceshare_cli.live import bar, view
+from deviceshare_cli.live_table import LiveTable
 from deviceshare_cli.pods import PodView
 from rich.console import Console
 
 
-def drawn(board: Board, nodes: list[NodeFill], *, settled: bool, rows: int = 10) -> str:
+def drawn(board: LiveTable, nodes: list[NodeFill], *, settled: bool, rows: int = 10) -> str:
     console = Console(record=True, width=100, file=io.StringIO())
     console.print(view(board, nodes, settled, rows))
     return console.export_text()
 
 
-def board_with(*pods: PodView) -> Board:
-    board = Board(("volcano",), lambda _: ())
+def board_with(*pods: PodView) -> LiveTable:
+    board = LiveTable(("volcano",), lambda _: ())
     board.pods = {pod.ref: pod for pod in pods}
     board.placed = {pod.ref: f"{pod.ref} -> {pod.node}" for pod in pods if pod.node}
     return board

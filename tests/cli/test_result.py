@@ -2,7 +2,7 @@
 
 import json
 
-from deviceshare.claims import Claim, ContainerGrant, DeviceGrant
+from deviceshare.model import Claim, ContainerGrant, DeviceGrant
 from deviceshare_cli.pods import Device, PodView
 from deviceshare_cli.result import RefusedPod, Rejected, Result, as_json, as_table, pod_results, refused_pod
 

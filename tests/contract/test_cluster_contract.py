@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from deviceshare_cluster.interface import BindState, Change, ChangeType, Happening, Listed
+from deviceshare_cluster.interface import BindState, Change, ChangeType, EventRecord, Listed
 
 AT = 1_700_000_000.0
 AT_TEXT = "2023-11-14T22:13:20Z"
@@ -236,7 +236,7 @@ async def test_a_condition_of_a_bound_or_missing_pod_is_not_written(cluster: Any
 
 async def test_the_same_event_is_counted(cluster: Any) -> None:
     for message, at in (("x", AT), ("y", AT), ("x", AT + 60)):
-        await cluster.record_event(Happening("Pod", "default", "a", "u", True, "FailedScheduling", message, at))
+        await cluster.record_event(EventRecord("Pod", "default", "a", "u", True, "FailedScheduling", message, at))
     events = {event["message"]: event for event in await cluster.list("Event")}
     assert {message: event["count"] for message, event in events.items()} == {"x": 2, "y": 1}
     assert events["x"]["type"] == "Warning"
@@ -248,7 +248,7 @@ async def test_the_same_event_is_counted(cluster: Any) -> None:
 
 async def test_an_event_that_happens_once_is_counted_once(cluster: Any) -> None:
     for _ in range(2):
-        await cluster.record_event(Happening("Pod", "default", "a", "u", False, "Scheduled", "x", AT, once=True))
+        await cluster.record_event(EventRecord("Pod", "default", "a", "u", False, "Scheduled", "x", AT, once=True))
     assert [event["count"] for event in await cluster.list("Event")] == [1]
 
 

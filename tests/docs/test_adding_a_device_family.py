@@ -6,15 +6,12 @@ import re
 from pathlib import Path
 
 import pytest
-from deviceshare.allocator import Allocator
-from deviceshare.claims import Claim
-from deviceshare.conf.model import SchedulerConf
-from deviceshare.conf.scheduler import parse_conf
-from deviceshare.errors import FormatError
-from deviceshare.facts import ContainerAsk, NodeFact, PodAsk
-from deviceshare.families import BY_NAME, FAMILIES, register
-from deviceshare.families.protocol import Family
+from deviceshare.allocation import Allocator
+from deviceshare.conf import SchedulerConf, parse_conf
+from deviceshare.families import Family, register
+from deviceshare.model import Claim, ContainerRequest, FormatError, NodeFact, PodRequest
 from deviceshare.objects import decode_node
+from support.families import restored_families
 
 PAGE = Path(__file__).parents[2] / "docs" / "adding-a-device-family.md"
 CODE = "\n".join(re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE))
@@ -26,12 +23,10 @@ CONF = SchedulerConf(families=frozenset({ACME.flag}), policy="binpack", weight=1
 
 @pytest.fixture(autouse=True)
 def _registered():
-    """Turn it on as step 7 says, and take it back."""
-    before = list(FAMILIES)
-    register(ACME)
-    yield
-    FAMILIES[:] = before
-    del BY_NAME[ACME.name]
+    """Register it as step 7 says."""
+    with restored_families():
+        register(ACME)
+        yield
 
 
 def node(name: str, cards: str) -> NodeFact:
@@ -40,10 +35,10 @@ def node(name: str, cards: str) -> NodeFact:
     return decode_node(json.dumps({"metadata": metadata, "status": status}).encode())
 
 
-def asks(*numbers: int) -> PodAsk:
-    return PodAsk(
+def asks(*numbers: int) -> PodRequest:
+    return PodRequest(
         containers=tuple(
-            ContainerAsk(f"c{position}", (("acme.example/npu", number),) if number else ())
+            ContainerRequest(f"c{position}", (("acme.example/npu", number),) if number else ())
             for position, number in enumerate(numbers)
         )
     )
@@ -119,7 +114,7 @@ def test_malformed_annotations_are_named():
 def test_what_it_does_not_evaluate_is_refused():
     allocator = Allocator(CONF)
     allocator.set_node(node("a", "a0,8192"))
-    ask = PodAsk(init_containers=(ContainerAsk("first", (("acme.example/npu", 1),)),))
+    ask = PodRequest(init_containers=(ContainerRequest("first", (("acme.example/npu", 1),)),))
     assert allocator.place(ask) is None
     assert "spec.initContainers[first]" in str(allocator.why_not(ask).problem)
 

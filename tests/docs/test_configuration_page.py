@@ -4,13 +4,8 @@ import re
 from pathlib import Path
 
 import pytest
-from deviceshare.conf import devices, known
+from deviceshare.conf import BUILT_IN, SchedulerConf, VgpuConf, devices, family_flags, known, parse_conf, parse_devices
 from deviceshare.conf import node_plugins as nodes
-from deviceshare.conf.device_model import BUILT_IN, VgpuConf
-from deviceshare.conf.devices import parse_devices
-from deviceshare.conf.model import SchedulerConf
-from deviceshare.conf.scheduler import parse_conf
-from deviceshare.families import flags
 
 PAGE = (Path(__file__).parents[2] / "docs" / "operators.md").read_text()
 
@@ -33,10 +28,10 @@ def rows(heading: str) -> dict[str, list[str]]:
 
 def test_every_argument_is_explained_with_its_default():
     table = rows("volcano-scheduler.conf")
-    assert set(table) == {*flags(), *known.ARGUMENTS}
+    assert set(table) == {*family_flags(), *known.ARGUMENTS}
     conf = SchedulerConf()
     defaults = {name: cells[1].strip("`") for name, cells in table.items()}
-    assert {defaults[flag] for flag in flags()} == {"false"}
+    assert {defaults[flag] for flag in family_flags()} == {"false"}
     assert (defaults[known.DEVICES_NAMESPACE], defaults[known.DEVICES_NAME]) == conf.geometries_config_map
     assert defaults[known.MIG_GEOMETRY] == conf.mig_geometry
     assert defaults[known.WEIGHT] == str(conf.weight)

@@ -8,19 +8,20 @@ import deviceshare_bus.messages
 import msgspec
 import pytest
 import typer
-from deviceshare import claims, explain, facts
-from deviceshare.conf.model import SchedulerConf
+from deviceshare.allocation import device_names
+from deviceshare.conf import SchedulerConf
 from deviceshare.families import FAMILIES
 from deviceshare.formats.vgpu import PODGROUP_POLICY
-from deviceshare.names import device_names
-from deviceshare.objects.pod import GROUP_ANNOTATIONS, QUEUE_ANNOTATIONS, TASK_NAME, TASK_PRIORITY
+from deviceshare.model import claims, facts
+from deviceshare.model import explanations as explain
+from deviceshare.objects import GROUP_ANNOTATIONS, QUEUE_ANNOTATIONS, TASK_NAME, TASK_PRIORITY
 from deviceshare_bus import service
 from deviceshare_bus.setup import parser as setup_parser
 from deviceshare_bus.subjects import Stream
 from deviceshare_cli.main import app
 from deviceshare_metrics.exposition import expose
-from deviceshare_metrics.picture import draw
-from deviceshare_metrics.view import View
+from deviceshare_metrics.snapshot import build_snapshot
+from deviceshare_metrics.state_store import StateStore
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -114,8 +115,8 @@ def test_resources_that_are_explained_are_asked():
 
 
 def test_every_metric_is_explained():
-    view = View()
-    text = expose(draw(view), view.tallies, "")[0].decode()
+    view = StateStore()
+    text = expose(build_snapshot(view), view.tallies, "")[0].decode()
     shown = {name for name in re.findall(r"^# TYPE (\w+) ", text, re.MULTILINE) if not name.startswith("process_")}
     counted = set(re.findall(r'events\.count\(\s*"(\w+)"', SOURCES)) | {"undecodable_messages"}
     shown |= {f"deviceshare_{name}_total" for name in counted}

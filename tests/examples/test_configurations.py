@@ -1,8 +1,8 @@
 """Every configuration of the guides, as it stands there: what it turns on, and what is said of it."""
 
 import pytest
-from deviceshare.conf.scheduler import parse_conf
-from deviceshare.errors import ConfigError
+from deviceshare.conf import parse_conf
+from deviceshare.model import ConfigError
 from support.example_cluster import EXAMPLES, example_conf
 
 SHARING, NUMBER = "deviceshare.GPUSharingEnable", "deviceshare.GPUNumberEnable"

@@ -6,7 +6,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
-from deviceshare.facts import NodeFact
+from deviceshare.model import NodeFact
 from deviceshare.objects import decode_pod
 from deviceshare_cluster.local import read_manifests
 from deviceshare_cluster.local.admission import Admitted, Priorities, admit

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from deviceshare.facts import PodFact
+from deviceshare.model import PodFact
 from deviceshare.objects import decode_pod
 from support.example_cluster import ExampleCluster, Fate, admitted, changed, load
 

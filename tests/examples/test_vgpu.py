@@ -1,7 +1,7 @@
 """The guides to vGPU: HAMi-core, MIG and MPS, each manifest and sentence."""
 
 import pytest
-from deviceshare.conf.devices import parse_devices
+from deviceshare.conf import parse_devices
 from deviceshare_cluster.local.manifests import parse_manifests
 from support.example_cluster import EXAMPLES, ExampleCluster, changed, load
 

@@ -6,15 +6,12 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 import msgspec
-from deviceshare.allocator import Allocator
-from deviceshare.conf.devices import parse_devices
-from deviceshare.conf.model import SchedulerConf
-from deviceshare.conf.scheduler import default_conf, parse_conf
-from deviceshare.errors import ConfigError, FormatError
-from deviceshare.facts import PodFact
-from deviceshare.gangs import Group, decide
+from deviceshare.allocation import Allocator
+from deviceshare.conf import SchedulerConf, default_conf, parse_conf, parse_devices
+from deviceshare.model import ConfigError, FormatError, PodFact
 from deviceshare.objects import decode_node, decode_pod
-from deviceshare_placement.core import telling
+from deviceshare.queueing import Group, decide
+from deviceshare_placement.core import explaining
 from deviceshare_placement.core.asks import Asks
 from fuzz import corpus
 from fuzz.mutations import texts, trees
@@ -121,9 +118,9 @@ def _decide(allocator: Allocator, again: Allocator, pod: PodFact, tree: Any) -> 
     """Place a pod if it can be; what is read from the annotations then must be what was decided."""
     decision = decide(allocator, Group(key=pod.group, pods=(pod,), minimum=1))
     for waiting, why in decision.waiting:
-        assert telling.waiting(waiting, why, decision, NOW, "fuzz").message
+        assert explaining.waiting(waiting, why, decision, NOW, "fuzz").message
     for placed, placement in decision.placed:
-        msgspec.msgpack.encode(telling.placed(allocator, placed, placement, decision, NOW, "fuzz"))
+        msgspec.msgpack.encode(explaining.placed(allocator, placed, placement, decision, NOW, "fuzz"))
         found = _bound(tree, placement.node, bound_with(placed, placement))
         assert not found.problems, found.problems
         again.hold(placement.node, found.uid, found.held, again.amounts(found.ask), found.tenant)

@@ -5,17 +5,16 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-from deviceshare.errors import RequestError
-from deviceshare.facts import AnyFact
+from deviceshare.model import AnyFact, RequestError
 from deviceshare_bus.subjects import explain, ledger
 from deviceshare_cluster.interface import Change, ChangeType, Listed
 from deviceshare_cluster.local.admission import Priorities, admit
 from deviceshare_cluster.local.jobs import beside, pod_maker, pod_names
 from deviceshare_cluster.local.kinds import as_read, encode, key_of
 from deviceshare_cluster.local.manifests import parse_manifests
-from deviceshare_inventory.board import Write
 from deviceshare_inventory.configs import Configs
 from deviceshare_inventory.core import Core
+from deviceshare_inventory.desired_state import Write
 from deviceshare_placement.core import PlacementCore
 from fuzz.chain import KINDS
 from fuzz.mutations import trees
@@ -100,7 +99,7 @@ def _pass_on(core: Core, placement: PlacementCore) -> None:
             assert _SUBJECT.fullmatch(write.subject), write.subject
             fact = msgspec.msgpack.decode(write.data, type=AnyFact)
             placement.on_fact(write.subject, fact, NOW)
-            core.board.acknowledged(write.subject, number)
+            core.desired.acknowledged(write.subject, number)
 
 
 def _sendable(subject: str, message: msgspec.Struct) -> None:

@@ -9,14 +9,19 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import msgspec
-from deviceshare.claims import ContainerGrant
-from deviceshare.conf.devices import parse_devices
-from deviceshare.conf.scheduler import parse_conf
-from deviceshare.errors import ConfigError, FormatError, InputError
-from deviceshare.facts import AnyFact, Fact
+from deviceshare.conf import parse_conf, parse_devices
 from deviceshare.formats import gpu_share, hami_vnpu, mindcluster, vgpu
+from deviceshare.model import (
+    AnyFact,
+    ConfigError,
+    ContainerGrant,
+    Fact,
+    FormatError,
+    InputError,
+    parse_quantity,
+    to_amount,
+)
 from deviceshare.objects import decode_node, decode_pod, decode_podgroup, decode_queue
-from deviceshare.quantity import parse_quantity, to_amount
 from deviceshare_cli.conformance.cases import read_file
 from deviceshare_cli.errors import CommandError
 from fuzz import chain, corpus, services
@@ -77,7 +82,7 @@ def _ids(text: str) -> None:
 
 
 def _mindcluster_devices(namespace: str, name: str, data: Mapping[str, str]) -> None:
-    if mindcluster.tells_of_devices(namespace, name):
+    if mindcluster.describes_devices(namespace, name):
         mindcluster.read_devices(namespace, name, {"mx-consumer-volcano": "true"}, data)
 
 

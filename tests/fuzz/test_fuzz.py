@@ -6,8 +6,7 @@
 import re
 
 import pytest
-from deviceshare.errors import FormatError
-from deviceshare.facts import Card
+from deviceshare.model import Card, FormatError
 from fuzz import corpus
 from fuzz.mutations import texts
 from fuzz.searching import EXAMPLES, SECONDS, SEED, search, search_for

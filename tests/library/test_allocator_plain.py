@@ -18,8 +18,8 @@ sys.path.insert(0, sys.argv[1])
 from support.plain_kernels import install
 install()
 from support.random_clusters import decisions
-from deviceshare.kernels import standing
-assert standing.__file__.endswith(".py"), standing.__file__
+from deviceshare.kernels import node_index
+assert node_index.__file__.endswith(".py"), node_index.__file__
 print([list(decisions(seed, plain=False)) for seed in range(int(sys.argv[2]))])
 """
 

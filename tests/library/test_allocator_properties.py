@@ -2,11 +2,10 @@
 
 import hypothesis.strategies as st
 import pytest
-from deviceshare.allocator import Allocator
-from deviceshare.claims import HostPort
-from deviceshare.conf.node_plugins import Binpack, NodeOrder
-from deviceshare.facts import Preference, Requirement, Taint
-from deviceshare.gangs import Group, decide
+from deviceshare.allocation import Allocator
+from deviceshare.conf import Binpack, NodeOrder
+from deviceshare.model import HostPort, Preference, Requirement, Taint
+from deviceshare.queueing import Group, decide
 from hypothesis import Phase, given, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from msgspec.structs import replace

@@ -1,14 +1,12 @@
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
-from deviceshare import families
-from deviceshare.conf.model import SchedulerConf
-from deviceshare.conf.scheduler import POLICIES, default_conf, parse_conf
-from deviceshare.errors import ConfigError
+from deviceshare.conf import POLICIES, SchedulerConf, add_family_flag, default_conf, family_flags, parse_conf
 from deviceshare.families import FAMILIES
+from deviceshare.model import ConfigError
 from hypothesis import given
 from hypothesis import strategies as st
+from support.families import restored_families
 
 SEEDS = Path(__file__).parents[1] / "data" / "seeds"
 SHARING, NUMBER, VGPU = "deviceshare.GPUSharingEnable", "deviceshare.GPUNumberEnable", "deviceshare.VGPUEnable"
@@ -142,10 +140,15 @@ def test_a_rule_that_cannot_be_meant_is_an_error(value, field, shown, expected):
     assert expected in problem.expected
 
 
-def test_the_flag_of_a_registered_family_is_known(monkeypatch):
-    monkeypatch.setattr(families, "FAMILIES", [*families.FAMILIES, SimpleNamespace(flag="deviceshare.AcmeEnable")])
-    conf = deviceshare(AcmeEnable="true")
+def test_the_flag_of_a_registered_family_is_known():
+    with restored_families():
+        add_family_flag("deviceshare.AcmeEnable")
+        conf = deviceshare(AcmeEnable="true")
     assert (conf.families, conf.warnings) == ({"deviceshare.AcmeEnable"}, ())
+
+
+def test_the_built_in_families_are_known_in_their_order():
+    assert family_flags() == tuple(dict.fromkeys(family.flag for family in FAMILIES))
 
 
 def test_structures_are_kept_as_text():

@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from deviceshare.conf.device_model import BUILT_IN, MOST_INSTANCES, DevicesConf, MigInstance, VgpuConf, VnpuTemplate
-from deviceshare.conf.devices import parse_devices
-from deviceshare.errors import ConfigError
+from deviceshare.conf import BUILT_IN, MOST_INSTANCES, DevicesConf, MigInstance, VgpuConf, VnpuTemplate, parse_devices
+from deviceshare.model import ConfigError
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace

@@ -1,10 +1,17 @@
 """What volcano-scheduler.conf says of nodes: predicates, nodeorder, binpack, with Volcano's names and defaults."""
 
 import pytest
-from deviceshare.conf.model import SchedulerConf
-from deviceshare.conf.node_plugins import ALL_PREDICATES, NO_PREDICATES, Binpack, NodeOrder, Predicates
-from deviceshare.conf.scheduler import default_conf, parse_conf
-from deviceshare.errors import ConfigError
+from deviceshare.conf import (
+    ALL_PREDICATES,
+    NO_PREDICATES,
+    Binpack,
+    NodeOrder,
+    Predicates,
+    SchedulerConf,
+    default_conf,
+    parse_conf,
+)
+from deviceshare.model import ConfigError
 
 
 def conf(*plugins: str) -> SchedulerConf:

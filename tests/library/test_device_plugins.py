@@ -5,8 +5,8 @@ read as that.
 import json
 
 import pytest
-from deviceshare.claims import Claim, ContainerGrant, DeviceGrant
 from deviceshare.families import BY_NAME
+from deviceshare.model import Claim, ContainerGrant, DeviceGrant
 from deviceshare.objects import decode_node, decode_pod
 
 CASES = {

@@ -1,13 +1,9 @@
 """PodGroups are let into their queues by what they need at least, as Volcano's action enqueue does."""
 
 import pytest
-from deviceshare.conf.model import tiers
-from deviceshare.conf.scheduler import default_conf, parse_conf
-from deviceshare.facts import GroupKey, QueueFact
-from deviceshare.gangs import Group
-from deviceshare.ordering.enqueue import Admission, Applicant
-from deviceshare.ordering.jobs import Job
-from deviceshare.ordering.queues import Queues
+from deviceshare.conf import default_conf, parse_conf, tiers
+from deviceshare.model import GroupKey, QueueFact
+from deviceshare.queueing import Applicant, EnqueueAction, Group, Job, Queues
 from msgspec.structs import replace
 from support.builders import MEMORY, card, node, pod, vgpu
 
@@ -22,15 +18,15 @@ class Door:
         self.queues.set_node(node(cards=[card(at, memory=100) for at in range(4)]))
         for name, capability in capabilities.items():
             self.queues.set_queue(QueueFact(name=name, capability={MEMORY: capability}))
-        self.admission = Admission(self.queues, conf)
+        self.enqueue = EnqueueAction(self.queues, conf)
 
     def put(self, name, needs, *, queue="q", priority=0, created=0.0, waiting_time=None) -> None:
         group = Group(key=GroupKey(f"ns/{name}"), pods=())
         job = Job(queue=queue, group=group, priority=priority, created=created, waiting_time=waiting_time)
-        self.admission.put(Applicant(job, None if needs is None else {MEMORY: needs}))
+        self.enqueue.put(Applicant(job, None if needs is None else {MEMORY: needs}))
 
     def open(self, now=0.0):
-        found = self.admission.decide(now)
+        found = self.enqueue.decide(now)
         self.why = {each.job.key.removeprefix("ns/"): str(shortage) for each, shortage in found.rejected}
         return [each.job.key.removeprefix("ns/") for each in found.admitted]
 
@@ -133,7 +129,7 @@ def test_who_waited_too_long_is_let_in_if_no_earlier_tier_and_none_of_its_own_sa
         door = Door(replace(CONF, tiers=tiers(*plugins), waiting_time=60.0), q=50)
         door.put("a", 100, created=10.0)
         assert door.open(69.0) == []
-        assert door.admission.due(69.0) == [70.0]
+        assert door.enqueue.due(69.0) == [70.0]
         assert door.open(70.0) == let_in, plugins
 
 

@@ -1,9 +1,8 @@
 """gpu-share and gpu-number: parts of cards and whole cards of one node, side by side."""
 
 import pytest
-from deviceshare.claims import Claim
-from deviceshare.facts import PodAsk
 from deviceshare.families import BY_NAME
+from deviceshare.model import Claim, PodRequest
 from msgspec.structs import replace
 from support.builders import (
     SHARE,
@@ -187,7 +186,7 @@ def test_a_pod_may_choose_among_models(resource) -> None:
     (card,) = share_cards(1) if resource == SHARE else whole_cards(1)
     three = cluster(*(node(name, [replace(card, type=model)]) for name, model in models.items()))
 
-    def asking(use: str = "", nouse: str = "") -> PodAsk:
+    def asking(use: str = "", nouse: str = "") -> PodRequest:
         wishes = {"nvidia.com/use-gputype": use, "nvidia.com/nouse-gputype": nouse}
         return ask(container(**{resource: 1}), annotations=wishes)
 

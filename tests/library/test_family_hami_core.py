@@ -1,9 +1,8 @@
 """hami-core vGPU: which cards a pod gets, and why none."""
 
 import pytest
-from deviceshare.claims import Claim, ContainerGrant, DeviceGrant
-from deviceshare.explain import unavailable
 from deviceshare.families import BY_NAME, caveats
+from deviceshare.model import Claim, ContainerGrant, DeviceGrant, unavailable
 from support.builders import (
     MEMORY,
     NUMBER,

@@ -5,15 +5,10 @@ from pathlib import Path
 
 import hypothesis.strategies as st
 import pytest
-from deviceshare.allocator import Allocator
-from deviceshare.claims import Claim, DeviceGrant
-from deviceshare.conf.device_model import VnpuChip, VnpuTemplate
-from deviceshare.conf.devices import parse_devices
-from deviceshare.conf.scheduler import parse_conf
-from deviceshare.explain import unavailable
-from deviceshare.facts import Card, NodeFact, PodAsk
-from deviceshare.families import BY_NAME
-from deviceshare.families.protocol import HeldInPart
+from deviceshare.allocation import Allocator
+from deviceshare.conf import VnpuChip, VnpuTemplate, parse_conf, parse_devices
+from deviceshare.families import BY_NAME, HeldInPart
+from deviceshare.model import Card, Claim, DeviceGrant, NodeFact, PodRequest, unavailable
 from deviceshare.objects import decode_node, decode_pod
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -69,16 +64,16 @@ def limits(
 def npu(
     number: int | None = 1, memory: int | None = None, cores: int | None = None, word: str = P310,
     *, annotations: dict[str, str] | None = None, containers: int = 1,
-) -> PodAsk:  # fmt: skip
+) -> PodRequest:  # fmt: skip
     asked = limits(number, memory, cores, word)
     return ask(*(container(f"c{at}", **asked) for at in range(containers)), annotations=annotations)
 
 
-def shared(number: int | None = 1, memory: int | None = None, cores: int | None = None, word: str = P310) -> PodAsk:
+def shared(number: int | None = 1, memory: int | None = None, cores: int | None = None, word: str = P310) -> PodRequest:
     return npu(number, memory, cores, word, annotations=SHARED)
 
 
-def written(placement, what: PodAsk) -> dict[str, str]:
+def written(placement, what: PodRequest) -> dict[str, str]:
     claim = Claim(id="1", uid="u", namespace="ns", name="a", grants=placement.grants)
     names, inits = ([each.name for each in part] for part in (what.containers, what.init_containers))
     return FAMILY.annotations(claim, placement.node, names, 1700000000.9, inits)
@@ -520,7 +515,7 @@ def test_a_chip_is_cut_in_two_ways_where_the_configuration_lets_it() -> None:
 # What pods hold
 
 
-def on_node(annotations: dict[str, str], what: PodAsk) -> list[tuple[str, str, int, list[str]]]:
+def on_node(annotations: dict[str, str], what: PodRequest) -> list[tuple[str, str, int, list[str]]]:
     return [
         (grant.container, grant.stage, grant.position, [device.id for device in grant.devices])
         for grant in FAMILY.held(annotations, what, "ns/a")
@@ -640,7 +635,7 @@ ASKS = [
 MODES = {None: "vnpu", "true": "vnpu-hami-core", "false": "vnpu-template"}
 
 
-def pod_on(node_name: str, uid: str, what: PodAsk, annotations: dict[str, str]) -> bytes:
+def pod_on(node_name: str, uid: str, what: PodRequest, annotations: dict[str, str]) -> bytes:
     """Return a bound pod as the API server has it."""
 
     def containers(part) -> list[dict]:

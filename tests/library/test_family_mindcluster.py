@@ -3,16 +3,13 @@
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from deviceshare.allocator import Allocator
-from deviceshare.cards import CardTable
-from deviceshare.claims import INIT, UNMADE, Claim, with_made
-from deviceshare.conf.model import SchedulerConf
-from deviceshare.errors import FormatError
-from deviceshare.facts import Card, PodAsk
-from deviceshare.families import BY_NAME
+from deviceshare.allocation import Allocator
+from deviceshare.conf import SchedulerConf
+from deviceshare.families import BY_NAME, HeldInPart
 from deviceshare.families.mindcluster.chips import CPUS, STATE
-from deviceshare.families.protocol import HeldInPart
 from deviceshare.formats.mindcluster import TEMPLATES, chip_id
+from deviceshare.model import INIT, UNMADE, Card, Claim, FormatError, PodRequest, with_made
+from deviceshare.state import CardTable
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from msgspec.structs import replace
@@ -519,7 +516,7 @@ class Chips(RuleBasedStateMachine):
 
     def __init__(self):
         super().__init__()
-        self.placed: dict[str, tuple[str, PodAsk, dict[str, str]]] = {}
+        self.placed: dict[str, tuple[str, PodRequest, dict[str, str]]] = {}
         self.count = 0
 
     @initialize()

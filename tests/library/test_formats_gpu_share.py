@@ -1,8 +1,7 @@
 import pytest
-from deviceshare.errors import FormatError
-from deviceshare.facts import Card
 from deviceshare.formats import gpu_share
 from deviceshare.formats.card_lists import mark_unhealthy
+from deviceshare.model import Card, FormatError
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -4,10 +4,8 @@ import json
 
 import hypothesis.strategies as st
 import pytest
-from deviceshare.claims import WHOLE, DeviceGrant
-from deviceshare.errors import FormatError
-from deviceshare.facts import Card
 from deviceshare.formats import hami_vnpu as wire
+from deviceshare.model import WHOLE, Card, DeviceGrant, FormatError
 from hypothesis import given
 
 REGISTER = "hami.io/node-register-Ascend910B3"

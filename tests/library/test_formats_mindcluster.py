@@ -3,10 +3,9 @@
 import json
 
 import pytest
-from deviceshare.errors import FormatError
-from deviceshare.facts import Card
 from deviceshare.formats import mindcluster
-from deviceshare.objects.device_info import decode_device_info, tells_of_devices
+from deviceshare.model import Card, FormatError
+from deviceshare.objects import decode_device_info, describes_devices
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -243,4 +242,4 @@ def test_any_text_in_a_config_map_is_read_or_refused(place, text):
     ],
 )
 def test_config_maps_are_known_by_name_and_namespace(namespace, name, expected):
-    assert tells_of_devices(namespace, name) is expected
+    assert describes_devices(namespace, name) is expected

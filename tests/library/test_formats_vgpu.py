@@ -1,8 +1,6 @@
 import pytest
-from deviceshare.claims import ContainerGrant, DeviceGrant
-from deviceshare.errors import FormatError
-from deviceshare.facts import Card
 from deviceshare.formats import vgpu
+from deviceshare.model import Card, ContainerGrant, DeviceGrant, FormatError
 from hypothesis import given
 from hypothesis import strategies as st
 

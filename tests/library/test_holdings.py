@@ -2,12 +2,9 @@
 
 import numpy as np
 import pytest
-from deviceshare.cards import CardTable
-from deviceshare.claims import INIT, SIDECAR, WHOLE, ContainerGrant, DeviceGrant
-from deviceshare.facts import Card
-from deviceshare.families.common import charge, place_one_by_one
-from deviceshare.families.protocol import CardDemand, Demand, Picks
-from deviceshare.holdings import Holding, Usage, shares_by_card, shares_on, total, usage_of
+from deviceshare.families import CardDemand, Demand, Picks, charge, place_one_by_one
+from deviceshare.model import INIT, SIDECAR, WHOLE, Card, ContainerGrant, DeviceGrant
+from deviceshare.state import CardTable, Holding, Usage, shares_by_card, shares_on, total, usage_of
 from hypothesis import given
 from hypothesis import strategies as st
 

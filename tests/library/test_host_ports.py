@@ -1,8 +1,8 @@
 """Ports of the nodes: one on all addresses is in the way of that port on any, as kube-scheduler has it."""
 
 import pytest
-from deviceshare.claims import HostPort
-from deviceshare.host_ports import ANY_ADDRESS, HostPorts
+from deviceshare.model import HostPort
+from deviceshare.state import ANY_ADDRESS, HostPorts
 from hypothesis import given
 from hypothesis import strategies as st
 

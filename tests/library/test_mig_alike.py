@@ -1,8 +1,7 @@
 """MIG requests that are rounded up to the same instance are one question: each gets what it would get by itself."""
 
-from deviceshare.allocator import Allocator
-from deviceshare.conf.model import BEST_FIT, FIRST_FIT
-from deviceshare.conf.node_plugins import NodeOrder
+from deviceshare.allocation import Allocator
+from deviceshare.conf import BEST_FIT, FIRST_FIT, NodeOrder
 from deviceshare.families.vgpu.geometry import rounded_up
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -3,10 +3,10 @@
 import json
 
 import pytest
-from deviceshare.claims import ContainerGrant, DeviceGrant, Tenant
-from deviceshare.conf.device_model import DevicesConf, MigGroup, MigInstance, MigModel, VgpuConf
+from deviceshare.conf import DevicesConf, MigGroup, MigInstance, MigModel, VgpuConf
 from deviceshare.families import BY_NAME, caveats
-from deviceshare.objects.pod import decode_pod
+from deviceshare.model import ContainerGrant, DeviceGrant, Tenant
+from deviceshare.objects import decode_pod
 from support.builders import NUMBER, ask, card, codes, container, node, take, vgpu
 from support.mig import (
     DOCS,

@@ -5,12 +5,11 @@ from math import floor
 
 import numpy as np
 import pytest
-from deviceshare.conf.node_plugins import Binpack, NodeOrder
-from deviceshare.facts import PodAsk, Preference, Requirement, Taint, Toleration
-from deviceshare.kernels.scores import NodeScores, Stretch, balance, free_part, full_part
-from deviceshare.node_scores import counted, enter_nodes, node_scores
-from deviceshare.pod_sums import SCORED
-from deviceshare.resources import ResourceTable
+from deviceshare.allocation import counted, enter_nodes, node_scores
+from deviceshare.conf import Binpack, NodeOrder
+from deviceshare.kernels import NodeScores, NormalizedScore, balance, free_part, full_part
+from deviceshare.model import PodRequest, Preference, Requirement, Taint, Toleration
+from deviceshare.state import SCORED, ResourceTable
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -20,7 +19,7 @@ ONLY = NodeOrder(0, 0, 0, 0, 0, 0, 0, 0)
 NAMES = ("cpu", "memory", "nvidia.com/gpu", "pods", "x/y", "cpu" + SCORED, "memory" + SCORED)
 
 
-def scored(what: PodAsk, nodeorder: NodeOrder | None = None, binpack: Binpack | None = None, **state) -> NodeScores:
+def scored(what: PodRequest, nodeorder: NodeOrder | None = None, binpack: Binpack | None = None, **state) -> NodeScores:
     """Return the scores of one node; ``state`` is what it has and what is taken of it, by name with _ for /."""
     scores = node_scores(what, replace(conf(), nodeorder=nodeorder, binpack=binpack), frozenset(), table())
     assert scores is not None
@@ -93,17 +92,17 @@ def test_binpack_is_how_full_the_node_would_be(all_of, taken, what, weights, wei
     packing = Binpack(weight, tuple(zip(("cpu", "memory", "nvidia.com/gpu", "x/y"), weights, strict=True)))
     got = scored(what, None, packing, has=all_of, used=taken).packed(0)
     resources = {name: number for name, number in what.containers[0].resources if number}
-    counting = [(name, heavy) for name, heavy in packing.resources if name in resources]
-    total = sum(heavy for _, heavy in counting)
+    counting = [(name, weight_sum) for name, weight_sum in packing.resources if name in resources]
+    total = sum(weight_sum for _, weight_sum in counting)
     parts = [
-        (Fraction(taken[name] + resources[name], all_of[name]), heavy)
-        for name, heavy in counting
-        if heavy and all_of[name]
+        (Fraction(taken[name] + resources[name], all_of[name]), weight_sum)
+        for name, weight_sum in counting
+        if weight_sum and all_of[name]
     ]
     if any(part > 1 for part, _ in parts) or not total:
         assert got == 0
     else:
-        expected = sum(part * heavy for part, heavy in parts) / total * 100 * weight
+        expected = sum(part * weight_sum for part, weight_sum in parts) / total * 100 * weight
         assert got == pytest.approx(float(expected))
 
 
@@ -132,7 +131,7 @@ def test_devices_are_counted_for_binpack_where_it_weighs_them() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 300), st.booleans()), min_size=1, max_size=12), st.booleans(), st.data())
 def test_the_highest_of_the_nodes_that_fit_stands_for_100(nodes, reverse, data) -> None:
-    stretch = Stretch(7, reverse)
+    stretch = NormalizedScore(7, reverse)
     for row, (worth, fits) in enumerate(nodes):
         stretch.put(row, worth, len(nodes))
         stretch.enter(row, fits)
@@ -166,10 +165,10 @@ def test_preferences_and_soft_taints_are_entered_node_by_node() -> None:
     assert scores is not None
     enter_nodes(scores, what, dict(enumerate(nodes)), len(nodes))
     for row in range(3):
-        scores.liked.enter(row, True)
-        scores.disliked.enter(row, True)
-    assert [(scores.liked.score(row), scores.disliked.score(row)) for row in range(3)] == [
+        scores.preferred_affinity.enter(row, True)
+        scores.prefer_no_schedule.enter(row, True)
+    assert [(scores.preferred_affinity.score(row), scores.prefer_no_schedule.score(row)) for row in range(3)] == [
         (2 * 97, 300), (2 * 2, 0), (200, 300),
     ]  # fmt: skip
-    scores.liked.enter(2, False)
-    assert [scores.liked.score(row) for row in range(2)] == [200, 2 * 2]
+    scores.preferred_affinity.enter(2, False)
+    assert [scores.preferred_affinity.score(row) for row in range(2)] == [200, 2 * 2]

@@ -8,10 +8,9 @@ from typing import Any
 
 import msgspec
 import pytest
-from deviceshare.allocator import Allocator
-from deviceshare.conf.model import SchedulerConf
-from deviceshare.conf.scheduler import parse_conf
-from deviceshare.facts import NodeFact, PodFact
+from deviceshare.allocation import Allocator
+from deviceshare.conf import SchedulerConf, parse_conf
+from deviceshare.model import NodeFact, PodFact
 from deviceshare.objects import decode_node, decode_pod
 
 RECORDED = Path(__file__).parents[1] / "data" / "scores" / "nodes.jsonl.gz"

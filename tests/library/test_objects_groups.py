@@ -1,7 +1,7 @@
 import json
 
 import pytest
-from deviceshare.errors import FormatError
+from deviceshare.model import FormatError
 from deviceshare.objects import decode_podgroup, decode_queue
 
 

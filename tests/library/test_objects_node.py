@@ -1,8 +1,7 @@
 import json
 
 import pytest
-from deviceshare.errors import FormatError
-from deviceshare.facts import NodeFact, Taint
+from deviceshare.model import FormatError, NodeFact, Taint
 from deviceshare.objects import decode_node
 
 REGISTER = "volcano.sh/node-vgpu-register"

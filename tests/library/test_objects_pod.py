@@ -2,9 +2,16 @@ import json
 
 import msgspec
 import pytest
-from deviceshare.claims import HostPort, Tenant
-from deviceshare.errors import FormatError
-from deviceshare.facts import ContainerAsk, PodFact, Preference, Requirement, Toleration
+from deviceshare.model import (
+    ContainerRequest,
+    FormatError,
+    HostPort,
+    PodFact,
+    Preference,
+    Requirement,
+    Tenant,
+    Toleration,
+)
 from deviceshare.objects import decode_pod
 from hypothesis import given
 from hypothesis import strategies as st
@@ -133,7 +140,9 @@ def test_native_resources_are_requests_and_extended_ones_limits():
         limits={"cpu": 2, "memory": "1Gi", "volcano.sh/gpu-memory": 1024, "hugepages-2Mi": "4Mi"},
     )
     assert fact.ask.containers == (
-        ContainerAsk("c", (("cpu", 500), ("hugepages-2Mi", 2**22), ("memory", 2**30), ("volcano.sh/gpu-memory", 1024))),
+        ContainerRequest(
+            "c", (("cpu", 500), ("hugepages-2Mi", 2**22), ("memory", 2**30), ("volcano.sh/gpu-memory", 1024))
+        ),
     )
 
 
@@ -163,7 +172,7 @@ def test_an_ask_that_cannot_be_meant_is_a_problem_and_the_rest_is_kept(value):
     assert problem.field == "spec.containers[a].resources.limits[volcano.sh/gpu-number]"
     assert problem.value == str(value)
     assert "whole number" in problem.expected
-    assert fact.ask.containers == (ContainerAsk("a", (("cpu", 1000),)), ContainerAsk("b", ()))
+    assert fact.ask.containers == (ContainerRequest("a", (("cpu", 1000),)), ContainerRequest("b", ()))
 
 
 def test_the_problem_names_the_part_that_counts():
@@ -424,7 +433,7 @@ def test_several_wrong_fields_are_each_reported():
     assert {problem.field for problem in fact.problems} == {
         "spec.priority", "spec.volumes", "metadata.annotations[a]", "metadata.annotations[c]",
     }  # fmt: skip
-    assert fact.ask.containers == (ContainerAsk("c", ()),)
+    assert fact.ask.containers == (ContainerRequest("c", ()),)
 
 
 def test_an_object_that_is_all_wrong_keeps_its_identity():

@@ -1,12 +1,9 @@
 """Whose turn it is: queues by share, jobs by priority, readiness, dominant share and age; bounds of queues."""
 
 import pytest
-from deviceshare.conf.model import tiers
-from deviceshare.conf.scheduler import default_conf, parse_conf
-from deviceshare.facts import GroupKey, QueueFact
-from deviceshare.gangs import Group
-from deviceshare.ordering.jobs import Job
-from deviceshare.ordering.line import Line
+from deviceshare.conf import default_conf, parse_conf, tiers
+from deviceshare.model import GroupKey, QueueFact
+from deviceshare.queueing import Group, Job, JobQueue
 from msgspec.structs import replace
 from support.builders import (
     MEMORY,
@@ -309,7 +306,7 @@ def test_pods_that_ask_the_same_wait_as_one_and_come_back_in_order():
 
 
 def test_who_comes_and_goes_behind_one_who_waits_leaves_nothing_behind():
-    line = Line()
+    line = JobQueue()
     for at in range(1000):
         waits = pod(f"p{at}", CPU_POD)
         kind = line.put(

@@ -1,6 +1,6 @@
 """Gangs of which some pods request nothing: these come last, and the gang is whole all the same."""
 
-from deviceshare.conf.scheduler import default_conf
+from deviceshare.conf import default_conf
 from msgspec.structs import replace
 from support.builders import ask, container, node, pod
 from support.queue_scene import Scene
@@ -36,7 +36,7 @@ def test_a_gang_whose_best_effort_pods_do_not_fit_takes_nothing_from_those_behin
     assert scene.reasons["gang-none-1"] == "no room"
     assert scene.reasons.keys() >= {"gang-cpu-0", "gang-none-0"}
     assert scene.allocator.used("a")["cpu"] == 2000
-    assert scene.queues.book("default").allocated["cpu"] == 2000
+    assert scene.queues.account("default").allocated["cpu"] == 2000
     assert min(scene.until_nothing_is_due()) > 300, "only the guard against starvation looks again"
     scene.end("first")
     assert scene.decide() == []

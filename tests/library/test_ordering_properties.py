@@ -7,14 +7,10 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import permutations, product
 
-from deviceshare.allocator import Allocator
-from deviceshare.conf.scheduler import default_conf
-from deviceshare.facts import GroupKey, NodeFact, PodFact, QueueFact
-from deviceshare.gangs import Group
-from deviceshare.ordering.dispatcher import Dispatcher
-from deviceshare.ordering.jobs import Job
-from deviceshare.ordering.proportion import Claimant, deserved
-from deviceshare.ordering.queues import Queues
+from deviceshare.allocation import Allocator
+from deviceshare.conf import default_conf
+from deviceshare.model import GroupKey, NodeFact, PodFact, QueueFact
+from deviceshare.queueing import Claimant, Dispatcher, Group, Job, Queues, deserved
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace

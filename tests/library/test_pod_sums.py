@@ -1,7 +1,7 @@
 """What a pod takes of a node, as Kubernetes adds it up, and as how much scores count it."""
 
 import pytest
-from deviceshare.pod_sums import SCORED, at_least, pod_resources, unasked
+from deviceshare.state import SCORED, at_least, pod_resources, unasked
 from hypothesis import given
 from hypothesis import strategies as st
 from support.builders import ask, container

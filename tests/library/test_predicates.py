@@ -1,11 +1,10 @@
 """Which nodes a pod may use at all, by kube-scheduler's rules, and the resources of nodes."""
 
 import pytest
-from deviceshare.claims import HostPort
-from deviceshare.conf.node_plugins import ALL_PREDICATES, NO_PREDICATES, Predicates
-from deviceshare.facts import Preference, Requirement, Taint, Toleration
-from deviceshare.gangs import Group, decide
-from deviceshare.predicates import Rule, admits, discouraging, preferred, reasons
+from deviceshare.allocation import Rule, admits, discouraging, preferred, reasons
+from deviceshare.conf import ALL_PREDICATES, NO_PREDICATES, Predicates
+from deviceshare.model import HostPort, Preference, Requirement, Taint, Toleration
+from deviceshare.queueing import Group, decide
 from msgspec.structs import replace
 from support.builders import GIB, ask, cluster, conf, container, node, pod, take
 

@@ -1,8 +1,7 @@
 from fractions import Fraction
 
 import pytest
-from deviceshare.errors import FormatError, RequestError
-from deviceshare.quantity import LARGEST, format_quantity, parse_quantity, to_amount
+from deviceshare.model import LARGEST, FormatError, RequestError, format_quantity, parse_quantity, to_amount
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,10 +1,9 @@
 """What pods and nodes count in queues: by the names that users write in a Queue, for every family."""
 
 import pytest
-from deviceshare.claims import INIT, ContainerGrant, DeviceGrant
-from deviceshare.conf.scheduler import default_conf
-from deviceshare.facts import Card
-from deviceshare.ordering.amounts import Counting
+from deviceshare.conf import default_conf
+from deviceshare.model import INIT, Card, ContainerGrant, DeviceGrant
+from deviceshare.queueing import Counting
 from support.builders import (
     CORES,
     MEMORY,

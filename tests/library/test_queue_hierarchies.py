@@ -7,13 +7,9 @@ plugins/drf) and of recorded sessions, where nothing else is said.
 from collections import Counter
 
 import pytest
-from deviceshare.conf.model import Extensions, Plugin, SchedulerConf, tiers
-from deviceshare.conf.scheduler import default_conf
-from deviceshare.facts import GroupKey, QueueFact
-from deviceshare.gangs import Group
-from deviceshare.ordering.enqueue import Admission, Applicant
-from deviceshare.ordering.hdrf import Hierarchy
-from deviceshare.ordering.jobs import Job
+from deviceshare.conf import Extensions, Plugin, SchedulerConf, default_conf, tiers
+from deviceshare.model import GroupKey, QueueFact
+from deviceshare.queueing import Applicant, EnqueueAction, Group, Hierarchy, Job
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -166,11 +162,11 @@ def test_who_would_carry_a_parent_over_its_capability_is_told_so_and_comes_when_
 def test_a_group_gets_in_as_far_as_all_queues_above_hold_it():
     queues = queue("q6", capability=(2, 4)), queue("q61", "q6"), queue("q62", "q6")
     scene = Scene(cluster(), conf=TREE, queues=queues)
-    admission = Admission(scene.queues, TREE)
+    enqueue = EnqueueAction(scene.queues, TREE)
     for created, (name, where) in enumerate((("pg10", "q61"), ("pg11", "q62"))):
         job = Job(queue=where, group=Group(key=GroupKey(f"ns/{name}"), pods=(pod(name),)), created=float(created))
-        admission.put(Applicant(job, {"cpu": 2000, "memory": 4 * GIB}))
-    found = admission.decide(0.0)
+        enqueue.put(Applicant(job, {"cpu": 2000, "memory": 4 * GIB}))
+    found = enqueue.decide(0.0)
     assert [each.job.key for each in found.admitted] == ["ns/pg10"]
     assert [str(why) for _, why in found.rejected] == ["queue 'q6' has a capability of 2 of cpu, 2 promised, 2 asked"]
 
@@ -242,7 +238,7 @@ def test_a_queue_may_get_another_parent():
     assert scene.decide() == ["b"], "what 'a' has counts in 'p' no more"
     scene.queues.configure(CAPACITY)
     scene.queues.refresh()
-    assert not scene.queues.book("p").used
+    assert not scene.queues.account("p").used
 
 
 amounts = st.integers(0, 6)
@@ -274,13 +270,13 @@ def test_no_queue_above_another_passes_its_capability_at_any_moment(queues, jobs
             scene.end(data.draw(st.sampled_from(sorted(scene.pods))))
         used: Counter[str] = Counter()
         for _, what_runs in scene.pods.values():
-            name = scene.queues._pods[what_runs.uid].book.fact.name
+            name = scene.queues._pods[what_runs.uid].account.fact.name
             while name:
                 used[name] += what_runs.ask.containers[0].get("cpu") or 0
                 name = parents[name]
         for each in queues:
             assert used[each.name] <= (each.capability.get("cpu") or used[each.name])
-            assert scene.queues.book(each.name).used["cpu"] == used[each.name]
+            assert scene.queues.account(each.name).used["cpu"] == used[each.name]
 
 
 # What follows are queues with paths.

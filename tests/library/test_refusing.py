@@ -1,8 +1,7 @@
 """Why not, in numbers: counted over nodes, and in full for the nodes and cards that come closest."""
 
-from deviceshare.explain import NearCard, NearNode
-from deviceshare.facts import Taint
-from deviceshare.refusing import CLOSEST
+from deviceshare.allocation import CLOSEST
+from deviceshare.model import NearCard, NearNode, Taint
 from support.builders import ask, card, cluster, codes, container, node, share_cards, take, vgpu, whole_cards
 
 MEMORY = "volcano.sh/vgpu-memory"

@@ -1,9 +1,8 @@
 """Which of equal nodes takes a pod."""
 
 import pytest
-from deviceshare.allocator import Allocator
-from deviceshare.errors import ConfigError
-from deviceshare.ties import LOWEST, Ties, parse_ties
+from deviceshare.allocation import LOWEST, Allocator, Ties, parse_ties
+from deviceshare.model import ConfigError
 from support.builders import card, conf, node, vgpu
 
 NAMES = [f"n{at}" for at in range(8)]

@@ -3,13 +3,10 @@
 import json
 
 import pytest
-from deviceshare.claims import Claim
-from deviceshare.facts import Card
-from deviceshare.families import BY_NAME
+from deviceshare.families import BY_NAME, clamp_to_request
 from deviceshare.formats import gpu_share, hami_vnpu, mindcluster, vgpu
+from deviceshare.model import SIGNATURE, Card, Claim, read_keys, sign
 from deviceshare.objects import decode_pod
-from deviceshare.signatures import SIGNATURE, read_keys, sign
-from deviceshare.trust import within_ask
 from support.builders import (
     CORES,
     MEMORY,
@@ -43,7 +40,7 @@ def counts(what, annotations, cards=CARDS, settings=None):
     metadata["labels"] = dict(what.labels)
     spec = {"nodeName": "n1", "containers": containers, "initContainers": inits}
     fact = decode_pod(json.dumps({"metadata": metadata, "spec": spec}).encode())
-    return within_ask(fact.held, fact.ask, settings or conf(), cards, "Pod ns/p")
+    return clamp_to_request(fact.held, fact.ask, settings or conf(), cards, "Pod ns/p")
 
 
 def ids(*slots):

@@ -3,9 +3,9 @@
 from collections import Counter
 
 import hypothesis.strategies as st
-from deviceshare.allocator import Allocator
-from deviceshare.claims import INIT
-from deviceshare.conf.model import BEST_FIT, FIRST_FIT
+from deviceshare.allocation import Allocator
+from deviceshare.conf import BEST_FIT, FIRST_FIT
+from deviceshare.model import INIT
 from hypothesis import Phase, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from msgspec.structs import replace

@@ -1,10 +1,10 @@
 """vGPU requests: the configuration's names and defaults, init containers, pods that are kept apart."""
 
 import pytest
-from deviceshare.allocator import Allocator
-from deviceshare.claims import Claim, ContainerGrant, DeviceGrant, Tenant
-from deviceshare.conf.device_model import DevicesConf, VgpuConf
+from deviceshare.allocation import Allocator
+from deviceshare.conf import DevicesConf, VgpuConf
 from deviceshare.families import BY_NAME, caveats
+from deviceshare.model import Claim, ContainerGrant, DeviceGrant, Tenant
 from msgspec.structs import replace
 from support.builders import (
     MEMORY,

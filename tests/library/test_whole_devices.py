@@ -1,9 +1,8 @@
 """Whole devices: plain amounts of a node, chosen by model; names that nobody offers."""
 
 import pytest
-from deviceshare.allocator import Allocator
-from deviceshare.facts import NodeFact, PodAsk
-from deviceshare.names import nearest
+from deviceshare.allocation import Allocator, nearest
+from deviceshare.model import NodeFact, PodRequest
 from support.builders import ask, card, cluster, codes, container, node, share, share_cards, take, vgpu
 
 GPU, PRODUCT = "nvidia.com/gpu", "nvidia.com/gpu.product"
@@ -13,7 +12,7 @@ def whole_node(name: str, model: str = "", count: int = 4, **about: object) -> N
     return node(name, labels={PRODUCT: model} if model else {}, **{GPU: count}, **about)
 
 
-def gpus(count: int = 1, *, use: str = "", nouse: str = "", resource: str = GPU) -> PodAsk:
+def gpus(count: int = 1, *, use: str = "", nouse: str = "", resource: str = GPU) -> PodRequest:
     wishes = {"nvidia.com/use-gputype": use, "nvidia.com/nouse-gputype": nouse}
     return ask(container(**{resource: count}), annotations={key: value for key, value in wishes.items() if value})
 
@@ -28,7 +27,7 @@ def mixed() -> Allocator:
     )
 
 
-def where(allocator: Allocator, what: PodAsk) -> list[str]:
+def where(allocator: Allocator, what: PodRequest) -> list[str]:
     """Return the nodes that take a pod, by taking them away one after the other."""
     found = []
     while (placement := allocator.place(what)) is not None:

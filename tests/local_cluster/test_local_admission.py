@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from deviceshare.errors import RequestError
+from deviceshare.model import RequestError
 from deviceshare_cluster.local.admission import Admitted, Priorities, admit
 from hypothesis import given
 from hypothesis import strategies as st

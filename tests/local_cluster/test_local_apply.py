@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from deviceshare.errors import RequestError
+from deviceshare.model import RequestError
 from deviceshare_cluster.interface import BindState, ClusterError
 from deviceshare_cluster.local import Action, LocalCluster
 

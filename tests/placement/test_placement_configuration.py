@@ -1,7 +1,7 @@
 """The configuration changes while pods wait and run: placement decides by the new one, claims keep what they have."""
 
 import pytest
-from deviceshare.facts import ConfigFact, ContainerAsk, Gone, PodAsk, Synced
+from deviceshare.model import ConfigFact, ContainerRequest, Gone, PodRequest, Synced
 from deviceshare_placement.core import Instructions, PlacementCore
 from support.builders import card, container, node, pod, vgpu
 
@@ -19,7 +19,7 @@ class Played:
         self.core.on_fact("cluster.synced", Synced(), 1.0)
         self.core.on_caught_up(1.0)
 
-    def put(self, name: str, what: PodAsk, **rest: object) -> None:
+    def put(self, name: str, what: PodRequest, **rest: object) -> None:
         self.core.on_fact(f"cluster.pod.uid-{name}", pod(name, what, **rest), 1.0)
 
     def configure(self, name: str, text: str) -> None:
@@ -41,8 +41,8 @@ def played() -> Played:
     return Played()
 
 
-def renamed(gpus: int, memory: int) -> PodAsk:
-    return PodAsk(containers=(ContainerAsk("main", (("acme.io/gpus", gpus), ("acme.io/mebibytes", memory))),))
+def renamed(gpus: int, memory: int) -> PodRequest:
+    return PodRequest(containers=(ContainerRequest("main", (("acme.io/gpus", gpus), ("acme.io/mebibytes", memory))),))
 
 
 def test_a_pod_that_asks_by_another_name_is_placed_when_the_devices_are_called_so(played) -> None:
@@ -80,9 +80,9 @@ def test_a_bound_pod_is_charged_for_what_is_no_device_any_more(played) -> None:
     played.core.on_fact("cluster.node.a", sold, 1.0)
     played.configure("devices", RENAMED)
     gpus = container(**{"acme.io/gpus": 2})
-    played.put("x", PodAsk(containers=(gpus,)), node="a")
+    played.put("x", PodRequest(containers=(gpus,)), node="a")
     played.unconfigure("devices")  # acme.io/gpus is a plain amount of the node from here on
-    played.put("y", PodAsk(containers=(container(**{"acme.io/gpus": 1}),)))
+    played.put("y", PodRequest(containers=(container(**{"acme.io/gpus": 1}),)))
     assert played.placed() == []
     played.configure("devices", RENAMED)
     assert played.placed() == ["y"]

@@ -1,11 +1,21 @@
 """The placement core, one replica, one thing at a time."""
 
 import pytest
-from deviceshare.claims import BOUND, REFUSED, Claim, NodeLedger
-from deviceshare.facts import GroupKey, PodFact, PodGroupFact, PodUid, QueueFact, Synced
+from deviceshare.model import (
+    BOUND,
+    REFUSED,
+    Claim,
+    GroupKey,
+    NodeLedger,
+    PodFact,
+    PodGroupFact,
+    PodUid,
+    QueueFact,
+    Synced,
+)
 from deviceshare_placement.core import Instructions, PlacementCore
 from deviceshare_placement.core.machine import PAUSE
-from deviceshare_placement.core.teller import MOST_RETOLD
+from deviceshare_placement.core.reporter import MOST_RETOLD
 from msgspec.structs import replace
 from support.builders import SHARE, ask, card, container, node, pod, share_cards, vgpu
 from support.played import Played, messages
@@ -54,7 +64,7 @@ def test_the_environment_is_told_of_each_container() -> None:
     assert [grant.container for grant in told.grants] == ["main", "init"]
     assert told.environment["main"]["VOLCANO_GPU_ALLOCATED"] == "500"
     assert told.environment["init"]["VOLCANO_GPU_ALLOCATED"] == "3000"
-    assert core.world.allocator.used_cards("a")[0].memory == 3000
+    assert core.cluster.allocator.used_cards("a")[0].memory == 3000
 
 
 def test_nothing_is_due_while_a_write_is_under_way(played) -> None:
@@ -108,7 +118,7 @@ def test_a_claim_taken_out_before_we_heard_that_it_was_written_leaves_nothing_be
     played.core.on_ledger("a", 2, NodeLedger(node="a"), played.now)
     played.sequence = 0
     played.written(out)
-    assert played.core.world.allocator.used_cards("a") == [(0, 0, 0), (0, 0, 0)]
+    assert played.core.cluster.allocator.used_cards("a") == [(0, 0, 0), (0, 0, 0)]
     assert len(played.cycle().publications) == 1
 
 
@@ -186,7 +196,7 @@ def test_a_pod_that_waits_is_decided_again_when_room_is_made(played) -> None:
 
 
 def _held(count, memory):
-    core = PlacementCore("h").world.allocator
+    core = PlacementCore("h").cluster.allocator
     core.set_node(node("a", [card(at, memory=100) for at in range(2)]))
     return core.place(vgpu(count, memory)).grants
 

@@ -1,8 +1,8 @@
 """What a device plugin says of a bound pod's device reaches the decision, also while its claim stands."""
 
 import pytest
-from deviceshare.facts import Card, PodAsk, Synced
 from deviceshare.families import BY_NAME
+from deviceshare.model import Card, PodRequest, Synced
 from deviceshare_placement.core import PlacementCore
 from support.builders import ask, container, node, pod
 
@@ -10,7 +10,7 @@ CORES, REAL = "huawei.com/npu-core", "huawei.com/AscendReal"
 CHIP = Card("Ascend310P-0", 0, 7, 0, 8, mode="mindcluster")
 
 
-def asks(cores: int) -> PodAsk:
+def asks(cores: int) -> PodRequest:
     labels = (("ring-controller.atlas", "ascend-310P"), ("vnpu-level", "high"))
     return ask(container(**{CORES: cores}), labels=labels)
 

@@ -1,6 +1,6 @@
 """How unused MIG cards are cut by what the cluster's pods ask."""
 
-from deviceshare.facts import ConfigFact
+from deviceshare.model import ConfigFact
 from deviceshare_placement.core.deciding import EXPECT_INTERVAL
 from support.builders import node, pod, vgpu
 from support.mig import CONFIGS, mig_card

@@ -1,9 +1,8 @@
 """What pods take of nodes beside devices: it stands in their claims, and counts for pods that others bound."""
 
 import pytest
-from deviceshare.claims import HostPort, NodeLedger
-from deviceshare.facts import ConfigFact
-from deviceshare.pod_sums import SCORED
+from deviceshare.model import ConfigFact, HostPort, NodeLedger
+from deviceshare.state import SCORED
 from msgspec.structs import replace
 from support.builders import ask, container, node, pod
 from support.played import Played, messages

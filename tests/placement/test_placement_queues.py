@@ -1,8 +1,7 @@
 """Queues, PodGroups and the action enqueue, as the placement core tells of them."""
 
 import pytest
-from deviceshare.claims import WITHDRAWN, NodeOutcomes, Outcome
-from deviceshare.facts import ConfigFact, Gone, GroupKey, PodGroupFact, QueueFact
+from deviceshare.model import WITHDRAWN, ConfigFact, Gone, GroupKey, NodeOutcomes, Outcome, PodGroupFact, QueueFact
 from msgspec.structs import replace
 from support.builders import MEMORY, ask, card, container, node, pod, vgpu
 from support.played import Played, messages

@@ -3,8 +3,8 @@
 from collections import Counter
 
 import hypothesis.strategies as st
-from deviceshare.facts import GroupKey, PodFact, PodGroupFact
-from deviceshare.gangs import Group, decide
+from deviceshare.model import GroupKey, PodFact, PodGroupFact
+from deviceshare.queueing import Group, decide
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from support.builders import card, cluster, conf, node, pod, vgpu
@@ -34,7 +34,7 @@ class Races(RuleBasedStateMachine):
         """Make a replica; each has its own idea of a good node, so that they claim one pod on two nodes."""
         self.names += 1
         replica = Replica(self.bus, f"placement-{self.names}")
-        replica.core.world.allocator.set_configuration(conf(("binpack", "spread")[which], weight=1))
+        replica.core.cluster.allocator.set_configuration(conf(("binpack", "spread")[which], weight=1))
         return replica
 
     @initialize(nodes=st.integers(1, 3))

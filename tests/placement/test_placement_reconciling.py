@@ -1,8 +1,7 @@
 """What differs from the cluster is found and repaired: ghost claims, nodes that another scheduler filled."""
 
 import pytest
-from deviceshare.claims import ContainerGrant, DeviceGrant
-from deviceshare.facts import Gone
+from deviceshare.model import ContainerGrant, DeviceGrant, Gone
 from deviceshare_placement.core.ledgers import BOUND_GRACE, ORPHAN_GRACE
 from deviceshare_placement.core.machine import CLAIM_NOT_BOUND, CLAIM_WITHOUT_POD, CLAIM_WITHOUT_ROOM
 from msgspec.structs import replace

@@ -3,9 +3,19 @@
 import asyncio
 
 import msgspec
-from deviceshare.claims import Claim, ContainerGrant, DeviceGrant, NodeLedger, NodeOutcomes
-from deviceshare.explain import Explanation
-from deviceshare.facts import ContainerAsk, NodeFact, PodAsk, PodFact, PodUid
+from deviceshare.model import (
+    Claim,
+    ContainerGrant,
+    ContainerRequest,
+    DeviceGrant,
+    Explanation,
+    NodeFact,
+    NodeLedger,
+    NodeOutcomes,
+    PodFact,
+    PodRequest,
+    PodUid,
+)
 from deviceshare_binder.shell import main
 from deviceshare_bus.connection import connect
 from deviceshare_bus.messages import decode_events, decode_outcomes, encode
@@ -54,7 +64,7 @@ class World:
         )
         uid = (await self.cluster.get("Pod", "default", name))["metadata"]["uid"]
         self.pods[name] = uid
-        ask = PodAsk(containers=(ContainerAsk("main", ()),))
+        ask = PodRequest(containers=(ContainerRequest("main", ()),))
         await self.say(fact("pod", uid), PodFact(uid=PodUid(uid), namespace="default", name=name, gates=gates, ask=ask))
 
     def claim(self, name, **fields):

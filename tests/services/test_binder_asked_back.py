@@ -1,11 +1,10 @@
 """A claim that counts as bound and is asked back: the pod is read once more. And what the binder signs."""
 
 import pytest
-from deviceshare.claims import BOUND, Claim, ContainerGrant, DeviceGrant, Outcome
-from deviceshare.signatures import SIGNATURE, signed
+from deviceshare.model import BOUND, SIGNATURE, Claim, ContainerGrant, DeviceGrant, Outcome, signed
+from deviceshare_binder.bind_task import Bind, Finished, Read, WriteOutcomes
 from deviceshare_binder.core import Core
 from deviceshare_binder.views import NodeView, PodView
-from deviceshare_binder.work import Bind, Finished, Read, WriteOutcomes
 
 KEY = b"a key of ours 123"
 

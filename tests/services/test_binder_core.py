@@ -3,11 +3,20 @@
 import hypothesis.strategies as st
 import msgspec
 import pytest
-from deviceshare.claims import Claim, ContainerGrant, DeviceGrant, NodeLedger
-from deviceshare.facts import ContainerAsk, Gone, PodAsk, PodFact, Toleration
+from deviceshare.model import (
+    Claim,
+    ContainerGrant,
+    ContainerRequest,
+    DeviceGrant,
+    Gone,
+    NodeLedger,
+    PodFact,
+    PodRequest,
+    Toleration,
+)
+from deviceshare_binder.bind_task import Bind, Finished, Read, WriteOutcomes
 from deviceshare_binder.core import Core
 from deviceshare_binder.views import GoneView, Ledgers, NodeView, PodView, decode_pod
-from deviceshare_binder.work import Bind, Finished, Read, WriteOutcomes
 from deviceshare_bus.messages import encode
 from deviceshare_cluster.interface import BindState
 from hypothesis import settings
@@ -62,7 +71,7 @@ def test_a_claim_is_bound_with_the_annotations_of_its_families():
 
 def test_the_annotations_have_room_for_the_pods_init_containers():
     grant = ContainerGrant("main", 0, "hami-vnpu", (DeviceGrant("D0", 0, 3072, 0, "Ascend310P/vir01"),))
-    ask = PodAsk(containers=(ContainerAsk("main", ()),), init_containers=(ContainerAsk("fetch", ()),))
+    ask = PodRequest(containers=(ContainerRequest("main", ()),), init_containers=(ContainerRequest("fetch", ()),))
     fact = PodFact(uid="u1", namespace="default", name="pod-u1", ask=ask)
     core = started(claim(grants=(grant,)), pods=[decode_pod(encode(fact))])
     (lock,) = core.take(1_700_000_000.0)
@@ -132,7 +141,7 @@ def test_a_refusal_reads_the_pod_back_since_a_predecessor_may_have_bound_it(pods
 
 def test_a_pod_that_tolerates_a_cordon_is_bound_to_a_cordoned_node():
     fact = PodFact(
-        uid="u1", namespace="default", name="pod-u1", ask=PodAsk(tolerations=(Toleration("", "Exists", "", ""),))
+        uid="u1", namespace="default", name="pod-u1", ask=PodRequest(tolerations=(Toleration("", "Exists", "", ""),))
     )
     seen = decode_pod(encode(fact))
     core = started(claim(), pods=[seen], nodes=[NodeView(name="n1", unschedulable=True)])
@@ -252,7 +261,7 @@ def test_limit_and_turns():
 
 
 def test_views_are_read_from_the_messages_that_the_others_write():
-    ask = PodAsk(containers=(ContainerAsk("main", (("cpu", 1),)), ContainerAsk("side", ())))
+    ask = PodRequest(containers=(ContainerRequest("main", (("cpu", 1),)), ContainerRequest("side", ())))
     fact = PodFact(uid="u1", namespace="a", name="b", node="n1", gates=("g",), ask=ask)
     view = decode_pod(encode(fact))
     assert (view.uid, view.node, view.gates, view.containers) == ("u1", "n1", ("g",), ("main", "side"))

@@ -1,7 +1,7 @@
 """PodGroups and Queues say what Volcano's users know, and are written only when that changes."""
 
 import pytest
-from deviceshare.explain import Explanation
+from deviceshare.model import Explanation
 from deviceshare_binder.groups import Condition, Groups, PodGroupView
 from deviceshare_binder.queues import QueueView
 from deviceshare_binder.views import PodView

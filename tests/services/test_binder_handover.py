@@ -5,13 +5,13 @@ from typing import ClassVar
 import hypothesis.strategies as st
 import msgspec
 import pytest
-from deviceshare.claims import Claim, ContainerGrant, DeviceGrant, Outcome
+from deviceshare.model import Claim, ContainerGrant, DeviceGrant, Outcome
+from deviceshare_binder.bind_task import Bind, GiveUp, Read, WriteOutcomes
 from deviceshare_binder.core import Core
-from deviceshare_binder.handover import PATIENCE, Stuck
 from deviceshare_binder.locks import LINGER, Lock, Unlock
+from deviceshare_binder.plugin_handoff import PATIENCE, Stuck
 from deviceshare_binder.reports import Reports
 from deviceshare_binder.views import NodeView, PodView
-from deviceshare_binder.work import Bind, GiveUp, Read, WriteOutcomes
 from deviceshare_cluster.interface import BindState
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -188,7 +188,7 @@ def test_a_stuck_pod_is_reported_with_those_who_wait_for_it():
     (stuck,) = [one for one in cluster.core.take(NOW + PATIENCE) if isinstance(one, Stuck)]
     assert (stuck.uid, stuck.keys, stuck.waiting) == ("p0", ["2 vGPUs"], ["claim-p1"])
     assert not [one for one in cluster.core.take(NOW + 2 * PATIENCE) if isinstance(one, Stuck)], "once"
-    assert cluster.core.ways.stuck == 1
+    assert cluster.core.handoffs.stuck == 1
     reports = Reports(cluster.core.pods)
     reports.stuck(stuck, cluster.core.claims(stuck.waiting))
     told, waits = reports.take_scheduled(), reports.take_pending()
@@ -197,7 +197,7 @@ def test_a_stuck_pod_is_reported_with_those_who_wait_for_it():
     assert waits.uid == "p1"
     assert "has not served pod default/p0 yet" in waits.message
     cluster.fact("p0")
-    assert cluster.core.ways.stuck == 0
+    assert cluster.core.handoffs.stuck == 0
 
 
 def test_a_pod_that_ended_unserved_is_taken_out_of_the_plugins_sight_before_the_next():
@@ -298,10 +298,10 @@ def test_a_pod_that_is_served_and_does_not_run_is_waited_for_a_minute():
     cluster.fact("served", until_running=[SEVERAL])
     assert locking(cluster, NOW + PATIENCE - 1) == []
     assert locking(cluster, NOW + PATIENCE) == ["claim-p0"]
-    assert cluster.core.ways.stuck == 0
+    assert cluster.core.handoffs.stuck == 0
     cluster.fact("served", until_running=[SEVERAL])
     cluster.core.take(NOW + PATIENCE)
-    assert cluster.core.ways.next_due() is None, "once"
+    assert cluster.core.handoffs.next_due() is None, "once"
 
 
 def test_a_pod_that_is_served_late_is_waited_for_a_minute_from_then_on():

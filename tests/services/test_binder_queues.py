@@ -3,9 +3,8 @@
 import asyncio
 
 import pytest
-from deviceshare.claims import ContainerGrant, DeviceGrant
-from deviceshare.conf.scheduler import default_conf
-from deviceshare.facts import PodAsk
+from deviceshare.conf import default_conf
+from deviceshare.model import ContainerGrant, DeviceGrant, PodRequest
 from deviceshare_binder.groups import Groups, PodGroupView
 from deviceshare_binder.queues import Charge, Charges, QueueView, as_quantities, with_parents
 from deviceshare_binder.system_queues import keep_queues
@@ -146,7 +145,7 @@ def test_what_a_pod_has_is_counted_as_queues_count_it():
 def test_equal_asks_are_kept_once_and_not_for_ever():
     charges = Charges()
     for number in range(1000):
-        charges.put("a", Charge(ask=PodAsk(containers=(container(cpu=number),))))
+        charges.put("a", Charge(ask=PodRequest(containers=(container(cpu=number),))))
     assert len(charges._asks) < 200
 
 

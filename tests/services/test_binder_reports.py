@@ -1,9 +1,8 @@
 """Which pods are told what, in which order, and that nothing is kept of pods that are gone."""
 
-from deviceshare.claims import Claim, ContainerGrant, DeviceGrant
-from deviceshare.explain import Explanation
+from deviceshare.model import Claim, ContainerGrant, DeviceGrant, Explanation
 from deviceshare_binder import reports
-from deviceshare_binder.handover import Stuck
+from deviceshare_binder.plugin_handoff import Stuck
 from deviceshare_binder.reports import Reports
 from deviceshare_binder.views import PodView
 

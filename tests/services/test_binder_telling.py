@@ -3,11 +3,11 @@
 import asyncio
 
 import pytest
-from deviceshare.claims import Claim
-from deviceshare_binder import telling
+from deviceshare.model import Claim
+from deviceshare_binder import reporter
 from deviceshare_binder.groups import Groups
+from deviceshare_binder.reporter import Reporter
 from deviceshare_binder.reports import Reports
-from deviceshare_binder.telling import Teller
 from deviceshare_bus.tasks import end
 
 
@@ -17,17 +17,17 @@ class Recorder:
     def __init__(self):
         self.told = []
 
-    async def record_event(self, happening):
-        self.told.append(happening)
+    async def record_event(self, event_record):
+        self.told.append(event_record)
 
 
 @pytest.mark.parametrize(("busy", "at_once"), [(False, 40), (True, 10)])
 async def test_reports_are_written_in_portions_that_are_smaller_while_pods_are_bound(monkeypatch, busy, at_once):
-    monkeypatch.setattr(telling, "REPORT_INTERVAL", 10.0)
+    monkeypatch.setattr(reporter, "REPORT_INTERVAL", 10.0)
     cluster, reports = Recorder(), Reports({})
     for number in range(100):
         reports.bound(Claim(id=f"{number}", uid=f"{number}", namespace="default", name=f"p{number}"), "n1")
-    teller = Teller(cluster, reports, Groups(), per_second=4.0, busy=lambda: busy)
+    teller = Reporter(cluster, reports, Groups(), per_second=4.0, busy=lambda: busy)
     assert teller.open == 100
     task = asyncio.create_task(teller.run())
     try:

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from deviceshare.facts import Gone, NodeFact, PodFact, Synced
+from deviceshare.model import Gone, NodeFact, PodFact, Synced
 from deviceshare_bus.connection import connect
 from deviceshare_bus.publisher import Publisher, Write
 from deviceshare_cluster.interface import ClusterError

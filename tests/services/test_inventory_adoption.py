@@ -3,9 +3,8 @@
 import json
 
 import pytest
-from deviceshare.facts import Gone
 from deviceshare.formats import vgpu
-from deviceshare.signatures import sign
+from deviceshare.model import Gone, sign
 from deviceshare_bus.subjects import fact
 from deviceshare_cluster.interface import Change, ChangeType, Listed
 from deviceshare_inventory.configs import Configs

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from deviceshare.facts import ConfigFact
+from deviceshare.model import ConfigFact
 from deviceshare_cluster.interface import Change, ChangeType
 from deviceshare_inventory.configs import DEFAULTS, Configs
 

@@ -1,13 +1,13 @@
 """What inventory publishes, whatever the order of answers: the facts on the bus become those of the cluster."""
 
 import hypothesis.strategies as st
-from deviceshare.facts import ConfigFact, Gone, NodeFact, PodFact, Synced
+from deviceshare.model import ConfigFact, Gone, NodeFact, PodFact, Synced
 from deviceshare.objects import decode_node, decode_pod
 from deviceshare_bus.messages import decode_fact, encode
 from deviceshare_bus.subjects import SYNCED, fact
 from deviceshare_cluster.interface import Change, ChangeType, Listed
-from deviceshare_inventory.board import ReadBack, Write
 from deviceshare_inventory.core import Report, Step
+from deviceshare_inventory.desired_state import ReadBack, Write
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from support.inventory import OURS, Bus, config_map, gone, new_core, node, pod, started, work_off
@@ -35,9 +35,9 @@ def test_revision_waits_for_the_acknowledgement_of_everything_before_it():
     )
     assert (core.revision, core.open_work) == (5, 2)
     first, second = core.take(2.0)
-    core.board.acknowledged(second.subject, bus.write(second.subject, second.data, second.expected))
+    core.desired.acknowledged(second.subject, bus.write(second.subject, second.data, second.expected))
     assert core.revision == 5
-    core.board.acknowledged(first.subject, bus.write(first.subject, first.data, first.expected))
+    core.desired.acknowledged(first.subject, bus.write(first.subject, first.data, first.expected))
     work_off(core, bus)
     assert (core.revision, core.open_work) == (9, 0)
 
@@ -73,7 +73,7 @@ def test_a_tombstone_expires_and_the_object_can_come_back():
     core.deliver([gone("Node", "n1", 2)])
     (write,) = core.take(1.0)
     assert write.ttl == 3600
-    core.board.acknowledged(write.subject, bus.write(write.subject, write.data, write.expected))
+    core.desired.acknowledged(write.subject, bus.write(write.subject, write.data, write.expected))
     del bus.messages["cluster.node.n1"]
     core.deliver([node("n1", 3)])
     work_off(core, bus)
@@ -282,21 +282,21 @@ class AnyOrder(RuleBasedStateMachine):
             n = data.draw(st.integers(0, len(self.writes) - 1))
             write, state = self.writes.pop(n)
             if state == "sent" or state is None or lost:
-                self.core.board.unclear(write.subject)
+                self.core.desired.unclear(write.subject)
             else:
-                self.core.board.acknowledged(write.subject, state)
+                self.core.desired.acknowledged(write.subject, state)
 
     @rule(data=st.data())
     def a_subject_is_read_back(self, data):
         if self.reads:
             subject = self.reads.pop(data.draw(st.integers(0, len(self.reads) - 1)))
             sequence, message = self.bus.messages.get(subject, (0, b""))
-            self.core.board.read_back(subject, sequence, decode_fact(message) if sequence else None)
+            self.core.desired.read_back(subject, sequence, decode_fact(message) if sequence else None)
 
     @rule(count=st.integers(1, 4))
     def the_follower_delivers(self, count):
         for subject, sequence, message in self.bus.log[self.read : self.read + count]:
-            self.core.board.stands(subject, sequence, decode_fact(message), foreign=True)
+            self.core.desired.stands(subject, sequence, decode_fact(message), foreign=True)
         self.read = min(self.read + count, len(self.bus.log))
 
     @rule(name=st.sampled_from("ab"))
@@ -327,13 +327,13 @@ class AnyOrder(RuleBasedStateMachine):
                 if state == "sent":
                     state = self.bus.write(write.subject, write.data, write.expected)
                 if state is None:
-                    self.core.board.unclear(write.subject)
+                    self.core.desired.unclear(write.subject)
                 else:
-                    self.core.board.acknowledged(write.subject, state)
+                    self.core.desired.acknowledged(write.subject, state)
             while self.reads:
                 subject = self.reads.pop()
                 sequence, message = self.bus.messages.get(subject, (0, b""))
-                self.core.board.read_back(subject, sequence, decode_fact(message) if sequence else None)
+                self.core.desired.read_back(subject, sequence, decode_fact(message) if sequence else None)
             self.the_follower_delivers(1000)
             self.tick += 1
             assert self.tick < 10_000, "it does not come to rest"

@@ -3,13 +3,13 @@
 import json
 
 import pytest
-from deviceshare.facts import Gone
+from deviceshare.model import Gone
 from deviceshare_bus.messages import decode_fact
 from deviceshare_bus.subjects import SYNCED
 from deviceshare_cluster.interface import Change, ChangeType, Listed
-from deviceshare_inventory.board import Write
 from deviceshare_inventory.configs import Configs
 from deviceshare_inventory.core import Core, Report
+from deviceshare_inventory.desired_state import Write
 
 CLUSTERD = ("mindx-dl", "cluster-info-device-0")
 PLUGIN = ("kube-system", "mindx-dl-deviceinfo-n1")
@@ -74,7 +74,7 @@ class Bus:
                 if isinstance(one, Write):
                     self.sequence += 1
                     self.facts[one.subject] = decode_fact(one.data)
-                    self.core.board.acknowledged(one.subject, self.sequence)
+                    self.core.desired.acknowledged(one.subject, self.sequence)
                     written.append(one.subject)
                 elif isinstance(one, Report):
                     self.reports.append(str(one.remark))

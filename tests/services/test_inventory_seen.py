@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 
 import pytest
-from deviceshare.facts import Gone
+from deviceshare.model import Gone
 from deviceshare_bus.messages import decode_events
 from deviceshare_cluster.interface import Change, ChangeType, Listed, Revisions
 from deviceshare_cluster.local import LocalCluster

@@ -11,9 +11,20 @@ from html.parser import HTMLParser
 import aiohttp
 import msgspec
 import pytest
-from deviceshare.claims import Claim, ContainerGrant, DeviceGrant, NodeLedger, NodeOutcomes, Outcome
-from deviceshare.explain import Explanation
-from deviceshare.facts import Card, Gone, NodeFact, PodFact, Synced
+from deviceshare.model import (
+    Card,
+    Claim,
+    ContainerGrant,
+    DeviceGrant,
+    Explanation,
+    Gone,
+    NodeFact,
+    NodeLedger,
+    NodeOutcomes,
+    Outcome,
+    PodFact,
+    Synced,
+)
 from deviceshare_bus import subjects
 from deviceshare_bus.connection import connect
 from deviceshare_bus.messages import Events, Step, encode

@@ -1,13 +1,22 @@
 """What Prometheus reads: names, labels, values."""
 
 import msgspec
-from deviceshare.claims import Claim, ContainerGrant, DeviceGrant, NodeLedger
-from deviceshare.facts import Card, NodeFact, PodFact, PodGroupFact, QueueFact
+from deviceshare.model import (
+    Card,
+    Claim,
+    ContainerGrant,
+    DeviceGrant,
+    NodeFact,
+    NodeLedger,
+    PodFact,
+    PodGroupFact,
+    QueueFact,
+)
 from deviceshare_bus import subjects
 from deviceshare_bus.messages import Events, Step, Undecodable, encode
 from deviceshare_metrics.exposition import MIB, expose
-from deviceshare_metrics.picture import draw
-from deviceshare_metrics.view import View
+from deviceshare_metrics.snapshot import build_snapshot
+from deviceshare_metrics.state_store import StateStore
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse
 
@@ -17,7 +26,7 @@ SHARED = Card("0", 0, 8000, 8000, 100, mode="gpu-share")
 
 
 def view_of(*messages):
-    view = View()
+    view = StateStore()
     for subject, message in messages:
         view.apply(subject, encode(message))
     return view
@@ -48,7 +57,7 @@ def cluster():
 
 
 def scrape(view, accept="", parser=parse):
-    text, _ = expose(draw(view), view.tallies, accept)
+    text, _ = expose(build_snapshot(view), view.tallies, accept)
     families = list(parser(text.decode()))
     samples = {}
     for family in families:
@@ -167,6 +176,6 @@ def test_cards_of_which_more_is_held_than_there_is():
 
 
 def test_the_build_and_the_process_are_shown():
-    samples = scrape(View())
+    samples = scrape(StateStore())
     assert value(samples, "deviceshare_build_info", version="0.1.0") == 1
     assert value(samples, "process_resident_memory_bytes") > 0

@@ -2,21 +2,36 @@
 
 import msgspec
 import pytest
-from deviceshare.claims import WHOLE, Claim, ContainerGrant, DeviceGrant, NodeLedger, NodeOutcomes, Outcome
-from deviceshare.errors import Problem
-from deviceshare.explain import Explanation
-from deviceshare.facts import Card, ContainerAsk, Gone, NodeFact, PodAsk, PodFact, PodGroupFact, Synced
+from deviceshare.model import (
+    WHOLE,
+    Card,
+    Claim,
+    ContainerGrant,
+    ContainerRequest,
+    DeviceGrant,
+    Explanation,
+    Gone,
+    NodeFact,
+    NodeLedger,
+    NodeOutcomes,
+    Outcome,
+    PodFact,
+    PodGroupFact,
+    PodRequest,
+    Problem,
+    Synced,
+)
 from deviceshare_bus import subjects
 from deviceshare_bus.messages import Events, Step, Undecodable, encode
 from deviceshare_metrics.exposition import expose
-from deviceshare_metrics.picture import draw
 from deviceshare_metrics.server import Site
-from deviceshare_metrics.view import MOST_STEPS, View
+from deviceshare_metrics.snapshot import build_snapshot
+from deviceshare_metrics.state_store import MOST_STEPS, StateStore
 from hypothesis import given
 from hypothesis import strategies as st
 
 CARD = Card("GPU-1", 0, 10, 11178, 100, "Tesla-P4", True, "hami-core")
-ASK = PodAsk(containers=(ContainerAsk("main", (("cpu", 500), ("volcano.sh/vgpu-number", 1))),))
+ASK = PodRequest(containers=(ContainerRequest("main", (("cpu", 500), ("volcano.sh/vgpu-number", 1))),))
 
 
 def node(name="n1", cards=(CARD,), **more):
@@ -63,7 +78,7 @@ def step(name, at, pod="a"):
 
 
 def read(*messages, into=None):
-    view = into or View()
+    view = into or StateStore()
     for subject, message in messages:
         view.apply(subject, encode(message))
     return view
@@ -79,7 +94,7 @@ def site(view):
 
 
 def test_a_claim_takes_its_card_and_its_resources_before_the_pod_is_bound():
-    picture = draw(read(node(), pod(), ledger(claim())))
+    picture = build_snapshot(read(node(), pod(), ledger(claim())))
     card = only(picture.devices)
     assert (card.memory_used, card.cores_used, card.slots_used, card.pods) == (1024, 10, 1, ("default/a",))
     assert (only(picture.nodes).used, only(picture.nodes).pods) == ({"cpu": 500}, 1)
@@ -88,14 +103,14 @@ def test_a_claim_takes_its_card_and_its_resources_before_the_pod_is_bound():
 
 
 def test_a_bound_pod_with_a_claim_counts_once():
-    picture = draw(read(node(), pod(node="n1", held=grants()), ledger(claim()), outcome("bound")))
+    picture = build_snapshot(read(node(), pod(node="n1", held=grants()), ledger(claim()), outcome("bound")))
     assert only(picture.devices).memory_used == 1024
     assert (only(picture.nodes).pods, only(picture.nodes).used) == (1, {"cpu": 500})
     assert (only(picture.pods).state, only(picture.claims).state) == ("Bound", "bound")
 
 
 def test_a_pod_that_others_bound_counts_with_what_it_holds_and_asks():
-    picture = draw(read(node(), pod(node="n1", held=grants(2048))))
+    picture = build_snapshot(read(node(), pod(node="n1", held=grants(2048))))
     assert only(picture.devices).memory_used == 2048
     # The vGPU is counted on its card, not among the resources of the node, as placement does.
     assert (only(picture.nodes).pods, only(picture.nodes).used) == (1, {"cpu": 500})
@@ -103,7 +118,7 @@ def test_a_pod_that_others_bound_counts_with_what_it_holds_and_asks():
 
 def test_a_whole_card_has_the_size_of_the_nodes_card():
     cards = (Card("0", 0, 1, 8000, 100, mode="gpu-share"),)
-    picture = draw(read(node(cards=cards), pod(node="n1", held=grants(WHOLE, 100, "0", "gpu-number"))))
+    picture = build_snapshot(read(node(cards=cards), pod(node="n1", held=grants(WHOLE, 100, "0", "gpu-number"))))
     assert only(picture.devices).memory_used == 8000
     assert only(only(picture.pods).devices).memory == 8000
 
@@ -111,32 +126,34 @@ def test_a_whole_card_has_the_size_of_the_nodes_card():
 def test_a_mig_instance_is_shown_by_its_plugins_name_and_charged_to_its_card():
     cards = (msgspec.structs.replace(CARD, mode="mig"),)
     held = (ContainerGrant("main", 0, "mig", (DeviceGrant("GPU-1", 0, 5120, 14, "0-2"),)),)
-    picture = draw(read(node(cards=cards), pod(), ledger(claim(grants=held))))
+    picture = build_snapshot(read(node(cards=cards), pod(), ledger(claim(grants=held))))
     assert only(only(picture.pods).devices).id == "GPU-1[0-2]"
     assert only(picture.devices).memory_used == 5120
 
 
 def test_an_ended_pod_holds_nothing_but_its_claim_does_until_it_has_left_the_ledger():
     ended = pod(node="n1", ended=True, held=grants())
-    assert only(draw(read(node(), ended)).devices).memory_used == 0
+    assert only(build_snapshot(read(node(), ended)).devices).memory_used == 0
     view = read(node(), ended, ledger(claim()))
-    assert only(draw(view).devices).memory_used == 1024
-    assert only(draw(view).pods).state == "Ended"
-    assert only(draw(read(ledger(), into=view)).devices).memory_used == 0
+    assert only(build_snapshot(view).devices).memory_used == 1024
+    assert only(build_snapshot(view).pods).state == "Ended"
+    assert only(build_snapshot(read(ledger(), into=view)).devices).memory_used == 0
 
 
 def test_a_pod_that_is_bound_elsewhere_than_its_claim_counts_on_both_nodes():
     view = read(node(), node("n2"), pod(node="n2", held=grants(512)), ledger(claim()))
-    picture = draw(view)
+    picture = build_snapshot(view)
     assert [(card.node, card.memory_used) for card in picture.devices] == [("n1", 1024), ("n2", 512)]
     assert (only(picture.pods).node, only(picture.pods).devices[0].memory) == ("n2", 512)
 
 
 def test_what_is_deleted_is_gone_from_every_list_and_every_series():
     view = read(node(), pod(node="n1", held=grants()), explanation())
-    assert b"GPU-1" in expose(draw(view), view.tallies, "")[0]
+    assert b"GPU-1" in expose(build_snapshot(view), view.tallies, "")[0]
     gone = Gone()
-    picture = draw(read((subjects.fact("node", "n1"), gone), (subjects.fact("pod", "uid-a"), gone), into=view))
+    picture = build_snapshot(
+        read((subjects.fact("node", "n1"), gone), (subjects.fact("pod", "uid-a"), gone), into=view)
+    )
     assert (picture.nodes, picture.devices, picture.pods) == ((), (), ())
     assert b"GPU-1" not in expose(picture, view.tallies, "")[0]
 
@@ -156,7 +173,7 @@ def test_states_of_claims_and_their_pods(state, withdraw, shown, pod_state):
     view = read(node(), pod(), ledger(claim(withdraw=withdraw)))
     if state is not None:
         read(outcome(state, reason="because"), into=view)
-    picture = draw(view)
+    picture = build_snapshot(view)
     assert only(picture.claims).state == shown
     assert only(picture.claims).reason == ("because" if state else "")
     assert only(picture.pods).state == pod_state
@@ -164,7 +181,7 @@ def test_states_of_claims_and_their_pods(state, withdraw, shown, pod_state):
 
 def test_an_outcome_of_an_older_attempt_says_nothing_about_the_new_one():
     view = read(pod(), ledger(claim(claim_id="second")), outcome("refused"))
-    assert only(draw(view).claims).state == "open"
+    assert only(build_snapshot(view).claims).state == "open"
 
 
 @pytest.mark.parametrize("turn", [1, -1])
@@ -174,14 +191,14 @@ def test_of_several_claims_the_latest_that_was_not_refused_is_where_the_pod_is(t
         ledger(claim(claim_id="old", decided_at=1.0), node="n2"),
         ledger(claim(claim_id="new", decided_at=2.0), node="n3"),
     ]
-    picture = draw(read(pod(), outcome("refused"), *ledgers[::turn]))
+    picture = build_snapshot(read(pod(), outcome("refused"), *ledgers[::turn]))
     assert (only(picture.pods).state, only(picture.pods).node) == ("Claimed", "n3")
 
 
 def test_why_a_pod_waits():
     problem = Problem("Pod default/c", "limits", "-1", "a number above 0")
     view = read(pod("a"), explanation("a"), pod("b", gates=("x.io/wait",)), pod("c", problems=(problem,)), pod("d"))
-    reasons = {shown.name: (shown.state, shown.reason) for shown in draw(view).pods}
+    reasons = {shown.name: (shown.state, shown.reason) for shown in build_snapshot(view).pods}
     assert reasons == {
         "a": ("Pending", "0/1 nodes are unavailable: 1 too small."),
         "b": ("Gated", "waits for scheduling gates: x.io/wait"),
@@ -189,7 +206,7 @@ def test_why_a_pod_waits():
         "d": ("Pending", None),
     }
     read(ledger(claim("a")), into=view)
-    assert next(shown.reason for shown in draw(view).pods if shown.name == "a") is None
+    assert next(shown.reason for shown in build_snapshot(view).pods if shown.name == "a") is None
 
 
 def test_status_counts():
@@ -246,7 +263,7 @@ def test_the_last_steps_of_a_pod_are_kept():
 
 @pytest.mark.parametrize("order", [("placement", "binder"), ("binder", "placement")])
 def test_waiting_is_measured_once_whoever_reports_first(order):
-    view = View()
+    view = StateStore()
     told = {
         "placement": events("placement", step("seen", 1.0), step("decided", 1.1)),
         "binder": events("binder", step("bound", 1.5)),
@@ -267,7 +284,7 @@ def test_a_message_put_aside_by_every_reader_is_counted_once():
 
 def test_what_cannot_be_decoded_leaves_the_view_as_it_was():
     view = read(node(), pod())
-    before = draw(view)
+    before = build_snapshot(view)
     for subject, data in [
         (subjects.fact("node", "n1"), b"\xc1"),
         (subjects.fact("node", "n1"), encode(NodeFact(name="n1"))[:-1]),
@@ -280,27 +297,27 @@ def test_what_cannot_be_decoded_leaves_the_view_as_it_was():
             view.apply(subject, data)
     with pytest.raises(KeyError):
         view.apply("elsewhere.x", encode(node()[1]))
-    assert draw(view) == before
+    assert build_snapshot(view) == before
 
 
 def test_unknown_fields_and_an_ask_of_another_form_are_tolerated():
     later = msgspec.msgpack.decode(encode(pod(node="n1", held=grants())[1])) | {"v": 9, "mood": ["good"], "ask": [1, 2]}
     view = read(node())
     view.apply(subjects.fact("pod", "uid-a"), msgspec.msgpack.encode(later))
-    assert only(draw(view).devices).memory_used == 1024
-    assert only(draw(view).nodes).used == {}
+    assert only(build_snapshot(view).devices).memory_used == 1024
+    assert only(build_snapshot(view).nodes).used == {}
 
 
 def test_forged_devices_of_cards_that_do_not_exist_are_nobodys():
     view = read(node(), pod(node="n1", held=grants(card="GPU-forged")))
-    assert only(draw(view).devices).memory_used == 0
-    assert b"GPU-forged" not in expose(draw(view), view.tallies, "")[0]
+    assert only(build_snapshot(view).devices).memory_used == 0
+    assert b"GPU-forged" not in expose(build_snapshot(view), view.tallies, "")[0]
 
 
 def test_the_queue_of_a_pod_is_that_of_its_gang():
     gang = (subjects.fact("podgroup", "default/g"), PodGroupFact(key="default/g", queue="research", min_member=2))
     view = read(gang, pod("a", group="default/g", queue="default"), pod("b", queue="own"), pod("c"))
-    assert [shown.queue for shown in draw(view).pods] == ["research", "own", "default"]
+    assert [shown.queue for shown in build_snapshot(view).pods] == ["research", "own", "default"]
 
 
 PODS, NODES = ("a", "b", "c"), ("n1", "n2")
@@ -348,11 +365,11 @@ def _with_unique_ids(messages):
 
 
 def _shown(view):
-    text, _ = expose(draw(view), view.tallies, "")
+    text, _ = expose(build_snapshot(view), view.tallies, "")
     series = sorted(line for line in text.decode().splitlines() if not line.startswith(("#", "process_")))
     site_ = site(view)
     explained = [msgspec.json.encode(site_.explain("default", name)) for name in PODS]
-    return draw(view)._replace(shares=(), pod_shares=()), site_.status(), series, explained
+    return build_snapshot(view)._replace(shares=(), pod_shares=()), site_.status(), series, explained
 
 
 @given(st.data())
@@ -378,7 +395,7 @@ def test_a_reader_that_starts_late_sees_the_same_as_one_that_saw_everything(data
 @given(st.lists(st.one_of(_STREAMS["CLUSTER"], _STREAMS["LEDGER"]), max_size=20))
 def test_cards_and_pods_tell_the_same_story(messages):
     """What is taken of cards is what claims, and pods that are bound without one, are shown to have."""
-    picture = draw(read(*_with_unique_ids(messages)))
+    picture = build_snapshot(read(*_with_unique_ids(messages)))
     cards = {card.node for card in picture.devices}
     claimed = {(each.node, each.uid) for each in picture.claims}
     holders = [each for each in picture.claims if each.node in cards] + [

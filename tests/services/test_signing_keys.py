@@ -1,7 +1,7 @@
 """Where the keys of the binder and inventory come from."""
 
 import pytest
-from deviceshare.errors import ConfigError
+from deviceshare.model import ConfigError
 from deviceshare_cluster.signing import FILE, KEY, signing_keys
 
 LONG, OTHER = "a-key-that-is-long-enough", "another-key-of-enough-bytes"

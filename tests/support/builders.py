@@ -3,12 +3,20 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from deviceshare.allocator import Allocator, Placement
-from deviceshare.claims import ContainerGrant
-from deviceshare.conf.model import SchedulerConf
-from deviceshare.conf.scheduler import default_conf
-from deviceshare.errors import Problem
-from deviceshare.facts import Card, ContainerAsk, GroupKey, NodeFact, PodAsk, PodFact, PodUid, Taint
+from deviceshare.allocation import Allocator, Placement
+from deviceshare.conf import SchedulerConf, default_conf
+from deviceshare.model import (
+    Card,
+    ContainerGrant,
+    ContainerRequest,
+    GroupKey,
+    NodeFact,
+    PodFact,
+    PodRequest,
+    PodUid,
+    Problem,
+    Taint,
+)
 from msgspec.structs import replace
 
 GIB = 2**30
@@ -61,32 +69,32 @@ def node(
     )
 
 
-def container(name: str = "main", *, sidecar: bool = False, **resources: int) -> ContainerAsk:
+def container(name: str = "main", *, sidecar: bool = False, **resources: int) -> ContainerRequest:
     """Return what one container asks; write names that are no Python names as ``**{name: amount}``."""
-    return ContainerAsk(name, tuple(sorted(resources.items())), sidecar)
+    return ContainerRequest(name, tuple(sorted(resources.items())), sidecar)
 
 
-def ask(*containers: ContainerAsk, annotations: Mapping[str, str] | None = None, **rest: object) -> PodAsk:
+def ask(*containers: ContainerRequest, annotations: Mapping[str, str] | None = None, **rest: object) -> PodRequest:
     """Return what a pod asks."""
-    return PodAsk(containers=containers, annotations=tuple(sorted((annotations or {}).items())), **rest)  # type: ignore[arg-type]
+    return PodRequest(containers=containers, annotations=tuple(sorted((annotations or {}).items())), **rest)  # type: ignore[arg-type]
 
 
 def vgpu(
     number: int | None = 1, memory: int | None = None, cores: int | None = None, percentage: int | None = None,
     *, annotations: Mapping[str, str] | None = None, containers: int = 1,
-) -> PodAsk:  # fmt: skip
+) -> PodRequest:  # fmt: skip
     """Return a pod that asks the same vGPUs in each of its containers."""
     amounts = {NUMBER: number, MEMORY: memory, CORES: cores, PERCENTAGE: percentage}
     limits = {name: amount for name, amount in amounts.items() if amount is not None}
     return ask(*(container(f"c{at}", **limits) for at in range(containers)), annotations=annotations)
 
 
-def share(memory: int, *, index: str | None = None) -> PodAsk:
+def share(memory: int, *, index: str | None = None) -> PodRequest:
     """Return a pod that asks MiB of one card of a gpu-share node."""
     return ask(container(**{SHARE: memory}), annotations=_index(index))
 
 
-def whole(count: int, *, index: str | None = None) -> PodAsk:
+def whole(count: int, *, index: str | None = None) -> PodRequest:
     """Return a pod that asks whole cards of the GPU plugin."""
     return ask(container(**{WHOLE_CARDS: count}), annotations=_index(index))
 
@@ -96,7 +104,7 @@ def _index(index: str | None) -> dict[str, str]:
 
 
 def pod(
-    name: str, what: PodAsk | None = None, *, uid: str | None = None, gang: str = "", node: str = "",
+    name: str, what: PodRequest | None = None, *, uid: str | None = None, gang: str = "", node: str = "",
     held: tuple[ContainerGrant, ...] = (), **rest: object,
 ) -> PodFact:  # fmt: skip
     """Return a pod in namespace ``ns``; ``gang`` is the name of its PodGroup."""
@@ -127,14 +135,14 @@ def cluster(*nodes: NodeFact, policy: str = "", weight: int = 0, **more: object)
     return allocator
 
 
-def problem(what: PodAsk) -> Problem:
+def problem(what: PodRequest) -> Problem:
     """Return what is wrong with a request for vGPUs."""
     found = cluster(node(cards=cards(2))).why_not(what).problem
     assert found is not None
     return found
 
 
-def take(allocator: Allocator, what: PodAsk, uid: str) -> Placement:
+def take(allocator: Allocator, what: PodRequest, uid: str) -> Placement:
     """Place a pod that must fit, and hold its place."""
     placement = allocator.place(what)
     assert placement is not None, allocator.why_not(what)
@@ -154,7 +162,7 @@ def chosen(placement: Placement | None) -> list[int]:
     return [device.index for grant in placement.grants for device in grant.devices]
 
 
-def codes(allocator: Allocator, what: PodAsk) -> set[str]:
+def codes(allocator: Allocator, what: PodRequest) -> set[str]:
     """Return the codes of the reasons why no node takes a pod."""
     assert allocator.place(what) is None
     return {refusal.code for refusal in allocator.why_not(what).refusals}

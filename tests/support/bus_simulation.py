@@ -6,10 +6,23 @@ Streams are lists; a reader takes them in order, each at its own pace. Writes ar
 from collections import defaultdict
 from collections.abc import Sequence
 
-from deviceshare.allocator import Allocator
-from deviceshare.claims import BOUND, REFUSED, WITHDRAWN, Claim, NodeLedger, NodeOutcomes, Outcome
-from deviceshare.explain import Explanation
-from deviceshare.facts import AnyFact, Gone, NodeFact, PodFact, PodGroupFact, Synced
+from deviceshare.allocation import Allocator
+from deviceshare.model import (
+    BOUND,
+    REFUSED,
+    WITHDRAWN,
+    AnyFact,
+    Claim,
+    Explanation,
+    Gone,
+    NodeFact,
+    NodeLedger,
+    NodeOutcomes,
+    Outcome,
+    PodFact,
+    PodGroupFact,
+    Synced,
+)
 from deviceshare_placement.core import Instructions, LedgerWrite, PlacementCore
 from msgspec.structs import replace
 
@@ -258,7 +271,7 @@ def overdrawn(cluster: Cluster, ledgers: dict[str, NodeLedger]) -> list[str]:
         fact = cluster.nodes.get(node)
         if fact is None:
             continue
-        allocator = Allocator(PlacementCore("check").world.allocator.conf)
+        allocator = Allocator(PlacementCore("check").cluster.allocator.conf)
         allocator.set_node(fact)
         for uid, grants in holders.items():
             allocator.hold(node, uid, grants, ())  # type: ignore[arg-type]

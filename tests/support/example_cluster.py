@@ -11,22 +11,17 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from deviceshare.allocator import Allocator, Placement
-from deviceshare.claims import Claim
-from deviceshare.conf.devices import parse_devices
-from deviceshare.conf.model import SchedulerConf
-from deviceshare.conf.scheduler import parse_conf
-from deviceshare.errors import Problem
-from deviceshare.facts import NodeFact, PodFact
+from deviceshare.allocation import Allocator, Placement
+from deviceshare.conf import SchedulerConf, parse_conf, parse_devices
 from deviceshare.families import BY_NAME
-from deviceshare.gangs import Decision, Group, decide
-from deviceshare.objects import decode_node, decode_pod
-from deviceshare.objects.device_info import decode_device_info, tells_of_devices
+from deviceshare.model import Claim, NodeFact, PodFact, Problem
+from deviceshare.objects import decode_device_info, decode_node, decode_pod, describes_devices
+from deviceshare.queueing import Decision, Group, decide
 from deviceshare_cluster.interface import Object
 from deviceshare_cluster.local import read_manifests
 from deviceshare_cluster.local.admission import Priorities, admit
 from deviceshare_cluster.local.jobs import pod_maker, pod_names
-from deviceshare_placement.core import telling
+from deviceshare_placement.core import explaining
 from msgspec.structs import replace
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -108,11 +103,11 @@ class ExampleCluster:
 
     def _fates(self, decision: Decision) -> Iterable[Fate]:
         for pod, placement in decision.placed:
-            told = telling.placed(self.allocator, pod, placement, decision, NOW, "test")
+            told = explaining.placed(self.allocator, pod, placement, decision, NOW, "test")
             environment = {key: value for each in told.environment.values() for key, value in each.items()}
             yield Fate(pod, placement.node, placement, "", bound_with(pod, placement), environment, told.caveats)
         for pod, why in decision.waiting:
-            yield Fate(pod, message=telling.waiting(pod, why, decision, NOW, "test").message)
+            yield Fate(pod, message=explaining.waiting(pod, why, decision, NOW, "test").message)
 
 
 def bound_with(pod: PodFact, placement: Placement) -> dict[str, str]:
@@ -139,7 +134,7 @@ def device_lists() -> dict[str, dict[str, str]]:
     """Return what the ConfigMaps of MindCluster say of each node's chips."""
     found: dict[str, dict[str, str]] = {}
     for one in kind("ConfigMap"):
-        if tells_of_devices(one["metadata"]["namespace"], one["metadata"]["name"]):
+        if describes_devices(one["metadata"]["namespace"], one["metadata"]["name"]):
             found |= decode_device_info(json.dumps(one).encode()).devices
     return found
 

@@ -5,9 +5,9 @@ import json
 
 from deviceshare_bus.messages import decode_fact
 from deviceshare_cluster.interface import Change, ChangeType, Listed
-from deviceshare_inventory.board import ReadBack, Write
 from deviceshare_inventory.configs import Configs
 from deviceshare_inventory.core import Core
+from deviceshare_inventory.desired_state import ReadBack, Write
 from nats.js.errors import NotFoundError
 
 OURS = frozenset({"deviceshare", "volcano"})
@@ -70,12 +70,12 @@ def work_off(core, bus, now=1.0):
             if isinstance(one, Write):
                 sequence = bus.write(one.subject, one.data, one.expected)
                 if sequence is None:
-                    core.board.unclear(one.subject)
+                    core.desired.unclear(one.subject)
                 else:
-                    core.board.acknowledged(one.subject, sequence)
+                    core.desired.acknowledged(one.subject, sequence)
             elif isinstance(one, ReadBack):
                 sequence, data = bus.messages.get(one.subject, (0, b""))
-                core.board.read_back(one.subject, sequence, decode_fact(data) if sequence else None)
+                core.desired.read_back(one.subject, sequence, decode_fact(data) if sequence else None)
             else:
                 said.append(one)
     return said

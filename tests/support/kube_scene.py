@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from deviceshare.facts import PodFact
+from deviceshare.model import PodFact
 from deviceshare_bus import subjects
 from deviceshare_bus.messages import decode_fact, decode_ledger
 from deviceshare_bus.service import Context

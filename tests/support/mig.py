@@ -4,13 +4,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from deviceshare.allocator import Allocator, Placement
-from deviceshare.claims import Claim, ContainerGrant, DeviceGrant
-from deviceshare.conf.device_model import DevicesConf
-from deviceshare.conf.devices import parse_devices
-from deviceshare.conf.model import BEST_FIT, Labels
-from deviceshare.facts import Card, NodeFact, PodAsk
+from deviceshare.allocation import Allocator, Placement
+from deviceshare.conf import BEST_FIT, DevicesConf, parse_devices
 from deviceshare.families import BY_NAME
+from deviceshare.model import Card, Claim, ContainerGrant, DeviceGrant, Labels, NodeFact, PodRequest
 from msgspec.structs import replace
 from support.builders import card, conf, node
 
@@ -56,14 +53,14 @@ def written(placement: Placement, *containers: str) -> dict[str, str]:
     return family.annotations(claim, placement.node, containers or ("c0",), 1.0)
 
 
-def read(annotations: Mapping[str, str], what: PodAsk) -> tuple[ContainerGrant, ...]:
+def read(annotations: Mapping[str, str], what: PodRequest) -> tuple[ContainerGrant, ...]:
     """Return what the vGPU families read on a pod."""
     return tuple(
         grant for name in ("hami-core", "mps", "mig") for grant in BY_NAME[name].held(annotations, what, "ns/a")
     )
 
 
-def apart(what: PodAsk, group: str = "", rules: tuple[Labels, ...] = ()) -> PodAsk:
+def apart(what: PodRequest, group: str = "", rules: tuple[Labels, ...] = ()) -> PodRequest:
     """Return the ask of a pod that is kept off others' cards."""
     return replace(what, apart_group=group, exclusive=rules)
 
@@ -82,7 +79,7 @@ def hold(cluster: Allocator, uid: str, *details: str, memory: int = 1000, card: 
     cluster.hold("n1", uid, grants, ())
 
 
-def lines(cluster: Allocator, what: PodAsk) -> dict[str, str]:
+def lines(cluster: Allocator, what: PodRequest) -> dict[str, str]:
     """Return why no node takes a pod, by code."""
     assert cluster.place(what) is None
     return {refusal.code: refusal.line for refusal in cluster.why_not(what).refusals}

@@ -1,7 +1,6 @@
 """A placement core that is fed by hand, one thing at a time."""
 
-from deviceshare.claims import Claim, NodeOutcomes, Outcome
-from deviceshare.facts import AnyFact, Gone, PodFact, Synced
+from deviceshare.model import AnyFact, Claim, Gone, NodeOutcomes, Outcome, PodFact, Synced
 from deviceshare_placement.core import Instructions, PlacementCore
 from support.builders import card, node
 

@@ -1,13 +1,9 @@
 """A cluster, its queues and the jobs that wait, played by hand on the library alone."""
 
-from deviceshare.allocator import Allocator
-from deviceshare.conf.model import SchedulerConf
-from deviceshare.conf.scheduler import default_conf
-from deviceshare.facts import PodFact
-from deviceshare.gangs import Group
-from deviceshare.ordering.dispatcher import Dispatcher
-from deviceshare.ordering.jobs import Job
-from deviceshare.ordering.queues import Queues
+from deviceshare.allocation import Allocator
+from deviceshare.conf import SchedulerConf, default_conf
+from deviceshare.model import PodFact
+from deviceshare.queueing import Dispatcher, Group, Job, Queues
 from support.builders import pod, vgpu
 
 

@@ -9,12 +9,9 @@ from collections.abc import Callable, Iterator
 from random import Random
 from typing import NamedTuple
 
-from deviceshare.allocator import Allocator, Placement
-from deviceshare.conf.device_model import DevicesConf, VnpuChip, VnpuTemplate
-from deviceshare.conf.model import BEST_FIT, FIRST_FIT, SchedulerConf
-from deviceshare.facts import Card, NodeFact, PodAsk
-from deviceshare.families import flags
-from deviceshare.ties import Ties
+from deviceshare.allocation import Allocator, Placement, Ties
+from deviceshare.conf import BEST_FIT, FIRST_FIT, DevicesConf, SchedulerConf, VnpuChip, VnpuTemplate, family_flags
+from deviceshare.model import Card, NodeFact, PodRequest
 from msgspec.structs import replace
 from support.builders import ask, card, container, node, share, share_cards, vgpu, whole
 from support.mig import A30, A100_40, DOCS, mig_card
@@ -43,7 +40,7 @@ class Decision(NamedTuple):
 def conf_of(chance: Random) -> SchedulerConf:
     """Return a configuration without scores of nodes: these compare nodes with each other."""
     return SchedulerConf(
-        families=frozenset(flags()),
+        families=frozenset(family_flags()),
         policy=chance.choice(("", "binpack", "spread")),
         weight=chance.choice((0, 1, 10)),
         mig_geometry=chance.choice((BEST_FIT, FIRST_FIT)),
@@ -85,7 +82,7 @@ def node_of(chance: Random, name: str, sort: int | None) -> NodeFact:
     return node(name, cards, ready=chance.random() > 0.05, **rooms)
 
 
-def ask_of(chance: Random, sort: int | None) -> PodAsk:
+def ask_of(chance: Random, sort: int | None) -> PodRequest:
     """Return what some pod asks, of a cluster in which all nodes are of one ``sort``, or are not."""
     memory = CHIP.memory_resource
     npus = {CHIP.resource: chance.choice((1, 1, 1, 2)), memory: chance.choice((10, 24, 30, 48))}
@@ -112,7 +109,7 @@ def ask_of(chance: Random, sort: int | None) -> PodAsk:
             lambda: ask(container(**npus), container("second", **npus)),
             lambda: ask(container(**{CHIP.resource: 1, memory: 20}), annotations=SHARED),
             lambda: ask(container(cpu=chance.choice((500, 3000)))),
-            lambda: PodAsk(
+            lambda: PodRequest(
                 containers=(container(**{"volcano.sh/vgpu-memory": 20}),),
                 init_containers=(container("first", **{"volcano.sh/vgpu-memory": 30}),),
             ),
@@ -128,7 +125,7 @@ class Plain:
         self.nodes: dict[str, NodeFact] = {}
         self.held: dict[str, Placement] = {}
 
-    def place(self, what: PodAsk) -> Decision | None:
+    def place(self, what: PodRequest) -> Decision | None:
         """Ask about each node by itself, and take the best."""
         found = [placement for name in self.nodes if (placement := self._only(name, what)) is not None]
         if not found:
@@ -136,7 +133,7 @@ class Plain:
         best = min(found, key=lambda each: (-self._worth(each), self._waste(each), self.ties.key(each.node)))
         return Decision(best.node, best.grants, best.score, len(found))
 
-    def _only(self, name: str, what: PodAsk) -> Placement | None:
+    def _only(self, name: str, what: PodRequest) -> Placement | None:
         alone = Allocator(self.conf)
         for each in self.nodes.values():
             alone.set_node(each if each.name == name else replace(each, unschedulable=True))

@@ -57,7 +57,7 @@ class EventLog:
         self._counters[name] += amount
         self._some.set()
 
-    def put_aside(self, stream: str, message: Message, error: Exception) -> None:
+    def quarantine(self, stream: str, message: Message, error: Exception) -> None:
         """Keep a message that cannot be decoded, for a human to look at."""
         log.error(
             "put aside a message that cannot be decoded: %s: %s",

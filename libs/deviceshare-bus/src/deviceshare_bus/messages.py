@@ -5,9 +5,7 @@ decoded at all is put aside (:class:`Undecodable`).
 """
 
 import msgspec
-from deviceshare.claims import NodeLedger, NodeOutcomes
-from deviceshare.explain import Explanation
-from deviceshare.facts import AnyFact
+from deviceshare.model import AnyFact, Explanation, NodeLedger, NodeOutcomes
 
 
 class Step(msgspec.Struct, frozen=True, array_like=True):

@@ -3,9 +3,8 @@
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 
-from deviceshare.errors import ConfigError
-from deviceshare.families import register
-from deviceshare.families.protocol import Family
+from deviceshare.families import Family, register
+from deviceshare.model import ConfigError
 
 GROUP = "deviceshare.families"
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 import uvloop
 from aiohttp import web
-from deviceshare.errors import ConfigError
+from deviceshare.model import ConfigError
 from nats.aio.msg import Msg
 
 from deviceshare_bus.connection import Connection, connect

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from deviceshare.errors import InputError
+from deviceshare.model import InputError
 from deviceshare_cluster.interface import ClusterError
 from deviceshare_cluster.local import Action, LocalCluster
 from deviceshare_cluster.local.admission import identify

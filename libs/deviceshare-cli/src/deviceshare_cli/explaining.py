@@ -3,7 +3,7 @@
 import time
 
 import msgspec
-from deviceshare.explain import shown as amount
+from deviceshare.model import shown as amount
 from deviceshare_metrics import api
 
 from deviceshare_cli import runfile

@@ -1,6 +1,6 @@
 """The claims that stand in the ledger, read once."""
 
-from deviceshare.claims import Claim
+from deviceshare.model import Claim
 from deviceshare_bus.connection import Connection
 from deviceshare_bus.follower import Follower
 from deviceshare_bus.messages import decode_ledger

@@ -10,8 +10,8 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from deviceshare_cli.board import Board
 from deviceshare_cli.fills import CardFill, NodeFill, read_fills
+from deviceshare_cli.live_table import LiveTable
 from deviceshare_cli.notices import Notices, to_stderr
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class Live:
         self._live = rich.live.Live(console=self._console, auto_refresh=False, transient=not stays)
         self.settled = False
 
-    async def show(self, board: Board, system: "System", notices: Notices) -> None:
+    async def show(self, board: LiveTable, system: "System", notices: Notices) -> None:
         """Draw until cancelled."""
         notices.write = lambda line: self._console.print(escape(line), soft_wrap=True)
         self._live.start()
@@ -45,7 +45,7 @@ class Live:
             notices.write = to_stderr
 
 
-def view(board: Board, nodes: Sequence[NodeFill], settled: bool, rows: int) -> RenderableType:
+def view(board: LiveTable, nodes: Sequence[NodeFill], settled: bool, rows: int) -> RenderableType:
     """Return what is drawn; at most ``rows`` nodes."""
     waiting = board.waiting
     state = "settled" if settled and not board.unanswered else "working"

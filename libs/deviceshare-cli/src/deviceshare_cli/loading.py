@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from deviceshare.errors import Problem
+from deviceshare.model import Problem
 from deviceshare_cluster.local import (
     Applied,
     LocalCluster,

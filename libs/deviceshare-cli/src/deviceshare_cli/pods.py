@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 
 import msgspec
-from deviceshare.claims import ContainerGrant, DeviceGrant
 from deviceshare.formats import vgpu
+from deviceshare.model import ContainerGrant, DeviceGrant
 
 SCHEDULERS = ("deviceshare", "volcano")
 """The pods that are ours, unless told otherwise: those whose ``spec.schedulerName`` is one of these."""

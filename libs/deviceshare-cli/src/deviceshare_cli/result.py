@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
-from deviceshare.claims import Claim
+from deviceshare.model import Claim
 from deviceshare_cluster.interface import Object
 
 from deviceshare_cli.pods import Device, PodView, devices_of, shown_devices

@@ -10,17 +10,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
-from deviceshare.conf.scheduler import parse_conf
-from deviceshare.errors import ConfigError, DeviceshareError
+from deviceshare.conf import parse_conf
+from deviceshare.model import ConfigError, DeviceshareError
 from deviceshare.objects import decode_pod
 from deviceshare_bus.plugins import load_families
 from deviceshare_bus.tasks import end
 from deviceshare_cluster.interface import ClusterError
 
-from deviceshare_cli.board import Board
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.ledger import read_claims
 from deviceshare_cli.live import Live
+from deviceshare_cli.live_table import LiveTable
 from deviceshare_cli.loading import Loaded
 from deviceshare_cli.notices import Notices, to_stderr
 from deviceshare_cli.pods import Device, PodView, devices_of, read_pod
@@ -106,7 +106,7 @@ class Show:
         """Whether the system goes on when it is settled."""
         self._live = Live(stays=self.stays) if terminal else None
         self._say = to_stderr if options.json else functools.partial(print, flush=True)
-        self._board = Board(options.wanted.schedulers, held)
+        self._board = LiveTable(options.wanted.schedulers, held)
 
     async def run(self, system: System) -> int:
         """Return the exit status, if it ends by itself."""

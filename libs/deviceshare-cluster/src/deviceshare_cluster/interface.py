@@ -65,7 +65,7 @@ class Binding(NamedTuple):
     reason: str = ""
 
 
-class Happening(NamedTuple):
+class EventRecord(NamedTuple):
     """What a Kubernetes Event tells of an object, ``at`` unix seconds.
 
     With ``once`` the same again is not counted: what happens once may be said again by one that does not know whether
@@ -175,6 +175,6 @@ class Cluster(Protocol):
         """
         ...
 
-    async def record_event(self, happening: Happening) -> None:
+    async def record_event(self, event_record: EventRecord) -> None:
         """Record a Kubernetes Event; the same event again raises its count."""
         ...

@@ -3,8 +3,7 @@
 import os
 from pathlib import Path
 
-from deviceshare.errors import ConfigError
-from deviceshare.signatures import read_keys
+from deviceshare.model import ConfigError, read_keys
 
 KEY, FILE = "DEVICESHARE_SIGNING_KEY", "DEVICESHARE_SIGNING_KEY_FILE"
 """Variables: the keys themselves, or a file that holds them."""

@@ -1,9 +1,16 @@
-"""The pure library of deviceshare: objects in, typed facts, placements and annotations out.
+"""The library of deviceshare: Kubernetes objects in, typed facts, placements and annotations out.
 
-Nothing here does I/O, reads a clock, draws a random number or writes a log; time and seeds are arguments.
-So the same code decides in the placement service, in a simulator, in a test and in a notebook.
+The library is pure: no I/O, event loop, clock, randomness or logging; time and seeds are arguments. The placement
+service, the simulator, the tests and notebooks all run the same code.
 
-Reading order: :mod:`deviceshare.facts` (what is known of the cluster), :mod:`deviceshare.claims` (what is decided),
-:mod:`deviceshare.families` (one module a device family), :mod:`deviceshare.allocator` (which node, which devices),
-:mod:`deviceshare.objects` (Kubernetes objects to facts) and :mod:`deviceshare.conf` (the scheduler's configuration).
+Packages, bottom up; each imports only from packages on lower layers, and from their entry points:
+
+1. :mod:`deviceshare.model`: the data types that travel between services. :mod:`deviceshare.kernels`: compiled loops
+   over nodes and cards.
+2. :mod:`deviceshare.conf`: Volcano's configuration. :mod:`deviceshare.formats`: the annotation formats of device
+   plugins. :mod:`deviceshare.state`: the cluster's state as arrays.
+3. :mod:`deviceshare.families`: the device families.
+4. :mod:`deviceshare.objects`: Kubernetes objects to facts. :mod:`deviceshare.allocation`: a node and devices for one
+   pod, or the reasons why there are none.
+5. :mod:`deviceshare.queueing`: queues, jobs and gangs: which pod is decided next.
 """

@@ -2,12 +2,12 @@
 
 import sys
 
-from deviceshare.errors import ConfigError
+from deviceshare.model import ConfigError
 from deviceshare_bus.service import parser, run
 from deviceshare_cluster import UnknownCluster, open_cluster
 from deviceshare_cluster.signing import signing_keys
 
-from deviceshare_binder.handover import PATIENCE
+from deviceshare_binder.plugin_handoff import PATIENCE
 from deviceshare_binder.shell import main
 
 

@@ -15,29 +15,27 @@ Nothing is begun before the ledger, the outcomes and the facts that stood on the
 
 from collections.abc import Mapping, Sequence
 
-from deviceshare.claims import BOUND, REFUSED, WITHDRAWN, Claim, Outcome
-from deviceshare.errors import InputError
-from deviceshare.signatures import sign
+from deviceshare.model import BOUND, REFUSED, WITHDRAWN, Claim, InputError, Outcome, sign
 from deviceshare_cluster.interface import BindState
 
-from deviceshare_binder.delivery import annotations_of, given_up, has_its_devices, is_served
-from deviceshare_binder.handover import PATIENCE, HandOvers, keys_of
-from deviceshare_binder.locks import AGAIN, Lock, Locks
-from deviceshare_binder.nodes import Node
-from deviceshare_binder.views import NodeView, PodView
-from deviceshare_binder.work import (
+from deviceshare_binder.bind_queue import BindQueue
+from deviceshare_binder.bind_task import (
     Bind,
+    BindTask,
     Finished,
     GiveUp,
     Instruction,
     Read,
     State,
     Verdict,
-    Work,
     WriteOutcomes,
     judge,
 )
-from deviceshare_binder.works import Works
+from deviceshare_binder.delivery import annotations_of, given_up, has_its_devices, is_served
+from deviceshare_binder.locks import AGAIN, Lock, Locks
+from deviceshare_binder.nodes import Node
+from deviceshare_binder.plugin_handoff import PATIENCE, PluginHandoffs, keys_of
+from deviceshare_binder.views import NodeView, PodView
 
 GRACE = 10.0
 """Seconds that a claim waits for the facts of its pod and its node."""
@@ -50,8 +48,8 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 class Core:
     """The state of the binder.
 
-    ``limit`` is how many bindings and reads may be in flight, ``keys`` are those of :mod:`deviceshare.signatures`,
-    ``patience`` is how many seconds a device plugin may take.
+    ``limit`` is how many bindings and reads may be in flight, ``keys`` are those of
+    :mod:`deviceshare.model.signatures`, ``patience`` is how many seconds a device plugin may take.
     """
 
     def __init__(self, limit: int = 64, keys: Sequence[bytes] = (), patience: float = PATIENCE) -> None:
@@ -60,8 +58,8 @@ class Core:
         self.nodes: dict[str, Node] = {}
         self._node_views: dict[str, NodeView | None] = {}
         """None for a node that is gone."""
-        self._works = Works(limit)
-        self.ways = HandOvers(patience)
+        self._works = BindQueue(limit)
+        self.handoffs = PluginHandoffs(patience)
         self.locks = Locks(self._needs_lock, self._left_over)
         self._give_up: list[GiveUp] = []
         self._dirty: set[str] = set()
@@ -93,7 +91,7 @@ class Core:
 
     def pod(self, uid: str, view: PodView | None) -> None:
         """Learn a pod's state, None if it is gone."""
-        self.ways.pod(uid, view)
+        self.handoffs.pod(uid, view)
         if view is None:
             self.pods.pop(uid, None)
             return
@@ -117,7 +115,7 @@ class Core:
         before, node.ledger = node.ledger, claims
         left = {before[gone].uid for gone in before.keys() - claims.keys()}
         for uid in left - {claim.uid for claim in claims.values()}:
-            self.ways.not_begun(name, uid)
+            self.handoffs.not_begun(name, uid)
         self._reconcile(node)
 
     def outcomes(self, name: str, sequence: int, outcomes: dict[str, Outcome]) -> None:
@@ -163,7 +161,7 @@ class Core:
         work = self._works.land(claim)
         if answer is BindState.BOUND:
             if annotations is not None and is_served(work.claim, annotations):
-                self.ways.not_begun(node, work.claim.uid)
+                self.handoffs.not_begun(node, work.claim.uid)
             self._finish(work, BOUND, "", now)
         elif answer is BindState.ALREADY and node == work.node.name:
             self._found(work, annotations, now)
@@ -194,7 +192,7 @@ class Core:
         else:  # the pod is there, its fact is on its way
             work.deadline = None
             work.unsure = False
-            self.ways.not_begun(work.node.name, work.claim.uid)
+            self.handoffs.not_begun(work.node.name, work.claim.uid)
             self._works.enqueue(work)
 
     def lock_answered(self, claim: str, standing: str | None, now: float) -> None:
@@ -205,7 +203,7 @@ class Core:
             self.locks.taken(work.claim, lock)
             self._works.enqueue(work)
         else:
-            self.ways.not_begun(work.node.name, work.claim.uid)
+            self.handoffs.not_begun(work.node.name, work.claim.uid)
             self._works.sleep(work, State.WAITING, now + AGAIN)
 
     def failed(self, claim: str, now: float, jitter: float) -> None:
@@ -220,13 +218,13 @@ class Core:
 
     def next_due(self) -> float | None:
         """Return the moment (unix seconds) at which :meth:`take` has something to do at the latest."""
-        due = (self._works.next_due(), self.ways.next_due(), self.locks.next_due())
+        due = (self._works.next_due(), self.handoffs.next_due(), self.locks.next_due())
         return min((at for at in due if at is not None), default=None)
 
     def take(self, now: float) -> list[Instruction]:
         """Return what is to be done now; ``now`` in unix seconds is the moment of the bindings."""
         out: list[Instruction] = []
-        self.ways.expire(now)
+        self.handoffs.expire(now)
         for work in self._works.due(now):
             self._look_again(work)
         self._look_at_freed()
@@ -234,7 +232,7 @@ class Core:
             for work in self._works.next_turn():
                 self._begin(work, now, out)
             self._look_at_freed()
-        out += self.ways.take(now)
+        out += self.handoffs.take(now)
         out += self.locks.take(now, self._standing_locks)
         out += self._give_up
         self._give_up = []
@@ -275,30 +273,30 @@ class Core:
                 known.claim = claim
                 self._look_again(known)
 
-    def _drop(self, work: Work) -> None:
+    def _drop(self, work: BindTask) -> None:
         """Stop working on a claim; what is in flight is waited for."""
         if work.in_flight:
             work.dropped = True
         else:
             self._remove(work)
 
-    def _remove(self, work: Work) -> None:
-        self.ways.unhold(work.node.name, work.claim.id, work.claim.uid)
+    def _remove(self, work: BindTask) -> None:
+        self.handoffs.unhold(work.node.name, work.claim.id, work.claim.uid)
         self._works.remove(work)
 
-    def _look_again(self, work: Work) -> None:
+    def _look_again(self, work: BindTask) -> None:
         """Something changed that a waiting claim may have waited for."""
         if work.state in (State.WAITING, State.BACKING_OFF):
             self._works.enqueue(work)
         elif work.state is State.HELD and self._judge(work) is not None:
-            self.ways.unhold(work.node.name, work.claim.id, work.claim.uid)
+            self.handoffs.unhold(work.node.name, work.claim.id, work.claim.uid)
             self._works.enqueue(work)
 
     def _look_at_freed(self) -> None:
         """Go on with those who waited on nodes where somebody's way is over, in their order and before all others."""
-        while self.ways.freed:
-            node = self.nodes[self.ways.freed.pop()]
-            self._works.enqueue_first(node, self.ways.release(node.name))
+        while self.handoffs.freed:
+            node = self.nodes[self.handoffs.freed.pop()]
+            self._works.enqueue_first(node, self.handoffs.release(node.name))
 
     # -- the device plugins -------------------------------------------------------------------------------------------
 
@@ -310,7 +308,7 @@ class Core:
             bound = claim.id in node.stands and node.stands[claim.id].state == BOUND
             if (work is not None or bound) and (pod is None or not pod.node):
                 keys = keys_of(claim.grants)
-                self.ways.begin(node.name, claim.uid, keys)
+                self.handoffs.begin(node.name, claim.uid, keys)
                 if work is not None:
                     work.unsure = bool(keys)
 
@@ -321,7 +319,7 @@ class Core:
     def _needs_lock(self, node: str, uid: str) -> bool:
         """Return whether a pod is on its way to a node, or is about to be."""
         working = any(work.node.name == node for work in self._works.of_pod(uid))
-        return working or self.ways.is_on_its_way(node, uid)
+        return working or self.handoffs.is_on_its_way(node, uid)
 
     def _left_over(self, node: str, holder: str) -> bool:
         """Return whether a pod that we know has no need of the lock that names it."""
@@ -332,7 +330,7 @@ class Core:
 
     # -- one claim ----------------------------------------------------------------------------------------------------
 
-    def _begin(self, work: Work, now: float, out: list[Instruction]) -> None:
+    def _begin(self, work: BindTask, now: float, out: list[Instruction]) -> None:
         claim = work.claim
         if work.dropped:
             self._remove(work)
@@ -350,30 +348,30 @@ class Core:
             self._read(work, verdict, out)
         elif claim.uid not in self.pods or work.node.name not in self._node_views:
             self._wait(work, now, out)
-        elif self.ways.blocked(work.node.name, claim.uid, work.keys):
+        elif self.handoffs.blocked(work.node.name, claim.uid, work.keys):
             work.state = State.HELD
-            self.ways.hold(work.node.name, claim.id, claim.uid, work.keys)
+            self.handoffs.hold(work.node.name, claim.id, claim.uid, work.keys)
         elif not self._locked(work, now, out):
             self._bind(work, now, out)
 
-    def _judge(self, work: Work) -> Verdict | None:
+    def _judge(self, work: BindTask) -> Verdict | None:
         return judge(work.claim, work.node.name, self.pods.get(work.claim.uid), self._node_views)
 
-    def _locked(self, work: Work, now: float, out: list[Instruction]) -> bool:
+    def _locked(self, work: BindTask, now: float, out: list[Instruction]) -> bool:
         """Take the node's lock, or wait for it, where that is needed first."""
         step = self.locks.next(work.claim, work.node.name, self._standing_locks(work.node.name), now)
         if step is None:
             return False
         if isinstance(step, Lock):
             work.lock = step
-            self.ways.begin(work.node.name, work.claim.uid, work.keys)
+            self.handoffs.begin(work.node.name, work.claim.uid, work.keys)
             self._works.fly(work, State.LOCKING)
             out.append(step)
         else:
             self._works.sleep(work, State.WAITING, step)
         return True
 
-    def _bind(self, work: Work, now: float, out: list[Instruction]) -> None:
+    def _bind(self, work: BindTask, now: float, out: list[Instruction]) -> None:
         claim, node = work.claim, work.node.name
         # Device plugins serve the oldest pod first: no two are equally old.
         self._moment = max(now, self._moment + MOMENT)
@@ -384,11 +382,11 @@ class Core:
             self._read(work, Verdict(REFUSED, reason, sure=False), out)
             return
         annotations |= sign(self._keys, claim.uid, node, annotations)
-        self.ways.begin(node, claim.uid, work.keys)
+        self.handoffs.begin(node, claim.uid, work.keys)
         self._works.fly(work, State.BINDING)
         out.append(Bind(claim.id, claim.namespace, claim.name, claim.uid, node, annotations))
 
-    def _found(self, work: Work, annotations: Mapping[str, str] | None, now: float) -> None:
+    def _found(self, work: BindTask, annotations: Mapping[str, str] | None, now: float) -> None:
         """The pod is bound to the claim's node: by us, if it has the claim's devices."""
         pod, node = self.pods.get(work.claim.uid), work.node.name
         if annotations is None or pod is None or has_its_devices(work.claim, node, pod, annotations):
@@ -396,14 +394,14 @@ class Core:
         else:
             self._finish(work, REFUSED, f"the pod is bound to {node} with other devices", now)
 
-    def _read(self, work: Work, verdict: Verdict | None, out: list[Instruction]) -> None:
+    def _read(self, work: BindTask, verdict: Verdict | None, out: list[Instruction]) -> None:
         """Read the pod back; ``verdict`` is what becomes of the claim if it is not bound, None if that is open."""
         claim = work.claim
         work.verdict = verdict
         self._works.fly(work, State.READING)
         out.append(Read(claim.id, claim.namespace, claim.name, claim.uid))
 
-    def _wait(self, work: Work, now: float, out: list[Instruction]) -> None:
+    def _wait(self, work: BindTask, now: float, out: list[Instruction]) -> None:
         """Wait for facts, in all no longer than the grace, whatever other facts come meanwhile."""
         if work.deadline is None:
             work.deadline = now + GRACE
@@ -413,9 +411,9 @@ class Core:
         no_node = Verdict(REFUSED, f"there is no node {work.node.name}", sure=False)
         self._read(work, no_node if work.claim.uid in self.pods else None, out)
 
-    def _finish(self, work: Work, state: str, reason: str, now: float) -> None:
+    def _finish(self, work: BindTask, state: str, reason: str, now: float) -> None:
         if state != BOUND:
-            self.ways.not_begun(work.node.name, work.claim.uid)
+            self.handoffs.not_begun(work.node.name, work.claim.uid)
         self._remove(work)
         claim, node = work.claim, work.node
         if not node.is_news(claim, state):

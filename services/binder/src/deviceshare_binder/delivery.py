@@ -2,14 +2,11 @@
 
 from collections.abc import Iterator, Mapping
 
-from deviceshare.claims import Claim
-from deviceshare.errors import InputError
-from deviceshare.families import BY_NAME
-from deviceshare.families.device_plugin import SERVED
-from deviceshare.families.protocol import Family
+from deviceshare.families import BY_NAME, SERVED, Family
+from deviceshare.model import Claim, InputError
 
+from deviceshare_binder.bind_task import GiveUp
 from deviceshare_binder.views import PodView
-from deviceshare_binder.work import GiveUp
 
 
 def families_of(claim: Claim) -> Iterator[Family]:

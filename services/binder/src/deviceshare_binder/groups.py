@@ -9,11 +9,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 import msgspec
-from deviceshare.explain import ADMITTED, Explanation
-from deviceshare.ordering.amounts import Amounts
-from deviceshare.ordering.book import add
-from deviceshare.ordering.hierarchy import ROOT
-from deviceshare.ordering.queues import DEFAULT_QUEUE
+from deviceshare.model import ADMITTED, Explanation
+from deviceshare.queueing import DEFAULT_QUEUE, ROOT, Amounts, add
 from deviceshare_cluster.interface import StatusValue
 
 from deviceshare_binder.queues import OPEN, QueueView, as_quantities, with_parents
@@ -25,7 +22,7 @@ _WAITS, _BOUND, _RUNS, _SUCCEEDED, _FAILED = "waits", "bound", "runs", "succeede
 
 
 class PodGroupView(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="podgroup"):
-    """The fields of a :class:`deviceshare.facts.PodGroupFact` that its status depends on."""
+    """The fields of a :class:`deviceshare.model.PodGroupFact` that its status depends on."""
 
     key: str
     uid: str = ""
@@ -42,7 +39,7 @@ class Condition(NamedTuple):
     message: str
 
 
-class TellStatus(NamedTuple):
+class StatusUpdate(NamedTuple):
     """Write these fields of an object's status, and a condition of it."""
 
     kind: str
@@ -56,7 +53,7 @@ class TellStatus(NamedTuple):
 class _Group:
     """A PodGroup, or one that pods name before it is known."""
 
-    __slots__ = ("admitted", "allocated", "charged", "message", "pods", "reason", "told", "view", "written")
+    __slots__ = ("admitted", "allocated", "charged", "message", "pods", "reason", "reported", "view", "written")
 
     def __init__(self) -> None:
         self.view: PodGroupView | None = None
@@ -71,7 +68,7 @@ class _Group:
         """Why it or a pod of it waits."""
         self.reason = NOT_ENOUGH
         """The same in one word."""
-        self.told: TellStatus | None = None
+        self.reported: StatusUpdate | None = None
         self.written: list[str] = []
         """Phases that were told and that the PodGroup has not shown yet, in order."""
 
@@ -81,8 +78,8 @@ class _Group:
             # Of several changes only the last one may be seen.
             while self.written and phase in self.written:
                 del self.written[0]
-        elif self.told is not None and not self.written and phase != self.told.status[0][1]:
-            self.told = None
+        elif self.reported is not None and not self.written and phase != self.reported.status[0][1]:
+            self.reported = None
 
 
 class Groups:
@@ -93,7 +90,7 @@ class Groups:
         self._group_of: dict[str, str] = {}
         """The group of each pod, by uid."""
         self._queues: dict[str, QueueView] = {}
-        self._queues_told: dict[str, TellStatus] = {}
+        self._queues_told: dict[str, StatusUpdate] = {}
         self._allocated: dict[str, Counter[str]] = {}
         """What the pods of each queue's own groups have; a queue where they have nothing is missing."""
         self._dirty_groups: dict[str, None] = {}
@@ -112,7 +109,7 @@ class Groups:
         if view is not None and view.phase not in ("", PENDING):
             group.admitted = ""
         if before is None or view is None or before.uid != view.uid:
-            group.told, group.written = None, []
+            group.reported, group.written = None, []
         elif before.phase != view.phase:
             group.shows(view.phase)
         self._touch(key)
@@ -209,7 +206,7 @@ class Groups:
             group.message, group.reason = message, reason
             self._touch(key)
 
-    def take(self) -> TellStatus | None:
+    def take(self) -> StatusUpdate | None:
         """Return the next status that is not told yet.
 
         Those of Queues come last: they depend on their PodGroups, and two of one Queue must not be written at once.
@@ -218,19 +215,19 @@ class Groups:
             while dirty:
                 key = next(iter(dirty))
                 del dirty[key]
-                told = look_at(key)
-                if told is not None:
-                    return told
+                reported = look_at(key)
+                if reported is not None:
+                    return reported
         return None
 
-    def failed(self, told: TellStatus) -> None:
+    def failed(self, reported: StatusUpdate) -> None:
         """A status could not be written: it is looked at again."""
-        if told.kind == "Queue":
-            self._queues_told.pop(told.name, None)
-            self._dirty_queues[told.name] = None
-        elif (group := self._groups.get(f"{told.namespace}/{told.name}")) is not None:
-            group.told = None
-            self._dirty_groups[f"{told.namespace}/{told.name}"] = None
+        if reported.kind == "Queue":
+            self._queues_told.pop(reported.name, None)
+            self._dirty_queues[reported.name] = None
+        elif (group := self._groups.get(f"{reported.namespace}/{reported.name}")) is not None:
+            group.reported = None
+            self._dirty_groups[f"{reported.namespace}/{reported.name}"] = None
 
     def _touch(self, key: str) -> None:
         self._dirty_groups[key] = None
@@ -240,7 +237,7 @@ class Groups:
         for each in with_parents(name, self._queues):
             self._dirty_queues[each] = None
 
-    def _look_at_group(self, key: str) -> TellStatus | None:
+    def _look_at_group(self, key: str) -> StatusUpdate | None:
         group = self._groups.get(key)
         if group is None or group.view is None:
             return None
@@ -249,12 +246,15 @@ class Groups:
         namespace, _, name = key.partition("/")
         phase, condition = self._judge(group, group.view, counts)
         status = (("phase", phase), ("running", counts[_RUNS]), *numbers)
-        before, group.told = group.told, TellStatus("PodGroup", namespace, name, group.view.uid, status, condition)
-        if before is None or before.status[0] != group.told.status[0]:
+        before, group.reported = (
+            group.reported,
+            StatusUpdate("PodGroup", namespace, name, group.view.uid, status, condition),
+        )
+        if before is None or before.status[0] != group.reported.status[0]:
             self._dirty_queues[group.view.queue] = None
             if phase != group.view.phase:
                 group.written.append(phase)
-        return group.told if group.told != before else None
+        return group.reported if group.reported != before else None
 
     def _judge(self, group: _Group, view: PodGroupView, counts: Counter[str]) -> tuple[str, Condition | None]:
         scheduled = counts.total() - counts[_WAITS]
@@ -273,14 +273,14 @@ class Groups:
             return phase, None
         return UNKNOWN if counts[_RUNS] else phase, Condition("Unschedulable", group.reason, message)
 
-    def _look_at_queue(self, name: str) -> TellStatus | None:
+    def _look_at_queue(self, name: str) -> StatusUpdate | None:
         queue = self._queues.get(name)
         if queue is None:
             return None
         phases = Counter(
-            str(group.told.status[0][1])
+            str(group.reported.status[0][1])
             for group in self._groups.values()
-            if group.view is not None and group.view.queue == name and group.told is not None
+            if group.view is not None and group.view.queue == name and group.reported is not None
         )
         allocated: Counter[str] = Counter()
         for queue_below, amounts in self._allocated.items():
@@ -293,8 +293,8 @@ class Groups:
         if not queue.state:
             # Volcano's queue controller does so as well, where it runs.
             status.append(("state", OPEN))
-        told = TellStatus("Queue", "", name, "", tuple(status))
-        if self._queues_told.get(name) == told:
+        reported = StatusUpdate("Queue", "", name, "", tuple(status))
+        if self._queues_told.get(name) == reported:
             return None
-        self._queues_told[name] = told
-        return told
+        self._queues_told[name] = reported
+        return reported

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from deviceshare.claims import Claim
 from deviceshare.families import BY_NAME
+from deviceshare.model import Claim
 
 LOCK_SECONDS = 300.0
 """After so long nobody honours a lock, as by Volcano and HAMi."""

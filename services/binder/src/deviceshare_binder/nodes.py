@@ -2,7 +2,7 @@
 
 from collections import deque
 
-from deviceshare.claims import BOUND, Claim, Outcome
+from deviceshare.model import BOUND, Claim, Outcome
 
 
 class Node:

@@ -7,19 +7,15 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 
 import msgspec
-from deviceshare.claims import ContainerGrant
-from deviceshare.conf.model import SchedulerConf
-from deviceshare.conf.scheduler import default_conf
-from deviceshare.facts import PodAsk
-from deviceshare.ordering.amounts import Amounts, Counting
-from deviceshare.ordering.hierarchy import ROOT
-from deviceshare.quantity import format_quantity
+from deviceshare.conf import SchedulerConf, default_conf
+from deviceshare.model import ContainerGrant, PodRequest, format_quantity
+from deviceshare.queueing import ROOT, Amounts, Counting
 
 OPEN = "Open"
 
 
 class QueueView(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="queue"):
-    """The fields of a :class:`deviceshare.facts.QueueFact` that its status depends on."""
+    """The fields of a :class:`deviceshare.model.QueueFact` that its status depends on."""
 
     name: str
     parent: str = ""
@@ -27,9 +23,9 @@ class QueueView(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag
 
 
 class Charge(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="pod"):
-    """The fields of a :class:`deviceshare.facts.PodFact` that say what a bound pod has."""
+    """The fields of a :class:`deviceshare.model.PodFact` that say what a bound pod has."""
 
-    ask: PodAsk = PodAsk()
+    ask: PodRequest = PodRequest()
     held: tuple[ContainerGrant, ...] = ()
 
 
@@ -39,7 +35,7 @@ class Charges:
     def __init__(self) -> None:
         self._counting = Counting(default_conf())
         self._pods: dict[str, Charge] = {}
-        self._asks: dict[PodAsk, PodAsk] = {}
+        self._asks: dict[PodRequest, PodRequest] = {}
         """Equal asks are one object: many pods ask the same, and it is worked out once."""
 
     def put(self, uid: str, charge: Charge) -> Amounts:

@@ -7,11 +7,10 @@ from collections import OrderedDict, deque
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from deviceshare.claims import Claim
-from deviceshare.explain import PENDING, Explanation
 from deviceshare.families import caveats
+from deviceshare.model import PENDING, Claim, Explanation
 
-from deviceshare_binder.handover import Stuck
+from deviceshare_binder.plugin_handoff import Stuck
 from deviceshare_binder.views import PodView
 
 SCHEDULED, LIMIT, STUCK = "Scheduled", "DevicePluginLimit", "DevicePluginStuck"
@@ -22,7 +21,7 @@ MOST_UNKNOWN = 10_000
 """Explanations kept of pods that are not known: most of them are gone, and are explained for a day more."""
 
 
-class TellPending(NamedTuple):
+class ReportPending(NamedTuple):
     """Write the condition of a pod that waits and, if ``event``, record the Event FailedScheduling."""
 
     uid: str
@@ -33,7 +32,7 @@ class TellPending(NamedTuple):
     event: bool
 
 
-class TellScheduled(NamedTuple):
+class ReportScheduled(NamedTuple):
     """Record the Event Scheduled, or a warning that goes with it."""
 
     uid: str
@@ -59,8 +58,8 @@ class Reports:
         """Of pods that are not known (yet), the latest last."""
         self._waits: dict[str, str] = {}
         """Messages of pods that have a claim, which waits for a device plugin."""
-        self._told: dict[str, str] = {}
-        self._scheduled: deque[TellScheduled] = deque()
+        self._reported: dict[str, str] = {}
+        self._scheduled: deque[ReportScheduled] = deque()
 
     @property
     def waiting(self) -> int:
@@ -73,14 +72,14 @@ class Reports:
         self._pending.pop(uid, None)
         self._unknown.pop(uid, None)
         if explanation.decision != PENDING:
-            self._tell_wait(uid)
+            self._report_wait(uid)
             return
         self._waits.pop(uid, None)
         if uid not in self._pods:
             self._unknown[uid] = (explanation.message, event)
             if len(self._unknown) > MOST_UNKNOWN:
                 self._unknown.popitem(last=False)
-        elif self._told.get(uid) != explanation.message:
+        elif self._reported.get(uid) != explanation.message:
             self._pending[uid] = (explanation.message, event)
 
     def pod(self, uid: str, view: PodView | None) -> None:
@@ -88,7 +87,7 @@ class Reports:
         if view is None or view.node or view.ended:
             self._pending.pop(uid, None)
             self._unknown.pop(uid, None)
-            self._told.pop(uid, None)
+            self._reported.pop(uid, None)
             self._waits.pop(uid, None)
         elif uid in self._unknown:
             self._pending[uid] = self._unknown.pop(uid)
@@ -96,12 +95,12 @@ class Reports:
     def bound(self, claim: Claim, node: str) -> None:
         """A claim was bound."""
         self._pending.pop(claim.uid, None)
-        self._told.pop(claim.uid, None)
+        self._reported.pop(claim.uid, None)
         self._waits.pop(claim.uid, None)
         message = f"Successfully assigned {claim.namespace}/{claim.name} to {node}"
-        self._scheduled.append(TellScheduled(claim.uid, claim.namespace, claim.name, message))
+        self._scheduled.append(ReportScheduled(claim.uid, claim.namespace, claim.name, message))
         self._scheduled += [
-            TellScheduled(claim.uid, claim.namespace, claim.name, caveat, LIMIT) for caveat in caveats(claim.grants)
+            ReportScheduled(claim.uid, claim.namespace, claim.name, caveat, LIMIT) for caveat in caveats(claim.grants)
         ]
 
     def stuck(self, stuck: Stuck, waiting: Sequence[Claim]) -> None:
@@ -111,46 +110,46 @@ class Reports:
             return
         plugin, keys = " and ".join(stuck.plugins) or "the device plugin", " and ".join(stuck.keys)
         text = f"{plugin} of {stuck.node} does not serve this pod, which has {keys}: others like it wait until it ends"
-        self._scheduled.append(TellScheduled(view.uid, view.namespace, view.name, text, STUCK))
+        self._scheduled.append(ReportScheduled(view.uid, view.namespace, view.name, text, STUCK))
         for claim in waiting:
             self._waits[claim.uid] = (
                 f"waits on {stuck.node}: {plugin} has not served pod {view.namespace}/{view.name} yet, which has {keys}"
             )
-            self._tell_wait(claim.uid)
+            self._report_wait(claim.uid)
 
-    def _tell_wait(self, uid: str) -> None:
+    def _report_wait(self, uid: str) -> None:
         text = self._waits.get(uid)
-        if text is not None and self._told.get(uid) != text:
+        if text is not None and self._reported.get(uid) != text:
             self._pending[uid] = (text, True)
 
-    def failed(self, told: TellPending) -> None:
+    def failed(self, reported: ReportPending) -> None:
         """A pod could not be told: the same message is not skipped the next time."""
-        if self._told.get(told.uid) == told.message:
-            del self._told[told.uid]
+        if self._reported.get(reported.uid) == reported.message:
+            del self._reported[reported.uid]
 
-    def take(self, writes: int) -> list[TellPending | TellScheduled]:
+    def take(self, writes: int) -> list[ReportPending | ReportScheduled]:
         """Return what is to be told now, in about so many writes: of bindings and of pods that wait in turn."""
-        told: list[TellPending | TellScheduled] = []
+        reported: list[ReportPending | ReportScheduled] = []
         while writes > 0:
             scheduled, pending = self.take_scheduled(), self.take_pending()
             if scheduled is None and pending is None:
                 break
-            told += [one for one in (scheduled, pending) if one is not None]
+            reported += [one for one in (scheduled, pending) if one is not None]
             writes -= (scheduled is not None) + (0 if pending is None else 1 + pending.event)
-        return told
+        return reported
 
-    def take_pending(self) -> TellPending | None:
+    def take_pending(self) -> ReportPending | None:
         """Return the pod that has waited longest for its message, None where there is none."""
         while self._pending:
             uid, (message, event) = self._pending.popitem(last=False)
             view = self._pods.get(uid)
             if view is None or view.node or view.ended:
                 continue
-            self._told[uid] = message
+            self._reported[uid] = message
             reason = GATED if view.gates else UNSCHEDULABLE
-            return TellPending(uid, view.namespace, view.name, reason, message, event)
+            return ReportPending(uid, view.namespace, view.name, reason, message, event)
         return None
 
-    def take_scheduled(self) -> TellScheduled | None:
+    def take_scheduled(self) -> ReportScheduled | None:
         """Return the next pod of which the binding is to be told."""
         return self._scheduled.popleft() if self._scheduled else None

@@ -8,10 +8,8 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import msgspec
-from deviceshare.claims import BOUND, NodeOutcomes, Outcome
-from deviceshare.conf.standing import SCHEDULER, Standing
-from deviceshare.explain import ADMITTED, PENDING, REJECTED
-from deviceshare.facts import ConfigFact
+from deviceshare.conf import SCHEDULER, EffectiveConfiguration
+from deviceshare.model import ADMITTED, BOUND, PENDING, REJECTED, ConfigFact, NodeOutcomes, Outcome
 from deviceshare_bus.follower import Message
 from deviceshare_bus.messages import decode_explanation, decode_fact, decode_outcomes, encode
 from deviceshare_bus.publisher import Conflict, Refused, Write
@@ -23,16 +21,16 @@ from deviceshare_cluster import open_cluster
 from deviceshare_cluster.interface import Cluster, ClusterError
 from deviceshare_cluster.signing import signing_keys
 
+from deviceshare_binder.bind_task import Bind, Finished, GiveUp, Read, WriteOutcomes
 from deviceshare_binder.core import Core
 from deviceshare_binder.groups import Groups, PodGroupView
-from deviceshare_binder.handover import PATIENCE, Stuck
 from deviceshare_binder.locks import Lock, Unlock
+from deviceshare_binder.plugin_handoff import PATIENCE, Stuck
 from deviceshare_binder.queues import Charge, Charges, QueueView
+from deviceshare_binder.reporter import Reporter
 from deviceshare_binder.reports import Reports
 from deviceshare_binder.system_queues import keep_queues
-from deviceshare_binder.telling import Teller
 from deviceshare_binder.views import GoneView, Ledgers, PodView, decode_node, decode_pod
-from deviceshare_binder.work import Bind, Finished, GiveUp, Read, WriteOutcomes
 
 log = logging.getLogger("deviceshare.binder")
 
@@ -75,8 +73,8 @@ class Binder:
         self._groups = Groups()
         self._charges = Charges()
         self._ledgers = Ledgers()
-        self._conf = Standing()
-        self._teller = Teller(
+        self._conf = EffectiveConfiguration()
+        self._reporter = Reporter(
             cluster, self._reports, self._groups, reports_per_second, busy=lambda: self._core.in_flight > 0
         )
         self._annotating = 0
@@ -85,11 +83,11 @@ class Binder:
         self._unclear: list[str] = []
         """Nodes whose outcomes have to be read back."""
         self._needed = {Stream.LEDGER, Stream.OUTCOME, Stream.CLUSTER}
-        context.open_work = lambda: self._core.open_work + self._teller.open + self._annotating
+        context.open_work = lambda: self._core.open_work + self._reporter.open + self._annotating
         context.detail = lambda: {
             "in_flight": self._core.in_flight,
             "reports": self._reports.waiting,
-            "stuck": self._core.ways.stuck,
+            "stuck": self._core.handoffs.stuck,
         }
 
     async def run(self) -> None:
@@ -100,7 +98,7 @@ class Binder:
             self._group.create_task(self._follow(Stream.LEDGER, self._ledger))
             self._group.create_task(self._follow(Stream.EXPLAIN, self._explanation))
             self._group.create_task(self._carry_out())
-            self._group.create_task(self._teller.run())
+            self._group.create_task(self._reporter.run())
             self._group.create_task(keep_queues(self._cluster, self._missing_queues))
 
     # -- reading ------------------------------------------------------------------------------------------------------
@@ -112,14 +110,14 @@ class Binder:
                 try:
                     take(message, live)
                 except msgspec.MsgspecError as error:
-                    self._context.events.put_aside(stream, message, error)
+                    self._context.events.quarantine(stream, message, error)
             live = batch.caught_up
             if live and stream in self._needed:
                 self._needed.discard(stream)
                 if not self._needed:
                     self._core.start()
             self._work.set()
-            self._teller.look()
+            self._reporter.look()
 
     def _fact(self, message: Message, _live: bool) -> None:
         kind, _, key = message.subject.removeprefix("cluster.").partition(".")
@@ -175,7 +173,7 @@ class Binder:
         try:
             return {one.claim: one for one in decode_outcomes(message.data).outcomes}
         except msgspec.MsgspecError as error:
-            self._context.events.put_aside(Stream.OUTCOME, message, error)
+            self._context.events.quarantine(Stream.OUTCOME, message, error)
             return {}
 
     def _explanation(self, message: Message, live: bool) -> None:
@@ -285,7 +283,7 @@ class Binder:
         self._context.events.count("hand_overs_stuck")
         self._reports.stuck(stuck, self._core.claims(stuck.waiting))
         log.warning("a device plugin does not serve a pod", extra={"uid": stuck.uid, "node": stuck.node})
-        self._teller.look()
+        self._reporter.look()
 
     def _failed(self, claim: str, what: str, error: ClusterError) -> None:
         log.debug("cannot %s yet: %s", what, error)
@@ -300,7 +298,7 @@ class Binder:
         )
         if finished.state == BOUND:
             self._reports.bound(claim, finished.node)
-            self._teller.look()
+            self._reporter.look()
         elif finished.reason:
             log.info("claim refused: %s: %s", pod, finished.reason, extra={"node": finished.node, "claim": claim.id})
 

@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 
-from deviceshare.ordering.hierarchy import ROOT
+from deviceshare.queueing import ROOT
 from deviceshare_cluster.interface import Cluster, ClusterError, Object
 
 log = logging.getLogger("deviceshare.binder")

@@ -1,9 +1,8 @@
 """What the binder needs of facts and ledgers: a fraction of them, decoded cheaply. Pure."""
 
 import msgspec
-from deviceshare.claims import Claim
-from deviceshare.facts import Toleration
-from deviceshare.predicates import CORDONED, tolerates
+from deviceshare.allocation import CORDONED, tolerates
+from deviceshare.model import Claim, Toleration
 
 
 class _Name(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -17,7 +16,7 @@ class _Ask(msgspec.Struct, frozen=True, gc=False):
 
 
 class PodView(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="pod"):
-    """The fields of a :class:`deviceshare.facts.PodFact` that decide whether and where it may be bound."""
+    """The fields of a :class:`deviceshare.model.PodFact` that decide whether and where it may be bound."""
 
     uid: str
     namespace: str
@@ -56,7 +55,7 @@ class PodView(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="
 
 
 class NodeView(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="node"):
-    """The fields of a :class:`deviceshare.facts.NodeFact` that decide whether a pod may be bound there."""
+    """The fields of a :class:`deviceshare.model.NodeFact` that decide whether a pod may be bound there."""
 
     name: str
     ready: bool = True

@@ -2,7 +2,7 @@
 
 import sys
 
-from deviceshare.errors import ConfigError
+from deviceshare.model import ConfigError
 from deviceshare_bus.plugins import load_families
 from deviceshare_bus.service import parser, run
 from deviceshare_cluster import UnknownCluster, open_cluster

@@ -2,20 +2,17 @@
 
 Pure. Annotations of a pod can be written by its owner, before and after it is bound. So what a pod named when it was
 first seen bound with devices is what it has for as long as it lives (device plugins only add what they made of it), and
-of that as much as it asks (:mod:`deviceshare.trust`). What it asks depends on the configuration, and its share of a
-card on the card.
+of that as much as it asks (:mod:`deviceshare.families.trust`). What it asks depends on the configuration, and its share
+of a card on the card.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-from deviceshare.claims import ContainerGrant, with_made
-from deviceshare.conf.model import SchedulerConf
-from deviceshare.conf.scheduler import default_conf
-from deviceshare.errors import Problem
-from deviceshare.facts import Card, PodFact
-from deviceshare.objects.unserved import as_counted
-from deviceshare.trust import within_ask
+from deviceshare.conf import SchedulerConf, default_conf
+from deviceshare.families import clamp_to_request
+from deviceshare.model import Card, ContainerGrant, PodFact, Problem, with_made
+from deviceshare.objects import as_counted
 from msgspec.structs import replace
 
 
@@ -100,7 +97,7 @@ class Adoption:
             expected = f"the devices with which it was bound, which count on: {then}"
             problems.append(Problem(subject, "metadata.annotations", now, expected))
         if not signed:
-            held, cut = within_ask(held, fact.ask, self._conf, self._cards.get(fact.node, {}), subject)
+            held, cut = clamp_to_request(held, fact.ask, self._conf, self._cards.get(fact.node, {}), subject)
             problems += cut
         unserved = as_counted(fact.unserved, held)
         return replace(fact, held=held, signed=signed, unserved=unserved, problems=tuple(problems))

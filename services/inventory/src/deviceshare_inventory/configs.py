@@ -7,16 +7,19 @@ holds ``device-config.yaml``.
 from typing import NamedTuple
 
 import msgspec
-from deviceshare.conf import devices, scheduler
-from deviceshare.conf.devices import parse_devices
-from deviceshare.conf.known import DEVICES_NAME
-from deviceshare.conf.model import SchedulerConf
-from deviceshare.conf.scheduler import default_conf
-from deviceshare.conf.standing import DEVICES, SCHEDULER, scheduler_conf
-from deviceshare.errors import ConfigError, InputError, Problem
-from deviceshare.facts import ConfigFact
-from deviceshare.objects.lenient import decode_view
-from deviceshare.objects.views import ConfigMapObject
+from deviceshare.conf import (
+    DEVICES,
+    DEVICES_NAME,
+    SCHEDULER,
+    SchedulerConf,
+    default_conf,
+    devices,
+    parse_devices,
+    scheduler,
+    scheduler_conf,
+)
+from deviceshare.model import ConfigError, ConfigFact, InputError, Problem
+from deviceshare.objects import ConfigMapObject, decode_view
 from deviceshare_cluster.interface import Change, ChangeType
 
 SCHEDULER_MAP = "volcano-scheduler-configmap"

@@ -7,12 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 import msgspec
-from deviceshare.conf.model import SchedulerConf
-from deviceshare.conf.standing import DEVICES, SCHEDULER, Standing
-from deviceshare.errors import FormatError
-from deviceshare.facts import (
+from deviceshare.conf import DEVICES, SCHEDULER, EffectiveConfiguration, SchedulerConf
+from deviceshare.model import (
     ConfigFact,
     Fact,
+    FormatError,
     Gone,
     NodeFact,
     PodFact,
@@ -21,15 +20,21 @@ from deviceshare.facts import (
     QueueFact,
     Synced,
 )
-from deviceshare.objects import decode_node, decode_pod, decode_podgroup, decode_priority_class, decode_queue
-from deviceshare.objects.device_info import tells_of_devices
+from deviceshare.objects import (
+    decode_node,
+    decode_pod,
+    decode_podgroup,
+    decode_priority_class,
+    decode_queue,
+    describes_devices,
+)
 from deviceshare_bus.subjects import SYNCED
 from deviceshare_bus.subjects import fact as fact_subject
 from deviceshare_cluster.interface import Change, ChangeType, Listed
 
 from deviceshare_inventory.adoption import Adoption
-from deviceshare_inventory.board import Board, ReadBack, Write
 from deviceshare_inventory.configs import Configs, Remark, Resolved
+from deviceshare_inventory.desired_state import DesiredState, ReadBack, Write
 from deviceshare_inventory.node_devices import NodeDevices
 from deviceshare_inventory.seen import Seen
 
@@ -72,7 +77,7 @@ class Core:
     """The state of inventory.
 
     First :meth:`load` what stands on the bus, then :meth:`begin_list` and feed the watch's batches. ``schedulers`` are
-    the values of ``spec.schedulerName`` that are ours, ``keys`` those of :mod:`deviceshare.signatures`.
+    the values of ``spec.schedulerName`` that are ours, ``keys`` those of :mod:`deviceshare.model.signatures`.
     """
 
     def __init__(
@@ -86,7 +91,7 @@ class Core:
         self._devices = NodeDevices()
         self._askers: dict[str, Change] = {}
         """The nodes whose facts depend on what ConfigMaps say of their devices, as they were seen last."""
-        self.board = Board(limit, frozenset({SYNCED}))
+        self.desired = DesiredState(limit, frozenset({SYNCED}))
         self._uids: dict[str, str] = {}
         """Uid of the pod that has a name now, by ``namespace/name``."""
         self._told: dict[str, frozenset[str]] = {}
@@ -103,7 +108,7 @@ class Core:
     @property
     def open_work(self) -> int:
         """How many facts are not on the bus yet; a list that has not been delivered whole counts as one."""
-        return len(self.board.open) + (self._listing or self._synced_after is not None)
+        return len(self.desired.open) + (self._listing or self._synced_after is not None)
 
     @property
     def lists(self) -> int:
@@ -115,11 +120,11 @@ class Core:
         """The cluster's revision up to which everything that was delivered is on the bus and acknowledged."""
         if self._listing:
             return self._held
-        return min([self._delivered, *(opened.since - 1 for opened in self.board.open.values())])
+        return min([self._delivered, *(opened.since - 1 for opened in self.desired.open.values())])
 
     def load(self, subject: str, sequence: int, fact: Fact | None) -> None:
         """Learn what stood on the bus at start; None for what cannot be decoded."""
-        self.board.stands(subject, sequence, fact, foreign=False)
+        self.desired.stands(subject, sequence, fact, foreign=False)
         if isinstance(fact, PodFact):
             self._uids[fact.ref] = fact.uid
         elif isinstance(fact, ConfigFact):
@@ -149,11 +154,11 @@ class Core:
 
     def take(self, now: float) -> list[Instruction]:
         """Return what is to be done now; ``now`` in unix seconds."""
-        if self._synced_after is not None and not self.board.open_before(self._synced_after):
+        if self._synced_after is not None and not self.desired.open_before(self._synced_after):
             self._synced_after = None
-            synced = Synced(revision=str(self._listed), at=now, objects=self.board.objects())
-            self.board.want(SYNCED, synced, self._listed)
-        writes, reads = self.board.take()
+            synced = Synced(revision=str(self._listed), at=now, objects=self.desired.objects())
+            self.desired.want(SYNCED, synced, self._listed)
+        writes, reads = self.desired.take()
         out, self._out = self._out, []
         return [*writes, *reads, *out]
 
@@ -166,11 +171,11 @@ class Core:
             self._apply_node(change)
         for pod in self._adoption.pods():
             self._want_pod(pod, revision)
-        for subject in self.board.older_than(self._generation):
+        for subject in self.desired.older_than(self._generation):
             self._told.pop(subject, None)
             self._adoption.forget(subject.removeprefix(_POD_SUBJECT))
             self._forget(subject, revision)
-        self._synced_after = self.board.ticket
+        self._synced_after = self.desired.ticket
 
     def _apply(self, change: Change) -> None:
         if change.kind == "ConfigMap":
@@ -195,7 +200,7 @@ class Core:
         if fact is None:
             self._forget(subject, change.revision)
             return
-        self.board.want(subject, fact, change.revision, self._generation)
+        self.desired.want(subject, fact, change.revision, self._generation)
         uid = fact.uid if isinstance(fact, PodGroupFact) else ""
         self._report(subject, change.kind, change.namespace, change.name, uid, fact.problems)
 
@@ -221,7 +226,7 @@ class Core:
                 return
             # As new as the newest of what it is made of.
             fact = msgspec.structs.replace(fact, revision=str(revision))
-        self.board.want(subject, fact, max(revision, change.revision), self._generation)
+        self.desired.want(subject, fact, max(revision, change.revision), self._generation)
         self._report(subject, "Node", "", change.name, fact.uid, fact.problems)
         for pod in self._adoption.node(fact.name, fact.cards):
             if not self._listing:
@@ -239,7 +244,7 @@ class Core:
         self._uids[ref] = pod.uid
         pod = self._adoption.pod(pod)
         subject = fact_subject("pod", pod.uid)
-        known = self.board.is_there(subject)
+        known = self.desired.is_there(subject)
         if not (known if pod.ended else pod.node or pod.scheduler in self._schedulers):
             if known:
                 self._forget_pod(pod.uid, ref, change.revision)
@@ -250,24 +255,24 @@ class Core:
 
     def _want_pod(self, pod: PodFact, revision: int) -> None:
         subject = fact_subject("pod", pod.uid)
-        if not self.board.is_there(subject):
+        if not self.desired.is_there(subject):
             self._out.append(Step(pod.uid, pod.ref, "seen"))
-        self.board.want(subject, pod, revision, self._generation)
+        self.desired.want(subject, pod, revision, self._generation)
         self._report(subject, "Pod", pod.namespace, pod.name, pod.uid, pod.problems)
 
     def _forget_pod(self, uid: str, ref: str, revision: int) -> None:
         self._adoption.forget(uid)
         subject = fact_subject("pod", uid)
-        if self.board.is_there(subject):
+        if self.desired.is_there(subject):
             self._out.append(Step(uid, ref, "gone"))
         self._told.pop(subject, None)
         self._forget(subject, revision)
 
     def _forget(self, subject: str, revision: int) -> None:
-        self.board.want(subject, Gone(revision=str(revision)), revision, self._generation)
+        self.desired.want(subject, Gone(revision=str(revision)), revision, self._generation)
 
     def _apply_config(self, change: Change) -> None:
-        if tells_of_devices(change.namespace, change.name):
+        if describes_devices(change.namespace, change.name):
             nodes, problems = self._devices.apply(change)
             subject = f"devices {change.namespace}/{change.name}"
             self._report(subject, "ConfigMap", change.namespace, change.name, "", problems)
@@ -280,13 +285,13 @@ class Core:
 
     def _want_configs(self, revision: int) -> None:
         resolved = self._configs.resolve()
-        self.board.want(fact_subject("config", SCHEDULER), resolved.scheduler, revision, self._generation)
+        self.desired.want(fact_subject("config", SCHEDULER), resolved.scheduler, revision, self._generation)
         if self._adoption.configure(_conf(resolved)) and not self._listing:
             for pod in self._adoption.pods():
                 self._want_pod(pod, revision)
         subject = fact_subject("config", DEVICES)
         if resolved.devices is not None:
-            self.board.want(subject, resolved.devices, revision, self._generation)
+            self.desired.want(subject, resolved.devices, revision, self._generation)
         else:
             self._forget(subject, revision)
         told = {f"configmap {namespace}/{name}": (namespace, name) for namespace, name in resolved.remarks}
@@ -319,7 +324,7 @@ class Core:
 
 
 def _conf(resolved: Resolved) -> SchedulerConf:
-    standing = Standing()
+    standing = EffectiveConfiguration()
     standing.take(resolved.scheduler)
     if resolved.devices is not None:
         standing.take(resolved.devices)

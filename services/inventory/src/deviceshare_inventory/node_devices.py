@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from deviceshare.errors import FormatError, Problem
-from deviceshare.objects.device_info import decode_device_info
+from deviceshare.model import FormatError, Problem
+from deviceshare.objects import decode_device_info
 from deviceshare_cluster.interface import Change, ChangeType
 
 

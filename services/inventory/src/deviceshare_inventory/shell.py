@@ -11,10 +11,8 @@ from pathlib import Path
 from typing import cast
 
 import msgspec
-from deviceshare.conf.scheduler import parse_conf
-from deviceshare.conf.standing import SCHEDULER
-from deviceshare.errors import Problem
-from deviceshare.facts import ConfigFact, Fact
+from deviceshare.conf import SCHEDULER, parse_conf
+from deviceshare.model import ConfigFact, Fact, Problem
 from deviceshare_bus.eventlog import RECONCILED
 from deviceshare_bus.follower import Message
 from deviceshare_bus.messages import decode_fact
@@ -25,12 +23,12 @@ from deviceshare_bus.service import Context
 from deviceshare_bus.subjects import Stream
 from deviceshare_bus.tasks import Pace, being_cancelled
 from deviceshare_cluster import open_cluster
-from deviceshare_cluster.interface import Change, Cluster, ClusterError, Happening, Listed, Revisions
+from deviceshare_cluster.interface import Change, Cluster, ClusterError, EventRecord, Listed, Revisions
 from deviceshare_cluster.signing import signing_keys
 
-from deviceshare_inventory.board import ReadBack, Write
 from deviceshare_inventory.configs import Configs
 from deviceshare_inventory.core import KINDS, Core, Report, Step
+from deviceshare_inventory.desired_state import ReadBack, Write
 from deviceshare_inventory.seen import Place
 
 log = logging.getLogger("deviceshare.inventory")
@@ -82,7 +80,7 @@ class Inventory:
         self._reporting = 0
         context.open_work = lambda: core.open_work + len(self._reports) + self._reporting
         context.revision = lambda: core.revision
-        context.detail = lambda: {"unpublished": len(core.board.open), "reports": len(self._reports)}
+        context.detail = lambda: {"unpublished": len(core.desired.open), "reports": len(self._reports)}
 
     async def run(self) -> None:
         """Run until cancelled."""
@@ -98,13 +96,13 @@ class Inventory:
         async for batch in self._context.follow(Stream.CLUSTER):
             starting = not self._caught_up.is_set()
             for message in batch.messages:
-                if self._core.board.knows(message.subject, message.sequence):
+                if self._core.desired.knows(message.subject, message.sequence):
                     continue
                 fact = self._decode(message)
                 if starting:
                     self._core.load(message.subject, message.sequence, fact)
                 else:
-                    self._core.board.stands(message.subject, message.sequence, fact, foreign=True)
+                    self._core.desired.stands(message.subject, message.sequence, fact, foreign=True)
             if batch.caught_up:
                 self._caught_up.set()
             self._work.set()
@@ -185,7 +183,7 @@ class Inventory:
                     case ReadBack():
                         self._group.create_task(self._read_back(instruction.subject))
                     case Report():
-                        self._tell(instruction)
+                        self._report_problem(instruction)
                     case Step():
                         self._context.events.step(instruction.uid, instruction.pod, instruction.name)
 
@@ -198,14 +196,14 @@ class Inventory:
             return
         error = done.exception()
         if error is None:
-            self._core.board.acknowledged(subject, done.result())
+            self._core.desired.acknowledged(subject, done.result())
         elif isinstance(error, Refused):
             log.error("the bus does not take %s: %s", subject, error)
-            self._core.board.refused(subject)
+            self._core.desired.refused(subject)
         else:
             if isinstance(error, Conflict):
                 self._context.events.count("inventory_conflicts")
-            self._core.board.unclear(subject)
+            self._core.desired.unclear(subject)
         self._work.set()
 
     async def _read_back(self, subject: str) -> None:
@@ -213,20 +211,20 @@ class Inventory:
         async with self._reads:
             found = await read_back(self._context.connection, Stream.CLUSTER, subject)
         if found is None:
-            self._core.board.read_back(subject, 0, None)
+            self._core.desired.read_back(subject, 0, None)
         else:
-            self._core.board.read_back(subject, found.sequence, self._decode(found))
+            self._core.desired.read_back(subject, found.sequence, self._decode(found))
         self._work.set()
 
     def _decode(self, message: Message) -> Fact | None:
         try:
             fact: Fact = decode_fact(message.data)
         except msgspec.MsgspecError as error:
-            self._context.events.put_aside(Stream.CLUSTER, message, error)
+            self._context.events.quarantine(Stream.CLUSTER, message, error)
             return None
         return fact
 
-    def _tell(self, report: Report) -> None:
+    def _report_problem(self, report: Report) -> None:
         remark = report.remark
         details = {"subject": f"{report.kind} {report.namespace}/{report.name}"}
         if isinstance(remark, Problem):
@@ -247,12 +245,12 @@ class Inventory:
             self._reporting = 0
 
     async def _record(self, report: Report) -> None:
-        happening = Happening(
+        event_record = EventRecord(
             report.kind, report.namespace, report.name, report.uid, True, report.reason, str(report.remark), time.time()
         )
         for attempt in range(REPORT_TRIES):
             try:
-                await self._cluster.record_event(happening)
+                await self._cluster.record_event(event_record)
                 return
             except ClusterError as error:
                 log.debug("cannot record %s yet: %s", report.reason, error)

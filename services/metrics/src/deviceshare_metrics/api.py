@@ -11,14 +11,13 @@ anything that goes wrong                        :class:`ErrorAnswer`
 ==============================================  ==========================
 
 Units: MiB of device memory, percent of a card's cores (or AI cores), unix seconds; resources as in
-:data:`deviceshare.facts.Resources`.
+:data:`deviceshare.model.Resources`.
 """
 
 from typing import Generic, Literal, TypeVar, get_args
 
 import msgspec
-from deviceshare.explain import Explanation
-from deviceshare.facts import Resources
+from deviceshare.model import Explanation, Resources
 
 PodState = Literal["Pending", "Claimed", "Bound", "Gated", "Ended"]
 ClaimState = Literal["open", "bound", "refused", "withdrawn", "withdrawing"]

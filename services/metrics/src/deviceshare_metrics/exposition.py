@@ -17,7 +17,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from deviceshare_metrics.api import CLAIM_STATES, NODE_STATES, POD_STATES, Device
-from deviceshare_metrics.picture import Picture
+from deviceshare_metrics.snapshot import Snapshot
 from deviceshare_metrics.states import node_state
 from deviceshare_metrics.tallies import Tallies
 
@@ -28,21 +28,21 @@ _OWN_COUNTERS = frozenset({"steps", "undecodable_messages"})
 """Counted here from the messages themselves; a service's counter of that name would say it twice."""
 
 
-def expose(picture: Picture, tallies: Tallies, accept: str) -> tuple[bytes, str]:
+def expose(snapshot: Snapshot, tallies: Tallies, accept: str) -> tuple[bytes, str]:
     """Return the text and its content type, in the newest format that ``accept`` (the request's header) allows.
 
     Takes a while for many cards; ``tallies`` must not change meanwhile.
     """
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Everything(picture, tallies))
+    registry.register(_Everything(snapshot, tallies))
     ProcessCollector(registry=registry)
     encode, content_type = choose_encoder(accept)
     return encode(registry), content_type
 
 
 class _Everything(Collector):
-    def __init__(self, picture: Picture, tallies: Tallies) -> None:
-        self._picture = picture
+    def __init__(self, snapshot: Snapshot, tallies: Tallies) -> None:
+        self._picture = snapshot
         self._tallies = tallies
 
     def describe(self) -> Iterable[Metric]:
@@ -60,12 +60,12 @@ class _Everything(Collector):
         )
 
 
-def _volcano(picture: Picture) -> Iterator[Metric]:
+def _volcano(snapshot: Snapshot) -> Iterator[Metric]:
     """Volcano's metrics of its vGPU cards, unit MiB.
 
     Names, labels and meaning: volcano-sh/volcano pkg/scheduler/api/devices/nvidia/vgpu/metrics.go.
     """
-    cards = [device for device in picture.devices if device.mode in _VGPU_MODES]
+    cards = [device for device in snapshot.devices if device.mode in _VGPU_MODES]
     labels = ["devID", "NodeName"]
     for name, text, values in (
         ("shared_number", "How many vGPU pods share this card.", [len(card.pods) for card in cards]),
@@ -81,7 +81,7 @@ def _volcano(picture: Picture) -> Iterator[Metric]:
     known = {(card.node, card.id) for card in cards}
     memory: Counter[tuple[str, str, str]] = Counter()
     cores: Counter[tuple[str, str, str]] = Counter()
-    for share in picture.pod_shares:
+    for share in snapshot.pod_shares:
         if (share.node, share.card) in known:
             # Without the namespace, as in Volcano: pods of one name are one series.
             key = (share.card, share.node, share.pod)
@@ -99,8 +99,8 @@ def _volcano(picture: Picture) -> Iterator[Metric]:
         yield family
 
 
-def _cards(picture: Picture) -> Iterator[Metric]:
-    devices = picture.devices
+def _cards(snapshot: Snapshot) -> Iterator[Metric]:
+    devices = snapshot.devices
     labels = [(device.node, device.id, device.type, device.mode) for device in devices]
     for name, text, values in (
         ("memory_bytes", "Memory of the card.", [device.memory_total * MIB for device in devices]),
@@ -138,9 +138,9 @@ def _cores_ratio(device: Device) -> float:
     return device.cores_used / device.cores_total if device.cores_total else 0.0
 
 
-def _containers(picture: Picture) -> Metric:
+def _containers(snapshot: Snapshot) -> Metric:
     memory: Counter[tuple[str, str, str, str, str]] = Counter()
-    for share in picture.shares:
+    for share in snapshot.shares:
         memory[share.namespace, share.pod, share.container, share.node, share.card] += share.memory
     family = GaugeMetricFamily(
         "deviceshare_container_memory_bytes",
@@ -152,17 +152,17 @@ def _containers(picture: Picture) -> Metric:
     return family
 
 
-def _counts(picture: Picture) -> Iterator[Metric]:
-    yield _by_state("pods", "Pods.", POD_STATES, Counter(pod.state for pod in picture.pods))
-    yield _by_state("claims", "Claims in the ledger.", CLAIM_STATES, Counter(claim.state for claim in picture.claims))
-    yield _by_state("nodes", "Nodes.", NODE_STATES, Counter(map(node_state, picture.nodes)))
-    waiting = sum(gang.pending > 0 and gang.placed < gang.min_member for gang in picture.gangs)
+def _counts(snapshot: Snapshot) -> Iterator[Metric]:
+    yield _by_state("pods", "Pods.", POD_STATES, Counter(pod.state for pod in snapshot.pods))
+    yield _by_state("claims", "Claims in the ledger.", CLAIM_STATES, Counter(claim.state for claim in snapshot.claims))
+    yield _by_state("nodes", "Nodes.", NODE_STATES, Counter(map(node_state, snapshot.nodes)))
+    waiting = sum(gang.pending > 0 and gang.placed < gang.min_member for gang in snapshot.gangs)
     yield GaugeMetricFamily(
         "deviceshare_gangs_pending", "Gangs with pods that wait and too few that are placed.", value=waiting
     )
     family = GaugeMetricFamily("deviceshare_queue_pods", "Pods of the queue.", labels=("queue", "state"))
-    counts = Counter((pod.queue, pod.state) for pod in picture.pods)
-    for queue in sorted({*picture.queues, *(queue for queue, _ in counts)}):
+    counts = Counter((pod.queue, pod.state) for pod in snapshot.pods)
+    for queue in sorted({*snapshot.queues, *(queue for queue, _ in counts)}):
         for state in POD_STATES:
             family.add_metric((queue, state.lower()), counts[queue, state])
     yield family

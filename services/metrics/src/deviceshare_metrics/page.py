@@ -6,7 +6,7 @@ from itertools import groupby, islice
 from urllib.parse import quote
 
 from deviceshare_metrics.api import ClusterStatus, Device, Pod
-from deviceshare_metrics.picture import Picture
+from deviceshare_metrics.snapshot import Snapshot
 
 MOST_NODES = 200
 MOST_PODS = 200
@@ -26,36 +26,36 @@ HEADERS = {
 }
 
 
-def page(picture: Picture, status: ClusterStatus) -> str:
+def page(snapshot: Snapshot, status: ClusterStatus) -> str:
     """Return the page; everything in it that comes from the cluster is escaped."""
-    return "".join(_parts(picture, status))
+    return "".join(_parts(snapshot, status))
 
 
-def _parts(picture: Picture, status: ClusterStatus) -> Iterator[str]:
+def _parts(snapshot: Snapshot, status: ClusterStatus) -> Iterator[str]:
     yield '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta http-equiv="refresh" content="5">'
     yield f"<title>deviceshare</title><style>{_STYLE}</style></head><body><h1>deviceshare</h1>"
     counts = ", ".join(f"{count} {state.lower()}" for state, count in status.pods.items() if count)
-    yield f"<p>{sum(status.nodes.values())} nodes, {len(picture.devices)} cards, pods: {counts or 'none'}."
+    yield f"<p>{sum(status.nodes.values())} nodes, {len(snapshot.devices)} cards, pods: {counts or 'none'}."
     if status.problems or status.undecodable:
         yield f' <span class="sick">{status.problems} problems, {status.undecodable} undecodable messages.</span>'
     yield '</p><p class="quiet">JSON: '
     yield " ".join(f'<a href="/api/v1/{name}">{name}</a>' for name in ("status", "nodes", "devices", "pods", "claims"))
     yield ' Prometheus: <a href="/metrics">metrics</a></p>'
-    waiting = [pod for pod in picture.pods if pod.state in ("Pending", "Gated")]
+    waiting = [pod for pod in snapshot.pods if pod.state in ("Pending", "Gated")]
     if waiting:
         yield f"<h2>Waiting pods ({len(waiting)})</h2>"
         yield "<table><thead><tr><th>Pod</th><th>Queue</th><th>Reason</th></tr></thead><tbody>"
         yield from map(_waiting, waiting[:MOST_PODS])
         yield f"</tbody></table>{_more(len(waiting), MOST_PODS, 'pods')}"
     yield "<h2>Nodes</h2>"
-    cards = {node: list(devices) for node, devices in groupby(picture.devices, key=lambda device: device.node)}
-    for node in islice(picture.nodes, MOST_NODES):
+    cards = {node: list(devices) for node, devices in groupby(snapshot.devices, key=lambda device: device.node)}
+    for node in islice(snapshot.nodes, MOST_NODES):
         flags = ["not ready"] * (not node.ready) + ["unschedulable"] * node.unschedulable
         yield f'<h3>{escape(node.name)} <span class="sick">{", ".join(flags)}</span>'
         yield f' <span class="quiet">{node.pods} pods</span></h3>'
         yield from (f'<p class="sick">{escape(problem)}</p>' for problem in node.problems)
         yield from _cards(cards.get(node.name, ()))
-    yield f"{_more(len(picture.nodes), MOST_NODES, 'nodes')}</body></html>"
+    yield f"{_more(len(snapshot.nodes), MOST_NODES, 'nodes')}</body></html>"
 
 
 def _waiting(pod: Pod) -> str:

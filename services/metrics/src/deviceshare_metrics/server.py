@@ -6,15 +6,15 @@ from collections.abc import Callable
 
 import msgspec
 from aiohttp import web
-from deviceshare.errors import ConfigError
+from deviceshare.model import ConfigError
 from deviceshare_bus.tracing import trace_id
 
 from deviceshare_metrics import api
 from deviceshare_metrics.exposition import expose
 from deviceshare_metrics.page import HEADERS, page
-from deviceshare_metrics.picture import Picture, draw
+from deviceshare_metrics.snapshot import Snapshot, build_snapshot
+from deviceshare_metrics.state_store import StateStore
 from deviceshare_metrics.states import count
-from deviceshare_metrics.view import View
 
 
 class Site:
@@ -28,32 +28,32 @@ class Site:
     """
 
     def __init__(
-        self, view: View, connected: Callable[[], bool], ready: Callable[[], bool], quiet: Callable[[], float]
+        self, store: StateStore, connected: Callable[[], bool], ready: Callable[[], bool], quiet: Callable[[], float]
     ) -> None:
-        self._view = view
+        self._store = store
         self._connected = connected
         self._ready = ready
         self._quiet = quiet
-        self._drawn: tuple[int, Picture] | None = None
+        self._drawn: tuple[int, Snapshot] | None = None
 
     @property
-    def picture(self) -> Picture:
+    def snapshot(self) -> Snapshot:
         """The picture of the view as it is now; drawn once for each state of the view."""
-        if self._drawn is None or self._drawn[0] != self._view.version:
-            self._drawn = (self._view.version, draw(self._view))
+        if self._drawn is None or self._drawn[0] != self._store.version:
+            self._drawn = (self._store.version, build_snapshot(self._store))
         return self._drawn[1]
 
     def status(self) -> api.ClusterStatus:
         """Return the counts."""
-        nodes, pods, claims = count(self._view)
+        nodes, pods, claims = count(self._store)
         return api.ClusterStatus(
             pods={state: pods[state] for state in api.POD_STATES},
             claims={state: claims[state] for state in api.CLAIM_STATES},
             nodes={state: nodes[state] for state in api.NODE_STATES},
             open_claims=claims["open"] + claims["withdrawing"],
-            undecodable=self._view.tallies.undecodable.total(),
-            problems=sum(1 for _ in self._view.problems()),
-            synced=self._view.synced,
+            undecodable=self._store.tallies.undecodable.total(),
+            problems=sum(1 for _ in self._store.problems()),
+            synced=self._store.synced,
             seconds_since_change=round(self._quiet(), 3),
         )
 
@@ -62,16 +62,16 @@ class Site:
 
         Of several pods of one name, one after the other, the one that exists counts, else the last.
         """
-        pods = [pod for pod in self.picture.pods if (pod.namespace, pod.name) == (namespace, name)]
+        pods = [pod for pod in self.snapshot.pods if (pod.namespace, pod.name) == (namespace, name)]
         pod = pods[-1] if pods else None
         uid = pod.uid if pod is not None else self._last_uid(namespace, name)
         if uid is None:
             return None
-        history = self._view.histories.get(uid)
+        history = self._store.histories.get(uid)
         steps = sorted(history.steps, key=lambda entry: entry[1].at) if history is not None else []
         return api.PodExplanation(
             pod=pod,
-            explanation=self._view.explanations.get(uid),
+            explanation=self._store.explanations.get(uid),
             steps=tuple(
                 api.PodStep(time=step.at, service=service, step=step.name, node=step.node, message=step.message)
                 for service, step in steps
@@ -82,12 +82,12 @@ class Site:
     def _last_uid(self, namespace: str, name: str) -> str | None:
         decided = [
             (explanation.at, uid)
-            for uid, explanation in self._view.explanations.items()
+            for uid, explanation in self._store.explanations.items()
             if (explanation.namespace, explanation.name) == (namespace, name)
         ]
         stepped = [
             (history.last, uid)
-            for uid, history in self._view.histories.items()
+            for uid, history in self._store.histories.items()
             if history.steps[-1][1].pod == f"{namespace}/{name}"
         ]
         return max(decided + stepped, default=(0.0, None))[1]
@@ -109,12 +109,12 @@ class Site:
         return app
 
     async def _get_page(self, _: web.Request) -> web.Response:
-        return web.Response(text=page(self.picture, self.status()), content_type="text/html", headers=HEADERS)
+        return web.Response(text=page(self.snapshot, self.status()), content_type="text/html", headers=HEADERS)
 
     async def _get_metrics(self, request: web.Request) -> web.Response:
         # In a thread: of a large cluster it takes seconds, and the streams go on.
-        tallies = copy.deepcopy(self._view.tallies)
-        body, content_type = await asyncio.to_thread(expose, self.picture, tallies, request.headers.get("Accept", ""))
+        tallies = copy.deepcopy(self._store.tallies)
+        body, content_type = await asyncio.to_thread(expose, self.snapshot, tallies, request.headers.get("Accept", ""))
         return web.Response(body=body, headers={"Content-Type": content_type})
 
     async def _get_healthz(self, _: web.Request) -> web.Response:
@@ -129,7 +129,7 @@ class Site:
         return _json(self.status())
 
     async def _get_items(self, request: web.Request) -> web.Response:
-        items = getattr(self.picture, request.match_info["kind"])
+        items = getattr(self.snapshot, request.match_info["kind"])
         return web.Response(body=await asyncio.to_thread(_encode_items, items), content_type="application/json")
 
     async def _get_explain(self, request: web.Request) -> web.Response:

@@ -10,7 +10,7 @@ from deviceshare_bus.setup import DAY
 from deviceshare_bus.subjects import Stream
 
 from deviceshare_metrics.server import Site, serve
-from deviceshare_metrics.view import View
+from deviceshare_metrics.state_store import StateStore
 
 log = logging.getLogger("deviceshare.metrics")
 
@@ -31,17 +31,17 @@ class Reader:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self.view = View()
+        self.store = StateStore()
         self._changed = time.monotonic()
         self._reading = set(Stream)
         """Streams whose end has not been reached yet."""
 
     async def run(self) -> None:
         """Read and serve until cancelled."""
-        context, options, view = self._context, self._context.options, self.view
-        context.detail = lambda: {"nodes": len(view.nodes), "pods": len(view.pods)}
+        context, options, store = self._context, self._context.options, self.store
+        context.detail = lambda: {"nodes": len(store.nodes), "pods": len(store.pods)}
         site = Site(
-            view,
+            store,
             connected=lambda: context.connection.connected,
             ready=lambda: not self._reading,
             quiet=lambda: time.monotonic() - self._changed,
@@ -60,10 +60,10 @@ class Reader:
         async for batch in self._context.follow(stream, history=stream == Stream.EVENT):
             for number, message in enumerate(batch.messages, 1):
                 try:
-                    self.view.apply(message.subject, message.data)
+                    self.store.apply(message.subject, message.data)
                 except (msgspec.MsgspecError, KeyError) as error:
                     # It comes back as an event, and is counted there with what the other readers report.
-                    self._context.events.put_aside(stream, message, error)
+                    self._context.events.quarantine(stream, message, error)
                 if not number % CHUNK:
                     await asyncio.sleep(0)
             if batch.messages and stream is not Stream.EVENT:
@@ -75,4 +75,4 @@ class Reader:
         while True:
             await asyncio.sleep(FORGET_INTERVAL)
             if not self._reading:
-                self.view.forget(time.time() - DAY, REMEMBERED_PODS)
+                self.store.forget(time.time() - DAY, REMEMBERED_PODS)

@@ -6,11 +6,10 @@ Counting needs no whole picture: a status is asked for many times a second.
 from collections import Counter
 from typing import NamedTuple
 
-from deviceshare.claims import BOUND, REFUSED, WITHDRAWN, Claim, Outcome
-from deviceshare.facts import NodeFact
+from deviceshare.model import BOUND, REFUSED, WITHDRAWN, Claim, NodeFact, Outcome
 
 from deviceshare_metrics import api
-from deviceshare_metrics.view import PodSeen, View
+from deviceshare_metrics.state_store import PodSeen, StateStore
 
 _OUTCOMES: dict[str, api.ClaimState] = {BOUND: "bound", REFUSED: "refused", WITHDRAWN: "withdrawn"}
 
@@ -23,22 +22,22 @@ class Counts(NamedTuple):
     claims: Counter[api.ClaimState]
 
 
-def count(view: View) -> Counts:
+def count(store: StateStore) -> Counts:
     """Count everything."""
-    outcomes = outcomes_of(view)
-    best = best_claims(view, outcomes)
+    outcomes = outcomes_of(store)
+    best = best_claims(store, outcomes)
     return Counts(
-        nodes=Counter(map(node_state, view.nodes.values())),
-        pods=Counter(pod_state(pod, best.get(pod.uid)) for pod in view.pods.values()),
+        nodes=Counter(map(node_state, store.nodes.values())),
+        pods=Counter(pod_state(pod, best.get(pod.uid)) for pod in store.pods.values()),
         claims=Counter(
-            claim_state(claim, outcomes.get(claim.id)) for ledger in view.ledgers.values() for claim in ledger.claims
+            claim_state(claim, outcomes.get(claim.id)) for ledger in store.ledgers.values() for claim in ledger.claims
         ),
     )
 
 
-def outcomes_of(view: View) -> dict[str, Outcome]:
+def outcomes_of(store: StateStore) -> dict[str, Outcome]:
     """Return the outcomes by claim id."""
-    return {outcome.claim: outcome for each in view.outcomes.values() for outcome in each.outcomes}
+    return {outcome.claim: outcome for each in store.outcomes.values() for outcome in each.outcomes}
 
 
 def claim_state(claim: Claim, outcome: Outcome | None) -> api.ClaimState:
@@ -58,10 +57,10 @@ class Placed(NamedTuple):
     bound: bool
 
 
-def best_claims(view: View, outcomes: dict[str, Outcome]) -> dict[str, Placed]:
+def best_claims(store: StateStore, outcomes: dict[str, Outcome]) -> dict[str, Placed]:
     """Return the claim of each pod, by uid; of several the one that was not refused, then the latest."""
     best: dict[str, Placed] = {}
-    for ledger in view.ledgers.values():
+    for ledger in store.ledgers.values():
         for claim in ledger.claims:
             state = claim_state(claim, outcomes.get(claim.id))
             placed = Placed(

@@ -9,17 +9,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import msgspec
-from deviceshare.claims import ContainerGrant, DeviceGrant, with_made
-from deviceshare.facts import Card, PodAsk
+from deviceshare.families import CardCounter, device_resources
 from deviceshare.formats import vgpu
-from deviceshare.holdings import Share as HeldShare
-from deviceshare.holdings import Usage, shares_by_card
-from deviceshare.pod_sums import pod_resources
-from deviceshare.usage import CardCounter, device_resources
+from deviceshare.model import Card, ContainerGrant, DeviceGrant, PodRequest, with_made
+from deviceshare.state import Share as HeldShare
+from deviceshare.state import Usage, pod_resources, shares_by_card
 
-from deviceshare_metrics.view import PodSeen, View
+from deviceshare_metrics.state_store import PodSeen, StateStore
 
-_decode_ask = msgspec.msgpack.Decoder(PodAsk).decode
+_decode_ask = msgspec.msgpack.Decoder(PodRequest).decode
 _VGPU_MODES = frozenset(vgpu.MODES)
 
 
@@ -66,13 +64,13 @@ class Taken(NamedTuple):
     """By node and id of the card, memory in MiB; of cards of which pods hold a part."""
 
 
-def holdings(view: View) -> Iterator[Holding]:
+def holdings(store: StateStore) -> Iterator[Holding]:
     """Yield what each pod holds on each node."""
     bound: dict[str, dict[str, PodSeen]] = defaultdict(dict)
-    for pod in view.pods.values():
+    for pod in store.pods.values():
         if pod.node and not pod.ended:
             bound[pod.node][pod.uid] = pod
-    for ledger in view.ledgers.values():
+    for ledger in store.ledgers.values():
         here = bound.get(ledger.node, {})
         for claim in ledger.claims:
             pod_here = here.get(claim.uid)
@@ -80,7 +78,7 @@ def holdings(view: View) -> Iterator[Holding]:
             yield Holding(ledger.node, claim.uid, claim.namespace, claim.name, grants, claim.resources)
         for claim in ledger.claims:
             here.pop(claim.uid, None)
-    devices = device_resources(view.conf)
+    devices = device_resources(store.conf)
     for node, pods in bound.items():
         for uid, pod in pods.items():
             yield Holding(node, uid, pod.namespace, pod.name, pod.held, _asked(pod, devices))
@@ -97,12 +95,12 @@ def _asked(pod: PodSeen, devices: frozenset[str]) -> tuple[tuple[str, int], ...]
 class Cards:
     """The registered cards, to resolve what grants name and to count what is taken of them."""
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, store: StateStore) -> None:
         self._by_node: dict[str, dict[str, Card]] = {
-            node.name: {card.id: card for card in node.cards} for node in view.nodes.values()
+            node.name: {card.id: card for card in node.cards} for node in store.nodes.values()
         }
-        self._counter = CardCounter(view.conf)
-        self._factor = view.conf.devices.vgpu.memory_factor
+        self._counter = CardCounter(store.conf)
+        self._factor = store.conf.devices.vgpu.memory_factor
 
     def of(self, node: str) -> Iterable[Card]:
         """Return a node's cards, each id once."""

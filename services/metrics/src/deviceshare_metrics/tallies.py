@@ -41,7 +41,7 @@ class Tallies:
         self.seen_to_bound = Histogram()
         self._put_aside: dict[tuple[str, str], int] = {}
 
-    def put_aside(self, message: Undecodable) -> None:
+    def quarantine(self, message: Undecodable) -> None:
         """Count a message once, although every reader of the stream reports it, and again after a restart."""
         place = (message.stream, message.subject)
         if message.sequence > self._put_aside.get(place, 0):

@@ -65,7 +65,7 @@ class Placement:
                 try:
                     instructions = take(message)
                 except msgspec.DecodeError as error:
-                    self._context.events.put_aside(stream, message, error)
+                    self._context.events.quarantine(stream, message, error)
                     if stream is not Stream.LEDGER:
                         continue
                     instructions = self._core.on_unreadable_ledger(subjects.node_of(message.subject))

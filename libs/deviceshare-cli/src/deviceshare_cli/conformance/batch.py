@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from deviceshare.allocator import Allocator
-from deviceshare.conf.model import SchedulerConf
+from deviceshare.allocation import Allocator
+from deviceshare.conf import SchedulerConf
 from msgspec.structs import replace
 
 from deviceshare_cli.conformance.cases import Batch, BatchNode, Case, Initial, Place

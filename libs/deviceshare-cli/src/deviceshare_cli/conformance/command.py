@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from deviceshare.conf.known import WEIGHT
-from deviceshare.errors import ConfigError
+from deviceshare.conf import WEIGHT
+from deviceshare.model import ConfigError
 
 from deviceshare_cli.conformance.batch import replay
 from deviceshare_cli.conformance.cases import Answered, Case, Place, read_file

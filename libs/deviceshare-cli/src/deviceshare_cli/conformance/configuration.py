@@ -3,10 +3,7 @@
 import json
 from collections.abc import Mapping
 
-from deviceshare.conf.device_model import BUILT_IN, DevicesConf
-from deviceshare.conf.devices import parse_devices
-from deviceshare.conf.model import FIRST_FIT, SchedulerConf
-from deviceshare.conf.scheduler import parse_conf
+from deviceshare.conf import BUILT_IN, FIRST_FIT, DevicesConf, SchedulerConf, parse_conf, parse_devices
 from msgspec.structs import replace
 
 from deviceshare_cli.conformance.cases import BUILT_IN_NAME, Case, CaseFile

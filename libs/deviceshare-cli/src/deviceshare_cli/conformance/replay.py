@@ -9,7 +9,7 @@ we are given that.
 from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
-from deviceshare.conf.model import SchedulerConf
+from deviceshare.conf import SchedulerConf
 from msgspec.structs import replace
 
 from deviceshare_cli.conformance.cases import BATCH, Allocate, Answered, Case, Place, Pod, Release

@@ -7,13 +7,11 @@ us to answer as Volcano does.
 from collections.abc import Mapping, Sequence
 
 import msgspec
-from deviceshare.allocator import Allocator
-from deviceshare.claims import Claim, ContainerGrant
-from deviceshare.conf.model import SchedulerConf
-from deviceshare.facts import NodeFact, PodFact
+from deviceshare.allocation import Allocator
+from deviceshare.conf import SchedulerConf
 from deviceshare.families import BY_NAME
-from deviceshare.objects import decode_node, decode_pod
-from deviceshare.objects.device_info import decode_device_info
+from deviceshare.model import Claim, ContainerGrant, NodeFact, PodFact
+from deviceshare.objects import decode_device_info, decode_node, decode_pod
 from msgspec.structs import replace
 
 from deviceshare_cli.conformance.cases import Container, Cut, Node, Pod

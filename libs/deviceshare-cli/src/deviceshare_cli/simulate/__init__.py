@@ -1,5 +1,5 @@
 """``deviceshare simulate``: the order of work on a made-up cluster in made-up time.
 
-The decisions are the library's own (:mod:`deviceshare.ordering`, :mod:`deviceshare.allocator`); only pods that come and
-end are played. Read :mod:`.cluster`, then :mod:`.fairness`.
+The library decides (:mod:`deviceshare.queueing`, :mod:`deviceshare.allocation`); arrivals and ends of pods are
+simulated. Read :mod:`.cluster`, then :mod:`.fairness`.
 """

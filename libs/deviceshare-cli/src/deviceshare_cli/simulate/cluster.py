@@ -6,13 +6,10 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import NamedTuple
 
-from deviceshare.allocator import Allocator
-from deviceshare.conf.model import SchedulerConf
-from deviceshare.facts import GroupKey, NodeFact, PodAsk, PodFact, PodUid, QueueFact
-from deviceshare.gangs import Group
-from deviceshare.ordering.dispatcher import Dispatcher
-from deviceshare.ordering.jobs import Job
-from deviceshare.ordering.queues import Queues
+from deviceshare.allocation import Allocator
+from deviceshare.conf import SchedulerConf
+from deviceshare.model import GroupKey, NodeFact, PodFact, PodRequest, PodUid, QueueFact
+from deviceshare.queueing import Dispatcher, Group, Job, Queues
 
 _MOST_AT_ONCE = 1_000_000
 
@@ -25,7 +22,7 @@ class Work(NamedTuple):
 
     name: str
     queue: str
-    ask: PodAsk
+    ask: PodRequest
     seconds: float
     pods: int = 1
     minimum: int | None = None
@@ -124,7 +121,7 @@ class Simulation:
         )
 
     def _sample(self, now: float, names: Sequence[str]) -> Sample:
-        by_queue = {name: Counter(self.queues.book(name).allocated) for name in self.queues.names}
+        by_queue = {name: Counter(self.queues.account(name).allocated) for name in self.queues.names}
         by_work: dict[str, Counter[str]] = {name: Counter() for name in names}
         for group, work in self._work.items() if names else ():
             if work.name in by_work:

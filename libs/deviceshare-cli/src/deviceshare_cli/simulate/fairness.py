@@ -7,9 +7,8 @@ import random
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from deviceshare.conf.model import SchedulerConf, tiers
-from deviceshare.conf.scheduler import default_conf
-from deviceshare.facts import Card, ContainerAsk, NodeFact, PodAsk, QueueFact
+from deviceshare.conf import SchedulerConf, default_conf, tiers
+from deviceshare.model import Card, ContainerRequest, NodeFact, PodRequest, QueueFact
 from msgspec.structs import replace
 
 from deviceshare_cli.plots import Curve, Plot
@@ -147,9 +146,9 @@ def _nodes(number: int) -> Iterator[NodeFact]:
         yield NodeFact(name=name, cards=cards, allocatable={"cpu": CPUS, "memory": 2**40, "pods": 1000})
 
 
-def _ask(*, memory: int, cpu: int = 100, cards: int = 1) -> PodAsk:
+def _ask(*, memory: int, cpu: int = 100, cards: int = 1) -> PodRequest:
     resources = {"cpu": cpu, MEMORY: memory, "volcano.sh/vgpu-number": cards}
-    return PodAsk(containers=(ContainerAsk("main", tuple(sorted(resources.items()))),))
+    return PodRequest(containers=(ContainerRequest("main", tuple(sorted(resources.items()))),))
 
 
 def _percent(sample: Sample, queue: str, total: int) -> float:

@@ -14,7 +14,7 @@ from deviceshare_cluster.interface import (
     BindState,
     Change,
     ClusterError,
-    Happening,
+    EventRecord,
     Listed,
     Object,
     Revisions,
@@ -274,10 +274,10 @@ class KubeCluster:
                     raise ClusterError(f"cannot write the {what}: {refusal}") from refusal
             return
 
-    async def record_event(self, happening: Happening) -> None:
+    async def record_event(self, event_record: EventRecord) -> None:
         """Record an Event: one write for a new one; the same again becomes a series. Raises ClusterError."""
-        event = new_event(happening, self._component, self._instance)
-        named = f"{happening.namespace}/{happening.name}"
+        event = new_event(event_record, self._component, self._instance)
+        named = f"{event_record.namespace}/{event_record.name}"
         where = event["metadata"]["namespace"], event["metadata"]["name"]
         try:
             await self._api.request("POST", KINDS["Event"].collection(where[0]), body=event)
@@ -286,12 +286,12 @@ class KubeCluster:
                 raise ClusterError(f"cannot record an Event about {named}: {refusal}") from refusal
         else:
             return
-        while not happening.once:
+        while not event_record.once:
             known = await self.get("Event", *where)
             if known is None:
                 return
             try:
-                await self._api.request("PUT", KINDS["Event"].object(*where), body=seen_again(known, happening.at))
+                await self._api.request("PUT", KINDS["Event"].object(*where), body=seen_again(known, event_record.at))
             except ApiRefusal as refusal:
                 if refusal.status == 409:
                     continue

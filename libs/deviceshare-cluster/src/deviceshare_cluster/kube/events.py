@@ -3,16 +3,16 @@
 import hashlib
 import time
 
-from deviceshare_cluster.interface import Happening, Object
+from deviceshare_cluster.interface import EventRecord, Object
 from deviceshare_cluster.kube.kinds import KINDS
 
 LONGEST_NOTE = 1024
 """Bytes of a note that the API server takes."""
 
 
-def new_event(happening: Happening, component: str, instance: str) -> Object:
+def new_event(event_record: EventRecord, component: str, instance: str) -> Object:
     """Return an Event. The same event has the same name, so that nobody has to remember what was recorded."""
-    kind, namespace, name, uid, warning, reason, message, at, _ = happening
+    kind, namespace, name, uid, warning, reason, message, at, _ = event_record
     regarding = {"apiVersion": KINDS[kind].version, "kind": kind, "namespace": namespace, "name": name, "uid": uid}
     same = "\0".join((*regarding.values(), str(warning), reason, message))
     digest = hashlib.blake2b(same.encode(), digest_size=8).hexdigest()

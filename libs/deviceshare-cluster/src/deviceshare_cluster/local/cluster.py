@@ -11,7 +11,16 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Self
 
 from deviceshare_cluster.changes import annotated, bind, changed_status, merged, set_condition, timestamp, why_not_bound
-from deviceshare_cluster.interface import Binding, BindState, Change, Happening, Listed, Object, Revisions, StatusValue
+from deviceshare_cluster.interface import (
+    Binding,
+    BindState,
+    Change,
+    EventRecord,
+    Listed,
+    Object,
+    Revisions,
+    StatusValue,
+)
 from deviceshare_cluster.local.admission import DEFAULT_QUEUE
 from deviceshare_cluster.local.kinds import KINDS, Key, decode
 from deviceshare_cluster.local.plugins import served
@@ -150,9 +159,9 @@ class LocalCluster:
                 continue
             return
 
-    async def record_event(self, happening: Happening) -> None:
+    async def record_event(self, event_record: EventRecord) -> None:
         """Record an Event: one write for a new one; the same again raises its count. Raises ClusterError."""
-        kind, namespace, name, uid, warning, reason, message, at, once = happening
+        kind, namespace, name, uid, warning, reason, message, at, once = event_record
         involved = {"kind": kind, "namespace": namespace, "name": name, "uid": uid}
         same = "\0".join((kind, namespace, name, uid, str(warning), reason, message))
         # The same event has the same name, so that nobody has to remember what was recorded.

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from deviceshare.errors import Problem
+from deviceshare.model import Problem
 
 from deviceshare_cluster.local.cluster import LocalCluster
 from deviceshare_cluster.local.manifests import Manifest, Manifests

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
-from deviceshare.conf.document import YAML_ERRORS, YamlLoader
-from deviceshare.errors import Problem
+from deviceshare.conf import YAML_ERRORS, YamlLoader
+from deviceshare.model import Problem
 
 from deviceshare_cluster.interface import Object
 from deviceshare_cluster.local.kinds import KINDS

@@ -6,8 +6,7 @@ over stays as the scheduler wrote it, so that it can be looked at; a mark of our
 
 from collections.abc import Mapping
 
-from deviceshare.families import FAMILIES
-from deviceshare.families.device_plugin import SERVED
+from deviceshare.families import FAMILIES, SERVED
 
 
 def written_by_plugins(annotations: Mapping[str, str]) -> dict[str, str]:

@@ -7,8 +7,7 @@ warning, since published examples are written so.
 
 from typing import Any
 
-from deviceshare.errors import RequestError
-from deviceshare.quantity import is_native, to_amount
+from deviceshare.model import RequestError, is_native, to_amount
 
 from deviceshare_cluster.interface import Object
 from deviceshare_cluster.local.checks import At

@@ -8,9 +8,8 @@ from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from deviceshare.facts import ContainerAsk, PodAsk
-from deviceshare.pod_sums import sums
-from deviceshare.quantity import format_quantity, is_native, to_amount
+from deviceshare.model import ContainerRequest, PodRequest, format_quantity, is_native, to_amount
+from deviceshare.state import sums
 
 _BOTH = ("cpu", "memory", "ephemeral-storage")
 """Resources that a quota counts by requests and by limits."""
@@ -58,7 +57,7 @@ def _total(spec: Mapping[str, Any], which: str) -> dict[str, Sum]:
     """Return what a pod requests, or the sum of its limits, by resource."""
     containers, first = (list(_containers(spec.get(field) or (), which)) for field in ("containers", "initContainers"))
     pod_level = tuple(_amounts((spec.get("resources") or {}).get(which)).items())
-    total = sums(PodAsk(containers=tuple(containers), init_containers=tuple(first), pod_level=pod_level))
+    total = sums(PodRequest(containers=tuple(containers), init_containers=tuple(first), pod_level=pod_level))
     for name, amount in _amounts(spec.get("overhead")).items():
         if which == "requests" or name in total:
             total[name] = total.get(name, 0) + amount
@@ -66,10 +65,10 @@ def _total(spec: Mapping[str, Any], which: str) -> dict[str, Sum]:
     return {name: Sum(Fraction(amount, 1000 if name == "cpu" else 1), name in binary) for name, amount in total.items()}
 
 
-def _containers(given: Iterable[Mapping[str, Any]], which: str) -> Iterable[ContainerAsk]:
+def _containers(given: Iterable[Mapping[str, Any]], which: str) -> Iterable[ContainerRequest]:
     for each in given:
         amounts = _amounts((each.get("resources") or {}).get(which))
-        yield ContainerAsk(each["name"], tuple(amounts.items()), sidecar=each.get("restartPolicy") == "Always")
+        yield ContainerRequest(each["name"], tuple(amounts.items()), sidecar=each.get("restartPolicy") == "Always")
 
 
 def _amounts(given: Mapping[str, Any] | None) -> dict[str, int]:

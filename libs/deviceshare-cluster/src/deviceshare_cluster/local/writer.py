@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from deviceshare.errors import InputError, Problem, RequestError
+from deviceshare.model import InputError, Problem, RequestError
 
 from deviceshare_cluster.interface import Object
 from deviceshare_cluster.local.admission import DEFAULT_QUEUE, SYSTEM_PRIORITIES, Priorities, admit, identify

@@ -1,1 +1,87 @@
-"""The configuration that Volcano's users already have, read as it stands."""
+"""Volcano's configuration: ``volcano-scheduler.conf`` and ``device-config.yaml`` as values.
+
+Reading order: :mod:`.model` (the values), :mod:`.scheduler` and :mod:`.devices` (reading the two files), :mod:`.known`
+(the names that they may hold), :mod:`.effective` (the configuration in effect, followed from facts).
+"""
+
+from deviceshare.conf.device_model import (
+    BUILT_IN,
+    MOST_INSTANCES,
+    DevicesConf,
+    MigGroup,
+    MigInstance,
+    MigModel,
+    VgpuConf,
+    VnpuChip,
+    VnpuTemplate,
+)
+from deviceshare.conf.devices import parse_devices
+from deviceshare.conf.document import YAML_ERRORS, YamlLoader
+from deviceshare.conf.effective import DEVICES, SCHEDULER, EffectiveConfiguration, scheduler_conf
+from deviceshare.conf.known import (
+    DEVICES_NAME,
+    EVALUATED_PLUGINS,
+    PLUGINS,
+    STARVATION_SECONDS,
+    WAITING_TIME,
+    WEIGHT,
+    add_family_flag,
+    family_flags,
+)
+from deviceshare.conf.model import BEST_FIT, FIRST_FIT, Extensions, Plugin, SchedulerConf, matching, tiers
+from deviceshare.conf.node_plugins import (
+    ALL_PREDICATES,
+    BINPACK,
+    NO_PREDICATES,
+    NODEORDER,
+    Binpack,
+    NodeOrder,
+    Predicates,
+)
+from deviceshare.conf.scheduler import POLICIES, default_conf, parse_conf
+from deviceshare.conf.times import seconds_of
+
+__all__ = [
+    "ALL_PREDICATES",
+    "BEST_FIT",
+    "BINPACK",
+    "BUILT_IN",
+    "DEVICES",
+    "DEVICES_NAME",
+    "EVALUATED_PLUGINS",
+    "FIRST_FIT",
+    "MOST_INSTANCES",
+    "NODEORDER",
+    "NO_PREDICATES",
+    "PLUGINS",
+    "POLICIES",
+    "SCHEDULER",
+    "STARVATION_SECONDS",
+    "WAITING_TIME",
+    "WEIGHT",
+    "YAML_ERRORS",
+    "Binpack",
+    "DevicesConf",
+    "EffectiveConfiguration",
+    "Extensions",
+    "MigGroup",
+    "MigInstance",
+    "MigModel",
+    "NodeOrder",
+    "Plugin",
+    "Predicates",
+    "SchedulerConf",
+    "VgpuConf",
+    "VnpuChip",
+    "VnpuTemplate",
+    "YamlLoader",
+    "add_family_flag",
+    "default_conf",
+    "family_flags",
+    "matching",
+    "parse_conf",
+    "parse_devices",
+    "scheduler_conf",
+    "seconds_of",
+    "tiers",
+]

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from deviceshare.errors import ConfigError
+from deviceshare.model import ConfigError
 
 YAML_ERRORS = (yaml.YAMLError, ValueError, LookupError, AttributeError, RecursionError)
 """What PyYAML raises: its own errors, and those of values that do not suit a tag such as ``!!float``."""

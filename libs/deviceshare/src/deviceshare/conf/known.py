@@ -3,7 +3,7 @@
 Source: volcano-sh/volcano (pkg/scheduler/{actions,plugins}, pkg/scheduler/conf, pkg/scheduler/plugins/deviceshare).
 ``deviceshare.MIGGeometryPolicy``, ``deviceshare.AscendMixedChips``, ``deviceshare.GPUNumberOnSharedNodes``,
 ``deviceshare.StarvationSeconds`` and the :data:`EXTENSIONS` are our own.
-The arguments that turn device families on are the families' to say (:func:`deviceshare.families.flags`).
+Device families of other packages add the arguments that turn them on (:func:`add_family_flag`).
 """
 
 from collections.abc import Iterable
@@ -55,7 +55,7 @@ MIG_GEOMETRY = "deviceshare.MIGGeometryPolicy"
 MIXED_CHIPS = "deviceshare.AscendMixedChips"
 NUMBER_ON_SHARED = "deviceshare.GPUNumberOnSharedNodes"
 EXCLUSIVE_RULES = "deviceshare.GPUExclusiveRules"
-STARVATION = "deviceshare.StarvationSeconds"
+STARVATION_SECONDS = "deviceshare.StarvationSeconds"
 DEVICES_NAME = "deviceshare.KnownGeometriesCMName"
 DEVICES_NAMESPACE = "deviceshare.KnownGeometriesCMNamespace"
 EXTENSIONS = {
@@ -70,12 +70,27 @@ EXTENSIONS = {
     "deviceshare.HierarchyIsolationEnable": "hierarchy_isolation",
     "deviceshare.SpreadNodesEnable": "spread_nodes",
 }
-"""Arguments that turn off what goes beyond Volcano, and their fields in :class:`deviceshare.conf.model.Extensions`."""
+"""Arguments that turn off what goes beyond Volcano, and their fields in :class:`deviceshare.conf.Extensions`."""
 ARGUMENTS = (
-    POLICY, WEIGHT, NODE_LOCK, MIG_GEOMETRY, MIXED_CHIPS, NUMBER_ON_SHARED, EXCLUSIVE_RULES, STARVATION, DEVICES_NAME,
-    DEVICES_NAMESPACE, *EXTENSIONS,
+    POLICY, WEIGHT, NODE_LOCK, MIG_GEOMETRY, MIXED_CHIPS, NUMBER_ON_SHARED, EXCLUSIVE_RULES, STARVATION_SECONDS,
+    DEVICES_NAME, DEVICES_NAMESPACE, *EXTENSIONS,
 )  # fmt: skip
 """The arguments of ``deviceshare`` beside those that turn device families on."""
+_FAMILY_FLAGS = dict.fromkeys((
+    GPU_SHARE, GPU_NUMBER, "deviceshare.VGPUEnable", "deviceshare.AscendMindClusterVNPUEnable",
+    "deviceshare.AscendHAMiVNPUEnable",
+))  # fmt: skip
+"""The arguments that turn device families on, in the order of the families."""
+
+
+def family_flags() -> tuple[str, ...]:
+    """Return the arguments of ``deviceshare`` that turn device families on."""
+    return tuple(_FAMILY_FLAGS)
+
+
+def add_family_flag(flag: str) -> None:
+    """Make the argument of a device family known; one that is known already is left as it is."""
+    _FAMILY_FLAGS.setdefault(flag)
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -8,13 +8,12 @@ import msgspec
 
 from deviceshare.conf.device_model import BUILT_IN, DevicesConf
 from deviceshare.conf.node_plugins import ALL_PREDICATES, Binpack, NodeOrder, Predicates
+from deviceshare.model import Labels
 
 BEST_FIT, FIRST_FIT = "best-fit", "first-fit"
 
 STARVATION = 300.0
 """Seconds that a gang waits in the line as everybody does, where the configuration says nothing."""
-
-Labels = tuple[tuple[str, str], ...]
 
 
 def matching(rules: Iterable[Labels], labels: Iterable[tuple[str, str]]) -> tuple[Labels, ...]:
@@ -112,7 +111,7 @@ class SchedulerConf(msgspec.Struct, frozen=True, kw_only=True):
     """``device-config.yaml``: the names of the resources, the geometries, the chips."""
     asked: tuple[tuple[str, int, int], ...] = ()
     """What pods ask at present: a family, the MiB of a card, how many cards. Never in the file, only in the questions
-    that the allocator puts to families (:meth:`deviceshare.allocator.Allocator.expect`)."""
+    that the allocator puts to families (:meth:`deviceshare.allocation.Allocator.expect`)."""
     warnings: tuple[str, ...] = ()
 
     def enabled(self, function: str) -> tuple[str, ...]:

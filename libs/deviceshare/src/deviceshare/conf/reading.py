@@ -5,7 +5,7 @@ from typing import Any
 
 from deviceshare.conf.document import as_text
 from deviceshare.conf.known import did_you_mean
-from deviceshare.errors import ConfigError
+from deviceshare.model import ConfigError
 
 LARGEST = 2**31 - 1
 """The largest number that Volcano and the device plugins can read."""

@@ -10,12 +10,12 @@ from typing import Any
 
 from deviceshare.conf import known
 from deviceshare.conf.document import as_text, read_document
-from deviceshare.conf.model import BEST_FIT, FIRST_FIT, STARVATION, Extensions, Labels, Plugin, SchedulerConf, tiers
+from deviceshare.conf.model import BEST_FIT, FIRST_FIT, STARVATION, Extensions, Plugin, SchedulerConf, tiers
 from deviceshare.conf.node_arguments import read_binpack, read_nodeorder, read_predicates
 from deviceshare.conf.node_plugins import BINPACK, NODEORDER, PREDICATES
 from deviceshare.conf.reading import LARGEST, Reader
 from deviceshare.conf.times import seconds_of
-from deviceshare.families import flags
+from deviceshare.model import Labels
 
 KEY = "volcano-scheduler.conf"
 """The key of the ConfigMap's data."""
@@ -33,7 +33,7 @@ _RULES = "a list of rules, each the labels and their values that a pod has, such
 
 def default_conf() -> SchedulerConf:
     """Return what holds without any configuration: every device family is on, and Volcano's usual order of work."""
-    return SchedulerConf(families=frozenset(flags()), tiers=_USUAL)
+    return SchedulerConf(families=frozenset(known.family_flags()), tiers=_USUAL)
 
 
 def parse_conf(text: str, source: str) -> SchedulerConf:
@@ -73,11 +73,11 @@ class _Reader(Reader):
         self.keys("", document, known.SECTIONS)
         actions = self.read_actions(document.get("actions"))
         self.read_tiers(document.get("tiers"), is_bare)
-        families = frozenset(flag for flag in flags() if self.flag(flag))
+        families = frozenset(flag for flag in known.family_flags() if self.flag(flag))
         if _DEVICESHARE not in self.arguments and not families:
             self.warn("tiers", "the plugin deviceshare is not configured: no device family is on")
         elif not families:
-            self.warn("deviceshare", f"no device family is on: set one of {', '.join(flags())} to true")
+            self.warn("deviceshare", f"no device family is on: set one of {', '.join(known.family_flags())} to true")
         return SchedulerConf(
             actions=actions or SchedulerConf().actions,
             plugins=tuple(self.arguments),
@@ -154,7 +154,7 @@ class _Reader(Reader):
             if name in self.of_nodes:
                 self.of_nodes[name][key] = (argument, field)
             if name == _DEVICESHARE:
-                self.is_known(f"{path}.arguments", key, (*flags(), *known.ARGUMENTS), "argument")
+                self.is_known(f"{path}.arguments", key, (*known.family_flags(), *known.ARGUMENTS), "argument")
                 self.values[key] = (argument, field)
             elif name == "predicates" and key in known.OLD_FLAGS:
                 self.values.setdefault(known.OLD_FLAGS[key], (argument, field))
@@ -197,7 +197,7 @@ class _Reader(Reader):
         return self.whole(field, value, 0, _LARGEST_WEIGHT) if as_text(value).strip() else 0
 
     def starvation(self) -> float:
-        value, field = self.values.get(known.STARVATION, (None, ""))
+        value, field = self.values.get(known.STARVATION_SECONDS, (None, ""))
         return float(self.whole(field, value, 0, LARGEST)) if as_text(value).strip() else STARVATION
 
     def waiting_time(self) -> float | None:

@@ -1,53 +1,67 @@
 """The device families. A new one is a new module; :func:`register` makes it known, here or in another package."""
 
-from collections.abc import Sequence
-
-from deviceshare.claims import ContainerGrant
+from deviceshare.families.common import charge, place_one_by_one
+from deviceshare.families.device_plugin import SERVED
 from deviceshare.families.gpu_number import GpuNumber
 from deviceshare.families.gpu_share import GpuShare
 from deviceshare.families.hami_vnpu import HamiVnpu
+from deviceshare.families.hardware import Hardware
 from deviceshare.families.mindcluster import MindCluster
-from deviceshare.families.protocol import Family
+from deviceshare.families.protocol import (
+    MOST_CARDS,
+    CardDemand,
+    CardNames,
+    Check,
+    Demand,
+    Family,
+    HeldInPart,
+    Pick,
+    Picks,
+    Places,
+)
+from deviceshare.families.registry import BY_NAME, FAMILIES, caveats, register
+from deviceshare.families.selection import WISHES, listed, parts_of_words, type_matches, types_accepted, types_asked
+from deviceshare.families.trust import clamp_to_request
+from deviceshare.families.usage import CardCounter, counting_families, device_resources
 from deviceshare.families.vgpu import HamiCore, Mig, Mps
 
-FAMILIES: list[Family] = []
-"""All families, in the order in which a pod's demands are answered."""
-
-BY_NAME: dict[str, Family] = {}
-
-
-def register(family: Family) -> None:
-    """Make a family known, before anything is decoded or decided. One of the same name is replaced.
-
-    Raises:
-        TypeError: it lacks members of the protocol.
-    """
-    members = {**Family.__annotations__, **vars(Family)}
-    if missing := [name for name in members if not name.startswith("_") and not hasattr(family, name)]:
-        raise TypeError(f"{type(family).__qualname__} is no device family: it has no {', '.join(missing)}")
-    known = BY_NAME.get(family.name)
-    if known is not None:
-        FAMILIES[FAMILIES.index(known)] = family
-    else:
-        FAMILIES.append(family)
-    BY_NAME[family.name] = family
-
-
-def flags() -> tuple[str, ...]:
-    """Return the arguments of the plugin ``deviceshare`` that turn families on, each once."""
-    return tuple(dict.fromkeys(family.flag for family in FAMILIES))
-
-
-def caveats(grants: Sequence[ContainerGrant]) -> tuple[str, ...]:
-    """Return what a user should know of the grants to one pod, of whichever families they are."""
-    names = dict.fromkeys(grant.family for grant in grants)
-    return tuple(
-        caveat
-        for name in names
-        if name in BY_NAME
-        for caveat in BY_NAME[name].caveats([grant for grant in grants if grant.family == name])
-    )
-
+__all__ = [
+    "BY_NAME",
+    "FAMILIES",
+    "MOST_CARDS",
+    "SERVED",
+    "WISHES",
+    "CardCounter",
+    "CardDemand",
+    "CardNames",
+    "Check",
+    "Demand",
+    "Family",
+    "GpuNumber",
+    "GpuShare",
+    "HamiCore",
+    "HamiVnpu",
+    "Hardware",
+    "HeldInPart",
+    "Mig",
+    "MindCluster",
+    "Mps",
+    "Pick",
+    "Picks",
+    "Places",
+    "caveats",
+    "charge",
+    "clamp_to_request",
+    "counting_families",
+    "device_resources",
+    "listed",
+    "parts_of_words",
+    "place_one_by_one",
+    "register",
+    "type_matches",
+    "types_accepted",
+    "types_asked",
+]
 
 for _family in (GpuShare(), GpuNumber(), HamiCore(), Mps(), Mig(), MindCluster(), HamiVnpu()):
     register(_family)

@@ -2,16 +2,13 @@
 
 from collections.abc import Sequence
 
-from deviceshare.cards import CardView
-from deviceshare.claims import ContainerGrant, DeviceGrant
-from deviceshare.conf.model import SchedulerConf
-from deviceshare.facts import Card
+from deviceshare.conf import SchedulerConf
 from deviceshare.families import common
 from deviceshare.families.device_plugin import DevicePlugin
 from deviceshare.families.protocol import CardDemand, CardNames, Check, Demand, Pick, Picks, Places
-from deviceshare.holdings import Counted, Share
-from deviceshare.kernels.picking import Picker
-from deviceshare.kinds import Codes
+from deviceshare.kernels import CardSelector
+from deviceshare.model import Card, ContainerGrant, DeviceGrant
+from deviceshare.state import CardView, Codes, Counted, Share
 
 
 class OneByOne:
@@ -46,7 +43,7 @@ class OneByOne:
             lambda cards, picks: common.charge(cards, view, picks),
         )
 
-    def picker(self, demand: Demand, codes: Codes, conf: SchedulerConf) -> Picker | None:
+    def selector(self, demand: Demand, codes: Codes, conf: SchedulerConf) -> CardSelector | None:
         """Return nothing: cards are picked in numpy."""
         return None
 

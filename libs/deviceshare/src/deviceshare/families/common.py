@@ -6,13 +6,10 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from deviceshare.cards import Bools, CardView, Ints
-from deviceshare.claims import INIT, WHOLE, DeviceGrant
-from deviceshare.facts import Card
 from deviceshare.families.protocol import CardDemand, Check, Demand, Picks, Places
-from deviceshare.kernels.charges import CardCharges
-from deviceshare.kernels.picking import Picker
-from deviceshare.kinds import Kinds
+from deviceshare.kernels import CardCharges, CardSelector
+from deviceshare.model import INIT, WHOLE, Card, DeviceGrant
+from deviceshare.state import Bools, CardView, Ints, Kinds
 
 Floats = NDArray[np.float64]
 _NEVER = np.int64(2**62)
@@ -56,7 +53,7 @@ def at_most(device: DeviceGrant, asked: CardDemand, card: Card | None) -> Device
 def essence(demand: Demand, **changes: int) -> Demand:
     """Return a demand for the cards of one container without what does not decide which cards these are.
 
-    ``changes`` are amounts (of :class:`~deviceshare.families.protocol.CardDemand`) that come to the same.
+    ``changes`` are amounts (of :class:`~deviceshare.families.CardDemand`) that come to the same.
     """
     (cards,) = demand.cards
     return replace(demand, cards=(replace(cards, container="", position=0, **changes),), shares=())
@@ -134,18 +131,18 @@ def in_turn(demand: Demand, view: CardView) -> Iterator[CardDemand]:
     view.preferred = None
 
 
-def picks_of(picker: Picker, view: CardView, allowed: Bools | None) -> Picks:
+def picks_of(selector: CardSelector, view: CardView, allowed: Bools | None) -> Picks:
     """Return what a kernel picks on every row of a view; ``allowed`` bool[R, D]: the cards that the pod accepts."""
     if allowed is not None:
-        picker.restricted, picker.allowed = True, allowed.view(np.uint8)
+        selector.restricted, selector.allowed = True, allowed.view(np.uint8)
     if view.preferred is not None:
-        picker.preferring, picker.preferred = True, view.preferred.view(np.uint8)
-    picker.cards = CardCharges(view.block)
+        selector.preferring, selector.preferred = True, view.preferred.view(np.uint8)
+    selector.cards = CardCharges(view.block)
     rows = len(view.block)
     fits, waste = np.zeros(rows, dtype=np.uint8), np.zeros(rows)
-    columns, details = (np.zeros((rows, picker.count), dtype=np.int64) for _ in range(2))
-    terms = np.zeros((rows, len(picker.terms)))
-    picker.pick_rows(fits, columns, details, terms, waste)
+    columns, details = (np.zeros((rows, selector.count), dtype=np.int64) for _ in range(2))
+    terms = np.zeros((rows, len(selector.terms)))
+    selector.pick_rows(fits, columns, details, terms, waste)
     return Picks(fits.view(np.bool_), columns, terms, details, waste)
 
 

@@ -8,7 +8,7 @@ together.
 
 from collections.abc import Mapping, Sequence
 
-from deviceshare.claims import ContainerGrant
+from deviceshare.model import ContainerGrant
 
 SERVED_TIME = str(2**64 - 1)
 """What plugins write as the time of a pod that needs nothing more: as the youngest it is served after all others."""

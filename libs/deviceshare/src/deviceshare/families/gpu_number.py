@@ -12,11 +12,7 @@ from itertools import islice
 
 import numpy as np
 
-from deviceshare.cards import Bools, CardView
-from deviceshare.claims import INIT, WHOLE, Claim, ContainerGrant, DeviceGrant
-from deviceshare.conf.model import SchedulerConf
-from deviceshare.errors import RequestError
-from deviceshare.facts import Card, PodAsk
+from deviceshare.conf import SchedulerConf
 from deviceshare.families import common, selection
 from deviceshare.families.base import OneByOne
 from deviceshare.families.device_plugin import DevicePlugin, serves_one_container
@@ -25,6 +21,8 @@ from deviceshare.families.gpu_share import annotations, candidates, card_checks,
 from deviceshare.families.hardware import NVIDIA
 from deviceshare.families.protocol import CardDemand, CardNames, Check, Demand, NodeView, Pick, Picks, Share
 from deviceshare.formats import gpu_share
+from deviceshare.model import INIT, WHOLE, Card, Claim, ContainerGrant, DeviceGrant, PodRequest, RequestError
+from deviceshare.state import Bools, CardView
 
 ALL_CORES = gpu_share.CARD_CORES
 
@@ -51,7 +49,7 @@ class GpuNumber(OneByOne):
         """Return the name of whole cards."""
         return CardNames(number=gpu_share.NUMBER, whole=True)
 
-    def demand(self, ask: PodAsk, conf: SchedulerConf) -> Demand | None:
+    def demand(self, ask: PodRequest, conf: SchedulerConf) -> Demand | None:
         """Ask as many cards as the pod has at most."""
         shares = shares_of(ask, gpu_share.NUMBER)
         count = peak(shares)
@@ -129,7 +127,7 @@ class GpuNumber(OneByOne):
         """Return the cards' indexes and the time."""
         return annotations(claim, self.name, now)
 
-    def held(self, annotations: Mapping[str, str], ask: PodAsk, pod: str) -> tuple[ContainerGrant, ...]:
+    def held(self, annotations: Mapping[str, str], ask: PodRequest, pod: str) -> tuple[ContainerGrant, ...]:
         """Read ``gpu-index``; the containers took the cards in turn."""
         shares = shares_of(ask, gpu_share.NUMBER)
         if not shares:  # what is wrong with it gpu-share finds

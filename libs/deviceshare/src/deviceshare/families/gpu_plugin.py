@@ -8,9 +8,9 @@ it knows nothing.
 
 from collections.abc import Mapping, Sequence
 
-from deviceshare.claims import ContainerGrant
 from deviceshare.families.device_plugin import DevicePlugin
 from deviceshare.formats import gpu_share
+from deviceshare.model import ContainerGrant
 
 
 class GpuPlugin(DevicePlugin):

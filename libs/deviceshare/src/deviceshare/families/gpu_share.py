@@ -8,10 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from deviceshare.cards import Bools, CardView
-from deviceshare.claims import INIT, SIDECAR, Claim, ContainerGrant, DeviceGrant
-from deviceshare.conf.model import SchedulerConf
-from deviceshare.facts import Card, PodAsk
+from deviceshare.conf import SchedulerConf
 from deviceshare.families import common, selection
 from deviceshare.families.base import OneByOne
 from deviceshare.families.device_plugin import DevicePlugin, serves_one_container
@@ -19,9 +16,9 @@ from deviceshare.families.gpu_plugin import GpuPlugin
 from deviceshare.families.hardware import NVIDIA
 from deviceshare.families.protocol import CardDemand, CardNames, Check, Demand, NodeView, Pick, Picks, Share
 from deviceshare.formats import gpu_share, nvidia
-from deviceshare.kernels.picking import Picker
-from deviceshare.kernels.shared import SharedCards
-from deviceshare.kinds import Codes
+from deviceshare.kernels import CardSelector, SharedCards
+from deviceshare.model import INIT, SIDECAR, Card, Claim, ContainerGrant, DeviceGrant, PodRequest
+from deviceshare.state import Bools, CardView, Codes
 
 
 class GpuShare(OneByOne):
@@ -46,7 +43,7 @@ class GpuShare(OneByOne):
         """Return the name of memory."""
         return CardNames(memory=gpu_share.MEMORY)
 
-    def demand(self, ask: PodAsk, conf: SchedulerConf) -> Demand | None:
+    def demand(self, ask: PodRequest, conf: SchedulerConf) -> Demand | None:
         """Ask one card for the whole pod, for all that it takes there."""
         shares = shares_of(ask, gpu_share.MEMORY)
         total = peak(shares)
@@ -59,13 +56,13 @@ class GpuShare(OneByOne):
             **selection.wishes(ask)._asdict(),
         )
 
-    def picker(self, demand: Demand, codes: Codes, conf: SchedulerConf) -> Picker | None:
+    def selector(self, demand: Demand, codes: Codes, conf: SchedulerConf) -> CardSelector | None:
         """Return the kernel, where the pod does not choose by names of cards."""
         if demand.use_ids or demand.use_indexes or demand.nouse_ids:
             return None
-        picker = self._picker(demand, codes, conf)
-        picker.likeness = common.essence(demand)
-        return picker
+        selector = self._picker(demand, codes, conf)
+        selector.equivalence_key = common.essence(demand)
+        return selector
 
     def _picker(self, demand: Demand, codes: Codes, conf: SchedulerConf) -> SharedCards:
         """Choose one card: the lowest index that has room; binpack the fullest, spread the emptiest.
@@ -74,10 +71,10 @@ class GpuShare(OneByOne):
         """
         kinds = codes.kinds
         asked = common.memory_of_kinds(demand.cards[0], kinds)
-        picker = SharedCards(1, kinds.memory, asked, selection.usable_kinds(demand, gpu_share.MODE, codes))
-        picker.filling, picker.spreading = conf.policy == "binpack", conf.policy == "spread"
-        picker.by_memory = int(picker.spreading) - int(picker.filling)
-        return picker
+        selector = SharedCards(1, kinds.memory, asked, selection.usable_kinds(demand, gpu_share.MODE, codes))
+        selector.filling, selector.spreading = conf.policy == "binpack", conf.policy == "spread"
+        selector.by_memory = int(selector.spreading) - int(selector.filling)
+        return selector
 
     def pick(self, demand: Demand, cards: CardDemand, view: CardView, conf: SchedulerConf) -> Picks:
         """Choose one card for the pod."""
@@ -117,7 +114,7 @@ class GpuShare(OneByOne):
         """Return the card's index and the time."""
         return annotations(claim, self.name, now)
 
-    def held(self, annotations: Mapping[str, str], ask: PodAsk, pod: str) -> tuple[ContainerGrant, ...]:
+    def held(self, annotations: Mapping[str, str], ask: PodRequest, pod: str) -> tuple[ContainerGrant, ...]:
         """Read ``gpu-index``; the amounts are the containers' own."""
         indexes = gpu_share.read_index(annotations.get(gpu_share.INDEX, ""), pod)
         if not indexes:
@@ -142,7 +139,7 @@ def _grant(share: Share, family: str, *devices: DeviceGrant) -> ContainerGrant:
     return ContainerGrant(share.container, share.position, family, devices, share.stage)
 
 
-def shares_of(ask: PodAsk, resource: str) -> tuple[Share, ...]:
+def shares_of(ask: PodRequest, resource: str) -> tuple[Share, ...]:
     """Return what each container asks of a resource that the pod gets as a whole: init containers last."""
     first = enumerate(ask.init_containers)
     shares = [

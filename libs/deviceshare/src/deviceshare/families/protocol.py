@@ -2,7 +2,7 @@
 
 A family knows its request in a pod, its cards on a node, which cards a container may have, how good a choice is, and
 what its device plugin wants to read on the pod. Everything is asked for many nodes at once: rows of a
-:class:`~deviceshare.cards.CardView` are nodes, columns are cards.
+:class:`~deviceshare.state.CardView` are nodes, columns are cards.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,17 +12,13 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from deviceshare.cards import CardView
-from deviceshare.claims import Claim, ContainerGrant, DeviceGrant
-from deviceshare.conf.model import Labels, SchedulerConf
-from deviceshare.errors import FormatError
-from deviceshare.facts import Card, PodAsk, Resources
+from deviceshare.conf import SchedulerConf
 from deviceshare.families.device_plugin import DevicePlugin
 from deviceshare.families.hardware import Hardware
-from deviceshare.holdings import Counted
-from deviceshare.holdings import Share as HeldShare
-from deviceshare.kernels.picking import Picker
-from deviceshare.kinds import Codes
+from deviceshare.kernels import CardSelector
+from deviceshare.model import Card, Claim, ContainerGrant, DeviceGrant, FormatError, Labels, PodRequest, Resources
+from deviceshare.state import CardView, Codes, Counted
+from deviceshare.state import Share as HeldShare
 
 MOST_CARDS = 128
 """More cards than any node has: a larger number is a mistake, and is refused before room is made for the answer."""
@@ -68,7 +64,7 @@ class CardDemand(msgspec.Struct, frozen=True):
     """``count`` distinct cards, with ``memory`` MiB (0: all that a card has) and ``cores`` percent on each.
 
     ``container``, ``position`` and ``stage`` say for whom, where the cards are for one container
-    (:class:`~deviceshare.claims.ContainerGrant`).
+    (:class:`~deviceshare.model.ContainerGrant`).
     """
 
     count: int
@@ -83,7 +79,7 @@ class CardDemand(msgspec.Struct, frozen=True):
 class Share(msgspec.Struct, frozen=True):
     """One container's part of cards that a pod is given as a whole: ``amount`` MiB or cards.
 
-    ``position`` and ``stage`` as in :class:`~deviceshare.claims.ContainerGrant`.
+    ``position`` and ``stage`` as in :class:`~deviceshare.model.ContainerGrant`.
     """
 
     container: str
@@ -225,7 +221,7 @@ class Family(Protocol):
     def node_cards(self, node: NodeView) -> tuple[Card, ...]:
         """Return the node's cards of this family, () where it has none.
 
-        Raises :class:`~deviceshare.errors.FormatError` where they are registered in a form that cannot be read.
+        Raises :class:`~deviceshare.model.FormatError` where they are registered in a form that cannot be read.
         """
         ...
 
@@ -237,11 +233,11 @@ class Family(Protocol):
         """Return by which names what is asked, or a card, counts in queues: a demand or card of this family."""
         ...
 
-    def demand(self, ask: PodAsk, conf: SchedulerConf) -> Demand | None:
+    def demand(self, ask: PodRequest, conf: SchedulerConf) -> Demand | None:
         """Return what the pod asks of this family, or None.
 
         Families that answer the same request ask the same numbers of cards. Raises
-        :class:`~deviceshare.errors.RequestError` for what cannot be meant.
+        :class:`~deviceshare.model.RequestError` for what cannot be meant.
         """
         ...
 
@@ -249,7 +245,7 @@ class Family(Protocol):
         """Choose the cards for a demand on every node of the view at once, and charge them there (it is a copy)."""
         ...
 
-    def picker(self, demand: Demand, codes: Codes, conf: SchedulerConf) -> Picker | None:
+    def selector(self, demand: Demand, codes: Codes, conf: SchedulerConf) -> CardSelector | None:
         """Return the kernel that answers a demand straight from the table as :meth:`place` does, or None.
 
         Only a demand of one container that asks nothing of cards beside what stands in the table can have one, and only
@@ -285,11 +281,11 @@ class Family(Protocol):
         """
         ...
 
-    def held(self, annotations: Mapping[str, str], ask: PodAsk, pod: str) -> tuple[ContainerGrant, ...]:
+    def held(self, annotations: Mapping[str, str], ask: PodRequest, pod: str) -> tuple[ContainerGrant, ...]:
         """Return what the annotations of a bound pod say it holds, the inverse of :meth:`annotations`.
 
         ``ask`` is what the pod asks, ``pod`` its ``namespace/name`` for messages. What an init container asks beyond
-        all others is held as well. Raises :class:`~deviceshare.errors.FormatError`; :class:`HeldInPart` where some of
+        all others is held as well. Raises :class:`~deviceshare.model.FormatError`; :class:`HeldInPart` where some of
         it counts all the same.
         """
         ...

@@ -9,14 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from deviceshare.cards import Bools, CardView
-from deviceshare.errors import FormatError, RequestError
-from deviceshare.facts import PodAsk
 from deviceshare.families import common
 from deviceshare.families.protocol import Check, Demand
 from deviceshare.formats import gpu_share, vgpu
 from deviceshare.formats.card_lists import indexes_among, items
-from deviceshare.kinds import Codes
+from deviceshare.model import FormatError, PodRequest, RequestError
+from deviceshare.state import Bools, CardView, Codes
 
 WISHES = frozenset({vgpu.USE_TYPE, vgpu.NOUSE_TYPE, gpu_share.INDEX, gpu_share.UNHEALTHY})
 """Annotations of a pod by which it chooses among GPUs, whichever family cuts them."""
@@ -26,7 +24,7 @@ _WORD = re.compile(r"[A-Z0-9]+")
 
 
 class Wishes(NamedTuple):
-    """What :data:`WISHES` say; the names are those of :class:`~deviceshare.families.protocol.Demand`."""
+    """What :data:`WISHES` say; the names are those of :class:`~deviceshare.families.Demand`."""
 
     use_types: tuple[str, ...]
     nouse_types: tuple[str, ...]
@@ -34,11 +32,11 @@ class Wishes(NamedTuple):
     nouse_ids: tuple[str, ...]
 
 
-def wishes(ask: PodAsk) -> Wishes:
+def wishes(ask: PodRequest) -> Wishes:
     """Return which GPUs a pod chooses and which it excludes.
 
     ``volcano.sh/gpu-unhealthy-ids``, which is for nodes, excludes the same cards for one pod where it stands there.
-    Raises :class:`~deviceshare.errors.RequestError` for indexes that are none.
+    Raises :class:`~deviceshare.model.RequestError` for indexes that are none.
     """
     try:
         indexes = gpu_share.read_index(ask.annotation(gpu_share.INDEX) or "", "")

@@ -1,1 +1,1 @@
-"""What device plugins write on nodes and read on pods: one module for each vendor's format, and nowhere else."""
+"""The device plugins' annotation formats, one module per vendor. Other packages import the modules themselves."""

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
-from deviceshare.facts import Card
 from deviceshare.formats.numbers import whole
+from deviceshare.model import Card
 
 
 def items(text: str | None) -> tuple[str, ...]:

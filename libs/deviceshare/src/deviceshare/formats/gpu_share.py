@@ -6,9 +6,8 @@ Cards have no UUID here, only an index. Source: volcano-sh/devices, volcano-sh/v
 
 from collections.abc import Iterable
 
-from deviceshare.errors import FormatError
-from deviceshare.facts import Card, Resources
 from deviceshare.formats.numbers import whole
+from deviceshare.model import Card, FormatError, Resources
 
 MEMORY = "volcano.sh/gpu-memory"
 """Resource: MiB of device memory, on a node the sum over its cards."""

@@ -13,11 +13,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from deviceshare.claims import WHOLE, DeviceGrant
-from deviceshare.errors import FormatError
-from deviceshare.facts import Card
 from deviceshare.formats.numbers import whole
-from deviceshare.quantity import LARGEST
+from deviceshare.model import LARGEST, WHOLE, Card, DeviceGrant, FormatError
 
 REGISTER = "hami.io/node-register-"
 """On a node, before the common word: its chips."""

@@ -12,9 +12,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from deviceshare.errors import FormatError, Problem
-from deviceshare.facts import Card
 from deviceshare.formats.numbers import whole
+from deviceshare.model import Card, FormatError, Problem
 
 CORES = "huawei.com/npu-core"
 """Resource: AI cores. On a pod the annotation of this name says where they are: ``0-vir02_1c``, or ``0,1``."""
@@ -211,7 +210,7 @@ _decode_plugin_info = msgspec.json.Decoder(_PluginInfo).decode
 _MALFORMED = (msgspec.MsgspecError, RecursionError)
 
 
-def tells_of_devices(namespace: str, name: str) -> bool:
+def describes_devices(namespace: str, name: str) -> bool:
     """Return whether a ConfigMap of this name is one that :func:`read_devices` reads."""
     return (namespace == _CLUSTER_NAMESPACE and name.startswith(_CLUSTER_NAME)) or (
         namespace == _PLUGIN_NAMESPACE and name.startswith(_PLUGIN_NAME)

@@ -2,7 +2,7 @@
 
 from functools import lru_cache
 
-from deviceshare.quantity import LARGEST
+from deviceshare.model import LARGEST
 
 
 # Cards are many, and their numbers few: each stands in memory once.

@@ -8,10 +8,8 @@ without a request, we never do. Source: Project-HAMi/volcano-vgpu-device-plugin 
 from collections.abc import Sequence
 from sys import intern
 
-from deviceshare.claims import ContainerGrant, DeviceGrant
-from deviceshare.errors import FormatError
-from deviceshare.facts import Card
 from deviceshare.formats.numbers import whole
+from deviceshare.model import Card, ContainerGrant, DeviceGrant, FormatError
 
 REGISTER = "volcano.sh/node-vgpu-register"
 """On a node: its cards."""

@@ -24,3 +24,49 @@ How to write one:
 * Sums of floats are taken in the order in which they stand; the compiler may not change it (``-ffp-contract=off``), so
   that compiled and plain kernels agree to the last bit.
 """
+
+from deviceshare.kernels.best import Best, Order
+from deviceshare.kernels.card_selector import CardSelector, Floats
+from deviceshare.kernels.changes import Changes
+from deviceshare.kernels.charges import Amounts, CardCharges
+from deviceshare.kernels.chips import Chips
+from deviceshare.kernels.constants import (
+    CORES_USED,
+    CUT_BITS,
+    FIELDS,
+    KIND,
+    MEMORY_USED,
+    NEVER,
+    SLOTS_USED,
+    UNPARTITIONED,
+)
+from deviceshare.kernels.node_index import NodeIndex, weighted_score
+from deviceshare.kernels.scores import NodeScores, NormalizedScore, balance, free_part, full_part
+from deviceshare.kernels.shared import SharedCards
+
+__all__ = [
+    "CORES_USED",
+    "CUT_BITS",
+    "FIELDS",
+    "KIND",
+    "MEMORY_USED",
+    "NEVER",
+    "SLOTS_USED",
+    "UNPARTITIONED",
+    "Amounts",
+    "Best",
+    "CardCharges",
+    "CardSelector",
+    "Changes",
+    "Chips",
+    "Floats",
+    "NodeIndex",
+    "NodeScores",
+    "NormalizedScore",
+    "Order",
+    "SharedCards",
+    "balance",
+    "free_part",
+    "full_part",
+    "weighted_score",
+]

@@ -1,11 +1,11 @@
 cimport cython
 
-from deviceshare.kernels.picking cimport Picker
+from deviceshare.kernels.card_selector cimport CardSelector
 
-cdef long long CORES_USED, KIND, MEMORY_USED, OUT, SLOTS_USED, _FINE, _ROOM
+cdef long long CORES_USED, KIND, MEMORY_USED, INFEASIBLE, SLOTS_USED, _FINE, _ROOM
 
 
-cdef class Chips(Picker):
+cdef class Chips(CardSelector):
     cdef public long long[::1] sizes, most_memory, most_shares, most_cores, networks
     cdef public unsigned char[::1] of_kind
     cdef public long long most_ai_cores, most_ai_cpus, ai_cores_field, ai_cpus_field, shares_field, numbers

@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from deviceshare.kernels.constants import CORES_USED, KIND, MEMORY_USED, NO_LIMIT, OUT, SLOTS_USED
-from deviceshare.kernels.picking import Picker
+from deviceshare.kernels.card_selector import CardSelector
+from deviceshare.kernels.constants import CORES_USED, INFEASIBLE, KIND, MEMORY_USED, NO_LIMIT, SLOTS_USED
 
 Ints = NDArray[np.int64]
 Mask = NDArray[np.uint8]
@@ -14,7 +14,7 @@ _FINE = 1 << 20
 _ROOM = 2 * _FINE
 
 
-class Chips(Picker):
+class Chips(CardSelector):
     """Picks chips that have room, by their kinds: ``sizes`` and ``asked`` are MiB, ``slots`` shares, int64[kinds].
 
     Only of ``usable`` kinds (bool[kinds]) chips are to be had. ``filling`` takes the fullest and scores how full the
@@ -73,7 +73,7 @@ class Chips(Picker):
             kind = self.cards.block[row, KIND, column]
             if self.of_kind[kind] and self.networks[kind] < 0:
                 known = False
-            key = OUT
+            key = INFEASIBLE
             if self.has_room(row, column):
                 key = 0
                 if self.filling:
@@ -92,10 +92,12 @@ class Chips(Picker):
             count = 0
             network = self.networks[self.cards.block[row, KIND, column]]
             for other in range(self.cards.block.shape[2]):
-                count += (self.keys[other] != OUT) & (self.networks[self.cards.block[row, KIND, other]] == network)
+                count += (self.keys[other] != INFEASIBLE) & (
+                    self.networks[self.cards.block[row, KIND, other]] == network
+                )
             self.notes[column] = network - count * self.numbers
         for column in range(self.cards.block.shape[2]):
-            if self.keys[column] != OUT:
+            if self.keys[column] != INFEASIBLE:
                 self.keys[column] += self.notes[column] * _ROOM
             self.notes[column] = 0
 

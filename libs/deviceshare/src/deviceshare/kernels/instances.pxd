@@ -1,8 +1,8 @@
 cimport cython
 
-from deviceshare.kernels.picking cimport Picker
+from deviceshare.kernels.card_selector cimport CardSelector
 
-cdef long long CORES_USED, CUT_BITS, FRESH, KIND, MEMORY_USED, OUT, SLOTS_USED, _MOST_WASTE, _MOST_ORDER
+cdef long long CORES_USED, CUT_BITS, UNPARTITIONED, KIND, MEMORY_USED, INFEASIBLE, SLOTS_USED, _MOST_WASTE, _MOST_ORDER
 
 
 @cython.final
@@ -16,7 +16,7 @@ cdef class Geometries:
     cdef long long free(self, long long kind, long long cut, long long used) noexcept
 
 
-cdef class Instances(Picker):
+cdef class Instances(CardSelector):
     cdef public Geometries geometries
     cdef public long long[::1] memory, needed, fresh_detail, fresh_size, shares
     cdef public unsigned char[::1] usable

@@ -7,8 +7,8 @@ is given. ``used`` has a bit for each position of the geometry that is taken.
 import numpy as np
 from numpy.typing import NDArray
 
-from deviceshare.kernels.constants import CORES_USED, CUT_BITS, FRESH, KIND, MEMORY_USED, OUT, SLOTS_USED
-from deviceshare.kernels.picking import Picker
+from deviceshare.kernels.card_selector import CardSelector
+from deviceshare.kernels.constants import CORES_USED, CUT_BITS, INFEASIBLE, KIND, MEMORY_USED, SLOTS_USED, UNPARTITIONED
 
 Ints = NDArray[np.int64]
 Mask = NDArray[np.uint8]
@@ -55,7 +55,7 @@ class Geometries:
         return 0
 
 
-class Instances(Picker):
+class Instances(CardSelector):
     """Picks instances, of which ``needed`` int64[kinds] MiB are asked, on cards of ``usable`` kinds (bool[kinds]).
 
     On a card that is not cut, that is ``fresh_detail`` int64[kinds] (-1: none), of ``fresh_size``. ``shares``
@@ -140,7 +140,7 @@ class Instances(Picker):
         """Order the cards that have an instance by waste and policy."""
         width = self.cards.block.shape[2]
         for column in range(width):
-            self.keys[column] = OUT
+            self.keys[column] = INFEASIBLE
             kind = self.cards.block[row, KIND, column]
             if not self.usable[kind]:
                 continue
@@ -154,7 +154,7 @@ class Instances(Picker):
                 key = column + self.cards.block[row, SLOTS_USED, column] * width
             if self.careful:
                 loss = 2 * min(self.lost, _MOST_WASTE)
-                if detail >= FRESH and not self.spreading:
+                if detail >= UNPARTITIONED and not self.spreading:
                     loss += 1
                 key = 2 * _MOST_ORDER * loss + max(1 - _MOST_ORDER, min(key, _MOST_ORDER - 1))
             if self.reused:

@@ -10,7 +10,7 @@ cdef extern from "math.h":
 
 
 @cython.final
-cdef class Stretch:
+cdef class NormalizedScore:
     cdef public long long weight, highest
     cdef public bint moved, reverse
     cdef public int[::1] worth
@@ -26,10 +26,10 @@ cdef class Stretch:
 @cython.final
 cdef class NodeScores:
     cdef public Amounts amounts
-    cdef public Stretch liked, disliked
-    cdef public long long[:, ::1] packs
+    cdef public NormalizedScore preferred_affinity, prefer_no_schedule
+    cdef public long long[:, ::1] binpack_terms
     cdef public long long least, most, balanced, cpu, memory, more_cpu, more_memory, gpu
-    cdef public long long asks_cpu, asks_memory, asks_gpu, counts_cpu, counts_memory, pack, heavy
+    cdef public long long asks_cpu, asks_memory, asks_gpu, counts_cpu, counts_memory, pack, weight_sum
 
     cpdef double enter(self, long long row, double key) noexcept
     @cython.locals(at=cython.Py_ssize_t)

@@ -21,7 +21,7 @@ SmallInts = NDArray[np.int32]
 _NO_ROWS = np.zeros(0, dtype=np.int64)
 
 
-class Stretch:
+class NormalizedScore:
     """A score that is stretched over the nodes that fit: the highest worth that one of them has stands for 100.
 
     With ``reverse`` it stands for 0, and a worth of 0 for 100. Until a node has a worth above 0 nothing is kept.
@@ -78,32 +78,34 @@ class Stretch:
 class NodeScores:
     """The scores of all nodes for one shape, as loops want them: the requests as numbers, the columns by number."""
 
-    def __init__(self, amounts: Amounts, liked: Stretch, disliked: Stretch) -> None:
+    def __init__(
+        self, amounts: Amounts, preferred_affinity: NormalizedScore, prefer_no_schedule: NormalizedScore
+    ) -> None:
         self.amounts = amounts
         """What the nodes have, and what is requested of it."""
-        self.liked = liked
+        self.preferred_affinity = preferred_affinity
         """By preferred node affinity."""
-        self.disliked = disliked
+        self.prefer_no_schedule = prefer_no_schedule
         """By taints that are a preference only."""
         self.least = self.most = self.balanced = 0
         """Weights."""
         self.cpu = self.memory = self.more_cpu = self.more_memory = self.gpu = 0
-        """Columns; ``more`` is what scores add to what is requested (:mod:`deviceshare.pod_sums`)."""
+        """Columns; ``more`` is what scores add to what is requested (:mod:`deviceshare.state.pod_sums`)."""
         self.asks_cpu = self.asks_memory = self.asks_gpu = 0
         self.counts_cpu = self.counts_memory = 0
         """What the pod requests, and as how much scores count it."""
         self.pack = 0
         """The weight of binpack."""
-        self.packs: Ints = np.zeros((0, 4), dtype=np.int64)
+        self.binpack_terms: Ints = np.zeros((0, 4), dtype=np.int64)
         """int64[K, 4]: of each resource that the pod asks and that has a weight the columns of what nodes have and of
         what is requested of it, what the pod requests, the weight."""
-        self.heavy = 0
+        self.weight_sum = 0
         """The sum of these weights."""
 
     def enter(self, row: int, key: float) -> float:
         """Enter what a node is worth by its devices (NEVER: the pod does not fit); return what it is worth in all."""
-        self.liked.enter(row, key != NEVER)
-        self.disliked.enter(row, key != NEVER)
+        self.preferred_affinity.enter(row, key != NEVER)
+        self.prefer_no_schedule.enter(row, key != NEVER)
         return key if key == NEVER else self.total(row, key)
 
     def enter_rows(self, rows: Ints, keys: Floats) -> None:
@@ -116,28 +118,32 @@ class NodeScores:
 
         int64[R]. Those that are worth nothing score the same whatever the highest is.
         """
-        if not (self.liked.moved or self.disliked.moved):
+        if not (self.preferred_affinity.moved or self.prefer_no_schedule.moved):
             return _NO_ROWS
-        self.liked.moved = self.disliked.moved = False
-        return np.union1d(np.flatnonzero(self.liked.fitting), np.flatnonzero(self.disliked.fitting))
+        self.preferred_affinity.moved = self.prefer_no_schedule.moved = False
+        return np.union1d(
+            np.flatnonzero(self.preferred_affinity.fitting), np.flatnonzero(self.prefer_no_schedule.fitting)
+        )
 
     def total(self, row: int, devices: float) -> float:
         """Return what a node is worth with what its devices are, added up in the order in which Volcano does it."""
-        return (self.packed(row) + devices) + (self.ordered(row) + self.liked.score(row) + self.disliked.score(row))
+        return (self.packed(row) + devices) + (
+            self.ordered(row) + self.preferred_affinity.score(row) + self.prefer_no_schedule.score(row)
+        )
 
     def packed(self, row: int) -> float:
         """Return binpack's score: how full the node would be; 0 where one of the resources is short."""
         score = 0.0
-        for at in range(len(self.packs)):
-            has, weight = self.amounts.allocatable[row, self.packs[at, 0]], self.packs[at, 3]
+        for at in range(len(self.binpack_terms)):
+            has, weight = self.amounts.allocatable[row, self.binpack_terms[at, 0]], self.binpack_terms[at, 3]
             if has == 0 or weight == 0:
                 continue
-            full = self.amounts.used[row, self.packs[at, 1]] + self.packs[at, 2]
+            full = self.amounts.used[row, self.binpack_terms[at, 1]] + self.binpack_terms[at, 2]
             if full > has:
                 return 0.0
             score += float(full) * weight / has
-        if self.heavy > 0:
-            score /= self.heavy
+        if self.weight_sum > 0:
+            score /= self.weight_sum
         return score * (100 * self.pack)
 
     def ordered(self, row: int) -> int:

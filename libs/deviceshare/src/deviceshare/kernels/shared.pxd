@@ -2,12 +2,12 @@ cimport cython
 
 from deviceshare.kernels.changes cimport Changes
 from deviceshare.kernels.charges cimport Amounts
-from deviceshare.kernels.picking cimport Picker, better
+from deviceshare.kernels.card_selector cimport CardSelector, better
 
-cdef long long CORES_USED, EVERYWHERE, KIND, MEMORY_USED, NO_LIMIT, OUT, SLOTS_USED
+cdef long long CORES_USED, EVERY_NODE, KIND, MEMORY_USED, NO_LIMIT, INFEASIBLE, SLOTS_USED
 
 
-cdef class SharedCards(Picker):
+cdef class SharedCards(CardSelector):
     cdef public long long[::1] sizes, asked, most_memory, most_shares
     cdef public long long most_cores, by_memory, by_slots, by_column
     cdef public bint filling, spreading

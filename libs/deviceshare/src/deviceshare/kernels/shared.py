@@ -3,15 +3,15 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from deviceshare.kernels.card_selector import CardSelector, better
 from deviceshare.kernels.changes import Changes
 from deviceshare.kernels.charges import Amounts
-from deviceshare.kernels.constants import CORES_USED, EVERYWHERE, KIND, MEMORY_USED, NO_LIMIT, OUT, SLOTS_USED
-from deviceshare.kernels.picking import Picker, better
+from deviceshare.kernels.constants import CORES_USED, EVERY_NODE, INFEASIBLE, KIND, MEMORY_USED, NO_LIMIT, SLOTS_USED
 
 Ints = NDArray[np.int64]
 
 
-class SharedCards(Picker):
+class SharedCards(CardSelector):
     """Picks cards that have room, by their kinds: ``sizes`` and ``asked`` are MiB, int64[kinds].
 
     Only of ``usable`` kinds (bool[kinds]) cards are to be had. The smallest ``by_memory`` x memory used + ``by_slots``
@@ -40,13 +40,13 @@ class SharedCards(Picker):
 
     def answer(self, changes: Changes, count: int, amounts: Amounts) -> None:
         """Pick on rows as all do; in a loop without calls where one card is asked, whichever, as most pods do."""
-        if self.count > 1 or not self.filling or self.restricted or self.preferring or self.offered != EVERYWHERE:
-            Picker.answer(self, changes, count, amounts)
+        if self.count > 1 or not self.filling or self.restricted or self.preferring or self.offered != EVERY_NODE:
+            CardSelector.answer(self, changes, count, amounts)
             return
         for at in range(count):
             row = changes.found[at]
             first = -1
-            least = OUT
+            least = INFEASIBLE
             for column in range(self.cards.block.shape[2]):
                 key = self.key(row, column)
                 if key < least:
@@ -77,7 +77,7 @@ class SharedCards(Picker):
             | (self.cards.block[row, CORES_USED, column] > self.most_cores)
         )
         key = self.by_memory * memory_used + self.by_slots * shares + self.by_column * column
-        return OUT if full else key
+        return INFEASIBLE if full else key
 
     def rate(self, row: int) -> None:
         """Score by how full the cards are then, or by how many share the row."""

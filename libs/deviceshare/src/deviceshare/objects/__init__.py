@@ -1,9 +1,28 @@
 """Kubernetes objects in, typed facts out: one module for each kind; what is wrong becomes problems."""
 
+from deviceshare.objects.device_info import decode_device_info, describes_devices
+from deviceshare.objects.lenient import decode_view
 from deviceshare.objects.node import decode_node
-from deviceshare.objects.pod import decode_pod
+from deviceshare.objects.pod import GROUP_ANNOTATIONS, QUEUE_ANNOTATIONS, TASK_NAME, TASK_PRIORITY, decode_pod
 from deviceshare.objects.podgroup import decode_podgroup
 from deviceshare.objects.priority_class import decode_priority_class
 from deviceshare.objects.queue import decode_queue
+from deviceshare.objects.unserved import as_counted
+from deviceshare.objects.views import ConfigMapObject
 
-__all__ = ["decode_node", "decode_pod", "decode_podgroup", "decode_priority_class", "decode_queue"]
+__all__ = [
+    "GROUP_ANNOTATIONS",
+    "QUEUE_ANNOTATIONS",
+    "TASK_NAME",
+    "TASK_PRIORITY",
+    "ConfigMapObject",
+    "as_counted",
+    "decode_device_info",
+    "decode_node",
+    "decode_pod",
+    "decode_podgroup",
+    "decode_priority_class",
+    "decode_queue",
+    "decode_view",
+    "describes_devices",
+]

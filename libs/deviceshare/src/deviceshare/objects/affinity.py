@@ -1,9 +1,7 @@
 """Node affinity: terms of requirements on a node's labels and name, required or preferred."""
 
-from deviceshare.errors import Problem
-from deviceshare.facts import Preference, Requirement
+from deviceshare.model import LARGEST, Preference, Problem, Requirement
 from deviceshare.objects.views import Affinity, SelectorRequirement, SelectorTerm
-from deviceshare.quantity import LARGEST
 
 Terms = tuple[tuple[Requirement, ...], ...]
 

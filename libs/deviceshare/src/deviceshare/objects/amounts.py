@@ -1,10 +1,8 @@
 """Lists of resources (``capability``, ``minResources``, …) as amounts."""
 
-from deviceshare.errors import FormatError, Problem
-from deviceshare.facts import Resources
+from deviceshare.model import FormatError, Problem, Resources, is_native, to_amount
 from deviceshare.objects.views import Quantities
-from deviceshare.quantity import is_native, to_amount
-from deviceshare.resources import PODS
+from deviceshare.state import PODS
 
 _OF_KUBERNETES = "kubernetes.io/"
 """Part of the names of resources that Kubernetes itself gives a meaning; names without a domain are such, too."""

@@ -10,7 +10,7 @@ from deviceshare.formats.mindcluster import DevicesByNode
 from deviceshare.objects.lenient import decode_view
 from deviceshare.objects.views import ConfigMapObject
 
-tells_of_devices = mindcluster.tells_of_devices
+describes_devices = mindcluster.describes_devices
 
 _DECODER = msgspec.json.Decoder(ConfigMapObject)
 

@@ -2,19 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 
-from deviceshare.claims import ContainerGrant, with_made
-from deviceshare.errors import FormatError, Problem
-from deviceshare.facts import PodAsk
-from deviceshare.families import FAMILIES
-from deviceshare.families.protocol import HeldInPart
-from deviceshare.signatures import signed
+from deviceshare.families import FAMILIES, HeldInPart
+from deviceshare.model import ContainerGrant, FormatError, PodRequest, Problem, signed, with_made
 
 Held = tuple[ContainerGrant, ...]
 
 
 def read_held(
     annotations: Mapping[str, str],
-    ask: PodAsk,
+    ask: PodRequest,
     ref: str,
     place: tuple[str, str],
     keys: Sequence[bytes],
@@ -22,7 +18,7 @@ def read_held(
 ) -> tuple[Held, bool]:
     """Return what a pod holds, and whether our signature says so; what cannot be read is appended to ``problems``.
 
-    ``place`` are the pod's uid and its node, ``keys`` those of :mod:`deviceshare.signatures`.
+    ``place`` are the pod's uid and its node, ``keys`` those of :mod:`deviceshare.model.signatures`.
     """
     if not annotations:
         return (), False
@@ -34,7 +30,7 @@ def read_held(
     return with_made(held, _named(annotations, ask, ref, [])), True
 
 
-def _named(annotations: Mapping[str, str], ask: PodAsk, ref: str, problems: list[Problem]) -> Held:
+def _named(annotations: Mapping[str, str], ask: PodRequest, ref: str, problems: list[Problem]) -> Held:
     held: list[ContainerGrant] = []
     for family in FAMILIES:
         try:

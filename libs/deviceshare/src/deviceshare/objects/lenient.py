@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from deviceshare.errors import FormatError, Problem
+from deviceshare.model import FormatError, Problem
 from deviceshare.objects.views import Object
 
 V = TypeVar("V", bound=Object)

@@ -4,16 +4,12 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from deviceshare.conf.model import SchedulerConf
-from deviceshare.errors import FormatError, Problem
-from deviceshare.facts import Card, NodeFact, Resources, Taint
-from deviceshare.families import FAMILIES
-from deviceshare.families.hardware import Hardware
-from deviceshare.families.protocol import Family
+from deviceshare.conf import SchedulerConf
+from deviceshare.families import FAMILIES, Family, Hardware
 from deviceshare.formats.card_lists import mark_unhealthy, strangers
+from deviceshare.model import Card, FormatError, NodeFact, Problem, Resources, Taint, to_amount
 from deviceshare.objects.lenient import decode_view
 from deviceshare.objects.views import Condition, NodeObject, NodeSpec, NodeStatus, Quantities, TaintView
-from deviceshare.quantity import to_amount
 
 _DECODER = msgspec.json.Decoder(NodeObject)
 _TAINTED = {

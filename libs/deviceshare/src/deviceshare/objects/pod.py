@@ -5,14 +5,12 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from deviceshare.errors import FormatError
-from deviceshare.facts import GroupKey, PodAsk, PodFact, PodUid
-from deviceshare.objects.ask import pod_ask
+from deviceshare.model import FormatError, GroupKey, PodFact, PodRequest, PodUid, is_native
 from deviceshare.objects.held import read_held
 from deviceshare.objects.lenient import decode_view, seconds
+from deviceshare.objects.pod_request import pod_request
 from deviceshare.objects.unserved import unserved, until_running
 from deviceshare.objects.views import PodObject, PodSpec
-from deviceshare.quantity import is_native
 
 GROUP_ANNOTATIONS = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
 QUEUE_ANNOTATIONS = ("scheduling.volcano.sh/queue-name", "volcano.sh/queue-name")
@@ -29,11 +27,11 @@ _WHOLE = re.compile(r"[+-]?[0-9]{1,10}")
 
 
 def decode_pod(raw: bytes, keys: Sequence[bytes] = ()) -> PodFact:
-    """Return the fact of a Pod given as JSON; ``keys`` are those of :mod:`deviceshare.signatures`.
+    """Return the fact of a Pod given as JSON; ``keys`` are those of :mod:`deviceshare.model.signatures`.
 
     What cannot be read is in ``problems`` and absent otherwise: a pod with problems in ``spec`` asks more than ``ask``
     says, and must not be placed. What it holds is all that its annotations name: where it is not ``signed``,
-    :mod:`deviceshare.trust` says how much of it counts.
+    :mod:`deviceshare.families.trust` says how much of it counts.
 
     Raises:
         FormatError: where the pod has no name or no uid.
@@ -52,7 +50,7 @@ def decode_pod(raw: bytes, keys: Sequence[bytes] = ()) -> PodFact:
     ended = phase in _ENDED
     podgroup = f"{namespace}/{group}" if group else ""
     labels = metadata.labels or {}
-    ask = pod_ask(spec, annotations, labels, podgroup, subject, problems)
+    ask = pod_request(spec, annotations, labels, podgroup, subject, problems)
     held, ours = read_held(annotations, ask, ref, (uid, node), keys, problems) if node and not ended else ((), False)
     return PodFact(
         revision=metadata.resource_version or "",
@@ -93,6 +91,6 @@ def _first(annotations: Mapping[str, str], keys: tuple[str, ...]) -> str:
     return next((value for key in keys if (value := annotations.get(key))), "")
 
 
-def _asks_devices(ask: PodAsk) -> bool:
+def _asks_devices(ask: PodRequest) -> bool:
     """Return whether a pod asks any extended resource: devices are such."""
     return any(not is_native(name) for each in (*ask.containers, *ask.init_containers) for name, _ in each.resources)

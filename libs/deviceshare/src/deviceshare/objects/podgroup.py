@@ -2,14 +2,12 @@
 
 import msgspec
 
-from deviceshare.conf.known import WAITING_TIME
-from deviceshare.conf.times import seconds_of
-from deviceshare.errors import Problem
-from deviceshare.facts import GroupKey, PodGroupFact, Resources
+from deviceshare.conf import WAITING_TIME, seconds_of
+from deviceshare.model import GroupKey, PodGroupFact, Problem, Resources
 from deviceshare.objects.amounts import read_amounts
 from deviceshare.objects.lenient import decode_view, seconds
 from deviceshare.objects.views import PodGroupObject, PodGroupSpec, Quantities
-from deviceshare.resources import PODS
+from deviceshare.state import PODS
 
 _DECODER = msgspec.json.Decoder(PodGroupObject)
 _WAITING = ("", "Pending")

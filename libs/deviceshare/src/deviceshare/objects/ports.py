@@ -1,9 +1,8 @@
 """Ports of the node that a pod listens on, as the API server and kube-scheduler understand them."""
 
-from deviceshare.claims import HostPort
-from deviceshare.errors import Problem
-from deviceshare.host_ports import ANY_ADDRESS
+from deviceshare.model import HostPort, Problem
 from deviceshare.objects.views import PodSpec
+from deviceshare.state import ANY_ADDRESS
 
 _PROTOCOLS = ("TCP", "UDP", "SCTP")
 _LARGEST = 65535

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from deviceshare.facts import PriorityClassFact
+from deviceshare.model import PriorityClassFact
 from deviceshare.objects.lenient import decode_view
 from deviceshare.objects.views import PriorityClassObject
 

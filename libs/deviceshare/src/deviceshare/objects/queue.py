@@ -4,8 +4,7 @@ from math import inf
 
 import msgspec
 
-from deviceshare.errors import Problem
-from deviceshare.facts import QueueFact
+from deviceshare.model import Problem, QueueFact
 from deviceshare.objects.amounts import read_amounts
 from deviceshare.objects.lenient import decode_view, seconds
 from deviceshare.objects.views import Guarantee, QueueObject, QueueSpec

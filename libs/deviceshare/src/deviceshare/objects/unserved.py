@@ -2,19 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 
-from deviceshare.claims import ContainerGrant
-from deviceshare.errors import FormatError
-from deviceshare.facts import PodAsk
-from deviceshare.families import BY_NAME, FAMILIES
-from deviceshare.families.device_plugin import SERVED
-from deviceshare.families.protocol import Family, HeldInPart
+from deviceshare.families import BY_NAME, FAMILIES, SERVED, Family, HeldInPart
+from deviceshare.model import ContainerGrant, FormatError, PodRequest
 
 _STARTING = ("Pending", "", None)
 _ENDED = ("Succeeded", "Failed")
 
 
 def unserved(
-    annotations: Mapping[str, str], ask: PodAsk, held: Sequence[ContainerGrant], phase: str | None
+    annotations: Mapping[str, str], ask: PodRequest, held: Sequence[ContainerGrant], phase: str | None
 ) -> tuple[tuple[str, str], ...]:
     """Return families, and the words of their plugins, for a bound pod in a phase that holds these devices.
 
@@ -57,7 +53,7 @@ def as_counted(unserved: Sequence[tuple[str, str]], held: Sequence[ContainerGran
     )
 
 
-def _held_by(family: Family, annotations: Mapping[str, str], ask: PodAsk) -> Sequence[ContainerGrant]:
+def _held_by(family: Family, annotations: Mapping[str, str], ask: PodRequest) -> Sequence[ContainerGrant]:
     """Return what an ended pod held; what cannot be read no plugin hands out."""
     try:
         return family.held(annotations, ask, "")

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import msgspec
 
-from deviceshare.quantity import Quantity
+from deviceshare.model import Quantity
 
 Quantities = dict[str, Quantity]
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)]

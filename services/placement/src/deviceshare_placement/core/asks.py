@@ -1,7 +1,7 @@
 """What pods ask, under the configuration that holds now."""
 
-from deviceshare.conf.model import SchedulerConf, matching
-from deviceshare.facts import PodAsk, PodFact
+from deviceshare.conf import SchedulerConf, matching
+from deviceshare.model import PodFact, PodRequest
 from msgspec.structs import replace
 
 
@@ -9,7 +9,7 @@ class Asks:
     """Makes equal asks one object, so that comparing them costs nothing."""
 
     def __init__(self) -> None:
-        self._known: dict[PodAsk, PodAsk] = {}
+        self._known: dict[PodRequest, PodRequest] = {}
 
     def settle(self, fact: PodFact, conf: SchedulerConf) -> PodFact:
         """Return the fact with the one ask that equals its own, the rules of exclusion that the pod matches entered."""

@@ -1,8 +1,7 @@
 """What the core wants done: ledgers to publish, explanations and steps to tell, ledgers to read back."""
 
 import msgspec
-from deviceshare.claims import NodeLedger
-from deviceshare.explain import Explanation
+from deviceshare.model import Explanation, NodeLedger
 
 
 class LedgerWrite(msgspec.Struct, frozen=True):
@@ -20,7 +19,7 @@ class Publication(msgspec.Struct, frozen=True):
     writes: tuple[LedgerWrite, ...]
 
 
-class StepTold(msgspec.Struct, frozen=True):
+class StepRecord(msgspec.Struct, frozen=True):
     """A step in the life of a pod, for EVENT; it began at ``since`` and ended ``at`` (unix seconds, 0 for just now)."""
 
     uid: str
@@ -41,7 +40,7 @@ class Instructions(msgspec.Struct):
     explanations: list[Explanation] = []
     forget: list[Explanation] = []
     """Explanations of pods that are gone: kept for a day more."""
-    steps: list[StepTold] = []
+    steps: list[StepRecord] = []
     read_back: list[str] = []
     """Nodes whose ledger must be read, since nobody knows what became of a write."""
     reconciled: list[str] = []

@@ -7,10 +7,10 @@ reads the pod back then.
 
 from collections.abc import Iterable
 
-from deviceshare.claims import BOUND, REFUSED, WITHDRAWN, Claim, NodeOutcomes, Outcome
+from deviceshare.model import BOUND, REFUSED, WITHDRAWN, Claim, NodeOutcomes, Outcome
 
+from deviceshare_placement.core.cluster_state import ClusterState
 from deviceshare_placement.core.records import LedgerRecord, PodRecord
-from deviceshare_placement.core.world import World
 
 ORPHAN_GRACE = 10.0
 """Seconds for which a claim may stand whose pod is not known: its fact may be on its way."""
@@ -23,8 +23,8 @@ REMEMBER_GONE = 60.0
 class Ledgers:
     """The claims of all nodes, and the changes that are due in them."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(self, cluster: ClusterState) -> None:
+        self._cluster = cluster
         self._outcomes: dict[str, tuple[Outcome, ...]] = {}
         self.due: set[str] = set()
         """Nodes whose ledger has claims to take out or to ask back."""
@@ -40,7 +40,7 @@ class Ledgers:
 
         Charge what came, give back what went. Older versions change nothing.
         """
-        record = self._world.ledger(node)
+        record = self._cluster.ledger(node)
         if sequence <= record.sequence:
             return
         before, record.claims = record.claims, {claim.id: claim for claim in claims}
@@ -48,20 +48,20 @@ class Ledgers:
         gone = [claim for claim in before.values() if claim.id not in record.claims]
         new = [claim for claim in record.claims.values() if claim.id not in before]
         for claim in gone:
-            known = self._world.claims[claim.uid]
+            known = self._cluster.claims[claim.uid]
             known.pop(claim.id, None)
-            if not known and claim.uid not in self._world.pods:
-                del self._world.claims[claim.uid]
+            if not known and claim.uid not in self._cluster.pods:
+                del self._cluster.claims[claim.uid]
         for claim in new:
-            self._world.claims[claim.uid][claim.id] = node
+            self._cluster.claims[claim.uid][claim.id] = node
         for claim in (*gone, *new):
-            self._world.charge(node, claim.uid)
-            pod = self._world.pods.get(claim.uid)
+            self._cluster.charge(node, claim.uid)
+            pod = self._cluster.pods.get(claim.uid)
             if pod is not None:
-                self._world.reconsider(pod.fact.group)
+                self._cluster.reconsider(pod.fact.group)
         for claim in new:
             self._check(node, claim, now)
-        if new and (fact := self._world.allocator.node(node)) is not None and not fact.takes_pods:
+        if new and (fact := self._cluster.allocator.node(node)) is not None and not fact.takes_pods:
             self.node_lost(node)
         record.remove &= record.claims.keys()
         record.withdraw &= {claim.id for claim in record.claims.values() if not claim.withdraw}
@@ -69,7 +69,7 @@ class Ledgers:
 
     def _check(self, node: str, claim: Claim, now: float) -> None:
         """See whether a new claim may stay."""
-        pod = self._world.pods.get(claim.uid)
+        pod = self._cluster.pods.get(claim.uid)
         if pod is None and claim.uid not in self._gone:
             self.orphans[claim.uid] = (node, now)
         elif pod is None or pod.fact.ended:
@@ -81,7 +81,7 @@ class Ledgers:
         """Take in the outcomes of a node's claims; returns those by which a claim has to go and that were not known."""
         known = {(outcome.claim, outcome.state) for outcome in self._outcomes.get(outcomes.node, ())}
         self._outcomes[outcomes.node] = outcomes.outcomes
-        self._take_out_ended(self._world.ledger(outcomes.node))
+        self._take_out_ended(self._cluster.ledger(outcomes.node))
         for outcome in outcomes.outcomes:
             if outcome.state == BOUND:
                 self._doubt(outcome, now)
@@ -99,7 +99,7 @@ class Ledgers:
                     self._doubt(outcome, now)
 
     def _doubt(self, outcome: Outcome, now: float) -> None:
-        pod = self._world.pods.get(outcome.uid)
+        pod = self._cluster.pods.get(outcome.uid)
         if pod is not None and outcome.claim in pod.claims and not (pod.fact.node or pod.fact.ended):
             self.unconfirmed.setdefault(outcome.claim, (outcome.uid, now))
 
@@ -109,14 +109,14 @@ class Ledgers:
         while self.unconfirmed and now >= (first := next(iter(self.unconfirmed.items())))[1][1] + BOUND_GRACE:
             claim, (uid, _) = first
             del self.unconfirmed[claim]
-            pod = self._world.pods.get(uid)
+            pod = self._cluster.pods.get(uid)
             if pod is not None and claim in pod.claims and not (pod.fact.node or pod.fact.ended):
                 asked += self.ask_back(pod.claims[claim], claim)
         return asked
 
     def ask_back(self, node: str, claim: str) -> bool:
         """Ask the binder for a claim back; returns whether that is new."""
-        record = self._world.ledgers[node]
+        record = self._cluster.ledgers[node]
         if record.claims[claim].withdraw or claim in record.withdraw:
             return False
         record.withdraw.add(claim)
@@ -128,14 +128,14 @@ class Ledgers:
 
         The gang is decided again as a whole: what is left of it need not be where it was.
         """
-        for claim in list(self._world.ledger(node).claims.values()):
-            pod = self._world.pods.get(claim.uid)
+        for claim in list(self._cluster.ledger(node).claims.values()):
+            pod = self._cluster.pods.get(claim.uid)
             if pod is None or pod.fact.node or pod.fact.ended:
                 continue
-            group = self._world.groups[pod.fact.group]
+            group = self._cluster.groups[pod.fact.group]
             if group.fact is None or group.fact.min_member <= 1:
                 continue
-            for member in (self._world.pods[uid] for uid in group.members):
+            for member in (self._cluster.pods[uid] for uid in group.members):
                 if not (member.fact.node or member.fact.ended):
                     for each, where in member.claims.items():
                         self.ask_back(where, each)
@@ -149,8 +149,8 @@ class Ledgers:
 
     def take_out(self, uid: str) -> None:
         """Take out all claims of a pod that holds nothing any more."""
-        for claim, node in self._world.claims[uid].items() if uid in self._world.claims else ():
-            self._world.ledgers[node].remove.add(claim)
+        for claim, node in self._cluster.claims[uid].items() if uid in self._cluster.claims else ():
+            self._cluster.ledgers[node].remove.add(claim)
             self.due.add(node)
         self.orphans.pop(uid, None)
 
@@ -167,7 +167,7 @@ class Ledgers:
         bound = pod.fact.node
         if len(pod.claims) < 2 and all(node == bound for node in pod.claims.values() if bound):
             return
-        claims = [(self._world.ledgers[node].claims[claim], node) for claim, node in pod.claims.items()]
+        claims = [(self._cluster.ledgers[node].claims[claim], node) for claim, node in pod.claims.items()]
         keep, _ = min(
             claims, key=lambda found: (found[1] != bound, found[0].withdraw, found[0].decided_at, found[0].id)
         )
@@ -182,7 +182,7 @@ class Ledgers:
         while self._gone and now >= next(iter(self._gone.values())) + REMEMBER_GONE:
             del self._gone[next(iter(self._gone))]
         for uid, (_, since) in list(self.orphans.items()):
-            if uid in self._world.pods:
+            if uid in self._cluster.pods:
                 del self.orphans[uid]
             elif now >= since + ORPHAN_GRACE:
                 self.take_out(uid)

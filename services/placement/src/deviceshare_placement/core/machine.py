@@ -9,32 +9,35 @@ when something may have made room, never by polling.
 from collections import defaultdict
 from itertools import islice
 
-from deviceshare.claims import REFUSED, Claim, NodeLedger, NodeOutcomes
-from deviceshare.conf.standing import Standing
-from deviceshare.explain import Explanation
-from deviceshare.facts import (
+from deviceshare.conf import EffectiveConfiguration
+from deviceshare.model import (
+    REFUSED,
     AnyFact,
+    Claim,
     ConfigFact,
+    Explanation,
     Gone,
     NodeFact,
+    NodeLedger,
+    NodeOutcomes,
     PodFact,
     PodGroupFact,
     PriorityClassFact,
     QueueFact,
     Synced,
 )
-from deviceshare.gangs import Decision
+from deviceshare.queueing import Decision
 
-from deviceshare_placement.core import telling
+from deviceshare_placement.core import explaining
 from deviceshare_placement.core.asks import Asks
+from deviceshare_placement.core.cluster_state import ClusterState
 from deviceshare_placement.core.deciding import Deciding
-from deviceshare_placement.core.flights import Flights
-from deviceshare_placement.core.instructions import Instructions, StepTold
+from deviceshare_placement.core.instructions import Instructions, StepRecord
 from deviceshare_placement.core.ledgers import BOUND_GRACE, ORPHAN_GRACE, Ledgers
-from deviceshare_placement.core.overcommit import giving_way
+from deviceshare_placement.core.overcommit import overcommitted_claims
+from deviceshare_placement.core.pending_writes import PendingWrites
 from deviceshare_placement.core.records import PodRecord
-from deviceshare_placement.core.teller import Teller
-from deviceshare_placement.core.world import World
+from deviceshare_placement.core.reporter import Reporter
 
 MOST_WRITES = 1000
 """Ledgers that can be written together: the server's limit for an atomic batch."""
@@ -56,20 +59,20 @@ class PlacementCore:
 
     def __init__(self, instance: str) -> None:
         self.instance = instance
-        self.world = World()
+        self.cluster = ClusterState()
         self.started = False
         """Whether all that stood on the bus has been read: nothing is decided before."""
         self.synced = False
         """Whether all that the cluster holds has been on the bus once: nothing is decided before."""
-        self._ledgers = Ledgers(self.world)
+        self._ledgers = Ledgers(self.cluster)
         self._facts: dict[str, AnyFact] = {}
         self._asks = Asks()
-        self._standing = Standing()
-        self._flights = Flights(self.world, self._ledgers)
+        self._effective = EffectiveConfiguration()
+        self._pending = PendingWrites(self.cluster, self._ledgers)
         self._unreadable: set[str] = set()
         """Nodes whose ledger holds something that we cannot read."""
-        self._teller = Teller()
-        self._deciding = Deciding(self.world, self._teller, instance)
+        self._reporter = Reporter()
+        self._deciding = Deciding(self.cluster, self._reporter, instance)
         self._resume_at = 0.0
         """Nothing is decided before this moment: the bus did not take what was decided last."""
         self._claims = 0
@@ -92,32 +95,32 @@ class PlacementCore:
             case NodeFact():
                 self._set_node(fact)
             case PodGroupFact():
-                self.world.set_group(fact)
+                self.cluster.set_group(fact)
             case PriorityClassFact():
-                self.world.set_priority_class(fact)
+                self.cluster.set_priority_class(fact)
             case QueueFact():
-                self.world.set_queue(fact)
-            case ConfigFact() if self._standing.take(fact):
+                self.cluster.set_queue(fact)
+            case ConfigFact() if self._effective.take(fact):
                 self._configure()
         self._facts[subject] = fact
         return out
 
     def _on_pod(self, fact: PodFact, now: float) -> None:
-        fact = self._asks.settle(fact, self.world.allocator.conf)
-        record = self.world.pods.get(fact.uid)
+        fact = self._asks.settle(fact, self.cluster.allocator.conf)
+        record = self.cluster.pods.get(fact.uid)
         before = fact if record is None else record.fact
         if record is None:
-            record = self.world.pods[fact.uid] = PodRecord(fact, self.world.claims[fact.uid], seen_at=now)
+            record = self.cluster.pods[fact.uid] = PodRecord(fact, self.cluster.claims[fact.uid], seen_at=now)
         record.fact = fact
         if before.group != fact.group:
-            left = self.world.group(before.group)
+            left = self.cluster.group(before.group)
             left.members.discard(fact.uid)
-            self.world.drop_if_empty(left)
-        self.world.group(fact.group).members.add(fact.uid)
-        self.world.account(record)
-        self.world.reconsider(fact.group)
+            self.cluster.drop_if_empty(left)
+        self.cluster.group(fact.group).members.add(fact.uid)
+        self.cluster.account(record)
+        self.cluster.reconsider(fact.group)
         for node in {before.node, fact.node, *record.claims.values()} - {""}:
-            self.world.charge(node, fact.uid)
+            self.cluster.charge(node, fact.uid)
         if fact.node or fact.ended:
             self._settle(fact.uid)
         if fact.ended:
@@ -132,17 +135,17 @@ class PlacementCore:
             case PodFact():
                 self._on_pod_gone(fact, now, out)
             case NodeFact():
-                self.world.remove_node(fact.name)
+                self.cluster.remove_node(fact.name)
                 self._ledgers.node_lost(fact.name)
             case PodGroupFact():
-                self.world.remove_group(fact.key)
+                self.cluster.remove_group(fact.key)
                 if fact.uid:
-                    out.forget.append(telling.group_gone(fact, now, self.instance))
+                    out.forget.append(explaining.group_gone(fact, now, self.instance))
             case PriorityClassFact():
-                self.world.remove_priority_class(fact.name)
+                self.cluster.remove_priority_class(fact.name)
             case QueueFact():
-                self.world.remove_queue(fact.name)
-            case ConfigFact() if self._standing.drop(fact.name):
+                self.cluster.remove_queue(fact.name)
+            case ConfigFact() if self._effective.drop(fact.name):
                 self._configure()
             case None if subject.startswith(_POD_SUBJECT):
                 # It went while nobody was looking.
@@ -151,33 +154,33 @@ class PlacementCore:
                 pass
 
     def _on_pod_gone(self, fact: PodFact, now: float, out: Instructions) -> None:
-        told = self.world.pods.pop(fact.uid).told
-        group = self.world.group(fact.group)
+        reported = self.cluster.pods.pop(fact.uid).reported
+        group = self.cluster.group(fact.group)
         group.members.discard(fact.uid)
-        self.world.reconsider(fact.group)
-        self.world.drop_if_empty(group)
+        self.cluster.reconsider(fact.group)
+        self.cluster.drop_if_empty(group)
         self._ledgers.forget(fact.uid, now)
-        self.world.accounts.drop(fact.uid)
+        self.cluster.accounts.drop(fact.uid)
         if fact.node:
-            self.world.charge(fact.node, fact.uid)
-        if not self.world.claims[fact.uid]:
-            del self.world.claims[fact.uid]
+            self.cluster.charge(fact.node, fact.uid)
+        if not self.cluster.claims[fact.uid]:
+            del self.cluster.claims[fact.uid]
         self._settle(fact.uid)
-        out.forget.append(telling.gone(fact, told, now, self.instance))
-        out.steps.append(StepTold(fact.uid, fact.ref, "gone"))
+        out.forget.append(explaining.gone(fact, reported, now, self.instance))
+        out.steps.append(StepRecord(fact.uid, fact.ref, "gone"))
 
     def _settle(self, uid: str) -> None:
         """Forget what was to be said or tried for a pod that waits no more."""
-        self._teller.drop(uid)
+        self._reporter.drop(uid)
         self._deciding.retries.pop(uid, None)
 
     def _configure(self) -> None:
         """Decide by the configuration that stands now."""
-        conf = self._standing.conf
-        other_rules = conf.exclusive_rules != self.world.allocator.conf.exclusive_rules
-        for record in self.world.pods.values() if other_rules else ():
+        conf = self._effective.conf
+        other_rules = conf.exclusive_rules != self.cluster.allocator.conf.exclusive_rules
+        for record in self.cluster.pods.values() if other_rules else ():
             record.fact = self._asks.settle(record.fact, conf)
-        self.world.configure(conf)
+        self.cluster.configure(conf)
 
     def on_ledger(self, node: str, sequence: int, ledger: NodeLedger, now: float) -> Instructions:
         """Take in a ledger as it stands on the bus; our own writes come back here as well."""
@@ -190,15 +193,15 @@ class PlacementCore:
     def on_unreadable_ledger(self, node: str) -> Instructions:
         """Hear that a node's ledger cannot be decoded, such as one of a later version: the node rests until it can."""
         self._unreadable.add(node)
-        for explanation in self._flights.read(node):
-            self.world.charge(node, explanation.uid)
-            self.world.reconsider_pod(explanation.uid)
-        self.world.remove_node(node)
+        for explanation in self._pending.read(node):
+            self.cluster.charge(node, explanation.uid)
+            self.cluster.reconsider_pod(explanation.uid)
+        self.cluster.remove_node(node)
         return Instructions()
 
     def _set_node(self, fact: AnyFact | None) -> None:
         if isinstance(fact, NodeFact) and fact.name not in self._unreadable:
-            self.world.set_node(fact)
+            self.cluster.set_node(fact)
             if not fact.takes_pods:
                 self._ledgers.node_lost(fact.name)
 
@@ -207,7 +210,7 @@ class PlacementCore:
         if ledger is not None:
             self._ledgers.enter(node, sequence, ledger.claims, now)
         out = Instructions()
-        for explanation in self._flights.read(node):
+        for explanation in self._pending.read(node):
             self._tell_claimed(explanation, now, out)
         return out
 
@@ -215,13 +218,13 @@ class PlacementCore:
         """Take in what became of the claims on a node."""
         out = Instructions()
         for outcome in self._ledgers.outcomes(outcomes, now):
-            record = self.world.pods.get(outcome.uid)
+            record = self.cluster.pods.get(outcome.uid)
             if record is None:
                 continue
             record.refusal = outcome.reason if outcome.state == REFUSED else ""
             self._retry_later(record, now)
             out.steps.append(
-                StepTold(outcome.uid, record.fact.ref, f"claim {outcome.state}", outcomes.node, outcome.reason)
+                StepRecord(outcome.uid, record.fact.ref, f"claim {outcome.state}", outcomes.node, outcome.reason)
             )
         return out
 
@@ -229,11 +232,11 @@ class PlacementCore:
         """Hear that everything that stood on the bus when reading began has been taken in."""
         self.started = True
         out = Instructions()
-        for record in self.world.pods.values():
+        for record in self.cluster.pods.values():
             for claim, node in record.claims.items() if not record.fact.node else ():
                 # Whoever claimed it may have ended before it could say so.
-                explanation = telling.claimed(record.fact, self.world.ledgers[node].claims[claim], node, now)
-                record.tell(explanation.message, now)
+                explanation = explaining.claimed(record.fact, self.cluster.ledgers[node].claims[claim], node, now)
+                record.report(explanation.message, now)
                 out.explanations.append(explanation)
         return out
 
@@ -243,30 +246,30 @@ class PlacementCore:
     def open(self) -> int:
         """How much is under way or could be done now: decisions, writes, retries, explanations not told yet."""
         return (
-            self._flights.open
+            self._pending.open
             + len(self._ledgers.due)
-            + len(self.world.candidates)
-            + len(self.world.dispatcher)
+            + len(self.cluster.candidates)
+            + len(self.cluster.dispatcher)
             # What is refused again and again has its reason; it is not what a settled system waits for.
-            + sum(1 for uid in self._deciding.retries if self.world.pods[uid].refusals <= PROMPT_RETRIES)
-            + len(self._teller)
+            + sum(1 for uid in self._deciding.retries if self.cluster.pods[uid].refusals <= PROMPT_RETRIES)
+            + len(self._reporter)
             + len(self._ledgers.orphans)
         )
 
     @property
     def _knows_all(self) -> bool:
         """Whether everything is known that a decision needs: what stands on the bus, and what became of each write."""
-        return self.started and self.synced and not self._flights.open
+        return self.started and self.synced and not self._pending.open
 
     def next_due(self, now: float) -> float | None:
         """Return in how many seconds :meth:`cycle` has something to do though nothing happens, None if never."""
-        times = self._teller.due(self.world.pods)
+        times = self._reporter.due(self.cluster.pods)
         if self._knows_all and now < self._resume_at:
             times.append(self._resume_at)
         elif self._knows_all:
             times += self._deciding.retries.values()
-            times += self.world.admission.due(now)
-            times += self.world.dispatcher.due()
+            times += self.cluster.enqueue.due(now)
+            times += self.cluster.dispatcher.due()
             times += (since + ORPHAN_GRACE for _, since in self._ledgers.orphans.values())
             times += (since + BOUND_GRACE for _, since in islice(self._ledgers.unconfirmed.values(), 1))
         return max(0.0, min(times) - now) if times else None
@@ -289,9 +292,9 @@ class PlacementCore:
         """Repair what differs between the ledgers and the cluster."""
         out.reconciled += [CLAIM_WITHOUT_POD] * self._ledgers.give_up_orphans(now)
         out.reconciled += [CLAIM_NOT_BOUND] * self._ledgers.ask_back_unconfirmed(now)
-        crowded, self.world.crowded = self.world.crowded, set()
+        crowded, self.cluster.crowded = self.cluster.crowded, set()
         for node in sorted(crowded):
-            for claim in giving_way(self.world, node):
+            for claim in overcommitted_claims(self.cluster, node):
                 self._ledgers.ask_back(node, claim.id)
                 out.reconciled.append(CLAIM_WITHOUT_ROOM)
 
@@ -329,30 +332,30 @@ class PlacementCore:
                     counted=placement.counted,
                     labels=tuple(sorted({label for rule in pod.ask.exclusive for label in rule})),
                 )
-                explanation = telling.placed(self.world.allocator, pod, placement, decision, now, self.instance)
+                explanation = explaining.placed(self.cluster.allocator, pod, placement, decision, now, self.instance)
                 added[placement.node].append((claim, explanation))
-                self._teller.drop(pod.uid)
+                self._reporter.drop(pod.uid)
         due, self._ledgers.due = self._ledgers.due, set()
         # Another replica may have written meanwhile what was due.
-        due = {node for node in due if self.world.ledger(node).changes and node not in self._unreadable}
+        due = {node for node in due if self.cluster.ledger(node).changes and node not in self._unreadable}
         if together:
-            out.publications.append(self._flights.start(together, added))
+            out.publications.append(self._pending.start(together, added))
         for node in sorted((due | added.keys()) - together):
-            out.publications.append(self._flights.start({node}, added))
+            out.publications.append(self._pending.start({node}, added))
         return put_back
 
     def _put_back(self, decision: Decision, now: float, *, possible: bool) -> None:
         """Take back a gang that spans more nodes than can be written together, with those of this cycle or at all."""
         for pod, placement in decision.placed:
-            self.world.charge(placement.node, pod.uid)
+            self.cluster.charge(placement.node, pod.uid)
             if not possible:
                 spans = f"pod group {decision.group.key} would span more than {MOST_WRITES} nodes"
                 message = f"{spans}, which cannot be claimed together"
-                self._teller.put(telling.pending(pod, message, now, self.instance))
+                self._reporter.put(explaining.pending(pod, message, now, self.instance))
         if possible:
-            self.world.reconsider(decision.group.key)
+            self.cluster.reconsider(decision.group.key)
         else:
-            self.world.too_wide.add(decision.group.key)
+            self.cluster.too_wide.add(decision.group.key)
 
     def on_published(self, token: int, last_sequence: int, now: float) -> Instructions:
         """Hear that a publication was written.
@@ -360,45 +363,45 @@ class PlacementCore:
         ``last_sequence`` is that of its last ledger, the others stand right before it.
         """
         out = Instructions()
-        for explanation in self._flights.written(token, last_sequence, now):
+        for explanation in self._pending.written(token, last_sequence, now):
             self._tell_claimed(explanation, now, out)
         return out
 
     def _tell_claimed(self, explanation: Explanation, now: float, out: Instructions) -> None:
         """Tell why a pod goes where it goes, if its claim stands."""
-        if self.world.claim_on(explanation.node, explanation.uid) is None:
+        if self.cluster.claim_on(explanation.node, explanation.uid) is None:
             # It was written and taken out again before we heard of it.
-            self.world.charge(explanation.node, explanation.uid)
-            self.world.reconsider_pod(explanation.uid)
+            self.cluster.charge(explanation.node, explanation.uid)
+            self.cluster.reconsider_pod(explanation.uid)
             return
-        record = self.world.pods.get(explanation.uid)
+        record = self.cluster.pods.get(explanation.uid)
         if record is None:
             return
-        record.tell(explanation.message, now)
+        record.report(explanation.message, now)
         out.explanations.append(explanation)
         # The binder may be done before the acknowledgement is here: what counts is when it was decided.
         since, at = record.seen_at, explanation.at
-        out.steps.append(StepTold(explanation.uid, record.fact.ref, "claimed", explanation.node, since=since, at=at))
+        out.steps.append(StepRecord(explanation.uid, record.fact.ref, "claimed", explanation.node, since=since, at=at))
 
     def on_conflict(self, token: int) -> Instructions:
         """Hear that somebody else wrote first: the pods are decided again on what stands there now."""
         out = Instructions()
-        explanations, out.read_back = self._flights.in_conflict(token)
+        explanations, out.read_back = self._pending.in_conflict(token)
         for explanation in explanations:
-            self.world.reconsider_pod(explanation.uid)
-            out.steps.append(StepTold(explanation.uid, f"{explanation.namespace}/{explanation.name}", "conflict"))
+            self.cluster.reconsider_pod(explanation.uid)
+            out.steps.append(StepRecord(explanation.uid, f"{explanation.namespace}/{explanation.name}", "conflict"))
         return out
 
     def on_unknown(self, token: int, now: float) -> Instructions:
         """Hear that nobody knows whether a publication was written."""
         self._resume_at = now + PAUSE
-        return Instructions(read_back=self._flights.unknown(token))
+        return Instructions(read_back=self._pending.unknown(token))
 
     def on_refused(self, token: int, reason: str, now: float) -> Instructions:
         """Hear that the server will never take a publication: its pods are decided again later, with back-off."""
         self._resume_at = now + PAUSE
-        for explanation in self._flights.refused(token):
-            record = self.world.pods.get(explanation.uid)
+        for explanation in self._pending.refused(token):
+            record = self.cluster.pods.get(explanation.uid)
             if record is not None:
                 record.refusal = f"the claim on {explanation.node} could not be written: {reason}"
                 self._retry_later(record, now)
@@ -407,10 +410,10 @@ class PlacementCore:
     def _retry_later(self, record: PodRecord, now: float) -> None:
         record.refusals += 1
         self._deciding.retries[record.fact.uid] = now + min(LAST_RETRY, FIRST_RETRY * 2 ** (record.refusals - 1))
-        self.world.reconsider(record.fact.group)
+        self.cluster.reconsider(record.fact.group)
 
     def _tell_waiting(self, now: float, out: Instructions) -> None:
-        for explanation in self._teller.take(self.world.pods, now):
-            ref = self.world.pods[explanation.uid].fact.ref
+        for explanation in self._reporter.take(self.cluster.pods, now):
+            ref = self.cluster.pods[explanation.uid].fact.ref
             out.explanations.append(explanation)
-            out.steps.append(StepTold(explanation.uid, ref, "pending", message=explanation.message))
+            out.steps.append(StepRecord(explanation.uid, ref, "pending", message=explanation.message))

@@ -5,10 +5,10 @@ What is bound holds what it has. Claims that are not bound yet give way: the new
 
 from collections import Counter
 
-from deviceshare.allocator import Allocator
-from deviceshare.claims import Claim
+from deviceshare.allocation import Allocator
+from deviceshare.model import Claim
 
-from deviceshare_placement.core.world import World
+from deviceshare_placement.core.cluster_state import ClusterState
 
 
 def overdrawn(allocator: Allocator, node: str) -> Counter[str]:
@@ -26,31 +26,31 @@ def overdrawn(allocator: Allocator, node: str) -> Counter[str]:
     return +excess
 
 
-def giving_way(world: World, node: str) -> list[Claim]:
+def overcommitted_claims(cluster: ClusterState, node: str) -> list[Claim]:
     """Return the claims on a node that have to be asked back, lest more be bound there than there is."""
-    record = world.ledger(node)
+    record = cluster.ledger(node)
     unbound = [
         claim
         for claim in record.claims.values()
-        if (pod := world.pods.get(claim.uid)) is not None and not pod.fact.node and claim.id not in record.remove
+        if (pod := cluster.pods.get(claim.uid)) is not None and not pod.fact.node and claim.id not in record.remove
     ]
-    if not unbound or not overdrawn(world.allocator, node):
+    if not unbound or not overdrawn(cluster.allocator, node):
         return []
     released = [claim for claim in unbound if claim.withdraw or claim.id in record.withdraw]
     for claim in released:
-        world.allocator.release(node, claim.uid)
+        cluster.allocator.release(node, claim.uid)
     found = []
-    excess = overdrawn(world.allocator, node)
+    excess = overdrawn(cluster.allocator, node)
     for claim in sorted(unbound, key=lambda claim: (claim.decided_at, claim.id), reverse=True):
         if not excess:
             break
         if claim in released:
             continue
-        world.allocator.release(node, claim.uid)
+        cluster.allocator.release(node, claim.uid)
         released.append(claim)
-        if (rest := overdrawn(world.allocator, node)) != excess:
+        if (rest := overdrawn(cluster.allocator, node)) != excess:
             found.append(claim)
             excess = rest
     for claim in released:
-        world.charge(node, claim.uid)
+        cluster.charge(node, claim.uid)
     return found

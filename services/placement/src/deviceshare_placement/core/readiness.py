@@ -4,15 +4,13 @@ from collections import Counter
 from collections.abc import Mapping
 
 import msgspec
-from deviceshare.facts import PodFact, PodGroupFact, QueueFact
-from deviceshare.gangs import Group
-from deviceshare.ordering.jobs import Job
-from deviceshare.ordering.queues import DEFAULT_QUEUE
+from deviceshare.model import PodFact, PodGroupFact, QueueFact
+from deviceshare.queueing import DEFAULT_QUEUE, Group, Job
 
-from deviceshare_placement.core import telling
+from deviceshare_placement.core import explaining
+from deviceshare_placement.core.cluster_state import ClusterState
+from deviceshare_placement.core.explaining import Obstacle
 from deviceshare_placement.core.records import GroupRecord, PodRecord
-from deviceshare_placement.core.telling import Obstacle
-from deviceshare_placement.core.world import World
 
 _INDEXED_PARTS = 3
 """Parts of the name of a pod that a Job made, at least: the Job's, the task's, the index."""
@@ -29,12 +27,12 @@ class Readiness(msgspec.Struct):
     obstacles: list[tuple[PodFact, Obstacle]] = []
 
 
-def readiness(world: World, record: GroupRecord, retries: Mapping[str, float], now: float) -> Readiness:
+def readiness(cluster: ClusterState, record: GroupRecord, retries: Mapping[str, float], now: float) -> Readiness:
     """Look at a group's members: which wait, which are held back, whether there are enough.
 
     ``retries`` says for pods whose claim was refused when they may be decided again.
     """
-    members = [world.pods[uid] for uid in sorted(record.members)]
+    members = [cluster.pods[uid] for uid in sorted(record.members)]
     waiting = [member for member in members if member.waits]
     found = Readiness()
     if not waiting:
@@ -52,7 +50,7 @@ def readiness(world: World, record: GroupRecord, retries: Mapping[str, float], n
             able.append(member)
     if not able:
         return found
-    if any(world.gives_back(member) and not member.fact.node for member in members):
+    if any(cluster.gives_back(member) and not member.fact.node for member in members):
         # A gang that lost a node is decided as a whole, when all of it is back.
         found.obstacles += [(member.fact, Obstacle(_GIVES_BACK)) for member in able]
         return found
@@ -63,12 +61,12 @@ def readiness(world: World, record: GroupRecord, retries: Mapping[str, float], n
             if member.refusal
         ]
         return found
-    able = _without_closed_queue(world, record, able, found)
+    able = _without_closed_queue(cluster, record, able, found)
     if not able:
         return found
-    minimum, text = _terms(world, record, members[0].fact)
+    minimum, text = _terms(cluster, record, members[0].fact)
     obstacle = Obstacle(text) if text else None
-    able = _in_order(able, by_priority=world.allocator.conf.does("priority", "TaskOrder"))
+    able = _in_order(able, by_priority=cluster.allocator.conf.does("priority", "TaskOrder"))
     group = Group(
         key=record.key,
         pods=tuple(member.fact for member in able),
@@ -77,9 +75,9 @@ def readiness(world: World, record: GroupRecord, retries: Mapping[str, float], n
         tasks=_tasks(record, members) if minimum else (),
     )
     if obstacle is None and (group.missing > len(group.pods) or group.short(Counter(pod.task for pod in group.pods))):
-        obstacle = telling.members_missing(group, len(members), gated)
-    job = _job(world, record, group, [member.fact for member in members])
-    if obstacle is None and (action := world.dispatcher.serves(job)):
+        obstacle = explaining.members_missing(group, len(members), gated)
+    job = _job(cluster, record, group, [member.fact for member in members])
+    if obstacle is None and (action := cluster.dispatcher.serves(job)):
         obstacle = Obstacle(f"the action {action!r} is not configured, which serves such pods")
     if obstacle is not None:
         found.obstacles += [(pod, obstacle) for pod in group.pods]
@@ -88,33 +86,33 @@ def readiness(world: World, record: GroupRecord, retries: Mapping[str, float], n
     return found
 
 
-def _job(world: World, record: GroupRecord, group: Group, members: list[PodFact]) -> Job:
+def _job(cluster: ClusterState, record: GroupRecord, group: Group, members: list[PodFact]) -> Job:
     """Return the group as it stands in line: by its PodGroup's word, else by its pods'."""
     fact = record.fact
     return Job(
-        queue=world.queue_of(members[0]),
+        queue=cluster.queue_of(members[0]),
         group=group,
-        priority=max(pod.priority for pod in members) if fact is None else world.priority_of(fact),
+        priority=max(pod.priority for pod in members) if fact is None else cluster.priority_of(fact),
         created=min(pod.created for pod in members) if fact is None else fact.created,
         waiting_time=fact.waiting_time if fact is not None else None,
     )
 
 
-def _terms(world: World, record: GroupRecord, first: PodFact) -> tuple[int, str]:
+def _terms(cluster: ClusterState, record: GroupRecord, first: PodFact) -> tuple[int, str]:
     """Return a group's minimum and what keeps it from being decided at all.
 
     As in Volcano the minimum is 0 where nothing enforces gangs: the plugin ``gang``, or our extension.
     """
     if record.key == f"pod/{first.uid}":
-        return 1, queue_obstacle(world, first.queue, f"Pod {first.ref}")
+        return 1, queue_obstacle(cluster, first.queue, f"Pod {first.ref}")
     fact = record.fact
     if fact is None:
         return 1, f"PodGroup {record.key} not found"
     if fact.problems:
         return fact.min_member, "; ".join(map(str, fact.problems))
-    conf = world.allocator.conf
+    conf = cluster.allocator.conf
     minimum = fact.min_member if conf.extensions.gangs or conf.does("gang", "JobReady") else 0
-    return minimum, queue_obstacle(world, fact.queue, f"PodGroup {record.key}")
+    return minimum, queue_obstacle(cluster, fact.queue, f"PodGroup {record.key}")
 
 
 def _tasks(record: GroupRecord, members: list[PodRecord]) -> tuple[tuple[str, int], ...]:
@@ -129,45 +127,45 @@ def _tasks(record: GroupRecord, members: list[PodRecord]) -> tuple[tuple[str, in
     return tuple((task, minimum - placed[task]) for task, minimum in sorted(minimums.items()) if minimum > placed[task])
 
 
-def queue_obstacle(world: World, name: str, subject: str) -> str:
+def queue_obstacle(cluster: ClusterState, name: str, subject: str) -> str:
     """Return why nobody gets anything in a queue, '' where it is open; ``subject`` is who is in it."""
-    queue = world.queues.get(name)
+    queue = cluster.queues.get(name)
     if queue is None:
         return "" if name == DEFAULT_QUEUE else f"{subject}: queue {name!r} does not exist"
-    obstacle = world.accounts.obstacle(name)
+    obstacle = cluster.accounts.obstacle(name)
     if obstacle:
         return f"{subject}: {obstacle}"
-    if queue.open or not world.allocator.conf.extensions.queue_state:
+    if queue.open or not cluster.allocator.conf.extensions.queue_state:
         return ""
-    return f"{subject}: {_closed(world, queue)}"
+    return f"{subject}: {_closed(cluster, queue)}"
 
 
-def enqueue_obstacle(world: World, group: PodGroupFact) -> str:
+def enqueue_obstacle(cluster: ClusterState, group: PodGroupFact) -> str:
     """Return why a queue does not let a PodGroup in, '' where it does.
 
     In Volcano a queue that is not open lets in PodGroups without ``minResources``, and all where neither
     ``proportion`` nor ``capacity`` is configured.
     """
     subject = f"PodGroup {group.key}"
-    queue = world.queues.get(group.queue)
-    closed = "" if queue is None else _closed(world, queue)
+    queue = cluster.queues.get(group.queue)
+    closed = "" if queue is None else _closed(cluster, queue)
     if closed and group.min_resources is not None:
-        conf = world.allocator.conf
+        conf = cluster.allocator.conf
         if "enqueue" in conf.actions and conf.bounds_queues("JobEnqueued"):
             return f"{subject}: {closed}"
-    return queue_obstacle(world, group.queue, subject)
+    return queue_obstacle(cluster, group.queue, subject)
 
 
-def _closed(world: World, queue: QueueFact) -> str:
+def _closed(cluster: ClusterState, queue: QueueFact) -> str:
     """Return why a queue serves no pod, by its own state or that of the hierarchy; '' where it serves."""
     if queue.open:
-        return world.accounts.unready
+        return cluster.accounts.unready
     state = f"it is {queue.state}" if queue.state else "its status has no state"
     return f"queue {queue.name!r} is not open: {state}"
 
 
 def _without_closed_queue(
-    world: World, record: GroupRecord, able: list[PodRecord], found: Readiness
+    cluster: ClusterState, record: GroupRecord, able: list[PodRecord], found: Readiness
 ) -> list[PodRecord]:
     """Return the pods that their queue serves: of a queue that is not open those that request nothing, as in Volcano.
 
@@ -176,9 +174,9 @@ def _without_closed_queue(
     Source: Volcano pkg/scheduler/plugins/{proportion,capacity} (AllocatableFn). Where our extension is on the whole
     group has an obstacle instead.
     """
-    conf = world.allocator.conf
-    queue = world.queues.get(world.queue_of(able[0].fact))
-    closed = "" if queue is None or not conf.bounds_queues("Allocatable") else _closed(world, queue)
+    conf = cluster.allocator.conf
+    queue = cluster.queues.get(cluster.queue_of(able[0].fact))
+    closed = "" if queue is None or not conf.bounds_queues("Allocatable") else _closed(cluster, queue)
     if queue is None or not closed or (not queue.open and conf.extensions.queue_state):
         return able
     subject = f"Pod {able[0].fact.ref}" if record.fact is None else f"PodGroup {record.key}"

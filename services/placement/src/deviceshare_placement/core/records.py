@@ -3,8 +3,7 @@
 from dataclasses import dataclass, field
 
 import msgspec
-from deviceshare.claims import Claim
-from deviceshare.facts import GroupKey, PodFact, PodGroupFact
+from deviceshare.model import Claim, GroupKey, PodFact, PodGroupFact
 
 
 @dataclass(slots=True)
@@ -17,13 +16,13 @@ class PodRecord:
     refusals: int = 0
     refusal: str = ""
     """Why its last claim was refused."""
-    told: str = ""
+    reported: str = ""
     """The message of the last explanation."""
     told_at: float = 0.0
 
-    def tell(self, message: str, now: float) -> None:
+    def report(self, message: str, now: float) -> None:
         """Note what was told of it."""
-        self.told, self.told_at = message, now
+        self.reported, self.told_at = message, now
 
     @property
     def waits(self) -> bool:
@@ -47,7 +46,7 @@ class GroupRecord:
     """Whether it was let into its queue, though its fact may not say so yet."""
     unreported: bool = False
     """Whether nobody was told that it was let in, since it was placed whole at once."""
-    told: str = ""
+    reported: str = ""
     """Why it was not let in, as it was told last."""
     members: set[str] = field(default_factory=set)
 

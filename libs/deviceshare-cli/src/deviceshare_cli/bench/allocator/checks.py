@@ -5,8 +5,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 import msgspec
-from deviceshare.errors import InputError, Problem
-from deviceshare.facts import NodeFact, PodFact
+from deviceshare.model import InputError, NodeFact, PodFact, Problem
 
 MOST = 1_000_000
 """Of what is counted in a file: nodes, cards of one, pods that share a card."""

@@ -7,11 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from deviceshare.allocator import Placement
-from deviceshare.claims import Claim
-from deviceshare.errors import InputError
+from deviceshare.allocation import Placement, Ties, parse_ties
 from deviceshare.families import BY_NAME
-from deviceshare.ties import Ties, parse_ties
+from deviceshare.model import Claim, InputError
 
 from deviceshare_cli.bench.allocator.files import read_workload
 from deviceshare_cli.bench.allocator.floor import floor

@@ -8,12 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
-from deviceshare.conf.device_model import DevicesConf
-from deviceshare.conf.devices import parse_devices
-from deviceshare.conf.model import FIRST_FIT
-from deviceshare.conf.scheduler import default_conf
-from deviceshare.errors import InputError
-from deviceshare.facts import NodeFact, PodFact
+from deviceshare.conf import FIRST_FIT, DevicesConf, default_conf, parse_devices
+from deviceshare.model import InputError, NodeFact, PodFact
 
 from deviceshare_cli.bench.allocator.checks import Checks, form_error
 from deviceshare_cli.bench.allocator.forms import CardKind, Form, HamiVnpu, Vgpu

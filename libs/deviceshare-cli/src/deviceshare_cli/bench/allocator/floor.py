@@ -3,7 +3,7 @@
 import time
 
 import numpy as np
-from deviceshare.claims import ContainerGrant, DeviceGrant
+from deviceshare.model import ContainerGrant, DeviceGrant
 
 _MEMORY = 1024
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from deviceshare.conf.device_model import VnpuChip
+from deviceshare.conf import VnpuChip
 from deviceshare.formats import gpu_share, vgpu
 
 

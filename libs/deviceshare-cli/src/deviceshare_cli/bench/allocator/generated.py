@@ -4,7 +4,7 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from deviceshare.conf.device_model import (
+from deviceshare.conf import (
     DevicesConf,
     MigGroup,
     MigInstance,
@@ -12,9 +12,9 @@ from deviceshare.conf.device_model import (
     VgpuConf,
     VnpuChip,
     VnpuTemplate,
+    default_conf,
 )
-from deviceshare.conf.scheduler import default_conf
-from deviceshare.facts import NodeFact, PodFact
+from deviceshare.model import NodeFact, PodFact
 from msgspec.structs import replace
 
 from deviceshare_cli.bench.allocator.forms import CardKind, Form, GpuShare, HamiVnpu, Vgpu

@@ -8,10 +8,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from deviceshare.allocator import Allocator, Placement
-from deviceshare.facts import GroupKey, PodAsk
-from deviceshare.gangs import Group, decide
-from deviceshare.ties import Ties
+from deviceshare.allocation import Allocator, Placement, Ties
+from deviceshare.model import GroupKey, PodRequest
+from deviceshare.queueing import Group, decide
 from msgspec.structs import replace
 
 from deviceshare_cli.bench.allocator.workload import Workload, pod_fact
@@ -73,7 +72,7 @@ _Step = Callable[[], list[tuple[str, Placement | None]]]
 def _pods(allocator: Allocator, workload: Workload) -> list[_Step]:
     """Return the work pod by pod."""
 
-    def place(name: str, ask: PodAsk) -> list[tuple[str, Placement | None]]:
+    def place(name: str, ask: PodRequest) -> list[tuple[str, Placement | None]]:
         placement = allocator.place(ask)
         if placement is not None:
             allocator.take(name, placement)

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
-from deviceshare.conf.model import SchedulerConf
-from deviceshare.facts import NodeFact, PodAsk, PodFact
+from deviceshare.conf import SchedulerConf
+from deviceshare.model import NodeFact, PodFact, PodRequest
 from deviceshare.objects import decode_node, decode_pod
 
 PODS_PER_NODE = "1000"
@@ -18,7 +18,7 @@ class Workload(NamedTuple):
     name: str
     conf: SchedulerConf
     nodes: Iterator[tuple[NodeFact, list[PodFact]]]
-    asks: Sequence[PodAsk]
+    asks: Sequence[PodRequest]
     pods: Sequence[tuple[str, int]]
 
 
@@ -44,8 +44,8 @@ def pod_fact(name: str, limits: Mapping[str, str], *, node: str = "", annotation
     return decode_pod(msgspec.json.encode({"metadata": metadata, "spec": spec}))
 
 
-def distinct(facts: Iterator[tuple[str, PodAsk]]) -> tuple[list[PodAsk], list[tuple[str, int]]]:
+def distinct(facts: Iterator[tuple[str, PodRequest]]) -> tuple[list[PodRequest], list[tuple[str, int]]]:
     """Return the distinct asks, and for each pod its name and the number of its ask."""
-    numbers: dict[PodAsk, int] = {}
+    numbers: dict[PodRequest, int] = {}
     pods = [(name, numbers.setdefault(ask, len(numbers))) for name, ask in facts]
     return list(numbers), pods

@@ -1,6 +1,6 @@
 """The nodes and pods of ``deviceshare bench kube``."""
 
-from deviceshare.families.device_plugin import SERVED
+from deviceshare.families import SERVED
 from deviceshare_cluster.interface import Object
 
 CARDS, CARD_MEMORY = 8, 24_576

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from deviceshare.families.gpu_number import GpuNumber
+from deviceshare.families import GpuNumber
 from deviceshare.formats import gpu_share
 from msgspec.structs import replace
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
-from deviceshare.conf.device_model import VnpuChip
+from deviceshare.conf import VnpuChip
 from deviceshare.formats import hami_vnpu
 from msgspec.structs import replace
 

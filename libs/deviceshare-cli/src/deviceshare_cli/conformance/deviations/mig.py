@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection
 
-from deviceshare.conf.device_model import MigGroup, MigInstance, MigModel
+from deviceshare.conf import MigGroup, MigInstance, MigModel
 from deviceshare.formats import vgpu
 from msgspec.structs import replace
 

@@ -2,12 +2,11 @@
 
 from collections.abc import Iterable, Sequence
 
-from deviceshare.conf.device_model import VgpuConf
-from deviceshare.errors import FormatError
-from deviceshare.facts import Card
+from deviceshare.conf import VgpuConf
 from deviceshare.formats import vgpu
 from deviceshare.formats.card_lists import items
 from deviceshare.formats.numbers import whole
+from deviceshare.model import Card, FormatError
 from msgspec.structs import replace
 
 from deviceshare_cli.conformance.cases import Container, Pod

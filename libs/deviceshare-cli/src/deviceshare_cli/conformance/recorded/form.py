@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from deviceshare.facts import NodeFact
+from deviceshare.model import NodeFact
 
 from deviceshare_cli.conformance.cases import Answered, Case
 from deviceshare_cli.conformance.scene import Standing

@@ -1,8 +1,8 @@
 """gpu-memory and gpu-number: state ``[[card, MiB, pods], …]`` of the healthy cards."""
 
-from deviceshare.facts import Card, NodeFact
 from deviceshare.formats import gpu_share
-from deviceshare.holdings import Usage
+from deviceshare.model import Card, NodeFact
+from deviceshare.state import Usage
 
 from deviceshare_cli.conformance.cases import Answered, Case, Value
 from deviceshare_cli.conformance.scene import Standing

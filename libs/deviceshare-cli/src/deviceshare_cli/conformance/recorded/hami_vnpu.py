@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from deviceshare.facts import Card, NodeFact
 from deviceshare.formats import hami_vnpu
+from deviceshare.model import Card, NodeFact
 
 from deviceshare_cli.conformance.cases import Answered, Case
 from deviceshare_cli.conformance.scene import Standing

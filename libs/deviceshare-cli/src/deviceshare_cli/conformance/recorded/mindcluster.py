@@ -8,11 +8,11 @@ which pods it downgraded) is no state of devices.
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from deviceshare.facts import Card, NodeFact
 from deviceshare.families.mindcluster import chips
 from deviceshare.families.mindcluster.request import cores_asked
 from deviceshare.formats import mindcluster
 from deviceshare.formats.mindcluster import CHIP_CORES, CHIP_CPUS, NO, NULL, YES
+from deviceshare.model import Card, NodeFact
 
 from deviceshare_cli.conformance.cases import Answered, Case, Release
 from deviceshare_cli.conformance.scene import Standing

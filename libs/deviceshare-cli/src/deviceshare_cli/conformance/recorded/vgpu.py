@@ -5,10 +5,10 @@ Of MIG cards beside: ``[[geometry or -1, [[instance, [used ones]], …]], …]``
 
 from collections.abc import Iterable
 
-from deviceshare.conf.device_model import MigGroup, VgpuConf
-from deviceshare.facts import Card, NodeFact
+from deviceshare.conf import MigGroup, VgpuConf
 from deviceshare.families.vgpu import cutting
 from deviceshare.formats import vgpu
+from deviceshare.model import Card, NodeFact
 
 from deviceshare_cli.conformance.cases import Answered, Case, Cut, Initial
 from deviceshare_cli.conformance.recorded.form import filled

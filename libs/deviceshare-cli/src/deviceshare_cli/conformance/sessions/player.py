@@ -7,12 +7,8 @@ their claims. PodGroups get the phases that the binder writes.
 from collections.abc import Iterable
 
 import msgspec
-from deviceshare.claims import Claim
-from deviceshare.conf.devices import parse_devices
-from deviceshare.conf.scheduler import parse_conf
-from deviceshare.conf.standing import DEVICES, SCHEDULER
-from deviceshare.explain import PENDING
-from deviceshare.facts import AnyFact, ConfigFact, PodFact, PodGroupFact, Synced
+from deviceshare.conf import DEVICES, SCHEDULER, parse_conf, parse_devices
+from deviceshare.model import PENDING, AnyFact, Claim, ConfigFact, PodFact, PodGroupFact, Synced
 from deviceshare.objects import decode_node, decode_pod, decode_podgroup, decode_priority_class, decode_queue
 from deviceshare_binder.delivery import annotations_of
 from deviceshare_binder.groups import Groups, PodGroupView

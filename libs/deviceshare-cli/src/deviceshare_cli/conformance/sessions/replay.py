@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
-from deviceshare.errors import DeviceshareError
+from deviceshare.model import DeviceshareError
 
 from deviceshare_cli.conformance.sessions.player import Player
 from deviceshare_cli.conformance.sessions.recorded import Answer, Placed, Session

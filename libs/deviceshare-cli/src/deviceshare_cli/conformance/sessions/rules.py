@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 import yaml
-from deviceshare.conf.known import STARVATION
+from deviceshare.conf import STARVATION_SECONDS
 from msgspec.structs import replace
 
 from deviceshare_cli.conformance.sessions.recorded import Object, Session
@@ -76,7 +76,7 @@ def without(session: Session, rules: Iterable[Rule]) -> Session:
 
     The guard against starvation is always off: a session takes no time.
     """
-    arguments: dict[str, Any] = {STARVATION: 0}
+    arguments: dict[str, Any] = {STARVATION_SECONDS: 0}
     nodes = session.nodes
     for rule in rules:
         if rule.argument:

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from deviceshare.conf.known import EVALUATED_PLUGINS, PLUGINS
+from deviceshare.conf import EVALUATED_PLUGINS, PLUGINS
 
 from deviceshare_cli.conformance.sessions.recorded import Answer, Cluster, Object, Placed, Session
 

@@ -12,25 +12,31 @@ from operator import add
 
 from msgspec.structs import replace
 
-from deviceshare.cards import CardView
-from deviceshare.claims import INIT, SIDECAR, WHOLE, Claim, ContainerGrant, DeviceGrant
-from deviceshare.conf.device_model import VnpuChip
-from deviceshare.conf.model import SchedulerConf
-from deviceshare.errors import FormatError
-from deviceshare.facts import Card, ContainerAsk, PodAsk
+from deviceshare.conf import SchedulerConf, VnpuChip
 from deviceshare.families import common
 from deviceshare.families.device_plugin import DevicePlugin
 from deviceshare.families.hami_vnpu.checks import checks
 from deviceshare.families.hami_vnpu.demand import ChipDemand, VnpuDemand, read_demand, template_for
-from deviceshare.families.hami_vnpu.placing import AI_CORES, AI_CPUS, NETWORK_SCORE, SHARES, Board, picker_of
+from deviceshare.families.hami_vnpu.placing import AI_CORES, AI_CPUS, NETWORK_SCORE, SHARES, Board, selector_of
 from deviceshare.families.hami_vnpu.plugin import HamiPlugin
 from deviceshare.families.hardware import ASCEND
 from deviceshare.families.protocol import CardDemand, CardNames, Check, Demand, HeldInPart, NodeView, Pick, Places
 from deviceshare.formats import hami_vnpu as wire
-from deviceshare.holdings import Counted, total, usage_of
-from deviceshare.holdings import Share as HeldShare
-from deviceshare.kernels.picking import Picker
-from deviceshare.kinds import Codes
+from deviceshare.kernels import CardSelector
+from deviceshare.model import (
+    INIT,
+    SIDECAR,
+    WHOLE,
+    Card,
+    Claim,
+    ContainerGrant,
+    ContainerRequest,
+    DeviceGrant,
+    FormatError,
+    PodRequest,
+)
+from deviceshare.state import CardView, Codes, Counted, total, usage_of
+from deviceshare.state import Share as HeldShare
 
 _OTHERS = -1
 """In the place of an init container's position: all that is not of an init container."""
@@ -71,7 +77,7 @@ class HamiVnpu:
             chip = next((chip for chip in conf.devices.chips if isinstance(of, Card) and chip.word == of.type), None)
         return CardNames(memory=chip.memory_resource, cores=chip.core_resource) if chip is not None else CardNames()
 
-    def demand(self, ask: PodAsk, conf: SchedulerConf) -> Demand | None:
+    def demand(self, ask: PodRequest, conf: SchedulerConf) -> Demand | None:
         """Read the containers' limits and the pod's wishes; one demand for chips a container."""
         return read_demand(self.name, ask, conf)
 
@@ -80,19 +86,19 @@ class HamiVnpu:
         assert isinstance(demand, VnpuDemand)
         return Board(demand, view, conf).place()
 
-    def picker(self, demand: Demand, codes: Codes, conf: SchedulerConf) -> Picker | None:
+    def selector(self, demand: Demand, codes: Codes, conf: SchedulerConf) -> CardSelector | None:
         """Return the kernel, where the pod does not choose by names of chips."""
         assert isinstance(demand, VnpuDemand)
         (cards, *others) = demand.cards
         if others or cards.stage == INIT or demand.use_ids or demand.nouse_ids or demand.use_indexes:
             return None
-        picker = picker_of(demand, cards, codes, conf)
-        picker.offers = demand.chip.resource
+        selector = selector_of(demand, cards, codes, conf)
+        selector.offers = demand.chip.resource
         # A single chip is a network of its own.
-        picker.link_score = NETWORK_SCORE
+        selector.link_score = NETWORK_SCORE
         # How much was asked of what a template gives says only the grant.
-        picker.likeness = common.essence(demand, asked=-1, number=1)
-        return picker
+        selector.equivalence_key = common.essence(demand, asked=-1, number=1)
+        return selector
 
     def grants(
         self, demand: Demand, chosen: Sequence[Sequence[Pick]], conf: SchedulerConf
@@ -143,7 +149,7 @@ class HamiVnpu:
             wire.BIND_TIME: seconds,
         }
 
-    def held(self, annotations: Mapping[str, str], ask: PodAsk, pod: str) -> tuple[ContainerGrant, ...]:
+    def held(self, annotations: Mapping[str, str], ask: PodRequest, pod: str) -> tuple[ContainerGrant, ...]:
         """Read ``…-devices-allocated``, never ``…-devices-to-allocate``: the plugin erases from that."""
         grants: list[ContainerGrant] = []
         errors: list[FormatError] = []
@@ -227,7 +233,7 @@ def _with_asked(device: DeviceGrant, asked: int) -> DeviceGrant:
     return device if asked in (-1, device.memory) else replace(device, asked=asked)
 
 
-def _owners(ask: PodAsk, word: str, slots: int) -> list[tuple[str, int, ContainerAsk]]:
+def _owners(ask: PodRequest, word: str, slots: int) -> list[tuple[str, int, ContainerRequest]]:
     """Return for each slot of a pod its container, as stage, position and ask.
 
     A slot for each init container and each container, as HAMi and we write them; or for each container, as before HAMi
@@ -245,7 +251,7 @@ def _owners(ask: PodAsk, word: str, slots: int) -> list[tuple[str, int, Containe
     elif slots != len(mains):
         resource = wire.runtime(word)
         owners = [owner for owner in mains if any(name.startswith(resource) for name, _ in owner[2].resources)]
-    last = [*mains, ("", 0, ContainerAsk("", ()))][max(0, len(mains) - 1)]
+    last = [*mains, ("", 0, ContainerRequest("", ()))][max(0, len(mains) - 1)]
     return [*owners[:slots], *[last] * (slots - len(owners))]
 
 

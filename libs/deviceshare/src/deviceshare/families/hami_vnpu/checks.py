@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from deviceshare.cards import Bools, Ints
 from deviceshare.families import common
 from deviceshare.families.hami_vnpu.demand import ALL_CORES, ChipDemand
 from deviceshare.families.hami_vnpu.placing import AI_CORES, AI_CPUS, Board
 from deviceshare.families.protocol import CardDemand, Check
 from deviceshare.families.selection import id_allowed
 from deviceshare.formats import hami_vnpu as wire
+from deviceshare.state import Bools, Ints
 
 
 def checks(board: Board) -> list[Check]:

@@ -4,14 +4,11 @@ Rules: Volcano pkg/scheduler/api/devices/ascend/hami, HAMi pkg/device/ascend. Wh
 memory than a chip has is refused and not taken for none, as are 0 devices and cores beside a template.
 """
 
-from deviceshare.claims import INIT, SIDECAR
-from deviceshare.conf.device_model import VnpuChip, VnpuTemplate
-from deviceshare.conf.model import SchedulerConf
-from deviceshare.errors import RequestError
-from deviceshare.facts import ContainerAsk, PodAsk
+from deviceshare.conf import SchedulerConf, VnpuChip, VnpuTemplate
 from deviceshare.families.protocol import MOST_CARDS, CardDemand, Demand
 from deviceshare.formats import hami_vnpu as wire
 from deviceshare.formats.card_lists import items
+from deviceshare.model import INIT, SIDECAR, ContainerRequest, PodRequest, RequestError
 
 ALL_CORES = 100
 """Under HAMi-core cores are percent of a chip."""
@@ -56,7 +53,7 @@ def template_for(chip: VnpuChip, memory: int) -> VnpuTemplate | None:
     return next((template for template in chip.templates if memory <= template.memory), None)
 
 
-def read_demand(family: str, ask: PodAsk, conf: SchedulerConf) -> VnpuDemand | None:
+def read_demand(family: str, ask: PodRequest, conf: SchedulerConf) -> VnpuDemand | None:
     """Return what a pod asks of Ascend chips, None for nothing."""
     chip = _chip(ask, conf)
     if chip is None:
@@ -101,7 +98,7 @@ def read_demand(family: str, ask: PodAsk, conf: SchedulerConf) -> VnpuDemand | N
     )
 
 
-def _chip(ask: PodAsk, conf: SchedulerConf) -> VnpuChip | None:
+def _chip(ask: PodRequest, conf: SchedulerConf) -> VnpuChip | None:
     """Return the kind of chip that a pod asks, None for none."""
     names = {
         name: chip
@@ -128,7 +125,7 @@ def _chip(ask: PodAsk, conf: SchedulerConf) -> VnpuChip | None:
     return found
 
 
-def _is_shared(ask: PodAsk) -> bool:
+def _is_shared(ask: PodRequest) -> bool:
     mode = (ask.annotation(wire.MODE) or "").strip()
     if mode not in ("", wire.HAMI_CORE):
         expected = f"{wire.HAMI_CORE}, or nothing for a template"
@@ -139,7 +136,7 @@ def _is_shared(ask: PodAsk) -> bool:
 class _Asked:
     """The three amounts that one container asks; None where it does not name them."""
 
-    def __init__(self, chip: VnpuChip, shared: bool, container: ContainerAsk, stage: str) -> None:
+    def __init__(self, chip: VnpuChip, shared: bool, container: ContainerRequest, stage: str) -> None:
         self.chip = chip
         self.shared = shared
         self.devices = container.get(chip.resource)

@@ -11,16 +11,15 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from deviceshare.cards import Bools, CardView, Ints
-from deviceshare.claims import INIT, SIDECAR
-from deviceshare.conf.model import SchedulerConf
+from deviceshare.conf import SchedulerConf
 from deviceshare.families import common
 from deviceshare.families.hami_vnpu.demand import ALL_CORES, ChipDemand, VnpuDemand
 from deviceshare.families.protocol import CardDemand, Picks, Places
 from deviceshare.families.selection import id_allowed
 from deviceshare.formats import hami_vnpu as wire
-from deviceshare.kernels.chips import Chips
-from deviceshare.kinds import Codes
+from deviceshare.kernels import Chips
+from deviceshare.model import INIT, SIDECAR
+from deviceshare.state import Bools, CardView, Codes, Ints
 
 AI_CORES, AI_CPUS, SHARES = "vnpu_ai_cores", "vnpu_ai_cpus", "vnpu_shares"
 """State of a chip: AI cores and AI CPUs that templates and whole chips take, and how many HAMi-core shares it has."""
@@ -30,7 +29,7 @@ _TAKEN = -1
 """The number of a cut that is like no other."""
 
 
-def picker_of(demand: VnpuDemand, cards: ChipDemand, codes: Codes, conf: SchedulerConf) -> Chips:
+def selector_of(demand: VnpuDemand, cards: ChipDemand, codes: Codes, conf: SchedulerConf) -> Chips:
     """Return the kernel that chooses chips for one container.
 
     Binpack takes the fullest, spread one without a pod, then the first; it scores how that stands before: binpack
@@ -41,27 +40,27 @@ def picker_of(demand: VnpuDemand, cards: ChipDemand, codes: Codes, conf: Schedul
     of_kind = _kinds_of(chip.word, codes)
     usable = of_kind & _of_modes(demand, codes, conf) & (kinds.healthy != 0)
     asked = common.memory_of_kinds(cards, kinds)
-    picker = Chips(cards.count, kinds.memory, asked, kinds.slots, usable, of_kind)
-    picker.ai_cores_field, picker.ai_cpus_field = codes.field(AI_CORES), codes.field(AI_CPUS)
-    picker.shares_field = codes.field(SHARES)
+    selector = Chips(cards.count, kinds.memory, asked, kinds.slots, usable, of_kind)
+    selector.ai_cores_field, selector.ai_cpus_field = codes.field(AI_CORES), codes.field(AI_CPUS)
+    selector.shares_field = codes.field(SHARES)
     if demand.shared:
-        picker.only_shared = not conf.mixed_chips
+        selector.only_shared = not conf.mixed_chips
         if cards.cores == ALL_CORES:
-            picker.most_shares = np.minimum(kinds.slots - 1, 0)
+            selector.most_shares = np.minimum(kinds.slots - 1, 0)
         else:
-            picker.most_cores = np.full(len(kinds), ALL_CORES - max(cards.cores, 1), dtype=np.int64)
+            selector.most_cores = np.full(len(kinds), ALL_CORES - max(cards.cores, 1), dtype=np.int64)
     else:
-        picker.unshared = not conf.mixed_chips
+        selector.unshared = not conf.mixed_chips
         if conf.mixed_chips:
             # A node with HAMi-core registers 100 percent as the cores of a chip.
-            picker.most_cores = np.maximum(kinds.cores, 1) - 1
+            selector.most_cores = np.maximum(kinds.cores, 1) - 1
         if cards.ai_cores:
-            picker.most_ai_cores = chip.ai_cores - cards.ai_cores
+            selector.most_ai_cores = chip.ai_cores - cards.ai_cores
         if cards.ai_cpus and chip.ai_cpus:
-            picker.most_ai_cpus = chip.ai_cpus - cards.ai_cpus
-    picker.filling, picker.spreading = conf.policy == "binpack", conf.policy == "spread"
-    picker.linked, picker.networks, picker.numbers = demand.linked, kinds.network, wire.NETWORKS
-    return picker
+            selector.most_ai_cpus = chip.ai_cpus - cards.ai_cpus
+    selector.filling, selector.spreading = conf.policy == "binpack", conf.policy == "spread"
+    selector.linked, selector.networks, selector.numbers = demand.linked, kinds.network, wire.NETWORKS
+    return selector
 
 
 class Board:
@@ -94,8 +93,8 @@ class Board:
     def pick(self, cards: CardDemand) -> Picks:
         """Choose for one container."""
         assert isinstance(cards, ChipDemand)
-        picker = picker_of(self.demand, cards, self.view, self.conf)
-        return common.picks_of(picker, self.view, self.allowed & self._not_given(cards))
+        selector = selector_of(self.demand, cards, self.view, self.conf)
+        return common.picks_of(selector, self.view, self.allowed & self._not_given(cards))
 
     def candidates(self, cards: ChipDemand) -> Bools:
         """Return bool[R, D]: chips that could be chosen if they had room."""

@@ -8,9 +8,9 @@ holds it: it finds the pod for the second container by its name alone.
 
 from collections.abc import Mapping, Sequence
 
-from deviceshare.claims import ContainerGrant
 from deviceshare.families.device_plugin import DevicePlugin
 from deviceshare.formats import hami_vnpu as wire
+from deviceshare.model import ContainerGrant
 
 _SEVERAL = "vNPUs in several containers"
 

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from deviceshare.cards import Bools, CardView, Ints
 from deviceshare.families import common
 from deviceshare.families.mindcluster.request import ChipDemand
 from deviceshare.formats.mindcluster import CHIP_CORES, CHIP_CPUS, CORES, MODE, NO, NULL, YES, Template
+from deviceshare.state import Bools, CardView, Ints
 
 CPUS, DVPP, GROUPS, UNMADE = STATE = (
     "mindcluster-cpus",

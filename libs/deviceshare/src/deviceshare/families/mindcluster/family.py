@@ -11,12 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from msgspec.structs import replace
 
-from deviceshare.cards import Bools, CardView, Ints
-from deviceshare.claims import UNMADE as UNMADE_PART
-from deviceshare.claims import Claim, ContainerGrant, DeviceGrant
-from deviceshare.conf.model import SchedulerConf
-from deviceshare.errors import FormatError
-from deviceshare.facts import Card, PodAsk
+from deviceshare.conf import SchedulerConf
 from deviceshare.families import common
 from deviceshare.families.device_plugin import DevicePlugin
 from deviceshare.families.hardware import ASCEND
@@ -27,10 +22,11 @@ from deviceshare.families.mindcluster.request import ChipDemand, asking, chip_de
 from deviceshare.families.protocol import CardDemand, CardNames, Check, Demand, HeldInPart, NodeView, Pick, Places
 from deviceshare.formats import mindcluster as wire
 from deviceshare.formats.mindcluster import CHIP_CORES, CORES, WHOLE
-from deviceshare.holdings import Counted, Usage
-from deviceshare.holdings import Share as HeldShare
-from deviceshare.kernels.picking import Picker
-from deviceshare.kinds import Codes
+from deviceshare.kernels import CardSelector
+from deviceshare.model import UNMADE as UNMADE_PART
+from deviceshare.model import Card, Claim, ContainerGrant, DeviceGrant, FormatError, PodRequest
+from deviceshare.state import Bools, CardView, Codes, Counted, Ints, Usage
+from deviceshare.state import Share as HeldShare
 
 _BEHIND = 1 << 40
 """More AI cores than any node has: nodes that can only give less than was asked come after all others."""
@@ -64,7 +60,7 @@ class MindCluster:
         """Return ``huawei.com/npu-core``."""
         return CardNames(cores=CORES)
 
-    def demand(self, ask: PodAsk, conf: SchedulerConf) -> ChipDemand | None:
+    def demand(self, ask: PodRequest, conf: SchedulerConf) -> ChipDemand | None:
         """Read the sum of the containers and the labels: one part of a chip, or whole chips, for the whole pod."""
         return chip_demand(self.name, ask, conf)
 
@@ -82,7 +78,7 @@ class MindCluster:
         rank = np.where(fits, -(chips.idle + _BEHIND * details[:, 0]), 0).astype(np.float64)
         return Places(fits, [columns], [details], nothing, nothing.copy(), rank)
 
-    def picker(self, demand: Demand, codes: Codes, conf: SchedulerConf) -> Picker | None:
+    def selector(self, demand: Demand, codes: Codes, conf: SchedulerConf) -> CardSelector | None:
         """Return nothing: chips are chosen in numpy."""
         return None
 
@@ -211,7 +207,7 @@ class MindCluster:
             wire.PREDICATE_TIME: str(round(now * 1_000_000_000)),
         }
 
-    def held(self, annotations: Mapping[str, str], ask: PodAsk, pod: str) -> tuple[ContainerGrant, ...]:
+    def held(self, annotations: Mapping[str, str], ask: PodRequest, pod: str) -> tuple[ContainerGrant, ...]:
         """Read the chips and the template, and whether the device plugin has made the part yet."""
         text = annotations.get(CORES)
         if not text or not (asked := cores_asked(ask)):

@@ -7,9 +7,9 @@ as kubelet asks, and makes it the youngest. What it made of a chip it writes lat
 
 from collections.abc import Mapping, Sequence
 
-from deviceshare.claims import INIT, ContainerGrant
 from deviceshare.families.device_plugin import SERVED_TIME, DevicePlugin
 from deviceshare.formats import mindcluster as wire
+from deviceshare.model import INIT, ContainerGrant
 
 
 class MindClusterPlugin(DevicePlugin):

@@ -11,10 +11,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from deviceshare.claims import INIT, SIDECAR, ContainerGrant, DeviceGrant
-from deviceshare.conf.model import SchedulerConf
-from deviceshare.errors import RequestError
-from deviceshare.facts import PodAsk
+from deviceshare.conf import SchedulerConf
 from deviceshare.families.protocol import CardDemand, Demand
 from deviceshare.formats.mindcluster import (
     CHIP_CORES,
@@ -37,7 +34,8 @@ from deviceshare.formats.mindcluster import (
     YES,
     Template,
 )
-from deviceshare.pod_sums import pod_resources
+from deviceshare.model import INIT, SIDECAR, ContainerGrant, DeviceGrant, PodRequest, RequestError
+from deviceshare.state import pod_resources
 
 COUNTS = f"1, 2, 4 or a multiple of {CHIP_CORES}"
 
@@ -55,7 +53,7 @@ _INIT_PARAMS, _STATIC = "init-params", "presetVirtualDevice"
 
 
 class Asking(NamedTuple):
-    """A container that asks AI cores; ``position`` and ``stage`` as in :class:`~deviceshare.claims.ContainerGrant`."""
+    """A container that asks AI cores; ``position`` and ``stage`` as in :class:`~deviceshare.model.ContainerGrant`."""
 
     container: str
     position: int
@@ -73,7 +71,7 @@ class ChipDemand(Demand, frozen=True):
     containers: tuple[Asking, ...] = ()
 
 
-def chip_demand(family: str, ask: PodAsk, conf: SchedulerConf) -> ChipDemand | None:
+def chip_demand(family: str, ask: PodRequest, conf: SchedulerConf) -> ChipDemand | None:
     """Return what a pod asks, None where it asks nothing.
 
     Raises:
@@ -114,12 +112,12 @@ def _templates(asked: int, level: str, dvpp: str) -> tuple[Template, ...]:
     return tuple(dict.fromkeys((table[asked, dvpp], _LOW_TEMPLATES[asked, dvpp])))
 
 
-def cores_asked(ask: PodAsk) -> int:
+def cores_asked(ask: PodRequest) -> int:
     """Return how many AI cores a pod asks: the larger of its largest init container and the sum of the others."""
     return dict(pod_resources(ask, frozenset())).get(CORES, 0)
 
 
-def asking(ask: PodAsk) -> tuple[Asking, ...]:
+def asking(ask: PodRequest) -> tuple[Asking, ...]:
     """Return the containers that ask AI cores, in the order in which they start."""
     inits = [
         Asking(container.name, position, SIDECAR if container.sidecar else INIT, container.get(CORES) or 0)

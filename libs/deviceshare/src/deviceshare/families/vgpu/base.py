@@ -2,15 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 
-from deviceshare.claims import Claim, ContainerGrant
-from deviceshare.conf.model import SchedulerConf
-from deviceshare.facts import Card, PodAsk
+from deviceshare.conf import SchedulerConf
 from deviceshare.families.base import OneByOne
 from deviceshare.families.device_plugin import DevicePlugin
 from deviceshare.families.hardware import NVIDIA
 from deviceshare.families.protocol import CardNames, Demand, NodeView
 from deviceshare.families.vgpu import handover, request
 from deviceshare.families.vgpu.plugin import VgpuPlugin
+from deviceshare.model import Card, Claim, ContainerGrant, PodRequest
 
 
 class Vgpu(OneByOne):
@@ -39,7 +38,7 @@ class Vgpu(OneByOne):
         names = conf.devices.vgpu
         return CardNames(names.number, names.memory, names.cores)
 
-    def demand(self, ask: PodAsk, conf: SchedulerConf) -> Demand | None:
+    def demand(self, ask: PodRequest, conf: SchedulerConf) -> Demand | None:
         """Read the containers' limits and the pod's wishes; one demand for cards a container."""
         return request.read_demand(self.name, ask, conf)
 
@@ -50,7 +49,7 @@ class Vgpu(OneByOne):
         grants = [grant for grant in claim.grants if grant.family == self.name]
         return handover.write(grants, node, containers, init_containers, now)
 
-    def held(self, annotations: Mapping[str, str], ask: PodAsk, pod: str) -> tuple[ContainerGrant, ...]:
+    def held(self, annotations: Mapping[str, str], ask: PodRequest, pod: str) -> tuple[ContainerGrant, ...]:
         """Return nothing: what is no MIG instance is read by hami-core."""
         return ()
 

@@ -5,13 +5,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from deviceshare.cards import Bools, CardView, Ints
-from deviceshare.claims import ContainerGrant, Tenant
-from deviceshare.conf.model import SchedulerConf, matching
+from deviceshare.conf import SchedulerConf, matching
 from deviceshare.families import common, selection
 from deviceshare.families.protocol import CardDemand, Check, Demand
 from deviceshare.families.vgpu import request
 from deviceshare.formats import vgpu
+from deviceshare.model import ContainerGrant, Tenant
+from deviceshare.state import Bools, CardView, Ints
 
 
 def candidates(demand: Demand, view: CardView, mode: str) -> Bools:

@@ -4,19 +4,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from deviceshare.cards import Bools, CardView, Ints
-from deviceshare.claims import INIT, SIDECAR
-from deviceshare.conf.model import FIRST_FIT, SchedulerConf
+from deviceshare.conf import FIRST_FIT, SchedulerConf
 from deviceshare.families import common, selection
 from deviceshare.families.protocol import CardDemand, Check, Demand, Picks
 from deviceshare.families.vgpu import cards as vgpu_cards
 from deviceshare.families.vgpu import request
 from deviceshare.families.vgpu.geometry import MIXED_UP, Wanted, first_cut, geometries_of
 from deviceshare.formats import vgpu
-from deviceshare.kernels import instances
-from deviceshare.kernels.charges import CardCharges
-from deviceshare.kernels.constants import CUT_BITS, FRESH
-from deviceshare.kinds import Codes
+from deviceshare.kernels import CUT_BITS, UNPARTITIONED, CardCharges, instances
+from deviceshare.model import INIT, SIDECAR
+from deviceshare.state import Bools, CardView, Codes, Ints
 
 CUT, USED = "mig-cut", "mig-used"
 """State of a card: the number of its geometry, and the positions taken there, a bit each."""
@@ -32,7 +29,7 @@ class Instance(NamedTuple):
     @classmethod
     def of(cls, detail: int) -> "Instance":
         """Return the instance that a detail of a pick means."""
-        return cls((detail & ~FRESH) >> CUT_BITS, detail & ((1 << CUT_BITS) - 1), bool(detail & FRESH))
+        return cls((detail & ~UNPARTITIONED) >> CUT_BITS, detail & ((1 << CUT_BITS) - 1), bool(detail & UNPARTITIONED))
 
 
 class Offers(NamedTuple):
@@ -86,7 +83,7 @@ class Kinds:
         )
 
 
-def picker_of(
+def selector_of(
     demand: Demand, cards: CardDemand, codes: Codes, kinds: Kinds, conf: SchedulerConf
 ) -> instances.Instances:
     """Return the kernel that chooses instances for one container.
@@ -103,14 +100,14 @@ def picker_of(
         assert geometries is not None
         cut = first_cut(geometries, int(needed[kind]), later, first_fit)
         if cut is not None:
-            fresh[:, kind] = FRESH | cut.cut << CUT_BITS | cut.position, cut.size
-    picker = instances.Instances(cards.count, kinds.tables, codes.kinds.memory, usable, needed, fresh)
-    picker.cut_field, picker.used_field = codes.field(CUT), codes.field(USED)
-    picker.shares = codes.kinds.slots - 1
-    picker.cores, picker.alone = vgpu_cards.most_cores(cards), cards.cores == request.ALL_CORES
-    picker.careful = not first_fit
-    picker.filling, picker.spreading = conf.policy == "binpack", conf.policy == "spread"
-    return picker
+            fresh[:, kind] = UNPARTITIONED | cut.cut << CUT_BITS | cut.position, cut.size
+    selector = instances.Instances(cards.count, kinds.tables, codes.kinds.memory, usable, needed, fresh)
+    selector.cut_field, selector.used_field = codes.field(CUT), codes.field(USED)
+    selector.shares = codes.kinds.slots - 1
+    selector.cores, selector.alone = vgpu_cards.most_cores(cards), cards.cores == request.ALL_CORES
+    selector.careful = not first_fit
+    selector.filling, selector.spreading = conf.policy == "binpack", conf.policy == "spread"
+    return selector
 
 
 def _later(demand: Demand, cards: CardDemand) -> Wanted:
@@ -141,17 +138,17 @@ class Cutting:
         return common.picks_of(self._picker(cards), self._view, vgpu_cards.allowed_by_name(self._demand, self._view))
 
     def _picker(self, cards: CardDemand) -> instances.Instances:
-        picker = picker_of(self._demand, cards, self._view, self._kinds, self._conf)
+        selector = selector_of(self._demand, cards, self._view, self._kinds, self._conf)
         if cards.stage == INIT:
-            picker.first, picker.own = True, self._reusable(cards)
-            picker.shares_before, picker.cores_before = self._slots_before, self._cores_before
-        return picker
+            selector.first, selector.own = True, self._reusable(cards)
+            selector.shares_before, selector.cores_before = self._slots_before, self._cores_before
+        return selector
 
     def charge(self, cards: CardDemand, picks: Picks) -> None:
         """Take the instances of the last pick, on the rows where it fits; one that the pod has already is not taken."""
         assert picks.details is not None
         view, rows = self._view, np.flatnonzero(picks.fits)[:, None]
-        columns, details = picks.columns[picks.fits], picks.details[picks.fits] & ~FRESH
+        columns, details = picks.columns[picks.fits], picks.details[picks.fits] & ~UNPARTITIONED
         positions = details & ((1 << CUT_BITS) - 1)
         bits = np.left_shift(1, positions)
         sizes = self._kinds.sizes[self._kinds.base[view.kind[rows, columns]] + (details >> CUT_BITS), positions]
@@ -233,10 +230,10 @@ class Cutting:
         return failed
 
     def _offers(self, cards: CardDemand) -> Offers:
-        picker, kind = self._picker(cards), self._view.kind
+        selector, kind = self._picker(cards), self._view.kind
         found, reused = (np.zeros(kind.shape, dtype=np.uint8) for _ in range(2))
         free = np.zeros(kind.shape, dtype=np.int64)
-        picker.cards = CardCharges(self._view.block)
-        picker.show(found, reused, free)
+        selector.cards = CardCharges(self._view.block)
+        selector.show(found, reused, free)
         needed = self._kinds.needed(cards, self._view)[kind]
         return Offers(found.view(np.bool_), reused.view(np.bool_), needed, free, self._kinds.largest[kind])

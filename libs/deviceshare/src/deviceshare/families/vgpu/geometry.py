@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
-from deviceshare.conf.device_model import MOST_INSTANCES, MigModel, VgpuConf
+from deviceshare.conf import MOST_INSTANCES, MigModel, VgpuConf
 
 UNUSED, MIXED_UP = 0, -1
 """States of a card that is not cut, and of one whose pods hold what does not go together: nothing is given there."""

@@ -2,13 +2,12 @@
 
 from collections.abc import Mapping
 
-from deviceshare.claims import ContainerGrant
-from deviceshare.conf.device_model import VgpuConf
-from deviceshare.facts import Card, PodAsk
+from deviceshare.conf import VgpuConf
 from deviceshare.families.protocol import NodeView
 from deviceshare.families.vgpu import handover
 from deviceshare.families.vgpu.software import SoftwareVgpu
 from deviceshare.formats import vgpu
+from deviceshare.model import Card, ContainerGrant, PodRequest
 
 _NAMES = VgpuConf()
 _OFFERED = (_NAMES.number, _NAMES.memory, _NAMES.cores)
@@ -31,6 +30,6 @@ class HamiCore(SoftwareVgpu):
             return ()
         return vgpu.read_register(register, node.name)
 
-    def held(self, annotations: Mapping[str, str], ask: PodAsk, pod: str) -> tuple[ContainerGrant, ...]:
+    def held(self, annotations: Mapping[str, str], ask: PodRequest, pod: str) -> tuple[ContainerGrant, ...]:
         """Return all devices but MIG instances; those of an MPS card look the same, and are counted the same."""
         return tuple(handover.read(annotations, ask, pod, self.name, is_mig=False))

@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from deviceshare.claims import INIT, SIDECAR, ContainerGrant
-from deviceshare.facts import ContainerAsk, PodAsk
 from deviceshare.families.device_plugin import serves_one_container
 from deviceshare.formats import vgpu
+from deviceshare.model import INIT, SIDECAR, ContainerGrant, ContainerRequest, PodRequest
 
 _USUAL = ("volcano.sh/vgpu-number", "volcano.sh/vgpu-memory")
 """Volcano writes a slot for each container with one of these."""
@@ -41,7 +40,9 @@ def write(
     return annotations
 
 
-def read(annotations: Mapping[str, str], ask: PodAsk, pod: str, family: str, *, is_mig: bool) -> list[ContainerGrant]:
+def read(
+    annotations: Mapping[str, str], ask: PodRequest, pod: str, family: str, *, is_mig: bool
+) -> list[ContainerGrant]:
     """Return what a pod holds of MIG instances, or of all other cards.
 
     Never from ``devices-to-allocate``: the plugin erases from that what it hands out. Devices beyond the pod's
@@ -70,7 +71,7 @@ def read(annotations: Mapping[str, str], ask: PodAsk, pod: str, family: str, *, 
     return found
 
 
-def _positions(ask: PodAsk, slots: int) -> Sequence[int]:
+def _positions(ask: PodRequest, slots: int) -> Sequence[int]:
     """Return which containers the slots belong to. Volcano leaves no slot for a container without a request."""
     everyone = range(len(ask.containers))
     if slots >= len(everyone):
@@ -79,7 +80,7 @@ def _positions(ask: PodAsk, slots: int) -> Sequence[int]:
     return asking if len(asking) == slots else everyone
 
 
-def _name(containers: Sequence[ContainerAsk], position: int) -> str:
+def _name(containers: Sequence[ContainerRequest], position: int) -> str:
     return containers[position].name if position < len(containers) else ""
 
 

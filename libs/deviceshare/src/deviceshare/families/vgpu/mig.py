@@ -10,22 +10,18 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from deviceshare.cards import CardView
-from deviceshare.claims import INIT, WHOLE, ContainerGrant, DeviceGrant
-from deviceshare.conf.model import FIRST_FIT, SchedulerConf
-from deviceshare.facts import Card, PodAsk
+from deviceshare.conf import FIRST_FIT, SchedulerConf
 from deviceshare.families import common
 from deviceshare.families.protocol import CardDemand, Check, Demand, HeldInPart, Pick, Places
 from deviceshare.families.vgpu import cards as vgpu_cards
 from deviceshare.families.vgpu import handover
 from deviceshare.families.vgpu.base import Vgpu
-from deviceshare.families.vgpu.cutting import CUT, USED, Cutting, Instance, Kinds, picker_of
+from deviceshare.families.vgpu.cutting import CUT, USED, Cutting, Instance, Kinds, selector_of
 from deviceshare.families.vgpu.geometry import MIXED_UP, UNUSED, Geometries, geometries_of, recut, rounded_up
 from deviceshare.formats import vgpu
-from deviceshare.holdings import Counted, Share, Usage, usage_of
-from deviceshare.kernels.constants import FRESH
-from deviceshare.kernels.picking import Picker
-from deviceshare.kinds import Codes
+from deviceshare.kernels import UNPARTITIONED, CardSelector
+from deviceshare.model import INIT, WHOLE, Card, ContainerGrant, DeviceGrant, PodRequest
+from deviceshare.state import CardView, Codes, Counted, Share, Usage, usage_of
 
 _INSTANCE = re.compile(r"[^-\s]+-[0-9]{1,3}")
 
@@ -38,7 +34,7 @@ class Mig(Vgpu):
     def __init__(self) -> None:
         super().__init__(vgpu.MIG)
 
-    def demand(self, ask: PodAsk, conf: SchedulerConf) -> Demand | None:
+    def demand(self, ask: PodRequest, conf: SchedulerConf) -> Demand | None:
         """Read the request. Rules of exclusion do not count: instances are kept apart by hardware."""
         demand = super().demand(ask, conf)
         return demand if demand is None else replace(demand, apart_rules=())
@@ -48,15 +44,15 @@ class Mig(Vgpu):
         cutting = Cutting(demand, view, conf)
         return common.place_one_by_one(demand, view, cutting.pick, cutting.charge, demand.cards)
 
-    def picker(self, demand: Demand, codes: Codes, conf: SchedulerConf) -> Picker | None:
+    def selector(self, demand: Demand, codes: Codes, conf: SchedulerConf) -> CardSelector | None:
         """Return the kernel, where the pod does not choose by names of cards."""
         (cards, *others) = demand.cards
         if others or cards.stage == INIT or vgpu_cards.is_choosy(demand):
             return None
-        picker = picker_of(demand, cards, codes, Kinds(codes, conf), conf)
+        selector = selector_of(demand, cards, codes, Kinds(codes, conf), conf)
         memory = cards.memory if cards.memory_percentage else rounded_up(conf.devices.vgpu, cards.memory)
-        picker.likeness = common.essence(demand, memory=memory)
-        return picker
+        selector.equivalence_key = common.essence(demand, memory=memory)
+        return selector
 
     def checks(self, demand: Demand, view: CardView, conf: SchedulerConf) -> list[Check]:
         """Return what keeps the demand from nodes, container by container."""
@@ -106,7 +102,7 @@ class Mig(Vgpu):
         cut = MIXED_UP if len(cuts) > 1 else next(iter(cuts), UNUSED)
         return Usage(memory, cores, slots), {CUT: cut, USED: used}
 
-    def held(self, annotations: Mapping[str, str], ask: PodAsk, pod: str) -> tuple[ContainerGrant, ...]:
+    def held(self, annotations: Mapping[str, str], ask: PodRequest, pod: str) -> tuple[ContainerGrant, ...]:
         """Return the MIG instances that a pod holds: devices with brackets."""
         grants = tuple(handover.read(annotations, ask, pod, self.name, is_mig=True))
         for grant in grants:
@@ -128,7 +124,7 @@ Recut = tuple[int, dict[int, int]]
 
 def _recuts(picks: Sequence[Pick], conf: SchedulerConf) -> dict[str, Recut]:
     """Return for each card that was unused how it is cut instead, for what pods ask beside."""
-    if conf.mig_geometry == FIRST_FIT or not any(pick.detail & FRESH for pick in picks):
+    if conf.mig_geometry == FIRST_FIT or not any(pick.detail & UNPARTITIONED for pick in picks):
         return {}
     wanted = tuple((memory, count) for family, memory, count in conf.asked if family == vgpu.MIG)
     positions: defaultdict[str, set[int]] = defaultdict(set)

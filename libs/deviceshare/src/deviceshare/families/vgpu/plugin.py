@@ -7,9 +7,9 @@ are, over all containers, as many as kubelet asks for one container, and of thes
 
 from collections.abc import Mapping, Sequence
 
-from deviceshare.claims import ContainerGrant
 from deviceshare.families.device_plugin import SERVED_TIME, DevicePlugin
 from deviceshare.formats import vgpu
+from deviceshare.model import ContainerGrant
 
 
 class VgpuPlugin(DevicePlugin):

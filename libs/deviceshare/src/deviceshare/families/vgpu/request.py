@@ -1,20 +1,17 @@
 """What a pod asks of vGPUs: the limits of its containers, and its wishes.
 
 The names of the resources and what holds where one is not asked come from ``device-config.yaml``
-(:class:`~deviceshare.conf.device_model.VgpuConf`).
+(:class:`~deviceshare.conf.VgpuConf`).
 """
 
 from collections.abc import Iterator
 
-from deviceshare.claims import INIT, SIDECAR
-from deviceshare.conf.device_model import VgpuConf
-from deviceshare.conf.model import SchedulerConf
-from deviceshare.errors import RequestError
-from deviceshare.facts import ContainerAsk, PodAsk
+from deviceshare.conf import SchedulerConf, VgpuConf
 from deviceshare.families import selection
 from deviceshare.families.protocol import MOST_CARDS, CardDemand, Demand
 from deviceshare.formats import vgpu
 from deviceshare.formats.card_lists import items
+from deviceshare.model import INIT, SIDECAR, ContainerRequest, PodRequest, RequestError
 
 WISHES = selection.WISHES | {vgpu.MODE, vgpu.USE_ID, vgpu.NOUSE_ID}
 """Annotations by which a pod chooses among vGPU cards."""
@@ -27,7 +24,7 @@ def resources(conf: SchedulerConf) -> frozenset[str]:
     return frozenset({names.number, names.memory, names.percentage, names.cores} - {""})
 
 
-def read_demand(family: str, ask: PodAsk, conf: SchedulerConf) -> Demand | None:
+def read_demand(family: str, ask: PodRequest, conf: SchedulerConf) -> Demand | None:
     """Return what a pod asks of a family, one demand for cards a container; None where it asks none or another mode.
 
     Raises:
@@ -67,7 +64,7 @@ def unit(conf: SchedulerConf) -> str:
     return "MiB" if factor <= 1 else "GiB" if factor == 1024 else f"x {factor} MiB"
 
 
-def _card_demands(ask: PodAsk, names: VgpuConf) -> Iterator[CardDemand]:
+def _card_demands(ask: PodRequest, names: VgpuConf) -> Iterator[CardDemand]:
     """Yield the containers' demands: those of init containers, which come before all others, last."""
     for position, container in enumerate(ask.containers):
         yield from _card_demand("containers", position, container, "", names)
@@ -78,7 +75,7 @@ def _card_demands(ask: PodAsk, names: VgpuConf) -> Iterator[CardDemand]:
 
 
 def _card_demand(
-    part: str, position: int, container: ContainerAsk, stage: str, names: VgpuConf
+    part: str, position: int, container: ContainerRequest, stage: str, names: VgpuConf
 ) -> Iterator[CardDemand]:
     """Yield what one container asks, if anything.
 

@@ -8,49 +8,46 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from deviceshare.cards import Bools, CardView, Ints
-from deviceshare.claims import INIT, ContainerGrant
-from deviceshare.conf.model import SchedulerConf
-from deviceshare.facts import Card
+from deviceshare.conf import SchedulerConf
 from deviceshare.families import common, selection
 from deviceshare.families.protocol import CardDemand, Check, Demand, Picks
 from deviceshare.families.vgpu import cards as vgpu_cards
 from deviceshare.families.vgpu import request
 from deviceshare.families.vgpu.base import Vgpu
-from deviceshare.kernels.picking import Picker
-from deviceshare.kernels.shared import SharedCards
-from deviceshare.kinds import Codes
+from deviceshare.kernels import CardSelector, SharedCards
+from deviceshare.model import INIT, Card, ContainerGrant
+from deviceshare.state import Bools, CardView, Codes, Ints
 
 
 class SoftwareVgpu(Vgpu):
     """A vGPU family whose cards give any amount of memory that is left."""
 
-    def picker(self, demand: Demand, codes: Codes, conf: SchedulerConf) -> Picker | None:
+    def selector(self, demand: Demand, codes: Codes, conf: SchedulerConf) -> CardSelector | None:
         """Return the kernel, where the pod does not choose by names of cards."""
         (cards, *others) = demand.cards
         if others or cards.stage == INIT or vgpu_cards.is_choosy(demand):
             return None
-        picker = self._picker(demand, cards, codes, conf)
-        picker.likeness = common.essence(demand)
-        return picker
+        selector = self._picker(demand, cards, codes, conf)
+        selector.equivalence_key = common.essence(demand)
+        return selector
 
     def _picker(self, demand: Demand, cards: CardDemand, codes: Codes, conf: SchedulerConf) -> SharedCards:
         """Choose the cards with most memory used, with the fewest shares, or the last ones, as the policy is."""
         kinds = codes.kinds
         asked = common.memory_of_kinds(cards, kinds)
-        picker = SharedCards(cards.count, kinds.memory, asked, selection.usable_kinds(demand, self.name, codes))
+        selector = SharedCards(cards.count, kinds.memory, asked, selection.usable_kinds(demand, self.name, codes))
         alone = cards.cores == request.ALL_CORES
-        picker.limit(np.minimum(kinds.slots - 1, 0 if alone else kinds.slots), vgpu_cards.most_cores(cards))
+        selector.limit(np.minimum(kinds.slots - 1, 0 if alone else kinds.slots), vgpu_cards.most_cores(cards))
         filling, spreading = conf.policy == "binpack", conf.policy == "spread"
-        picker.filling, picker.spreading = filling, spreading and conf.extensions.spread_nodes
-        picker.by_memory, picker.by_slots = -int(filling), int(spreading)
-        picker.by_column = 0 if conf.policy else -1
-        return picker
+        selector.filling, selector.spreading = filling, spreading and conf.extensions.spread_nodes
+        selector.by_memory, selector.by_slots = -int(filling), int(spreading)
+        selector.by_column = 0 if conf.policy else -1
+        return selector
 
     def pick(self, demand: Demand, cards: CardDemand, view: CardView, conf: SchedulerConf) -> Picks:
         """Choose for one container."""
-        picker = self._picker(demand, cards, view, conf)
-        return common.picks_of(picker, view, vgpu_cards.allowed_by_name(demand, view))
+        selector = self._picker(demand, cards, view, conf)
+        return common.picks_of(selector, view, vgpu_cards.allowed_by_name(demand, view))
 
     def failed(self, demand: Demand, cards: CardDemand, view: CardView, conf: SchedulerConf) -> list[Check]:
         """Return what is wrong with cards; about room only of those that may be chosen at all."""

@@ -1,0 +1,71 @@
+"""All pods of ours as they are now, from watching the cluster, and what is worth saying when one changes."""
+
+from collections.abc import Callable, Iterable, Sequence
+
+from deviceshare_cluster.interface import Change, ChangeType
+
+from deviceshare_cli.pods import Device, PodView, read_pod, shown_devices
+
+Held = Callable[[bytes], tuple[Device, ...]]
+"""Returns the devices that a bound pod's JSON says it holds."""
+
+
+class LiveTable:
+    """The pods whose scheduler name is one of ``schedulers``."""
+
+    def __init__(self, schedulers: Iterable[str], held: Held) -> None:
+        self._schedulers = frozenset(schedulers)
+        self._held = held
+        self.pods: dict[str, PodView] = {}
+        """By ``namespace/name``."""
+        self.revision = 0
+        """The last revision seen, of any kind that is watched."""
+        self.placed: dict[str, str] = {}
+        """What was said of the pods that were placed, the latest last; by ``namespace/name``."""
+
+    def take(self, changes: Sequence[object]) -> list[str]:
+        """Take changes of the cluster in and return the lines that they are worth."""
+        lines = []
+        for change in changes:
+            if not isinstance(change, Change):
+                continue
+            self.revision = max(self.revision, change.revision)
+            if change.kind == "Pod" and (line := self._take(change)):
+                lines.append(line)
+        return lines
+
+    @property
+    def bound(self) -> int:
+        """How many pods are bound or have ended."""
+        return sum(1 for pod in self.pods.values() if pod.node or pod.ended)
+
+    @property
+    def waiting(self) -> list[PodView]:
+        """The pods that wait, with or without a reason."""
+        return [pod for pod in self.pods.values() if not pod.node and not pod.ended]
+
+    @property
+    def unanswered(self) -> list[PodView]:
+        """The pods that are neither bound nor told why not."""
+        return [pod for pod in self.pods.values() if not pod.answered]
+
+    def _take(self, change: Change) -> str | None:
+        ref = f"{change.namespace}/{change.name}"
+        before = self.pods.get(ref)
+        if change.type is ChangeType.DELETED:
+            self.placed.pop(ref, None)
+            return f"{ref} is gone" if self.pods.pop(ref, None) else None
+        pod = read_pod(change.raw)
+        if pod.scheduler not in self._schedulers:
+            return None
+        self.pods[ref] = pod
+        if before is not None and before.uid != pod.uid:  # deleted and made again between two looks
+            before = None
+            self.placed.pop(ref, None)
+        if pod.node and (before is None or not before.node):
+            devices = shown_devices(self._held(change.raw))
+            self.placed[ref] = line = f"{ref} -> {pod.node}" + (f": {devices}" if devices else "")
+            return line
+        if not pod.node and pod.reason and (before is None or before.reason != pod.reason):
+            return f"{ref}: {pod.reason}"
+        return None

@@ -1,0 +1,46 @@
+"""Allocation of one pod: node filters, scores, the ranking cache, the allocator, and the diagnosis of a failure.
+
+Reading order: :mod:`.allocator` (the entry point), :mod:`.pod_class` (pods with equal requests), :mod:`.node_ranking`
+(feasibility and score of every node, cached), :mod:`.card_request` (asking the device families), :mod:`.predicates` and
+:mod:`.node_filter` (which nodes a pod may use), :mod:`.node_scores`, :mod:`.node_checks` and :mod:`.diagnosis` (why a
+node is not feasible), :mod:`.ties`.
+"""
+
+from deviceshare.allocation.allocator import Allocator, Placement, Unplaceable
+from deviceshare.allocation.diagnosis import CLOSEST
+from deviceshare.allocation.node_scores import counted, enter_nodes, node_scores
+from deviceshare.allocation.predicates import (
+    CORDONED,
+    Reason,
+    Rule,
+    admits,
+    discouraging,
+    preferred,
+    reasons,
+    tolerates,
+)
+from deviceshare.allocation.resource_names import device_names, nearest
+from deviceshare.allocation.ties import LOWEST, Ties, parse_ties
+
+__all__ = [
+    "CLOSEST",
+    "CORDONED",
+    "LOWEST",
+    "Allocator",
+    "Placement",
+    "Reason",
+    "Rule",
+    "Ties",
+    "Unplaceable",
+    "admits",
+    "counted",
+    "device_names",
+    "discouraging",
+    "enter_nodes",
+    "nearest",
+    "node_scores",
+    "parse_ties",
+    "preferred",
+    "reasons",
+    "tolerates",
+]

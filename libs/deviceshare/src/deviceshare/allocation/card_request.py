@@ -1,0 +1,120 @@
+"""One request of a pod, and how the families answer it on many nodes at once.
+
+Everything is vectorised over nodes; nothing here knows a device family by name.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from deviceshare.allocation.diagnosis import everywhere
+from deviceshare.conf import SchedulerConf
+from deviceshare.families import Check, Demand, Family, Pick, Places
+from deviceshare.kernels import CardSelector
+from deviceshare.model import Card, ContainerGrant
+from deviceshare.state import Bools, CardView, Codes, Ints
+
+
+class CardChoice(NamedTuple):
+    """The number of an answer, and for each of the demand's ``cards`` column and detail of what is chosen."""
+
+    number: int
+    chosen: list[list[tuple[int, int]]]
+
+
+class CardSelectors(NamedTuple):
+    """The kernels that answer a pod's request, and which of its answers each is; none where no cards are asked."""
+
+    numbers: tuple[int, ...] = ()
+    kernels: tuple[CardSelector, ...] = ()
+
+
+class CardRequest:
+    """One request of a pod, and the families that answer it, each in its own way."""
+
+    def __init__(self, answers: list[tuple[Family, Demand]]) -> None:
+        self.answers = tuple(answers)
+        self._counts = [cards.count for cards in answers[0][1].cards]
+
+    def selectors(self, codes: Codes, conf: SchedulerConf) -> CardSelectors | None:
+        """Return the kernels of the families that have cards; None: some answer on a view only, or none has cards."""
+        found = []
+        for number, (family, demand) in enumerate(self.answers):
+            if not family.modes or any(codes.kinds.modes.find(mode) > 0 for mode in family.modes):
+                selector = family.selector(demand, codes, conf)
+                if selector is None:
+                    return None
+                found.append((number, selector))
+        return CardSelectors(*map(tuple, zip(*found, strict=True))) if found else None
+
+    def answer(self, view: CardView, conf: SchedulerConf) -> tuple[Places, Ints]:
+        """Return the best answer on each node of the view and its number; charges it in the view."""
+        able = [
+            (number, family, demand)
+            for number, (family, demand) in enumerate(self.answers)
+            if not family.modes or bool(view.of_modes(family.modes).any())
+        ]
+        rows = view.mode.shape[0]
+        if not able:
+            return self._nowhere(rows), np.zeros(rows, dtype=np.int64)
+        (first, family, demand), *others = able
+        charged = view.copy() if others else view
+        best = family.place(demand, charged, conf)
+        choice = np.full(rows, first, dtype=np.int64)
+        for number, family, demand in others:
+            trial = view.copy()
+            places = family.place(demand, trial, conf)
+            better = places.fits & (
+                ~best.fits | (places.score > best.score) | ((places.score == best.score) & (places.waste < best.waste))
+            )
+            if better.any():
+                choice[better] = number
+                charged.block[better] = trial.block[better]
+                _take(best, places, better)
+        if others:
+            view.block[:] = charged.block
+        return best, choice
+
+    def _nowhere(self, rows: int) -> Places:
+        empty = [np.zeros((rows, count), dtype=np.int64) for count in self._counts]
+        return Places(np.zeros(rows, dtype=np.bool_), empty, empty, np.zeros(rows), np.zeros(rows))
+
+    def grants(self, answer: CardChoice, cards: tuple[Card, ...], conf: SchedulerConf) -> tuple[ContainerGrant, ...]:
+        """Return the grants that an answer on a node with these cards stands for."""
+        family, demand = self.answers[answer.number]
+        picks = [[Pick(cards[column], detail) for column, detail in each] for each in answer.chosen]
+        return family.grants(demand, picks, conf)
+
+    def checks(self, view: CardView, conf: SchedulerConf) -> list[Check]:
+        """Return the checks that fail, on each node those of the families whose cards it has."""
+        total = len(view.mode)
+        return [
+            everywhere(check, rows, total)
+            for rows, (family, demand) in self._askable(view)
+            for check in family.checks(demand, view.part(rows), conf)
+        ]
+
+    def _askable(self, view: CardView) -> list[tuple[Ints, tuple[Family, Demand]]]:
+        """Return the families to ask, each with the numbers of the view's rows that it is asked about.
+
+        A node that has cards of none of them is asked about once, so that it is counted once.
+        """
+        has = [view.of_modes(family.modes).any(axis=1) for family, _ in self.answers]
+        has[0] = has[0] | ~np.logical_or.reduce(has)
+        return [(np.flatnonzero(rows), answer) for rows, answer in zip(has, self.answers, strict=True) if rows.any()]
+
+
+def _take(best: Places, other: Places, rows: Bools) -> None:
+    """Replace an answer by another on some rows."""
+    for mine, theirs in ((best.fits, other.fits), (best.score, other.score), (best.waste, other.waste)):
+        mine[rows] = theirs[rows]
+    for chosen, others in zip((*best.columns, *best.details), (*other.columns, *other.details), strict=True):
+        chosen[rows] = others[rows]
+
+
+def selectors_of(card_requests: Sequence[CardRequest], codes: Codes, conf: SchedulerConf) -> CardSelectors | None:
+    """Return the kernels that answer all that a pod asks, or None: they can where it is one request at most."""
+    if len(card_requests) > 1:
+        return None
+    return card_requests[0].selectors(codes, conf) if card_requests else CardSelectors()

@@ -1,0 +1,164 @@
+"""Why no node takes a pod: the checks that fail, counted over nodes for the one line, and in full for the nodes that
+come closest.
+
+All checks are over the same R nodes, rows of the view, in the order of their names.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+from msgspec.structs import replace
+from numpy.typing import NDArray
+
+from deviceshare.families import Check
+from deviceshare.model import NearCard, NearNode, Refusal
+from deviceshare.state import Bools, CardView, Ints
+
+CLOSEST = 3
+"""So many nodes are told of in full."""
+
+_NO_CARDS = "CardNotFound"
+_ELSEWHERE = 5.0
+"""What a node that does not admit the pod is farther than one that does: less than one without cards."""
+_LEAST = 1e-6
+"""What a check that fails counts at least: the node refuses."""
+
+
+def everywhere(check: Check, rows: Ints, total: int) -> Check:
+    """Return a check of some rows (int64, their numbers) as one of all ``total`` rows, where it does not fail."""
+    if len(rows) == total:
+        return check
+
+    def scattered(array: NDArray[np.generic] | None) -> NDArray[np.generic] | None:
+        if array is None:
+            return None
+        whole = np.zeros((total, *array.shape[1:]), dtype=array.dtype)
+        whole[rows] = array
+        return whole
+
+    return replace(
+        check,
+        nodes=scattered(check.nodes),
+        failed=scattered(check.failed),
+        free=scattered(check.free),
+        cards=scattered(check.cards),
+    )
+
+
+def merged(checks: Iterable[Check]) -> list[Check]:
+    """Return one check for each code and text: several families may make it, each of its own nodes.
+
+    Of checks that ask different amounts, for containers in turn, the one that fails on most nodes stands for all.
+    """
+    found: dict[tuple[str, str], dict[int, Check]] = {}
+    for check in checks:
+        same = found.setdefault((check.code, check.text), {})
+        known = same.get(check.asked)
+        same[check.asked] = check if known is None else _either(known, check)
+    return [max(same.values(), key=lambda check: int(np.count_nonzero(check.nodes))) for same in found.values()]
+
+
+def _either(one: Check, other: Check) -> Check:
+    failed = np.maximum(np.where(one.nodes, one.failed, 0), np.where(other.nodes, other.failed, 0))
+    free = None
+    if one.free is not None and other.free is not None:
+        free = np.maximum(_free_where_failed(one), _free_where_failed(other))
+    cards = one.cards if other.cards is None else other.cards
+    if one.cards is not None and other.cards is not None:
+        cards = (one.cards & one.nodes[:, None]) | (other.cards & other.nodes[:, None])
+    return replace(one, nodes=one.nodes | other.nodes, failed=failed, free=free, cards=cards)
+
+
+def _free_where_failed(check: Check) -> Ints:
+    free: Ints = np.where(check.nodes, np.maximum(0 if check.free is None else check.free, 0), -1)
+    return free
+
+
+def counted(check: Check, name: Callable[[int], str], admitted: Bools) -> Refusal:
+    """Return a check as a reason that is counted over the nodes.
+
+    What is free at most is told of the nodes that admit the pod (bool[R]) where some of them fail the check: what
+    others have is of no use to it.
+    """
+    free = None
+    if check.free is not None:
+        usable = check.nodes & admitted
+        free = _free_where_failed(replace(check, nodes=usable) if usable.any() else check)
+    return Refusal(
+        code=check.code,
+        text=check.text,
+        nodes=int(np.count_nonzero(check.nodes)),
+        resource=check.resource,
+        asked=check.asked,
+        free=0 if free is None else int(free.max()),
+        unit=check.unit,
+        nearest="" if free is None else name(int(free.argmax())),
+        cards=int(check.failed[check.nodes].sum()),
+    )
+
+
+def closest(
+    checks: Sequence[Check], view: CardView | None, name: Callable[[int], str], admitted: Bools
+) -> tuple[NearNode, ...]:
+    """Return the nodes that lack least, those that admit the pod (bool[R]) first, each with every check that it fails.
+
+    ``view`` None: no cards are asked.
+    """
+    if not checks:
+        return ()
+    lacks = np.sum([_lack(check, view) for check in checks], axis=0)
+    refusing = np.flatnonzero(lacks)
+    far = lacks + np.where(admitted, 0.0, _ELSEWHERE)
+    rows = refusing[np.argsort(far[refusing], kind="stable")][:CLOSEST].tolist()
+    found = []
+    for row in rows:
+        failing = [check for check in checks if check.nodes[row]]
+        refusals = tuple(_on_one(check, row) for check in failing)
+        found.append(NearNode(node=name(row), refusals=refusals, cards=_cards(failing, view, row)))
+    return tuple(found)
+
+
+def _lack(check: Check, view: CardView | None) -> NDArray[np.float64]:
+    """Return float64[R]: how far a check keeps the nodes from taking the pod.
+
+    The missing part of an amount, the part of a node's cards that fail, 1 for what is about the node as such. A node
+    without cards of the kind is farther than any that has some.
+    """
+    if check.code == _NO_CARDS:
+        far = np.full(len(check.nodes), 10.0)
+    elif check.asked and check.free is not None:
+        far = np.clip((check.asked - check.free) / check.asked, 0.0, 1.0)
+    elif check.cards is not None and view is not None:
+        far = check.failed / np.maximum(np.count_nonzero(view.mode, axis=1), 1)
+    else:
+        far = np.ones(len(check.nodes))
+    return np.where(check.nodes, np.maximum(far, _LEAST), 0.0)
+
+
+def _on_one(check: Check, row: int) -> Refusal:
+    return Refusal(
+        code=check.code,
+        text=check.text,
+        nodes=1,
+        resource=check.resource,
+        asked=check.asked,
+        free=0 if check.free is None else max(0, int(check.free[row])),
+        unit=check.unit,
+        cards=int(check.failed[row]),
+    )
+
+
+def _cards(failing: Sequence[Check], view: CardView | None, row: int) -> tuple[NearCard, ...]:
+    """Return every card of a node: what is left of it, and the checks that it fails."""
+    if view is None:
+        return ()
+    has = (view.memory, view.memory_used), (view.cores, view.cores_used), (view.slots, view.slots_used)
+    left = [(all_of[row] - used[row]).clip(0).tolist() for all_of, used in has]
+    found = []
+    for column, card in enumerate(view.cards[row]):
+        memory, cores, slots = (amounts[column] for amounts in left)
+        codes = dict.fromkeys(check.code for check in failing if check.cards is not None and check.cards[row, column])
+        found.append(
+            NearCard(id=card.id, index=card.index, codes=tuple(codes), memory=memory, cores=cores, slots=slots)
+        )
+    return tuple(found)

@@ -1,0 +1,106 @@
+"""What keeps a pod from nodes beside their cards: their state and labels, the model of their GPUs, plain amounts."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from deviceshare.allocation.card_models import ModelWish
+from deviceshare.allocation.predicates import Rule, reasons
+from deviceshare.allocation.resource_names import nearest
+from deviceshare.families import Check, listed
+from deviceshare.formats.nvidia import PREFIX, PRODUCT
+from deviceshare.model import HostPort, NodeFact
+from deviceshare.state import PODS, RESERVED, UNLIMITED, Bools, HostPorts, Ints, ResourceTable
+
+_UNITS = {"cpu": "millicores", "memory": "bytes", "ephemeral-storage": "bytes"}
+
+
+def state_checks(rule: Rule, nodes: Sequence[NodeFact | None], admitted: Bools) -> list[Check]:
+    """Return the reasons of kube-scheduler's rules; ``admitted`` bool[R]: where there is none."""
+    found: defaultdict[tuple[str, str], Bools] = defaultdict(lambda: np.zeros(len(nodes), dtype=np.bool_))
+    for number in np.flatnonzero(~admitted).tolist():
+        node = nodes[number]
+        for reason in reasons(rule, node) if node is not None else ():
+            found[reason.code, reason.text][number] = True
+    return [Check(code, text, where, _no_cards(where)) for (code, text), where in found.items()]
+
+
+def model_checks(
+    wish: ModelWish,
+    names: Sequence[str],
+    models: Ints,
+    asked: Iterable[tuple[str, int]],
+    table: ResourceTable,
+    rows: Ints,
+) -> list[Check]:
+    """Return which nodes have GPUs of models that the pod does not accept, and which do not tell their model.
+
+    Args:
+        wish: the pod's choice.
+        names: of models, by code.
+        models: int64[R], the codes of the nodes' models, 0 where nobody tells.
+        asked: the pod's plain amounts: only nodes that have such GPUs at all count.
+        table: what the nodes have.
+        rows: int64[R], their rows there.
+    """
+    whole = np.zeros(len(rows), dtype=np.bool_)
+    for resource, _ in asked:
+        if resource.startswith(PREFIX):
+            whole |= table.allocatable(rows, resource) > 0
+    refused = whole & ~wish.accepted(names)[models]
+    told, untold = refused & (models != 0), refused & (models == 0)
+    types = listed(names[code] for code in np.unique(models[told]).tolist())
+    texts = {f"GPUs of type {types}": told, f"GPUs without the label {PRODUCT}": untold}
+    return [
+        Check("NodeTypeMismatch", f"node(s) had {text} for {wish}", where, _no_cards(where))
+        for text, where in texts.items()
+        if where.any()
+    ]
+
+
+def amount_checks(
+    asked: Iterable[tuple[str, int]], table: ResourceTable, rows: Ints, devices: frozenset[str]
+) -> list[Check]:
+    """Return which plain amounts the nodes lack, and that they run as many pods as they may.
+
+    ``devices`` are the resources by which devices are asked: a name that no node has may be meant for one of them.
+    """
+    checks = []
+    for name, amount in ((PODS, 1), *asked):
+        free = table.free(rows, name)
+        short = free < amount
+        if not short.any():
+            continue
+        if name == PODS:
+            kept = free < UNLIMITED - RESERVED
+            if kept.any():
+                checks.append(
+                    Check(
+                        "NodeKeptFree", "node(s) were kept free for a gang that waited too long", kept, _no_cards(kept)
+                    )
+                )
+            short &= ~kept
+            if short.any():
+                checks.append(Check("TooManyPods", "Too many pods", short, _no_cards(short), PODS, 0, free))
+        elif not table.allocatable(rows, name).any():
+            meant = "" if name in devices else nearest(name, devices.union(table.names()))
+            text = f"Insufficient {name}, which no node has" + (f"; did you mean {meant}?" if meant else "")
+            checks.append(Check("ResourceUnknown", text, short, _no_cards(short), name, amount, free))
+        else:
+            unit = _UNITS.get(name, "")
+            checks.append(
+                Check("InsufficientResource", f"Insufficient {name}", short, _no_cards(short), name, amount, free, unit)
+            )
+    return checks
+
+
+def port_checks(asked: Sequence[HostPort], ports: HostPorts, rows: Ints) -> list[Check]:
+    """Return which nodes have one of the ports in use on which the pod listens."""
+    taken = np.array([not ports.free(row, asked) for row in rows.tolist()], dtype=np.bool_)
+    text = "node(s) didn't have free ports for the requested pod ports"
+    return [Check("HostPortInUse", text, taken, _no_cards(taken))] if taken.any() else []
+
+
+def _no_cards(nodes: Bools) -> Ints:
+    return np.zeros(len(nodes), dtype=np.int64)

@@ -1,0 +1,96 @@
+"""How the nodes that a pod may have are scored, beside its devices: Volcano's plugins ``nodeorder`` and ``binpack``.
+
+Volcano adds up, for each node, what its plugins say (pkg/scheduler/util/scheduler_helper.go: PrioritizeNodes): first
+what they say of a node by itself (binpack, deviceshare), then what they say of all nodes that fit together (nodeorder).
+
+Of nodeorder's scores three are not here: image locality, inter-pod affinity and topology spread look at what is not
+known. As far as no pod and no image has to do with them, they are 0 for all nodes in Volcano too.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from deviceshare.allocation.predicates import discouraging, preferred
+from deviceshare.conf import NodeOrder, SchedulerConf
+from deviceshare.kernels import NodeScores, NormalizedScore
+from deviceshare.model import NodeFact, PodRequest
+from deviceshare.state import PODS, SCORED, Amounts, ResourceTable, at_least, pod_resources, unasked
+
+_GPU = "nvidia.com/gpu"
+_NO_ORDER = NodeOrder(**dict.fromkeys(NodeOrder.__struct_fields__, 0))
+
+
+def counted(ask: PodRequest, conf: SchedulerConf, devices: frozenset[str]) -> Amounts:
+    """Return what scores count of a pod on a node beside what it takes of it, sorted by name.
+
+    That is the CPU and memory of containers that request none, and the resources that binpack weighs of those by which
+    devices are asked (``devices``): families account for these by card.
+    """
+    weighed = dict(conf.binpack.resources if conf.binpack else ())
+    if not devices.isdisjoint(weighed):
+        asked = (each for each in pod_resources(ask, frozenset()) if each[0] in devices and each[0] in weighed)
+        return tuple(sorted((*unasked(ask), *((name + SCORED, amount) for name, amount in asked))))
+    return unasked(ask)
+
+
+def scored(ask: PodRequest, conf: SchedulerConf) -> tuple[Amounts, tuple[int, int]] | None:
+    """Return all of a pod that :func:`node_scores` goes by, None where the configuration scores no node."""
+    if conf.nodeorder is None and conf.binpack is None:
+        return None
+    names = {"cpu", "memory", _GPU, *(name for name, _ in (conf.binpack.resources if conf.binpack else ()))}
+    return tuple(sorted(each for each in pod_resources(ask, frozenset()) if each[0] in names)), at_least(ask)
+
+
+def node_scores(
+    ask: PodRequest, conf: SchedulerConf, devices: frozenset[str], table: ResourceTable
+) -> NodeScores | None:
+    """Return the scores of pods that ask so much and prefer such nodes, None where the configuration scores no node.
+
+    ``devices`` are the resources by which devices are asked.
+    """
+    if conf.nodeorder is None and conf.binpack is None:
+        return None
+    order = conf.nodeorder or _NO_ORDER
+    asked = dict(pod_resources(ask, frozenset()))
+    column = table.reserve
+    scores = NodeScores(
+        table.amounts,
+        NormalizedScore(order.node_affinity if ask.preferences else 0, reverse=False),
+        NormalizedScore(order.taint_toleration, reverse=True),
+    )
+    scores.least, scores.most = order.least_requested, order.most_requested
+    scores.cpu, scores.memory, scores.gpu = column("cpu"), column("memory"), column(_GPU)
+    scores.more_cpu, scores.more_memory = column("cpu" + SCORED), column("memory" + SCORED)
+    scores.asks_cpu, scores.asks_memory = asked.get("cpu", 0), asked.get("memory", 0)
+    scores.asks_gpu = asked.get(_GPU, 0)
+    scores.counts_cpu, scores.counts_memory = at_least(ask)
+    # As in Kubernetes, lest all pods that ask nothing go to one node.
+    scores.balanced = order.balanced_resource if scores.asks_cpu or scores.asks_memory or scores.asks_gpu else 0
+    if conf.binpack is not None:
+        asked[PODS] = 1
+        binpack_terms = [
+            (column(name), column(name + SCORED if name in devices else name), asked[name], weight)
+            for name, weight in conf.binpack.resources
+            if name in asked
+        ]
+        scores.pack = conf.binpack.weight
+        scores.binpack_terms = np.array(binpack_terms, dtype=np.int64).reshape(-1, 4)
+        scores.weight_sum = sum(weight for *_, weight in binpack_terms)
+    return scores
+
+
+def enter_nodes(scores: NodeScores, ask: PodRequest, nodes: Mapping[int, NodeFact], rows: int) -> None:
+    """Enter what a pod likes and dislikes of some nodes; whether it fits has to be entered after that.
+
+    The nodes are by their rows; ``rows`` is how many there are in all.
+    """
+    if scores.preferred_affinity.weight:
+        for row, node in nodes.items():
+            scores.preferred_affinity.put(row, preferred(ask.preferences, node), rows)
+    if scores.prefer_no_schedule.weight:
+        for row, node in nodes.items():
+            # Most nodes have no taints, and most clusters none that is a preference.
+            value = discouraging(ask.tolerations, node) if node.taints else 0
+            if value or len(scores.prefer_no_schedule.worth):
+                scores.prefer_no_schedule.put(row, value, rows)

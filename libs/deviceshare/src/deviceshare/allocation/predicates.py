@@ -1,0 +1,157 @@
+"""Which nodes a pod may use at all: ready, not cordoned, selected, tolerated; and which of them it would rather.
+
+The rules are those of kube-scheduler's plugins NodeUnschedulable, NodeAffinity and TaintToleration; the texts are the
+ones that its users know. Only node facts and the pod's wishes count here, never what is taken, so an answer holds
+until one of the two changes. Which of the rules count is the configuration's to say.
+"""
+
+import re
+from collections.abc import Sequence
+
+import msgspec
+
+from deviceshare.conf import ALL_PREDICATES, Predicates
+from deviceshare.model import NodeFact, PodRequest, Preference, Requirement, Taint, Toleration
+
+NAME_FIELD = "metadata.name"
+CORDONED = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
+_NOT_READY = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+_BLOCKING = ("NoSchedule", "NoExecute")
+_DISCOURAGING = "PreferNoSchedule"
+_NUMBER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
+_LARGEST = 2**63 - 1
+
+
+class Rule(msgspec.Struct, frozen=True):
+    """The part of a pod's ask that looks at nodes as such. Pods with equal rules share one answer."""
+
+    node_selector: tuple[tuple[str, str], ...] = ()
+    node_terms: tuple[tuple[Requirement, ...], ...] | None = None
+    tolerations: tuple[Toleration, ...] = ()
+    hardware: frozenset[str] = frozenset()
+    """What the pod asks cards of, by name (:class:`~deviceshare.families.Hardware`)."""
+    cordons: bool = True
+    taints: bool = True
+    """Whether cordons and taints keep it away."""
+
+    @classmethod
+    def of(cls, ask: PodRequest, hardware: frozenset[str], counting: Predicates = ALL_PREDICATES) -> "Rule":
+        """Return the rule of a pod that asks such cards, by the predicates that count."""
+        chosen = (ask.node_selector, ask.node_terms) if counting.node_affinity else ((), None)
+        return cls(*chosen, ask.tolerations, hardware, counting.unschedulable, counting.taint_toleration)
+
+
+class Reason(msgspec.Struct, frozen=True):
+    """Why a node is not for a pod: a stable code and the words of kube-scheduler."""
+
+    code: str
+    text: str
+
+
+NOT_READY = Reason("NodeNotReady", "node(s) were not ready")
+UNSCHEDULABLE = Reason("NodeUnschedulable", "node(s) were unschedulable")
+MISMATCH = Reason("NodeAffinityMismatch", "node(s) didn't match Pod's node affinity/selector")
+
+
+def reasons(rule: Rule, node: NodeFact) -> list[Reason]:
+    """Return every reason why the node is not for such a pod, [] where it is."""
+    found = []
+    if not node.ready:
+        found.append(NOT_READY)
+    if _cordoned(rule, node):
+        found.append(UNSCHEDULABLE)
+    if not matches(rule, node):
+        found.append(MISMATCH)
+    found += [
+        Reason("CardsRegisteredTwice", f"node(s) had {name} that two device plugins register")
+        for name in node.contested
+        if name in rule.hardware
+    ]
+    found += [
+        Reason("TaintNotTolerated", f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}")
+        for taint in _untolerated(rule, node)
+        # These taints say what is said already.
+        if not (taint.key == CORDONED.key and node.unschedulable) and not (taint.key in _NOT_READY and not node.ready)
+    ]
+    return found
+
+
+def admits(rule: Rule, node: NodeFact) -> bool:
+    """Return whether :func:`reasons` would be empty, faster."""
+    return (
+        node.ready
+        and not (node.unschedulable and _cordoned(rule, node))
+        and not (node.taints and _untolerated(rule, node))
+        and matches(rule, node)
+        and rule.hardware.isdisjoint(node.contested)
+    )
+
+
+def _cordoned(rule: Rule, node: NodeFact) -> bool:
+    return rule.cordons and node.unschedulable and not tolerates(rule.tolerations, CORDONED)
+
+
+def _untolerated(rule: Rule, node: NodeFact) -> list[Taint]:
+    """Return the taints that keep such a pod away."""
+    blocking = (taint for taint in node.taints if taint.effect in _BLOCKING) if rule.taints else ()
+    return [taint for taint in blocking if not tolerates(rule.tolerations, taint)]
+
+
+def discouraging(tolerations: Sequence[Toleration], node: NodeFact) -> int:
+    """Return how many taints that are a preference only the pod does not tolerate."""
+    return sum(taint.effect == _DISCOURAGING and not tolerates(tolerations, taint) for taint in node.taints)
+
+
+def preferred(preferences: Sequence[Preference], node: NodeFact) -> int:
+    """Return the weights of the terms of a preferred node affinity that the node meets, added up."""
+    return sum(each.weight for each in preferences if all(_meets(one, node) for one in each.requirements))
+
+
+def tolerates(tolerations: Sequence[Toleration], taint: Taint) -> bool:
+    """Return whether one of the tolerations covers the taint."""
+    for toleration in tolerations:
+        if toleration.effect and toleration.effect != taint.effect:
+            continue
+        if toleration.key and toleration.key != taint.key:
+            continue
+        if toleration.operator == "Exists" or (toleration.key and toleration.value == taint.value):
+            return True
+    return False
+
+
+def matches(rule: Rule, node: NodeFact) -> bool:
+    """Return whether node selector and required node affinity choose the node."""
+    if any(node.labels.get(key) != value for key, value in rule.node_selector):
+        return False
+    if rule.node_terms is None:
+        return True
+    # A term without requirements chooses nothing, as in Kubernetes.
+    return any(term and all(_meets(requirement, node) for requirement in term) for term in rule.node_terms)
+
+
+def _meets(requirement: Requirement, node: NodeFact) -> bool:
+    if requirement.field:
+        value = node.name if requirement.key == NAME_FIELD else None
+    else:
+        value = node.labels.get(requirement.key)
+    match requirement.operator:
+        case "In":
+            return value in requirement.values
+        case "NotIn":
+            return value not in requirement.values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case "Gt" | "Lt":
+            has, bound = _number(value or ""), _number(requirement.values[0] if requirement.values else "")
+            if has is None or bound is None:
+                return False
+            return has > bound if requirement.operator == "Gt" else has < bound
+    return False
+
+
+def _number(text: str) -> int | None:
+    """Return the number that a label stands for, None where it is none of 64 bits: Python reads more than Go does."""
+    number = int(text) if _NUMBER.fullmatch(text) else None
+    return number if number is not None and -_LARGEST <= number <= _LARGEST else None

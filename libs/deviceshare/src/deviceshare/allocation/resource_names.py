@@ -1,0 +1,27 @@
+"""Names of resources: those of devices, and what a name was meant to be that no node has."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+from deviceshare.conf import SchedulerConf
+from deviceshare.families import device_resources
+
+
+def device_names(conf: SchedulerConf) -> frozenset[str]:
+    """Return the resources by which devices are asked, also those that are plain amounts of the node beside."""
+    return device_resources(conf).union(chip.resource for chip in conf.devices.chips)
+
+
+def nearest(resource: str, known: Iterable[str]) -> str:
+    """Return the known name that a misspelt one is nearest to, '' where none is near.
+
+    Names of one domain are alike anyway: there what follows the domain has to be near.
+    """
+    names = {name.lower(): name for name in known if name != resource}
+    domain, slash, _ = resource.lower().rpartition("/")
+    same = {name.removeprefix(domain + slash): name for name in names if slash and name.startswith(domain + slash)}
+    wanted = resource.lower()
+    if near := get_close_matches(wanted.removeprefix(domain + slash), same, n=1, cutoff=0.75):
+        return names[same[near[0]]]
+    near = get_close_matches(wanted, names, n=1, cutoff=0.85)
+    return names[near[0]] if near else ""

@@ -1,0 +1,41 @@
+"""The registry of device families: the built-in ones, and those of other packages."""
+
+from collections.abc import Sequence
+
+from deviceshare.conf import add_family_flag
+from deviceshare.families.protocol import Family
+from deviceshare.model import ContainerGrant
+
+FAMILIES: list[Family] = []
+"""All families, in the order in which a pod's demands are answered."""
+
+BY_NAME: dict[str, Family] = {}
+
+
+def register(family: Family) -> None:
+    """Make a family known, before anything is decoded or decided. One of the same name is replaced.
+
+    Raises:
+        TypeError: it lacks members of the protocol.
+    """
+    members = {**Family.__annotations__, **vars(Family)}
+    if missing := [name for name in members if not name.startswith("_") and not hasattr(family, name)]:
+        raise TypeError(f"{type(family).__qualname__} is no device family: it has no {', '.join(missing)}")
+    known = BY_NAME.get(family.name)
+    if known is not None:
+        FAMILIES[FAMILIES.index(known)] = family
+    else:
+        FAMILIES.append(family)
+    BY_NAME[family.name] = family
+    add_family_flag(family.flag)
+
+
+def caveats(grants: Sequence[ContainerGrant]) -> tuple[str, ...]:
+    """Return what a user should know of the grants to one pod, of whichever families they are."""
+    names = dict.fromkeys(grant.family for grant in grants)
+    return tuple(
+        caveat
+        for name in names
+        if name in BY_NAME
+        for caveat in BY_NAME[name].caveats([grant for grant in grants if grant.family == name])
+    )

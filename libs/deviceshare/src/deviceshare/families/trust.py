@@ -1,0 +1,146 @@
+"""How much of what a bound pod's annotations name counts where nobody signed them: at most what the pod asks.
+
+Whoever may create a pod may write its annotations. So a card counts for the pod only as far as one of its containers
+asks so many of its kind, so much memory and so many cores; a pod that asks nothing of a family holds nothing of it.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from deviceshare.conf import SchedulerConf
+from deviceshare.families.protocol import CardDemand, Family
+from deviceshare.families.registry import BY_NAME, FAMILIES
+from deviceshare.model import (
+    Card,
+    ContainerGrant,
+    ContainerRequest,
+    DeviceGrant,
+    PodRequest,
+    Problem,
+    RequestError,
+    is_native,
+)
+
+_FIELD = "metadata.annotations"
+
+
+def clamp_to_request(
+    held: Sequence[ContainerGrant], ask: PodRequest, conf: SchedulerConf, cards: Mapping[str, Card], subject: str
+) -> tuple[tuple[ContainerGrant, ...], tuple[Problem, ...]]:
+    """Return what of the grants the pod asks, and what was cut.
+
+    Args:
+        held: what the pod's annotations name.
+        ask: what its containers ask.
+        conf: says what the resources are called.
+        cards: those of the pod's node, by id; of a card that is not among them the size is not known.
+        subject: the pod, for messages.
+    """
+    by_answer: defaultdict[str, list[int]] = defaultdict(list)
+    for at, grant in enumerate(held):
+        family = BY_NAME[grant.family]
+        by_answer[family.answers or family.name].append(at)
+    kept: dict[int, ContainerGrant] = {}
+    problems: list[Problem] = []
+    for answer, places in by_answer.items():
+        budget = _Budget([family for family in FAMILIES if answer in (family.answers, family.name)], ask, conf)
+        given = budget.spend([held[at] for at in places], cards)
+        kept |= {at: grant for at, grant in zip(places, given, strict=True) if grant.devices}
+        cut = [*_more(zip([held[at] for at in places], given, strict=True))]
+        if cut:
+            problems.append(Problem(subject, _FIELD, ", ".join(cut), f"no more than the pod asks: {budget.text}"))
+    return tuple(kept[at] for at in sorted(kept)), tuple(problems)
+
+
+class _Budget:
+    """What a pod asks of families that answer the same request."""
+
+    def __init__(self, families: Sequence[Family], ask: PodRequest, conf: SchedulerConf) -> None:
+        self._family = families[0]
+        self._left: list[tuple[CardDemand, int]] | None = None
+        """For each container what it asks of each card, and of how many more; None: nobody can say."""
+        asked = False
+        for family in families:
+            try:
+                demand = family.demand(ask, conf)
+            except RequestError:
+                # It was bound all the same, by one that reads requests in another way.
+                self._left = [*_by_count(ask)]
+                break
+            if demand is not None:
+                asked = True
+                self._family = family
+                if any(cards.container for cards in demand.cards):
+                    self._left = [(cards, cards.count) for cards in demand.cards]
+                break
+        else:
+            self._left = []
+        if asked and self._left is None:
+            self.text = "all that it asks"
+        else:
+            self.text = ", ".join(map(_shown, self._left or ())) or "nothing of the kind"
+
+    def spend(self, grants: Sequence[ContainerGrant], cards: Mapping[str, Card]) -> list[ContainerGrant]:
+        """Return each grant with the devices that are asked.
+
+        Its own container's first; what is left of a container that has less, for others: not every writer says which
+        container a device is for.
+        """
+        if self._left is None:  # asked by the pod as a whole: the family deals it out by the ask
+            return list(grants)
+        given: list[list[DeviceGrant | None]] = [[None] * len(grant.devices) for grant in grants]
+        for own in (True, False):
+            for grant, devices in zip(grants, given, strict=True):
+                for at, device in enumerate(grant.devices):
+                    if devices[at] is None and (asked := self._take(grant, own=own)) is not None:
+                        devices[at] = self._family.at_most(device, asked, cards.get(device.id))
+        return [
+            replace(grant, devices=tuple(device for device in devices if device is not None))
+            for grant, devices in zip(grants, given, strict=True)
+        ]
+
+    def _take(self, grant: ContainerGrant, *, own: bool) -> CardDemand | None:
+        for at, (cards, count) in enumerate(self._left or ()):
+            if count and (not own or (cards.stage, cards.position) == (grant.stage, grant.position)):
+                assert self._left is not None
+                self._left[at] = (cards, count - 1)
+                return cards
+        return None
+
+
+def _by_count(ask: PodRequest) -> Iterator[tuple[CardDemand, int]]:
+    """Yield for each container as many cards as the smallest number of any device resource that it asks."""
+
+    def counted(containers: Iterable[ContainerRequest], stage: str) -> Iterator[tuple[CardDemand, int]]:
+        for position, container in enumerate(containers):
+            amounts = [amount for name, amount in container.resources if amount and not is_native(name)]
+            if amounts:
+                count = min(amounts)
+                yield CardDemand(count, 0, 100, container=container.name, position=position, stage=stage), count
+
+    yield from counted(ask.containers, "")
+    for stage, stays in (("sidecar", True), ("init", False)):
+        for demand, count in counted(ask.init_containers, stage):
+            if ask.init_containers[demand.position].sidecar == stays:
+                yield demand, count
+
+
+def _shown(left: tuple[CardDemand, int]) -> str:
+    cards, _ = left
+    memory = f"{cards.memory_percentage}% of the memory" if cards.memory_percentage else f"{cards.memory} of memory"
+    each = "all of the memory" if not (cards.memory_percentage or cards.memory) else memory
+    return f"{cards.container}: {cards.count} devices with {each} and {cards.cores} cores"
+
+
+def _more(pairs: Iterable[tuple[ContainerGrant, ContainerGrant]]) -> Iterator[str]:
+    """Yield what was named and does not count, each with its amounts."""
+    for named, kept in pairs:
+        rest = list(kept.devices)
+        for device in named.devices:
+            same = next((one for one in rest if one.id == device.id), None)
+            if same is not None:
+                rest.remove(same)
+            if same != device:
+                yield f"{device.id} {device.memory} {device.cores}"

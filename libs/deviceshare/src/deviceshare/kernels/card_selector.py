@@ -1,0 +1,182 @@
+"""One container's demand for cards, answered row by row: what the kernels of all families have in common."""
+
+from collections.abc import Hashable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deviceshare.kernels.changes import Changes
+from deviceshare.kernels.charges import Amounts, CardCharges
+from deviceshare.kernels.constants import EVERY_NODE, INFEASIBLE, SLOTS_USED
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Mask = NDArray[np.uint8]
+
+_PREFERRED = 1 << 61
+_NO_CARDS: Ints = np.zeros((0, 0, 1), dtype=np.int64)
+_NO_MASK: Mask = np.zeros((0, 0), dtype=np.uint8)
+
+
+class CardSelector:
+    """Picks ``count`` cards of a row. A subclass says by :meth:`rank` in which order cards are taken, and by
+    :meth:`rate` what the choice scores.
+
+    After :meth:`pick` has found enough, ``columns`` and ``details`` int64[count] are the cards; the first ``scored`` of
+    ``terms`` (float64) are what the choice scores, to be added in this order; ``waste`` are the MiB that are given
+    and not asked.
+
+    Pickers of which ``likeness`` is the same give the same answers but for a part of the waste that is the same on all
+    rows; None: it is like no other. ``offers`` is a resource of which a node must have some, '' for none: whoever asks
+    looks at that, since it is not a matter of cards.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.cards = CardCharges(_NO_CARDS)
+        """What it picks from; whoever asks says it."""
+        self.held = 0
+        self.columns: Ints = np.zeros(count, dtype=np.int64)
+        self.details: Ints = np.zeros(count, dtype=np.int64)
+        self.keys: Ints = np.zeros(1, dtype=np.int64)
+        """int64[columns]: the cards with the smallest are taken, of equal ones the first; ``OUT``: not to be had."""
+        self.notes: Ints = np.zeros(1, dtype=np.int64)
+        """int64[columns]: what is to be remembered of each card, should it be taken."""
+        self.terms: Floats = np.zeros(max(count, 2))
+        self.scored = 0
+        self.waste = 0.0
+        self.equivalence_key: Hashable = None
+        self.offers = ""
+        self.offered = EVERY_NODE
+        """The column of ``offers`` among the plain resources, -1 where no node has it, ``EVERYWHERE`` for none."""
+        self.restricted = False
+        self.allowed: Mask = _NO_MASK
+        """uint8[rows, columns] where ``restricted``: the cards that the pod accepts."""
+        self.preferring = False
+        self.preferred: Mask = _NO_MASK
+        """uint8[rows, columns] where ``preferring``: the cards that are taken before all others."""
+
+    def answer(self, changes: Changes, count: int, amounts: Amounts) -> None:
+        """Pick on the first ``count`` rows that were found, and keep what is better than was known.
+
+        ``changes.keys`` and ``waste`` are the score and the waste of each, NEVER where nothing is known yet.
+        """
+        for at in range(count):
+            row = changes.found[at]
+            if self.is_offered(amounts, row) and self.pick(row):
+                score = self.score()
+                if better(score, self.waste, changes.keys[at], changes.waste[at]):
+                    changes.keys[at] = score
+                    changes.waste[at] = self.waste
+
+    def is_offered(self, amounts: Amounts, row: int) -> bool:
+        """Return whether a row has some of what is asked beside cards."""
+        column = self.offered
+        return column == EVERY_NODE or bool(column >= 0 and amounts.allocatable[row, column] > 0)
+
+    def pick(self, row: int) -> bool:
+        """Pick cards of a row; returns whether there are enough."""
+        if len(self.keys) != self.cards.block.shape[2]:
+            self.keys = np.zeros(self.cards.block.shape[2], dtype=np.int64)
+            self.notes = np.zeros(self.cards.block.shape[2], dtype=np.int64)
+        self.rank(row)
+        if self.preferring:
+            self.prefer(row)
+        if not self.take():
+            return False
+        self.scored = 0
+        self.waste = 0.0
+        self.rate(row)
+        return True
+
+    def rank(self, row: int) -> None:
+        """Write the ``keys`` of a row's cards, and what is to be remembered of them."""
+        raise NotImplementedError
+
+    def rate(self, row: int) -> None:
+        """Write what the choice scores, and what it wastes."""
+        raise NotImplementedError
+
+    def rate_spread(self, row: int) -> None:
+        """Write as the score 100 / (1 + how many share the row's cards)."""
+        shares = 0
+        for column in range(self.cards.block.shape[2]):
+            shares += self.cards.block[row, SLOTS_USED, column]
+        self.scored = 1
+        self.terms[0] = 100.0 / (1 + shares)
+
+    def restrict(self, row: int) -> None:
+        """Take out the cards that the pod does not accept."""
+        for column in range(len(self.keys)):
+            if not self.allowed[row, column]:
+                self.keys[column] = INFEASIBLE
+
+    def prefer(self, row: int) -> None:
+        """Put the cards first that are taken before all others."""
+        for column in range(len(self.keys)):
+            if self.preferred[row, column] and self.keys[column] != INFEASIBLE:
+                self.keys[column] -= _PREFERRED
+
+    def take(self) -> bool:
+        """Take the first cards; returns whether there are enough."""
+        if self.count == 1:
+            first = 0
+            least = self.keys[0]
+            for column in range(1, len(self.keys)):
+                if self.keys[column] < least:
+                    least = self.keys[column]
+                    first = column
+            self.columns[0] = first
+            self.details[0] = self.notes[first]
+            return bool(least != INFEASIBLE)
+        self.held = 0
+        for column in range(len(self.keys)):
+            key = self.keys[column]
+            # Most cards are not among the first.
+            if key == INFEASIBLE or (self.held == self.count and key >= self.keys[self.columns[self.count - 1]]):
+                continue
+            at = self.held
+            if at == self.count:
+                at -= 1
+            else:
+                self.held += 1
+            while at > 0 and self.keys[self.columns[at - 1]] > key:
+                self.columns[at] = self.columns[at - 1]
+                at -= 1
+            self.columns[at] = column
+        if self.held < self.count:
+            return False
+        for at in range(self.count):
+            self.details[at] = self.notes[self.columns[at]]
+        return True
+
+    def score(self) -> float:
+        """Return what the choice scores."""
+        total = 0.0
+        for at in range(self.scored):
+            total += self.terms[at]
+        return total
+
+    def chosen(self) -> list[tuple[int, int]]:
+        """Return the cards as pairs of column and detail."""
+        return [(self.columns[at], self.details[at]) for at in range(self.count)]
+
+    def pick_rows(self, fits: Mask, columns: Ints, details: Ints, terms: Floats, waste: Floats) -> None:
+        """Pick on every row, and write the answers where it fits.
+
+        ``fits`` and ``waste`` [rows], ``columns`` and ``details`` [rows, count], ``terms`` as wide as the picker's.
+        """
+        for row in range(self.cards.block.shape[0]):
+            fits[row] = self.pick(row)
+            if fits[row]:
+                waste[row] = self.waste
+                for at in range(self.count):
+                    columns[row, at] = self.columns[at]
+                    details[row, at] = self.details[at]
+                for at in range(self.scored):
+                    terms[row, at] = self.terms[at]
+
+
+def better(score: float, waste: float, than: float, than_waste: float) -> bool:
+    """Return whether an answer is better than another one: by its score, then by what it wastes."""
+    return score > than or (score == than and waste < than_waste)

@@ -1,0 +1,39 @@
+cimport cython
+
+from deviceshare.kernels.best cimport Best, Order
+from deviceshare.kernels.changes cimport Changes
+from deviceshare.kernels.charges cimport Amounts, CardCharges
+from deviceshare.kernels.card_selector cimport CardSelector, better
+from deviceshare.kernels.scores cimport NodeScores
+
+cdef double NEVER
+
+@cython.locals(rounded=cython.longlong, value=cython.double)
+cpdef double weighted_score(double score, double weight, double tie_break_weight) noexcept
+
+
+@cython.final
+cdef class NodeIndex:
+    cdef public Best best
+    cdef public long long seen, facts_version
+    cdef public double weight, tie_break_weight, score
+    cdef public unsigned char[::1] admitted, models
+    cdef public long long[::1] columns, wanted
+    cdef public bint choosy
+    cdef public NodeScores scores
+    cdef public tuple selectors
+
+    @cython.locals(at=cython.Py_ssize_t, row=cython.longlong, count=cython.longlong, left=cython.longlong)
+    cpdef long long narrow(self, Changes changes, Amounts amounts, CardCharges cards) except *
+    @cython.final
+    @cython.locals(at=cython.Py_ssize_t, column=cython.longlong)
+    cdef inline bint suffices(self, Amounts amounts, Py_ssize_t row) noexcept
+    cpdef void put(self, Py_ssize_t row, double key, double waste) except *
+    @cython.locals(
+        at=cython.Py_ssize_t, number=cython.Py_ssize_t, key=cython.double, selector=CardSelector
+    )
+    cpdef void evaluate(self, Changes changes, long long count, Amounts amounts) except *
+    @cython.locals(
+        number=cython.Py_ssize_t, chosen=cython.Py_ssize_t, score=cython.double, waste=cython.double, selector=CardSelector
+    )
+    cpdef Py_ssize_t choose(self, Amounts amounts, Py_ssize_t row) except? -2

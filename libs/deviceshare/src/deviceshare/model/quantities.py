@@ -1,0 +1,117 @@
+"""Kubernetes quantities (``4Gi``, ``500m``, ``320k``, ``1e3``, ``2.5``) as exact whole numbers.
+
+The API server rewrites quantities to their shortest form, so ``320000`` comes back as ``320k``: every suffix can stand
+everywhere. Source: the grammar of ``resource.Quantity`` (kubernetes/apimachinery, pkg/api/resource/quantity.go).
+"""
+
+import re
+from fractions import Fraction
+from functools import lru_cache
+from math import ceil
+
+from deviceshare.model.problems import FormatError, InputError
+
+Quantity = str | int | float
+"""A quantity as it stands in JSON or YAML."""
+
+LARGEST = 2**53
+"""The largest amount accepted: exact as a float, and a thousand of them can be summed in 64 bits."""
+
+_GRAMMAR = re.compile(r"([+-]?)([0-9]+\.?[0-9]*|\.[0-9]+)(?:([KMGTPE]i|[numkMGTPE])|[eE]([+-]?[0-9]{1,3}))?")
+_LONGEST = 64
+_SCALES = {
+    suffix: Fraction(10) ** power for suffix, power in zip("numkMGTPE", (-9, -6, -3, 3, 6, 9, 12, 15, 18), strict=True)
+}
+_SCALES |= {f"{letter}i": Fraction(1024**power) for power, letter in enumerate("KMGTPE", start=1)}
+
+_BINARY: tuple[str, ...] = ("Ei", "Pi", "Ti", "Gi", "Mi", "Ki", "")
+_DECIMAL: tuple[str, ...] = ("E", "P", "T", "G", "M", "k", "", "m", "u")
+
+_COUNT = "a whole number, 0 or more"
+_BYTES = "an amount of bytes such as 512Mi or 4Gi, 0 or more"
+_MILLI = "an amount of CPU such as 2 or 500m, not negative"
+
+
+def is_native(resource: str) -> bool:
+    """Return whether Kubernetes itself accounts for the resource; all others are extended ones, in whole units."""
+    return resource in ("cpu", "memory", "ephemeral-storage") or resource.startswith("hugepages-")
+
+
+def parse_quantity(value: Quantity) -> Fraction:
+    """Return the exact value of a quantity.
+
+    Raises ValueError for what is none.
+    """
+    text = _as_text(value)
+    match = _GRAMMAR.fullmatch(text) if len(text) <= _LONGEST else None
+    if match is None:
+        raise ValueError(f"not a quantity: {text[:_LONGEST]!r}")
+    sign, number, suffix, exponent = match.groups()
+    amount = Fraction(number)
+    if suffix:
+        amount *= _SCALES[suffix]
+    elif exponent:
+        amount *= Fraction(10) ** int(exponent)
+    return -amount if sign == "-" else amount
+
+
+def format_quantity(amount: Fraction, *, binary: bool = False) -> str:
+    """Return an amount as Kubernetes writes it: with the largest suffix that leaves a whole number, down to ``n``.
+
+    ``binary``: with a binary suffix, where it is a whole number of 1024 or more. Source: CanonicalizeBytes of
+    kubernetes/apimachinery, pkg/api/resource/quantity.go.
+    """
+    suffixes = _DECIMAL
+    if not amount:
+        suffixes = ("",)
+    elif binary and amount.denominator == 1 and abs(amount) >= 1024:
+        suffixes = _BINARY
+    for suffix in suffixes:
+        scaled = amount / _SCALES.get(suffix, 1)
+        if scaled.denominator == 1:
+            return f"{scaled.numerator}{suffix}"
+    return f"{ceil(amount / _SCALES['n'])}n"
+
+
+def to_amount(resource: str, value: Quantity, subject: str, field: str, error: type[InputError] = FormatError) -> int:
+    """Return the amount in the unit in which facts hold this resource: millicores, bytes or a count.
+
+    A part of a millicore or of a byte counts as a whole one, as in Kubernetes.
+
+    Args:
+        resource: its name: ``cpu`` is in millicores, what else Kubernetes accounts for in bytes, all others are counts.
+        value: the quantity as it stands in the object.
+        subject: the object, for the message (``Pod default/a``).
+        field: where in the object the quantity stands.
+        error: what to raise: RequestError for what a pod asks, FormatError for what a node or a plugin says.
+
+    Raises:
+        InputError: of the given class, for what is no quantity, below 0, above ``LARGEST``, or no whole count.
+    """
+    text = _as_text(value)
+    try:
+        return _amount(resource, text)
+    except ValueError:
+        expected = _MILLI if resource == "cpu" else _BYTES if is_native(resource) else _COUNT
+        if len(text) > len(str(LARGEST)) - 1:
+            expected += f", at most {LARGEST}"
+        raise error(subject, field, text, expected) from None
+
+
+def _as_text(value: Quantity) -> str:
+    return value if isinstance(value, str) else repr(value)
+
+
+@lru_cache(maxsize=8192)
+def _amount(resource: str, text: str) -> int:
+    """Return the amount in its unit, or raise ValueError. Kept, since few distinct quantities stand in many pods."""
+    if len(text) < 16 and text.isascii() and text.isdecimal():
+        amount = int(text) * 1000 if resource == "cpu" else int(text)
+    else:
+        exact = parse_quantity(text) * (1000 if resource == "cpu" else 1)
+        if exact.denominator != 1 and not is_native(resource):
+            raise ValueError(text)
+        amount = -1 if exact < 0 else ceil(exact)
+    if not 0 <= amount <= LARGEST:
+        raise ValueError(text)
+    return amount

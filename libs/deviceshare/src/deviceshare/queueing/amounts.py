@@ -1,0 +1,201 @@
+"""What pods count in their queue, and what there is in all: by the names that users write in a Queue.
+
+Of a node's own resources that is what pods request, and each pod is one of ``pods``: as in Volcano that counts in
+shares, and no bound holds for it (pkg/scheduler/api/resource_info.go, IsIgnoredScalarResource). Cards count by the
+extended resources by which they are asked: ``volcano.sh/vgpu-number`` how many vGPUs, ``volcano.sh/vgpu-memory`` the
+MiB of all of them together, and likewise the cores. All memory of a card, or a percentage of it, counts by the largest
+card until the pod has one.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+
+from deviceshare.conf import SchedulerConf
+from deviceshare.families import BY_NAME, FAMILIES, CardDemand, CardNames, Demand, device_resources
+from deviceshare.model import INIT, WHOLE, ContainerGrant, InputError, NodeFact, PodRequest
+from deviceshare.state import PODS, pod_resources
+
+Amounts = tuple[tuple[str, int], ...]
+
+_EVERYBODY = -1
+_MOST_KNOWN = 4096
+
+
+class Counting:
+    """Counts, under one configuration, what the cluster has and what pods ask of it."""
+
+    def __init__(self, conf: SchedulerConf, nodes: Iterable[NodeFact] = ()) -> None:
+        self._conf = conf
+        self._by_card = conf.extensions.card_quotas
+        self._devices = device_resources(conf) if self._by_card else _uncounted(conf)
+        self._families = {mode: [family for family in FAMILIES if mode in family.modes] for mode in _modes()}
+        self._asked: dict[int, tuple[PodRequest, Amounts, bool]] = {}
+        """By the identity of the ask, which is kept for that: asks are long to compare, and equal ones are one."""
+        self._of_node: dict[str, tuple[NodeFact, Mapping[str, int], Mapping[str, int]]] = {}
+        """Each node, what it has, and the memory of its largest card by the name of the resource."""
+        self._sizes: defaultdict[str, Counter[int]] = defaultdict(Counter)
+        """How many nodes have a largest card of so much memory."""
+        self.largest: dict[str, int] = {}
+        """The memory of the largest card of all, by the name of the resource. Another dictionary when it changes."""
+        self.total: Counter[str] = Counter()
+        for node in nodes:
+            self.set_node(node)
+
+    @property
+    def nodes(self) -> list[NodeFact]:
+        """The nodes that are counted."""
+        return [node for node, _, _ in self._of_node.values()]
+
+    def limit(self, name: str) -> int | None:
+        """Return how much the cluster has, None where it is not counted.
+
+        Of some resources by which cards are requested (``volcano.sh/vgpu-memory-percentage``) no node has any.
+        """
+        amount = self.total.get(name, 0)
+        return None if name in self._devices and not amount else amount
+
+    def set_node(self, node: NodeFact) -> bool:
+        """Count a node, or what changed of it; returns whether there is something else in all now."""
+        before = self._of_node.get(node.name)
+        if before is not None and before[0].cards == node.cards and before[0].allocatable == node.allocatable:
+            self._of_node[node.name] = (node, *before[1:])
+            return False
+        self._take_out(node.name)
+        _, has, largest = self._of_node[node.name] = (node, *self._count(node))
+        self.total.update(has)
+        for name, memory in largest.items():
+            self._sizes[name][memory] += 1
+        self._find_largest()
+        return True
+
+    def remove_node(self, name: str) -> bool:
+        """Count a node no more; returns whether it was counted."""
+        counted = self._take_out(name)
+        self._find_largest()
+        return counted
+
+    def _take_out(self, name: str) -> bool:
+        gone = self._of_node.pop(name, None)
+        if gone is None:
+            return False
+        self.total.subtract(gone[1])
+        for resource, memory in gone[2].items():
+            self._sizes[resource] -= Counter({memory: 1})
+        return True
+
+    def _find_largest(self) -> None:
+        largest = {name: max(sizes) for name, sizes in self._sizes.items() if sizes}
+        if largest != self.largest:
+            self.largest = largest
+            self._asked.clear()
+
+    def _count(self, node: NodeFact) -> tuple[Mapping[str, int], Mapping[str, int]]:
+        largest: dict[str, int] = {}
+        has = Counter({name: amount for name, amount in node.allocatable.items() if name not in self._devices})
+        for card in node.cards if self._by_card else ():
+            counted: dict[str, int] = {}
+            for family in self._families.get(card.mode, ()):
+                names = family.card_names(card, self._conf)
+                counted |= {names.number: 1 if names.whole else card.slots, names.cores: card.cores}
+                counted[names.memory] = card.memory
+                if names.memory:
+                    largest[names.memory] = max(card.memory, largest.get(names.memory, 0))
+            has.update({name: amount for name, amount in counted.items() if name})
+        return has, largest
+
+    def asked(self, ask: PodRequest) -> Amounts:
+        """Return what a pod counts that has no cards yet."""
+        return self._known(ask)[0]
+
+    def held(self, ask: PodRequest, grants: Iterable[ContainerGrant]) -> Amounts:
+        """Return what a pod counts that has these cards."""
+        amounts, depends = self._known(ask)
+        return _with_memory(amounts, grants, self._conf) if depends else amounts
+
+    def _known(self, ask: PodRequest) -> tuple[Amounts, bool]:
+        """Return what a pod asks, and whether that depends on the cards that it is given."""
+        found = self._asked.get(id(ask))
+        if found is None:
+            if len(self._asked) > _MOST_KNOWN:
+                self._asked.clear()
+            found = self._asked[id(ask)] = (ask, *self._read(ask))
+        return found[1], found[2]
+
+    def _read(self, ask: PodRequest) -> tuple[Amounts, bool]:
+        total = Counter(dict(pod_resources(ask, self._devices)))
+        total[PODS] = 1
+        depends = False
+        answered: set[str] = set()
+        for family in FAMILIES if self._by_card else ():
+            request = family.answers or family.name
+            if request in answered or family.flag not in self._conf.families:
+                continue
+            try:
+                demand = family.demand(ask, self._conf)
+            except InputError:
+                continue
+            if demand is not None:
+                answered.add(request)
+                names = family.card_names(demand, self._conf)
+                total.update(_of_demand(demand, names, self.largest.get(names.memory, 0)))
+                depends |= bool(names.memory) and any(_depends(cards) for cards in demand.cards)
+        return tuple(sorted((name, amount) for name, amount in total.items() if amount)), depends
+
+
+def _uncounted(conf: SchedulerConf) -> frozenset[str]:
+    """Return the resources that no queue counts in Volcano: memory and cores of Ascend chips shared by HAMi.
+
+    Source: Volcano pkg/scheduler/api/devices/ascend/hami (GetIgnoredDevices).
+    """
+    family = BY_NAME["hami-vnpu"]
+    return family.resources(conf) if family.flag in conf.families else frozenset()
+
+
+def _modes() -> frozenset[str]:
+    return frozenset[str]().union(*(family.modes for family in FAMILIES))
+
+
+def _depends(cards: CardDemand) -> bool:
+    return bool(cards.memory_percentage or not cards.memory)
+
+
+def _of_demand(demand: Demand, names: CardNames, largest: int) -> Counter[str]:
+    """Return the larger of what the largest init container asks and the sum of the others."""
+    by_stage: dict[int, Counter[str]] = {}
+    for cards in demand.cards:
+        memory = largest * cards.memory_percentage // 100 if cards.memory_percentage else cards.memory or largest
+        amounts = {
+            names.number: cards.count,
+            names.memory: cards.count * memory,
+            names.cores: cards.count * cards.cores,
+        }
+        _add(by_stage, cards.position if cards.stage == INIT else _EVERYBODY, amounts)
+    return _largest(by_stage)
+
+
+def _with_memory(amounts: Amounts, grants: Iterable[ContainerGrant], conf: SchedulerConf) -> Amounts:
+    """Return the amounts with the memory that the grants give in place of what it was taken for."""
+    given: dict[str, dict[int, Counter[str]]] = {}
+    for grant in grants:
+        family = BY_NAME.get(grant.family)
+        names = family.card_names(Demand(grant.family, ()), conf) if family is not None else CardNames()
+        if not names.memory or any(device.memory == WHOLE for device in grant.devices):
+            continue
+        stage = grant.position if grant.stage == INIT else _EVERYBODY
+        memory = sum(device.memory for device in grant.devices)
+        _add(given.setdefault(names.memory, {}), stage, {names.memory: memory})
+    found = dict(amounts)
+    for name, by_stage in given.items():
+        found[name] = _largest(by_stage)[name]
+    return tuple(sorted(found.items()))
+
+
+def _add(by_stage: dict[int, Counter[str]], stage: int, amounts: Mapping[str, int]) -> None:
+    by_stage.setdefault(stage, Counter()).update({name: amount for name, amount in amounts.items() if name})
+
+
+def _largest(by_stage: Mapping[int, Counter[str]]) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for counted in by_stage.values():
+        found |= counted
+    return found

@@ -1,0 +1,87 @@
+"""What every queue deserves by the rounds of Volcano's plugin ``proportion``. Pure arithmetic.
+
+:func:`deviceshare.queueing.deserved` finds the limit that these rounds approach. They end a little below it,
+and give out more than there is where queues have guarantees, so a queue at its limit may be decided otherwise.
+
+Source: Volcano pkg/scheduler/plugins/proportion (OnSessionOpen).
+"""
+
+from collections.abc import Mapping, Sequence
+
+from deviceshare.queueing.proportion import Claimant
+
+Amounts = dict[str, float]
+
+_MOST_ROUNDS = 1000
+_NOTHING = 0.1
+"""Less than this of a resource is none of it, in the units in which Volcano counts."""
+_IN_UNITS = ("cpu", "memory", "pods")
+"""Resources that Volcano counts in the units that we use; all others in thousandths."""
+
+
+def deserved_by_rounds(
+    total: Mapping[str, int], queues: Sequence[Claimant], guaranteed: Mapping[str, int]
+) -> list[dict[str, float]]:
+    """Return what each queue deserves of each resource.
+
+    Args:
+        total: what the cluster has.
+        queues: those that have pods.
+        guaranteed: what all queues are guaranteed together, also those without pods.
+    """
+    names = [*dict.fromkeys(("cpu", "memory", *total))]
+    has, all_guaranteed = _scaled(total, names), _scaled(guaranteed, names)
+    queue_limits = [_limit(queue, has, all_guaranteed, names) for queue in queues]
+    requests = [_scaled(queue.request, names) for queue in queues]
+    guarantees = [_scaled(queue.guarantee, names) for queue in queues]
+    found: list[Amounts] = [dict.fromkeys(names, 0.0) for _ in queues]
+    remaining, open_queues = dict(has), dict.fromkeys(range(len(queues)))
+    for _ in range(_MOST_ROUNDS):
+        weights = sum(queues[at].weight for at in open_queues)
+        if not weights:
+            break
+        before = dict(remaining)
+        increased, decreased = dict.fromkeys(names, 0.0), dict.fromkeys(names, 0.0)
+        for at in list(open_queues):
+            old = found[at]
+            part = queues[at].weight / weights
+            new = {
+                name: max(
+                    min(old[name] + remaining[name] * part, queue_limits[at][name], requests[at][name]),
+                    guarantees[at][name],
+                )
+                for name in names
+            }
+            found[at] = new
+            if new == old or all(_less_equal(requests[at][name], new[name]) for name in names):
+                del open_queues[at]
+            for name in names:
+                difference = new[name] - old[name]
+                increased[name] += max(0.0, difference)
+                decreased[name] += max(0.0, -difference)
+        remaining = {name: max(0.0, remaining[name] + decreased[name] - increased[name]) for name in names}
+        if remaining == before or all(amount < _NOTHING for name, amount in remaining.items() if name != "pods"):
+            break
+    return [{name: amount / _scale(name) for name, amount in each.items()} for each in found]
+
+
+def _limit(queue: Claimant, total: Amounts, guaranteed: Amounts, names: Sequence[str]) -> Amounts:
+    """Return the most that a queue may have: its capability, and what others are not guaranteed."""
+    guarantee = _scaled(queue.guarantee, names)
+    limit = {name: max(0.0, total[name] - guaranteed[name]) + guarantee[name] for name in names}
+    return {
+        name: min(most, queue.capability[name] * _scale(name)) if name in queue.capability else most
+        for name, most in limit.items()
+    }
+
+
+def _less_equal(left: float, right: float) -> bool:
+    return left < right or abs(left - right) < _NOTHING
+
+
+def _scaled(amounts: Mapping[str, int], names: Sequence[str]) -> Amounts:
+    return {name: float(amounts.get(name, 0)) * _scale(name) for name in names}
+
+
+def _scale(name: str) -> float:
+    return 1.0 if name in _IN_UNITS else 1000.0

@@ -1,0 +1,42 @@
+"""Cluster state as arrays: rows are nodes, columns are cards.
+
+Reading order: :mod:`.cards` (the table of cards), :mod:`.card_kinds` (what no pod changes of a card), :mod:`.holdings`
+(what each pod holds), :mod:`.node_resources` (plain resources), :mod:`.pod_sums` (a pod's effective requests),
+:mod:`.host_ports`.
+"""
+
+from deviceshare.state.card_kinds import Codes, Kinds
+from deviceshare.state.cards import Bools, CardTable, CardView, Ints
+from deviceshare.state.holdings import Counted, Holding, Share, Usage, shares_by_card, shares_on, total, usage_of
+from deviceshare.state.host_ports import ANY_ADDRESS, HostPorts
+from deviceshare.state.node_resources import PODS, RESERVED, UNLIMITED, ResourceTable
+from deviceshare.state.pod_sums import SCORED, Amounts, at_least, pod_resources, sums, unasked
+
+__all__ = [
+    "ANY_ADDRESS",
+    "PODS",
+    "RESERVED",
+    "SCORED",
+    "UNLIMITED",
+    "Amounts",
+    "Bools",
+    "CardTable",
+    "CardView",
+    "Codes",
+    "Counted",
+    "Holding",
+    "HostPorts",
+    "Ints",
+    "Kinds",
+    "ResourceTable",
+    "Share",
+    "Usage",
+    "at_least",
+    "pod_resources",
+    "shares_by_card",
+    "shares_on",
+    "sums",
+    "total",
+    "unasked",
+    "usage_of",
+]

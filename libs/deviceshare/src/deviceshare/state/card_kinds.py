@@ -1,0 +1,87 @@
+"""Kinds of cards: two cards are of one kind where all is equal that no pod changes. There are few in a cluster.
+
+What a question makes of a card before anybody has a part of it is therefore found once a kind, not once a card.
+"""
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deviceshare.model import Card
+
+Ints = NDArray[np.int64]
+
+
+class Interner:
+    """Numbers for strings: equal strings get equal numbers, the empty string is 0."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = [""]
+        self._codes: dict[str, int] = {"": 0}
+
+    def code(self, name: str) -> int:
+        """Return the number of a string, a new one if it was never seen."""
+        code = self._codes.get(name)
+        if code is None:
+            code = self._codes[name] = len(self.names)
+            self.names.append(name)
+        return code
+
+    def find(self, name: str) -> int:
+        """Return the number of a string, -1 if it was never seen."""
+        return self._codes.get(name, -1)
+
+
+class Kinds:
+    """All kinds that were ever seen, by their number; 0 is no card.
+
+    ``mode`` and ``type`` are codes, ``memory`` MiB, ``cores`` percent or AI cores, ``slots`` counts, ``healthy`` 0 or
+    1, ``network`` as in :class:`~deviceshare.model.Card`: int64[kinds] each.
+    """
+
+    def __init__(self) -> None:
+        self.modes = Interner()
+        self.types = Interner()
+        self._known: dict[tuple[str, str, int, int, int, bool, int], int] = {}
+        self._enter(np.zeros((7, 1), dtype=np.int64))
+
+    def code(self, card: Card) -> int:
+        """Return the number of a card's kind, a new one if it was never seen."""
+        key = (card.mode, card.type, card.memory, card.cores, card.slots, card.healthy, card.network)
+        code = self._known.get(key)
+        if code is None:
+            codes = (self.modes.code(card.mode), self.types.code(card.type), *key[2:])
+            self._enter(np.column_stack([self._all, np.array(codes, dtype=np.int64)]))
+            code = self._known[key] = len(self._known) + 1
+        return code
+
+    def __len__(self) -> int:
+        return len(self._known) + 1
+
+    def of_mode(self, mode: str) -> NDArray[np.bool_]:
+        """Return bool[kinds]: those that are cut in this way."""
+        found: NDArray[np.bool_] = self.mode == self.modes.find(mode)
+        return found
+
+    def _enter(self, every: Ints) -> None:
+        self._all = every
+        self.mode, self.type, self.memory, self.cores, self.slots, self.healthy, self.network = every
+
+
+class Codes(Protocol):
+    """What the numbers in a table of cards stand for."""
+
+    @property
+    def kinds(self) -> Kinds:
+        """The kinds of cards."""
+        ...
+
+    @property
+    def type_names(self) -> list[str]:
+        """The names of the codes of types, '' for those of which the cluster has no card and no whole device."""
+        ...
+
+    def field(self, name: str) -> int:
+        """Return where a family's state stands among the fields of a card."""
+        ...

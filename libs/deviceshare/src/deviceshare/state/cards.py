@@ -1,0 +1,294 @@
+"""All cards of all nodes as arrays, node × card, for all families alike.
+
+A row is a node, a column a card in the order of registration. Cards that a node does not have are empty columns of
+kind 0. Rows grow by a quarter, columns to the widest node, so that a question is asked of every card of the cluster at
+once.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deviceshare.kernels import CORES_USED, FIELDS, KIND, MEMORY_USED, SLOTS_USED, CardCharges
+from deviceshare.model import Card
+from deviceshare.state.card_kinds import Kinds
+from deviceshare.state.holdings import Holding, Usage
+
+_T = TypeVar("_T")
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+
+class CardView:
+    """Some rows of the table, copied: R nodes × D cards. A family charges tentatively here, never in the table.
+
+    All arrays are [R, D]: ``kind`` the number of each card's kind (0: no card), ``memory_used`` MiB, ``cores_used``
+    percent or AI cores, ``slots_used`` how many containers share it (int64), and what the kind says of a card.
+    """
+
+    kind: Ints
+    memory_used: Ints
+    cores_used: Ints
+    slots_used: Ints
+
+    def __init__(
+        self,
+        kinds: Kinds,
+        type_names: list[str],
+        cards: Sequence[tuple[Card, ...]],
+        fields: Sequence[str],
+        block: Ints,
+        allocatable: Callable[[str], Ints],
+        holdings: Sequence[Collection[Holding]],
+    ) -> None:
+        self.kinds = kinds
+        self.type_names = type_names
+        """The names of the codes in ``type``, '' for those of which the cluster has no card."""
+        self.cards = cards
+        """The cards of each row, as registered."""
+        self.allocatable = allocatable
+        """Returns int64[R]: how much of a resource each node has."""
+        self.holdings = holdings
+        """What the pods on each row hold."""
+        self.preferred: Bools | None = None
+        """bool[R, D]: cards that are taken before all others where they can be; None: no card."""
+        self._fields = fields
+        self.block = block
+        """int64[R, F, D]: all that changes, as the kernels read it."""
+        self.kind, self.memory_used, self.cores_used, self.slots_used = block[:, : len(FIELDS)].transpose(1, 0, 2)
+        self.state: dict[str, Ints] = {name: block[:, at] for at, name in enumerate(fields) if at >= len(FIELDS)}
+        """int64[R, D] for each name in ``state`` of a family: what it counts of a card beside the amounts."""
+
+    @cached_property
+    def mode(self) -> Ints:
+        """Codes, 0: no card."""
+        found: Ints = self.kinds.mode[self.kind]
+        return found
+
+    @cached_property
+    def type(self) -> Ints:
+        """Codes."""
+        found: Ints = self.kinds.type[self.kind]
+        return found
+
+    @cached_property
+    def memory(self) -> Ints:
+        """MiB."""
+        found: Ints = self.kinds.memory[self.kind]
+        return found
+
+    @cached_property
+    def cores(self) -> Ints:
+        """Percent or AI cores."""
+        found: Ints = self.kinds.cores[self.kind]
+        return found
+
+    @cached_property
+    def slots(self) -> Ints:
+        """How many containers may share a card."""
+        found: Ints = self.kinds.slots[self.kind]
+        return found
+
+    @cached_property
+    def network(self) -> Ints:
+        """As in :class:`~deviceshare.model.Card`."""
+        found: Ints = self.kinds.network[self.kind]
+        return found
+
+    @cached_property
+    def healthy(self) -> Bools:
+        """Whether the device plugin says so."""
+        found: Bools = (self.kinds.healthy != 0)[self.kind]
+        return found
+
+    def copy(self) -> "CardView":
+        """Return a view of the same nodes that is charged by itself."""
+        return CardView(
+            self.kinds, self.type_names, self.cards, self._fields, self.block.copy(), self.allocatable, self.holdings
+        )
+
+    def part(self, rows: Ints) -> "CardView":
+        """Return some of the nodes (int64, numbers of rows) as a view that is charged by itself."""
+        if len(rows) == len(self.block):
+            return self.copy()
+        return CardView(
+            self.kinds,
+            self.type_names,
+            _Rows(self.cards.__getitem__, rows),
+            self._fields,
+            self.block[rows],
+            lambda name: self.allocatable(name)[rows],
+            _Rows(self.holdings.__getitem__, rows),
+        )
+
+    def field(self, name: str) -> int:
+        """Return where a family's state stands among the fields of a card."""
+        return self._fields.index(name)
+
+    def of_mode(self, mode: str) -> Bools:
+        """Return bool[R, D]: which cards are cut in this way."""
+        found: Bools = self.kinds.of_mode(mode)[self.kind]
+        return found
+
+    def of_modes(self, modes: Iterable[str]) -> Bools:
+        """Return bool[R, D]: which cards are cut in any of these ways."""
+        wanted = np.zeros(len(self.kinds), dtype=np.bool_)
+        for mode in modes:
+            wanted |= self.kinds.of_mode(mode)
+        found: Bools = wanted[self.kind]
+        return found
+
+    def with_ids(self, ids: Sequence[str]) -> Bools:
+        """Return bool[R, D]: which cards have one of these ids."""
+        found = np.zeros(self.kind.shape, dtype=np.bool_)
+        wanted = frozenset(ids)
+        for row, cards in enumerate(self.cards):
+            for column, card in enumerate(cards):
+                found[row, column] = card.id in wanted
+        return found
+
+
+class CardTable:
+    """The cards of the whole cluster and what is taken of them.
+
+    ``state`` names what families count of a card beside the amounts (:attr:`Family.state`).
+    """
+
+    def __init__(self, state: Iterable[str] = ()) -> None:
+        self.kinds = Kinds()
+        self.cards: list[tuple[Card, ...]] = []
+        self._type_names: list[str] = [""]
+        self._of_type: Counter[str] = Counter()
+        self.types_version = 0
+        """How often a type of card came that the cluster did not have, or the last card of a type went."""
+        self.models: Ints = np.zeros(0, dtype=np.int64)
+        """For each row the code of the type of the cards that are no columns: whole devices, which kubelet gives; 0
+        where nobody tells."""
+        self._fields = (*FIELDS, *state)
+        # At least one column, so that the first or best card of a row can be looked for where no node has any.
+        self.block: Ints = np.zeros((0, len(self._fields), 1), dtype=np.int64)
+        """int64[rows, fields, columns]: a row's fields stand together, as a kernel reads them."""
+        self.charges = CardCharges(self.block)
+        self.charges.models = self.models
+
+    @property
+    def rows(self) -> int:
+        """For how many rows there is room."""
+        return len(self.block)
+
+    @property
+    def version(self) -> int:
+        """Grows with the codes that there are."""
+        return self.types_version + len(self.kinds)
+
+    def field(self, name: str) -> int:
+        """Return where a family's state stands among the fields of a card."""
+        return self._fields.index(name)
+
+    def set_cards(self, row: int, cards: tuple[Card, ...]) -> None:
+        """Put these cards into a row, with nothing taken."""
+        while len(self.cards) <= row:
+            self.cards.append(())
+        self._reserve(row + 1, len(cards))
+        self._count_types((card.type for card in self.cards[row]), (card.type for card in cards))
+        self.cards[row] = cards
+        self.block[row] = 0
+        self.block[row, KIND, : len(cards)] = [self.kinds.code(card) for card in cards]
+
+    def set_model(self, row: int, model: str) -> None:
+        """Say of what type a node's whole devices are, '' where nobody tells or it has none."""
+        self._reserve(row + 1, 1)
+        self._count_types((self.kinds.types.names[self.models[row]],), (model,))
+        self.models[row] = self.kinds.types.code(model)
+
+    @property
+    def type_names(self) -> list[str]:
+        """The names of the codes of types, '' for those of which the cluster has no card and no whole device."""
+        return self._type_names
+
+    def _count_types(self, before: Iterable[str], after: Iterable[str]) -> None:
+        self._of_type.subtract(before)
+        for name in after:
+            self.kinds.types.code(name)
+            self._of_type[name] += 1
+        names = [name if self._of_type[name] > 0 else "" for name in self.kinds.types.names]
+        if names != self._type_names:
+            self._type_names = names
+            self.types_version += 1
+
+    def column(self, row: int, name: str, index: int) -> int:
+        """Return the column of a card in a row by its id, -1 where the row does not have it.
+
+        It is looked for at ``index`` first.
+        """
+        cards = self.cards[row]
+        if 0 <= index < len(cards) and cards[index].id == name:
+            return index
+        for column, card in enumerate(cards):
+            if card.id == name:
+                return column
+        return -1
+
+    def put(self, row: int, column: int, usage: Usage, state: Mapping[str, int]) -> None:
+        """Write what is taken of a card, whatever was written before."""
+        put = self.charges.put
+        put(row, MEMORY_USED, column, usage.memory)
+        put(row, CORES_USED, column, usage.cores)
+        put(row, SLOTS_USED, column, usage.slots)
+        for name, value in state.items():
+            put(row, self._fields.index(name), column, value)
+
+    def used(self, row: int) -> list[Usage]:
+        """Return what is taken of each card of a row."""
+        taken = self.block[row][[MEMORY_USED, CORES_USED, SLOTS_USED], : len(self.cards[row])]
+        return [Usage(*each) for each in taken.T.tolist()]
+
+    def state(self, row: int, name: str) -> list[int]:
+        """Return what a family counts of each card of a row."""
+        values: list[int] = self.block[row, self._fields.index(name), : len(self.cards[row])].tolist()
+        return values
+
+    def view(
+        self, rows: Ints, allocatable: Callable[[str], Ints], holdings: Callable[[int], Collection[Holding]]
+    ) -> CardView:
+        """Return a copy of some rows."""
+        return CardView(
+            self.kinds,
+            self._type_names,
+            _Rows(self.cards.__getitem__, rows),
+            self._fields,
+            self.block[rows],
+            allocatable,
+            _Rows(holdings, rows),
+        )
+
+    def _reserve(self, rows: int, columns: int) -> None:
+        has_rows, _, has_columns = self.block.shape
+        if rows <= has_rows and columns <= has_columns:
+            return
+        room = max(rows, has_rows + has_rows // 4, 16) if rows > has_rows else has_rows
+        block = np.zeros((room, len(self._fields), max(columns, has_columns)), dtype=np.int64)
+        block[:has_rows, :, :has_columns] = self.block
+        self.block = self.charges.block = block
+        self.models = self.charges.models = np.pad(self.models, (0, room - len(self.models)))
+
+
+class _Rows(Sequence[_T]):
+    """Something of each of some rows, looked up when it is asked for."""
+
+    def __init__(self, look_up: Callable[[int], _T], rows: Ints) -> None:
+        self._look_up = look_up
+        self._rows = rows
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._look_up(int(self._rows[index]))
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __iter__(self) -> Iterator[_T]:
+        return (self._look_up(row) for row in self._rows.tolist())

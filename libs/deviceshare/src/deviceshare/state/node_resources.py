@@ -1,0 +1,112 @@
+"""CPU, memory and every other countable resource of the nodes, as arrays: node × resource."""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deviceshare.kernels import Amounts
+from deviceshare.model import Resources
+from deviceshare.state.cards import Ints
+from deviceshare.state.pod_sums import SCORED
+
+PODS = "pods"
+UNLIMITED = 2**62
+RESERVED = 2**62 + 2**61
+"""So many pods more than any node may run: a node that is charged them is kept free for somebody else."""
+
+
+class ResourceTable:
+    """What every node has and what is taken of it. Units: :data:`deviceshare.model.Resources`."""
+
+    def __init__(self) -> None:
+        self._columns: dict[str, int] = {PODS: 0}
+        self._allocatable: Ints = np.zeros((0, 4), dtype=np.int64)
+        self._used: Ints = np.zeros((0, 4), dtype=np.int64)
+        self.amounts = Amounts(self._allocatable, self._used)
+        """The same arrays, as kernels read and write them."""
+
+    @property
+    def version(self) -> int:
+        """Grows with the resources that are known by name."""
+        return len(self._columns)
+
+    def set_node(self, row: int, allocatable: Resources) -> None:
+        """Enter what a node has; what is taken stays. A node that does not say how many pods it runs has no limit."""
+        columns = [self.reserve(name) for name in allocatable]
+        self._reserve(row + 1)
+        self._allocatable[row] = 0
+        self._allocatable[row, 0] = UNLIMITED
+        for column, amount in zip(columns, allocatable.values(), strict=True):
+            self._allocatable[row, column] = amount
+
+    def clear(self, row: int) -> None:
+        """Forget a node."""
+        self._reserve(row + 1)
+        self._allocatable[row] = 0
+        self._used[row] = 0
+
+    def charge(self, row: int, amounts: Iterable[tuple[str, int]], sign: int) -> None:
+        """Take (``sign`` 1) or give back (-1) amounts, and one pod."""
+        self.amounts.add(row, 0, sign)
+        for name, amount in amounts:
+            # A new name may make the arrays wider.
+            column = self.reserve(name)
+            self.amounts.add(row, column, sign * amount)
+
+    def wanted(self, amounts: Sequence[tuple[str, int]]) -> tuple[Ints, Ints]:
+        """Return what one more pod takes: columns, -1 for a resource that no node has, and amounts."""
+        columns = [0, *(self.column(name) for name, _ in amounts)]
+        return np.array(columns, dtype=np.int64), np.array([1, *(amount for _, amount in amounts)], dtype=np.int64)
+
+    def column(self, name: str) -> int:
+        """Return where a resource stands, -1 where it is not known."""
+        return self._columns.get(name, -1)
+
+    def free(self, rows: Ints, name: str) -> Ints:
+        """Return int64[R]: how much is left, below 0 where more is taken than the node has."""
+        column = self._columns.get(name)
+        if column is None:
+            return np.zeros(len(rows), dtype=np.int64)
+        left: Ints = self._allocatable[rows, column] - self._used[rows, column]
+        return left
+
+    def allocatable(self, rows: Ints, name: str) -> Ints:
+        """Return int64[R]: how much each node has, taken or not."""
+        column = self._columns.get(name)
+        if column is None:
+            return np.zeros(len(rows), dtype=np.int64)
+        found: Ints = self._allocatable[rows, column]
+        return found
+
+    def names(self) -> list[str]:
+        """Return the resources that some node has."""
+        return [name for name, column in self._columns.items() if self._allocatable[:, column].any()]
+
+    def used(self, row: int) -> Resources:
+        """Return what is taken of a node."""
+        taken = ((name, int(self._used[row, column])) for name, column in self._columns.items())
+        return {name: amount for name, amount in taken if not name.endswith(SCORED)}
+
+    def reserve(self, name: str) -> int:
+        """Return where a resource stands, or will."""
+        column = self._columns.get(name)
+        if column is None:
+            column = self._columns[name] = len(self._columns)
+            if column >= self._used.shape[1]:
+                self._enter(_widen(self._allocatable), _widen(self._used))
+        return column
+
+    def _reserve(self, rows: int) -> None:
+        has = len(self._used)
+        if rows > has:
+            more = ((0, max(rows - has, has // 4, 16)), (0, 0))
+            self._enter(np.pad(self._allocatable, more), np.pad(self._used, more))
+
+    def _enter(self, allocatable: Ints, used: Ints) -> None:
+        self._allocatable = self.amounts.allocatable = allocatable
+        self._used = self.amounts.used = used
+
+
+def _widen(array: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.pad(array, ((0, 0), (0, array.shape[1])))

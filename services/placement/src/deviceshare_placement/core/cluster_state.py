@@ -1,0 +1,268 @@
+"""The cluster and its ledgers as the core knows them, and what each pod holds.
+
+Usage of a node = claims ∪ pods seen bound there, by uid: where a pod has a claim on a node the claim counts, where it
+is bound without one, what it was bound with.
+"""
+
+from collections import Counter, defaultdict
+
+from deviceshare.allocation import Allocator
+from deviceshare.conf import SchedulerConf, default_conf
+from deviceshare.model import (
+    Claim,
+    GroupKey,
+    NodeFact,
+    PodFact,
+    PodGroupFact,
+    PodRequest,
+    PriorityClassFact,
+    QueueFact,
+    Tenant,
+    with_made,
+)
+from deviceshare.queueing import Dispatcher, EnqueueAction, Queues
+
+from deviceshare_placement.core.records import GroupRecord, LedgerRecord, PodRecord
+
+
+class ClusterState:
+    """Pods, groups, queues, ledgers, and the allocator that they are charged to."""
+
+    def __init__(self) -> None:
+        conf = default_conf()
+        self.allocator = Allocator(conf)
+        self.accounts = Queues(conf)
+        """What queues have, ask and may have."""
+        self.dispatcher = Dispatcher(self.allocator, self.accounts, conf)
+        """The groups that can be decided, in their lines."""
+        self.enqueue = EnqueueAction(self.accounts, conf)
+        """The groups that wait to be let into their queues."""
+        self.pods: dict[str, PodRecord] = {}
+        self.groups: dict[GroupKey, GroupRecord] = {}
+        self.queues: dict[str, QueueFact] = {}
+        self.priority_classes: dict[str, PriorityClassFact] = {}
+        self.ledgers: dict[str, LedgerRecord] = {}
+        self.claims: defaultdict[str, dict[str, str]] = defaultdict(dict)
+        """For each pod's uid: the ids of its claims and their nodes, whether or not the pod is known."""
+        self.candidates: set[GroupKey] = set()
+        """Groups that have to be looked at: whether they can be decided."""
+        self.too_wide: set[GroupKey] = set()
+        """Groups that cannot be claimed together as there is room now."""
+        self.schedulers: set[str] = set()
+        """Whose pods are ours: only those count in queues."""
+        self.crowded: set[str] = set()
+        """Nodes that may be overdrawn: pods without a claim came there, or the node has something else than before."""
+
+    def group(self, key: GroupKey) -> GroupRecord:
+        """Return a group, a new one if it was never seen."""
+        group = self.groups.get(key)
+        if group is None:
+            group = self.groups[key] = GroupRecord(key)
+        return group
+
+    def ledger(self, node: str) -> LedgerRecord:
+        """Return a node's ledger, an empty one if there is none."""
+        ledger = self.ledgers.get(node)
+        if ledger is None:
+            ledger = self.ledgers[node] = LedgerRecord(node)
+        return ledger
+
+    def claim_on(self, node: str, uid: str) -> Claim | None:
+        """Return a pod's claim on a node, or None."""
+        for claim, where in self.claims[uid].items() if uid in self.claims else ():
+            if where == node:
+                return self.ledgers[node].claims[claim]
+        return None
+
+    def gives_back(self, pod: PodRecord) -> bool:
+        """Return whether all that a pod holds is asked back."""
+        return bool(pod.claims) and all(
+            self.ledgers[node].claims[claim].withdraw or claim in self.ledgers[node].withdraw
+            for claim, node in pod.claims.items()
+        )
+
+    def charge(self, node: str, uid: str) -> None:
+        """Charge a pod to a node for what it holds there now, which may be nothing any more."""
+        claim = self.claim_on(node, uid)
+        pod = self.pods.get(uid)
+        before = self.allocator.holding(node, uid)
+        if claim is not None:
+            if pod is not None and pod.fact.scheduler not in self.schedulers:
+                self.account(pod)
+            tenant = pod.fact.tenant if pod is not None else _tenant(claim)
+            held = pod.fact.held if pod is not None and pod.fact.node == node else ()
+            grants = with_made(claim.grants, held)
+            self.allocator.hold(node, uid, grants, claim.resources, tenant, claim.ports, claim.counted)
+        elif pod is not None and pod.fact.node == node and not pod.fact.ended:
+            amounts = self.allocator.amounts(pod.fact.ask)
+            self.allocator.hold(
+                node, uid, pod.fact.held, amounts, pod.fact.tenant, *self.allocator.beside(pod.fact.ask)
+            )
+            self.crowded.add(node)
+        else:
+            self.allocator.release(node, uid)
+        after = self.allocator.holding(node, uid)
+        if after is not None:
+            self.accounts.hold(uid)
+        elif pod is None or not (pod.claims or pod.fact.node):
+            self.accounts.release(uid)
+        if before is not None and after != before:
+            # Less may be held, or by somebody with whom others may share a card.
+            self.made_room()
+
+    def account(self, pod: PodRecord) -> None:
+        """Enter a pod in the account of its queue, or as one of another scheduler."""
+        fact = pod.fact
+        if (not fact.node or pod.claims) and fact.scheduler not in self.schedulers:
+            self.schedulers.add(fact.scheduler)
+            for other in self.pods.values():
+                if other.fact.scheduler == fact.scheduler:
+                    self.account(other)
+        if fact.ended or not (fact.podgroup or pod.claims or fact.scheduler in self.schedulers):
+            if fact.node and not fact.ended:
+                self.accounts.put_other(fact)
+            else:
+                self.accounts.drop(fact.uid)
+            return
+        self.accounts.put(fact, self.queue_of(fact), fact.group)
+        if fact.node or pod.claims:
+            self.accounts.hold(fact.uid)
+
+    def queue_of(self, pod: PodFact) -> str:
+        """Return the name of the queue that a pod is in: its PodGroup's, if that is known."""
+        group = self.groups.get(pod.group)
+        return pod.queue if group is None or group.fact is None else group.fact.queue
+
+    def set_node(self, fact: NodeFact) -> None:
+        """Enter a node, or what changed of it."""
+        self.allocator.set_node(fact)
+        self.crowded.add(fact.name)
+        self._of_nodes_changed(counts=self.accounts.set_node(fact))
+
+    def set_group(self, fact: PodGroupFact) -> None:
+        """Enter a PodGroup, or what changed of it."""
+        group = self.group(fact.key)
+        if group.fact is None or group.fact.uid != fact.uid:
+            group.admitted, group.reported = False, ""
+        elif group.fact.queue != fact.queue:
+            group.reported = ""
+        if fact.admitted:
+            # From now on the phase says whether it still is.
+            group.admitted = False
+        group.fact = fact
+        self._of_group_changed(group)
+
+    def remove_group(self, key: GroupKey) -> None:
+        """Forget a PodGroup; its pods stay."""
+        group = self.group(key)
+        group.fact = None
+        self.accounts.release_commitment(key)
+        self._of_group_changed(group)
+        self.drop_if_empty(group)
+
+    def _of_group_changed(self, group: GroupRecord) -> None:
+        for uid in group.members:
+            # It may be in another queue now.
+            self.account(self.pods[uid])
+        self.reconsider(group.key)
+
+    def set_queue(self, fact: QueueFact) -> None:
+        """Enter a queue, or what changed of it."""
+        self.queues[fact.name] = fact
+        self.accounts.set_queue(fact)
+        self.look_at_all()
+
+    def remove_queue(self, name: str) -> None:
+        """Forget a queue."""
+        self.queues.pop(name, None)
+        self.accounts.remove_queue(name)
+        self.look_at_all()
+
+    def set_priority_class(self, fact: PriorityClassFact) -> None:
+        """Enter a PriorityClass, or what changed of it."""
+        self.priority_classes[fact.name] = fact
+        self.look_at_all()
+
+    def remove_priority_class(self, name: str) -> None:
+        """Forget a PriorityClass."""
+        self.priority_classes.pop(name, None)
+        self.look_at_all()
+
+    def priority_of(self, group: PodGroupFact) -> int:
+        """Return a PodGroup's priority: that of its class, else of the default class, else 0.
+
+        Source: Volcano pkg/scheduler/cache (Snapshot). The priorities of its pods do not count.
+        """
+        found = self.priority_classes.get(group.priority_class)
+        if found is not None:
+            return found.value
+        return max((each.value for each in self.priority_classes.values() if each.default), default=0)
+
+    def remove_node(self, name: str) -> None:
+        """Forget a node."""
+        self.allocator.remove_node(name)
+        self._of_nodes_changed(counts=self.accounts.remove_node(name))
+
+    def _of_nodes_changed(self, *, counts: bool) -> None:
+        """Give those another turn who lack room, or all if what they count in their queues may have changed."""
+        if counts:
+            self.look_at_all()
+        self.made_room()
+
+    def configure(self, conf: SchedulerConf) -> None:
+        """Decide by another configuration from now on; what is held stays held."""
+        self.allocator.set_configuration(conf)
+        self.accounts.configure(conf)
+        self.dispatcher.configure(conf)
+        self.enqueue.configure(conf)
+        for uid, pod in self.pods.items():
+            # Which of the resources that it asks are devices may have changed.
+            self.account(pod)
+            if pod.fact.node:
+                self.charge(pod.fact.node, uid)
+        self.look_at_all()
+
+    def asked(self, most: int) -> list[tuple[PodRequest, int]]:
+        """Return the most frequent asks of pods that have not ended, and how many pods ask so."""
+        asks = [record.fact.ask for record in self.pods.values() if not record.fact.ended]
+        # Equal asks are one object.
+        counts, by_id = Counter(map(id, asks)), {id(ask): ask for ask in asks}
+        return [(by_id[each], count) for each, count in counts.most_common(most)]
+
+    def reconsider(self, key: GroupKey) -> None:
+        """Look at a group in the next cycle."""
+        self.dispatcher.discard(key)
+        self.enqueue.discard(key)
+        self.too_wide.discard(key)
+        self.candidates.add(key)
+
+    def reconsider_pod(self, uid: str) -> None:
+        """Look at a pod's group in the next cycle."""
+        record = self.pods.get(uid)
+        if record is not None:
+            self.reconsider(record.fact.group)
+
+    def look_at_all(self) -> None:
+        """Look at every group in the next cycle."""
+        for key in self.groups:
+            self.reconsider(key)
+
+    def made_room(self) -> None:
+        """Give all groups another turn that lack room: something happened that may let them in."""
+        self.dispatcher.made_room()
+        self.candidates |= self.too_wide
+        self.too_wide.clear()
+
+    def drop_if_empty(self, group: GroupRecord) -> None:
+        """Forget a group of which nothing is left."""
+        if group.empty:
+            self.groups.pop(group.key, None)
+            self.candidates.discard(group.key)
+            self.too_wide.discard(group.key)
+            self.dispatcher.discard(group.key)
+            self.enqueue.discard(group.key)
+
+
+def _tenant(claim: Claim) -> Tenant:
+    """Return who holds a claim whose pod is not known."""
+    return Tenant("" if claim.group == f"pod/{claim.uid}" else claim.group, claim.labels)

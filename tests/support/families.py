@@ -1,0 +1,21 @@
+"""Device families that a test registers are unregistered after it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from deviceshare.conf import known
+from deviceshare.families import BY_NAME, FAMILIES
+
+
+@contextmanager
+def restored_families() -> Iterator[None]:
+    """Restore the registered families and their configuration arguments at the end."""
+    families, flags = list(FAMILIES), dict(known._FAMILY_FLAGS)
+    try:
+        yield
+    finally:
+        FAMILIES[:] = families
+        BY_NAME.clear()
+        BY_NAME.update({family.name: family for family in families})
+        known._FAMILY_FLAGS.clear()
+        known._FAMILY_FLAGS.update(flags)
