@@ -16,6 +16,7 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import uvloop
 from aiohttp import web
@@ -57,6 +58,8 @@ class Context:
     """Inventory: the cluster's revision up to which everything is on the bus."""
     detail: Callable[[], dict[str, int]] = dict
     """Numbers that help a human."""
+    dump_core_log: Callable[[], Path] | None = None
+    """Writes the core log to a file and returns its path; the shell sets it."""
 
     def follow(self, stream: str, *, history: bool = False) -> Follower:
         """Return a follower of a whole stream, whose position the service's status shows."""
@@ -133,7 +136,9 @@ async def _run(service: str, instance: str, main: Main, options: argparse.Namesp
     loop = asyncio.get_running_loop()
     for signum in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signum, stopping.set)
-    work = asyncio.create_task(_serve(service, instance, main, options))
+    state = _State()
+    loop.add_signal_handler(signal.SIGUSR1, state.dump)
+    work = asyncio.create_task(_serve(service, instance, main, options, state))
     stop = asyncio.create_task(stopping.wait())
     await asyncio.wait({work, stop}, return_when=asyncio.FIRST_COMPLETED)
     failed = work.done()
@@ -145,27 +150,35 @@ async def _run(service: str, instance: str, main: Main, options: argparse.Namesp
     return 0
 
 
-async def _serve(service: str, instance: str, main: Main, options: argparse.Namespace) -> None:
+class _State:
+    """The context of the current epoch, None while there is none."""
+
+    context: Context | None = None
+
+    def dump(self) -> None:
+        """Write the core log to a file and log its path."""
+        context = self.context
+        if context is not None and context.dump_core_log is not None:
+            log.warning("the core log was written to %s", context.dump_core_log())
+
+
+async def _serve(service: str, instance: str, main: Main, options: argparse.Namespace, state: _State) -> None:
     tracing = Tracing(service, instance)
     connection = await connect(options.bus, instance)
     publisher = Publisher(connection)
     await publisher.start()
-    context: Context | None = None
-
-    def current() -> Context | None:
-        return context
 
     async def answer(message: Msg) -> None:
-        if context is not None:
-            await message.respond(encode(context.status()))
+        if state.context is not None:
+            await message.respond(encode(state.context.status()))
 
     await connection.subscribe(status(service), answer)
-    health = await _start_health(current, options)
+    health = await _start_health(state, options)
     try:
         while True:
             await wait_for_streams(connection)
             events = EventLog(publisher, tracing, service, instance)
-            context = Context(service, instance, options, connection, publisher, events)
+            context = state.context = Context(service, instance, options, connection, publisher, events)
             try:
                 async with asyncio.TaskGroup() as group:
                     group.create_task(events.run())
@@ -175,8 +188,8 @@ async def _serve(service: str, instance: str, main: Main, options: argparse.Name
             else:
                 return
     finally:
-        if context is not None:
-            await context.events.flush()
+        if state.context is not None:
+            await state.context.events.flush()
         await publisher.stop()
         await connection.close()
         await health.cleanup()
@@ -187,16 +200,16 @@ async def _as_coroutine(awaitable: Awaitable[None]) -> None:
     await awaitable
 
 
-async def _start_health(context: Callable[[], Context | None], options: argparse.Namespace) -> web.AppRunner:
+async def _start_health(state: _State, options: argparse.Namespace) -> web.AppRunner:
     """Serve ``/healthz`` (alive, and the bus is reachable) and ``/readyz`` (has read what stood on the bus)."""
 
     async def healthz(_: web.Request) -> web.Response:
-        now = context()
+        now = state.context
         alive = now is not None and now.connection.connected
         return web.Response(text="ok" if alive else "not connected to the bus", status=200 if alive else 503)
 
     async def readyz(_: web.Request) -> web.Response:
-        now = context()
+        now = state.context
         ready = now is not None and now.ready
         return web.Response(text="ok" if ready else "still reading the bus", status=200 if ready else 503)
 

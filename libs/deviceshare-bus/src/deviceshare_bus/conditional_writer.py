@@ -1,0 +1,126 @@
+"""Conditional writes: which sequence each subject has, and what became of the writes that expected it. Pure.
+
+At most one write of a subject is in flight. After a conflict or an unknown answer the subject is read back before it is
+written again, unless a newer message of it has been seen meanwhile.
+"""
+
+from collections.abc import Iterable
+from enum import Enum, auto
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from deviceshare_bus.core import (
+    Command,
+    Read,
+    SubjectWrite,
+    Write,
+    WriteConflict,
+    WriteRefused,
+    WriteUnknown,
+    Written,
+)
+
+T = TypeVar("T")
+WriteAnswer = Written | WriteConflict | WriteUnknown | WriteRefused
+
+
+class Result(Enum):
+    """What became of a write."""
+
+    WRITTEN = auto()
+    CONFLICT = auto()
+    UNKNOWN = auto()
+    REFUSED = auto()
+
+
+class Completed(NamedTuple, Generic[T]):
+    """The answer to a write.
+
+    ``context`` is what the writer attached to it; ``commands`` read back the subjects whose state is not known.
+    """
+
+    result: Result
+    write: Write
+    context: T
+    commands: list[Command]
+
+
+class ConditionalWriter(Generic[T]):
+    """The writes of one service to one stream, by subject; ``T`` is what a caller attaches to each write."""
+
+    def __init__(self, stream: str) -> None:
+        self._stream = stream
+        self._sequences: dict[str, int] = {}
+        self._writes: dict[int, tuple[Write, T]] = {}
+        self._in_flight: dict[str, int] = {}
+        self._reading: set[str] = set()
+        self._tokens = 0
+
+    @property
+    def open(self) -> int:
+        """How many writes are in flight and how many subjects are being read back."""
+        return len(self._writes) + len(self._reading)
+
+    @property
+    def reading(self) -> bool:
+        """Whether a subject is being read back."""
+        return bool(self._reading)
+
+    def busy(self, subject: str) -> bool:
+        """Return whether the subject must not be written now: a write is in flight, or it is being read back."""
+        return subject in self._in_flight or subject in self._reading
+
+    def sequence(self, subject: str) -> int:
+        """Return the sequence of the last message seen, 0 for none."""
+        return self._sequences.get(subject, 0)
+
+    def seen(self, subject: str, sequence: int) -> bool:
+        """Record that a message stands under a subject; return whether it is newer than what was known."""
+        if sequence <= self._sequences.get(subject, 0):
+            return False
+        self._sequences[subject] = sequence
+        return True
+
+    def forget(self, subject: str) -> None:
+        """Drop an idle subject that will not be written again."""
+        self._sequences.pop(subject, None)
+
+    def write(self, messages: Iterable[tuple[str, Any]], context: T, *, ttl: float | None = None) -> Write:
+        """Return the write of these messages by subject, all or none; no subject may be busy."""
+        writes = tuple(SubjectWrite(subject, message, self.sequence(subject), ttl) for subject, message in messages)
+        self._tokens += 1
+        write = Write(self._tokens, writes)
+        for each in writes:
+            assert not self.busy(each.subject), each.subject
+            self._in_flight[each.subject] = write.token
+        self._writes[write.token] = (write, context)
+        return write
+
+    def handle(self, answer: WriteAnswer) -> Completed[T]:
+        """Apply the answer to a write."""
+        write, context = self._writes.pop(answer.token)
+        for each in write.writes:
+            del self._in_flight[each.subject]
+        unclear: list[str] = []
+        match answer:
+            case Written(sequence=last):
+                for sequence, each in enumerate(write.writes, last - len(write.writes) + 1):
+                    self.seen(each.subject, sequence)
+                return Completed(Result.WRITTEN, write, context, [])
+            case WriteRefused():
+                return Completed(Result.REFUSED, write, context, [])
+            case WriteConflict():
+                result = Result.CONFLICT
+                unclear = [each.subject for each in write.writes if self.sequence(each.subject) == each.expected]
+            case WriteUnknown():
+                result = Result.UNKNOWN
+                unclear = [each.subject for each in write.writes]
+        self._reading.update(unclear)
+        return Completed(result, write, context, [Read(self._stream, subject) for subject in unclear])
+
+    def read_back(self, subject: str, sequence: int) -> None:
+        """Record that a subject was read back; sequence 0: it has no message."""
+        self._reading.discard(subject)
+        if sequence:
+            self.seen(subject, sequence)
+        else:
+            self._sequences.pop(subject, None)

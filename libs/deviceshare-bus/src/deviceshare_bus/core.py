@@ -1,0 +1,180 @@
+"""The skeleton of a service: a pure core that turns events into commands, and the events and commands of every core.
+
+A core holds a service's state. It knows no clock, event loop, socket or randomness: the shell (:mod:`.shell`) passes it
+events with the time, executes the commands that it returns, and answers each command with further events. The same
+events at the same times give the same commands, which makes a core replayable (:mod:`.core_log`).
+
+A service defines its own events and commands as further subclasses of :class:`Event` and :class:`Command`.
+"""
+
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+
+
+class Now(NamedTuple):
+    """The time of an event on two clocks, both in seconds.
+
+    ``monotonic`` is for pauses, grace periods and timeouts; ``wall`` (unix time) is for timestamps only.
+    """
+
+    monotonic: float
+    wall: float
+
+
+class Event(msgspec.Struct, frozen=True, tag=True, tag_field="event"):
+    """Something that happened. Events are immutable: the core log keeps references to them."""
+
+
+class Command(msgspec.Struct, frozen=True, tag=True, tag_field="command"):
+    """Something that the shell is to do. Commands are executed in the order in which the core returned them."""
+
+
+class Core(Protocol):
+    """The state machine of a service."""
+
+    def handle(self, event: Event, now: Now) -> list[Command]:
+        """Apply an event and return the commands that follow from it."""
+
+    def next_due(self, now: Now) -> float | None:
+        """Return the monotonic time of the next :class:`Tick` that is needed without further events, None for never.
+
+        After any other event the shell sends a :class:`Tick` by itself.
+        """
+
+    @property
+    def open_work(self) -> int:
+        """The number of decisions, writes and other steps that are pending; 0 for a settled service."""
+
+
+class Tick(Event, frozen=True):
+    """Time to act: events were handled since the last tick, or :meth:`Core.next_due` has come.
+
+    Ticks follow one another at an interval of some milliseconds at least, so that work is batched under load.
+    """
+
+
+class CaughtUp(Event, frozen=True):
+    """A stream has been read to its end once; follows the events of all messages that were there."""
+
+    stream: str
+
+
+class Unreadable(Event, frozen=True):
+    """A message could not be decoded. The shell has put it in quarantine and counted it."""
+
+    stream: str
+    subject: str
+    sequence: int
+
+
+class Written(Event, frozen=True):
+    """A :class:`Write` was acknowledged.
+
+    ``sequence`` is that of its last message; the messages of one write have consecutive sequences.
+    """
+
+    token: int
+    sequence: int
+
+
+class WriteConflict(Event, frozen=True):
+    """A subject of a :class:`Write` did not have the expected sequence. Nothing was written."""
+
+    token: int
+
+
+class WriteUnknown(Event, frozen=True):
+    """No answer to a :class:`Write` arrived: it may or may not have been written."""
+
+    token: int
+
+
+class WriteRefused(Event, frozen=True):
+    """The server will never accept a :class:`Write`. Nothing was written."""
+
+    token: int
+    reason: str
+
+
+class ReadBack(Event, frozen=True):
+    """A :class:`Read` is complete.
+
+    ``sequence`` is that of the subject's last message, 0 if it has none. The event of the message itself, or
+    :class:`Unreadable`, comes first.
+    """
+
+    subject: str
+    sequence: int
+
+
+class SubjectWrite(msgspec.Struct, frozen=True):
+    """One message of a :class:`Write`.
+
+    Args:
+        subject: where to write.
+        message: the struct to encode, or bytes.
+        expected: the sequence that must be the subject's last, 0 for none, None for any.
+        ttl: seconds for which the server keeps the message, None for ever.
+    """
+
+    subject: str
+    message: Any
+    expected: int | None = None
+    ttl: float | None = None
+
+
+class Write(Command, frozen=True):
+    """Publish messages, all or none.
+
+    Answered by :class:`Written`, :class:`WriteConflict`, :class:`WriteUnknown` or :class:`WriteRefused` with the same
+    token.
+    """
+
+    token: int
+    writes: tuple[SubjectWrite, ...]
+
+
+class Read(Command, frozen=True):
+    """Read the last message of a subject; answered by :class:`ReadBack`."""
+
+    stream: str
+    subject: str
+
+
+class PutLatest(Command, frozen=True):
+    """Publish a message of which only the newest per subject counts. Retried until acknowledged; not answered."""
+
+    subject: str
+    message: Any
+    ttl: float | None = None
+
+
+class RecordStep(Command, frozen=True):
+    """Record a step in the life of a pod on EVENT.
+
+    The step began at ``since`` and ended ``at`` (unix seconds, 0 for the time of execution).
+    """
+
+    uid: str
+    pod: str
+    name: str
+    node: str = ""
+    message: str = ""
+    since: float = 0.0
+    at: float = 0.0
+
+
+class Count(Command, frozen=True):
+    """Increment a counter of the service."""
+
+    name: str
+    amount: int = 1
+
+
+class Log(Command, frozen=True):
+    """Write a line to the service's log; ``level`` is debug, info, warning or error."""
+
+    level: str
+    message: str
+    details: dict[str, Any] = {}

@@ -1,0 +1,126 @@
+"""The core log: the latest events of a core and the commands that it returned, for diagnosis and replay.
+
+A dump is a file of msgpack values: the :class:`Header`, then one :class:`Entry` per event. It may contain object names
+and annotations of the cluster, but no signing keys.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, BinaryIO, NamedTuple
+
+import msgspec
+
+from deviceshare_bus.core import Command, Core, Event, Now
+
+LIMIT = 10_000
+"""Entries that a core log keeps."""
+
+
+class Header(msgspec.Struct, frozen=True):
+    """The first value of a dump.
+
+    ``dropped`` counts the entries that the bound removed before the first one: a dump with 0 can be replayed.
+    """
+
+    service: str
+    instance: str
+    arguments: dict[str, Any]
+    dropped: int
+    v: int = 1
+
+
+class Entry(NamedTuple):
+    """An event, its time, and the commands of the core; in a dump all three are encoded values."""
+
+    now: Now
+    event: Any
+    commands: Any
+
+
+class CoreLog:
+    """Keeps the latest entries of one core.
+
+    Args:
+        service: the service's name.
+        instance: the process's name.
+        arguments: the arguments from which the service builds its core, without secrets.
+        limit: entries to keep.
+    """
+
+    def __init__(self, service: str, instance: str, arguments: dict[str, Any], limit: int = LIMIT) -> None:
+        self._service = service
+        self._instance = instance
+        self._arguments = arguments
+        self._entries: deque[Entry] = deque(maxlen=limit)
+        self._count = 0
+
+    def append(self, now: Now, event: Event, commands: Sequence[Command]) -> None:
+        """Record one call of :meth:`.core.Core.handle`. Encoding waits for :meth:`dump`: this is on the hot path."""
+        self._count += 1
+        self._entries.append(Entry(now, event, commands))
+
+    def dump(self) -> bytes:
+        """Return the log as the content of a file for ``deviceshare replay``."""
+        encoder = msgspec.msgpack.Encoder()
+        header = Header(self._service, self._instance, self._arguments, self._count - len(self._entries))
+        return b"".join([_frame(encoder.encode(header)), *(_frame(encoder.encode(entry)) for entry in self._entries)])
+
+
+class RecordedEntry(msgspec.Struct, frozen=True, array_like=True):
+    """An :class:`Entry` of a dump, its event and commands not decoded yet."""
+
+    now: Now
+    event: msgspec.Raw
+    commands: msgspec.Raw
+
+
+def read_dump(file: BinaryIO) -> tuple[Header, Iterator[RecordedEntry]]:
+    """Return the header and the entries of a dump.
+
+    Raises:
+        ValueError: the file is not a dump, or is cut off.
+    """
+    header = msgspec.msgpack.decode(_next_frame(file), type=Header)
+    return header, _entries(file)
+
+
+def _entries(file: BinaryIO) -> Iterator[RecordedEntry]:
+    decoder = msgspec.msgpack.Decoder(RecordedEntry)
+    while frame := _next_frame(file):
+        yield decoder.decode(frame)
+
+
+class Replayed(NamedTuple):
+    """One replayed event; ``identical``: the commands are byte for byte the recorded ones."""
+
+    now: Now
+    event: Event
+    commands: list[Command]
+    identical: bool
+
+
+def replay(core: Core, entries: Iterator[RecordedEntry], decode: Callable[[msgspec.Raw], Event]) -> Iterator[Replayed]:
+    """Feed recorded events to a core; yield each event with the recorded and the replayed commands.
+
+    ``decode`` decodes an event of the core's service.
+    """
+    encoder = msgspec.msgpack.Encoder()
+    for entry in entries:
+        event = decode(entry.event)
+        commands = core.handle(event, entry.now)
+        yield Replayed(entry.now, event, commands, bytes(entry.commands) == encoder.encode(commands))
+
+
+def _frame(data: bytes) -> bytes:
+    return len(data).to_bytes(4, "big") + data
+
+
+def _next_frame(file: BinaryIO) -> bytes:
+    """Return the next value, empty at the end of the file."""
+    size = file.read(4)
+    if not size:
+        return b""
+    data = file.read(int.from_bytes(size, "big"))
+    if len(size) < 4 or len(data) < int.from_bytes(size, "big"):
+        raise ValueError("the file is not a complete core log")
+    return data

@@ -1,0 +1,310 @@
+"""The shell of every service: it follows streams, passes events to the core, and executes the commands.
+
+The shell decodes messages and puts those that cannot be decoded in quarantine, reports when a stream has been read to
+its end, runs the core's timer, publishes, reads back, and performs a service's own commands. It holds no state of the
+service. An exception of the core ends the process, after the core log was dumped.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import tempfile
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from deviceshare_bus.core import (
+    CaughtUp,
+    Command,
+    Core,
+    Count,
+    Event,
+    Log,
+    Now,
+    PutLatest,
+    Read,
+    ReadBack,
+    RecordStep,
+    Tick,
+    Unreadable,
+    Write,
+    WriteConflict,
+    WriteRefused,
+    WriteUnknown,
+    Written,
+)
+from deviceshare_bus.core_log import CoreLog
+from deviceshare_bus.follower import BusWiped, Message
+from deviceshare_bus.latest import LatestWriter
+from deviceshare_bus.messages import encode
+from deviceshare_bus.publisher import Conflict, PublishError, Refused
+from deviceshare_bus.publisher import Write as BusWrite
+from deviceshare_bus.readback import read_back
+from deviceshare_bus.service import Context
+from deviceshare_bus.tasks import Pace
+
+log = logging.getLogger("deviceshare.shell")
+
+TICK_INTERVAL = 0.002
+"""Seconds between two ticks, at least: a burst of events becomes few decisions and few writes."""
+READS = 64
+"""Subjects that are read back at once."""
+YIELD_AFTER = 1000
+"""Messages that are handled before other tasks of the process run."""
+MOST_COMMANDS = 50_000
+"""Commands that may wait for execution before followers pause."""
+
+
+class Source(NamedTuple):
+    """A stream that a service follows.
+
+    ``decode`` turns a message into an event, None for a message that does not concern the service; it raises
+    ``msgspec.MsgspecError`` for one that cannot be decoded. ``history``: all messages, not the last of each subject.
+    """
+
+    stream: str
+    decode: Callable[[Message], Event | None]
+    history: bool = False
+
+
+Perform = Callable[[Any], Awaitable[Event | None]]
+"""Executes a service's own command and returns the event that answers it, None for none."""
+
+
+async def _perform_nothing(command: Command) -> None:
+    raise TypeError(f"no service performs {type(command).__name__}")
+
+
+def real_time() -> Now:
+    """Return the time of both clocks."""
+    return Now(time.monotonic(), time.time())
+
+
+class Shell:
+    """Runs one core on one epoch of the bus.
+
+    Args:
+        context: the service's connection.
+        core: the service's state machine.
+        sources: the streams to follow.
+        perform: executes the commands that are not defined in :mod:`.core`; each runs in a task of its own, and the
+            core bounds how many it issues.
+        arguments: what ``core`` was built from, for the core log; no secrets.
+        clock: the time, for tests.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        core: Core,
+        sources: Sequence[Source],
+        perform: Perform = _perform_nothing,
+        *,
+        arguments: dict[str, Any] | None = None,
+        clock: Callable[[], Now] = real_time,
+    ) -> None:
+        self._context = context
+        self._core = core
+        self._sources = {source.stream: source for source in sources}
+        self._perform = perform
+        self._clock = clock
+        self._latest = LatestWriter(context.publisher)
+        self._wake = asyncio.Event()
+        self._answers: deque[Event] = deque()
+        """Events from callbacks, which must not raise: the timer task handles them."""
+        self._commands: deque[Command] = deque()
+        self._command_added = asyncio.Event()
+        self._command_done = asyncio.Event()
+        self._performing = 0
+        self._reads = asyncio.Semaphore(READS)
+        limit = os.environ.get("DEVICESHARE_CORE_LOG_ENTRIES")
+        bound = {"limit": int(limit)} if limit else {}
+        self.core_log = CoreLog(context.service, context.instance, arguments or {}, **bound)
+        context.open_work = self._open_work
+        context.dump_core_log = self.dump
+
+    def _open_work(self) -> int:
+        return self._core.open_work + len(self._answers) + len(self._commands) + self._performing + self._latest.open
+
+    async def run(self, *tasks: Coroutine[Any, Any, None]) -> None:
+        """Run until cancelled, together with tasks of the service such as a watch of the cluster."""
+        try:
+            async with asyncio.TaskGroup() as self._group:
+                self._group.create_task(self._latest.run())
+                self._group.create_task(self._execute())
+                for source in self._sources.values():
+                    self._group.create_task(self._follow(source))
+                for task in tasks:
+                    self._group.create_task(task)
+                self._group.create_task(self._run_timer())
+        except BaseExceptionGroup as failed:
+            if failed.subgroup(lambda error: isinstance(error, Exception) and not _is_expected(error)):
+                log.error("the core log was written to %s", self.dump())
+            raise
+
+    def handle(self, event: Event) -> None:
+        """Pass an event to the core and queue its commands. For tasks of the service; never call it in a callback."""
+        now = self._clock()
+        commands: list[Command] = []
+        try:
+            commands = self._core.handle(event, now)
+        finally:
+            self.core_log.append(now, event, commands)
+        if commands:
+            self._commands.extend(commands)
+            self._command_added.set()
+        if not isinstance(event, Tick):
+            self._wake.set()
+
+    def post(self, event: Event) -> None:
+        """Have an event handled by the timer task. For callbacks."""
+        self._answers.append(event)
+        self._wake.set()
+
+    def dump(self) -> Path:
+        """Write the core log to a file in ``DEVICESHARE_CORE_LOG_DIR`` (default: the directory for temporary files)."""
+        directory = Path(os.environ.get("DEVICESHARE_CORE_LOG_DIR") or tempfile.gettempdir())
+        path = directory / f"{self._context.instance}-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}.corelog"
+        path.write_bytes(self.core_log.dump())
+        return path
+
+    async def settled(self) -> None:
+        """Wait until few enough commands wait for execution."""
+        while len(self._commands) > MOST_COMMANDS:
+            self._command_done.clear()
+            await self._command_done.wait()
+
+    async def _follow(self, source: Source) -> None:
+        caught_up = False
+        async for batch in self._context.follow(source.stream, history=source.history):
+            for number, message in enumerate(batch.messages, 1):
+                self._handle_message(source, message)
+                if not number % YIELD_AFTER:
+                    await asyncio.sleep(0)
+            if batch.caught_up and not caught_up:
+                caught_up = True
+                self.handle(CaughtUp(source.stream))
+            await self.settled()
+
+    def _handle_message(self, source: Source, message: Message) -> None:
+        try:
+            event = source.decode(message)
+        except msgspec.MsgspecError as error:
+            self._context.events.quarantine(source.stream, message, error)
+            event = Unreadable(source.stream, message.subject, message.sequence)
+        if event is not None:
+            self.handle(event)
+
+    async def _run_timer(self) -> None:
+        pace = Pace(TICK_INTERVAL)
+        while True:
+            due = self._core.next_due(self._clock())
+            pause = None if due is None else max(0.0, due - self._clock().monotonic)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._wake.wait()
+            await pace.turn()
+            self._wake.clear()
+            while self._answers:
+                self.handle(self._answers.popleft())
+            self.handle(Tick())
+
+    # Execution of commands
+
+    async def _execute(self) -> None:
+        """Execute commands in their order; what takes time runs in a task of its own."""
+        while True:
+            await self._command_added.wait()
+            self._command_added.clear()
+            while self._commands:
+                command = self._commands[0]
+                match command:
+                    case Write():
+                        await self._write(command)
+                    case PutLatest(subject=subject, message=message, ttl=ttl):
+                        self._latest.put(subject, encode(message), ttl=ttl)
+                    case RecordStep():
+                        self._context.events.step(
+                            command.uid,
+                            command.pod,
+                            command.name,
+                            node=command.node,
+                            message=command.message,
+                            since=command.since,
+                            at=command.at,
+                        )
+                    case Count(name=name, amount=amount):
+                        self._context.events.count(name, amount)
+                    case Log(level=level, message=message, details=details):
+                        log.log(logging.getLevelName(level.upper()), "%s", message, extra=details)
+                    case Read():
+                        self._start(self._read(command))
+                    case _:
+                        self._start(self._answer(command))
+                self._commands.popleft()
+            self._command_done.set()
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        self._performing += 1
+        self._group.create_task(work).add_done_callback(self._performed)
+
+    def _performed(self, _: asyncio.Task[None]) -> None:
+        self._performing -= 1
+
+    async def _answer(self, command: Command) -> None:
+        event = await self._perform(command)
+        if event is not None:
+            self.handle(event)
+
+    async def _write(self, command: Write) -> None:
+        writes = [
+            BusWrite(
+                each.subject, each.message if isinstance(each.message, bytes) else encode(each.message), each.expected
+            )
+            for each in command.writes
+        ]
+        publisher = self._context.publisher
+        if len(writes) == 1:
+            future = await publisher.send(writes[0], ttl=command.writes[0].ttl)
+        else:
+            future = await publisher.send_atomic(writes)
+        self._performing += 1
+        future.add_done_callback(partial(self._written, command.token))
+
+    def _written(self, token: int, done: asyncio.Future[int]) -> None:
+        self._performing -= 1
+        if done.cancelled():
+            return
+        match done.exception():
+            case None:
+                self.post(Written(token, done.result()))
+            case Conflict():
+                self.post(WriteConflict(token))
+            case Refused() as refused:
+                self.post(WriteRefused(token, str(refused)))
+            case PublishError():
+                self.post(WriteUnknown(token))
+            case error:
+                self._group.create_task(_fail(error))
+
+    async def _read(self, command: Read) -> None:
+        async with self._reads:
+            found = await read_back(self._context.connection, command.stream, command.subject)
+        if found is not None:
+            self._handle_message(self._sources[command.stream], found)
+        self.handle(ReadBack(command.subject, found.sequence if found is not None else 0))
+
+
+async def _fail(error: BaseException | None) -> None:
+    """End the service: an exception in a callback alone would be lost."""
+    raise error if error is not None else RuntimeError("a write failed without an error")
+
+
+def _is_expected(error: BaseException) -> bool:
+    return isinstance(error, BusWiped)

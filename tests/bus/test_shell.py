@@ -1,0 +1,204 @@
+"""The shell on a real nats-server, around a core that counts messages and writes their number."""
+
+import asyncio
+import io
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import msgspec
+import pytest
+from deviceshare.model import Explanation
+from deviceshare_bus.conditional_writer import ConditionalWriter
+from deviceshare_bus.core import (
+    CaughtUp,
+    Command,
+    Count,
+    Event,
+    Log,
+    Now,
+    PutLatest,
+    ReadBack,
+    RecordStep,
+    Tick,
+    Unreadable,
+    WriteConflict,
+    WriteUnknown,
+    Written,
+)
+from deviceshare_bus.core_log import read_dump, replay
+from deviceshare_bus.messages import decode_explanation, encode
+from deviceshare_bus.publisher import Write as BusWrite
+from deviceshare_bus.service import Context
+from deviceshare_bus.shell import Shell, Source
+from support.service import at_work
+
+COUNTER = "explain.counter"
+
+
+class Seen(Event, frozen=True):
+    uid: str
+
+
+class Double(Command, frozen=True):
+    number: int
+
+
+class Doubled(Event, frozen=True):
+    number: int
+
+
+decode_event = msgspec.msgpack.Decoder(Seen | Doubled | CaughtUp | Written | Tick).decode
+
+
+class CountingCore:
+    """Counts explanations, writes the count under one subject with compare-and-set, and has it doubled."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.count = 0
+        self.written = 0
+        self.doubled = 0
+        self.due: float | None = None
+        self.writer: ConditionalWriter[int] = ConditionalWriter("EXPLAIN")
+
+    @property
+    def open_work(self) -> int:
+        return (self.written != self.count) + self.writer.open
+
+    def next_due(self, now: Now) -> float | None:
+        return self.due
+
+    def handle(self, event: Event, now: Now) -> list[Command]:
+        self.events.append(event)
+        match event:
+            case Seen(uid="crash"):
+                raise RuntimeError("a defect of the core")
+            case Seen():
+                self.count += 1
+            case Doubled(number=number):
+                self.doubled = number
+                return [Log("warning", f"doubled to {number}", {"number": number})]
+            case Written() | WriteConflict() | WriteUnknown():
+                completed = self.writer.handle(event)
+                if isinstance(event, Written):
+                    self.written = completed.context
+                return completed.commands
+            case ReadBack(subject=subject, sequence=sequence):
+                self.writer.read_back(subject, sequence)
+            case Tick() if self.count != self.written and not self.writer.busy(COUNTER):
+                message = Explanation(uid="counter", namespace="", name=str(self.count), at=0.0, decision="placed")
+                return [
+                    self.writer.write([(COUNTER, message)], self.count),
+                    RecordStep("uid", "default/a", "counted", at=1.0),
+                    Count("counted"),
+                    PutLatest("explain.latest", message),
+                    Double(self.count),
+                ]
+        return []
+
+
+def decode(message) -> Event | None:
+    uid = decode_explanation(message.data).uid
+    return Seen(uid) if uid not in ("counter",) else None
+
+
+async def perform(command: Command) -> Event | None:
+    assert isinstance(command, Double)
+    await asyncio.sleep(0)
+    return Doubled(2 * command.number)
+
+
+@asynccontextmanager
+async def shell_of(core: CountingCore, url: str) -> AsyncIterator[tuple[Context, Shell]]:
+    shells: list[Shell] = []
+
+    async def main(context: Context) -> None:
+        shells.append(Shell(context, core, [Source("EXPLAIN", decode)], perform))
+        await shells[0].run()
+
+    async with at_work("counting", main, url) as context:
+        await until(lambda: shells)
+        yield context, shells[0]
+
+
+async def until(condition) -> None:
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+def explanation(uid: str) -> bytes:
+    return encode(Explanation(uid=uid, namespace="default", name="a", at=0.0, decision="pending"))
+
+
+async def test_events_reach_the_core_and_commands_are_executed(nats_url, connection, publisher, caplog):
+    caplog.set_level(logging.WARNING)
+    await publisher.write(BusWrite("explain.a", explanation("a")))
+    core = CountingCore()
+    async with shell_of(core, nats_url) as (context, shell):
+        await until(lambda: core.doubled == 2)
+        assert core.events[:2] == [Seen("a"), CaughtUp("EXPLAIN")]
+        await publisher.write(BusWrite("explain.b", explanation("b")))
+        await until(lambda: core.doubled == 4 and not context.open_work())
+        found = await connection.jetstream.get_last_msg("EXPLAIN", COUNTER)
+        assert decode_explanation(found.data).name == "2"
+        assert (await connection.jetstream.get_last_msg("EXPLAIN", "explain.latest")).data
+        assert context.status().open == 0
+        assert [record.getMessage() for record in caplog.records][-1] == "doubled to 4"
+        header, entries = read_dump(io.BytesIO(shell.core_log.dump()))
+        assert (header.service, header.dropped) == ("counting", 0)
+        replayed = list(replay(CountingCore(), entries, decode_event))
+        assert [each.event for each in replayed] == core.events
+        assert all(each.identical for each in replayed)
+
+
+async def test_a_message_that_cannot_be_decoded_is_put_in_quarantine(nats_url, publisher):
+    await publisher.write(BusWrite("explain.x", b"\xc1"))
+    core = CountingCore()
+    async with shell_of(core, nats_url):
+        await until(lambda: CaughtUp("EXPLAIN") in core.events)
+        assert core.events[0] == Unreadable("EXPLAIN", "explain.x", 1)
+
+
+async def test_another_writer_s_message_is_read_back_before_the_next_write(nats_url, publisher):
+    core = CountingCore()
+    async with shell_of(core, nats_url) as (context, _):
+        await until(lambda: CaughtUp("EXPLAIN") in core.events)
+        await publisher.write(BusWrite(COUNTER, explanation("counter")))
+        await publisher.write(BusWrite("explain.a", explanation("a")))
+        await until(lambda: core.written == 1 and not context.open_work())
+        assert [type(event) for event in core.events if isinstance(event, WriteConflict | ReadBack)] == [
+            WriteConflict,
+            ReadBack,
+        ]
+
+
+async def test_the_timer_of_the_core_ticks_without_events(nats_url, connection):
+    core = CountingCore()
+    async with shell_of(core, nats_url):
+        await until(lambda: CaughtUp("EXPLAIN") in core.events)
+        await asyncio.sleep(0.05)
+        ticks = sum(isinstance(event, Tick) for event in core.events)
+        assert ticks <= 2, "nothing is due"
+        core.due = 0.0
+        await connection.jetstream.publish("explain.c", explanation("c"))
+        await until(lambda: sum(isinstance(event, Tick) for event in core.events) > ticks + 5)
+
+
+async def test_an_exception_of_the_core_ends_the_service_and_leaves_a_core_log(
+    nats_url, connection, publisher, tmp_path, monkeypatch
+):
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    monkeypatch.setenv("DEVICESHARE_CORE_LOG_DIR", str(logs))
+    core = CountingCore()
+    async with shell_of(core, nats_url):
+        await publisher.write(BusWrite("explain.crash", explanation("crash")))
+        await until(lambda: any(logs.iterdir()))
+    (path,) = logs.iterdir()
+    with path.open("rb") as file:
+        header, entries = read_dump(file)
+        assert header.service == "counting"
+        with pytest.raises(RuntimeError, match="a defect of the core"):
+            list(replay(CountingCore(), entries, decode_event))
