@@ -8,7 +8,15 @@ from typing import Self
 import msgspec
 from deviceshare_bus.tasks import end
 
-from deviceshare_cluster.changes import annotated, changed_status, newest, set_condition, why_not_bound
+from deviceshare_cluster.changes import (
+    WRITE_TRIES,
+    annotated,
+    changed_status,
+    keeps_changing,
+    newest,
+    set_condition,
+    why_not_bound,
+)
 from deviceshare_cluster.interface import (
     Binding,
     BindState,
@@ -120,7 +128,7 @@ class KubeCluster:
             except ApiRefusal as refusal:
                 if KINDS[kind].optional and refusal.status == 404:
                     return []
-                raise ClusterError(f"cannot list {kind}: {refusal}") from refusal
+                raise _error(f"cannot list {kind}: {refusal}", refusal) from refusal
             api = {"apiVersion": KINDS[kind].version, "kind": kind}
             items = [api | item for item in page.get("items") or ()]
             objects += map(as_core, items) if kind == "Event" else items
@@ -137,7 +145,7 @@ class KubeCluster:
         except ApiRefusal as refusal:
             if KINDS[kind].optional and refusal.status == 404:
                 return Revisions({}, 0)
-            raise ClusterError(f"cannot list {kind}: {refusal}") from refusal
+            raise _error(f"cannot list {kind}: {refusal}", refusal) from refusal
         metadata = [decode_object(raw).metadata for raw in found.items or ()]
         revisions = {(each.namespace, each.name): int(each.resource_version) for each in metadata}
         return Revisions(revisions, int(found.metadata.resource_version or 0))
@@ -149,7 +157,7 @@ class KubeCluster:
         except ApiRefusal as refusal:
             if refusal.status == 404:
                 return None
-            raise ClusterError(f"cannot read {kind} {namespace}/{name}: {refusal}") from refusal
+            raise _error(f"cannot read {kind} {namespace}/{name}: {refusal}", refusal) from refusal
         return found
 
     async def ensure(self, obj: Object) -> None:
@@ -159,7 +167,7 @@ class KubeCluster:
             await self._api.request("POST", kind.collection(metadata.get("namespace", "")), body=obj)
         except ApiRefusal as refusal:
             if refusal.status != 409:
-                raise ClusterError(f"cannot create {obj['kind']} {metadata['name']}: {refusal}") from refusal
+                raise _error(f"cannot create {obj['kind']} {metadata['name']}: {refusal}", refusal) from refusal
 
     async def bind(self, namespace: str, name: str, uid: str, node: str, annotations: Mapping[str, str]) -> Binding:
         """Bind a pod: the API server merges the Binding's annotations into it in the same write.
@@ -192,7 +200,7 @@ class KubeCluster:
     ) -> Mapping[str, str] | None:
         """Merge annotations into an object, if these stand. Raises ClusterError."""
         path = KINDS[kind].object(namespace, name)
-        while True:
+        for _ in range(WRITE_TRIES):
             found = await self.get(kind, namespace, name)
             if found is None or (uid and found["metadata"]["uid"] != uid):
                 return None
@@ -207,8 +215,9 @@ class KubeCluster:
                     continue
                 if refusal.status == 404:
                     return None
-                raise ClusterError(f"cannot annotate {kind} {namespace}/{name}: {refusal}") from refusal
+                raise _error(f"cannot annotate {kind} {namespace}/{name}: {refusal}", refusal) from refusal
             return standing
+        raise keeps_changing(kind, namespace, name)
 
     async def set_pod_condition(
         self, namespace: str, name: str, uid: str, *, status: bool, reason: str, message: str, at: float
@@ -260,7 +269,7 @@ class KubeCluster:
         With the version that was read: a pod that was bound meanwhile would say that it waits.
         """
         path = KINDS[kind].object(namespace, name) + ("/status" if KINDS[kind].status_apart else "")
-        while True:
+        for _ in range(WRITE_TRIES):
             found = await self.get(kind, namespace, name)
             if found is None or (uid and found["metadata"]["uid"] != uid) or (status := changed(found)) is None:
                 return
@@ -271,8 +280,9 @@ class KubeCluster:
                 if refusal.status == 409:
                     continue
                 if refusal.status != 404:
-                    raise ClusterError(f"cannot write the {what}: {refusal}") from refusal
+                    raise _error(f"cannot write the {what}: {refusal}", refusal) from refusal
             return
+        raise keeps_changing(kind, namespace, name)
 
     async def record_event(self, event_record: EventRecord) -> None:
         """Record an Event: one write for a new one; the same again becomes a series. Raises ClusterError."""
@@ -283,10 +293,12 @@ class KubeCluster:
             await self._api.request("POST", KINDS["Event"].collection(where[0]), body=event)
         except ApiRefusal as refusal:
             if refusal.status != 409:
-                raise ClusterError(f"cannot record an Event about {named}: {refusal}") from refusal
+                raise _error(f"cannot record an Event about {named}: {refusal}", refusal) from refusal
         else:
             return
-        while not event_record.once:
+        if event_record.once:
+            return
+        for _ in range(WRITE_TRIES):
             known = await self.get("Event", *where)
             if known is None:
                 return
@@ -295,5 +307,11 @@ class KubeCluster:
             except ApiRefusal as refusal:
                 if refusal.status == 409:
                     continue
-                raise ClusterError(f"cannot count an Event about {named}: {refusal}") from refusal
+                raise _error(f"cannot count an Event about {named}: {refusal}", refusal) from refusal
             return
+        raise keeps_changing("Event", *where)
+
+
+def _error(message: str, refusal: ApiRefusal) -> ClusterError:
+    """Return the error of a refused request: final unless the request was too late (409, 410) for what it had read."""
+    return ClusterError(message, final=refusal.status not in (409, 410))

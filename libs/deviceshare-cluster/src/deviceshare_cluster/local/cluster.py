@@ -10,11 +10,22 @@ import time
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Self
 
-from deviceshare_cluster.changes import annotated, bind, changed_status, merged, set_condition, timestamp, why_not_bound
+from deviceshare_cluster.changes import (
+    WRITE_TRIES,
+    annotated,
+    bind,
+    changed_status,
+    keeps_changing,
+    merged,
+    set_condition,
+    timestamp,
+    why_not_bound,
+)
 from deviceshare_cluster.interface import (
     Binding,
     BindState,
     Change,
+    ClusterError,
     EventRecord,
     Listed,
     Object,
@@ -25,7 +36,7 @@ from deviceshare_cluster.local.admission import DEFAULT_QUEUE
 from deviceshare_cluster.local.kinds import KINDS, Key, decode
 from deviceshare_cluster.local.plugins import served
 from deviceshare_cluster.local.store import RevisionConflict, Store
-from deviceshare_cluster.local.writer import Applied, Writer
+from deviceshare_cluster.local.writer import Action, Applied, Writer
 
 EVENT_SECONDS = 3600.0
 """How long an Event is kept after it was last seen, as by the API server."""
@@ -69,7 +80,9 @@ class LocalCluster:
 
     async def ensure(self, obj: Object) -> None:
         """Create an object, unless there is one of its kind and name. Raises ClusterError."""
-        await self._writer.make([obj], update=False)
+        (result,) = await self._writer.make([obj], update=False)
+        if result.action is Action.REFUSED:
+            raise ClusterError(f"cannot create {result.kind} {result.name}: {result.problem}", final=True)
 
     async def bind(self, namespace: str, name: str, uid: str, node: str, annotations: Mapping[str, str]) -> Binding:
         """Bind a pod, and let its device plugins serve it, in one write.
@@ -77,7 +90,7 @@ class LocalCluster:
         That the node exists is not checked, as the API server does not. Raises ClusterError.
         """
         key = Key("Pod", namespace, name)
-        while True:
+        for _ in range(WRITE_TRIES):
             stored = await self._store.read(key)
             pod = decode("Pod", stored.data, stored.revision) if stored.data else None
             if (answer := why_not_bound(pod, uid)) is not None or pod is None:
@@ -88,6 +101,7 @@ class LocalCluster:
             except RevisionConflict:
                 continue
             return Binding(BindState.BOUND, node, pod["metadata"].get("annotations") or {})
+        raise keeps_changing(*key)
 
     async def annotate(
         self,
@@ -101,7 +115,7 @@ class LocalCluster:
     ) -> Mapping[str, str] | None:
         """Merge annotations into an object, if these stand. Raises ClusterError."""
         key = _key(kind, namespace, name)
-        while True:
+        for _ in range(WRITE_TRIES):
             found = await self._store.get(key)
             if found is None or (uid and found["metadata"]["uid"] != uid):
                 return None
@@ -114,13 +128,14 @@ class LocalCluster:
             except RevisionConflict:
                 continue
             return standing
+        raise keeps_changing(*key)
 
     async def set_pod_condition(
         self, namespace: str, name: str, uid: str, *, status: bool, reason: str, message: str, at: float
     ) -> None:
         """Write the condition ``PodScheduled`` of a pod that waits. Raises ClusterError."""
         key = Key("Pod", namespace, name)
-        while True:
+        for _ in range(WRITE_TRIES):
             pod = await self._store.get(key)
             if pod is None or pod["metadata"]["uid"] != uid or pod["spec"].get("nodeName"):
                 return
@@ -131,6 +146,7 @@ class LocalCluster:
             except RevisionConflict:
                 continue
             return
+        raise keeps_changing(*key)
 
     async def set_status(
         self,
@@ -145,7 +161,7 @@ class LocalCluster:
     ) -> None:
         """Write fields of an object's status, and a condition that is true. Raises ClusterError."""
         key = _key(kind, namespace, name)
-        while True:
+        for _ in range(WRITE_TRIES):
             found = await self._store.get(key)
             if found is None or (uid and found["metadata"]["uid"] != uid):
                 return
@@ -158,6 +174,7 @@ class LocalCluster:
             except RevisionConflict:
                 continue
             return
+        raise keeps_changing(*key)
 
     async def record_event(self, event_record: EventRecord) -> None:
         """Record an Event: one write for a new one; the same again raises its count. Raises ClusterError."""
@@ -182,7 +199,7 @@ class LocalCluster:
         }
         key = Key("Event", namespace or "default", f"{name}.{digest}")
         expected = 0
-        while True:
+        for _ in range(WRITE_TRIES):
             try:
                 await self._store.write(event, expected, ttl=EVENT_SECONDS)
             except RevisionConflict:
@@ -195,6 +212,7 @@ class LocalCluster:
                     event |= {"firstTimestamp": known["firstTimestamp"], "count": known["count"] + 1}
             else:
                 return
+        raise keeps_changing(*key)
 
     async def create(self, obj: Object) -> Applied:
         """Create an object. Raises RequestError where it is refused or exists, ClusterError."""

@@ -10,7 +10,7 @@ from contextlib import aclosing
 
 from deviceshare_bus.connection import Connection, connect
 from deviceshare_bus.follower import Batch, BusWiped, Follower, Message
-from deviceshare_bus.publisher import Conflict, Publisher, PublishError, Write
+from deviceshare_bus.publisher import Conflict, Publisher, PublishError, Refused, Write
 from deviceshare_bus.setup import make_stream
 from deviceshare_bus.tasks import end
 from nats.errors import Error as NatsError
@@ -208,5 +208,7 @@ async def _settled(future: asyncio.Future[int]) -> int:
         return await future
     except Conflict as conflict:
         raise RevisionConflict(str(conflict)) from conflict
+    except Refused as error:
+        raise ClusterError(f"the local cluster refused the write: {error}", final=True) from error
     except PublishError as error:
         raise ClusterError(f"nobody knows whether the write was done: {error}") from error

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from deviceshare.model import InputError, Problem, RequestError
 
+from deviceshare_cluster.changes import WRITE_TRIES, keeps_changing
 from deviceshare_cluster.interface import Object
 from deviceshare_cluster.local.admission import DEFAULT_QUEUE, SYSTEM_PRIORITIES, Priorities, admit, identify
 from deviceshare_cluster.local.checks import At
@@ -94,7 +95,7 @@ class Writer:
     async def delete(self, kind: str, namespace: str, name: str) -> Applied:
         """Delete an object, at once: there is no kubelet to wait for. Raises ClusterError."""
         key = Key(kind, namespace, name)
-        while True:
+        for _ in range(WRITE_TRIES):
             stored = await self._store.read(key)
             if not stored.data:
                 return Applied(Action.ABSENT, *key)
@@ -104,6 +105,7 @@ class Writer:
                 continue
             self._queues.discard(name)
             return Applied(Action.DELETED, *key)
+        raise keeps_changing(*key)
 
     async def delete_all(self, keys: Iterable[Key]) -> list[Applied]:
         """Delete many objects, many at a time. Raises ClusterError."""
@@ -177,7 +179,7 @@ class Writer:
     async def _create(self, obj: Object) -> bool:
         """Store a new object; False where there is one. A tombstone is no hindrance."""
         expected = 0
-        while True:
+        for _ in range(WRITE_TRIES):
             try:
                 await self._store.write(obj, expected)
             except RevisionConflict:
@@ -187,13 +189,14 @@ class Writer:
                 expected = stored.revision
             else:
                 return True
+        raise keeps_changing(*key_of(obj))
 
     async def _create_or_leave(self, obj: Object) -> Action:
         return Action.CREATED if await self._create(obj) else Action.UNCHANGED
 
     async def _apply(self, obj: Object) -> Action:
         key = key_of(obj)
-        while True:
+        for _ in range(WRITE_TRIES):
             stored = await self._store.read(key)
             if not stored.data:
                 if await self._create(obj):
@@ -208,6 +211,7 @@ class Writer:
             except RevisionConflict:
                 continue
             return Action.CONFIGURED
+        raise keeps_changing(*key)
 
     async def _need_queue(self, obj: Object) -> tuple[str, ...]:
         """Make the queue that a Job or PodGroup names, with a warning where it was not there."""
