@@ -12,7 +12,7 @@ from typing import cast
 
 import msgspec
 from deviceshare.conf import SCHEDULER, parse_conf
-from deviceshare.model import ConfigFact, Fact, Problem
+from deviceshare.model import Backoff, ConfigFact, Fact, Problem
 from deviceshare_bus.eventlog import RECONCILED
 from deviceshare_bus.follower import Message
 from deviceshare_bus.messages import decode_fact
@@ -37,6 +37,8 @@ FOLD = 0.002
 """Seconds in which changes and answers gather, while they come that fast."""
 READS = 64
 """Subjects read back at once."""
+RETRY = Backoff(0.1, 5.0)
+"""Seconds between two tries while the cluster does not answer."""
 REPORT_TRIES = 5
 COMPARED = ("Node", "Pod", "PodGroup", "PriorityClass", "Queue")
 COMPARE_INTERVAL = 5.0
@@ -110,7 +112,7 @@ class Inventory:
     async def _watch(self) -> None:
         """Watch the cluster. Where a watch had to list anew a new one is begun: of that one the beginning is known."""
         await self._caught_up.wait()
-        pause = 0.1
+        failures = 0
         while True:
             self._core.begin_list()
             listed = False
@@ -125,11 +127,11 @@ class Inventory:
                         listed = listed or any(isinstance(item, Listed) for item in batch)
                         self._core.deliver(batch)
                         self._work.set()
-                        pause = 0.1
+                        failures = 0
             except ClusterError as error:
                 log.warning("the cluster cannot be watched: %s", error)
-                await asyncio.sleep(pause)
-                pause = min(2 * pause, 5.0)
+                await asyncio.sleep(RETRY.delay(failures))
+                failures += 1
             except TimeoutError:
                 log.info("the watch is begun anew")
             else:
@@ -254,7 +256,7 @@ class Inventory:
                 return
             except ClusterError as error:
                 log.debug("cannot record %s yet: %s", report.reason, error)
-                await asyncio.sleep(0.1 * 2**attempt)
+                await asyncio.sleep(RETRY.delay(attempt))
         log.warning("no Event could be recorded about %s %s/%s", report.kind, report.namespace, report.name)
 
 
