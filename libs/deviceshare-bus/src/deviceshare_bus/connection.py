@@ -7,17 +7,25 @@ by sequence.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from itertools import count
+from typing import Any
 
 import nats.errors
+from deviceshare.model import Backoff
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
+
+from deviceshare_bus.requests import Requests
+from deviceshare_bus.tasks import heed_cancellation
 
 log = logging.getLogger("deviceshare.connection")
 
 MAX_PAYLOAD = 8 * 1024 * 1024
 """What the server must allow: 1,000 claims on one node."""
 
+RETRY = Backoff(0.1, 2.0)
+"""Seconds between two tries while nats-server does not answer."""
 Handler = Callable[[Msg], Awaitable[None]]
 
 
@@ -28,7 +36,26 @@ _ANSWER = b"\r\nNats-Sequence: "
 
 
 class _Client(Client):
-    """Leaves the headers unread that were meant for the server: they come with every message of a stream."""
+    """nats-py's client, with requests that do not lose a cancellation.
+
+    It also leaves the headers unread that were meant for the server: they come with every message of a stream.
+    """
+
+    requests: Requests
+
+    async def request(
+        self,
+        subject: str,
+        payload: bytes = b"",
+        timeout: float = 5.0,
+        old_style: bool = False,
+        headers: dict[str, Any] | None = None,
+    ) -> Msg:
+        """Send a request and return the answer, as :meth:`Requests.request`; JetStream's API calls this."""
+        return await self.requests.request(subject, payload, timeout, headers)
+
+    async def _flush_pending(self, force_flush: bool = False) -> Any:
+        return await heed_cancellation(super()._flush_pending(force_flush))
 
     async def _process_headers(self, headers: bytes) -> dict[str, str] | None:
         if headers and headers.startswith(_STORED) and _ANSWER not in headers:
@@ -40,8 +67,9 @@ class _Client(Client):
 class Connection:
     """A NATS connection with hooks for those who must act when it comes back."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: _Client) -> None:
         self.client = client
+        self.requests = client.requests
         self.jetstream = client.jetstream(timeout=5.0)
         self._reconnected: list[Callable[[], None]] = []
         self._disconnected: list[Callable[[], None]] = []
@@ -81,7 +109,8 @@ class Connection:
     async def close(self) -> None:
         """Flush and close."""
         self.closing = True
-        await self.client.close()
+        self.requests.lost("the connection was closed")
+        await heed_cancellation(self.client.close())
 
 
 async def connect(url: str, name: str) -> Connection:
@@ -100,32 +129,41 @@ async def connect(url: str, name: str) -> Connection:
             log.warning("connection lost", extra={"url": url})
         if connection is not None:
             connection._up.clear()
+            connection.requests.lost()
             for hook in list(connection._disconnected):
                 hook()
 
     async def failed(error: Exception) -> None:
         log.debug("nats: %r", error)
 
-    while True:
+    for failures in count():
+        client = _Client()
         try:
-            client = _Client()
-            await client.connect(
-                url,
-                name=name,
-                max_reconnect_attempts=-1,
-                reconnect_time_wait=0.1,  # type: ignore[arg-type]  # seconds, which may be parts of one
-                connect_timeout=5,
-                ping_interval=10,
-                max_outstanding_pings=2,
-                pending_size=64 * 1024 * 1024,
-                allow_reconnect=True,
-                reconnected_cb=reconnected,
-                disconnected_cb=disconnected,
-                error_cb=failed,
+            await heed_cancellation(
+                client.connect(
+                    url,
+                    name=name,
+                    max_reconnect_attempts=-1,
+                    reconnect_time_wait=0.1,  # type: ignore[arg-type]  # seconds, which may be parts of one
+                    connect_timeout=5,
+                    ping_interval=10,
+                    max_outstanding_pings=2,
+                    pending_size=64 * 1024 * 1024,
+                    allow_reconnect=True,
+                    reconnected_cb=reconnected,
+                    disconnected_cb=disconnected,
+                    error_cb=failed,
+                )
             )
-        except (OSError, TimeoutError, nats.errors.Error) as error:
+        except (OSError, nats.errors.Error) as error:
             log.warning("cannot connect to %s: %s", url, error or type(error).__name__)
-            await asyncio.sleep(0.2)
-            continue
-        connection = Connection(client)
-        return connection
+            await asyncio.sleep(RETRY.delay(failures))
+        except BaseException:
+            await client.close()
+            raise
+        else:
+            break
+    client.requests = Requests(client)
+    connection = Connection(client)
+    await connection.subscribe(connection.requests.subject, connection.requests.answered)
+    return connection

@@ -10,15 +10,16 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from itertools import count
 from typing import Any, NamedTuple
 
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 from nats.errors import Error as NatsError
 from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
-from nats.js.errors import APIError, NotFoundError
+from nats.js.errors import NotFoundError
 
-from deviceshare_bus.connection import Connection
+from deviceshare_bus.connection import RETRY, Connection
 from deviceshare_bus.setup import EPOCH
 from deviceshare_bus.tasks import Pace
 
@@ -151,7 +152,7 @@ class Follower:
                 info = await self._connection.jetstream.stream_info(self._stream)
         except NotFoundError:
             return True
-        except (NatsError, APIError, TimeoutError, OSError):
+        except (NatsError, TimeoutError, OSError):
             return False  # the connection's own trouble is noticed elsewhere
         epoch = (info.config.metadata or {}).get(EPOCH, "")
         return bool(epoch != self._epoch or info.state.last_seq != self._received_up_to)
@@ -163,7 +164,7 @@ class Follower:
 
     async def _begin(self) -> Subscription:
         """Make a consumer that starts after the last message delivered."""
-        while True:
+        for failures in count():
             await self._connection.wait_connected()
             self._stale = False
             try:
@@ -173,10 +174,10 @@ class Follower:
             except NotFoundError:
                 if self._epoch is not None:
                     raise BusWiped(f"stream {self._stream} is gone") from None
-                await asyncio.sleep(0.2)
-            except (NatsError, APIError, TimeoutError, OSError) as error:
+            except (NatsError, TimeoutError, OSError) as error:
                 log.warning("cannot read %s yet: %r", self._stream, error)
-                await asyncio.sleep(0.2)
+            await asyncio.sleep(RETRY.delay(failures))
+        raise AssertionError("unreachable")
 
     async def _try_begin(self) -> Subscription:
         jetstream = self._connection.jetstream

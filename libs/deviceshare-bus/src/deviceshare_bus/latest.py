@@ -7,12 +7,10 @@ nothing is lost when the bus goes away for a while.
 import asyncio
 import logging
 
+from deviceshare_bus.connection import RETRY
 from deviceshare_bus.publisher import Publisher, PublishError, Refused, Write
 
 log = logging.getLogger("deviceshare.latest")
-
-RETRY = 0.2
-"""Seconds between two tries while the bus does not answer."""
 
 
 class LatestWriter:
@@ -34,14 +32,18 @@ class LatestWriter:
         self._due.set()
 
     async def run(self) -> None:
-        """Write for ever."""
+        """Write until cancelled."""
+        failures = 0
         while True:
             await self._due.wait()
             self._due.clear()
-            if not await self._write_all():
-                # One pause for all of them: a bus that goes away leaves thousands unanswered at once.
-                await asyncio.sleep(RETRY)
-                self._due.set()
+            if await self._write_all():
+                failures = 0
+                continue
+            # One pause for all of them: a bus that goes away leaves thousands unanswered at once.
+            await asyncio.sleep(RETRY.delay(failures))
+            failures += 1
+            self._due.set()
 
     async def _write_all(self) -> bool:
         """Write what is wanted now; returns whether all of it was answered."""

@@ -137,7 +137,7 @@ async def _run(service: str, instance: str, main: Main, options: argparse.Namesp
     stop = asyncio.create_task(stopping.wait())
     await asyncio.wait({work, stop}, return_when=asyncio.FIRST_COMPLETED)
     failed = work.done()
-    await end(work, stop, every=1.0)
+    await end(work, stop)
     if failed and (error := work.exception()) is not None:
         log.error("the service failed: %r", error, exc_info=error)
         return 1
@@ -149,7 +149,6 @@ async def _serve(service: str, instance: str, main: Main, options: argparse.Name
     tracing = Tracing(service, instance)
     connection = await connect(options.bus, instance)
     publisher = Publisher(connection)
-    await publisher.start()
     context: Context | None = None
 
     def current() -> Context | None:
@@ -177,7 +176,6 @@ async def _serve(service: str, instance: str, main: Main, options: argparse.Name
     finally:
         if context is not None:
             await context.events.flush()
-        await publisher.stop()
         await connection.close()
         await health.cleanup()
         tracing.close()

@@ -5,17 +5,22 @@
 
 import argparse
 import asyncio
+import logging
 import os
 import secrets
 from collections.abc import Sequence
+from itertools import count
 from typing import Any
 
+from nats.errors import Error as NatsError
 from nats.js.api import StorageType, StreamConfig
 from nats.js.errors import BadRequestError, NotFoundError
 
-from deviceshare_bus.connection import Connection, connect
+from deviceshare_bus.connection import RETRY, Connection, connect
 from deviceshare_bus.logs import set_up_logs
 from deviceshare_bus.subjects import Stream
+
+log = logging.getLogger("deviceshare.setup")
 
 EPOCH = "epoch"
 _NAME_IN_USE = 10058
@@ -63,12 +68,14 @@ async def make_stream(connection: Connection, name: str, **options: Any) -> None
 async def wait_for_streams(connection: Connection) -> None:
     """Wait until every stream exists."""
     for stream in Stream:
-        while True:
+        for failures in count():
+            await connection.wait_connected()
             try:
                 await connection.jetstream.stream_info(stream)
                 break
-            except Exception:  # whatever keeps the answer away, it is asked again
-                await asyncio.sleep(0.2)
+            except (NatsError, OSError) as error:
+                log.debug("stream %s is not there yet: %r", stream, error)
+                await asyncio.sleep(RETRY.delay(failures))
 
 
 def parser() -> argparse.ArgumentParser:

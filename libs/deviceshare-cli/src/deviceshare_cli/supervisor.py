@@ -149,7 +149,8 @@ async def _end(process: asyncio.subprocess.Process, patience: float) -> None:
     with contextlib.suppress(ProcessLookupError):
         process.terminate()
     try:
-        await asyncio.wait_for(process.wait(), patience)
+        async with asyncio.timeout(patience):
+            await process.wait()
     except TimeoutError:
         with contextlib.suppress(ProcessLookupError):
             process.kill()

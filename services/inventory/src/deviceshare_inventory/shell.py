@@ -21,7 +21,7 @@ from deviceshare_bus.publisher import Write as BusWrite
 from deviceshare_bus.readback import read_back
 from deviceshare_bus.service import Context
 from deviceshare_bus.subjects import Stream
-from deviceshare_bus.tasks import Pace, being_cancelled
+from deviceshare_bus.tasks import Pace
 from deviceshare_cluster import open_cluster
 from deviceshare_cluster.interface import Change, Cluster, ClusterError, EventRecord, Listed, Revisions
 from deviceshare_cluster.signing import signing_keys
@@ -146,8 +146,6 @@ class Inventory:
             await asyncio.sleep(pause * (1 + random.random() / 2))  # noqa: S311 - jitter
             took = 0.0
             for kind in COMPARED:
-                if being_cancelled():
-                    return
                 since, began = self._core.seen.begin_comparison(kind), clock()
                 try:
                     there = await self._cluster.revisions(kind)

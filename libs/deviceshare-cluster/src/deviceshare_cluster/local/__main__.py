@@ -96,14 +96,8 @@ async def run(url: str, directory: Path | None) -> int:
     """Serve until SIGTERM or SIGINT, and return the exit status: 1 where it fails."""
     work = asyncio.create_task(serve(url, directory))
     loop = asyncio.get_running_loop()
-
-    def stop() -> None:
-        work.cancel()
-        # In Python 3.11 asyncio.wait_for, which nats-py uses, can swallow it: it is said until it is heard.
-        loop.call_later(1.0, stop)
-
     for signum in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(signum, stop)
+        loop.add_signal_handler(signum, work.cancel)
     try:
         await work
     except asyncio.CancelledError:

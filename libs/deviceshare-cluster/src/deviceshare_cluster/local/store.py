@@ -53,13 +53,10 @@ class Store:
         """Connect, waiting for the server as long as it takes."""
         self._connection = await connect(self._url, self._name)
         self._publisher = Publisher(self._connection, self._timeout)
-        await self._publisher.start()
         self._reader = Reader(self._connection, STREAM, self._timeout)
-        await self._reader.start()
 
     async def stop(self) -> None:
         """Disconnect."""
-        await self._publisher.stop()
         await self._connection.close()
 
     async def setup(self) -> None:
