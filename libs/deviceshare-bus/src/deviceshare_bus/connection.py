@@ -24,6 +24,8 @@ log = logging.getLogger("deviceshare.connection")
 MAX_PAYLOAD = 8 * 1024 * 1024
 """What the server must allow: 1,000 claims on one node."""
 
+PENDING_MESSAGES = 1 << 20
+PENDING_BYTES = 1 << 27
 RETRY = Backoff(0.1, 2.0)
 """Seconds between two tries while nats-server does not answer."""
 Handler = Callable[[Msg], Awaitable[None]]
@@ -101,9 +103,12 @@ class Connection:
         return lambda: self._disconnected.remove(hook)
 
     async def subscribe(self, subject: str, handler: Handler) -> Subscription:
-        """Subscribe with limits that a burst does not reach: a reader that falls behind is not cut off."""
+        """Subscribe. Messages beyond :data:`PENDING_MESSAGES` or :data:`PENDING_BYTES` that wait are dropped.
+
+        The flow control of a follower and the limits of writers are lower.
+        """
         return await self.client.subscribe(
-            subject, cb=handler, pending_msgs_limit=4_000_000, pending_bytes_limit=1 << 30
+            subject, cb=handler, pending_msgs_limit=PENDING_MESSAGES, pending_bytes_limit=PENDING_BYTES
         )
 
     async def close(self) -> None:

@@ -9,7 +9,7 @@ nothing is durable: the position is the reader's.
 import asyncio
 import logging
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -27,6 +27,10 @@ log = logging.getLogger("deviceshare.follower")
 
 FOLD = 0.002
 """Seconds in which messages gather for a batch, while they come that fast."""
+INBOX_MESSAGES = 1 << 16
+INBOX_BYTES = 1 << 26
+"""Messages and bytes that may wait for the reader. Beyond either, the follower withholds its flow-control replies, and
+the server stops at the end of its window: 32 MiB (nats-server ``JsFlowControlMaxPending``)."""
 HEARTBEAT = 1.0
 ANSWER = 2.0
 """Seconds that making a consumer may take before it is tried again."""
@@ -85,6 +89,9 @@ class Follower:
         self._expected = 1
         self._target = 0
         self._inbox: list[Message] = []
+        self._inbox_bytes = 0
+        self._withheld = ""
+        """The subject of the flow-control reply that waits until the reader has taken the inbox."""
         self._wake = asyncio.Event()
         self._stale = True
         self._heard = 0.0
@@ -92,6 +99,8 @@ class Follower:
         self.position = 0
         """Sequence up to which the stream has been delivered, and the reader has come back for more."""
         self.caught_up = False
+        self.stalls = 0
+        """How often delivery was held back because the reader was slower than the stream."""
 
     async def __aiter__(self) -> AsyncGenerator[Batch, None]:
         """Deliver batches as they come; the first that is caught up may be empty."""
@@ -123,7 +132,7 @@ class Follower:
                             self._stale |= await self._missed_something()
                 if self._inbox:
                     await pace.turn()
-                messages, self._inbox = self._inbox, []
+                messages = await self._take()
                 if messages or (self.caught_up and not said):
                     said |= self.caught_up
                     position = self._received_up_to
@@ -134,6 +143,15 @@ class Follower:
             take_back()
             if subscription is not None:
                 await _quietly_unsubscribe(subscription)
+
+    async def _take(self) -> list[Message]:
+        """Return what has arrived, and let the server go on."""
+        messages, self._inbox, self._inbox_bytes = self._inbox, [], 0
+        if reply := self._withheld:
+            self._withheld = ""
+            with suppress(NatsError):  # the connection is lost: the next consumer has a window of its own
+                await self._connection.client.publish(reply)
+        return messages
 
     async def standing(self) -> list[Message]:
         """Read to the end once, and return what stands there. Raises BusWiped."""
@@ -190,6 +208,7 @@ class Follower:
         if not self.caught_up:
             self._target = info.state.last_seq
         self._expected = 1
+        self._withheld = ""
         self._generation += 1
         generation = self._generation
 
@@ -246,17 +265,24 @@ class Follower:
         self._heard = asyncio.get_running_loop().time()
         self._received_up_to = sequence
         self._inbox.append(Message(message.subject, sequence, message.data))
+        self._inbox_bytes += len(message.data)
         if not self.caught_up and (sequence >= self._target or pending == 0):
             self._received_up_to = max(sequence, self._target)
             self.caught_up = True
         self._wake.set()
 
     async def _controlled(self, message: Msg) -> None:
-        """Answer flow control, and see by the heartbeat whether a delivery is missing."""
+        """Answer flow control unless the inbox is full, and see by the heartbeat whether a delivery is missing."""
         self._heard = asyncio.get_running_loop().time()
         headers = message.headers or {}
-        if answer := message.reply or headers.get("Nats-Consumer-Stalled", ""):
-            await self._connection.client.publish(answer)
+        if reply := message.reply or headers.get("Nats-Consumer-Stalled", ""):
+            if len(self._inbox) < INBOX_MESSAGES and self._inbox_bytes < INBOX_BYTES:
+                await self._connection.client.publish(reply)
+            else:
+                if not self._withheld:
+                    self.stalls += 1
+                    log.info("%s: the reader is behind, delivery waits", self._stream, extra={"stalls": self.stalls})
+                self._withheld = reply
         last = headers.get("Nats-Last-Consumer")
         if last is not None and int(last) != self._expected - 1:
             self._lost()
