@@ -34,6 +34,7 @@ class _Expected(NamedTuple):
     decode: Callable[[Msg], Any]
     failed: Callable[[str], Exception]
     until: float
+    timeout: float
 
 
 class Requests:
@@ -78,7 +79,7 @@ class Requests:
         self._count += 1
         reply = f"{self._prefix}{self._count}"
         if self._client.is_connected:
-            self._waiting[reply] = _Expected(future, decode, failed, loop.time() + timeout)
+            self._waiting[reply] = _Expected(future, decode, failed, loop.time() + timeout, timeout)
             if self._sweeper is None:
                 self._sweeper = loop.call_later(SWEEP, self._sweep)
         else:
@@ -143,7 +144,7 @@ class Requests:
         for reply in [reply for reply, expected in self._waiting.items() if expected.until < now]:
             expected = self._waiting.pop(reply)
             if not expected.future.done():
-                expected.future.set_exception(expected.failed("the answer did not come in time"))
+                expected.future.set_exception(expected.failed(f"no answer within {expected.timeout} s"))
         self._sweeper = loop.call_later(SWEEP, self._sweep) if self._waiting else None
 
 
