@@ -31,7 +31,7 @@ from deviceshare_bus.plugins import load_families
 from deviceshare_bus.publisher import Publisher
 from deviceshare_bus.setup import wait_for_streams
 from deviceshare_bus.subjects import status
-from deviceshare_bus.tasks import end
+from deviceshare_bus.tasks import end, find_error
 from deviceshare_bus.tracing import Tracing
 
 log = logging.getLogger("deviceshare.service")
@@ -139,6 +139,9 @@ async def _run(service: str, instance: str, main: Main, options: argparse.Namesp
     failed = work.done()
     await end(work, stop)
     if failed and (error := work.exception()) is not None:
+        if (wrong := find_error(error, ConfigError)) is not None:
+            log.error("%s", wrong)
+            return 1
         log.error("the service failed: %r", error, exc_info=error)
         return 1
     log.info("stopped")

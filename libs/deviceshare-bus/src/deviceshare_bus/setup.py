@@ -8,10 +8,12 @@ import asyncio
 import logging
 import os
 import secrets
+import sys
 from collections.abc import Sequence
 from itertools import count
 from typing import Any
 
+from deviceshare.model import ConfigError
 from nats.errors import Error as NatsError
 from nats.js.api import StorageType, StreamConfig
 from nats.js.errors import BadRequestError, NotFoundError
@@ -103,7 +105,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the set-up step as a command."""
     options = parser().parse_args(arguments)
     set_up_logs("setup", "setup", "info")
-    asyncio.run(set_up(options.bus, options.replicas))
+    try:
+        asyncio.run(set_up(options.bus, options.replicas))
+    except ConfigError as error:
+        log.error("%s", error)
+        sys.exit(1)
 
 
 if __name__ == "__main__":

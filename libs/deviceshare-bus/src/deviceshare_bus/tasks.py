@@ -5,6 +5,7 @@ from collections.abc import Awaitable
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+E = TypeVar("E", bound=BaseException)
 
 
 class Pace:
@@ -40,3 +41,11 @@ async def end(*tasks: asyncio.Future[Any]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def find_error(error: BaseException, kind: type[E]) -> E | None:
+    """Return the first error of a type: ``error`` itself, or one in its exception groups."""
+    if isinstance(error, kind):
+        return error
+    inner = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
+    return next((found for one in inner if (found := find_error(one, kind)) is not None), None)

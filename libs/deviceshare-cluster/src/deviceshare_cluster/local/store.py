@@ -51,7 +51,7 @@ class Store:
 
     async def start(self) -> None:
         """Connect, waiting for the server as long as it takes."""
-        self._connection = await connect(self._url, self._name)
+        self._connection = await connect(self._url, self._name, "--cluster")
         self._publisher = Publisher(self._connection, self._timeout)
         self._reader = Reader(self._connection, STREAM, self._timeout)
 
