@@ -1,9 +1,9 @@
-"""Following a stream: the last message of every subject, then all that comes, without a gap, for ever.
+"""Following a stream: the last message of every subject, then every new message, without a gap.
 
 nats-py's ordered consumer can stay blind for many seconds after a restart of the server. This one is a plain
-ephemeral push consumer that is made anew, from the sequence after the last one seen, whenever the connection comes
-back, a delivery is missing, or the server has been silent for longer than its heartbeat. Nothing is acknowledged and
-nothing is durable: the position is the reader's.
+ephemeral push consumer. It is replaced by a new one, from the sequence after the last message received, when the
+connection comes back, a delivery is missing, or the server has been silent for longer than its heartbeat. Nothing is
+acknowledged and nothing is durable: the reader holds the position.
 """
 
 import asyncio
@@ -65,11 +65,17 @@ class Batch(NamedTuple):
 
 
 class Follower:
-    """Reads one stream for ever: ``async for batch in follower``.
+    """Reads one stream until closed: ``async for batch in follower``.
 
-    It begins with the last message of every subject, or with all messages where ``history`` is wanted.
+    It begins with the last message of every subject, or with all messages if ``history`` is set. Each message is
+    delivered once and in order, also after a loss of the connection.
 
-    Raises :class:`BusWiped` where the stream was deleted and made anew, or lost its end.
+    * Retried without end, with a back-off: an unreachable server, a stream that does not exist yet, a lost consumer.
+    * Final: :class:`BusWiped` if the stream was deleted, made anew or lost its end, and
+      :attr:`~deviceshare_bus.connection.Connection.failure` of the connection.
+    * Bounded: a reader that is slower than the stream holds delivery back by flow control. At most
+      :data:`INBOX_MESSAGES` or :data:`INBOX_BYTES` wait for it, and what the server's window of 32 MiB holds.
+      :attr:`stalls` counts how often delivery was held back.
     """
 
     def __init__(

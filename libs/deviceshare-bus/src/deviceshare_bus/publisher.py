@@ -1,10 +1,4 @@
-"""Writing to a stream: many publishes in flight, each with its own answer, compare-and-set where the writer asks for
-it.
-
-A publish ends in one of three ways: the message's sequence, :class:`Conflict` (somebody else wrote the subject first:
-nothing was written), or :class:`Unknown` (the answer did not come; the message may or may not have been written, read
-back before deciding anything).
-"""
+"""Writing to a stream: many publishes in flight, each with its own answer, with compare-and-set on request."""
 
 import asyncio
 import secrets
@@ -29,21 +23,21 @@ class PublishError(Exception):
 
 
 class Conflict(PublishError):
-    """Another message stood under the subject than the writer expected; nothing was written."""
+    """The subject is not at the expected sequence; nothing was written."""
 
 
 class Unknown(PublishError):
-    """Nobody knows whether it was written."""
+    """The message may or may not have been written: read back before deciding anything."""
 
 
 class Refused(PublishError):
-    """The server did not take it, for a reason that trying again does not change."""
+    """The server will never take the message; nothing was written."""
 
 
 class Write(NamedTuple):
     """One message to be written.
 
-    ``expected`` is the sequence that must be the subject's last, 0 for none, None for whatever it is.
+    ``expected``: sequence of the subject's last message, 0 if there must be none, None to write unconditionally.
     """
 
     subject: str
