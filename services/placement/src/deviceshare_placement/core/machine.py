@@ -13,6 +13,7 @@ from deviceshare.conf import EffectiveConfiguration
 from deviceshare.model import (
     REFUSED,
     AnyFact,
+    Backoff,
     Claim,
     ConfigFact,
     Explanation,
@@ -41,7 +42,7 @@ from deviceshare_placement.core.reporter import Reporter
 
 MOST_WRITES = 1000
 """Ledgers that can be written together: the server's limit for an atomic batch."""
-FIRST_RETRY, LAST_RETRY = 0.5, 30.0
+RETRY = Backoff(0.5, 30.0)
 """Seconds until a pod whose claim was refused is decided again; doubles with each refusal."""
 PAUSE = 0.3
 """Seconds without a decision after a write that the bus did not take: the next one would fare no better."""
@@ -408,8 +409,8 @@ class PlacementCore:
         return Instructions()
 
     def _retry_later(self, record: PodRecord, now: float) -> None:
+        self._deciding.retries[record.fact.uid] = now + RETRY.delay(record.refusals)
         record.refusals += 1
-        self._deciding.retries[record.fact.uid] = now + min(LAST_RETRY, FIRST_RETRY * 2 ** (record.refusals - 1))
         self.cluster.reconsider(record.fact.group)
 
     def _tell_waiting(self, now: float, out: Instructions) -> None:
