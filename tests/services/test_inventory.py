@@ -7,7 +7,7 @@ from deviceshare_bus.connection import connect
 from deviceshare_bus.publisher import Publisher, Write
 from deviceshare_cluster.interface import ClusterError
 from deviceshare_cluster.local import LocalCluster
-from deviceshare_inventory.shell import main
+from deviceshare_inventory.service import main
 from support.inventory import settled, stands, until
 from support.service import at_work
 

@@ -9,8 +9,9 @@ from deviceshare.model import Gone
 from deviceshare_bus.messages import decode_events
 from deviceshare_cluster.interface import Change, ChangeType, Listed, Revisions
 from deviceshare_cluster.local import LocalCluster
-from deviceshare_inventory import shell
-from deviceshare_inventory.seen import Seen
+from deviceshare_inventory import service
+from deviceshare_inventory.core import comparison
+from deviceshare_inventory.core.seen_revisions import SeenRevisions
 from nats.js.errors import NotFoundError
 from support.inventory import settled, stands, until
 from support.service import at_work
@@ -34,7 +35,7 @@ def deleted(name, revision):
 
 
 def seen(*changes):
-    found = Seen()
+    found = SeenRevisions()
     for change in changes:
         found.apply(change)
     return found
@@ -70,7 +71,7 @@ def test_what_comes_within_seconds_was_not_lost(listed, later):
     watch = seen(applied("a", 3))
     behind = watch.behind("Pod", Revisions(listed, 6), watch.begin_comparison("Pod"))
     assert behind
-    assert watch.may_come("Pod", behind, 6)
+    assert watch.may_arrive("Pod", behind, 6)
     watch.apply(later)
     assert watch.lost("Pod", behind) == []
 
@@ -91,7 +92,7 @@ def test_a_list_that_is_older_than_the_watch_says_nothing_of_what_came_after_it(
 
 
 @pytest.mark.parametrize(
-    ("listed", "at", "may_come"),
+    ("listed", "at", "may_arrive"),
     [
         ({A: 5}, 5, False),  # b came, which is newer: a watch brings what happens in order
         ({A: 8}, 8, True),
@@ -99,12 +100,12 @@ def test_a_list_that_is_older_than_the_watch_says_nothing_of_what_came_after_it(
         ({}, 8, True),
     ],
 )
-def test_what_a_watch_has_passed_over_does_not_come_any_more(listed, at, may_come):
+def test_what_a_watch_has_passed_over_does_not_come_any_more(listed, at, may_arrive):
     watch = seen(applied("a", 3), applied("b", 6))
     there = Revisions(listed | {B: 6}, at)
     behind = watch.behind("Pod", there, watch.begin_comparison("Pod"))
     assert list(behind) == [A]
-    assert watch.may_come("Pod", behind, at) is may_come
+    assert watch.may_arrive("Pod", behind, at) is may_arrive
 
 
 class Lossy(LocalCluster):
@@ -122,9 +123,9 @@ class Lossy(LocalCluster):
 
 
 async def test_a_watch_that_loses_changes_is_begun_anew(nats_url, monkeypatch):
-    monkeypatch.setattr(shell, "COMPARE_INTERVAL", 0.1)
-    monkeypatch.setattr(shell, "LATE", 1.0)
-    monkeypatch.setattr(shell, "open_cluster", lambda _, silence: Lossy(nats_url))
+    monkeypatch.setattr(comparison, "COMPARE_INTERVAL", 0.1)
+    monkeypatch.setattr(comparison, "LATE", 1.0)
+    monkeypatch.setattr(service, "open_cluster", lambda _, silence: Lossy(nats_url))
     monkeypatch.setattr(Lossy, "watches", 0)
     async with LocalCluster(nats_url) as cluster:
         await cluster.setup()
@@ -132,7 +133,7 @@ async def test_a_watch_that_loses_changes_is_begun_anew(nats_url, monkeypatch):
         await cluster.create(POD)
         gone = (await cluster.get("Pod", "default", "a"))["metadata"]["uid"]
         options = {"cluster": "lossy", "conf": None, "scheduler_name": ["volcano"], "watch_silence": 120.0}
-        async with at_work("inventory", shell.main, nats_url, **options) as context:
+        async with at_work("inventory", service.main, nats_url, **options) as context:
             await until(lambda: context.followers and context.ready and not context.open_work())
             await cluster.delete("Pod", "default", "a")
             await cluster.create(NODE | {"metadata": {"name": "n2"}})
@@ -158,12 +159,12 @@ class Swallowing(LocalCluster):
 
 
 async def test_the_service_ends_though_a_cancellation_was_lost(nats_url, monkeypatch):
-    monkeypatch.setattr(shell, "COMPARE_INTERVAL", 0.01)
-    monkeypatch.setattr(shell, "open_cluster", lambda _, silence: Swallowing(nats_url))
+    monkeypatch.setattr(comparison, "COMPARE_INTERVAL", 0.01)
+    monkeypatch.setattr(service, "open_cluster", lambda _, silence: Swallowing(nats_url))
     async with LocalCluster(nats_url) as cluster:
         await cluster.setup()
         options = {"cluster": "swallowing", "conf": None, "scheduler_name": ["volcano"], "watch_silence": 120.0}
-        async with asyncio.timeout(30), at_work("inventory", shell.main, nats_url, **options):
+        async with asyncio.timeout(30), at_work("inventory", service.main, nats_url, **options):
             await Swallowing.asked.wait()
 
 
