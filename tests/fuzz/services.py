@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 from deviceshare.model import AnyFact, RequestError
 from deviceshare_bus.core import PutLatest, Write
-from deviceshare_bus.messages import encode
 from deviceshare_bus.subjects import explain, ledger
 from deviceshare_cluster.interface import Change, ChangeType, Listed
 from deviceshare_cluster.local.admission import Priorities, admit
@@ -97,7 +96,7 @@ def _pass_on(core: Driver, bus: Bus, placement: PlacementCore) -> None:
                 case Write(writes=(write,)):
                     data = write.message
                 case PutLatest():
-                    write, data = command, encode(command.message)
+                    write, data = command, msgspec.msgpack.encode(command.message)
                 case _:
                     execute(core, bus, command)
                     continue

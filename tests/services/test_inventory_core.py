@@ -1,12 +1,14 @@
 """What inventory publishes, whatever the order of answers: the facts on the bus become those of the cluster."""
 
 import hypothesis.strategies as st
+import pytest
 from deviceshare.model import ConfigFact, Gone, NodeFact, PodFact, Synced
 from deviceshare.objects import decode_node, decode_pod
-from deviceshare_bus.core import PutLatest, Read, RecordStep, Write, WriteConflict, WriteUnknown, Written
+from deviceshare_bus.core import PutLatest, Read, RecordStep, Write, WriteConflict, WriteRefused, WriteUnknown, Written
 from deviceshare_bus.messages import decode_fact, encode
 from deviceshare_bus.subjects import SYNCED, fact
 from deviceshare_cluster.interface import Change, ChangeType, EventRecord, Listed
+from deviceshare_inventory.core import RestartWatch, WatchFailed
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from support.inventory import OURS, Bus, Driver, config_map, execute, gone, node, pod, started, work_off
@@ -198,6 +200,50 @@ def test_a_file_comes_before_a_config_map():
     core.deliver([config_map(BAD, 2)])
     assert work_off(core, bus) == []
     assert bus.fact("cluster.config.scheduler") == file
+
+
+def test_a_failed_watch_is_started_again_with_growing_pauses():
+    core, _, _ = started([node()])
+    pauses = []
+    for _ in range(8):
+        core.handle(WatchFailed("no connection", final=False))
+        assert core.take() == []
+        pauses.append(core.core.next_due(core.now) - core.now.monotonic)
+        core.wait(pauses[-1])
+        assert core.take() == [RestartWatch()]
+        core.begin_list()
+    assert pauses == pytest.approx([0.15, 0.3, 0.6, 1.2, 2.4, 4.8, 7.5, 7.5])  # half as much longer with jitter
+    core.handle(WatchFailed("forbidden", final=True))
+    assert core.core.next_due(core.now) - core.now.monotonic == pytest.approx(90)
+    core.begin_list()
+    core.deliver([node(), Listed(7)])
+    core.handle(WatchFailed("no connection", final=False))
+    assert core.core.next_due(core.now) - core.now.monotonic == pytest.approx(0.15)
+    core.take()
+    assert core.counts["cluster_errors"] == 10
+
+
+def test_a_watch_that_lists_again_is_restarted():
+    core, bus, _ = started([node("n1"), node("n2")])
+    core.deliver([Listed(7)])
+    assert core.take() == [RestartWatch()]
+    core.begin_list()
+    core.deliver([node("n1"), Listed(8)])
+    work_off(core, bus)
+    assert isinstance(bus.fact("cluster.node.n2"), Gone)
+
+
+def test_a_write_that_the_bus_refuses_is_reported_and_not_repeated():
+    core, bus, _ = started([node()])
+    core.deliver([node("big", 6)])
+    (write,) = core.take()
+    core.handle(WriteRefused(write.token, "too large"))
+    assert core.take() == []
+    assert (core.counts["facts_refused"], core.open_work) == (1, 0)
+    assert core.logged[-1].message == "the bus refused the fact cluster.node.big: too large"
+    core.deliver([node("big", 7, allocatable={"cpu": "1"})])
+    work_off(core, bus)
+    assert isinstance(bus.fact("cluster.node.big"), NodeFact)
 
 
 class AnyOrder(RuleBasedStateMachine):

@@ -57,13 +57,18 @@ class Comparison:
         """Monotonic time of the next step that does not wait for an answer."""
 
     def begin_list(self) -> None:
-        """Stop: a watch begins and delivers everything again."""
+        """Stop until :meth:`end_list`: a watch begins and delivers everything again."""
         self._seen.begin_list()
-        self._stop()
+        self.stop()
 
     def end_list(self, now: Now) -> None:
         """Start: everything that exists has been delivered."""
         self._schedule(now)
+
+    def stop(self) -> None:
+        """End the round, and begin none before :meth:`end_list`."""
+        self._request = self._missing = self.due = None
+        self._kinds = []
 
     def apply(self, change: Change) -> None:
         """Record a change that the watch delivered."""
@@ -104,7 +109,7 @@ class Comparison:
         lost = self._seen.lost(missing.kind, missing.behind)
         if not lost:
             return self._next_kind(now)
-        self._stop()
+        self.stop()
         message = f"the watch lost {len(lost)} changes of kind {missing.kind}, such as {'/'.join(lost[0])}"
         return [Log("warning", message), Count(f"{RECONCILED}fact", len(lost)), RestartWatch()]
 
@@ -120,10 +125,6 @@ class Comparison:
     def _schedule(self, now: Now) -> None:
         pause = max(COMPARE_INTERVAL, self._took / COMPARE_SHARE)
         self.due = now.monotonic + pause * (1 + self._jitter / 2)
-
-    def _stop(self) -> None:
-        self._request = self._missing = self.due = None
-        self._kinds = []
 
     def _report_failure(self, failure: ComparisonFailed) -> list[Command]:
         """Warn once of a refusal, which lasts; the next round tries again."""

@@ -191,5 +191,6 @@ class InventoryCore:
         if failed.final:
             pause = FINAL_PAUSE
         self._watch_failures += 1
+        self._comparison.stop()
         self._watch_due = now.monotonic + pause * (1 + self._jitter)
         return [Log("warning", f"the cluster cannot be watched: {failed.error}"), Count("cluster_errors")]
