@@ -79,7 +79,7 @@ class DesiredState:
         self._limit = limit
         self._writer: ConditionalWriter[_Content] = ConditionalWriter(Stream.CLUSTER)
         self._records: dict[str, _Record] = {}
-        self._ready: dict[str, None] = {}
+        self._ready: OrderedDict[str, None] = OrderedDict()  # a dict would make taking the first entry slow
         """Subjects to write, in order."""
         self.ticket = 0
         """How many subjects have been opened so far."""
@@ -138,8 +138,7 @@ class DesiredState:
         """Return the writes that are due and fit in the limit."""
         writes: list[Command] = []
         while self._ready and self._writer.open < self._limit:
-            subject = next(iter(self._ready))
-            del self._ready[subject]
+            subject, _ = self._ready.popitem(last=False)
             record = self._records.get(subject)
             if record is None or record.wanted is None or record.matches or self._writer.busy(subject):
                 continue
@@ -178,7 +177,10 @@ class DesiredState:
         self._update(subject, record)
 
     def _record(self, subject: str) -> _Record:
-        return self._records.setdefault(subject, _Record())
+        record = self._records.get(subject)
+        if record is None:
+            record = self._records[subject] = _Record()
+        return record
 
     def _update(self, subject: str, record: _Record, revision: int = 0) -> None:
         """Open or close a subject after a change, and queue the write that it needs."""
