@@ -28,8 +28,6 @@ WAITING = 1000
 TRIES = 5
 FIRST_PAUSE = 0.1
 """Seconds before an Event is tried again; doubled with each try, up to twice as long with jitter."""
-UNRECORDED = "unrecorded_events"
-"""Counts the Events that were dropped or given up."""
 
 
 class Reference(NamedTuple):
@@ -116,7 +114,7 @@ class Reports:
         commands: list[Command] = [Count("cluster_errors")]
         if answer.final or failures >= TRIES:
             message = f"no Event could be recorded about {record.kind} {record.namespace}/{record.name}: {answer.error}"
-            return [*commands, Log("warning", message), Count(UNRECORDED)]
+            return [*commands, Log("warning", message), Count("unrecorded_events")]
         self._recording[answer.token] = _Attempt(record, failures)
         pause = FIRST_PAUSE * 2 ** (failures - 1)
         self._retries[answer.token] = now.monotonic + pause * (1 + self._jitter)
@@ -132,7 +130,7 @@ class Reports:
             return
         if len(self._waiting) >= WAITING:
             self._waiting.popleft()
-            self._commands.append(Count(UNRECORDED))
+            self._commands.append(Count("unrecorded_events"))
         self._waiting.append(EventRecord(*about, True, reason, str(remark), 0.0))
 
 
