@@ -22,7 +22,7 @@ from deviceshare_cluster.interface import (
     Revisions,
     StatusValue,
 )
-from deviceshare_cluster.kube.client import JSON, MERGE, STRATEGIC, ApiRefusal, KubeClient, Query
+from deviceshare_cluster.kube.client import JSON, MERGE, STRATEGIC, ApiRefusal, KubeClient, Query, decoding
 from deviceshare_cluster.kube.events import as_core, new_event, seen_again
 from deviceshare_cluster.kube.follow import PAGE, PATIENCE, Follower, Patience, Update, decode_object, decode_page
 from deviceshare_cluster.kube.kinds import KINDS
@@ -116,17 +116,20 @@ class KubeCluster:
         """Return all objects of a kind. Raises ClusterError."""
         objects: list[Object] = []
         query: Query = [("limit", str(PAGE))]
+        path = KINDS[kind].collection()
         while True:
             try:
-                page = msgspec.json.decode(await self._api.request("GET", KINDS[kind].collection(), query))
+                raw = await self._api.request("GET", path, query)
             except ApiRefusal as refusal:
                 if KINDS[kind].optional and refusal.status == 404:
                     return []
                 raise _error(f"cannot list {kind}: {refusal}", refusal) from refusal
             api = {"apiVersion": KINDS[kind].version, "kind": kind}
-            items = [api | item for item in page.get("items") or ()]
+            with decoding(path):
+                page = decode_page(raw)
+                items = [api | _decode_object(each) for each in page.items or ()]
             objects += map(as_core, items) if kind == "Event" else items
-            token = page["metadata"].get("continue")
+            token = page.metadata.continue_
             if not token:
                 return objects
             query = [("limit", str(PAGE)), ("continue", token)]
@@ -135,24 +138,28 @@ class KubeCluster:
         """Return at which revision each object of a kind is, out of the server's cache. Raises ClusterError."""
         path = KINDS[kind].collection()
         try:
-            found = decode_page(await self._api.request("GET", path, [("resourceVersion", "0")], accept=METADATA))
+            raw = await self._api.request("GET", path, [("resourceVersion", "0")], accept=METADATA)
         except ApiRefusal as refusal:
             if KINDS[kind].optional and refusal.status == 404:
                 return Revisions({}, 0)
             raise _error(f"cannot list {kind}: {refusal}", refusal) from refusal
-        metadata = [decode_object(raw).metadata for raw in found.items or ()]
-        revisions = {(each.namespace, each.name): int(each.resource_version) for each in metadata}
-        return Revisions(revisions, int(found.metadata.resource_version or 0))
+        with decoding(path):
+            found = decode_page(raw)
+            metadata = [decode_object(each).metadata for each in found.items or ()]
+            revisions = {(each.namespace, each.name): int(each.resource_version) for each in metadata}
+            return Revisions(revisions, int(found.metadata.resource_version or 0))
 
     async def get(self, kind: str, namespace: str, name: str) -> Object | None:
         """Return one object, or None. Raises ClusterError."""
+        path = KINDS[kind].object(namespace, name)
         try:
-            found: Object = msgspec.json.decode(await self._api.request("GET", KINDS[kind].object(namespace, name)))
+            raw = await self._api.request("GET", path)
         except ApiRefusal as refusal:
             if refusal.status == 404:
                 return None
             raise _error(f"cannot read {kind} {namespace}/{name}: {refusal}", refusal) from refusal
-        return found
+        with decoding(path):
+            return _decode_object(raw)
 
     async def ensure(self, obj: Object) -> None:
         """Create an object, unless there is one of its kind and name. Raises ClusterError."""
@@ -323,6 +330,14 @@ class KubeCluster:
             what = f"count of an Event about {named}"
             again = partial(seen_again, at=event_record.at)
             await self._update("Event", *where, what, again, method="PUT", content=JSON)
+
+
+def _decode_object(raw: bytes | msgspec.Raw) -> Object:
+    """Return an object. Raises MsgspecError, ValueError."""
+    found: Object = msgspec.json.decode(raw, type=Object)
+    if not isinstance(found.get("metadata"), dict):
+        raise ValueError("the object has no metadata")
+    return found
 
 
 def _error(message: str, refusal: ApiRefusal) -> ClusterError:

@@ -18,7 +18,7 @@ from deviceshare.model import Backoff
 from deviceshare_bus.tasks import Pace
 
 from deviceshare_cluster.interface import Change, ChangeType, ClusterError
-from deviceshare_cluster.kube.client import ApiRefusal, KubeClient, Query
+from deviceshare_cluster.kube.client import ApiRefusal, KubeClient, Query, decoding
 from deviceshare_cluster.kube.kinds import KINDS
 
 log = logging.getLogger("deviceshare.kube")
@@ -196,19 +196,22 @@ class Follower:
             if page_token:
                 query.append(("continue", page_token))
             try:
-                page = decode_page(await self._api.request("GET", self._path, query))
+                raw_page = await self._api.request("GET", self._path, query)
             except ApiRefusal as refusal:
                 if refusal.status == 410:  # the snapshot is too old for its own next page
                     raise _Expired from refusal
                 raise
-            for raw in page.items or ():
-                change = self._applied(bytes(raw))
-                found[change.namespace, change.name] = change
+            with decoding(self._path):
+                page = decode_page(raw_page)
+                for raw in page.items or ():
+                    change = self._applied(bytes(raw))
+                    found[change.namespace, change.name] = change
+                revision = int(page.metadata.resource_version or 0)
             page_token = page.metadata.continue_
             if not page_token:
                 break
         self._list_next = False
-        return self._all(found, int(page.metadata.resource_version or 0))
+        return self._all(found, revision)
 
     def _all(self, found: dict[tuple[str, str], Change], revision: int) -> Update:
         """Take ``found`` for all that there is at ``revision``: what is new, what has changed, what is gone."""
@@ -255,7 +258,9 @@ class Follower:
                                 self._note(change)
                                 changes.append(change)
                         elif event == "BOOKMARK":
-                            if _ends_initial_events(change.raw):
+                            with decoding(self._path):
+                                ended = _ends_initial_events(change.raw)
+                            if ended:
                                 yield self._all(found, change.revision)
                                 found = None
                         elif event == "DELETED":
@@ -277,14 +282,12 @@ class Follower:
 
     def _read(self, raw: bytes) -> tuple[str, Change]:
         """Return what a line of a watch says: the event's type and the object."""
-        try:
+        with decoding(self._path):
             line = _decode_line(raw)
             if line.type != "ERROR":
                 change = self._applied(bytes(line.object))
                 return line.type, change._replace(type=ChangeType.DELETED) if line.type == "DELETED" else change
             said = _decode_error(line.object)
-        except (msgspec.MsgspecError, ValueError) as error:
-            raise ClusterError(f"the watch of {self._path} brought what is no event: {error}") from error
         if said.code == 410:
             raise _Expired
         raise ClusterError(f"the watch of {self._path} ended: {said.code} {said.message}")
