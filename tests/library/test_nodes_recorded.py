@@ -44,7 +44,7 @@ def test_nodes_are_scored_and_refused_as_volcano_does(case) -> None:
     nodes = [decode_node(msgspec.json.encode(each)) for each in case["nodes"]]
     *pods, asking = (decode_pod(msgspec.json.encode(each)) for each in (*case["pods"], case["pod"]))
     assert not asking.problems
-    assert scene(conf, nodes, pods).worths(asking.ask) == answer["scores"].get("total", {})
+    assert scene(conf, nodes, pods).weighted_scores(asking.ask) == answer["scores"].get("total", {})
     for node in nodes:
         if not answer["fits"][node.name]:
             refusals = scene(conf, [node], [pod for pod in pods if pod.node == node.name]).why_not(asking.ask).refusals
