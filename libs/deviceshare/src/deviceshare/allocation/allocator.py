@@ -22,6 +22,7 @@ from deviceshare.allocation.pod_classes import PodClasses
 from deviceshare.allocation.resource_names import device_names
 from deviceshare.allocation.ties import LOWEST, Ties
 from deviceshare.conf import SchedulerConf
+from deviceshare.families import ExpectedDemand
 from deviceshare.kernels import NEVER
 from deviceshare.model import ContainerGrant, HostPort, NearNode, PodRequest, Problem, Refusal, Tenant
 
@@ -71,8 +72,7 @@ class Allocator(NodeTable):
 
     def __init__(self, conf: SchedulerConf, ties: Ties = LOWEST) -> None:
         super().__init__(conf, ties)
-        self._granting = conf
-        """The configuration with what pods ask."""
+        self._expected = ExpectedDemand()
         self._pod_classes = PodClasses(conf)
         self._rankings = RankingCache(conf, self._order)
 
@@ -82,7 +82,6 @@ class Allocator(NodeTable):
             return
         devices = conf.devices != self.conf.devices
         self.conf = conf
-        self._granting = msgspec.structs.replace(conf, asked=self._granting.asked)
         self._pod_classes.set_configuration(conf)
         self._rankings = RankingCache(conf, self._order)
         if devices:
@@ -101,8 +100,8 @@ class Allocator(NodeTable):
                     for cards in demand.cards:
                         if cards.memory and not cards.memory_percentage:
                             amounts[family.name, cards.memory] += pods * cards.count
-        asked = tuple((family, memory, count) for (family, memory), count in sorted(amounts.items()))
-        self._granting = msgspec.structs.replace(self.conf, asked=asked)
+        expected = tuple((family, memory, count) for (family, memory), count in sorted(amounts.items()))
+        self._expected = ExpectedDemand(expected)
 
     def pod_class(self, request: PodRequest) -> PodClass:
         """Return the handle of all pods with this request; :meth:`place` and the other methods take its ``request``.
@@ -128,7 +127,7 @@ class Allocator(NodeTable):
         score, chosen = pod_class.chosen(row, self._resources.amounts, lambda: self._view(np.array([row])))
         return Placement(
             node=self._name(row),
-            grants=pod_class.grants(chosen, self._cards.cards[row], self._granting),
+            grants=pod_class.grants(chosen, self._cards.cards[row], self._expected),
             resources=pod_class.resources,
             feasible=pod_class.node_index.best.able,
             score=score + bonus,

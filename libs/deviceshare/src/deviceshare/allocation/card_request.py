@@ -10,7 +10,7 @@ import numpy as np
 
 from deviceshare.allocation.diagnosis import everywhere
 from deviceshare.conf import SchedulerConf
-from deviceshare.families import Check, Demand, Family, Pick, Places
+from deviceshare.families import Check, Demand, ExpectedDemand, Family, Pick, Places
 from deviceshare.kernels import CardSelector
 from deviceshare.model import Card, ContainerGrant
 from deviceshare.state import Bools, CardView, Codes, Ints
@@ -80,11 +80,13 @@ class CardRequest:
         empty = [np.zeros((rows, count), dtype=np.int64) for count in self._counts]
         return Places(np.zeros(rows, dtype=np.bool_), empty, empty, np.zeros(rows), np.zeros(rows))
 
-    def grants(self, answer: CardChoice, cards: tuple[Card, ...], conf: SchedulerConf) -> tuple[ContainerGrant, ...]:
-        """Return the grants that an answer on a node with these cards stands for."""
+    def grants(
+        self, answer: CardChoice, cards: tuple[Card, ...], conf: SchedulerConf, expected: ExpectedDemand
+    ) -> tuple[ContainerGrant, ...]:
+        """Return the grants that a choice on a node with these cards means."""
         family, demand = self.answers[answer.number]
         picks = [[Pick(cards[column], detail) for column, detail in each] for each in answer.chosen]
-        return family.grants(demand, picks, conf)
+        return family.grants(demand, picks, conf, expected)
 
     def checks(self, view: CardView, conf: SchedulerConf) -> list[Check]:
         """Return the checks that fail, on each node those of the families whose cards it has."""

@@ -13,7 +13,7 @@ from deviceshare.allocation.node_ranking import NodeRanking, RankingCache
 from deviceshare.allocation.node_scores import counted, node_scores, scored
 from deviceshare.allocation.predicates import Rule
 from deviceshare.conf import SchedulerConf
-from deviceshare.families import FAMILIES, MOST_CARDS, Check, Demand, Family
+from deviceshare.families import FAMILIES, MOST_CARDS, Check, Demand, ExpectedDemand, Family
 from deviceshare.kernels import Amounts, NodeIndex
 from deviceshare.model import Card, ContainerGrant, PodRequest, Problem, Refusal, RequestError, is_native
 from deviceshare.state import Bools, CardTable, CardView, Ints, ResourceTable, pod_resources
@@ -196,12 +196,12 @@ class PodClass:
         return score, chosen
 
     def grants(
-        self, chosen: Sequence[CardChoice], cards: tuple[Card, ...], conf: SchedulerConf
+        self, chosen: Sequence[CardChoice], cards: tuple[Card, ...], expected: ExpectedDemand
     ) -> tuple[ContainerGrant, ...]:
         """Return the grants that the choices mean on a node with these cards."""
         grants: tuple[ContainerGrant, ...] = ()
         for card_request, answer in zip(self.card_requests, chosen, strict=True):
-            grants += card_request.grants(answer, cards, conf)
+            grants += card_request.grants(answer, cards, self.conf, expected)
         return grants
 
     def checks(self, view: CardView) -> list[Check]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from deviceshare.conf import SchedulerConf
 from deviceshare.families import common
 from deviceshare.families.device_plugin import DevicePlugin
-from deviceshare.families.protocol import CardDemand, CardNames, Check, Demand, Pick, Picks, Places
+from deviceshare.families.protocol import CardDemand, CardNames, Check, Demand, ExpectedDemand, Pick, Picks, Places
 from deviceshare.kernels import CardSelector
 from deviceshare.model import Card, ContainerGrant, DeviceGrant
 from deviceshare.state import CardView, Codes, Counted, Share
@@ -58,7 +58,7 @@ class OneByOne:
         )
 
     def grants(
-        self, demand: Demand, chosen: Sequence[Sequence[Pick]], conf: SchedulerConf
+        self, demand: Demand, chosen: Sequence[Sequence[Pick]], conf: SchedulerConf, expected: ExpectedDemand
     ) -> tuple[ContainerGrant, ...]:
         """One grant a container, its devices in the order in which they were chosen."""
         grants = []

@@ -19,7 +19,17 @@ from deviceshare.families.device_plugin import DevicePlugin, serves_one_containe
 from deviceshare.families.gpu_plugin import GpuPlugin
 from deviceshare.families.gpu_share import annotations, candidates, card_checks, peak, shares_of
 from deviceshare.families.hardware import NVIDIA
-from deviceshare.families.protocol import CardDemand, CardNames, Check, Demand, NodeView, Pick, Picks, Share
+from deviceshare.families.protocol import (
+    CardDemand,
+    CardNames,
+    Check,
+    Demand,
+    ExpectedDemand,
+    NodeView,
+    Pick,
+    Picks,
+    Share,
+)
 from deviceshare.formats import gpu_share
 from deviceshare.model import INIT, WHOLE, Card, Claim, ContainerGrant, DeviceGrant, PodRequest, RequestError
 from deviceshare.state import Bools, CardView
@@ -89,7 +99,7 @@ class GpuNumber(OneByOne):
         return Picks(fits, columns, score)
 
     def grants(
-        self, demand: Demand, chosen: Sequence[Sequence[Pick]], conf: SchedulerConf
+        self, demand: Demand, chosen: Sequence[Sequence[Pick]], conf: SchedulerConf, expected: ExpectedDemand
     ) -> tuple[ContainerGrant, ...]:
         """Let the containers take the cards in turn."""
         cards = [pick.card for pick in chosen[0]]

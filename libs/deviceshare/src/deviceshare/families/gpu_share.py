@@ -14,7 +14,17 @@ from deviceshare.families.base import OneByOne
 from deviceshare.families.device_plugin import DevicePlugin, serves_one_container
 from deviceshare.families.gpu_plugin import GpuPlugin
 from deviceshare.families.hardware import NVIDIA
-from deviceshare.families.protocol import CardDemand, CardNames, Check, Demand, NodeView, Pick, Picks, Share
+from deviceshare.families.protocol import (
+    CardDemand,
+    CardNames,
+    Check,
+    Demand,
+    ExpectedDemand,
+    NodeView,
+    Pick,
+    Picks,
+    Share,
+)
 from deviceshare.formats import gpu_share, nvidia
 from deviceshare.kernels import CardSelector, SharedCards
 from deviceshare.model import INIT, SIDECAR, Card, Claim, ContainerGrant, DeviceGrant, PodRequest
@@ -81,7 +91,7 @@ class GpuShare(OneByOne):
         return common.picks_of(self._picker(demand, view, conf), view, selection.id_allowed(demand, view))
 
     def grants(
-        self, demand: Demand, chosen: Sequence[Sequence[Pick]], conf: SchedulerConf
+        self, demand: Demand, chosen: Sequence[Sequence[Pick]], conf: SchedulerConf, expected: ExpectedDemand
     ) -> tuple[ContainerGrant, ...]:
         """All containers that ask share the one card, each with its own amount."""
         card = chosen[0][0].card

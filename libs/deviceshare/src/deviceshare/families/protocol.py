@@ -123,6 +123,20 @@ class Demand(msgspec.Struct, frozen=True):
     """Rules of exclusion that the pod matches: no other pod that matches one of them may be on its cards."""
 
 
+class ExpectedDemand(msgspec.Struct, frozen=True):
+    """What the pods in the cluster request at present, waiting or not.
+
+    ``cards`` are a family's name, the MiB on each card, and the number of cards of all pods that request so many MiB.
+    Requests for whole cards or a percentage of a card are not among them.
+    """
+
+    cards: tuple[tuple[str, int, int], ...] = ()
+
+    def of(self, family: str) -> tuple[tuple[int, int], ...]:
+        """Return MiB and number of the cards that are requested of one family."""
+        return tuple((memory, count) for name, memory, count in self.cards if name == family)
+
+
 class Picks(msgspec.Struct):
     """The answer of a family to one demand for cards, over R nodes.
 
@@ -255,9 +269,13 @@ class Family(Protocol):
         ...
 
     def grants(
-        self, demand: Demand, chosen: Sequence[Sequence[Pick]], conf: SchedulerConf
+        self, demand: Demand, chosen: Sequence[Sequence[Pick]], conf: SchedulerConf, expected: ExpectedDemand
     ) -> tuple[ContainerGrant, ...]:
-        """Return the grants that give the containers the chosen devices, a sequence for each of ``demand.cards``."""
+        """Return the grants that give the containers the chosen devices, a sequence for each of ``demand.cards``.
+
+        ``expected`` is what pods in the cluster request at present: a family that partitions cards may choose by it how
+        it partitions a card that is not partitioned yet, as long as the containers get what was chosen.
+        """
         ...
 
     def checks(self, demand: Demand, view: CardView, conf: SchedulerConf) -> list[Check]:

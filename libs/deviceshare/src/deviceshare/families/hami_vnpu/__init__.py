@@ -20,7 +20,17 @@ from deviceshare.families.hami_vnpu.demand import ChipDemand, VnpuDemand, read_d
 from deviceshare.families.hami_vnpu.placing import AI_CORES, AI_CPUS, NETWORK_SCORE, SHARES, Board, selector_of
 from deviceshare.families.hami_vnpu.plugin import HamiPlugin
 from deviceshare.families.hardware import ASCEND
-from deviceshare.families.protocol import CardDemand, CardNames, Check, Demand, HeldInPart, NodeView, Pick, Places
+from deviceshare.families.protocol import (
+    CardDemand,
+    CardNames,
+    Check,
+    Demand,
+    ExpectedDemand,
+    HeldInPart,
+    NodeView,
+    Pick,
+    Places,
+)
 from deviceshare.formats import hami_vnpu as wire
 from deviceshare.kernels import CardSelector
 from deviceshare.model import (
@@ -101,7 +111,7 @@ class HamiVnpu:
         return selector
 
     def grants(
-        self, demand: Demand, chosen: Sequence[Sequence[Pick]], conf: SchedulerConf
+        self, demand: Demand, chosen: Sequence[Sequence[Pick]], conf: SchedulerConf, expected: ExpectedDemand
     ) -> tuple[ContainerGrant, ...]:
         """One grant a container, its devices in the order in which they were chosen."""
         assert isinstance(demand, VnpuDemand)

@@ -19,7 +19,17 @@ from deviceshare.families.mindcluster import chips as state
 from deviceshare.families.mindcluster.chips import Chips, chips_of, choose, failures
 from deviceshare.families.mindcluster.plugin import MindClusterPlugin
 from deviceshare.families.mindcluster.request import ChipDemand, asking, chip_demand, cores_asked, deal
-from deviceshare.families.protocol import CardDemand, CardNames, Check, Demand, HeldInPart, NodeView, Pick, Places
+from deviceshare.families.protocol import (
+    CardDemand,
+    CardNames,
+    Check,
+    Demand,
+    ExpectedDemand,
+    HeldInPart,
+    NodeView,
+    Pick,
+    Places,
+)
 from deviceshare.formats import mindcluster as wire
 from deviceshare.formats.mindcluster import CHIP_CORES, CORES, WHOLE
 from deviceshare.kernels import CardSelector
@@ -94,7 +104,7 @@ class MindCluster:
         dvpp[rows, columns] = np.maximum(dvpp[rows, columns], state.DVPP_TAKEN[templates[0].dvpp])
 
     def grants(
-        self, demand: Demand, chosen: Sequence[Sequence[Pick]], conf: SchedulerConf
+        self, demand: Demand, chosen: Sequence[Sequence[Pick]], conf: SchedulerConf, expected: ExpectedDemand
     ) -> tuple[ContainerGrant, ...]:
         """Let the containers share what the pod gets."""
         assert isinstance(demand, ChipDemand)

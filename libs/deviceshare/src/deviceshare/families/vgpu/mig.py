@@ -12,12 +12,12 @@ from msgspec.structs import replace
 
 from deviceshare.conf import FIRST_FIT, SchedulerConf
 from deviceshare.families import common
-from deviceshare.families.protocol import CardDemand, Check, Demand, HeldInPart, Pick, Places
+from deviceshare.families.protocol import CardDemand, Check, Demand, ExpectedDemand, HeldInPart, Pick, Places
 from deviceshare.families.vgpu import cards as vgpu_cards
 from deviceshare.families.vgpu import handover
 from deviceshare.families.vgpu.base import Vgpu
 from deviceshare.families.vgpu.cutting import CUT, USED, Cutting, Instance, Kinds, selector_of
-from deviceshare.families.vgpu.geometry import MIXED_UP, UNUSED, Geometries, geometries_of, recut, rounded_up
+from deviceshare.families.vgpu.geometry import MIXED_UP, UNUSED, Geometries, Wanted, geometries_of, recut, rounded_up
 from deviceshare.formats import vgpu
 from deviceshare.kernels import UNPARTITIONED, CardSelector
 from deviceshare.model import INIT, WHOLE, Card, ContainerGrant, DeviceGrant, PodRequest
@@ -60,10 +60,10 @@ class Mig(Vgpu):
         return common.check_one_by_one(demand, cutting.pick, cutting.charge, cutting.checks)
 
     def grants(
-        self, demand: Demand, chosen: Sequence[Sequence[Pick]], conf: SchedulerConf
+        self, demand: Demand, chosen: Sequence[Sequence[Pick]], conf: SchedulerConf, expected: ExpectedDemand
     ) -> tuple[ContainerGrant, ...]:
-        """One grant a container. How a card is cut that was unused is decided here, by what pods ask by now."""
-        recuts = _recuts([pick for picks in chosen for pick in picks], conf)
+        """Return one grant a container. How an unpartitioned card is partitioned depends on the expected demand."""
+        recuts = _recuts([pick for picks in chosen for pick in picks], conf, expected.of(self.name))
         return tuple(
             ContainerGrant(
                 cards.container,
@@ -122,11 +122,10 @@ Recut = tuple[int, dict[int, int]]
 """A geometry by its number, and for positions of another one those that hold the same there."""
 
 
-def _recuts(picks: Sequence[Pick], conf: SchedulerConf) -> dict[str, Recut]:
-    """Return for each card that was unused how it is cut instead, for what pods ask beside."""
+def _recuts(picks: Sequence[Pick], conf: SchedulerConf, wanted: Wanted) -> dict[str, Recut]:
+    """Return for each card that was not partitioned the geometry that serves the ``wanted`` cards best."""
     if conf.mig_geometry == FIRST_FIT or not any(pick.detail & UNPARTITIONED for pick in picks):
         return {}
-    wanted = tuple((memory, count) for family, memory, count in conf.asked if family == vgpu.MIG)
     positions: defaultdict[str, set[int]] = defaultdict(set)
     for pick in picks:
         positions[pick.card.id].add(Instance.of(pick.detail).position)
