@@ -13,7 +13,7 @@ from deviceshare.allocation.node_ranking import NodeRanking, RankingCache
 from deviceshare.allocation.node_scores import counted, node_scores, scored
 from deviceshare.allocation.predicates import Rule
 from deviceshare.conf import SchedulerConf
-from deviceshare.families import FAMILIES, MOST_CARDS, Check, Demand, ExpectedDemand, Family
+from deviceshare.families import FAMILIES, MOST_CARDS, Check, Demand, ExpectedDemand, Family, FamilyError, calling
 from deviceshare.kernels import Amounts, NodeIndex
 from deviceshare.model import Card, ContainerGrant, PodRequest, Problem, Refusal, RequestError, is_native
 from deviceshare.state import Bools, CardTable, CardView, Ints, ResourceTable, pod_resources
@@ -47,13 +47,15 @@ class PodClass:
         self.problem: Problem | None = None
         """Why the request is invalid."""
         self.card_requests: tuple[CardRequest, ...]
+        self.family_errors: list[FamilyError] = []
+        """Bugs of families that the request brought to light."""
         self.disabled: list[Family] = []
         """Families that the configuration turns off, where no other answers the same request."""
         self.unsupported = tuple(field for field in request.unsupported if conf.predicates.refuses(field))
         """Fields of the pod that nothing evaluates."""
         self._devices = self._ask_families(request, conf)
         """The resources by which devices are requested."""
-        self.unschedulable = bool(self.problem or self.disabled or self.unsupported)
+        self.unschedulable = bool(self.problem or self.disabled or self.unsupported or self.family_errors)
         """Whether no node of any cluster is feasible."""
         self.resources = pod_resources(request, self._devices)
         """How much of the node's own resources a pod takes."""
@@ -92,9 +94,14 @@ class PodClass:
             handled |= family.resources(conf)
             answered = family.answers or family.name
             try:
-                demand = family.demand(request, conf)
+                with calling(family.name, "demand"):
+                    demand = family.demand(request, conf)
             except RequestError as error:
                 problems.setdefault(answered, error.problem)
+                continue
+            except FamilyError as error:
+                # Whether the pod requests cards of the family is not known, so that the pod has to wait.
+                self.family_errors.append(error)
                 continue
             if demand is None:
                 continue
@@ -133,7 +140,8 @@ class PodClass:
             )
             for family in self.disabled
         ]
-        return (*unsupported, *disabled)
+        bugs = [Refusal(code="DeviceFamilyFailed", text=str(error), nodes=0) for error in self.family_errors]
+        return (*unsupported, *disabled, *bugs)
 
     def resolve(self, cards: CardTable, resources: ResourceTable, rankings: RankingCache, version: int) -> None:
         """Find or add the ranking; ``version`` is that of the tables, whose codes it uses."""

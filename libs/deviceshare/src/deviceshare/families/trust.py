@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from deviceshare.conf import SchedulerConf
 from deviceshare.families.protocol import CardDemand, Family
-from deviceshare.families.registry import BY_NAME, FAMILIES
+from deviceshare.families.registry import FAMILIES, family_named
 from deviceshare.model import (
     Card,
     ContainerGrant,
@@ -40,7 +40,7 @@ def clamp_to_request(
     """
     by_answer: defaultdict[str, list[int]] = defaultdict(list)
     for at, grant in enumerate(held):
-        family = BY_NAME[grant.family]
+        family = family_named(grant.family)
         by_answer[family.answers or family.name].append(at)
     kept: dict[int, ContainerGrant] = {}
     problems: list[Problem] = []

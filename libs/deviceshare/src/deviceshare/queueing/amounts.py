@@ -12,7 +12,16 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 from deviceshare.conf import SchedulerConf
-from deviceshare.families import BY_NAME, FAMILIES, CardDemand, CardNames, Demand, device_resources
+from deviceshare.families import (
+    BY_NAME,
+    FAMILIES,
+    CardDemand,
+    CardNames,
+    Demand,
+    FamilyError,
+    calling,
+    device_resources,
+)
 from deviceshare.model import INIT, WHOLE, ContainerGrant, InputError, NodeFact, PodRequest
 from deviceshare.state import PODS, pod_resources
 
@@ -124,8 +133,10 @@ class Counting:
             if request in answered or family.flag not in self._conf.families:
                 continue
             try:
-                demand = family.demand(ask, self._conf)
-            except InputError:
+                with calling(family.name, "demand"):
+                    demand = family.demand(ask, self._conf)
+            except (InputError, FamilyError):
+                # The allocator refuses the pod for it.
                 continue
             if demand is not None:
                 answered.add(request)
