@@ -14,10 +14,12 @@ from deviceshare.state import Bools, Ints
 def checks(board: Board) -> list[Check]:
     """Return every check that keeps the demand from nodes, container by container."""
     turns = common.in_turn(board.demand, board.view)
-    return common.check_one_by_one(board.demand, board.pick, board.charge, lambda cards: _checks(board, cards), turns)
+    return common.check_one_by_one(
+        board.demand, board.pick, board.charge, lambda cards: checks_of_container(board, cards), turns
+    )
 
 
-def _checks(board: Board, cards: CardDemand) -> list[Check]:
+def checks_of_container(board: Board, cards: CardDemand) -> list[Check]:
     """Every check that a chip fails; checks about room look only at chips that may be chosen at all."""
     assert isinstance(cards, ChipDemand)
     demand, view = board.demand, board.view
