@@ -11,7 +11,7 @@ from deviceshare.allocation.resource_names import nearest
 from deviceshare.families import Check, listed
 from deviceshare.formats.nvidia import PREFIX, PRODUCT
 from deviceshare.model import HostPort, NodeFact
-from deviceshare.state import PODS, RESERVED, UNLIMITED, Bools, HostPorts, Ints, ResourceTable
+from deviceshare.state import PODS, Bools, HostPorts, Ints, ResourceTable
 
 _UNITS = {"cpu": "millicores", "memory": "bytes", "ephemeral-storage": "bytes"}
 
@@ -73,7 +73,7 @@ def amount_checks(
         if not short.any():
             continue
         if name == PODS:
-            kept = free < UNLIMITED - RESERVED
+            kept = table.reserved(rows)
             if kept.any():
                 checks.append(
                     Check(

@@ -149,6 +149,20 @@ class NodeTable:
         """Return what a pod holds on a node, or None."""
         return self._holdings[node].get(uid)
 
+    def reserve(self, node: str) -> None:
+        """Make a node infeasible for all pods, whatever it has left. A node that is not known is ignored."""
+        self._set_reserved(node, reserved=True)
+
+    def unreserve(self, node: str) -> None:
+        """End what :meth:`reserve` began."""
+        self._set_reserved(node, reserved=False)
+
+    def _set_reserved(self, node: str, *, reserved: bool) -> None:
+        row = self._rows.get(node)
+        if row is not None:
+            self._resources.set_reserved(row, reserved=reserved)
+            self._touch(row)
+
     def _charge(self, node: str, holding: Holding, sign: int) -> None:
         row = self._rows.get(node)
         if row is None:

@@ -9,15 +9,13 @@ from deviceshare.state.card_kinds import Codes, Kinds
 from deviceshare.state.cards import Bools, CardTable, CardView, Ints
 from deviceshare.state.holdings import Counted, Holding, Share, Usage, shares_by_card, shares_on, total, usage_of
 from deviceshare.state.host_ports import ANY_ADDRESS, HostPorts
-from deviceshare.state.node_resources import PODS, RESERVED, UNLIMITED, ResourceTable
+from deviceshare.state.node_resources import PODS, ResourceTable
 from deviceshare.state.pod_sums import SCORED, Amounts, at_least, pod_resources, sums, unasked
 
 __all__ = [
     "ANY_ADDRESS",
     "PODS",
-    "RESERVED",
     "SCORED",
-    "UNLIMITED",
     "Amounts",
     "Bools",
     "CardTable",

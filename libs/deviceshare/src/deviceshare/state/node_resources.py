@@ -7,13 +7,12 @@ from numpy.typing import NDArray
 
 from deviceshare.kernels import Amounts
 from deviceshare.model import Resources
-from deviceshare.state.cards import Ints
+from deviceshare.state.cards import Bools, Ints
 from deviceshare.state.pod_sums import SCORED
 
 PODS = "pods"
 UNLIMITED = 2**62
-RESERVED = 2**62 + 2**61
-"""So many pods more than any node may run: a node that is charged them is kept free for somebody else."""
+"""The number of pods of a node that states no limit."""
 
 
 class ResourceTable:
@@ -23,6 +22,8 @@ class ResourceTable:
         self._columns: dict[str, int] = {PODS: 0}
         self._allocatable: Ints = np.zeros((0, 4), dtype=np.int64)
         self._used: Ints = np.zeros((0, 4), dtype=np.int64)
+        self._reserved: dict[int, int] = {}
+        """The rows that are reserved, and how many pods each may run otherwise."""
         self.amounts = Amounts(self._allocatable, self._used)
         """The same arrays, as kernels read and write them."""
 
@@ -32,17 +33,33 @@ class ResourceTable:
         return len(self._columns)
 
     def set_node(self, row: int, allocatable: Resources) -> None:
-        """Enter what a node has; what is taken stays. A node that does not say how many pods it runs has no limit."""
+        """Set what a node has; what is used stays. A node that does not state how many pods it runs has no limit."""
+        reserved = row in self._reserved
+        self.set_reserved(row, reserved=False)
         columns = [self.reserve(name) for name in allocatable]
         self._reserve(row + 1)
         self._allocatable[row] = 0
         self._allocatable[row, 0] = UNLIMITED
         for column, amount in zip(columns, allocatable.values(), strict=True):
             self._allocatable[row, column] = amount
+        self.set_reserved(row, reserved=reserved)
+
+    def set_reserved(self, row: int, *, reserved: bool) -> None:
+        """Reserve a node, so that it has room for no pod, or end that."""
+        if reserved and row not in self._reserved:
+            self._reserved[row] = int(self._allocatable[row, 0])
+            self._allocatable[row, 0] = 0
+        elif not reserved and row in self._reserved:
+            self._allocatable[row, 0] = self._reserved.pop(row)
+
+    def reserved(self, rows: Ints) -> Bools:
+        """Return bool[R]: whether a node is reserved."""
+        return np.array([row in self._reserved for row in rows.tolist()], dtype=np.bool_)
 
     def clear(self, row: int) -> None:
         """Forget a node."""
         self._reserve(row + 1)
+        self._reserved.pop(row, None)
         self._allocatable[row] = 0
         self._used[row] = 0
 
