@@ -33,7 +33,7 @@ def scene(conf: SchedulerConf, nodes: Sequence[NodeFact], pods: Sequence[PodFact
     for node in nodes:
         allocator.set_node(node)
     for pod in pods:
-        ports, counted = allocator.beside(pod.ask)
+        ports, counted = allocator.ports_and_counted(pod.ask)
         allocator.hold(pod.node, pod.uid, (), allocator.amounts(pod.ask), ports=ports, counted=counted)
     return allocator
 

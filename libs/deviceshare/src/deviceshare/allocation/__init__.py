@@ -12,7 +12,7 @@ from deviceshare.allocation.node_scores import counted, enter_nodes, node_scores
 from deviceshare.allocation.pod_class import PodClass
 from deviceshare.allocation.predicates import (
     CORDONED,
-    Reason,
+    RefusalReason,
     Rule,
     admits,
     discouraging,
@@ -30,7 +30,7 @@ __all__ = [
     "Allocator",
     "Placement",
     "PodClass",
-    "Reason",
+    "RefusalReason",
     "Rule",
     "Ties",
     "Unplaceable",

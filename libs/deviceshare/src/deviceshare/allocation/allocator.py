@@ -152,7 +152,7 @@ class Allocator(NodeTable):
         """Return how much of the node's own resources a pod takes, devices aside."""
         return self._pod_classes.read(request).resources
 
-    def beside(self, request: PodRequest) -> tuple[tuple[HostPort, ...], tuple[tuple[str, int], ...]]:
+    def ports_and_counted(self, request: PodRequest) -> tuple[tuple[HostPort, ...], tuple[tuple[str, int], ...]]:
         """Return the host ports that a pod uses, and what node scores count of it in addition to its resources."""
         return request.host_ports, self._pod_classes.read(request).counted
 

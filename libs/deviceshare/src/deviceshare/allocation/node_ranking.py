@@ -15,9 +15,9 @@ from deviceshare.allocation.node_filter import NodeFilter
 from deviceshare.allocation.node_scores import enter_nodes
 from deviceshare.allocation.predicates import Rule
 from deviceshare.conf import SchedulerConf
-from deviceshare.kernels import NEVER, Best, Changes, Floats, NodeIndex, NodeScores, Order, weighted_score
+from deviceshare.kernels import NEVER, Best, Changes, Floats, NodeIndex, NodeScores, TieOrder, weighted_score
 from deviceshare.model import NodeFact, PodRequest
-from deviceshare.state import Amounts, Bools, CardTable, Ints, ResourceTable
+from deviceshare.state import Bools, CardTable, Ints, ResourceAmounts, ResourceTable
 
 _TIE_BREAK = 1e-9
 """What a score counts beside its weighed, rounded value: it decides between nodes that are equal otherwise."""
@@ -50,7 +50,7 @@ class NodeRanking:
 
     def resolve(
         self,
-        asked: Amounts,
+        asked: ResourceAmounts,
         models: ModelWish | None,
         cards: CardTable,
         resources: ResourceTable,
@@ -60,7 +60,7 @@ class NodeRanking:
         node_index = self.node_index
         node_index.columns, node_index.wanted = resources.wanted(asked)
         if models is not None:
-            node_index.choosy = True
+            node_index.restricts_models = True
             node_index.models = models.accepted(cards.type_names).view(np.uint8)
         selectors = selectors_of(self.card_requests, cards, conf)
         node_index.selectors = None if selectors is None else selectors.kernels
@@ -123,7 +123,7 @@ class NodeRanking:
 class RankingCache:
     """The outlooks that shapes have by now, under one configuration, and the admissions that these share."""
 
-    def __init__(self, conf: SchedulerConf, order: Order) -> None:
+    def __init__(self, conf: SchedulerConf, order: TieOrder) -> None:
         self._conf = conf
         self._order = order
         self._rankings: WeakValueDictionary[Hashable, NodeRanking] = WeakValueDictionary()

@@ -15,13 +15,13 @@ from deviceshare.allocation.predicates import discouraging, preferred
 from deviceshare.conf import NodeOrder, SchedulerConf
 from deviceshare.kernels import NodeScores, NormalizedScore
 from deviceshare.model import NodeFact, PodRequest
-from deviceshare.state import PODS, SCORED, Amounts, ResourceTable, at_least, pod_resources, unasked
+from deviceshare.state import PODS, SCORED, ResourceAmounts, ResourceTable, at_least, pod_resources, unasked
 
 _GPU = "nvidia.com/gpu"
 _NO_ORDER = NodeOrder(**dict.fromkeys(NodeOrder.__struct_fields__, 0))
 
 
-def counted(ask: PodRequest, conf: SchedulerConf, devices: frozenset[str]) -> Amounts:
+def counted(ask: PodRequest, conf: SchedulerConf, devices: frozenset[str]) -> ResourceAmounts:
     """Return what scores count of a pod on a node beside what it takes of it, sorted by name.
 
     That is the CPU and memory of containers that request none, and the resources that binpack weighs of those by which
@@ -34,7 +34,7 @@ def counted(ask: PodRequest, conf: SchedulerConf, devices: frozenset[str]) -> Am
     return unasked(ask)
 
 
-def scored(ask: PodRequest, conf: SchedulerConf) -> tuple[Amounts, tuple[int, int]] | None:
+def scored(ask: PodRequest, conf: SchedulerConf) -> tuple[ResourceAmounts, tuple[int, int]] | None:
     """Return all of a pod that :func:`node_scores` goes by, None where the configuration scores no node."""
     if conf.nodeorder is None and conf.binpack is None:
         return None
@@ -92,5 +92,5 @@ def enter_nodes(scores: NodeScores, ask: PodRequest, nodes: Mapping[int, NodeFac
         for row, node in nodes.items():
             # Most nodes have no taints, and most clusters none that is a preference.
             value = discouraging(ask.tolerations, node) if node.taints else 0
-            if value or len(scores.prefer_no_schedule.worth):
+            if value or len(scores.prefer_no_schedule.values):
                 scores.prefer_no_schedule.put(row, value, rows)

@@ -9,7 +9,7 @@ from deviceshare.allocation.card_models import model_of
 from deviceshare.allocation.ties import Ties
 from deviceshare.conf import SchedulerConf
 from deviceshare.families import FAMILIES, counting_families
-from deviceshare.kernels import Changes, Order
+from deviceshare.kernels import Changes, TieOrder
 from deviceshare.model import INIT, WHOLE, ContainerGrant, HostPort, NodeFact, Resources, Tenant
 from deviceshare.state import (
     CardTable,
@@ -51,7 +51,7 @@ class NodeTable:
         self._facts = Changes()
         """The rows whose NodeFact changed."""
         self._types_seen = 0
-        self._order = Order()
+        self._order = TieOrder()
         self._ordered = False
         """Whether ``_order`` ranks all nodes."""
 

@@ -14,7 +14,7 @@ from deviceshare.allocation.node_scores import counted, node_scores, scored
 from deviceshare.allocation.predicates import Rule
 from deviceshare.conf import SchedulerConf
 from deviceshare.families import FAMILIES, MOST_CARDS, Check, Demand, ExpectedDemand, Family, FamilyError, calling
-from deviceshare.kernels import Amounts, NodeIndex
+from deviceshare.kernels import NodeAmounts, NodeIndex
 from deviceshare.model import Card, ContainerGrant, PodRequest, Problem, Refusal, RequestError, is_native
 from deviceshare.state import Bools, CardTable, CardView, Ints, ResourceTable, pod_resources
 
@@ -183,7 +183,7 @@ class PodClass:
         """Return the row of the best node, -1 where none is feasible, and what it scores as a family's first choice."""
         return self.ranking.best(self.bonus) if self.bonus else (self.node_index.best.first(), 0.0)
 
-    def chosen(self, row: int, amounts: Amounts, view: Callable[[], CardView]) -> tuple[float, list[CardChoice]]:
+    def chosen(self, row: int, amounts: NodeAmounts, view: Callable[[], CardView]) -> tuple[float, list[CardChoice]]:
         """Return what the chosen cards of a node score, and the choice for each card request."""
         node_index = self.node_index
         if node_index.selectors is not None:

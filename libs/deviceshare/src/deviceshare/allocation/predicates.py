@@ -41,19 +41,19 @@ class Rule(msgspec.Struct, frozen=True):
         return cls(*chosen, ask.tolerations, hardware, counting.unschedulable, counting.taint_toleration)
 
 
-class Reason(msgspec.Struct, frozen=True):
+class RefusalReason(msgspec.Struct, frozen=True):
     """Why a node is not for a pod: a stable code and the words of kube-scheduler."""
 
     code: str
     text: str
 
 
-NOT_READY = Reason("NodeNotReady", "node(s) were not ready")
-UNSCHEDULABLE = Reason("NodeUnschedulable", "node(s) were unschedulable")
-MISMATCH = Reason("NodeAffinityMismatch", "node(s) didn't match Pod's node affinity/selector")
+NOT_READY = RefusalReason("NodeNotReady", "node(s) were not ready")
+UNSCHEDULABLE = RefusalReason("NodeUnschedulable", "node(s) were unschedulable")
+MISMATCH = RefusalReason("NodeAffinityMismatch", "node(s) didn't match Pod's node affinity/selector")
 
 
-def reasons(rule: Rule, node: NodeFact) -> list[Reason]:
+def reasons(rule: Rule, node: NodeFact) -> list[RefusalReason]:
     """Return every reason why the node is not for such a pod, [] where it is."""
     found = []
     if not node.ready:
@@ -63,12 +63,12 @@ def reasons(rule: Rule, node: NodeFact) -> list[Reason]:
     if not matches(rule, node):
         found.append(MISMATCH)
     found += [
-        Reason("CardsRegisteredTwice", f"node(s) had {name} that two device plugins register")
+        RefusalReason("CardsRegisteredTwice", f"node(s) had {name} that two device plugins register")
         for name in node.contested
         if name in rule.hardware
     ]
     found += [
-        Reason("TaintNotTolerated", f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}")
+        RefusalReason("TaintNotTolerated", f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}")
         for taint in _untolerated(rule, node)
         # These taints say what is said already.
         if not (taint.key == CORDONED.key and node.unschedulable) and not (taint.key in _NOT_READY and not node.ready)

@@ -8,7 +8,7 @@ from deviceshare.families.device_plugin import DevicePlugin
 from deviceshare.families.protocol import CardDemand, CardNames, Check, Demand, ExpectedDemand, Pick, Picks, Places
 from deviceshare.kernels import CardSelector
 from deviceshare.model import Card, ContainerGrant, DeviceGrant
-from deviceshare.state import CardView, Codes, Counted, Share
+from deviceshare.state import CardShare, CardView, Codes, Counted
 
 
 class OneByOne:
@@ -69,7 +69,7 @@ class OneByOne:
             grants.append(ContainerGrant(cards.container, cards.position, self.name, tuple(devices), cards.stage))
         return tuple(grants)
 
-    def count(self, card: Card, pods: Sequence[Sequence[Share]], conf: SchedulerConf) -> Counted:
+    def count(self, card: Card, pods: Sequence[Sequence[CardShare]], conf: SchedulerConf) -> Counted:
         """Never asked where there is no state."""
         raise NotImplementedError
 

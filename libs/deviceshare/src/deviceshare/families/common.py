@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from deviceshare.families.protocol import CardDemand, Check, Demand, Picks, Places
 from deviceshare.kernels import CardCharges, CardSelector
 from deviceshare.model import INIT, WHOLE, Card, DeviceGrant
-from deviceshare.state import Bools, CardView, Ints, Kinds
+from deviceshare.state import Bools, CardKinds, CardView, Ints
 
 Floats = NDArray[np.float64]
 _NEVER = np.int64(2**62)
@@ -21,7 +21,7 @@ def memory_asked(cards: CardDemand, view: CardView) -> Ints:
     return memory_of_kinds(cards, view.kinds)[view.kind]
 
 
-def memory_of_kinds(cards: CardDemand, kinds: Kinds) -> Ints:
+def memory_of_kinds(cards: CardDemand, kinds: CardKinds) -> Ints:
     """Return int64[kinds]: the MiB that the demand would take of a card of each kind."""
     asked: Ints = kinds.memory
     if cards.memory_percentage:

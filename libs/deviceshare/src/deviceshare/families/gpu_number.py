@@ -23,12 +23,12 @@ from deviceshare.families.protocol import (
     CardDemand,
     CardNames,
     Check,
+    ContainerShare,
     Demand,
     ExpectedDemand,
     NodeView,
     Pick,
     Picks,
-    Share,
 )
 from deviceshare.formats import gpu_share
 from deviceshare.model import INIT, WHOLE, Card, Claim, ContainerGrant, DeviceGrant, PodRequest, RequestError
@@ -105,7 +105,7 @@ class GpuNumber(OneByOne):
         cards = [pick.card for pick in chosen[0]]
         return self._deal(demand.shares, [DeviceGrant(card.id, card.index, card.memory, ALL_CORES) for card in cards])
 
-    def _deal(self, shares: Sequence[Share], devices: Sequence[DeviceGrant]) -> tuple[ContainerGrant, ...]:
+    def _deal(self, shares: Sequence[ContainerShare], devices: Sequence[DeviceGrant]) -> tuple[ContainerGrant, ...]:
         """Give the devices out: an init container, which runs before the others, has the first ones as well."""
         rest = iter(devices)
         dealt = (

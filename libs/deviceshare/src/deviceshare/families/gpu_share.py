@@ -18,15 +18,15 @@ from deviceshare.families.protocol import (
     CardDemand,
     CardNames,
     Check,
+    ContainerShare,
     Demand,
     ExpectedDemand,
     NodeView,
     Pick,
     Picks,
-    Share,
 )
 from deviceshare.formats import gpu_share, nvidia
-from deviceshare.kernels import CardSelector, SharedCards
+from deviceshare.kernels import CardSelector, SharedCardSelector
 from deviceshare.model import INIT, SIDECAR, Card, Claim, ContainerGrant, DeviceGrant, PodRequest
 from deviceshare.state import Bools, CardView, Codes
 
@@ -70,25 +70,25 @@ class GpuShare(OneByOne):
         """Return the kernel, where the pod does not choose by names of cards."""
         if demand.use_ids or demand.use_indexes or demand.nouse_ids:
             return None
-        selector = self._picker(demand, codes, conf)
+        selector = self._selector(demand, codes, conf)
         selector.equivalence_key = common.essence(demand)
         return selector
 
-    def _picker(self, demand: Demand, codes: Codes, conf: SchedulerConf) -> SharedCards:
+    def _selector(self, demand: Demand, codes: Codes, conf: SchedulerConf) -> SharedCardSelector:
         """Choose one card: the lowest index that has room; binpack the fullest, spread the emptiest.
 
         Score: binpack 100·used/memory after the placement; spread 100/(1 + pods on the node's cards).
         """
         kinds = codes.kinds
         asked = common.memory_of_kinds(demand.cards[0], kinds)
-        selector = SharedCards(1, kinds.memory, asked, selection.usable_kinds(demand, gpu_share.MODE, codes))
+        selector = SharedCardSelector(1, kinds.memory, asked, selection.usable_kinds(demand, gpu_share.MODE, codes))
         selector.filling, selector.spreading = conf.policy == "binpack", conf.policy == "spread"
         selector.by_memory = int(selector.spreading) - int(selector.filling)
         return selector
 
     def pick(self, demand: Demand, cards: CardDemand, view: CardView, conf: SchedulerConf) -> Picks:
         """Choose one card for the pod."""
-        return common.picks_of(self._picker(demand, view, conf), view, selection.id_allowed(demand, view))
+        return common.picks_of(self._selector(demand, view, conf), view, selection.id_allowed(demand, view))
 
     def grants(
         self, demand: Demand, chosen: Sequence[Sequence[Pick]], conf: SchedulerConf, expected: ExpectedDemand
@@ -145,11 +145,11 @@ class GpuShare(OneByOne):
         return serves_one_container(gpu_share.MEMORY, self.plugin.name, grants)
 
 
-def _grant(share: Share, family: str, *devices: DeviceGrant) -> ContainerGrant:
+def _grant(share: ContainerShare, family: str, *devices: DeviceGrant) -> ContainerGrant:
     return ContainerGrant(share.container, share.position, family, devices, share.stage)
 
 
-def shares_of(ask: PodRequest, resource: str) -> tuple[Share, ...]:
+def shares_of(ask: PodRequest, resource: str) -> tuple[ContainerShare, ...]:
     """Return what each container asks of a resource that the pod gets as a whole: init containers last."""
     first = enumerate(ask.init_containers)
     shares = [
@@ -160,13 +160,13 @@ def shares_of(ask: PodRequest, resource: str) -> tuple[Share, ...]:
         ),
     ]
     return tuple(
-        Share(container.name, position, amount, stage)
+        ContainerShare(container.name, position, amount, stage)
         for container, position, stage in shares
         if (amount := container.get(resource))
     )
 
 
-def peak(shares: Iterable[Share]) -> int:
+def peak(shares: Iterable[ContainerShare]) -> int:
     """Return what a pod takes at most: the larger of its largest init container and the sum of all others.
 
     Volcano leaves out sidecars (share.go), which run beside the containers.

@@ -17,8 +17,7 @@ from deviceshare.families.device_plugin import DevicePlugin
 from deviceshare.families.hardware import Hardware
 from deviceshare.kernels import CardSelector
 from deviceshare.model import Card, Claim, ContainerGrant, DeviceGrant, FormatError, Labels, PodRequest, Resources
-from deviceshare.state import CardView, Codes, Counted
-from deviceshare.state import Share as HeldShare
+from deviceshare.state import CardShare, CardView, Codes, Counted
 
 MOST_CARDS = 128
 """More cards than any node has: a larger number is a mistake, and is refused before room is made for the answer."""
@@ -76,7 +75,7 @@ class CardDemand(msgspec.Struct, frozen=True):
     stage: str = ""
 
 
-class Share(msgspec.Struct, frozen=True):
+class ContainerShare(msgspec.Struct, frozen=True):
     """One container's part of cards that a pod is given as a whole: ``amount`` MiB or cards.
 
     ``position`` and ``stage`` as in :class:`~deviceshare.model.ContainerGrant`.
@@ -109,7 +108,7 @@ class Demand(msgspec.Struct, frozen=True):
 
     family: str
     cards: tuple[CardDemand, ...]
-    shares: tuple[Share, ...] = ()
+    shares: tuple[ContainerShare, ...] = ()
     mode: str = ""
     use_types: tuple[str, ...] = ()
     nouse_types: tuple[str, ...] = ()
@@ -282,7 +281,7 @@ class Family(Protocol):
         """Return every check that cards of the view fail, for nodes where the demand does not fit."""
         ...
 
-    def count(self, card: Card, pods: Sequence[Sequence[HeldShare]], conf: SchedulerConf) -> Counted:
+    def count(self, card: Card, pods: Sequence[Sequence[CardShare]], conf: SchedulerConf) -> Counted:
         """Return what is taken of a card and its state, where each of these pods holds these shares of it.
 
         Never asked where ``state`` is empty.

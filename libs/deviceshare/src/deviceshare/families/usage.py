@@ -10,7 +10,7 @@ from deviceshare.conf import SchedulerConf
 from deviceshare.families.protocol import Family
 from deviceshare.families.registry import FAMILIES
 from deviceshare.model import Card
-from deviceshare.state import Share, Usage, total, usage_of
+from deviceshare.state import CardShare, Usage, total, usage_of
 
 
 def counting_families() -> dict[str, Family]:
@@ -30,7 +30,7 @@ class CardCounter:
         self._conf = conf
         self._families = counting_families()
 
-    def used(self, card: Card, pods: Sequence[Sequence[Share]]) -> Usage:
+    def used(self, card: Card, pods: Sequence[Sequence[CardShare]]) -> Usage:
         """Return what is taken of a card where each of these pods holds these shares of it."""
         family = self._families.get(card.mode)
         if family is not None and pods:

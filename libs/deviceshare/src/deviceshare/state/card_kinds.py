@@ -33,7 +33,7 @@ class Interner:
         return self._codes.get(name, -1)
 
 
-class Kinds:
+class CardKinds:
     """All kinds that were ever seen, by their number; 0 is no card.
 
     ``mode`` and ``type`` are codes, ``memory`` MiB, ``cores`` percent or AI cores, ``slots`` counts, ``healthy`` 0 or
@@ -73,7 +73,7 @@ class Codes(Protocol):
     """What the numbers in a table of cards stand for."""
 
     @property
-    def kinds(self) -> Kinds:
+    def kinds(self) -> CardKinds:
         """The kinds of cards."""
         ...
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from deviceshare.kernels import CORES_USED, FIELDS, KIND, MEMORY_USED, SLOTS_USED, CardCharges
 from deviceshare.model import Card
-from deviceshare.state.card_kinds import Kinds
+from deviceshare.state.card_kinds import CardKinds
 from deviceshare.state.holdings import Holding, Usage
 
 _T = TypeVar("_T")
@@ -37,7 +37,7 @@ class CardView:
 
     def __init__(
         self,
-        kinds: Kinds,
+        kinds: CardKinds,
         type_names: list[str],
         cards: Sequence[tuple[Card, ...]],
         fields: Sequence[str],
@@ -159,7 +159,7 @@ class CardTable:
     """
 
     def __init__(self, state: Iterable[str] = ()) -> None:
-        self.kinds = Kinds()
+        self.kinds = CardKinds()
         self.cards: list[tuple[Card, ...]] = []
         self._type_names: list[str] = [""]
         self._of_type: Counter[str] = Counter()

@@ -32,7 +32,7 @@ class Usage(NamedTuple):
     slots: int = 0
 
 
-class Share(NamedTuple):
+class CardShare(NamedTuple):
     """A container's part of one card; ``position`` and ``stage`` as in :class:`~deviceshare.model.ContainerGrant`."""
 
     device: DeviceGrant
@@ -40,16 +40,16 @@ class Share(NamedTuple):
     stage: str
 
 
-def shares_by_card(grants: Iterable[ContainerGrant]) -> dict[str, list[Share]]:
+def shares_by_card(grants: Iterable[ContainerGrant]) -> dict[str, list[CardShare]]:
     """Return what one pod's grants take, by the id of the card."""
-    shares: dict[str, list[Share]] = {}
+    shares: dict[str, list[CardShare]] = {}
     for grant in grants:
         for device in grant.devices:
-            shares.setdefault(device.id, []).append(Share(device, grant.position, grant.stage))
+            shares.setdefault(device.id, []).append(CardShare(device, grant.position, grant.stage))
     return shares
 
 
-def usage_of(card: Card, shares: Iterable[Share]) -> Usage:
+def usage_of(card: Card, shares: Iterable[CardShare]) -> Usage:
     """Return what one pod's shares take of a card."""
     memory = cores = slots = 0
     first: dict[int, Usage] = {}
@@ -65,15 +65,15 @@ def usage_of(card: Card, shares: Iterable[Share]) -> Usage:
     return Usage(*(max(each) for each in zip((memory, cores, slots), *first.values(), strict=True)))
 
 
-def shares_on(card: Card, holdings: Iterable[Holding]) -> list[list[Share]]:
+def shares_on(card: Card, holdings: Iterable[Holding]) -> list[list[CardShare]]:
     """Return for each pod that holds a part of a card its shares."""
-    found: list[list[Share]] = []
+    found: list[list[CardShare]] = []
     for holding in holdings:
-        shares: list[Share] = []
+        shares: list[CardShare] = []
         for grant in holding.grants:
             for device in grant.devices:
                 if device.id == card.id:
-                    shares.append(Share(device, grant.position, grant.stage))  # noqa: PERF401 - a hot path
+                    shares.append(CardShare(device, grant.position, grant.stage))  # noqa: PERF401 - a hot path
         if shares:
             found.append(shares)
     return found

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from deviceshare.kernels import Amounts
+from deviceshare.kernels import NodeAmounts
 from deviceshare.model import Resources
 from deviceshare.state.cards import Bools, Ints
 from deviceshare.state.pod_sums import SCORED
@@ -24,7 +24,7 @@ class ResourceTable:
         self._used: Ints = np.zeros((0, 4), dtype=np.int64)
         self._reserved: dict[int, int] = {}
         """The rows that are reserved, and how many pods each may run otherwise."""
-        self.amounts = Amounts(self._allocatable, self._used)
+        self.amounts = NodeAmounts(self._allocatable, self._used)
         """The same arrays, as kernels read and write them."""
 
     @property

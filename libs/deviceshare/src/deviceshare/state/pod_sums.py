@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from deviceshare.model import ContainerRequest, PodRequest
 
-Amounts = tuple[tuple[str, int], ...]
+ResourceAmounts = tuple[tuple[str, int], ...]
 
 LEAST = {"cpu": 100, "memory": 200 * 2**20}
 """Millicores and bytes."""
@@ -22,7 +22,7 @@ SCORED = " (scored)"
 """The end of the names under which nodes count what only scores look at. No resource can be called so."""
 
 
-def pod_resources(ask: PodRequest, leave_out: frozenset[str]) -> Amounts:
+def pod_resources(ask: PodRequest, leave_out: frozenset[str]) -> ResourceAmounts:
     """Return what a pod takes of a node, sorted by name.
 
     ``leave_out`` are the resources that device families account for.
@@ -40,7 +40,7 @@ def at_least(ask: PodRequest) -> tuple[int, int]:
     return found.get("cpu", 0), found.get("memory", 0)
 
 
-def unasked(ask: PodRequest) -> Amounts:
+def unasked(ask: PodRequest) -> ResourceAmounts:
     """Return by how much more than it takes a pod that is on a node counts there in scores, under such names.
 
     Of a pod that requests something as a whole only what neither it nor a container requests is filled in

@@ -97,7 +97,7 @@ class ClusterState:
         elif pod is not None and pod.fact.node == node and not pod.fact.ended:
             amounts = self.allocator.amounts(pod.fact.ask)
             self.allocator.hold(
-                node, uid, pod.fact.held, amounts, pod.fact.tenant, *self.allocator.beside(pod.fact.ask)
+                node, uid, pod.fact.held, amounts, pod.fact.tenant, *self.allocator.ports_and_counted(pod.fact.ask)
             )
             self.crowded.add(node)
         else:

@@ -17,7 +17,7 @@ from deviceshare.families import common
 from deviceshare.families.device_plugin import DevicePlugin
 from deviceshare.families.hami_vnpu.checks import checks
 from deviceshare.families.hami_vnpu.demand import ChipDemand, VnpuDemand, read_demand, template_for
-from deviceshare.families.hami_vnpu.placing import AI_CORES, AI_CPUS, NETWORK_SCORE, SHARES, Board, selector_of
+from deviceshare.families.hami_vnpu.placing import AI_CORES, AI_CPUS, NETWORK_SCORE, SHARES, ChipChooser, selector_of
 from deviceshare.families.hami_vnpu.plugin import HamiPlugin
 from deviceshare.families.hardware import ASCEND
 from deviceshare.families.protocol import (
@@ -45,8 +45,7 @@ from deviceshare.model import (
     FormatError,
     PodRequest,
 )
-from deviceshare.state import CardView, Codes, Counted, total, usage_of
-from deviceshare.state import Share as HeldShare
+from deviceshare.state import CardShare, CardView, Codes, Counted, total, usage_of
 
 _OTHERS = -1
 """In the place of an init container's position: all that is not of an init container."""
@@ -94,7 +93,7 @@ class HamiVnpu:
     def place(self, demand: Demand, view: CardView, conf: SchedulerConf) -> Places:
         """Choose and charge, container by container."""
         assert isinstance(demand, VnpuDemand)
-        return Board(demand, view, conf).place()
+        return ChipChooser(demand, view, conf).place()
 
     def selector(self, demand: Demand, codes: Codes, conf: SchedulerConf) -> CardSelector | None:
         """Return the kernel, where the pod does not choose by names of chips."""
@@ -129,9 +128,9 @@ class HamiVnpu:
     def checks(self, demand: Demand, view: CardView, conf: SchedulerConf) -> list[Check]:
         """Return what keeps the demand from nodes, container by container."""
         assert isinstance(demand, VnpuDemand)
-        return checks(Board(demand, view, conf))
+        return checks(ChipChooser(demand, view, conf))
 
-    def count(self, card: Card, pods: Sequence[Sequence[HeldShare]], conf: SchedulerConf) -> Counted:
+    def count(self, card: Card, pods: Sequence[Sequence[CardShare]], conf: SchedulerConf) -> Counted:
         """Return what is taken, and the AI cores, AI CPUs and shares of a chip."""
         chip = next((chip for chip in conf.devices.chips if chip.word == card.type), None)
         state = [sum(amounts) for amounts in zip(*(_state_of(shares, chip, card) for shares in pods), strict=True)]
@@ -265,7 +264,7 @@ def _owners(ask: PodRequest, word: str, slots: int) -> list[tuple[str, int, Cont
     return [*owners[:slots], *[last] * (slots - len(owners))]
 
 
-def _state_of(shares: Sequence[HeldShare], chip: VnpuChip | None, card: Card) -> tuple[int, ...]:
+def _state_of(shares: Sequence[CardShare], chip: VnpuChip | None, card: Card) -> tuple[int, ...]:
     """Return the AI cores, AI CPUs and shares that one pod takes of a chip: the larger of its largest init container
     and the sum of the others.
     """

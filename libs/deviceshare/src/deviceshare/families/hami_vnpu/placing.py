@@ -17,7 +17,7 @@ from deviceshare.families.hami_vnpu.demand import ALL_CORES, ChipDemand, VnpuDem
 from deviceshare.families.protocol import CardDemand, Picks, Places
 from deviceshare.families.selection import id_allowed
 from deviceshare.formats import hami_vnpu as wire
-from deviceshare.kernels import Chips
+from deviceshare.kernels import ChipSelector
 from deviceshare.model import INIT, SIDECAR
 from deviceshare.state import Bools, CardView, Codes, Ints
 
@@ -29,7 +29,7 @@ _TAKEN = -1
 """The number of a cut that is like no other."""
 
 
-def selector_of(demand: VnpuDemand, cards: ChipDemand, codes: Codes, conf: SchedulerConf) -> Chips:
+def selector_of(demand: VnpuDemand, cards: ChipDemand, codes: Codes, conf: SchedulerConf) -> ChipSelector:
     """Return the kernel that chooses chips for one container.
 
     Binpack takes the fullest, spread one without a pod, then the first; it scores how that stands before: binpack
@@ -40,7 +40,7 @@ def selector_of(demand: VnpuDemand, cards: ChipDemand, codes: Codes, conf: Sched
     of_kind = _kinds_of(chip.word, codes)
     usable = of_kind & _of_modes(demand, codes, conf) & (kinds.healthy != 0)
     asked = common.memory_of_kinds(cards, kinds)
-    selector = Chips(cards.count, kinds.memory, asked, kinds.slots, usable, of_kind)
+    selector = ChipSelector(cards.count, kinds.memory, asked, kinds.slots, usable, of_kind)
     selector.ai_cores_field, selector.ai_cpus_field = codes.field(AI_CORES), codes.field(AI_CPUS)
     selector.shares_field = codes.field(SHARES)
     if demand.shared:
@@ -63,7 +63,7 @@ def selector_of(demand: VnpuDemand, cards: ChipDemand, codes: Codes, conf: Sched
     return selector
 
 
-class Board:
+class ChipChooser:
     """The chips that one demand could have on the nodes of a view, and what the pod has of them so far."""
 
     def __init__(self, demand: VnpuDemand, view: CardView, conf: SchedulerConf) -> None:

@@ -31,7 +31,7 @@ MOST_GROUPS = {1: 4, 2: 3, 4: 2}
 """Into how many groups a chip may be cut that takes a part of so many AI cores: more groups are smaller ones."""
 
 
-class Chips(NamedTuple):
+class ChipStates(NamedTuple):
     """The chips of a view, and what is left of them."""
 
     ours: Bools
@@ -52,11 +52,11 @@ class Chips(NamedTuple):
         return unused
 
 
-def chips_of(view: CardView) -> Chips:
+def chips_of(view: CardView) -> ChipStates:
     """Return the chips of a view."""
     ours = view.of_mode(MODE)
     state = view.state
-    return Chips(
+    return ChipStates(
         ours=ours,
         healthy=ours & view.healthy,
         free_cores=CHIP_CORES - view.cores_used,
@@ -68,7 +68,7 @@ def chips_of(view: CardView) -> Chips:
     )
 
 
-def failures(chips: Chips, template: Template) -> dict[str, Bools]:
+def failures(chips: ChipStates, template: Template) -> dict[str, Bools]:
     """Return by code which healthy chips cannot take a part of this kind."""
     failed = {
         "CardInsufficientCore": chips.free_cores < template.cores,
@@ -80,7 +80,7 @@ def failures(chips: Chips, template: Template) -> dict[str, Bools]:
     return {code: found & chips.healthy for code, found in failed.items()}
 
 
-def choose(chips: Chips, demand: ChipDemand) -> tuple[Bools, Ints, Ints]:
+def choose(chips: ChipStates, demand: ChipDemand) -> tuple[Bools, Ints, Ints]:
     """Return on which nodes (bool[R]) there is room, which chips (int64[R, count]), and by which template.
 
     Whole chips are unused ones from the first on. The number of the template is int64[R, count], 0 for whole chips.
@@ -94,7 +94,7 @@ def choose(chips: Chips, demand: ChipDemand) -> tuple[Bools, Ints, Ints]:
     return fits & (chips.idle >= demand.asked), columns, details
 
 
-def _choose_part(chips: Chips, templates: Sequence[Template]) -> tuple[Bools, Ints, Ints]:
+def _choose_part(chips: ChipStates, templates: Sequence[Template]) -> tuple[Bools, Ints, Ints]:
     """Choose one chip a node for a part.
 
     It is the first template for which a chip of the node has room, and of those chips the one with the fewest AI cores

@@ -16,7 +16,7 @@ from deviceshare.families import common
 from deviceshare.families.device_plugin import DevicePlugin
 from deviceshare.families.hardware import ASCEND
 from deviceshare.families.mindcluster import chips as state
-from deviceshare.families.mindcluster.chips import Chips, chips_of, choose, failures
+from deviceshare.families.mindcluster.chips import ChipStates, chips_of, choose, failures
 from deviceshare.families.mindcluster.plugin import MindClusterPlugin
 from deviceshare.families.mindcluster.request import ChipDemand, asking, chip_demand, cores_asked, deal
 from deviceshare.families.protocol import (
@@ -35,8 +35,7 @@ from deviceshare.formats.mindcluster import CHIP_CORES, CORES, WHOLE
 from deviceshare.kernels import CardSelector
 from deviceshare.model import UNMADE as UNMADE_PART
 from deviceshare.model import Card, Claim, ContainerGrant, DeviceGrant, FormatError, PodRequest
-from deviceshare.state import Bools, CardView, Codes, Counted, Ints, Usage
-from deviceshare.state import Share as HeldShare
+from deviceshare.state import Bools, CardShare, CardView, Codes, Counted, Ints, Usage
 
 _BEHIND = 1 << 40
 """More AI cores than any node has: nodes that can only give less than was asked come after all others."""
@@ -139,7 +138,7 @@ class MindCluster:
         fits, _, _ = choose(chips, demand)
         return common.some([replace(check, nodes=check.nodes & ~fits) for check in checks])
 
-    def _part_checks(self, demand: ChipDemand, chips: Chips) -> list[Check]:
+    def _part_checks(self, demand: ChipDemand, chips: ChipStates) -> list[Check]:
         """Return the checks of chips for the smallest part that would do."""
         least = demand.templates[-1]
         failed = failures(chips, least)
@@ -176,7 +175,7 @@ class MindCluster:
             ),
         ]
 
-    def _whole_check(self, demand: ChipDemand, chips: Chips) -> Check:
+    def _whole_check(self, demand: ChipDemand, chips: ChipStates) -> Check:
         count = demand.cards[0].count
         unused = np.count_nonzero(chips.unused, axis=1).astype(np.int64)
         return common.amount_check(
@@ -189,7 +188,7 @@ class MindCluster:
             unit="whole chips",
         )
 
-    def count(self, card: Card, pods: Sequence[Sequence[HeldShare]], conf: SchedulerConf) -> Counted:
+    def count(self, card: Card, pods: Sequence[Sequence[CardShare]], conf: SchedulerConf) -> Counted:
         """Count each pod's part, or the whole chip, once: its containers share it.
 
         A part by an unknown template may be as large as the chip.

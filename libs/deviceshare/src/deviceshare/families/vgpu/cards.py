@@ -140,7 +140,7 @@ def checks_of_room(
     ]  # fmt: skip
 
 
-class Amounts(NamedTuple):
+class CheckAmounts(NamedTuple):
     """The numbers of a check about memory, as :func:`deviceshare.families.common.amount_check` takes them."""
 
     resource: str
@@ -151,7 +151,7 @@ class Amounts(NamedTuple):
 
 def memory_amounts(
     cards: CardDemand, view: CardView, failed: Bools, usable: Bools, free: Ints, conf: SchedulerConf
-) -> Amounts:
+) -> CheckAmounts:
     """Return what is asked of each card and what could be had: ``free`` is int64[R, D]."""
     names = conf.devices.vgpu
     resource, asked, unit = names.memory, cards.memory, request.unit(conf)
@@ -160,4 +160,4 @@ def memory_amounts(
         resource = names.percentage if cards.memory_percentage else names.memory
         asked, unit = cards.memory_percentage or 100, "percent"
         free = 100 * free // np.maximum(view.memory, 1)
-    return Amounts(resource, asked, common.most_free(free, usable, failed, cards.count), unit)
+    return CheckAmounts(resource, asked, common.most_free(free, usable, failed, cards.count), unit)

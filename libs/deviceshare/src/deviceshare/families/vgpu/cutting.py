@@ -46,7 +46,7 @@ class Offers(NamedTuple):
     largest: Ints
 
 
-class Kinds:
+class MigKinds:
     """How cards of each kind can be cut, as the kernel reads it."""
 
     def __init__(self, codes: Codes, conf: SchedulerConf) -> None:
@@ -69,7 +69,7 @@ class Kinds:
         self.sizes: Ints = sizes
         self.base: Ints = np.array([base.get(code, -1) for code in kinds.type.tolist()], dtype=np.int64)
         counts = np.array([len(cut) for cut in cuts] or [0], dtype=np.int64)
-        self.tables = instances.Geometries(self.base, self.largest, sizes, ranked, counts)
+        self.tables = instances.GeometryTables(self.base, self.largest, sizes, ranked, counts)
 
     def needed(self, cards: CardDemand, codes: Codes) -> Ints:
         """Return int64[kinds]: the MiB that an instance must have."""
@@ -84,8 +84,8 @@ class Kinds:
 
 
 def selector_of(
-    demand: Demand, cards: CardDemand, codes: Codes, kinds: Kinds, conf: SchedulerConf
-) -> instances.Instances:
+    demand: Demand, cards: CardDemand, codes: Codes, kinds: MigKinds, conf: SchedulerConf
+) -> instances.InstanceSelector:
     """Return the kernel that chooses instances for one container.
 
     On each node it takes the cards that waste least, of equal ones those that are cut already; then, and under
@@ -101,7 +101,7 @@ def selector_of(
         cut = first_cut(geometries, int(needed[kind]), later, first_fit)
         if cut is not None:
             fresh[:, kind] = UNPARTITIONED | cut.cut << CUT_BITS | cut.position, cut.size
-    selector = instances.Instances(cards.count, kinds.tables, codes.kinds.memory, usable, needed, fresh)
+    selector = instances.InstanceSelector(cards.count, kinds.tables, codes.kinds.memory, usable, needed, fresh)
     selector.cut_field, selector.used_field = codes.field(CUT), codes.field(USED)
     selector.shares = codes.kinds.slots - 1
     selector.cores, selector.alone = vgpu_cards.most_cores(cards), cards.cores == request.ALL_CORES
@@ -125,7 +125,7 @@ class Cutting:
 
     def __init__(self, demand: Demand, view: CardView, conf: SchedulerConf) -> None:
         self._demand, self._view, self._conf = demand, view, conf
-        self._kinds = Kinds(view, conf)
+        self._kinds = MigKinds(view, conf)
         self._usable = vgpu_cards.candidates(demand, view, vgpu.MIG)
         self._own = np.zeros(view.kind.shape, dtype=np.int64)
         """The positions that the pod has on each card by now, a bit each."""
@@ -135,9 +135,9 @@ class Cutting:
 
     def pick(self, cards: CardDemand) -> Picks:
         """Choose for one container."""
-        return common.picks_of(self._picker(cards), self._view, vgpu_cards.allowed_by_name(self._demand, self._view))
+        return common.picks_of(self._selector(cards), self._view, vgpu_cards.allowed_by_name(self._demand, self._view))
 
-    def _picker(self, cards: CardDemand) -> instances.Instances:
+    def _selector(self, cards: CardDemand) -> instances.InstanceSelector:
         selector = selector_of(self._demand, cards, self._view, self._kinds, self._conf)
         if cards.stage == INIT:
             selector.first, selector.own = True, self._reusable(cards)
@@ -230,7 +230,7 @@ class Cutting:
         return failed
 
     def _offers(self, cards: CardDemand) -> Offers:
-        selector, kind = self._picker(cards), self._view.kind
+        selector, kind = self._selector(cards), self._view.kind
         found, reused = (np.zeros(kind.shape, dtype=np.uint8) for _ in range(2))
         free = np.zeros(kind.shape, dtype=np.int64)
         selector.cards = CardCharges(self._view.block)

@@ -16,12 +16,12 @@ from deviceshare.families.protocol import CardDemand, Check, Demand, ExpectedDem
 from deviceshare.families.vgpu import cards as vgpu_cards
 from deviceshare.families.vgpu import handover
 from deviceshare.families.vgpu.base import Vgpu
-from deviceshare.families.vgpu.cutting import CUT, USED, Cutting, Instance, Kinds, selector_of
+from deviceshare.families.vgpu.cutting import CUT, USED, Cutting, Instance, MigKinds, selector_of
 from deviceshare.families.vgpu.geometry import MIXED_UP, UNUSED, Geometries, Wanted, geometries_of, recut, rounded_up
 from deviceshare.formats import vgpu
 from deviceshare.kernels import UNPARTITIONED, CardSelector
 from deviceshare.model import INIT, WHOLE, Card, ContainerGrant, DeviceGrant, PodRequest
-from deviceshare.state import CardView, Codes, Counted, Share, Usage, usage_of
+from deviceshare.state import CardShare, CardView, Codes, Counted, Usage, usage_of
 
 _INSTANCE = re.compile(r"[^-\s]+-[0-9]{1,3}")
 
@@ -49,7 +49,7 @@ class Mig(Vgpu):
         (cards, *others) = demand.cards
         if others or cards.stage == INIT or vgpu_cards.is_choosy(demand):
             return None
-        selector = selector_of(demand, cards, codes, Kinds(codes, conf), conf)
+        selector = selector_of(demand, cards, codes, MigKinds(codes, conf), conf)
         memory = cards.memory if cards.memory_percentage else rounded_up(conf.devices.vgpu, cards.memory)
         selector.equivalence_key = common.essence(demand, memory=memory)
         return selector
@@ -75,7 +75,7 @@ class Mig(Vgpu):
             for cards, picks in zip(demand.cards, chosen, strict=True)
         )
 
-    def count(self, card: Card, pods: Sequence[Sequence[Share]], conf: SchedulerConf) -> Counted:
+    def count(self, card: Card, pods: Sequence[Sequence[CardShare]], conf: SchedulerConf) -> Counted:
         """Charge each instance to each pod that holds it once, and cores as on other cards.
 
         A share that means no instance of the card's model is charged what it asked. Then, and where pods hold instances

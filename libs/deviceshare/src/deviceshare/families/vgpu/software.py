@@ -14,7 +14,7 @@ from deviceshare.families.protocol import CardDemand, Check, Demand, Picks
 from deviceshare.families.vgpu import cards as vgpu_cards
 from deviceshare.families.vgpu import request
 from deviceshare.families.vgpu.base import Vgpu
-from deviceshare.kernels import CardSelector, SharedCards
+from deviceshare.kernels import CardSelector, SharedCardSelector
 from deviceshare.model import INIT, Card, ContainerGrant
 from deviceshare.state import Bools, CardView, Codes, Ints
 
@@ -27,15 +27,17 @@ class SoftwareVgpu(Vgpu):
         (cards, *others) = demand.cards
         if others or cards.stage == INIT or vgpu_cards.is_choosy(demand):
             return None
-        selector = self._picker(demand, cards, codes, conf)
+        selector = self._selector(demand, cards, codes, conf)
         selector.equivalence_key = common.essence(demand)
         return selector
 
-    def _picker(self, demand: Demand, cards: CardDemand, codes: Codes, conf: SchedulerConf) -> SharedCards:
+    def _selector(self, demand: Demand, cards: CardDemand, codes: Codes, conf: SchedulerConf) -> SharedCardSelector:
         """Choose the cards with most memory used, with the fewest shares, or the last ones, as the policy is."""
         kinds = codes.kinds
         asked = common.memory_of_kinds(cards, kinds)
-        selector = SharedCards(cards.count, kinds.memory, asked, selection.usable_kinds(demand, self.name, codes))
+        selector = SharedCardSelector(
+            cards.count, kinds.memory, asked, selection.usable_kinds(demand, self.name, codes)
+        )
         alone = cards.cores == request.ALL_CORES
         selector.limit(np.minimum(kinds.slots - 1, 0 if alone else kinds.slots), vgpu_cards.most_cores(cards))
         filling, spreading = conf.policy == "binpack", conf.policy == "spread"
@@ -46,7 +48,7 @@ class SoftwareVgpu(Vgpu):
 
     def pick(self, demand: Demand, cards: CardDemand, view: CardView, conf: SchedulerConf) -> Picks:
         """Choose for one container."""
-        selector = self._picker(demand, cards, view, conf)
+        selector = self._selector(demand, cards, view, conf)
         return common.picks_of(selector, view, vgpu_cards.allowed_by_name(demand, view))
 
     def failed(self, demand: Demand, cards: CardDemand, view: CardView, conf: SchedulerConf) -> list[Check]:
