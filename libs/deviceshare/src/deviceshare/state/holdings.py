@@ -1,7 +1,7 @@
-"""What pods hold of cards, and what that takes of a card.
+"""What pods hold of cards, and the usage of a card that follows.
 
-A pod's init containers have their devices before its other containers have theirs: a card is charged the larger of its
-largest init container and the sum of the others.
+Init containers run before the pod's other containers: a card is charged the larger of the pod's largest init container
+and the sum of the others.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,7 +12,7 @@ import msgspec
 from deviceshare.model import INIT, WHOLE, Card, ContainerGrant, DeviceGrant, HostPort, Tenant
 
 
-# There are many, and none can be part of a cycle: the garbage collector need not know them.
+# Excluded from garbage collection: there are many, and none can be part of a reference cycle.
 class Holding(msgspec.Struct, frozen=True, gc=False):
     """What one pod holds on one node."""
 
@@ -21,11 +21,11 @@ class Holding(msgspec.Struct, frozen=True, gc=False):
     tenant: Tenant = Tenant()
     ports: tuple[HostPort, ...] = ()
     counted: tuple[tuple[str, int], ...] = ()
-    """What scores count beside ``resources`` (:func:`deviceshare.allocation.counted`)."""
+    """What node scores count in addition to ``resources`` (:func:`deviceshare.allocation.counted`)."""
 
 
 class Usage(NamedTuple):
-    """What is taken of a card: MiB, percent or AI cores, and how many containers share it."""
+    """Usage of a card: MiB, percent or AI cores, and the number of containers that share it."""
 
     memory: int = 0
     cores: int = 0
@@ -41,7 +41,7 @@ class CardShare(NamedTuple):
 
 
 def shares_by_card(grants: Iterable[ContainerGrant]) -> dict[str, list[CardShare]]:
-    """Return what one pod's grants take, by the id of the card."""
+    """Return the shares of one pod by the id of the card."""
     shares: dict[str, list[CardShare]] = {}
     for grant in grants:
         for device in grant.devices:
@@ -50,7 +50,7 @@ def shares_by_card(grants: Iterable[ContainerGrant]) -> dict[str, list[CardShare
 
 
 def usage_of(card: Card, shares: Iterable[CardShare]) -> Usage:
-    """Return what one pod's shares take of a card."""
+    """Return the usage of a card by the shares of one pod."""
     memory = cores = slots = 0
     first: dict[int, Usage] = {}
     for device, position, stage in shares:
@@ -66,7 +66,7 @@ def usage_of(card: Card, shares: Iterable[CardShare]) -> Usage:
 
 
 def shares_on(card: Card, holdings: Iterable[Holding]) -> list[list[CardShare]]:
-    """Return for each pod that holds a part of a card its shares."""
+    """Return the shares of a card, one list for each pod that has some."""
     found: list[list[CardShare]] = []
     for holding in holdings:
         shares: list[CardShare] = []
@@ -88,4 +88,4 @@ def total(usages: Iterable[Usage]) -> Usage:
 
 
 Counted = tuple[Usage, Mapping[str, int]]
-"""What a family counts of a card: the amounts taken, and its own state by name."""
+"""What a family counts of a card: usage, and the values of its ``state`` by name."""

@@ -16,7 +16,7 @@ UNLIMITED = 2**62
 
 
 class ResourceTable:
-    """What every node has and what is taken of it. Units: :data:`deviceshare.model.Resources`."""
+    """What is allocatable and used on every node. Units: :data:`deviceshare.model.Resources`."""
 
     def __init__(self) -> None:
         self._columns: dict[str, int] = {PODS: 0}
@@ -29,7 +29,7 @@ class ResourceTable:
 
     @property
     def version(self) -> int:
-        """Grows with the resources that are known by name."""
+        """Grows with the number of resource names."""
         return len(self._columns)
 
     def set_node(self, row: int, allocatable: Resources) -> None:
@@ -57,31 +57,31 @@ class ResourceTable:
         return np.array([row in self._reserved for row in rows.tolist()], dtype=np.bool_)
 
     def clear(self, row: int) -> None:
-        """Forget a node."""
+        """Remove a node."""
         self._reserve(row + 1)
         self._reserved.pop(row, None)
         self._allocatable[row] = 0
         self._used[row] = 0
 
     def charge(self, row: int, amounts: Iterable[tuple[str, int]], sign: int) -> None:
-        """Take (``sign`` 1) or give back (-1) amounts, and one pod."""
+        """Add (``sign`` 1) or release (-1) amounts and one pod."""
         self.amounts.add(row, 0, sign)
         for name, amount in amounts:
-            # A new name may make the arrays wider.
+            # A new name may replace the arrays by wider ones.
             column = self.reserve(name)
             self.amounts.add(row, column, sign * amount)
 
     def wanted(self, amounts: Sequence[tuple[str, int]]) -> tuple[Ints, Ints]:
-        """Return what one more pod takes: columns, -1 for a resource that no node has, and amounts."""
+        """Return what one more pod needs: columns, -1 for a resource that no node has, and amounts."""
         columns = [0, *(self.column(name) for name, _ in amounts)]
         return np.array(columns, dtype=np.int64), np.array([1, *(amount for _, amount in amounts)], dtype=np.int64)
 
     def column(self, name: str) -> int:
-        """Return where a resource stands, -1 where it is not known."""
+        """Return the column of a resource, -1 for an unknown one."""
         return self._columns.get(name, -1)
 
     def free(self, rows: Ints, name: str) -> Ints:
-        """Return int64[R]: how much is left, below 0 where more is taken than the node has."""
+        """Return int64[R]: how much is free, negative where more is used than allocatable."""
         column = self._columns.get(name)
         if column is None:
             return np.zeros(len(rows), dtype=np.int64)
@@ -89,7 +89,7 @@ class ResourceTable:
         return left
 
     def allocatable(self, rows: Ints, name: str) -> Ints:
-        """Return int64[R]: how much each node has, taken or not."""
+        """Return int64[R]: how much is allocatable on each node."""
         column = self._columns.get(name)
         if column is None:
             return np.zeros(len(rows), dtype=np.int64)
@@ -101,12 +101,12 @@ class ResourceTable:
         return [name for name, column in self._columns.items() if self._allocatable[:, column].any()]
 
     def used(self, row: int) -> Resources:
-        """Return what is taken of a node."""
+        """Return what is used on a node."""
         taken = ((name, int(self._used[row, column])) for name, column in self._columns.items())
         return {name: amount for name, amount in taken if not name.endswith(SCORED)}
 
     def reserve(self, name: str) -> int:
-        """Return where a resource stands, or will."""
+        """Return the column of a resource, a new one for a new name."""
         column = self._columns.get(name)
         if column is None:
             column = self._columns[name] = len(self._columns)
