@@ -91,12 +91,12 @@ class HamiVnpu:
         return read_demand(self.name, ask, conf)
 
     def place(self, demand: Demand, view: CardView, conf: SchedulerConf) -> Places:
-        """Choose and charge, container by container."""
+        """Pick and charge, container by container."""
         assert isinstance(demand, VnpuDemand)
         return ChipChooser(demand, view, conf).place()
 
     def selector(self, demand: Demand, codes: Codes, conf: SchedulerConf) -> CardSelector | None:
-        """Return the kernel, where the pod does not choose by names of chips."""
+        """Return the kernel, unless the pod restricts chips by id or index."""
         assert isinstance(demand, VnpuDemand)
         (cards, *others) = demand.cards
         if others or cards.stage == INIT or demand.use_ids or demand.nouse_ids or demand.use_indexes:
@@ -105,14 +105,14 @@ class HamiVnpu:
         selector.offers = demand.chip.resource
         # A single chip is a network of its own.
         selector.link_score = NETWORK_SCORE
-        # How much was asked of what a template gives says only the grant.
+        # The requested memory only matters in the grant: the template decides what is charged.
         selector.equivalence_key = common.essence(demand, asked=-1, number=1)
         return selector
 
     def grants(
         self, demand: Demand, chosen: Sequence[Sequence[Pick]], conf: SchedulerConf, expected: ExpectedDemand
     ) -> tuple[ContainerGrant, ...]:
-        """One grant a container, its devices in the order in which they were chosen."""
+        """Return one grant for each container, its devices in the order of the picks."""
         assert isinstance(demand, VnpuDemand)
         return tuple(
             ContainerGrant(
@@ -126,7 +126,7 @@ class HamiVnpu:
         )
 
     def checks(self, demand: Demand, view: CardView, conf: SchedulerConf) -> list[Check]:
-        """Return what keeps the demand from nodes, container by container."""
+        """Return the checks that fail, container by container."""
         assert isinstance(demand, VnpuDemand)
         return checks(ChipChooser(demand, view, conf))
 

@@ -1,4 +1,4 @@
-"""Why chips of a node are not given, in numbers."""
+"""The checks that chips fail, in numbers."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from deviceshare.state import Bools, Ints
 
 
 def checks(chooser: ChipChooser) -> list[Check]:
-    """Return every check that keeps the demand from nodes, container by container."""
+    """Return every check that nodes fail, container by container."""
     turns = common.in_turn(chooser.demand, chooser.view)
     return common.check_one_by_one(
         chooser.demand, chooser.pick, chooser.charge, lambda cards: checks_of_container(chooser, cards), turns
@@ -20,7 +20,7 @@ def checks(chooser: ChipChooser) -> list[Check]:
 
 
 def checks_of_container(chooser: ChipChooser, cards: CardDemand) -> list[Check]:
-    """Every check that a chip fails; checks about room look only at chips that may be chosen at all."""
+    """Return every check that chips fail for one container; checks about room only for chips that the pod may use."""
     assert isinstance(cards, ChipDemand)
     demand, view = chooser.demand, chooser.view
     word, resource = demand.chip.word, demand.chip.resource
@@ -60,7 +60,7 @@ def checks_of_container(chooser: ChipChooser, cards: CardDemand) -> list[Check]:
 
 
 def _about_room(chooser: ChipChooser, cards: ChipDemand, code: str, candidates: Bools, failed: Bools) -> Check:
-    """Return one check about what is left of chips."""
+    """Return one check about room on chips."""
     view, chip, shared = chooser.view, chooser.demand.chip, chooser.demand.shared
 
     def amount(text: str, resource: str, asked: int, free: Ints, unit: str) -> Check:

@@ -74,10 +74,10 @@ class MindCluster:
         return chip_demand(self.name, ask, conf)
 
     def place(self, demand: Demand, view: CardView, conf: SchedulerConf) -> Places:
-        """Choose a chip for a part, or unused chips from the lowest number on; charge them.
+        """Pick a chip for a part, or the first unused chips, and charge them.
 
-        The best node is the one with the fewest AI cores that nobody has, one that gives what was asked before one
-        that downgrades.
+        The best node is the one with the fewest unused AI cores; nodes that give the requested template go before
+        nodes that downgrade it.
         """
         assert isinstance(demand, ChipDemand)
         chips = chips_of(view)
@@ -88,7 +88,7 @@ class MindCluster:
         return Places(fits, [columns], [details], nothing, nothing.copy(), rank)
 
     def selector(self, demand: Demand, codes: Codes, conf: SchedulerConf) -> CardSelector | None:
-        """Return nothing: chips are chosen in numpy."""
+        """Return None: chips are picked in NumPy."""
         return None
 
     def _charge(self, demand: ChipDemand, view: CardView, fits: Bools, columns: Ints, details: Ints) -> None:
@@ -98,14 +98,14 @@ class MindCluster:
         view.cores_used[rows, columns] += demand.cards[0].cores
         view.slots_used[rows, columns] += 1
         view.state[state.CPUS][rows, columns] += cpus[details[fits]]
-        # What is downgraded has fewer AI CPUs and nothing else.
+        # A downgraded template has fewer AI CPUs, and is the same otherwise.
         dvpp = view.state[state.DVPP]
         dvpp[rows, columns] = np.maximum(dvpp[rows, columns], state.DVPP_TAKEN[templates[0].dvpp])
 
     def grants(
         self, demand: Demand, chosen: Sequence[Sequence[Pick]], conf: SchedulerConf, expected: ExpectedDemand
     ) -> tuple[ContainerGrant, ...]:
-        """Let the containers share what the pod gets."""
+        """Return one grant for each container; all share the devices of the pod."""
         assert isinstance(demand, ChipDemand)
         cores = demand.cards[0].cores
         devices = [
@@ -115,7 +115,7 @@ class MindCluster:
         return deal(self.name, demand.containers, devices)
 
     def checks(self, demand: Demand, view: CardView, conf: SchedulerConf) -> list[Check]:
-        """No chips, unhealthy ones, too few AI cores on the node, then what each chip lacks, or too few unused ones."""
+        """Return the checks for no chips, unhealthy chips, AI cores of the node, and room on each chip."""
         assert isinstance(demand, ChipDemand)
         chips = chips_of(view)
         none = np.zeros(len(chips.idle), dtype=np.int64)
@@ -139,7 +139,7 @@ class MindCluster:
         return common.some([replace(check, nodes=check.nodes & ~fits) for check in checks])
 
     def _part_checks(self, demand: ChipDemand, chips: ChipStates) -> list[Check]:
-        """Return the checks of chips for the smallest part that would do."""
+        """Return the checks of chips for the smallest template of the demand."""
         least = demand.templates[-1]
         failed = failures(chips, least)
         short_of_cores, short_of_cpus = failed["CardInsufficientCore"], failed["CardInsufficientCpu"]

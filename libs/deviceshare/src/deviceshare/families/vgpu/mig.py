@@ -1,7 +1,7 @@
-"""MIG: cards cut by hardware into instances of fixed sizes, each given to one container.
+"""MIG: cards that the hardware partitions into instances of fixed sizes, each for one container.
 
-Which instances there are says :mod:`.geometry`, which one a container gets :mod:`.cutting`. Rules: Volcano
-pkg/scheduler/api/devices/nvidia/vgpu/mig.go. Memory is charged by the instance, cores as they are asked.
+Geometries: :mod:`.geometry`; picking instances: :mod:`.cutting`. Rules: Volcano
+pkg/scheduler/api/devices/nvidia/vgpu/mig.go. Memory is charged by the instance, cores as requested.
 """
 
 import re
@@ -35,17 +35,17 @@ class Mig(Vgpu):
         super().__init__(vgpu.MIG)
 
     def demand(self, ask: PodRequest, conf: SchedulerConf) -> Demand | None:
-        """Read the request. Rules of exclusion do not count: instances are kept apart by hardware."""
+        """Read the request. Exclusion rules do not apply: the hardware isolates instances."""
         demand = super().demand(ask, conf)
         return demand if demand is None else replace(demand, apart_rules=())
 
     def place(self, demand: Demand, view: CardView, conf: SchedulerConf) -> Places:
-        """Choose and charge, container by container."""
+        """Pick and charge, container by container."""
         cutting = Cutting(demand, view, conf)
         return common.place_one_by_one(demand, view, cutting.pick, cutting.charge, demand.cards)
 
     def selector(self, demand: Demand, codes: Codes, conf: SchedulerConf) -> CardSelector | None:
-        """Return the kernel, where the pod does not choose by names of cards."""
+        """Return the kernel, unless the pod restricts cards by ids or by other pods."""
         (cards, *others) = demand.cards
         if others or cards.stage == INIT or vgpu_cards.is_choosy(demand):
             return None
@@ -55,7 +55,7 @@ class Mig(Vgpu):
         return selector
 
     def checks(self, demand: Demand, view: CardView, conf: SchedulerConf) -> list[Check]:
-        """Return what keeps the demand from nodes, container by container."""
+        """Return the checks that fail, container by container."""
         cutting = Cutting(demand, view, conf)
         return common.check_one_by_one(demand, cutting.pick, cutting.charge, cutting.checks)
 
@@ -76,10 +76,10 @@ class Mig(Vgpu):
         )
 
     def count(self, card: Card, pods: Sequence[Sequence[CardShare]], conf: SchedulerConf) -> Counted:
-        """Charge each instance to each pod that holds it once, and cores as on other cards.
+        """Charge each instance once to each pod that holds it, and cores as on other cards.
 
-        A share that means no instance of the card's model is charged what it asked. Then, and where pods hold instances
-        of two geometries, the card is mixed up: whoever cut it, it is not as we would think.
+        A share that names no instance of the card's model is charged its request. In that case, and where pods hold
+        instances of two geometries, the geometry of the card is not known (``MIXED_UP``).
         """
         geometries = geometries_of(conf.devices.vgpu, card.type)
         cuts: set[int] = set()
@@ -114,12 +114,12 @@ class Mig(Vgpu):
         return grants
 
     def environment(self, grant: ContainerGrant, cards: Sequence[Card]) -> dict[str, str]:
-        """Return nothing: the UUID of an instance is known when the plugin has cut the card."""
+        """Return nothing: the UUID of an instance is known once the device plugin has partitioned the card."""
         return {}
 
 
 Recut = tuple[int, dict[int, int]]
-"""A geometry by its number, and for positions of another one those that hold the same there."""
+"""The number of a geometry, and its positions by the equivalent positions of another geometry."""
 
 
 def _recuts(picks: Sequence[Pick], conf: SchedulerConf, wanted: Wanted) -> dict[str, Recut]:
@@ -153,7 +153,7 @@ def _device(cards: CardDemand, pick: Pick, recuts: Mapping[str, Recut], conf: Sc
 
 
 def _known(card: Card, conf: SchedulerConf) -> Geometries:
-    """Return the geometries of a card that was chosen."""
+    """Return the geometries of a picked card."""
     found = geometries_of(conf.devices.vgpu, card.type)
     assert found is not None, card
     return found
