@@ -8,7 +8,7 @@ from deviceshare.families.protocol import Family
 from deviceshare.model import ContainerGrant
 
 FAMILIES: list[Family] = []
-"""All families, in the order in which a pod's demands are answered."""
+"""All families, in the order in which the requests of a pod are placed."""
 
 BY_NAME: dict[str, Family] = {}
 

@@ -16,7 +16,7 @@ from deviceshare.conf import SchedulerConf, VnpuChip
 from deviceshare.families import common
 from deviceshare.families.device_plugin import DevicePlugin
 from deviceshare.families.hami_vnpu.checks import checks
-from deviceshare.families.hami_vnpu.demand import ChipDemand, VnpuDemand, read_demand, template_for
+from deviceshare.families.hami_vnpu.demand import VnpuCardDemand, VnpuDemand, read_demand, template_for
 from deviceshare.families.hami_vnpu.placing import AI_CORES, AI_CPUS, NETWORK_SCORE, SHARES, ChipChooser, selector_of
 from deviceshare.families.hami_vnpu.plugin import HamiPlugin
 from deviceshare.families.hardware import ASCEND
@@ -186,7 +186,7 @@ class HamiVnpu:
         """Cut memory and cores; a template is the one that is asked."""
         device = common.at_most(device, asked, card)
         detail = wire.Detail.of(device)
-        if not isinstance(asked, ChipDemand) or detail.cut in ("", asked.cut):
+        if not isinstance(asked, VnpuCardDemand) or detail.cut in ("", asked.cut):
             return device
         return replace(device, detail=str(wire.Detail(detail.word, asked.cut)))
 
@@ -231,7 +231,7 @@ class HamiVnpu:
         return tuple(warnings)
 
 
-def _device(chip: VnpuChip, cards: ChipDemand, card: Card) -> DeviceGrant:
+def _device(chip: VnpuChip, cards: VnpuCardDemand, card: Card) -> DeviceGrant:
     memory = cards.memory or card.memory
     detail = str(wire.Detail(chip.word, cards.cut))
     return _with_asked(DeviceGrant(card.id, card.index, memory, cards.cores, detail), cards.asked)

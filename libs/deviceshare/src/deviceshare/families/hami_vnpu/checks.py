@@ -3,7 +3,7 @@
 import numpy as np
 
 from deviceshare.families import common
-from deviceshare.families.hami_vnpu.demand import ALL_CORES, ChipDemand
+from deviceshare.families.hami_vnpu.demand import ALL_CORES, VnpuCardDemand
 from deviceshare.families.hami_vnpu.placing import AI_CORES, AI_CPUS, ChipChooser
 from deviceshare.families.protocol import CardDemand, Check
 from deviceshare.families.selection import id_allowed
@@ -21,7 +21,7 @@ def checks(chooser: ChipChooser) -> list[Check]:
 
 def checks_of_container(chooser: ChipChooser, cards: CardDemand) -> list[Check]:
     """Return every check that chips fail for one container; checks about room only for chips that the pod may use."""
-    assert isinstance(cards, ChipDemand)
+    assert isinstance(cards, VnpuCardDemand)
     demand, view = chooser.demand, chooser.view
     word, resource = demand.chip.word, demand.chip.resource
     offered = chooser.of_kind & chooser.offered[:, None]
@@ -59,7 +59,7 @@ def checks_of_container(chooser: ChipChooser, cards: CardDemand) -> list[Check]:
     return common.some(found)
 
 
-def _about_room(chooser: ChipChooser, cards: ChipDemand, code: str, candidates: Bools, failed: Bools) -> Check:
+def _about_room(chooser: ChipChooser, cards: VnpuCardDemand, code: str, candidates: Bools, failed: Bools) -> Check:
     """Return one check about room on chips."""
     view, chip, shared = chooser.view, chooser.demand.chip, chooser.demand.shared
 

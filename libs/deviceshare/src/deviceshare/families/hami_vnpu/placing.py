@@ -13,7 +13,7 @@ import numpy as np
 
 from deviceshare.conf import SchedulerConf
 from deviceshare.families import common
-from deviceshare.families.hami_vnpu.demand import ALL_CORES, ChipDemand, VnpuDemand
+from deviceshare.families.hami_vnpu.demand import ALL_CORES, VnpuCardDemand, VnpuDemand
 from deviceshare.families.protocol import CardDemand, Picks, Places
 from deviceshare.families.selection import id_allowed
 from deviceshare.formats import hami_vnpu as wire
@@ -29,7 +29,7 @@ _TAKEN = -1
 """The number of a template that no init container may share."""
 
 
-def selector_of(demand: VnpuDemand, cards: ChipDemand, codes: Codes, conf: SchedulerConf) -> ChipSelector:
+def selector_of(demand: VnpuDemand, cards: VnpuCardDemand, codes: Codes, conf: SchedulerConf) -> ChipSelector:
     """Return the kernel that picks chips for one container.
 
     Binpack picks the fullest chip, spread a chip without pods, then the first. The score is that of the first chip
@@ -92,16 +92,16 @@ class ChipChooser:
 
     def pick(self, cards: CardDemand) -> Picks:
         """Pick for one container."""
-        assert isinstance(cards, ChipDemand)
+        assert isinstance(cards, VnpuCardDemand)
         selector = selector_of(self.demand, cards, self.view, self.conf)
         return common.picks_of(selector, self.view, self.allowed & self._not_given(cards))
 
-    def candidates(self, cards: ChipDemand) -> Bools:
+    def candidates(self, cards: VnpuCardDemand) -> Bools:
         """Return bool[R, D]: chips that could be picked if they had room."""
         found: Bools = self.of_mode & self.view.healthy & self.allowed & self._not_given(cards)
         return found
 
-    def _not_given(self, cards: ChipDemand) -> Bools:
+    def _not_given(self, cards: VnpuCardDemand) -> Bools:
         """Return bool[R, D]: chips that the pod does not use, for an init container also those with its template."""
         if self.given is None:
             return np.ones(self.view.kind.shape, dtype=np.bool_)
@@ -110,7 +110,7 @@ class ChipChooser:
             free |= self.given == cards.number
         return free
 
-    def failures(self, cards: ChipDemand) -> dict[str, Bools]:
+    def failures(self, cards: VnpuCardDemand) -> dict[str, Bools]:
         """Return for each check about room bool[R, D]: the chips that fail it."""
         view, chip = self.view, self.demand.chip
         failed = {
@@ -156,7 +156,7 @@ class ChipChooser:
 
     def charge(self, cards: CardDemand, picks: Picks) -> None:
         """Charge the picked chips in the view on the feasible rows."""
-        assert isinstance(cards, ChipDemand)
+        assert isinstance(cards, VnpuCardDemand)
         if cards.count > self.view.mode.shape[1]:
             return
         common.charge(cards, self.view, picks)

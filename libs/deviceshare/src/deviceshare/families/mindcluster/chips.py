@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from deviceshare.families import common
-from deviceshare.families.mindcluster.request import ChipDemand
+from deviceshare.families.mindcluster.request import MindClusterDemand
 from deviceshare.formats.mindcluster import CHIP_CORES, CHIP_CPUS, CORES, MODE, NO, NULL, YES, Template
 from deviceshare.state import Bools, CardView, Ints
 
@@ -80,7 +80,7 @@ def failures(chips: ChipStates, template: Template) -> dict[str, Bools]:
     return {code: found & chips.healthy for code, found in failed.items()}
 
 
-def choose(chips: ChipStates, demand: ChipDemand) -> tuple[Bools, Ints, Ints]:
+def choose(chips: ChipStates, demand: MindClusterDemand) -> tuple[Bools, Ints, Ints]:
     """Return the feasible nodes (bool[R]), the picked chips, and the numbers of the templates (int64[R, count] each).
 
     Whole chips are the first unused ones; their template number is 0.

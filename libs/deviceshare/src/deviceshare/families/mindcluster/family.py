@@ -18,7 +18,7 @@ from deviceshare.families.hardware import ASCEND
 from deviceshare.families.mindcluster import chips as state
 from deviceshare.families.mindcluster.chips import ChipStates, chips_of, choose, failures
 from deviceshare.families.mindcluster.plugin import MindClusterPlugin
-from deviceshare.families.mindcluster.request import ChipDemand, asking, chip_demand, cores_asked, deal
+from deviceshare.families.mindcluster.request import MindClusterDemand, asking, chip_demand, cores_asked, deal
 from deviceshare.families.protocol import (
     CardDemand,
     CardNames,
@@ -69,7 +69,7 @@ class MindCluster:
         """Return ``huawei.com/npu-core``."""
         return CardNames(cores=CORES)
 
-    def demand(self, ask: PodRequest, conf: SchedulerConf) -> ChipDemand | None:
+    def demand(self, ask: PodRequest, conf: SchedulerConf) -> MindClusterDemand | None:
         """Read the sum of the containers and the labels: one part of a chip, or whole chips, for the whole pod."""
         return chip_demand(self.name, ask, conf)
 
@@ -79,7 +79,7 @@ class MindCluster:
         The best node is the one with the fewest unused AI cores; nodes that give the requested template go before
         nodes that downgrade it.
         """
-        assert isinstance(demand, ChipDemand)
+        assert isinstance(demand, MindClusterDemand)
         chips = chips_of(view)
         fits, columns, details = choose(chips, demand)
         self._charge(demand, view, fits, columns, details)
@@ -91,7 +91,7 @@ class MindCluster:
         """Return None: chips are picked in NumPy."""
         return None
 
-    def _charge(self, demand: ChipDemand, view: CardView, fits: Bools, columns: Ints, details: Ints) -> None:
+    def _charge(self, demand: MindClusterDemand, view: CardView, fits: Bools, columns: Ints, details: Ints) -> None:
         rows, columns = np.flatnonzero(fits)[:, None], columns[fits]
         templates = demand.templates or (WHOLE,)
         cpus = np.array([template.cpus for template in templates])
@@ -106,7 +106,7 @@ class MindCluster:
         self, demand: Demand, chosen: Sequence[Sequence[Pick]], conf: SchedulerConf, expected: ExpectedDemand
     ) -> tuple[ContainerGrant, ...]:
         """Return one grant for each container; all share the devices of the pod."""
-        assert isinstance(demand, ChipDemand)
+        assert isinstance(demand, MindClusterDemand)
         cores = demand.cards[0].cores
         devices = [
             DeviceGrant(card.id, card.index, 0, cores, demand.templates[detail].name if demand.templates else "")
@@ -116,7 +116,7 @@ class MindCluster:
 
     def checks(self, demand: Demand, view: CardView, conf: SchedulerConf) -> list[Check]:
         """Return the checks for no chips, unhealthy chips, AI cores of the node, and room on each chip."""
-        assert isinstance(demand, ChipDemand)
+        assert isinstance(demand, MindClusterDemand)
         chips = chips_of(view)
         none = np.zeros(len(chips.idle), dtype=np.int64)
         found = common.any_card(chips.ours)
@@ -138,7 +138,7 @@ class MindCluster:
         fits, _, _ = choose(chips, demand)
         return common.some([replace(check, nodes=check.nodes & ~fits) for check in checks])
 
-    def _part_checks(self, demand: ChipDemand, chips: ChipStates) -> list[Check]:
+    def _part_checks(self, demand: MindClusterDemand, chips: ChipStates) -> list[Check]:
         """Return the checks of chips for the smallest template of the demand."""
         least = demand.templates[-1]
         failed = failures(chips, least)
@@ -175,7 +175,7 @@ class MindCluster:
             ),
         ]
 
-    def _whole_check(self, demand: ChipDemand, chips: ChipStates) -> Check:
+    def _whole_check(self, demand: MindClusterDemand, chips: ChipStates) -> Check:
         count = demand.cards[0].count
         unused = np.count_nonzero(chips.unused, axis=1).astype(np.int64)
         return common.amount_check(
