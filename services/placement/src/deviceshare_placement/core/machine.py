@@ -30,7 +30,6 @@ from deviceshare.model import (
 from deviceshare.queueing import Decision
 
 from deviceshare_placement.core import explaining
-from deviceshare_placement.core.asks import Asks
 from deviceshare_placement.core.cluster_state import ClusterState
 from deviceshare_placement.core.deciding import Deciding
 from deviceshare_placement.core.instructions import Instructions, StepRecord
@@ -67,7 +66,6 @@ class PlacementCore:
         """Whether all that the cluster holds has been on the bus once: nothing is decided before."""
         self._ledgers = Ledgers(self.cluster)
         self._facts: dict[str, AnyFact] = {}
-        self._asks = Asks()
         self._effective = EffectiveConfiguration()
         self._pending = PendingWrites(self.cluster, self._ledgers)
         self._unreadable: set[str] = set()
@@ -107,12 +105,12 @@ class PlacementCore:
         return out
 
     def _on_pod(self, fact: PodFact, now: float) -> None:
-        fact = self._asks.settle(fact, self.cluster.allocator.conf)
+        fact, pod_class = self.cluster.classify(fact)
         record = self.cluster.pods.get(fact.uid)
         before = fact if record is None else record.fact
         if record is None:
-            record = self.cluster.pods[fact.uid] = PodRecord(fact, self.cluster.claims[fact.uid], seen_at=now)
-        record.fact = fact
+            record = self.cluster.pods[fact.uid] = PodRecord(fact, pod_class, self.cluster.claims[fact.uid], now)
+        record.fact, record.pod_class = fact, pod_class
         if before.group != fact.group:
             left = self.cluster.group(before.group)
             left.members.discard(fact.uid)
@@ -177,11 +175,7 @@ class PlacementCore:
 
     def _configure(self) -> None:
         """Decide by the configuration that stands now."""
-        conf = self._effective.conf
-        other_rules = conf.exclusive_rules != self.cluster.allocator.conf.exclusive_rules
-        for record in self.cluster.pods.values() if other_rules else ():
-            record.fact = self._asks.settle(record.fact, conf)
-        self.cluster.configure(conf)
+        self.cluster.configure(self._effective.conf)
 
     def on_ledger(self, node: str, sequence: int, ledger: NodeLedger, now: float) -> Instructions:
         """Take in a ledger as it stands on the bus; our own writes come back here as well."""
