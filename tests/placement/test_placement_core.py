@@ -14,7 +14,7 @@ from deviceshare.model import (
     Synced,
 )
 from deviceshare_placement.core import Instructions, PlacementCore
-from deviceshare_placement.core.machine import PAUSE
+from deviceshare_placement.core.machine import PAUSE, RETRY
 from deviceshare_placement.core.reporter import MOST_RETOLD
 from msgspec.structs import replace
 from support.builders import SHARE, ask, card, container, node, pod, share_cards, vgpu
@@ -336,6 +336,15 @@ def test_a_claim_that_the_server_will_never_take_is_tried_again_later_and_says_w
     assert messages(out) == [
         "binding was refused: the claim on a could not be written: message size exceeds maximum; it will be tried again"
     ]
+    assert len(played.claims(played.cycle(after=1.0))) == 1
+
+
+def test_the_pause_after_a_refused_claim_stays_bounded_for_any_number_of_refusals(played) -> None:
+    played.put(pod("x", vgpu(1, 60)))
+    for _ in range(1100):
+        (publication,) = played.cycle(after=RETRY.most).publications
+        played.core.on_refused(publication.token, "message size exceeds maximum", played.now)
+    assert played.cycle(after=RETRY.most - 1.0).publications == []
     assert len(played.claims(played.cycle(after=1.0))) == 1
 
 

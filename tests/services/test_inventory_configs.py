@@ -7,7 +7,7 @@ import pytest
 import yaml
 from deviceshare.model import ConfigFact
 from deviceshare_cluster.interface import Change, ChangeType
-from deviceshare_inventory.configs import DEFAULTS, Configs
+from deviceshare_inventory.core.configs import DEFAULTS, Configs
 
 SEEDS = Path(__file__).parents[1] / "data" / "seeds"
 GOOD = "- name: deviceshare\n  arguments: {deviceshare.VGPUEnable: true}"

@@ -26,7 +26,7 @@ from deviceshare_bus.messages import Events, Step, Undecodable, encode
 from deviceshare_metrics.exposition import expose
 from deviceshare_metrics.server import Site
 from deviceshare_metrics.snapshot import build_snapshot
-from deviceshare_metrics.state_store import MOST_STEPS, StateStore
+from deviceshare_metrics.state_store import MOST_STEPS, StateStore, UnknownSubjectError
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -295,7 +295,7 @@ def test_what_cannot_be_decoded_leaves_the_view_as_it_was():
     ]:
         with pytest.raises(msgspec.MsgspecError):
             view.apply(subject, data)
-    with pytest.raises(KeyError):
+    with pytest.raises(UnknownSubjectError):
         view.apply("elsewhere.x", encode(node()[1]))
     assert build_snapshot(view) == before
 

@@ -13,7 +13,7 @@ import msgspec
 from deviceshare_bus.core import Command, Core, Event, Now
 
 LIMIT = 10_000
-"""Entries that a core log keeps."""
+"""The sum of the sizes of the events that a core log keeps."""
 
 
 class Header(msgspec.Struct, frozen=True):
@@ -44,20 +44,25 @@ class CoreLog:
         service: the service's name.
         instance: the process's name.
         arguments: the arguments from which the service builds its core, without secrets.
-        limit: entries to keep.
+        limit: the sum of the events' sizes to keep; the latest event is kept whatever its size.
     """
 
     def __init__(self, service: str, instance: str, arguments: dict[str, Any], limit: int = LIMIT) -> None:
         self._service = service
         self._instance = instance
         self._arguments = arguments
-        self._entries: deque[Entry] = deque(maxlen=limit)
+        self._limit = limit
+        self._entries: deque[Entry] = deque()
+        self._size = 0
         self._count = 0
 
     def append(self, now: Now, event: Event, commands: Sequence[Command]) -> None:
         """Record one call of :meth:`.core.Core.handle`. Encoding waits for :meth:`dump`: this is on the hot path."""
         self._count += 1
         self._entries.append(Entry(now, event, commands))
+        self._size += event.size
+        while self._size > self._limit and len(self._entries) > 1:
+            self._size -= self._entries.popleft().event.size
 
     def dump(self) -> bytes:
         """Return the log as the content of a file for ``deviceshare replay``."""

@@ -12,19 +12,10 @@ from deviceshare_cluster.interface import (
     BindState,
     Change,
     ChangeType,
-    ClusterError,
     Listed,
     Object,
     StatusValue,
 )
-
-WRITE_TRIES = 10
-"""How often a call reads and writes an object that others change at the same time."""
-
-
-def keeps_changing(kind: str, namespace: str, name: str) -> ClusterError:
-    """Return the error after :data:`WRITE_TRIES` conflicts."""
-    return ClusterError(f"{kind} {namespace}/{name} changed {WRITE_TRIES} times while it was written")
 
 
 def why_not_bound(pod: Object | None, uid: str) -> Binding | None:

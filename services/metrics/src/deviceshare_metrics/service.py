@@ -10,7 +10,7 @@ from deviceshare_bus.setup import DAY
 from deviceshare_bus.subjects import Stream
 
 from deviceshare_metrics.server import Site, serve
-from deviceshare_metrics.state_store import StateStore
+from deviceshare_metrics.state_store import StateStore, UnknownSubjectError
 
 log = logging.getLogger("deviceshare.metrics")
 
@@ -61,7 +61,7 @@ class Reader:
             for number, message in enumerate(batch.messages, 1):
                 try:
                     self.store.apply(message.subject, message.data)
-                except (msgspec.MsgspecError, KeyError) as error:
+                except (msgspec.MsgspecError, UnknownSubjectError) as error:
                     # It comes back as an event, and is counted there with what the other readers report.
                     self._context.events.quarantine(stream, message, error)
                 if not number % CHUNK:

@@ -12,6 +12,7 @@ from deviceshare.conf import EffectiveConfiguration, SchedulerConf
 from deviceshare.model import (
     ConfigFact,
     ContainerGrant,
+    DeviceshareError,
     Explanation,
     Fact,
     Gone,
@@ -33,6 +34,13 @@ from deviceshare_metrics.tallies import Tallies
 _CONFIG = "cluster.config."
 MOST_STEPS = 100
 """Steps kept of one pod: a pod that is decided again and again keeps the last ones."""
+
+
+class UnknownSubjectError(DeviceshareError):
+    """A message came on a subject of no stream that is read here."""
+
+    def __init__(self, subject: str) -> None:
+        super().__init__(f"no stream has the subject {subject}")
 
 
 class PodSeen(Fact, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="pod"):
@@ -121,9 +129,12 @@ class StateStore:
 
         Raises:
             msgspec.MsgspecError: the message cannot be decoded.
-            KeyError: no stream has such a subject.
+            UnknownSubjectError: no stream has such a subject.
         """
-        self._readers[subject.partition(".")[0]](subject, data)
+        reader = self._readers.get(subject.partition(".")[0])
+        if reader is None:
+            raise UnknownSubjectError(subject)
+        reader(subject, data)
 
     def _fact(self, subject: str, data: bytes) -> None:
         fact = _decode_fact(data)

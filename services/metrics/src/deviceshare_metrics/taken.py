@@ -12,8 +12,7 @@ import msgspec
 from deviceshare.families import CardCounter, device_resources
 from deviceshare.formats import vgpu
 from deviceshare.model import Card, ContainerGrant, DeviceGrant, PodRequest, with_made
-from deviceshare.state import Share as HeldShare
-from deviceshare.state import Usage, pod_resources, shares_by_card
+from deviceshare.state import CardShare, Usage, pod_resources, shares_by_card
 
 from deviceshare_metrics.state_store import PodSeen, StateStore
 
@@ -117,14 +116,14 @@ class Cards:
     def memory(self, card: Card, grant: ContainerGrant, device: DeviceGrant) -> int:
         """Return the MiB that a device takes of its card by itself: those of the MIG instance, the template."""
         return self.mebibytes(
-            card, self._counter.used(card, ((HeldShare(device, grant.position, grant.stage),),)).memory
+            card, self._counter.used(card, ((CardShare(device, grant.position, grant.stage),),)).memory
         )
 
     def taken(self, holdings: Iterable[Holding]) -> Taken:
         """Return what is taken of all cards."""
         shares: list[Share] = []
         pods: list[PodShare] = []
-        on_card: dict[tuple[str, str], list[list[HeldShare]]] = defaultdict(list)
+        on_card: dict[tuple[str, str], list[list[CardShare]]] = defaultdict(list)
         for held in holdings:
             cards = self._by_node.get(held.node, {})
             for grant in held.grants:
@@ -143,6 +142,6 @@ class Cards:
         }
         return Taken(tuple(shares), tuple(pods), usage)
 
-    def _used(self, card: Card, pods: Sequence[Sequence[HeldShare]]) -> Usage:
+    def _used(self, card: Card, pods: Sequence[Sequence[CardShare]]) -> Usage:
         usage = self._counter.used(card, pods)
         return usage._replace(memory=self.mebibytes(card, usage.memory))

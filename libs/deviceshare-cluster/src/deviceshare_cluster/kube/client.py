@@ -5,8 +5,8 @@ than all the rest (kubernetes 37).
 """
 
 import os
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
@@ -98,9 +98,17 @@ class KubeClient:
     async def request(
         self, method: str, path: str, query: Query = (), body: Any = None, content: str = JSON, accept: str = JSON
     ) -> bytes:
-        """Return the answer's body. Raises ApiRefusal, or ClusterError where it is worth trying again."""
+        """Return the answer's body, a JSON object.
+
+        Raises:
+            ApiRefusal: the API server refused the request.
+            ClusterError: transient: no answer, or one that does not come from an API server, such as a proxy's page.
+        """
         async with self._send(method, path, query, body, content, _TIMEOUT, accept) as response:
-            return await response.read()
+            raw = await response.read()
+        if not raw.lstrip().startswith(b"{"):
+            raise ClusterError(f"the answer to {method} {path} is not JSON: {raw[:80]!r}")
+        return raw
 
     @asynccontextmanager
     async def stream(self, path: str, query: Query, silence: float) -> AsyncIterator[aiohttp.StreamReader]:
@@ -139,6 +147,15 @@ class KubeClient:
             raise ClusterError(f"the API server does not answer: {method} {path}: {error!r}") from error
         except ConfigException as error:
             raise ClusterError(f"the API server's credentials cannot be had: {error}") from error
+
+
+@contextmanager
+def decoding(path: str) -> Iterator[None]:
+    """Decode an answer to a request to ``path``. Raises a transient ClusterError if it is not what was expected."""
+    try:
+        yield
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise ClusterError(f"the API server's answer to {path} cannot be decoded: {error}") from error
 
 
 def _proxy_of(url: str) -> str | None:

@@ -3,20 +3,14 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import Self
 
 import msgspec
 from deviceshare_bus.tasks import end
 
-from deviceshare_cluster.changes import (
-    WRITE_TRIES,
-    annotated,
-    changed_status,
-    keeps_changing,
-    newest,
-    set_condition,
-    why_not_bound,
-)
+from deviceshare_cluster.changes import annotated, changed_status, newest, set_condition, why_not_bound
+from deviceshare_cluster.conflicts import VersionConflict, update_with_retry
 from deviceshare_cluster.interface import (
     Binding,
     BindState,
@@ -28,7 +22,7 @@ from deviceshare_cluster.interface import (
     Revisions,
     StatusValue,
 )
-from deviceshare_cluster.kube.client import MERGE, STRATEGIC, ApiRefusal, KubeClient, Query
+from deviceshare_cluster.kube.client import JSON, MERGE, STRATEGIC, ApiRefusal, KubeClient, Query, decoding
 from deviceshare_cluster.kube.events import as_core, new_event, seen_again
 from deviceshare_cluster.kube.follow import PAGE, PATIENCE, Follower, Patience, Update, decode_object, decode_page
 from deviceshare_cluster.kube.kinds import KINDS
@@ -122,17 +116,20 @@ class KubeCluster:
         """Return all objects of a kind. Raises ClusterError."""
         objects: list[Object] = []
         query: Query = [("limit", str(PAGE))]
+        path = KINDS[kind].collection()
         while True:
             try:
-                page = msgspec.json.decode(await self._api.request("GET", KINDS[kind].collection(), query))
+                raw = await self._api.request("GET", path, query)
             except ApiRefusal as refusal:
                 if KINDS[kind].optional and refusal.status == 404:
                     return []
                 raise _error(f"cannot list {kind}: {refusal}", refusal) from refusal
             api = {"apiVersion": KINDS[kind].version, "kind": kind}
-            items = [api | item for item in page.get("items") or ()]
+            with decoding(path):
+                page = decode_page(raw)
+                items = [api | _decode_object(each) for each in page.items or ()]
             objects += map(as_core, items) if kind == "Event" else items
-            token = page["metadata"].get("continue")
+            token = page.metadata.continue_
             if not token:
                 return objects
             query = [("limit", str(PAGE)), ("continue", token)]
@@ -141,24 +138,28 @@ class KubeCluster:
         """Return at which revision each object of a kind is, out of the server's cache. Raises ClusterError."""
         path = KINDS[kind].collection()
         try:
-            found = decode_page(await self._api.request("GET", path, [("resourceVersion", "0")], accept=METADATA))
+            raw = await self._api.request("GET", path, [("resourceVersion", "0")], accept=METADATA)
         except ApiRefusal as refusal:
             if KINDS[kind].optional and refusal.status == 404:
                 return Revisions({}, 0)
             raise _error(f"cannot list {kind}: {refusal}", refusal) from refusal
-        metadata = [decode_object(raw).metadata for raw in found.items or ()]
-        revisions = {(each.namespace, each.name): int(each.resource_version) for each in metadata}
-        return Revisions(revisions, int(found.metadata.resource_version or 0))
+        with decoding(path):
+            found = decode_page(raw)
+            metadata = [decode_object(each).metadata for each in found.items or ()]
+            revisions = {(each.namespace, each.name): int(each.resource_version) for each in metadata}
+            return Revisions(revisions, int(found.metadata.resource_version or 0))
 
     async def get(self, kind: str, namespace: str, name: str) -> Object | None:
         """Return one object, or None. Raises ClusterError."""
+        path = KINDS[kind].object(namespace, name)
         try:
-            found: Object = msgspec.json.decode(await self._api.request("GET", KINDS[kind].object(namespace, name)))
+            raw = await self._api.request("GET", path)
         except ApiRefusal as refusal:
             if refusal.status == 404:
                 return None
             raise _error(f"cannot read {kind} {namespace}/{name}: {refusal}", refusal) from refusal
-        return found
+        with decoding(path):
+            return _decode_object(raw)
 
     async def ensure(self, obj: Object) -> None:
         """Create an object, unless there is one of its kind and name. Raises ClusterError."""
@@ -199,25 +200,23 @@ class KubeCluster:
         expected: Mapping[str, str | None] = {},
     ) -> Mapping[str, str] | None:
         """Merge annotations into an object, if these stand. Raises ClusterError."""
-        path = KINDS[kind].object(namespace, name)
-        for _ in range(WRITE_TRIES):
-            found = await self.get(kind, namespace, name)
-            if found is None or (uid and found["metadata"]["uid"] != uid):
+        standing: dict[str, str] | None = None
+
+        def changed(found: Object) -> Object | None:
+            nonlocal standing
+            if uid and found["metadata"]["uid"] != uid:
+                standing = None
                 return None
-            standing = annotated(found, annotations, expected)
-            if standing is None:
-                return found["metadata"].get("annotations") or {}
-            metadata = {"resourceVersion": found["metadata"]["resourceVersion"], "annotations": dict(annotations)}
-            try:
-                await self._api.request("PATCH", path, (), {"metadata": metadata}, MERGE)
-            except ApiRefusal as refusal:
-                if refusal.status == 409:
-                    continue
-                if refusal.status == 404:
-                    return None
-                raise _error(f"cannot annotate {kind} {namespace}/{name}: {refusal}", refusal) from refusal
-            return standing
-        raise keeps_changing(kind, namespace, name)
+            after = annotated(found, annotations, expected)
+            standing = (found["metadata"].get("annotations") or {}) if after is None else after
+            if after is None:
+                return None
+            version = found["metadata"]["resourceVersion"]
+            return {"metadata": {"resourceVersion": version, "annotations": dict(annotations)}}
+
+        what = f"annotations of {kind} {namespace}/{name}"
+        there = await self._update(kind, namespace, name, what, changed)
+        return standing if there else None
 
     async def set_pod_condition(
         self, namespace: str, name: str, uid: str, *, status: bool, reason: str, message: str, at: float
@@ -268,21 +267,52 @@ class KubeCluster:
 
         With the version that was read: a pod that was bound meanwhile would say that it waits.
         """
-        path = KINDS[kind].object(namespace, name) + ("/status" if KINDS[kind].status_apart else "")
-        for _ in range(WRITE_TRIES):
+
+        def patch(found: Object) -> Object | None:
+            if (uid and found["metadata"]["uid"] != uid) or (status := changed(found)) is None:
+                return None
+            return {"metadata": {key: found["metadata"][key] for key in ("uid", "resourceVersion")}, "status": status}
+
+        part = "/status" if KINDS[kind].status_apart else ""
+        await self._update(kind, namespace, name, what, patch, content=content, part=part)
+
+    async def _update(
+        self,
+        kind: str,
+        namespace: str,
+        name: str,
+        what: str,
+        changed: Callable[[Object], Object | None],
+        *,
+        method: str = "PATCH",
+        content: str = MERGE,
+        part: str = "",
+    ) -> bool:
+        """Write what ``changed`` makes of an object, None for nothing; returns whether the object exists.
+
+        Raises ClusterError, also after too many conflicts.
+        """
+        exists = False
+
+        async def get() -> Object | None:
+            nonlocal exists
             found = await self.get(kind, namespace, name)
-            if found is None or (uid and found["metadata"]["uid"] != uid) or (status := changed(found)) is None:
-                return
-            metadata = {key: found["metadata"][key] for key in ("uid", "resourceVersion")}
+            exists = found is not None
+            return found
+
+        async def put(body: Object) -> None:
+            nonlocal exists
             try:
-                await self._api.request("PATCH", path, (), {"metadata": metadata, "status": status}, content)
+                await self._api.request(method, KINDS[kind].object(namespace, name) + part, (), body, content)
             except ApiRefusal as refusal:
                 if refusal.status == 409:
-                    continue
+                    raise VersionConflict(str(refusal)) from refusal
                 if refusal.status != 404:
                     raise _error(f"cannot write the {what}: {refusal}", refusal) from refusal
-            return
-        raise keeps_changing(kind, namespace, name)
+                exists = False
+
+        await update_with_retry(f"the {what}", get, changed, put)
+        return exists
 
     async def record_event(self, event_record: EventRecord) -> None:
         """Record an Event: one write for a new one; the same again becomes a series. Raises ClusterError."""
@@ -296,20 +326,18 @@ class KubeCluster:
                 raise _error(f"cannot record an Event about {named}: {refusal}", refusal) from refusal
         else:
             return
-        if event_record.once:
-            return
-        for _ in range(WRITE_TRIES):
-            known = await self.get("Event", *where)
-            if known is None:
-                return
-            try:
-                await self._api.request("PUT", KINDS["Event"].object(*where), body=seen_again(known, event_record.at))
-            except ApiRefusal as refusal:
-                if refusal.status == 409:
-                    continue
-                raise _error(f"cannot count an Event about {named}: {refusal}", refusal) from refusal
-            return
-        raise keeps_changing("Event", *where)
+        if not event_record.once:
+            what = f"count of an Event about {named}"
+            again = partial(seen_again, at=event_record.at)
+            await self._update("Event", *where, what, again, method="PUT", content=JSON)
+
+
+def _decode_object(raw: bytes | msgspec.Raw) -> Object:
+    """Return an object. Raises MsgspecError, ValueError."""
+    found: Object = msgspec.json.decode(raw, type=Object)
+    if not isinstance(found.get("metadata"), dict):
+        raise ValueError("the object has no metadata")
+    return found
 
 
 def _error(message: str, refusal: ApiRefusal) -> ClusterError:

@@ -14,10 +14,11 @@ from typing import NamedTuple
 
 import aiohttp
 import msgspec
+from deviceshare.model import Backoff
 from deviceshare_bus.tasks import Pace
 
 from deviceshare_cluster.interface import Change, ChangeType, ClusterError
-from deviceshare_cluster.kube.client import ApiRefusal, KubeClient, Query
+from deviceshare_cluster.kube.client import ApiRefusal, KubeClient, Query, decoding
 from deviceshare_cluster.kube.kinds import KINDS
 
 log = logging.getLogger("deviceshare.kube")
@@ -29,7 +30,8 @@ WATCH_SECONDS = 290
 """How long the server keeps a watch open; a little longer at random, so that not all end together."""
 SHORT_WATCH = 1.0
 """Seconds; a watch that ended sooner, and brought nothing, is a failure."""
-FIRST_PAUSE, LONGEST_PAUSE = 0.2, 20.0
+RETRY = Backoff(0.2, 20.0)
+"""Seconds before a watch that failed is begun anew, plus up to as much at random."""
 FORBIDDEN_TRIES = 4
 """After so many refusals we believe that we may not read: a server that has just started refuses for a moment."""
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
@@ -181,9 +183,9 @@ class Follower:
         return refusal.status == 404 and self._where.optional
 
     async def _pause(self) -> None:
-        pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2**self._failures)
+        pause = RETRY.delay(self._failures, random.random())  # noqa: S311 - jitter
         self._failures += 1
-        await asyncio.sleep(pause * (1 + random.random()))  # noqa: S311 - jitter
+        await asyncio.sleep(pause)
 
     async def _list(self) -> Update:
         """Read everything, in pages of one snapshot."""
@@ -194,19 +196,22 @@ class Follower:
             if page_token:
                 query.append(("continue", page_token))
             try:
-                page = decode_page(await self._api.request("GET", self._path, query))
+                raw_page = await self._api.request("GET", self._path, query)
             except ApiRefusal as refusal:
                 if refusal.status == 410:  # the snapshot is too old for its own next page
                     raise _Expired from refusal
                 raise
-            for raw in page.items or ():
-                change = self._applied(bytes(raw))
-                found[change.namespace, change.name] = change
+            with decoding(self._path):
+                page = decode_page(raw_page)
+                for raw in page.items or ():
+                    change = self._applied(bytes(raw))
+                    found[change.namespace, change.name] = change
+                revision = int(page.metadata.resource_version or 0)
             page_token = page.metadata.continue_
             if not page_token:
                 break
         self._list_next = False
-        return self._all(found, int(page.metadata.resource_version or 0))
+        return self._all(found, revision)
 
     def _all(self, found: dict[tuple[str, str], Change], revision: int) -> Update:
         """Take ``found`` for all that there is at ``revision``: what is new, what has changed, what is gone."""
@@ -253,7 +258,9 @@ class Follower:
                                 self._note(change)
                                 changes.append(change)
                         elif event == "BOOKMARK":
-                            if _ends_initial_events(change.raw):
+                            with decoding(self._path):
+                                ended = _ends_initial_events(change.raw)
+                            if ended:
                                 yield self._all(found, change.revision)
                                 found = None
                         elif event == "DELETED":
@@ -275,14 +282,12 @@ class Follower:
 
     def _read(self, raw: bytes) -> tuple[str, Change]:
         """Return what a line of a watch says: the event's type and the object."""
-        try:
+        with decoding(self._path):
             line = _decode_line(raw)
             if line.type != "ERROR":
                 change = self._applied(bytes(line.object))
                 return line.type, change._replace(type=ChangeType.DELETED) if line.type == "DELETED" else change
             said = _decode_error(line.object)
-        except (msgspec.MsgspecError, ValueError) as error:
-            raise ClusterError(f"the watch of {self._path} brought what is no event: {error}") from error
         if said.code == 410:
             raise _Expired
         raise ClusterError(f"the watch of {self._path} ended: {said.code} {said.message}")

@@ -9,9 +9,19 @@ card until the pod has one.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from deviceshare.conf import SchedulerConf
-from deviceshare.families import BY_NAME, FAMILIES, CardDemand, CardNames, Demand, device_resources
+from deviceshare.families import (
+    BY_NAME,
+    FAMILIES,
+    CardDemand,
+    CardNames,
+    Demand,
+    FamilyError,
+    calling,
+    device_resources,
+)
 from deviceshare.model import INIT, WHOLE, ContainerGrant, InputError, NodeFact, PodRequest
 from deviceshare.state import PODS, pod_resources
 
@@ -29,8 +39,8 @@ class Counting:
         self._by_card = conf.extensions.card_quotas
         self._devices = device_resources(conf) if self._by_card else _uncounted(conf)
         self._families = {mode: [family for family in FAMILIES if mode in family.modes] for mode in _modes()}
-        self._asked: dict[int, tuple[PodRequest, Amounts, bool]] = {}
-        """By the identity of the ask, which is kept for that: asks are long to compare, and equal ones are one."""
+        self._known = lru_cache(_MOST_KNOWN)(self._read)
+        """:meth:`_read`, remembered for the requests that were used last."""
         self._of_node: dict[str, tuple[NodeFact, Mapping[str, int], Mapping[str, int]]] = {}
         """Each node, what it has, and the memory of its largest card by the name of the resource."""
         self._sizes: defaultdict[str, Counter[int]] = defaultdict(Counter)
@@ -87,7 +97,7 @@ class Counting:
         largest = {name: max(sizes) for name, sizes in self._sizes.items() if sizes}
         if largest != self.largest:
             self.largest = largest
-            self._asked.clear()
+            self._known.cache_clear()
 
     def _count(self, node: NodeFact) -> tuple[Mapping[str, int], Mapping[str, int]]:
         largest: dict[str, int] = {}
@@ -112,16 +122,8 @@ class Counting:
         amounts, depends = self._known(ask)
         return _with_memory(amounts, grants, self._conf) if depends else amounts
 
-    def _known(self, ask: PodRequest) -> tuple[Amounts, bool]:
-        """Return what a pod asks, and whether that depends on the cards that it is given."""
-        found = self._asked.get(id(ask))
-        if found is None:
-            if len(self._asked) > _MOST_KNOWN:
-                self._asked.clear()
-            found = self._asked[id(ask)] = (ask, *self._read(ask))
-        return found[1], found[2]
-
     def _read(self, ask: PodRequest) -> tuple[Amounts, bool]:
+        """Return what a pod asks, and whether that depends on the cards that it is given."""
         total = Counter(dict(pod_resources(ask, self._devices)))
         total[PODS] = 1
         depends = False
@@ -131,8 +133,10 @@ class Counting:
             if request in answered or family.flag not in self._conf.families:
                 continue
             try:
-                demand = family.demand(ask, self._conf)
-            except InputError:
+                with calling(family.name, "demand"):
+                    demand = family.demand(ask, self._conf)
+            except (InputError, FamilyError):
+                # The allocator refuses the pod for it.
                 continue
             if demand is not None:
                 answered.add(request)

@@ -11,7 +11,7 @@ import msgspec
 
 from deviceshare.allocation import Allocator, Placement, Unplaceable
 from deviceshare.conf import SchedulerConf
-from deviceshare.model import GroupKey, PodFact, PodUid
+from deviceshare.model import GroupKey, PodFact, PodRequest, PodUid
 from deviceshare.queueing.gangs import Decision, Group, decide
 from deviceshare.queueing.job_queue import JobClass, JobQueue
 from deviceshare.queueing.jobs import Job, JobOrder, Order
@@ -115,7 +115,7 @@ class Dispatcher:
         ``now`` in unix seconds says who has waited too long.
         """
         turns = Turns()
-        no_room: dict[int, Unplaceable] = {}
+        no_room: dict[PodRequest, Unplaceable] = {}
         self._now = now
         self.queues.refresh()
         for reservation in self.reservations:
@@ -264,7 +264,9 @@ class Dispatcher:
                         claimed.setdefault(name, set()).add(job_class.queue)
         return claimed
 
-    def _serve(self, line: JobQueue, turns: Turns, no_room: dict[int, Unplaceable], most: int, *, beyond: bool) -> None:
+    def _serve(
+        self, line: JobQueue, turns: Turns, no_room: dict[PodRequest, Unplaceable], most: int, *, beyond: bool
+    ) -> None:
         queues = self.queues.turns(line.queues, beyond=beyond)
         while queues and len(turns.order) < most:
             queue = queues.pop()
@@ -294,7 +296,7 @@ class Dispatcher:
             self._enqueue(BACKFILL, job)
 
     def _backfill_job(self, job: Job, turns: Turns, most: int) -> None:
-        line, no_room = self._lines[BACKFILL], dict[int, Unplaceable]()
+        line, no_room = self._lines[BACKFILL], dict[PodRequest, Unplaceable]()
         if not self._only_ready:
             job.group = msgspec.structs.replace(job.group, minimum=0, tasks=())
         self._place_reserved(job.key, turns)
@@ -350,7 +352,7 @@ class Dispatcher:
         job_class: JobClass,
         job: Job,
         turns: Turns,
-        no_room: dict[int, Unplaceable],
+        no_room: dict[PodRequest, Unplaceable],
         *,
         beyond: bool,
     ) -> Sequence[PodFact]:

@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import force_setattr
 
 from deviceshare.allocation import Allocator, Placement, Unplaceable
-from deviceshare.model import GroupKey, PodFact
+from deviceshare.model import GroupKey, PodFact, PodRequest
 from deviceshare.queueing.queues import Queues
 from deviceshare.queueing.shortage import Shortage
 
@@ -142,7 +142,7 @@ def decide(
     queues: Queues | None = None,
     *,
     beyond: bool = False,
-    no_room: MutableMapping[int, Unplaceable] | None = None,
+    no_room: MutableMapping[PodRequest, Unplaceable] | None = None,
     reasons: bool = True,
 ) -> Decision:
     """Place the pods that the group must have together, one where it has them; else place none.
@@ -155,10 +155,10 @@ def decide(
         group: whom.
         queues: the accounts by which the pods' queue may have enough; None for no such bound.
         beyond: the queue may pass what it deserves.
-        no_room: why asks fit nowhere, by their identity, as long as room only shrinks. Grows.
+        no_room: why requests fit nowhere, as long as room only shrinks. Grows.
         reasons: whether to ask why no node takes a pod, which costs more than the decision.
     """
-    known: MutableMapping[int, Unplaceable] = {} if no_room is None else no_room
+    known: MutableMapping[PodRequest, Unplaceable] = {} if no_room is None else no_room
     attempt = _Attempt(allocator, group, queues, known, beyond=beyond, reasons=reasons)
     if attempt.place(group.pods):
         return attempt.success()
@@ -180,7 +180,7 @@ class _Attempt:
         allocator: Allocator,
         group: Group,
         queues: Queues | None,
-        no_room: MutableMapping[int, Unplaceable],
+        no_room: MutableMapping[PodRequest, Unplaceable],
         *,
         beyond: bool,
         reasons: bool,
@@ -194,8 +194,8 @@ class _Attempt:
         self._placed: list[tuple[PodFact, Placement]] = []
         self._reserved: list[tuple[PodFact, Placement]] = []
         self._refused: list[PodFact] = []
-        self._lacking: dict[int, Reason] = {}
-        """Why asks cannot be placed now, by their identity."""
+        self._lacking: dict[PodRequest, Reason] = {}
+        """Why requests cannot be placed now."""
         self._tasks = Counter[str]()
 
     def place(self, pods: Sequence[PodFact]) -> bool:
@@ -229,7 +229,7 @@ class _Attempt:
 
     def _reserve(self, pod: PodFact) -> None:
         """Hold a slot of a node for a pod, without what would change the scores of nodes."""
-        ask = id(pod.ask)
+        ask = pod.ask
         placement = self._allocator.place(pod.ask) if ask not in self._lacking else None
         if placement is None:
             self._lacking.setdefault(ask, None)
@@ -240,7 +240,7 @@ class _Attempt:
         self._tasks[pod.task] += 1
 
     def _try(self, pod: PodFact) -> None:
-        ask = id(pod.ask)
+        ask = pod.ask
         if ask in self._lacking:
             self._refused.append(pod)
             return
@@ -271,11 +271,11 @@ class _Attempt:
     def failure(self) -> Decision:
         """Return the decision that places no pod; the reasons hold with the other pods of the gang in place."""
         for pod in self._refused:
-            if self._lacking[id(pod.ask)] is None:
-                self._lacking[id(pod.ask)] = self._why_not(pod)
+            if self._lacking[pod.ask] is None:
+                self._lacking[pod.ask] = self._why_not(pod)
         waiting = [
             *((pod, None) for pod, _ in self._placed),
-            *((pod, self._lacking[id(pod.ask)]) for pod in self._refused),
+            *((pod, self._lacking[pod.ask]) for pod in self._refused),
         ]
         if self._group.mixed:
             # Others of the gang were not tried. Those that request nothing may be placed without it.
@@ -300,14 +300,13 @@ class _Attempt:
             self._allocator.release(placement.node, pod.uid)
 
     def _why_not(self, pod: PodFact) -> Unplaceable:
-        why = self._no_room.get(id(pod.ask), UNEXPLAINED)
+        why = self._no_room.get(pod.ask, UNEXPLAINED)
         return self._allocator.why_not(pod.ask) if self._reasons and why is UNEXPLAINED else why
 
 
 def _count_best_effort(pods: Sequence[PodFact]) -> int:
-    # Equal asks are one object: there are few of them.
-    asks = {id(pod.ask): pod.ask for pod in pods}
-    if not any(ask.best_effort for ask in asks.values()):
+    # There are few different requests.
+    if not any(request.best_effort for request in {pod.ask for pod in pods}):
         return 0
     return sum(pod.ask.best_effort for pod in pods)
 

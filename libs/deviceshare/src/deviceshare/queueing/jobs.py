@@ -44,9 +44,9 @@ class Job(msgspec.Struct, kw_only=True):
         group = self.group
         ask = group.pods[0].ask
         if self.alike is None:
-            # Equal asks are one object, which the job keeps.
+            # Pods of one class share one request object.
             self.alike = not group.tasks and all(pod.ask is ask for pod in group.pods)
-        return (self.queue, id(ask), max(1, group.missing)) if self.alike else (group.key, self.asks_nothing)
+        return (self.queue, ask, max(1, group.missing)) if self.alike else (group.key, self.asks_nothing)
 
     def may_wait(self, otherwise: float | None) -> float | None:
         """Return how many seconds it may wait: by its own word, else as long as all others."""

@@ -21,7 +21,7 @@ from deviceshare.model import GroupKey
 from deviceshare.queueing.gangs import Group, decide
 from deviceshare.queueing.jobs import Job
 from deviceshare.queueing.queues import Queues
-from deviceshare.state import PODS, RESERVED
+from deviceshare.state import PODS
 
 _LOOKS = 30
 """So often at most nodes are looked for, for a queue, in the time after which a job has waited too long."""
@@ -130,11 +130,11 @@ class Reservations:
     @contextmanager
     def kept_free(self, *, but_for: GroupKey | None = None) -> Iterator[None]:
         """Let nobody be placed on the nodes that are kept free, or nobody but one job on those of its own."""
-        held = [(name, each.key) for each in self._of_queue.values() if each.key != but_for for name in each.nodes]
-        for name, key in held:
-            self._allocator.hold(name, f"kept free for {key}", (), ((PODS, RESERVED),))
+        reserved = [name for each in self._of_queue.values() if each.key != but_for for name in each.nodes]
+        for name in reserved:
+            self._allocator.reserve(name)
         try:
             yield
         finally:
-            for name, key in held:
-                self._allocator.release(name, f"kept free for {key}")
+            for name in reserved:
+                self._allocator.unreserve(name)

@@ -214,7 +214,7 @@ class BinderCore:
                     out.append(request)
         self._reporting.tick(now, busy=self._claims.in_flight > 0)
         if dropped := self._reports.take_dropped():
-            after.append(Count("reports_dropped", dropped))
+            after.append(Count("cluster_writes_dropped", dropped))
         return [
             *out,
             *self._claims.outcomes.writes(),
@@ -266,5 +266,7 @@ class BinderCore:
         self._reporting.answered(command.token, now)
         for each in given_up:
             self._reporting.given_up(each)
-            out += [Count("reports_dropped"), Log("warning", f"given up after an error: {event.message}")]
+            out.append(Count("cluster_writes_dropped"))
+            if not final:
+                out.append(Log("warning", f"dropped a write after too many failures: {event.message}"))
         return out

@@ -15,7 +15,8 @@ Nothing begins before the messages that were on the bus have been read.
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from deviceshare.model import BOUND, REFUSED, WITHDRAWN, Claim, InputError, Outcome, sign
+from deviceshare.families import FamilyError, UnknownFamilyError
+from deviceshare.model import BOUND, REFUSED, WITHDRAWN, Backoff, Claim, InputError, Outcome, sign
 from deviceshare_bus.core import Now
 from deviceshare_cluster.interface import BindState
 
@@ -34,7 +35,7 @@ GRACE = 10.0
 """Seconds that a claim waits for the facts of its pod and its node."""
 MOMENT = 1e-6
 """The least difference, in seconds, between the times in the annotations of two bindings."""
-FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
+RETRY = Backoff(0.1, 5.0)
 """Seconds between two attempts while the cluster does not answer."""
 REFUSED_PAUSE = 60.0
 """Seconds until a request that the cluster refused for good is tried again: permissions may be granted later."""
@@ -162,7 +163,7 @@ class ClaimBinder:
         elif node:
             self._finish(task, REFUSED, f"the pod is bound to {node}", now)
         elif verdict is not None:  # a fact shows that it is bound
-            self._tasks.sleep(task, State.BACKING_OFF, now.monotonic + FIRST_PAUSE)
+            self._tasks.sleep(task, State.BACKING_OFF, now.monotonic + RETRY.first)
         else:  # the pod exists, its fact will arrive
             task.deadline = None
             task.unsure = False
@@ -189,10 +190,8 @@ class ClaimBinder:
         if task.dropped:
             self._remove(task)
             return None
-        pause = min(FIRST_PAUSE * 2**task.tries, LONGEST_PAUSE) * (1 + jitter)
-        task.tries = min(task.tries + 1, 10)
-        if final:
-            pause = REFUSED_PAUSE * (1 + jitter)
+        pause = REFUSED_PAUSE * (1 + jitter) if final else RETRY.delay(task.tries, jitter)
+        task.tries += 1
         self._tasks.sleep(task, State.BACKING_OFF, now.monotonic + pause)
         if not final or task.refused:
             return None
@@ -344,9 +343,8 @@ class ClaimBinder:
         self._last_binding = max(now.wall, self._last_binding + MOMENT)
         try:
             annotations = annotations_of(claim, node, self.pods[claim.uid], self._last_binding)
-        except (InputError, KeyError) as error:
-            reason = str(error) if isinstance(error, InputError) else f"there is no device family {error}"
-            self._read(task, Verdict(REFUSED, reason, sure=False))
+        except (InputError, UnknownFamilyError, FamilyError) as error:
+            self._read(task, Verdict(REFUSED, str(error), sure=False))
             return
         annotations |= sign(self._keys, claim.uid, node, annotations)
         self.handoffs.begin(node, claim.uid, task.keys)
@@ -357,7 +355,13 @@ class ClaimBinder:
     def _found(self, task: BindTask, annotations: Mapping[str, str] | None, now: Now) -> None:
         """The pod is bound to the claim's node: for this claim if it has the claim's devices."""
         pod, node = self.pods.get(task.claim.uid), task.node.name
-        if annotations is None or pod is None or has_its_devices(task.claim, node, pod, annotations):
+        try:
+            ours = annotations is None or pod is None or has_its_devices(task.claim, node, pod, annotations)
+        except FamilyError as error:
+            # The pod runs on the node: its devices stay claimed, and the outcome names the family.
+            self._finish(task, BOUND, str(error), now)
+            return
+        if ours:
             self._finish(task, BOUND, "", now)
         else:
             self._finish(task, REFUSED, f"the pod is bound to {node} with other devices", now)

@@ -4,6 +4,7 @@ import heapq
 from collections import deque
 from typing import NamedTuple
 
+from deviceshare.model import Backoff
 from msgspec.structs import replace
 
 from deviceshare_binder.core.commands import Annotate, RecordEvent, SetPodCondition, SetStatus
@@ -21,20 +22,19 @@ Target = tuple[str, str, str]
 
 
 class Retries(NamedTuple):
-    """How a write is retried: pauses in seconds; attempts that may fail or be refused before it is dropped."""
+    """How a write is retried; attempts that may fail (None: any number) or be refused before it is dropped."""
 
-    first_pause: float
-    longest_pause: float
+    backoff: Backoff
     failures: int | None
     refusals: int
 
 
-_REPORT = Retries(0.1, 1.6, 5, 1)
+_REPORT = Retries(Backoff(0.1, 1.6), 5, 1)
 _RETRIES: dict[type[RetriedWrite], Retries] = {
-    Annotate: Retries(0.1, 5.0, None, 10),
+    Annotate: Retries(Backoff(0.1, 5.0), None, 10),
     SetPodCondition: _REPORT,
     RecordEvent: _REPORT,
-    SetStatus: Retries(0.5, 30.0, None, 10),
+    SetStatus: Retries(Backoff(0.5, 30.0), None, 10),
 }
 
 
@@ -119,8 +119,8 @@ class ClusterWrites:
             return []
         if pending.refusals >= retries.refusals or pending.failures == retries.failures:
             return [self._drop(token)]
-        pause = min(retries.first_pause * 2 ** min(pending.failures - 1, 10), retries.longest_pause)
-        heapq.heappush(self._timers, (now + (REFUSED_PAUSE if final else pause) * (1 + jitter), token))
+        pause = REFUSED_PAUSE * (1 + jitter) if final else retries.backoff.delay(pending.failures - 1, jitter)
+        heapq.heappush(self._timers, (now + pause, token))
         self._waiting[token] = None
         return [self._drop(next(iter(self._waiting)))] if len(self._waiting) > MOST_WAITING else []
 

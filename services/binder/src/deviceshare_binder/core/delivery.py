@@ -1,39 +1,57 @@
 """The annotations of a pod for its device plugins: what to write, and what those of a bound pod mean."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
-from deviceshare.families import BY_NAME, SERVED, Family
+from deviceshare.families import BY_NAME, SERVED, Family, UnknownFamilyError, calling, family_named
 from deviceshare.model import Claim, InputError
 
 from deviceshare_binder.core.commands import Annotate
 from deviceshare_binder.core.views import PodView
 
 
-def families_of(claim: Claim) -> Iterator[Family]:
-    """Yield the families of a claim's grants. Raises KeyError for an unknown one."""
-    return (BY_NAME[name] for name in dict.fromkeys(grant.family for grant in claim.grants))
+def families_of(claim: Claim) -> list[Family]:
+    """Return the families of a claim's grants.
+
+    Raises:
+        UnknownFamilyError: a family is not registered in this process.
+    """
+    return [family_named(name) for name in dict.fromkeys(grant.family for grant in claim.grants)]
 
 
 def annotations_of(claim: Claim, node: str, pod: PodView, moment: float) -> dict[str, str]:
     """Return the annotations for the device plugins of a pod that is bound at a unix time.
 
-    Raises InputError, KeyError.
+    Raises:
+        InputError: the claim's devices cannot be written.
+        UnknownFamilyError: a family is not registered in this process.
+        FamilyError: a family has a bug.
     """
     annotations: dict[str, str] = {}
     for family in families_of(claim):
-        annotations |= family.annotations(claim, node, pod.containers, moment, pod.init_containers)
+        with calling(family.name, "annotations"):
+            annotations |= family.annotations(claim, node, pod.containers, moment, pod.init_containers)
     return annotations
 
 
 def has_its_devices(claim: Claim, node: str, pod: PodView, found: Mapping[str, str]) -> bool:
-    """Return whether a pod bound with these annotations has the claim's devices, whenever it was bound."""
+    """Return whether a pod bound with these annotations has the claim's devices, whenever it was bound.
+
+    Raises:
+        FamilyError: a family has a bug: the devices cannot be compared.
+    """
     try:
-        return all(
-            family.plugin.same(family.annotations(claim, node, pod.containers, 0.0, pod.init_containers), found)
-            for family in families_of(claim)
-        )
-    except (InputError, KeyError):
+        families = families_of(claim)
+    except UnknownFamilyError:
         return False
+    for family in families:
+        try:
+            with calling(family.name, "annotations or plugin.same"):
+                written = family.annotations(claim, node, pod.containers, 0.0, pod.init_containers)
+                if not family.plugin.same(written, found):
+                    return False
+        except InputError:
+            return False
+    return True
 
 
 def is_served(claim: Claim, annotations: Mapping[str, str]) -> bool:

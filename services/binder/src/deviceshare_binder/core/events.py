@@ -69,6 +69,11 @@ class LedgerChanged(Event, frozen=True):
     node: str
     claims: tuple[Claim, ...]
 
+    @property
+    def size(self) -> int:
+        """Every claim counts."""
+        return max(1, len(self.claims))
+
 
 class OutcomesChanged(Event, frozen=True):
     """The message under a node's subject of OUTCOME."""
@@ -76,6 +81,11 @@ class OutcomesChanged(Event, frozen=True):
     node: str
     sequence: int
     outcomes: tuple[Outcome, ...]
+
+    @property
+    def size(self) -> int:
+        """Every outcome counts."""
+        return max(1, len(self.outcomes))
 
 
 class Explained(Event, frozen=True):

@@ -6,12 +6,13 @@ Source: Volcano pkg/scheduler/cache/cache.go (newDefaultAndRootQueue).
 
 from collections.abc import Sequence
 
+from deviceshare.model import Backoff
 from deviceshare.queueing import ROOT
 from deviceshare_bus.core import Command, Log
 
 from deviceshare_binder.core.commands import CreateQueue
 
-FIRST_PAUSE, LONGEST_PAUSE = 2.0, 30.0
+RETRY = Backoff(2.0, 30.0)
 """Seconds between two attempts; the pause grows while a Queue cannot be created."""
 
 
@@ -23,7 +24,7 @@ class SystemQueues:
 
     def __init__(self) -> None:
         self._due = float("-inf")
-        self._pause = FIRST_PAUSE
+        self._failures = 0
         self._unanswered = 0
         self._failed = False
         self._reported: set[str] = set()
@@ -47,7 +48,7 @@ class SystemQueues:
 
     def failed(self, name: str, message: str, now: float) -> list[Command]:
         """A Queue could not be created. A warning is logged once, if this lasts: at first it may only be too early."""
-        lasts = self._pause == LONGEST_PAUSE and name not in self._reported
+        lasts = RETRY.delay(self._failures) == RETRY.most and name not in self._reported
         if lasts:
             self._reported.add(name)
         self._failed = True
@@ -57,5 +58,5 @@ class SystemQueues:
     def _answered(self, now: float) -> None:
         self._unanswered -= 1
         if not self._unanswered:
-            self._pause = min(2 * self._pause, LONGEST_PAUSE) if self._failed else FIRST_PAUSE
-            self._due = now + self._pause
+            self._failures = self._failures + 1 if self._failed else 0
+            self._due = now + RETRY.delay(self._failures)

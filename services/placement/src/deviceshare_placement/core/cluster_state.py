@@ -6,8 +6,8 @@ is bound without one, what it was bound with.
 
 from collections import Counter, defaultdict
 
-from deviceshare.allocation import Allocator
-from deviceshare.conf import SchedulerConf, default_conf
+from deviceshare.allocation import Allocator, PodClass
+from deviceshare.conf import SchedulerConf, default_conf, matching
 from deviceshare.model import (
     Claim,
     GroupKey,
@@ -21,6 +21,7 @@ from deviceshare.model import (
     with_made,
 )
 from deviceshare.queueing import Dispatcher, EnqueueAction, Queues
+from msgspec.structs import replace
 
 from deviceshare_placement.core.records import GroupRecord, LedgerRecord, PodRecord
 
@@ -96,7 +97,7 @@ class ClusterState:
         elif pod is not None and pod.fact.node == node and not pod.fact.ended:
             amounts = self.allocator.amounts(pod.fact.ask)
             self.allocator.hold(
-                node, uid, pod.fact.held, amounts, pod.fact.tenant, *self.allocator.beside(pod.fact.ask)
+                node, uid, pod.fact.held, amounts, pod.fact.tenant, *self.allocator.ports_and_counted(pod.fact.ask)
             )
             self.crowded.add(node)
         else:
@@ -211,7 +212,10 @@ class ClusterState:
 
     def configure(self, conf: SchedulerConf) -> None:
         """Decide by another configuration from now on; what is held stays held."""
+        other_rules = conf.exclusive_rules != self.allocator.conf.exclusive_rules
         self.allocator.set_configuration(conf)
+        for pod in self.pods.values() if other_rules else ():
+            pod.fact, pod.pod_class = self.classify(pod.fact)
         self.accounts.configure(conf)
         self.dispatcher.configure(conf)
         self.enqueue.configure(conf)
@@ -222,12 +226,21 @@ class ClusterState:
                 self.charge(pod.fact.node, uid)
         self.look_at_all()
 
-    def asked(self, most: int) -> list[tuple[PodRequest, int]]:
-        """Return the most frequent asks of pods that have not ended, and how many pods ask so."""
-        asks = [record.fact.ask for record in self.pods.values() if not record.fact.ended]
-        # Equal asks are one object.
-        counts, by_id = Counter(map(id, asks)), {id(ask): ask for ask in asks}
-        return [(by_id[each], count) for each, count in counts.most_common(most)]
+    def classify(self, fact: PodFact) -> tuple[PodFact, PodClass]:
+        """Return the class of a pod, and its fact with the request of that class.
+
+        The request names the rules of exclusion that the pod's labels match under the configuration.
+        """
+        request, exclusive = fact.ask, matching(self.allocator.conf.exclusive_rules, fact.labels)
+        if request.exclusive != exclusive:
+            request = replace(request, exclusive=exclusive)
+        pod_class = self.allocator.pod_class(request)
+        return (fact if fact.ask is pod_class.request else replace(fact, ask=pod_class.request)), pod_class
+
+    def most_frequent_requests(self, most: int) -> list[tuple[PodRequest, int]]:
+        """Return the most frequent requests of pods that have not ended, each with the number of its pods."""
+        counts = Counter(record.pod_class for record in self.pods.values() if not record.fact.ended)
+        return [(pod_class.request, count) for pod_class, count in counts.most_common(most)]
 
     def reconsider(self, key: GroupKey) -> None:
         """Look at a group in the next cycle."""

@@ -54,7 +54,7 @@ class Deciding:
         cluster = self._cluster
         if now >= self._expect_at:
             self._expect_at = now + EXPECT_INTERVAL
-            cluster.allocator.expect(cluster.asked(MOST_EXPECTED))
+            cluster.allocator.expect(cluster.most_frequent_requests(MOST_EXPECTED))
         for uid in [uid for uid, due in self.retries.items() if due <= now]:
             del self.retries[uid]
             cluster.reconsider_pod(uid)

@@ -13,6 +13,7 @@ from deviceshare.conf import EffectiveConfiguration
 from deviceshare.model import (
     REFUSED,
     AnyFact,
+    Backoff,
     Claim,
     ConfigFact,
     Explanation,
@@ -29,7 +30,6 @@ from deviceshare.model import (
 from deviceshare.queueing import Decision
 
 from deviceshare_placement.core import explaining
-from deviceshare_placement.core.asks import Asks
 from deviceshare_placement.core.cluster_state import ClusterState
 from deviceshare_placement.core.deciding import Deciding
 from deviceshare_placement.core.instructions import Instructions, StepRecord
@@ -41,7 +41,7 @@ from deviceshare_placement.core.reporter import Reporter
 
 MOST_WRITES = 1000
 """Ledgers that can be written together: the server's limit for an atomic batch."""
-FIRST_RETRY, LAST_RETRY = 0.5, 30.0
+RETRY = Backoff(0.5, 30.0)
 """Seconds until a pod whose claim was refused is decided again; doubles with each refusal."""
 PAUSE = 0.3
 """Seconds without a decision after a write that the bus did not take: the next one would fare no better."""
@@ -66,7 +66,6 @@ class PlacementCore:
         """Whether all that the cluster holds has been on the bus once: nothing is decided before."""
         self._ledgers = Ledgers(self.cluster)
         self._facts: dict[str, AnyFact] = {}
-        self._asks = Asks()
         self._effective = EffectiveConfiguration()
         self._pending = PendingWrites(self.cluster, self._ledgers)
         self._unreadable: set[str] = set()
@@ -106,12 +105,12 @@ class PlacementCore:
         return out
 
     def _on_pod(self, fact: PodFact, now: float) -> None:
-        fact = self._asks.settle(fact, self.cluster.allocator.conf)
+        fact, pod_class = self.cluster.classify(fact)
         record = self.cluster.pods.get(fact.uid)
         before = fact if record is None else record.fact
         if record is None:
-            record = self.cluster.pods[fact.uid] = PodRecord(fact, self.cluster.claims[fact.uid], seen_at=now)
-        record.fact = fact
+            record = self.cluster.pods[fact.uid] = PodRecord(fact, pod_class, self.cluster.claims[fact.uid], now)
+        record.fact, record.pod_class = fact, pod_class
         if before.group != fact.group:
             left = self.cluster.group(before.group)
             left.members.discard(fact.uid)
@@ -176,11 +175,7 @@ class PlacementCore:
 
     def _configure(self) -> None:
         """Decide by the configuration that stands now."""
-        conf = self._effective.conf
-        other_rules = conf.exclusive_rules != self.cluster.allocator.conf.exclusive_rules
-        for record in self.cluster.pods.values() if other_rules else ():
-            record.fact = self._asks.settle(record.fact, conf)
-        self.cluster.configure(conf)
+        self.cluster.configure(self._effective.conf)
 
     def on_ledger(self, node: str, sequence: int, ledger: NodeLedger, now: float) -> Instructions:
         """Take in a ledger as it stands on the bus; our own writes come back here as well."""
@@ -408,8 +403,8 @@ class PlacementCore:
         return Instructions()
 
     def _retry_later(self, record: PodRecord, now: float) -> None:
+        self._deciding.retries[record.fact.uid] = now + RETRY.delay(record.refusals)
         record.refusals += 1
-        self._deciding.retries[record.fact.uid] = now + min(LAST_RETRY, FIRST_RETRY * 2 ** (record.refusals - 1))
         self.cluster.reconsider(record.fact.group)
 
     def _tell_waiting(self, now: float, out: Instructions) -> None:

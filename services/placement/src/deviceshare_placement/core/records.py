@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 import msgspec
+from deviceshare.allocation import PodClass
 from deviceshare.model import Claim, GroupKey, PodFact, PodGroupFact
 
 
@@ -11,6 +12,8 @@ class PodRecord:
     """A pod as it was last seen, and its claims: the id of each and the node whose ledger holds it."""
 
     fact: PodFact
+    pod_class: PodClass
+    """All pods with the same request; ``fact.ask`` is the request object of the class."""
     claims: dict[str, str]
     seen_at: float
     refusals: int = 0

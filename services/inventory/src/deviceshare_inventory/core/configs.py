@@ -1,7 +1,7 @@
-"""Which configuration holds: the file given at start, else a ConfigMap, else the defaults; and that of the devices.
+"""The configuration in effect: the file given at start, else a ConfigMap, else the defaults; and that of the devices.
 
-A text that cannot be used is told of, and the last good one stays. The scheduler's configuration says which ConfigMap
-holds ``device-config.yaml``.
+An unusable text is reported, and the last usable one stays in effect. The scheduler's configuration names the ConfigMap
+that holds ``device-config.yaml``.
 """
 
 from typing import NamedTuple
@@ -12,7 +12,6 @@ from deviceshare.conf import (
     DEVICES_NAME,
     SCHEDULER,
     SchedulerConf,
-    default_conf,
     devices,
     parse_devices,
     scheduler,
@@ -28,7 +27,7 @@ _USUAL_MAP = SchedulerConf().geometries_config_map
 _DEVICES_KEY = devices.KEY.encode()
 
 Remark = Problem | str
-"""What is wrong with a configuration, or a warning of it."""
+"""What is wrong with a configuration, or a warning about it."""
 Place = tuple[str, str]
 """Namespace and name of a ConfigMap."""
 
@@ -36,7 +35,7 @@ _decoder = msgspec.json.Decoder(ConfigMapObject)
 
 
 class Resolved(NamedTuple):
-    """What holds: the scheduler's configuration, that of the devices (None: the built-in one), what is to be told."""
+    """The configurations in effect (``devices`` None: the built-in one), and what to report about each ConfigMap."""
 
     scheduler: ConfigFact
     devices: ConfigFact | None
@@ -44,7 +43,7 @@ class Resolved(NamedTuple):
 
 
 class Configs:
-    """The ConfigMaps that may configure something, and what follows from them."""
+    """The ConfigMaps that may configure something; ``file``: the scheduler's configuration given at start."""
 
     def __init__(self, file: ConfigFact | None) -> None:
         self._file = file
@@ -54,28 +53,37 @@ class Configs:
         self._maps: dict[Place, Change] = {}
 
     def begin_list(self) -> None:
-        """Forget the ConfigMaps: all that exist will come again."""
+        """Forget the ConfigMaps: all that exist will be delivered again."""
         self._maps.clear()
 
-    def stood(self, fact: ConfigFact) -> None:
-        """Learn what stood on the bus before: good enough while there is nothing better."""
-        if fact.name == SCHEDULER:
-            self._scheduler = fact
-        elif fact.name == DEVICES:
-            self._devices = fact
+    def load(self, fact: ConfigFact) -> Problem | None:
+        """Use a configuration that stands on CLUSTER until a better one is known.
+
+        Returns the problem of one that cannot be used, such as one that another version of inventory wrote.
+        """
+        try:
+            if fact.name == SCHEDULER:
+                scheduler_conf(fact)
+                self._scheduler = fact
+            elif fact.name == DEVICES:
+                parse_devices(fact.text, fact.source)
+                self._devices = fact
+        except ConfigError as error:
+            return error.problem
+        return None
 
     def apply(self, change: Change) -> bool:
-        """Take a ConfigMap; returns whether it may configure something, now or before."""
+        """Apply a change of a ConfigMap; return whether it configures something, or did before."""
         place = (change.namespace, change.name)
         known = self._maps.pop(place, None) is not None
-        # Any ConfigMap with the key may be named later.
+        # The scheduler's configuration may name any ConfigMap with the key later.
         configures = change.name == SCHEDULER_MAP or place == self._devices_map or _DEVICES_KEY in change.raw
         if configures and change.type is not ChangeType.DELETED:
             self._maps[place] = change
         return known or configures
 
     def resolve(self) -> Resolved:
-        """Return what holds now."""
+        """Return the configurations in effect."""
         remarks: dict[Place, list[Remark]] = {}
         conf = self._resolve_scheduler(remarks)
         self._devices_map = conf.geometries_config_map
@@ -85,7 +93,7 @@ class Configs:
     def _resolve_scheduler(self, remarks: dict[Place, list[Remark]]) -> SchedulerConf:
         if self._file is not None:
             return scheduler_conf(self._file)
-        # By name, so that the same one counts each time.
+        # The first by namespace, so that the choice does not depend on the order of the list.
         place = next((place for place in sorted(self._maps) if place[1] == SCHEDULER_MAP), None)
         if place is None:
             self._scheduler = DEFAULTS
@@ -98,11 +106,7 @@ class Configs:
             else:
                 self._scheduler = fact
                 remarks[place] = list(conf.warnings)
-        try:
-            return scheduler_conf(self._scheduler)
-        except ConfigError:  # written by another version of us
-            self._scheduler = DEFAULTS
-            return default_conf()
+        return scheduler_conf(self._scheduler)
 
     def _resolve_devices(self, remarks: dict[Place, list[Remark]]) -> None:
         place = self._devices_map
@@ -110,7 +114,7 @@ class Configs:
         if change is None:
             self._devices = None
             if place != _USUAL_MAP:
-                remarks[place] = [_not_there(place)]
+                remarks[place] = [_missing(place)]
             return
         try:
             fact = _read(change, DEVICES)
@@ -122,7 +126,7 @@ class Configs:
 
 
 def _read(change: Change, name: str) -> ConfigFact:
-    """Return what a ConfigMap says. Raises FormatError, ConfigError."""
+    """Return the configuration that a ConfigMap holds. Raises FormatError, ConfigError."""
     view, _ = decode_view(change.raw, _decoder, "ConfigMap")
     data = view.data or {}
     source = f"ConfigMap {change.namespace}/{change.name}"
@@ -141,6 +145,6 @@ def _scheduler_key(data: dict[str, str]) -> str:
     return next((key for key in sorted(data) if key.endswith(".conf")), scheduler.KEY)
 
 
-def _not_there(place: Place) -> Problem:
+def _missing(place: Place) -> Problem:
     expected = f"the key {devices.KEY}, since {DEVICES_NAME} names this ConfigMap: the built-in values hold without it"
     return Problem(f"ConfigMap {place[0]}/{place[1]}", "data", "", expected)

@@ -1,4 +1,4 @@
-"""What ConfigMaps say of the devices of nodes, ClusterD's before those of the device plugins themselves."""
+"""The devices of nodes as ConfigMaps describe them; ClusterD's ConfigMaps precede those of the device plugins."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -8,8 +8,11 @@ from deviceshare.objects import decode_device_info
 from deviceshare_cluster.interface import Change, ChangeType
 
 
-class Told(NamedTuple):
-    """What is said of one node's devices, and since which revision of the cluster."""
+class DeviceInfo(NamedTuple):
+    """One ConfigMap's description of a node's devices, and the revision of its last change.
+
+    ``folded``: from ClusterD, which describes many nodes in one ConfigMap.
+    """
 
     devices: Mapping[str, str]
     revision: int
@@ -17,29 +20,29 @@ class Told(NamedTuple):
 
 
 class NodeDevices:
-    """The ConfigMaps of which :func:`deviceshare.objects.device_info.tells_of_devices` is true."""
+    """The ConfigMaps of which :func:`deviceshare.objects.describes_devices` is true."""
 
     def __init__(self) -> None:
-        self._nodes: dict[str, dict[tuple[str, str], Told]] = {}
-        """By node, and by the ConfigMap that says it."""
+        self._nodes: dict[str, dict[tuple[str, str], DeviceInfo]] = {}
+        """By node, then by ConfigMap."""
         self._named: dict[tuple[str, str], set[str]] = {}
-        """The nodes that a ConfigMap names."""
+        """The nodes that each ConfigMap describes."""
 
     def begin_list(self) -> None:
-        """Forget the ConfigMaps: all that exist will come again."""
+        """Forget the ConfigMaps: all that exist will be delivered again."""
         self._nodes.clear()
         self._named.clear()
 
-    def of(self, node: str) -> Told | None:
-        """Return what is said of a node, None for nothing."""
-        told = self._nodes.get(node)
-        if not told:
+    def of(self, node: str) -> DeviceInfo | None:
+        """Return the description of a node that counts, None for none."""
+        described = self._nodes.get(node)
+        if not described:
             return None
-        place = min(told, key=lambda place: (not told[place].folded, place))
-        return told[place]
+        place = min(described, key=lambda place: (not described[place].folded, place))
+        return described[place]
 
     def apply(self, change: Change) -> tuple[list[str], tuple[Problem, ...]]:
-        """Take a ConfigMap; returns the nodes of which something else is said now, and what is wrong with it."""
+        """Apply a change of a ConfigMap; return the nodes whose description changed, and the ConfigMap's problems."""
         place = (change.namespace, change.name)
         by_node: Mapping[str, Mapping[str, str]] = {}
         problems: tuple[Problem, ...] = ()
@@ -53,12 +56,12 @@ class NodeDevices:
         changed = []
         for node in sorted(named):
             before = self.of(node)
-            told = self._nodes.setdefault(node, {})
-            standing = told.pop(place, None)
+            described = self._nodes.setdefault(node, {})
+            standing = described.pop(place, None)
             if node in by_node:
                 same = standing is not None and standing.devices == by_node[node]
-                told[place] = standing if same and standing else Told(by_node[node], change.revision, folded)
-            if not told:
+                described[place] = standing if same and standing else DeviceInfo(by_node[node], change.revision, folded)
+            if not described:
                 del self._nodes[node]
             if self.of(node) != before:
                 changed.append(node)

@@ -1,9 +1,9 @@
-"""What counts of the devices that bound pods name: what we signed, else what they named first and ask.
+"""The devices with which bound pods are charged: those that we signed, else those that they named first and request.
 
-Pure. Annotations of a pod can be written by its owner, before and after it is bound. So what a pod named when it was
-first seen bound with devices is what it has for as long as it lives (device plugins only add what they made of it), and
-of that as much as it asks (:mod:`deviceshare.families.trust`). What it asks depends on the configuration, and its share
-of a card on the card.
+The owner of a pod can write its annotations, before and after the pod is bound. A pod is therefore charged, for as long
+as it lives, with the devices that it named when it was first seen bound with devices (device plugins only add what they
+made of them), up to the pod's request (:func:`deviceshare.families.clamp_to_request`). The request depends on the
+configuration, and a share of a card on the card.
 """
 
 from collections import defaultdict
@@ -17,24 +17,24 @@ from msgspec.structs import replace
 
 
 class Adoption:
-    """The bound pods that name devices, and what their share depends on."""
+    """The bound pods that name devices, the cards of their nodes, and the configuration."""
 
     def __init__(self) -> None:
         self._conf = default_conf()
         self._cards: dict[str, dict[str, Card]] = {}
         self._first: dict[str, tuple[tuple[ContainerGrant, ...], bool]] = {}
-        """By uid: what a pod named first, and whether that was signed."""
+        """By uid: the devices that a pod named first, and whether they were signed."""
         self._unsigned: dict[str, PodFact] = {}
-        """Pods as they were read last of which not all need count."""
+        """By uid: the last fact of each pod that may name more than it requests."""
         self._on: defaultdict[str, set[str]] = defaultdict(set)
-        """Their uids, by node."""
+        """The uids of ``_unsigned``, by node."""
 
     def __contains__(self, uid: str) -> bool:
-        """Return whether what a pod holds depends on the configuration and on its node."""
+        """Return whether the devices of a pod depend on the configuration and on its node."""
         return uid in self._unsigned
 
     def pod(self, fact: PodFact) -> PodFact:
-        """Return a pod as it was read now, with what it holds."""
+        """Return the current fact of a pod, with the devices that it is charged with."""
         if not fact.node or fact.ended:
             self.forget(fact.uid)
             return fact
@@ -53,18 +53,18 @@ class Adoption:
         return self._counted(fact)
 
     def forget(self, uid: str) -> None:
-        """Hear that a pod holds nothing any more."""
+        """Forget a pod that holds no devices any more."""
         self._first.pop(uid, None)
         self._drop(uid)
 
     def begin_list(self) -> None:
-        """Forget all but what was named first: everything will be seen again."""
+        """Forget all but the devices named first: all objects will be delivered again."""
         self._cards.clear()
         self._unsigned.clear()
         self._on.clear()
 
     def node(self, name: str, cards: Iterable[Card]) -> Iterator[PodFact]:
-        """Learn a node's cards; yields its pods anew where that changes anything for them."""
+        """Record a node's cards; yield the current facts of its pods if the memory of a card changed."""
         known = {card.id: card for card in cards}
         before = self._cards.get(name, {})
         self._cards[name] = known
@@ -72,13 +72,13 @@ class Adoption:
             yield from (self._counted(self._unsigned[uid]) for uid in sorted(self._on.get(name, ())))
 
     def configure(self, conf: SchedulerConf) -> bool:
-        """Learn the configuration; returns whether :meth:`pods` may hold something else by it."""
+        """Record the configuration; return whether the devices of :meth:`pods` may have changed."""
         changed = (conf.devices, conf.configurations) != (self._conf.devices, self._conf.configurations)
         self._conf = conf
         return changed
 
     def pods(self) -> Iterator[PodFact]:
-        """Yield the pods that depend on the configuration and on their node, with what they hold."""
+        """Yield the current facts of the pods that depend on the configuration and on their node."""
         return (self._counted(fact) for fact in list(self._unsigned.values()))
 
     def _drop(self, uid: str) -> None:
