@@ -16,7 +16,7 @@ from deviceshare.model import (
     PodRequest,
     PodUid,
 )
-from deviceshare_binder.shell import main
+from deviceshare_binder.service import main
 from deviceshare_bus.connection import connect
 from deviceshare_bus.messages import decode_events, decode_outcomes, encode
 from deviceshare_bus.publisher import Publisher, Write

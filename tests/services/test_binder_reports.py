@@ -1,10 +1,10 @@
 """Which pods are told what, in which order, and that nothing is kept of pods that are gone."""
 
 from deviceshare.model import Claim, ContainerGrant, DeviceGrant, Explanation
-from deviceshare_binder import reports
-from deviceshare_binder.plugin_handoff import Stuck
-from deviceshare_binder.reports import Reports
-from deviceshare_binder.views import PodView
+from deviceshare_binder.core import reports
+from deviceshare_binder.core.plugin_handoff import Stuck
+from deviceshare_binder.core.reports import Reports
+from deviceshare_binder.core.views import PodView
 
 
 def explanation(uid, message, decision="pending"):
@@ -59,7 +59,7 @@ def test_what_could_not_be_told_is_told_with_the_next_decision():
     one.explained(explanation("a", "why"), event=True)
     failed = one.take_pending()
     assert failed is not None
-    one.failed(failed)
+    one.failed(failed.uid, failed.message)
     one.explained(explanation("a", "why"), event=True)
     assert told(one) == [("a", "Unschedulable", "why", True)]
 

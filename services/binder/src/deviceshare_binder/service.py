@@ -1,11 +1,12 @@
 """The binder service: its core follows CLUSTER, LEDGER, OUTCOME and EXPLAIN, and writes OUTCOME and the cluster."""
 
 import random
+from typing import assert_never
 
 import msgspec
 from deviceshare.conf import SCHEDULER
 from deviceshare.model import Claim, ConfigFact
-from deviceshare_bus.core import Command, Event
+from deviceshare_bus.core import Event
 from deviceshare_bus.follower import Message
 from deviceshare_bus.messages import decode_explanation, decode_fact, decode_outcomes
 from deviceshare_bus.service import Context
@@ -19,6 +20,8 @@ from deviceshare_binder.core import BinderCore, build_core
 from deviceshare_binder.core.commands import (
     Annotate,
     BindPod,
+    ClaimRequest,
+    ClusterWrite,
     CreateQueue,
     LockNode,
     ReadPod,
@@ -137,7 +140,7 @@ class ClusterSide:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 
-    async def perform(self, command: Command) -> Event:
+    async def perform(self, command: ClaimRequest | ClusterWrite) -> Event:
         """Execute a command of :mod:`.core.commands` and return the event that answers it."""
         try:
             match command:
@@ -147,11 +150,9 @@ class ClusterSide:
                     return await self._read(command)
                 case LockNode():
                     return await self._lock(command)
-                case Annotate() | SetPodCondition() | RecordEvent() | SetStatus() | CreateQueue():
+                case _:
                     await self._write(command)
                     return ClusterWritten(command)
-                case _:
-                    raise TypeError(f"the binder has no command {type(command).__name__}")
         except ClusterError as error:
             jitter = random.uniform(0.0, MOST_JITTER)  # noqa: S311 - not for secrets
             return ClusterFailed(command, str(error), error.final, jitter)
@@ -171,7 +172,7 @@ class ClusterSide:
         found = await self._cluster.annotate("Node", "", lock.node, {key: lock.value}, expected={key: lock.expected})
         return LockAnswered(lock.claim, (found or {}).get(key))
 
-    async def _write(self, command: Annotate | SetPodCondition | RecordEvent | SetStatus | CreateQueue) -> None:
+    async def _write(self, command: ClusterWrite) -> None:
         match command:
             case Annotate(kind=kind, namespace=namespace, name=name, annotations=annotations):
                 await self._cluster.annotate(
@@ -185,11 +186,11 @@ class ClusterSide:
                 await self._cluster.record_event(record)
             case SetStatus(kind=kind, namespace=namespace, name=name, uid=uid, status=status, at=at):
                 condition = msgspec.structs.asdict(command.condition) if command.condition is not None else None
-                await self._cluster.set_status(
-                    kind, namespace, name, uid, dict(status), condition=condition, at=at
-                )
+                await self._cluster.set_status(kind, namespace, name, uid, dict(status), condition=condition, at=at)
             case CreateQueue():
                 await self._cluster.ensure(_queue(command))
+            case _:
+                assert_never(command)
 
 
 def _queue(command: CreateQueue) -> Object:

@@ -116,31 +116,16 @@ class BinderCore:
         match event:
             case Tick():
                 return self._tick(now)
-            case PodChanged():
-                self._pod(event, now)
-            case NodeChanged(name=name, node=node):
-                self._claims.node(name, node)
-            case PodGroupChanged(key=key, group=group):
-                self._groups.group(key, group)
-            case QueueChanged(name=name, queue=queue):
-                self._groups.queue(name, queue)
-            case SchedulerConfigured(config=config):
-                self._configure(config)
+            case PodChanged() | NodeChanged() | PodGroupChanged() | QueueChanged() | SchedulerConfigured():
+                self._fact(event, now)
             case LedgerChanged(node=name, claims=claims):
                 self._claims.ledger(name, claims)
             case OutcomesChanged():
                 self._claims.outcomes_changed(event)
             case Explained(explanation=explanation):
                 self._explained(explanation)
-            case BindAnswered():
-                self._refused.discard(BindPod)
-                self._claims.bind_answered(event, now)
-            case PodRead():
-                self._refused.discard(ReadPod)
-                self._claims.pod_read(event, now)
-            case LockAnswered():
-                self._refused.discard(LockNode)
-                self._claims.lock_answered(event, now)
+            case BindAnswered() | PodRead() | LockAnswered():
+                self._answered(event, now)
             case ClusterWritten():
                 return self._written(event, now)
             case ClusterFailed():
@@ -163,6 +148,21 @@ class BinderCore:
         self._unread.discard(stream)
         if needed == {stream}:
             self._claims.start()
+
+    def _fact(
+        self, event: PodChanged | NodeChanged | PodGroupChanged | QueueChanged | SchedulerConfigured, now: Now
+    ) -> None:
+        match event:
+            case PodChanged():
+                self._pod(event, now)
+            case NodeChanged(name=name, node=node):
+                self._claims.node(name, node)
+            case PodGroupChanged(key=key, group=group):
+                self._groups.group(key, group)
+            case QueueChanged(name=name, queue=queue):
+                self._groups.queue(name, queue)
+            case SchedulerConfigured(config=config):
+                self._configure(config)
 
     def _pod(self, event: PodChanged, now: Now) -> None:
         uid, pod = event.uid, event.pod
@@ -239,6 +239,18 @@ class BinderCore:
         return [Count("hand_overs_stuck"), Log("warning", "a device plugin does not serve a pod", details)]
 
     # Answers of the cluster
+
+    def _answered(self, answer: BindAnswered | PodRead | LockAnswered, now: Now) -> None:
+        match answer:
+            case BindAnswered():
+                self._refused.discard(BindPod)
+                self._claims.bind_answered(answer, now)
+            case PodRead():
+                self._refused.discard(ReadPod)
+                self._claims.pod_read(answer, now)
+            case LockAnswered():
+                self._refused.discard(LockNode)
+                self._claims.lock_answered(answer, now)
 
     def _written(self, event: ClusterWritten, now: Now) -> list[Command]:
         self._refused.discard(type(event.command))

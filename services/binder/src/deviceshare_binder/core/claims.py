@@ -348,9 +348,7 @@ class ClaimBinder:
             return
         annotations |= sign(self._keys, claim.uid, node, annotations)
         self.handoffs.begin(node, claim.uid, task.keys)
-        self._request(
-            task, State.BINDING, BindPod(claim.id, claim.namespace, claim.name, claim.uid, node, annotations)
-        )
+        self._request(task, State.BINDING, BindPod(claim.id, claim.namespace, claim.name, claim.uid, node, annotations))
 
     def _found(self, task: BindTask, annotations: Mapping[str, str] | None, now: Now) -> None:
         """The pod is bound to the claim's node: for this claim if it has the claim's devices."""

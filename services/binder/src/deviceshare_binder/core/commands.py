@@ -47,7 +47,7 @@ class Annotate(Command, frozen=True, kw_only=True):
     name: str
     uid: str = ""
     annotations: dict[str, str | None]
-    expected: dict[str, str | None] = {}
+    expected: dict[str, str | None] = msgspec.field(default_factory=dict)
     token: int = 0
 
 

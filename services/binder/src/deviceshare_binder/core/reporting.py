@@ -96,9 +96,7 @@ def _commands(report: ReportPending | ReportScheduled, at: float) -> list[SetPod
             "Pod", namespace, name, uid, warning=report.warning, reason=report.reason, message=message, at=at, once=True
         )
         return [RecordEvent(record=record)]
-    condition = SetPodCondition(
-        namespace=namespace, name=name, uid=uid, reason=report.reason, message=message, at=at
-    )
+    condition = SetPodCondition(namespace=namespace, name=name, uid=uid, reason=report.reason, message=message, at=at)
     if not report.event:
         return [condition]
     record = EventRecord("Pod", namespace, name, uid, warning=True, reason=FAILED_SCHEDULING, message=message, at=at)
