@@ -3,6 +3,7 @@
 import asyncio
 
 import msgspec
+import pytest
 from deviceshare.model import (
     Claim,
     ContainerGrant,
@@ -13,18 +14,24 @@ from deviceshare.model import (
     NodeLedger,
     NodeOutcomes,
     PodFact,
+    PodGroupFact,
     PodRequest,
     PodUid,
 )
+from deviceshare_binder.core import build_core
+from deviceshare_binder.core.events import BindAnswered
 from deviceshare_binder.service import main
+from deviceshare_bus import shell
 from deviceshare_bus.connection import connect
+from deviceshare_bus.core import Now
 from deviceshare_bus.messages import decode_events, decode_outcomes, encode
-from deviceshare_bus.publisher import Publisher, Write
+from deviceshare_bus.publisher import Publisher, Unknown, Write
 from deviceshare_bus.setup import make_streams
 from deviceshare_bus.subjects import event, explain, fact, ledger, outcome
+from deviceshare_cluster.interface import BindState
 from deviceshare_cluster.local import LocalCluster
 from nats.js.errors import NotFoundError
-from support.service import at_work
+from support.service import at_work, fail_first_write, replayed_elsewhere
 
 
 class World:
@@ -77,6 +84,9 @@ class World:
             return {one.claim: one.state for one in decode_outcomes(found.data).outcomes}
         except (NotFoundError, msgspec.DecodeError):
             return {}
+
+    async def stands(self, expected, node="n1"):
+        return await self.outcomes(node) == expected
 
     def binder(self):
         options = {"cluster": f"local:{self.url}", "reports_per_second": 200.0, "plugin_patience": 60.0}
@@ -180,3 +190,77 @@ async def test_a_pod_that_waits_is_told_why_once_for_each_message(nats_url):
                 return (await condition("a")).get("status") == "True"
 
             await until(scheduled)
+
+
+async def test_a_core_log_can_be_replayed_in_another_process(nats_url, tmp_path, monkeypatch):
+    monkeypatch.setenv("DEVICESHARE_CORE_LOG_DIR", str(tmp_path))
+    async with World(nats_url) as world:
+        await world.say(fact("podgroup", "default.gang"), PodGroupFact(key="default/gang", uid="g"))
+        names = [f"p{number}" for number in range(20)]
+        for name in names:
+            await world.pod(name)
+        claims = [world.claim(name) for name in names]
+        await world.claims(*claims[:10])
+        async with world.binder() as context:
+            await until(lambda: asyncio.sleep(0, context.ready and not context.open_work()))
+            for name in names[15:]:
+                why = Explanation(uid=world.pods[name], namespace="default", name=name, at=1.0, decision="pending")
+                await world.say(explain(why.uid), msgspec.structs.replace(why, message="0/1 nodes are unavailable"))
+            await world.claims(*claims[:15])
+            await world.say(outcome("n1"), NodeOutcomes(node="n1"))  # the core's next write is a conflict
+            await world.claims(*claims)
+            await until(lambda: asyncio.sleep(0, not context.open_work()))
+            path = context.dump_core_log()
+        assert set((await world.outcomes()).values()) == {"bound"}
+    assert await replayed_elsewhere(path, "deviceshare_binder.core") > 60
+
+
+async def test_a_slow_read_back_delays_neither_answers_nor_ticks(nats_url, monkeypatch):
+    fail_first_write(monkeypatch, Unknown("no answer"), outcome("n1"))
+    answer, read_back = asyncio.Event(), shell.read_back
+
+    async def slow(connection, stream, subject):
+        await answer.wait()
+        return await read_back(connection, stream, subject)
+
+    monkeypatch.setattr(shell, "read_back", slow)
+    async with World(nats_url) as world:
+        for name in "abc":
+            await world.pod(name)
+        await world.say(fact("node", "n2"), NodeFact(name="n2"))
+        await world.claims(world.claim("a"))
+        async with world.binder() as context:
+            await until(lambda: asyncio.sleep(0, context.ready))
+            await until(lambda: world.stands({"claim-a": "bound"}))
+            for claims in ([world.claim("b")], [world.claim("b"), world.claim("c")]):
+                await world.claims(*claims, node="n2")
+                expected = {one.id: "bound" for one in claims}
+                await until(lambda expected=expected: world.stands(expected, node="n2"))
+            await until(lambda: asyncio.sleep(0, context.open_work() == 2))  # the read of n1 and its task
+            answer.set()
+            await until(lambda: asyncio.sleep(0, not context.open_work()))
+
+
+def test_an_exception_of_the_core_is_not_swallowed():
+    core = build_core({"plugin_patience": 60.0, "reports_per_second": 200.0})
+    with pytest.raises(KeyError):
+        core.handle(BindAnswered("a claim without a task", BindState.BOUND), Now(0.0, 0.0))
+
+
+@pytest.mark.parametrize("where", ["write", "bind"])
+async def test_an_unexpected_error_of_a_write_or_a_call_ends_the_service(nats_url, monkeypatch, tmp_path, where):
+    monkeypatch.setenv("DEVICESHARE_CORE_LOG_DIR", str(tmp_path))
+
+    async def bind(*_):
+        raise ZeroDivisionError
+
+    if where == "write":
+        fail_first_write(monkeypatch, ZeroDivisionError(), outcome("n1"))
+    else:
+        monkeypatch.setattr(LocalCluster, "bind", bind)
+    async with World(nats_url) as world:
+        await world.pod("a")
+        await world.claims(world.claim("a"))
+        async with world.binder():
+            # The service ends and writes its core log.
+            await until(lambda: asyncio.sleep(0, any(tmp_path.iterdir())))
