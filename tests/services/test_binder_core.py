@@ -15,12 +15,22 @@ from deviceshare.model import (
     PodRequest,
     Toleration,
 )
-from deviceshare_binder.core.commands import BindPod, ReadPod
-from deviceshare_binder.core.views import NodeView, PodView
+from deviceshare_binder.core import BinderCore
+from deviceshare_binder.core.commands import BindPod, ReadPod, RecordEvent
+from deviceshare_binder.core.events import (
+    BindAnswered,
+    ClusterFailed,
+    LedgerChanged,
+    NodeChanged,
+    PodChanged,
+    QueueChanged,
+)
+from deviceshare_binder.core.views import NodeView, PodView, QueueView
 from deviceshare_binder.service import LedgerDecoder, decode_cluster
-from deviceshare_bus.core import RecordStep, Write
+from deviceshare_bus.core import CaughtUp, Count, Log, Now, RecordStep, Tick, Write
 from deviceshare_bus.follower import Message
 from deviceshare_bus.messages import encode
+from deviceshare_bus.subjects import Stream
 from deviceshare_cluster.interface import BindState
 from support.binder import BinderDriver, expected, messages
 from support.families import restored_families
@@ -198,6 +208,56 @@ def test_a_cluster_that_does_not_answer_is_asked_again_later_and_later():
         pauses.append(core.next_due() - now)
         now = core.next_due()
     assert pauses == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0, 5.0])
+
+
+def test_a_request_that_the_cluster_refuses_for_good_is_reported_once_and_retried_after_minutes():
+    core, now = started(claim(), pods=[pod()]), 0.0
+    for _ in range(4):
+        assert of(BindPod, core.take(now))
+        core.failed("c1", now, 0.0, final=True)
+        core.take(now)
+        assert core.next_due() == now + 60.0
+        now += 60.0
+    records = [one.record for one in core.written_reports() if isinstance(one, RecordEvent)]
+    assert [(one.name, one.reason, one.message, one.warning) for one in records] == [
+        ("pod-u1", "FailedScheduling", "forbidden", True)
+    ]
+    assert core.notes.count(Count("cluster_errors")) == 4
+    assert [one.message for one in core.notes if isinstance(one, Log) and one.level == "warning"] == ["forbidden"]
+    assert of(BindPod, core.take(now))
+    core.bind_answered("c1", BindState.BOUND, "n1", "", now)
+    assert states(core.take(now)) == {"c1": ("bound", "")}
+
+
+def test_pauses_follow_the_monotonic_clock_and_timestamps_the_wall_clock():
+    core = BinderCore()
+    grant = ContainerGrant("main", 0, "gpu-share", (DeviceGrant("2", 2, 1024, 0),))
+    core.handle(NodeChanged("n1", READY), Now(1.0, 1_700_000_000.0))
+    core.handle(PodChanged("u1", pod()), Now(1.0, 1_700_000_000.0))
+    for stream in (Stream.CLUSTER, Stream.LEDGER, Stream.OUTCOME):
+        core.handle(CaughtUp(stream), Now(1.0, 1_700_000_000.0))
+    for queue in ("root", "default"):
+        core.handle(QueueChanged(queue, QueueView(name=queue, state="Open")), Now(1.0, 1_700_000_000.0))
+    core.handle(LedgerChanged("n1", (claim(grants=(grant,)),)), Now(1.0, 1_700_000_000.0))
+    (bind,) = of(BindPod, core.handle(Tick(), Now(1.0, 1_700_000_000.0)))
+    assert int(bind.annotations["volcano.sh/predicate-time"]) == 1_700_000_000 * 10**9
+    core.handle(ClusterFailed(bind, "no answer"), Now(2.0, 0.0))  # the wall clock was set back
+    assert not of(BindPod, core.handle(Tick(), Now(2.05, 1_800_000_000.0)))
+    assert of(BindPod, core.handle(Tick(), Now(2.1, 0.0)))
+    core.handle(BindAnswered("c1", BindState.BOUND, "n1"), Now(3.0, 50.0))
+    out = core.handle(Tick(), Now(3.0, 51.0))
+    (message,), (step,) = messages(out), of(RecordStep, out)
+    assert (message.outcomes[0].at, step.at) == (50.0, 51.0)
+
+
+def test_outcomes_that_the_bus_refuses_are_reported_and_not_sent_again():
+    core = started(claim(), pods=[pod(node="n1")])
+    assert states(core.take(0.0)) == {"c1": ("bound", "")}
+    core.outcomes_refused("n1", "too large")
+    assert Count("outcomes_refused") in core.notes
+    assert [one.level for one in core.notes if isinstance(one, Log)] == ["error"]
+    assert of(Write, core.take(1.0)) == []
+    assert core.open_work == 0
 
 
 def test_a_withdrawn_claim_is_read_back_after_the_binding_in_flight():

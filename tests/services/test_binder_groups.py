@@ -1,10 +1,14 @@
 """PodGroups and Queues say what Volcano's users know, and are written only when that changes."""
 
+from collections import Counter
+
+import hypothesis.strategies as st
 import pytest
 from deviceshare.model import Explanation
 from deviceshare_binder.core.commands import GroupCondition
 from deviceshare_binder.core.groups import Groups
 from deviceshare_binder.core.views import PodGroupView, PodView, QueueView
+from hypothesis import given
 
 
 def pod(uid, node="", group="ns/gang", **state):
@@ -168,3 +172,47 @@ def test_the_status_of_a_queue_comes_once_after_those_of_its_groups():
     groups = following(BOUND, BOUND)
     groups.group("ns/other", PodGroupView(key="ns/other", uid="o", phase="Inqueue"))
     assert [one.kind for one in groups.take(100)] == ["PodGroup", "PodGroup", "Queue"]
+
+
+class Unlisted(dict):
+    """A mapping whose values cannot be listed."""
+
+    def values(self):
+        raise AssertionError("a loop over all PodGroups")
+
+    __iter__ = items = keys = values
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcde"), st.sampled_from(["one", "two", None]), st.integers(0, 3))))
+def test_phases_are_counted_without_a_loop_over_all_groups(changes):
+    groups, queue_of, phase_of, shown = Groups(), {}, {}, {}
+    groups._groups = Unlisted()
+    for name in ("one", "two"):
+        groups.queue(name, QueueView(name=name))
+    for name, queue, pods in changes:
+        key = f"ns/{name}"
+        groups.group(key, queue and PodGroupView(key=key, uid=f"{name}-{queue}", queue=queue, min_member=2))
+        queue_of[name] = queue
+        for number in range(pods):
+            groups.pod(f"{name}{number}", pod(f"{name}{number}", group=key, **BOUND))
+        for status in groups.take(100):
+            if status.kind == "Queue":
+                shown[status.name] = dict(status.status)
+            else:
+                phase_of[status.name] = dict(status.status)["phase"]
+        for queue_name in ("one", "two"):
+            there = Counter(phase_of[name] for name, where in queue_of.items() if where == queue_name)
+            assert {phase: count for phase, count in shown[queue_name].items() if isinstance(count, int) and count} == {
+                phase.lower(): count for phase, count in there.items()
+            }
+
+
+def test_admitted_groups_that_never_come_are_not_kept_for_ever(monkeypatch):
+    monkeypatch.setattr("deviceshare_binder.core.groups.MOST_UNKNOWN", 3)
+    groups = Groups()
+    for number in range(10):
+        groups.decided(explanation(f"g{number}", "admitted", "admitted", group=f"ns/g{number}"))
+    for number in range(10):
+        groups.group(f"ns/g{number}", PodGroupView(key=f"ns/g{number}", uid=f"g{number}", phase="Pending"))
+    phases = {one.name: dict(one.status)["phase"] for one in groups.take(100)}
+    assert [name for name, phase in phases.items() if phase == "Inqueue"] == ["g7", "g8", "g9"]

@@ -3,12 +3,13 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from deviceshare.model import Claim, NodeOutcomes, Outcome
+from deviceshare.model import PENDING, Claim, Explanation, NodeOutcomes, Outcome
 from deviceshare_binder.core import BinderCore
 from deviceshare_binder.core.commands import (
     Annotate,
     BindPod,
     ClaimRequest,
+    ClusterWrite,
     CreateQueue,
     LockNode,
     ReadPod,
@@ -20,6 +21,7 @@ from deviceshare_binder.core.events import (
     BindAnswered,
     ClusterFailed,
     ClusterWritten,
+    Explained,
     LedgerChanged,
     LockAnswered,
     NodeChanged,
@@ -53,18 +55,19 @@ NOTES = Count | Log
 
 
 class BinderDriver:
-    """A core whose two clocks show the same time, and a cluster that accepts all annotations and reports at once.
+    """A core whose two clocks show the same time, and a cluster that accepts annotations and reports at once.
 
+    Without ``accept`` the cluster does not answer them; see :meth:`report_failed`.
     ``now`` is the time of events without a time of their own. ``reports`` and ``notes`` collect the reports to the
     cluster, and the counters and log lines. Further arguments are those of :class:`BinderCore`.
     """
 
-    def __init__(self, now: float = 0.0, **arguments: Any) -> None:
+    def __init__(self, now: float = 0.0, *, accept: bool = True, **arguments: Any) -> None:
         self.core = BinderCore(**arguments)
         self.now = now
+        self.accept = accept
         self.reports: list[REPORTS] = []
         self.notes: list[NOTES] = []
-        self.handled: list[tuple[Event, list[Command]]] = []
         self._requests: dict[str, ClaimRequest] = {}
         self._tokens: dict[str, int] = {}
         for name in ("root", "default"):
@@ -88,7 +91,6 @@ class BinderDriver:
         """Pass an event to the core and return its commands except reports and notes."""
         self.now = self.now if now is None else now
         commands = self.core.handle(event, Now(self.now, self.now))
-        self.handled.append((event, commands))
         self.reports += [each for each in commands if isinstance(each, REPORTS)]
         self.notes += [each for each in commands if isinstance(each, NOTES)]
         for command in commands:
@@ -97,7 +99,7 @@ class BinderDriver:
                     self._requests[command.claim] = command
                 case Write(token=token, writes=(write,)):
                     self._tokens[write.subject] = token
-                case Annotate() | SetPodCondition() | RecordEvent() | SetStatus() | CreateQueue():
+                case Annotate() | SetPodCondition() | RecordEvent() | SetStatus() | CreateQueue() if self.accept:
                     self.handle(ClusterWritten(command))
         return [each for each in commands if not isinstance(each, REPORTS | NOTES)]
 
@@ -135,6 +137,12 @@ class BinderDriver:
         """Deliver a node's outcomes, unless there are none."""
         if sequence and not self.core.knows_outcomes(outcome(name), sequence):
             self.handle(OutcomesChanged(name, sequence, tuple(outcomes.values())))
+
+    def explain(self, uid: str, message: str, decision: str = PENDING) -> None:
+        """Deliver the explanation of a decision about a pod."""
+        self.handle(
+            Explained(Explanation(uid=uid, namespace="default", name=uid, at=0.0, decision=decision, message=message))
+        )
 
     # Answers of the bus
 
@@ -184,6 +192,10 @@ class BinderDriver:
     def failed(self, claim: str, now: float, jitter: float, *, final: bool = False) -> None:
         """Let the request for a claim fail."""
         self.handle(ClusterFailed(self._requests[claim], "forbidden" if final else "no answer", final, jitter), now)
+
+    def report_failed(self, command: ClusterWrite, *, final: bool = False) -> None:
+        """Let an annotation or report fail."""
+        self.handle(ClusterFailed(command, "forbidden" if final else "no answer", final))
 
 
 def messages(commands: Iterable[Command]) -> list[NodeOutcomes]:

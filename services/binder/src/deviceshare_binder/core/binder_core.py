@@ -263,7 +263,7 @@ class BinderCore:
     def _failed(self, event: ClusterFailed, now: Now) -> list[Command]:
         """A command failed: it is tried again later, or given up. What the cluster refuses for good is reported."""
         command, final = event.command, event.final
-        out: list[Command] = [Count("cluster_refusals" if final else "cluster_errors")]
+        out: list[Command] = [Count("cluster_errors")]
         if isinstance(command, CreateQueue):
             return out + self._system_queues.failed(command.name, event.message, now.monotonic)
         out.append(Log("warning" if final and type(command) not in self._refused else "debug", event.message))

@@ -17,6 +17,8 @@ from deviceshare_binder.core.views import PodGroupView, PodView, QueueView
 
 PENDING, INQUEUE, RUNNING, UNKNOWN, COMPLETED = "Pending", "Inqueue", "Running", "Unknown", "Completed"
 NOT_ENOUGH = "NotEnoughResources"
+MOST_UNKNOWN = 10_000
+"""Admitted PodGroups that are kept before they are known; most of them are gone, their explanations stay for a day."""
 _WAITS, _BOUND, _RUNS, _SUCCEEDED, _FAILED = "waits", "bound", "runs", "succeeded", "failed"
 
 
@@ -61,6 +63,8 @@ class Groups:
 
     def __init__(self) -> None:
         self._groups: dict[str, _Group] = {}
+        self._unknown: dict[str, None] = {}
+        """PodGroups that are known from a decision alone, the latest last."""
         self._group_of: dict[str, str] = {}
         """The group of each pod, by uid."""
         self._queues: dict[str, QueueView] = {}
@@ -80,7 +84,7 @@ class Groups:
 
     def group(self, key: str, view: PodGroupView | None) -> None:
         """Apply a PodGroup's state, None if it is gone."""
-        group = self._groups.setdefault(key, _Group())
+        group = self._known(key)
         before, group.view = group.view, view
         if view is not None and view.phase not in ("", PENDING):
             group.admitted = ""
@@ -96,6 +100,11 @@ class Groups:
                 self._touch_queue(one.queue)
         if view is None and not group.pods:
             del self._groups[key]
+
+    def _known(self, key: str) -> _Group:
+        """Return a PodGroup that a fact names, a new one if there is none."""
+        self._unknown.pop(key, None)
+        return self._groups.setdefault(key, _Group())
 
     def queue(self, name: str, view: QueueView | None) -> None:
         """Apply a Queue's state, None if it is gone."""
@@ -126,7 +135,7 @@ class Groups:
         if view is None or not key:
             return
         self._group_of[uid] = key
-        group = self._groups.setdefault(key, _Group())
+        group = self._known(key)
         if view.ended:
             state = _SUCCEEDED if view.succeeded else _FAILED
         elif view.node:
@@ -169,10 +178,15 @@ class Groups:
     def decided(self, explanation: Explanation) -> None:
         """Placement admitted a group to its queue, or rejected it."""
         key = explanation.group
-        if explanation.decision != ADMITTED and key not in self._groups:
-            # It is gone, or placement decides again when it is known.
-            return
-        group = self._groups.setdefault(key, _Group())
+        group = self._groups.get(key)
+        if group is None:
+            if explanation.decision != ADMITTED:
+                return  # it is gone, or placement decides again when it is known
+            group = self._groups[key] = _Group()
+            self._unknown[key] = None
+            if len(self._unknown) > MOST_UNKNOWN:
+                oldest = next(iter(self._unknown))
+                del self._unknown[oldest], self._groups[oldest]
         group.admitted = explanation.uid if explanation.decision == ADMITTED else ""
         self._waits(key, "" if group.admitted else explanation.message, NOT_ENOUGH)
         self._touch(key)

@@ -15,8 +15,8 @@ from deviceshare_binder.core.views import PodView
 
 SCHEDULED, LIMIT, STUCK = "Scheduled", "DevicePluginLimit", "DevicePluginStuck"
 """Reasons of Events about pods that are bound."""
-FAILED_SCHEDULING, FAILED_BINDING = "FailedScheduling", "FailedBinding"
-"""Reasons of Events about pods that wait, and about pods whose binding the API server does not permit."""
+FAILED_SCHEDULING = "FailedScheduling"
+"""Reason of Events about pods that wait, and about pods whose binding the API server does not permit."""
 UNSCHEDULABLE = "Unschedulable"
 GATED = "SchedulingGated"
 MOST_UNKNOWN = 10_000
@@ -133,7 +133,7 @@ class Reports:
 
     def refused(self, claim: Claim, message: str) -> None:
         """The API server does not permit what a claim needs."""
-        self._add(ReportScheduled(claim.uid, claim.namespace, claim.name, message, FAILED_BINDING))
+        self._add(ReportScheduled(claim.uid, claim.namespace, claim.name, message, FAILED_SCHEDULING))
 
     def failed(self, uid: str, message: str) -> None:
         """A report was given up: the same message is reported again with the next decision."""
