@@ -11,7 +11,7 @@ from deviceshare.model import InputError, Problem, RequestError
 
 from deviceshare_cluster.interface import Object
 from deviceshare_cluster.local.admission import DEFAULT_QUEUE, SYSTEM_PRIORITIES, Priorities, admit, identify
-from deviceshare_cluster.local.checks import At
+from deviceshare_cluster.local.checks import FieldWarning, Manifested
 from deviceshare_cluster.local.kinds import KINDS, Key, decode, key_of
 from deviceshare_cluster.local.store import RevisionConflict, Store
 from deviceshare_cluster.local.update import note_applied, updated
@@ -37,7 +37,7 @@ class Applied(NamedTuple):
     kind: str
     namespace: str
     name: str
-    warnings: Sequence[str] = ()
+    warnings: Sequence[FieldWarning] = ()
     problem: Problem | None = None
 
 
@@ -55,7 +55,8 @@ class Writer:
         admitted = await self._admit(obj)
         key = key_of(admitted.object)
         if not await self._create(admitted.object):
-            raise At(str(key))["metadata"]["name"].error(key.name, f"a name that no other {key.kind} has")
+            root = Manifested(str(key), admitted.object).root
+            raise root["metadata"]["name"].error(f"a name that no other {key.kind} has")
         return Applied(Action.CREATED, *key, (*admitted.warnings, *await self._need_queue(admitted.object)))
 
     async def apply(self, obj: Object) -> Applied:
@@ -209,7 +210,7 @@ class Writer:
                 continue
             return Action.CONFIGURED
 
-    async def _need_queue(self, obj: Object) -> tuple[str, ...]:
+    async def _need_queue(self, obj: Object) -> tuple[FieldWarning, ...]:
         """Make the queue that a Job or PodGroup names, with a warning where it was not there."""
         if obj["kind"] not in ("Job", "PodGroup"):
             return ()
@@ -217,12 +218,13 @@ class Writer:
         if not await self.ensure_queue(queue) or queue == DEFAULT_QUEUE:
             return ()
         would = "Volcano would refuse it" if obj["kind"] == "PodGroup" else "Volcano would refuse the Job"
-        return (f"{key_of(obj)}: Queue {queue} did not exist: created with weight 1; {would}",)
+        text = f"{key_of(obj)}: Queue {queue} did not exist: created with weight 1; {would}"
+        return (FieldWarning("spec.queue", text),)
 
 
 class _Admitted(NamedTuple):
     object: Object
-    warnings: tuple[str, ...]
+    warnings: tuple[FieldWarning, ...]
 
 
 def _refused(obj: Object, error: InputError) -> Applied:

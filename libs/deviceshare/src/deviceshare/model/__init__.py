@@ -1,8 +1,8 @@
 """The data types that travel between services, and the errors of bad input. Imports nothing of the library.
 
 Reading order: :mod:`.facts` (what is known of the cluster), :mod:`.claims` (decisions), :mod:`.explanations` (reasons),
-:mod:`.problems` (what is wrong with input), :mod:`.quantities` (Kubernetes quantities), :mod:`.signatures` (HMAC of
-device annotations).
+:mod:`.problems` (what is wrong with input), :mod:`.fields` (validation of input), :mod:`.quantities` (Kubernetes
+quantities), :mod:`.signatures` (HMAC of device annotations).
 """
 
 from deviceshare.model.claims import (
@@ -58,6 +58,7 @@ from deviceshare.model.facts import (
     Taint,
     Toleration,
 )
+from deviceshare.model.fields import Field, Source, as_text
 from deviceshare.model.problems import ConfigError, DeviceshareError, FormatError, InputError, Problem, RequestError
 from deviceshare.model.quantities import LARGEST, Quantity, format_quantity, is_native, parse_quantity, to_amount
 from deviceshare.model.signatures import SIGNATURE, read_keys, sign, signed
@@ -87,6 +88,7 @@ __all__ = [
     "DeviceshareError",
     "Explanation",
     "Fact",
+    "Field",
     "FormatError",
     "Gone",
     "GroupKey",
@@ -112,10 +114,12 @@ __all__ = [
     "RequestError",
     "Requirement",
     "Resources",
+    "Source",
     "Synced",
     "Taint",
     "Tenant",
     "Toleration",
+    "as_text",
     "format_quantity",
     "is_native",
     "parse_quantity",
