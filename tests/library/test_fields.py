@@ -20,9 +20,9 @@ def root() -> Field:
         (lambda field: [item["c"].text() for item in field["b"].items()], ["x"]),
         (lambda field: field["b"][0]["c"].choice(("x", "y")), "x"),
         (lambda field: field["b"][7]["c"].optional_text(), ""),
-        (lambda field: field["missing"].mapping(), {}),
+        (lambda field: field["missing"].optional_mapping(), {}),
         (lambda field: field["d.e"].items(), []),
-        (lambda field: field["f"].required("a mapping").mapping(), {"g": True}),
+        (lambda field: field["f"].mapping(), {"g": True}),
     ],
 )
 def test_a_right_value_is_returned(read: Callable[[Field], object], expected: object) -> None:
@@ -39,7 +39,7 @@ def test_a_right_value_is_returned(read: Callable[[Field], object], expected: ob
         (lambda field: field["f"]["g"].whole(), "f.g: 'true' is not valid: expected a whole number of 0 or more"),
         (lambda field: field["b"][0].text(), 'b[0]: \'{"c":"x"}\' is not valid: expected a text that is not empty'),
         (lambda field: field["b"][0]["c"].choice(("y",)), "b[0].c: 'x' is not valid: expected one of y"),
-        (lambda field: field["d.e"].required("a number"), "[d.e]: '' is not valid: expected a number"),
+        (lambda field: field["d.e"].mapping("a number"), "[d.e]: '' is not valid: expected a number"),
         (lambda field: field["i"].some_items("a list of cards"), "i: '[]' is not valid: expected a list of cards"),
         (lambda field: field.entry("h").mapping(), "[h]: '' is not valid: expected a mapping"),
         (lambda field: field.text(), "$: "),
@@ -58,7 +58,7 @@ def test_an_error_keeps_a_long_value_in_part() -> None:
 
 
 def test_an_error_names_the_position_where_it_is_known() -> None:
-    source = Source("File x", RequestError, lambda path, key: f"File x, at {path}{key}")
+    source = Source("File x", RequestError, locate=lambda path, key: f"File x, at {path}{key}")
     with pytest.raises(RequestError, match=r"^File x, at a: a: '5' is not valid"):
         Field(source, VALUE)["a"].text()
 

@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import msgspec
+from deviceshare.model import FieldWarning
 
 from deviceshare_cluster.interface import Object
-from deviceshare_cluster.local.checks import FieldWarning, Manifested, ManifestField
+from deviceshare_cluster.local.checks import ManifestField, manifest_root
 from deviceshare_cluster.local.job_admission import admit_job
 from deviceshare_cluster.local.kinds import KINDS, Key
 from deviceshare_cluster.local.pod_admission import admit_amounts, admit_pod
@@ -42,9 +43,9 @@ def admit(given: Object, *, uid: str, now: str, priorities: Priorities) -> Admit
     ``uid`` and ``now`` (RFC 3339) are for an object that has none yet; one from another cluster keeps its own.
     """
     key = identify(given)
-    source = Manifested(str(key), _copy(given, Manifested(str(key), given).root))
-    root, obj = source.root, source.root.value
-    metadata = obj["metadata"]
+    given_root = manifest_root(str(key), given)
+    root = given_root.holding(_copy(given_root))
+    metadata = root.value["metadata"]
     if key.namespace:
         metadata["namespace"] = key.namespace
     root["metadata"]["labels"].check_labels()
@@ -60,12 +61,12 @@ def admit(given: Object, *, uid: str, now: str, priorities: Priorities) -> Admit
         _BY_KIND[key.kind](root)
     if key.kind == "Pod":
         _set_priority(root["spec"], priorities)
-    return Admitted(obj, source.warnings)
+    return Admitted(root.value, root.source.warnings)
 
 
 def identify(obj: Object) -> Key:
     """Return which object this is. Raises RequestError where it has no kind that the cluster knows, or no name."""
-    root = Manifested("", obj).root
+    root = manifest_root("", obj)
     name_given, metadata = root["kind"], root["metadata"]
     called = metadata["name"]
     root.source.subject = name_given.shown() + (f" {called.shown()}" if called.value else "")
@@ -74,20 +75,20 @@ def identify(obj: Object) -> Key:
         raise name_given.error(f"a kind that is known here: {', '.join(KINDS)}")
     if root["apiVersion"].value != kind.api_version:
         raise root["apiVersion"].error(f"{kind.api_version}, the {kind.name} that is known here")
-    metadata.required("a mapping with a name").mapping("a mapping with a name")
+    metadata.mapping("a mapping with a name")
     name, namespace = called.name(), ""
     if kind.namespaced:
         namespace = metadata["namespace"].otherwise(DEFAULT_NAMESPACE).label()
     return Key(kind.name, namespace, name)
 
 
-def _copy(given: Object, root: ManifestField) -> Object:
+def _copy(given: ManifestField) -> Object:
     """Return a copy of which nothing is shared, made of what JSON can hold."""
     try:
-        copy: Object = msgspec.json.decode(msgspec.json.encode(given))
+        copy: Object = msgspec.json.decode(msgspec.json.encode(given.value))
     except (TypeError, ValueError, msgspec.MsgspecError) as error:
         expected = "texts, numbers, lists and mappings with texts as keys"
-        raise root["object"].holding(str(error)).error(expected) from error
+        raise given["object"].holding(str(error)).error(expected) from error
     return copy
 
 
@@ -104,14 +105,13 @@ def _set_priority(spec: ManifestField, priorities: Priorities) -> None:
 
 
 def _admit_node(node: ManifestField) -> None:
-    values = node["status"].mapping()
-    node.value["status"] = values
-    status = node["status"]
+    status = node.ensured("status")
+    values = status.value
     for field in ("capacity", "allocatable"):
         admit_amounts(status[field])
     if values.get("capacity") and not values.get("allocatable"):
         values["allocatable"] = dict(values["capacity"])
-    conditions = [condition.entries() for condition in status["conditions"].items()]
+    conditions = [condition.mapping() for condition in status["conditions"].items()]
     if not any(condition.get("type") == "Ready" for condition in conditions):
         # There is no kubelet to report it.
         ready = {
@@ -121,42 +121,37 @@ def _admit_node(node: ManifestField) -> None:
             "message": "no kubelet: ready unless told",
         }
         values["conditions"] = [*conditions, ready]
-    node["spec"].mapping()
+    node["spec"].optional_mapping()
     for taint in node["spec"]["taints"].items():
-        taint.entries()
+        taint.mapping()
 
 
 def _admit_pod_group(group: ManifestField) -> None:
-    values = group["spec"].mapping()
-    group.value["spec"] = values
-    spec = group["spec"]
-    values.setdefault("minMember", 1)
+    spec = group.ensured("spec")
+    spec.value.setdefault("minMember", 1)
     spec["minMember"].whole()
-    for task in spec["minTaskMember"].mapping():
+    for task in spec["minTaskMember"].optional_mapping():
         spec["minTaskMember"][task].whole()
     if not spec["queue"].optional_text():
-        values["queue"] = DEFAULT_QUEUE
+        spec.value["queue"] = DEFAULT_QUEUE
     spec["queue"].name()
     _set_status(group, "phase", "Pending")
 
 
 def _admit_queue(queue: ManifestField) -> None:
-    values = queue["spec"].mapping()
-    queue.value["spec"] = values
-    spec = queue["spec"]
+    spec = queue.ensured("spec")
     weight = spec["weight"].otherwise(1).whole(1)
     if weight > 65535:
         raise spec["weight"].error("a whole number from 1 to 65535")
-    values["weight"] = weight
-    values.setdefault("reclaimable", True)
+    spec.value["weight"] = weight
+    spec.value.setdefault("reclaimable", True)
     for field in ("capability", "deserved"):
         admit_amounts(spec[field])
     _set_status(queue, "state", "Open")
 
 
 def _set_status(obj: ManifestField, field: str, default: str) -> None:
-    obj.value.setdefault("status", {})
-    obj["status"].mapping().setdefault(field, default)
+    obj.ensured("status").value.setdefault(field, default)
 
 
 def _admit_priority_class(priority: ManifestField) -> None:

@@ -1,7 +1,7 @@
 """Fields of a manifest, with the checks that the admission of every kind uses."""
 
 import re
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 from deviceshare.model import Field, RequestError, Source
 
@@ -11,38 +11,20 @@ _QUALIFIED = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?").fullma
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?").fullmatch
 
 
-class FieldWarning(NamedTuple):
-    """A warning about a field of an object; ``field`` is its path, ``text`` names object and field."""
-
-    field: str
-    text: str
-
-
-class Manifested(Source):
-    """An object of a manifest, and the warnings about it. ``root`` is the object as a field."""
-
-    __slots__ = ("root", "warnings")
-
-    def __init__(self, subject: str, obj: Any) -> None:
-        super().__init__(subject, RequestError)
-        self.warnings: list[FieldWarning] = []
-        self.root = ManifestField(self, obj)
+def manifest_root(subject: str, obj: Any) -> "ManifestField":
+    """Return an object of a manifest as a field."""
+    return ManifestField(Source(subject, RequestError, absent="nothing"), obj)
 
 
 class ManifestField(Field):
     """A field of a manifest. All methods raise RequestError."""
 
     __slots__ = ()
-    source: Manifested
-    absent = "nothing"
 
-    def warn(self, message: str) -> None:
-        """Add a warning; ``message`` names the field."""
-        self.source.warnings.append(FieldWarning(self.path, f"{self.source.subject}: {message}"))
-
-    def entries(self) -> dict[str, Any]:
-        """Return a mapping, an item of a list."""
-        return self.required("a mapping").mapping()
+    def ensured(self, name: str) -> Self:
+        """Return a mapping in this mapping, which is added where it is absent."""
+        self.value[name] = self[name].optional_mapping()
+        return self[name]
 
     def label(self) -> str:
         """Return an RFC 1123 label (the name of a namespace, a container, a task)."""
@@ -62,14 +44,14 @@ class ManifestField(Field):
 
     def texts(self) -> Self:
         """Return the field, a mapping of texts to texts, as annotations are."""
-        for key, value in self.mapping().items():
+        for key, value in self.optional_mapping().items():
             if not isinstance(key, str) or not isinstance(value, str):
                 raise self[str(key)].holding(value).error("a text: write it in quotes")
         return self
 
     def check_keys(self) -> None:
         """Check the names of labels or annotations."""
-        for key in self.mapping():
+        for key in self.optional_mapping():
             domain, slash, name = key.rpartition("/")
             if not _QUALIFIED(name) or (slash and not _SUBDOMAIN(domain)):
                 expected = "a name such as app or example.com/app, of letters, digits, '-', '_' and '.'"
@@ -78,6 +60,6 @@ class ManifestField(Field):
     def check_labels(self) -> None:
         """Check labels: texts, with the names and values that a label may have."""
         self.texts().check_keys()
-        for key, value in self.mapping().items():
+        for key, value in self.optional_mapping().items():
             if not _LABEL_VALUE(value):
                 raise self[key].error("at most 63 letters, digits, '-', '_' and '.'")

@@ -26,9 +26,8 @@ _ACTIONS = (
 
 def admit_job(job: ManifestField) -> None:
     """Check a Job and fill in its defaults, in place. Raises RequestError."""
-    values = job["spec"].mapping()
-    job.value["spec"] = values
-    spec = job["spec"]
+    spec = job.ensured("spec")
+    values = spec.value
     spec["tasks"].some_items("at least one task with replicas and a template")
     if not spec["queue"].optional_text():
         values["queue"] = "default"
@@ -48,8 +47,7 @@ def admit_job(job: ManifestField) -> None:
 
 
 def _admit_task(task: ManifestField, index: int, job_name: str, names: set[str]) -> None:
-    expected = "a task with replicas and a template"
-    values = task.required(expected).mapping(expected)
+    values = task.mapping("a task with replicas and a template")
     if not task["name"].optional_text():
         values["name"] = f"default{index}"
     name = task["name"].label()
@@ -61,7 +59,7 @@ def _admit_task(task: ManifestField, index: int, job_name: str, names: set[str])
     if replicas == 0:
         task["replicas"].warn(f"{task.path}.replicas is 0: task {name} makes no pods")
     if task["minAvailable"].value is None:
-        values["minAvailable"] = _min_of_partitions(task["partitionPolicy"].mapping(), replicas)
+        values["minAvailable"] = _min_of_partitions(task["partitionPolicy"].optional_mapping(), replicas)
     if task["minAvailable"].whole() > replicas:
         raise task["minAvailable"].error(f"at most the task's replicas, which are {replicas}")
     values["maxRetry"] = task["maxRetry"].otherwise(3).whole()
@@ -69,9 +67,9 @@ def _admit_task(task: ManifestField, index: int, job_name: str, names: set[str])
     if len(pod_name) > 63:
         raise task["name"].error(f"a shorter one: {pod_name} would be the name of a pod, with more than 63 characters")
     template = task["template"]
-    template.mapping()
+    template.optional_mapping()
     metadata = template["metadata"]
-    metadata.mapping()
+    metadata.optional_mapping()
     metadata["labels"].check_labels()
     metadata["annotations"].texts()
     # Checked, not changed: the defaults belong to each pod.
@@ -97,7 +95,7 @@ def _admit_min_available(spec: ManifestField) -> None:
 def _admit_depends_on(spec: ManifestField) -> None:
     names = [task["name"] for task in spec.value["tasks"]]
     for task in spec["tasks"].items():
-        task["dependsOn"].mapping()
+        task["dependsOn"].optional_mapping()
         place = task["dependsOn"]["name"]
         for other in place.items():
             if other.value not in names or other.value == task.value["name"]:
@@ -109,7 +107,7 @@ def _admit_policies(spec: ManifestField) -> None:
     for policies in (spec["policies"], *(task["policies"] for task in spec["tasks"].items())):
         seen: set[str] = set()
         for policy in policies.items():
-            given = policy.entries()
+            given = policy.mapping()
             events = [given["event"]] if given.get("event") else []
             events += [each.value for each in policy["events"].items()]
             if not events and given.get("exitCode") is None:
@@ -123,7 +121,7 @@ def _admit_policies(spec: ManifestField) -> None:
 
 def _admit_plugins(spec: ManifestField) -> None:
     plugins = spec["plugins"]
-    values = plugins.mapping()
+    values = plugins.optional_mapping()
     known = (*PLUGINS, *FRAMEWORKS)
     for name in list(values):
         plugins.holding(name).choice(known)
@@ -138,7 +136,7 @@ def _admit_plugins(spec: ManifestField) -> None:
 def _admit_volumes(spec: ManifestField) -> None:
     paths: set[str] = set()
     for volume in spec["volumes"].items():
-        given = volume.entries()
+        given = volume.mapping()
         path = volume["mountPath"].text()
         if path in paths:
             raise volume["mountPath"].error("a path that no other volume of the Job has")

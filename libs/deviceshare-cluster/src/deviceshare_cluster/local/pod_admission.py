@@ -30,8 +30,8 @@ def admit_pod_spec(spec: ManifestField) -> None:
     spec["nodeSelector"].texts()
     for field in ("tolerations", "schedulingGates", "volumes"):
         for item in spec[field].items():
-            item.entries()
-    spec["affinity"].mapping()
+            item.mapping()
+    spec["affinity"].optional_mapping()
 
 
 def admit_pod(pod: ManifestField) -> None:
@@ -40,16 +40,14 @@ def admit_pod(pod: ManifestField) -> None:
     spec = pod.value["spec"]
     if not spec.get("schedulerName"):
         spec["schedulerName"] = DEFAULT_SCHEDULER
-    status = pod["status"].mapping()
-    pod.value["status"] = status
+    status = pod.ensured("status")
     # There is no kubelet to report the phase: a pod that is bound runs.
-    status.setdefault("phase", "Running" if spec.get("nodeName") else "Pending")
-    pod["status"]["phase"].choice(_PHASES)
+    status.value.setdefault("phase", "Running" if spec.get("nodeName") else "Pending")
+    status["phase"].choice(_PHASES)
 
 
 def _admit_container(container: ManifestField, names: set[str]) -> None:
-    expected = "a container with a name and an image"
-    values = container.required(expected).mapping(expected)
+    values = container.mapping("a container with a name and an image")
     name = container["name"].label()
     if name in names:
         raise container["name"].error("a name that no other container of the pod has")
@@ -57,14 +55,14 @@ def _admit_container(container: ManifestField, names: set[str]) -> None:
     container["image"].text("the image to run")
     if "resources" in values:
         resources = container["resources"]
-        resources.mapping()
+        resources.optional_mapping()
         limits, requests = _amounts(resources["limits"]), _amounts(resources["requests"])
         if limits or requests:
             _balance(resources, limits, requests)
 
 
 def _amounts(field: ManifestField) -> dict[str, int]:
-    field.mapping("a mapping of resource names to amounts")
+    field.optional_mapping("a mapping of resource names to amounts")
     return admit_amounts(field)
 
 
@@ -73,7 +71,7 @@ def admit_amounts(field: ManifestField) -> dict[str, int]:
 
     Units: millicores, bytes or counts. Raises RequestError.
     """
-    amounts, given = {}, field.mapping()
+    amounts, given = {}, field.optional_mapping()
     for name, value in given.items():
         if not is_native(name) and "/" not in name and name != "pods":
             raise field.holding(name).error("cpu, memory or a name with a domain, such as nvidia.com/gpu")

@@ -7,7 +7,7 @@ Fields that others wrote stay: the status, the node of a bound pod, annotations 
 from typing import Any
 
 from deviceshare_cluster.interface import Object
-from deviceshare_cluster.local.checks import Manifested, ManifestField
+from deviceshare_cluster.local.checks import ManifestField, manifest_root
 from deviceshare_cluster.local.kinds import key_of
 
 _MANAGER = "deviceshare"
@@ -37,7 +37,7 @@ def updated(live: Object, given: Object) -> Object:
 
     Raises RequestError where the manifest changes what cannot be changed.
     """
-    root = Manifested(str(key_of(given)), given).root
+    root = manifest_root(str(key_of(given)), given)
     out = given | {"metadata": _metadata(live["metadata"], given["metadata"])}
     if given["kind"] == "Pod":
         out["spec"] = _pod_spec(live["spec"], root["spec"])

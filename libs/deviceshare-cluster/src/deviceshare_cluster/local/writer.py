@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from deviceshare.model import InputError, Problem, RequestError
+from deviceshare.model import FieldWarning, InputError, Problem, RequestError
 
 from deviceshare_cluster.interface import Object
 from deviceshare_cluster.local.admission import DEFAULT_QUEUE, SYSTEM_PRIORITIES, Priorities, admit, identify
-from deviceshare_cluster.local.checks import FieldWarning, Manifested
+from deviceshare_cluster.local.checks import manifest_root
 from deviceshare_cluster.local.kinds import KINDS, Key, decode, key_of
 from deviceshare_cluster.local.store import RevisionConflict, Store
 from deviceshare_cluster.local.update import note_applied, updated
@@ -55,7 +55,7 @@ class Writer:
         admitted = await self._admit(obj)
         key = key_of(admitted.object)
         if not await self._create(admitted.object):
-            root = Manifested(str(key), admitted.object).root
+            root = manifest_root(str(key), admitted.object)
             raise root["metadata"]["name"].error(f"a name that no other {key.kind} has")
         return Applied(Action.CREATED, *key, (*admitted.warnings, *await self._need_queue(admitted.object)))
 

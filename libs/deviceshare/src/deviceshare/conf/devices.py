@@ -24,7 +24,7 @@ from deviceshare.conf.device_model import (
     VnpuChip,
     VnpuTemplate,
 )
-from deviceshare.conf.reading import LARGEST, ConfField, Document
+from deviceshare.conf.reading import LARGEST, ConfField, read_root
 from deviceshare.model import as_text
 
 KEY = "device-config.yaml"
@@ -60,14 +60,18 @@ def parse_devices(text: str, source: str) -> DevicesConf:
     Raises:
         ConfigError: names the source with line and column, the field, its value and what would be right.
     """
-    document = Document(text, source, KEY, _EXPECTED)
-    if not isinstance(document.root.value, dict):
-        raise document.root.error(_EXPECTED)
-    sections = document.root.section(("nvidia", "vnpus"))
+    root = read_root(text, source, KEY, _EXPECTED)
+    root.mapping(_EXPECTED)
+    sections = root.section(("nvidia", "vnpus"))
     vgpu = VgpuConf() if sections["nvidia"].value is None else _vgpu(sections["nvidia"])
     hami_vnpu_core, chips = _vnpus(sections["vnpus"])
-    _check_resources(document.root, vgpu, chips)
-    return DevicesConf(vgpu=vgpu, chips=chips, hami_vnpu_core=hami_vnpu_core, warnings=tuple(document.warnings))
+    _check_resources(root, vgpu, chips)
+    return DevicesConf(
+        vgpu=vgpu,
+        chips=chips,
+        hami_vnpu_core=hami_vnpu_core,
+        warnings=tuple(warning.text for warning in root.source.warnings),
+    )
 
 
 # nvidia

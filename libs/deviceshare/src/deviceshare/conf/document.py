@@ -6,12 +6,12 @@ import yaml
 
 from deviceshare.conf.positions import Origin, Position, YamlText
 from deviceshare.conf.yaml_loader import YAML_ERRORS, YamlLoader
-from deviceshare.model import ConfigError, as_text
+from deviceshare.model import ConfigError, FieldWarning, as_text
 
 _ELLIPSIS = "..."
 
 
-def read_document(text: str, source: str, key: str, expected: str, warnings: list[str]) -> tuple[Any, Origin]:
+def read_document(text: str, source: str, key: str, expected: str, warnings: list[FieldWarning]) -> tuple[Any, Origin]:
     """Return the parsed YAML of a configuration, and where its fields stand.
 
     Args:
@@ -41,16 +41,15 @@ def _is_config_map(document: Any) -> bool:
     )
 
 
-def _one_document(origin: Origin, key: str, expected: str, warnings: list[str]) -> tuple[Any, Origin]:
+def _one_document(origin: Origin, key: str, expected: str, warnings: list[FieldWarning]) -> tuple[Any, Origin]:
     """Parse a text; of several documents the one ConfigMap counts that there is, or that has the key."""
     text = origin.text.text
     lines = text.split("\n")
     for number, line in enumerate(lines, start=1):
         if line.strip() == _ELLIPSIS:
             name, position = origin.at(Position(number, 1))
-            warnings.append(
-                f"{name}: line {position.line}: '{_ELLIPSIS}' says that something is left out here: line dropped"
-            )
+            message = f"line {position.line}: '{_ELLIPSIS}' says that something is left out here: line dropped"
+            warnings.append(FieldWarning("$", f"{name}: {message}"))
             lines[number - 1] = ""
     origin = origin._replace(text=YamlText("\n".join(lines)))
     try:

@@ -5,41 +5,32 @@ from typing import Self
 
 from deviceshare.conf.document import read_document
 from deviceshare.conf.known import did_you_mean
-from deviceshare.model import ConfigError, Field, Source, as_text
+from deviceshare.model import ConfigError, Field, FieldWarning, Source, as_text
 
 LARGEST = 2**31 - 1
 """The largest number that Volcano and the device plugins can read."""
 
 _BOOLEANS = {word: value for value, words in ((True, "1 t true"), (False, "0 f false")) for word in words.split()}
 _DIGITS = 10
-_NAMES = "names with values"
 
 
-class Document(Source):
-    """A configuration and the warnings about it. ``root`` is its field ``$``.
-
-    Raises ConfigError where the text cannot be parsed (:func:`deviceshare.conf.document.read_document`).
-    """
-
-    __slots__ = ("root", "warnings")
-
-    def __init__(self, text: str, source: str, key: str, expected: str) -> None:
-        self.warnings: list[str] = []
-        document, origin = read_document(text, source, key, expected, self.warnings)
-        super().__init__(source, ConfigError, origin.locate)
-        self.root = ConfField(self, document)
+def read_root(text: str, source: str, key: str, expected: str) -> "ConfField":
+    """Return a configuration as a field. Arguments and errors: :func:`deviceshare.conf.document.read_document`."""
+    warnings: list[FieldWarning] = []
+    document, origin = read_document(text, source, key, expected, warnings)
+    root = ConfField(Source(source, ConfigError, locate=origin.locate), document)
+    root.source.warnings += warnings
+    return root
 
 
 class ConfField(Field):
     """A field of a configuration. Booleans and numbers may be strings, as in Volcano's guides."""
 
     __slots__ = ()
-    source: Document
 
     def names(self) -> Self:
         """Return a mapping, its keys as text."""
-        mapping = self.required(_NAMES).mapping(_NAMES)
-        return self.holding({str(key): value for key, value in mapping.items()})
+        return self.holding({str(key): value for key, value in self.mapping("names with values").items()})
 
     def section(self, known: Collection[str]) -> Self:
         """Return a mapping, its keys as text, with a warning for each key that is not known."""
@@ -82,7 +73,7 @@ class ConfField(Field):
 
     def warn(self, message: str, key: str = "") -> None:
         """Add a warning about the value, or about a key of it."""
-        self.source.warnings.append(f"{self.source.locate(self.path, key)}: {self.path or key}: {message}")
+        super().warn(f"{self.path or key}: {message}", key)
 
     def is_known(self, name: str, known: Collection[str], noun: str) -> bool:
         """Return whether a name is known; if not, add a warning with the nearest known one and all others."""

@@ -10,7 +10,7 @@ from deviceshare.conf import known
 from deviceshare.conf.model import BEST_FIT, FIRST_FIT, STARVATION, Extensions, Plugin, SchedulerConf, tiers
 from deviceshare.conf.node_arguments import read_binpack, read_nodeorder, read_predicates
 from deviceshare.conf.node_plugins import BINPACK, NODEORDER, PREDICATES
-from deviceshare.conf.reading import LARGEST, ConfField, Document
+from deviceshare.conf.reading import LARGEST, ConfField, read_root
 from deviceshare.conf.times import seconds_of
 from deviceshare.model import Labels, as_text
 
@@ -44,14 +44,14 @@ def parse_conf(text: str, source: str) -> SchedulerConf:
     Raises:
         ConfigError: names the source with line and column, the field, its value and what would be right.
     """
-    return _Reader(Document(text, source, KEY, _EXPECTED)).read()
+    return _Reader(read_root(text, source, KEY, _EXPECTED)).read()
 
 
 class _Reader:
     """Reads one configuration, collecting arguments."""
 
-    def __init__(self, document: Document) -> None:
-        self.document = document
+    def __init__(self, root: ConfField) -> None:
+        self.root = root
         self.arguments: dict[str, dict[str, str]] = {}
         self.tiers: list[tuple[Plugin, ...]] = []
         self.values: dict[str, ConfField] = {}
@@ -60,12 +60,11 @@ class _Reader:
         """Arguments of the plugins that look at nodes."""
 
     def read(self) -> SchedulerConf:
-        root = self.document.root
+        root = self.root
         is_bare = isinstance(root.value, list)
-        if isinstance(root.value, dict):
+        if not is_bare:
+            root.mapping(_EXPECTED)
             root = root.section(known.SECTIONS)
-        elif not is_bare:
-            raise root.error(_EXPECTED)
         actions = self.read_actions(root["actions"])
         if is_bare:  # the plugins of one tier
             self.read_tier(root["tiers"].entry(0), root.items())
@@ -99,7 +98,7 @@ class _Reader:
             geometries_config_map=self.geometries_config_map(),
             arguments=self.arguments,
             configurations=self.read_configurations(root["configurations"]),
-            warnings=tuple(self.document.warnings),
+            warnings=tuple(warning.text for warning in root.source.warnings),
         )
 
     def read_actions(self, field: ConfField) -> tuple[str, ...]:
@@ -168,7 +167,7 @@ class _Reader:
 
     def argument(self, name: str) -> ConfField:
         """Return an argument of deviceshare; its value is None where it is absent."""
-        return self.values.get(name) or self.document.root.holding(None)
+        return self.values.get(name) or self.root.holding(None)
 
     def flag(self, name: str) -> bool:
         return self.argument(name).boolean()

@@ -58,7 +58,7 @@ from deviceshare.model.facts import (
     Taint,
     Toleration,
 )
-from deviceshare.model.fields import Field, Source, as_text
+from deviceshare.model.fields import Field, FieldWarning, Source, as_text
 from deviceshare.model.problems import ConfigError, DeviceshareError, FormatError, InputError, Problem, RequestError
 from deviceshare.model.quantities import LARGEST, Quantity, format_quantity, is_native, parse_quantity, to_amount
 from deviceshare.model.signatures import SIGNATURE, read_keys, sign, signed
@@ -89,6 +89,7 @@ __all__ = [
     "Explanation",
     "Fact",
     "Field",
+    "FieldWarning",
     "FormatError",
     "Gone",
     "GroupKey",

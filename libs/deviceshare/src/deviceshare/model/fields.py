@@ -5,7 +5,7 @@ The methods of :class:`Field` return the value in the type that the caller needs
 """
 
 from collections.abc import Callable, Collection
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import msgspec
 
@@ -27,21 +27,35 @@ def as_text(value: Any) -> str:
         return str(value)  # keys that are no names, numbers beyond 64 bits, aliases to themselves
 
 
+class FieldWarning(NamedTuple):
+    """A warning about a field: its path, and a text that names the object and the field."""
+
+    field: str
+    text: str
+
+
 class Source:
-    """The object that fields belong to.
+    """The object that fields belong to, and the warnings about it.
 
     Args:
         subject: the object as messages name it, such as ``Pod default/a``.
         error: the class of the errors that its fields raise.
+        absent: an absent value as messages show it.
         locate: returns the subject with the line and column of a path, or of a key of the mapping at that path.
             Called only when an error or a warning is reported.
     """
 
-    __slots__ = ("_locate", "error", "subject")
-
-    def __init__(self, subject: str, error: type[InputError], locate: Callable[[str, str], str] | None = None) -> None:
+    def __init__(
+        self,
+        subject: str,
+        error: type[InputError],
+        absent: str = "",
+        locate: Callable[[str, str], str] | None = None,
+    ) -> None:
         self.subject = subject
         self.error = error
+        self.absent = absent
+        self.warnings: list[FieldWarning] = []
         self._locate = locate
 
     def locate(self, path: str, key: str = "") -> str:
@@ -56,8 +70,6 @@ class Field:
     """
 
     __slots__ = ("path", "source", "value")
-    absent = ""
-    """An absent value in messages."""
 
     def __init__(self, source: Source, value: Any, path: str = "") -> None:
         self.source = source
@@ -91,24 +103,26 @@ class Field:
 
     def shown(self) -> str:
         """Return the value as messages show it."""
-        return self.absent if self.value is None else as_text(self.value)[:_LONGEST_VALUE]
+        return self.source.absent if self.value is None else as_text(self.value)[:_LONGEST_VALUE]
 
     def error(self, expected: str) -> InputError:
         """Return the error to raise for the value."""
         return self.source.error(self.source.locate(self.path), self.path or "$", self.shown(), expected)
 
-    def required(self, expected: str) -> Self:
-        """Return the field unless its value is absent."""
-        if self.value is None:
-            raise self.error(expected)
-        return self
+    def warn(self, message: str, key: str = "") -> None:
+        """Add a warning about the value, or about a key of it; ``message`` names the field."""
+        text = f"{self.source.locate(self.path, key)}: {message}"
+        self.source.warnings.append(FieldWarning(self.path, text))
 
     def mapping(self, expected: str = "a mapping") -> dict[str, Any]:
-        """Return a mapping, empty where it is absent."""
-        value = {} if self.value is None else self.value
-        if not isinstance(value, dict):
+        """Return a mapping."""
+        if not isinstance(self.value, dict):
             raise self.error(expected)
-        return value
+        return self.value
+
+    def optional_mapping(self, expected: str = "a mapping") -> dict[str, Any]:
+        """Return a mapping, empty where it is absent."""
+        return {} if self.value is None else self.mapping(expected)
 
     def items(self) -> list[Self]:
         """Return the items of a list, none where it is absent."""

@@ -9,14 +9,6 @@ import msgspec
 from deviceshare.model import Field, FormatError, Problem, Source
 from deviceshare.objects.views import Object
 
-
-class JsonField(Field):
-    """A field of an object given as JSON."""
-
-    __slots__ = ()
-    absent = "null"
-
-
 V = TypeVar("V", bound=Object)
 Path = list[str | int]
 
@@ -59,7 +51,7 @@ def _decode_repaired(raw: bytes, view_type: type[V], kind: str, problems: list[P
         tree: Any = msgspec.json.decode(raw)
     except _MALFORMED as error:
         raise _not_json(kind, raw, error) from error
-    root = JsonField(Source(_subject(kind, tree), FormatError), tree)
+    root = Field(Source(_subject(kind, tree), FormatError, absent="null"), tree)
     for _ in range(MOST_REPAIRS):
         try:
             return msgspec.convert(tree, view_type)
@@ -96,7 +88,7 @@ def _location(error: msgspec.ValidationError) -> tuple[Path, str]:
     return path, f"{expected}, not {found}" if found else expected
 
 
-def _cut(root: JsonField, path: Path, expected: str, view_type: type[Object]) -> list[Problem]:
+def _cut(root: Field, path: Path, expected: str, view_type: type[Object]) -> list[Problem]:
     """Remove what the path leads to; return what was wrong with it."""
     if path[-1] == _SOME_ENTRY:
         path = path[:-1]
@@ -111,7 +103,7 @@ def _cut(root: JsonField, path: Path, expected: str, view_type: type[Object]) ->
     return [problem]
 
 
-def _cut_entries(root: JsonField, path: Path, expected: str, view_type: type[Object]) -> list[Problem]:
+def _cut_entries(root: Field, path: Path, expected: str, view_type: type[Object]) -> list[Problem]:
     """Try the entries of a mapping one by one and keep those that have the right type."""
     mapping = _follow(root, path)
     entries, problems = dict(mapping.value), []
@@ -129,7 +121,7 @@ def _cut_entries(root: JsonField, path: Path, expected: str, view_type: type[Obj
     return problems
 
 
-def _follow(field: JsonField, path: Path) -> JsonField:
+def _follow(field: Field, path: Path) -> Field:
     for step in path:
         field = field[step]
     return field
