@@ -117,3 +117,5 @@ def read_manifests(text: str) -> None:
         msgspec.msgpack.encode(problem)
     for manifest in read.manifests:
         _changes(manifest.object)
+        for field in ("", "metadata.name", "spec.containers[0].image", "status.capacity[nvidia.com/gpu]"):
+            assert ", line " in manifest.origin.locate(field)

@@ -198,7 +198,8 @@ class StateStore:
             self.tallies.seen_to_bound.observe(history.bound - history.seen)
 
     def problems(self) -> Iterator[Problem]:
-        """Yield all that is wrong with objects of the cluster."""
+        """Yield the problems of the cluster's objects, and of configurations that cannot be used."""
+        yield from self._effective.problems.values()
         for facts in self._facts.values():
             for fact in facts.values():
                 yield from fact.problems
