@@ -104,9 +104,9 @@ class Deciding:
             record.unreported = False
             self._of_groups.append(explaining.admitted(record, now, self._instance))
         for job_class in cluster.dispatcher.put(found.job):
-            if job_class.why and job_class.told:
+            if job_class.reasons and job_class.reported_reasons:
                 # Others that ask the same wait already.
-                self._report(_alike(job_class.jobs[record.key].group, job_class.told), now)
+                self._report(_alike(job_class.jobs[record.key].group, job_class.reported_reasons), now)
 
     def _commit(self, record: GroupRecord, fact: PodGroupFact) -> None:
         """Reserve in its queue what a group has of its ``minResources``, and what it lacks of them while it starts.
