@@ -193,6 +193,23 @@ def explain_pod(
 
 
 @app.command()
+def replay(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A core log, as a service writes it on SIGUSR1.")],
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
+) -> None:
+    """Print the events and commands of a core log, and replay it.
+
+    Each event is shown with its time in seconds since the first one, and with the commands that followed. If the log is
+    complete, the events are passed to a new core of the service: commands that differ from the recorded ones are shown
+    with - (recorded) and + (replayed), and the status is 1. Signing keys are read from the environment, as by the
+    services.
+    """
+    from deviceshare_cli import replay as module
+
+    raise typer.Exit(module.replay(file, as_json=json))
+
+
+@app.command()
 def version() -> None:
     """Show the version."""
     print(f"deviceshare {installed_version('deviceshare-cli')}")
