@@ -28,7 +28,7 @@ from deviceshare_bus.core import Now, Tick
 from deviceshare_bus.messages import Events, Step, Undecodable, encode
 from deviceshare_bus.tracing import trace_id
 from deviceshare_metrics.core import MetricsCore, build_snapshot, count, explaining, metrics_core, tallies
-from deviceshare_metrics.core.metrics_core import FORGET_INTERVAL, RETENTION
+from deviceshare_metrics.core.metrics_core import FORGET_INTERVAL, FORGET_PAUSE, RETENTION
 from deviceshare_metrics.core.state_store import MOST_STEPS
 from deviceshare_metrics.queries import Queries
 from hypothesis import given
@@ -247,15 +247,16 @@ def test_a_pod_that_is_gone_can_be_explained_until_it_is_forgotten():
     assert (answer.pod, answer.explanation.message) == (None, "0/1 nodes are unavailable: 1 too small.")
     assert explain(core, "default", "c").steps[0].time == 7.0
 
-    early, late = Now(1000.0, 6.0 + RETENTION), Now(1000.0 + FORGET_INTERVAL, 8.0 + RETENTION)
+    early, late = Now(1000.0, 6.0 + RETENTION), Now(1100.0, 8.0 + RETENTION)
     core.handle(Tick(), late)
     assert explain(core, "default", "a") is not None, "the pod may stand on a stream that is not read yet"
     assert core.next_due(early) is None
     catch_up(core, early)
     assert explain(core, "default", "a") is None
     assert explain(core, "default", "c") is not None
-    assert core.next_due(early) == late.monotonic
-    core.handle(Tick(), late._replace(monotonic=late.monotonic - 1.0))
+    core.handle(Tick(), early._replace(monotonic=core.next_due(early)))
+    assert core.next_due(early) == early.monotonic + FORGET_PAUSE + FORGET_INTERVAL
+    core.handle(Tick(), late._replace(monotonic=early.monotonic + FORGET_INTERVAL))
     assert explain(core, "default", "c") is not None
     core.handle(Tick(), late)
     assert explain(core, "default", "c") is None
@@ -264,13 +265,24 @@ def test_a_pod_that_is_gone_can_be_explained_until_it_is_forgotten():
 
 def test_of_too_many_pods_that_are_gone_the_oldest_are_forgotten():
     core = MetricsCore(most_gone=2)
-    catch_up(core)
-    read(
-        pod("alive"), *(events("placement", step("seen", at, name)) for name, at in (("b", 2.0), ("a", 1.0))), into=core
-    )
-    read(events("placement", step("seen", 3.0, "c"), step("seen", 0.0, "alive")), into=core)
-    core.handle(Tick(), NOW._replace(wall=4.0))
+    read(pod("alive"), *(events("placement", step("seen", 1.0, name)) for name in ("alive", "a", "b", "c")), into=core)
+    catch_up(core, NOW._replace(wall=4.0))
     assert core.store.histories.keys() == {"uid-alive", "uid-b", "uid-c"}
+    assert core.next_due(NOW) == NOW.monotonic + FORGET_PAUSE
+
+
+def test_a_search_for_pods_to_forget_examines_a_part_of_them(monkeypatch):
+    monkeypatch.setattr(metrics_core, "FORGET_BATCH", 2)
+    names = ("a", "alive", "b", "c")
+    core = read(pod("alive"), *(events("placement", step("seen", 1.0, name)) for name in names))
+    catch_up(core)
+    assert list(core.store.histories) == ["uid-b", "uid-c", "uid-alive"]
+    later = NOW._replace(monotonic=NOW.monotonic + FORGET_PAUSE)
+    core.handle(Tick(), later)
+    assert list(core.store.histories) == ["uid-alive"]
+    core.handle(Tick(), later._replace(monotonic=core.next_due(later)))
+    assert list(core.store.histories) == ["uid-alive"]
+    assert core.next_due(later) == later.monotonic + FORGET_PAUSE + FORGET_INTERVAL
 
 
 def test_names_of_counters_and_quarantined_subjects_are_bounded(monkeypatch):

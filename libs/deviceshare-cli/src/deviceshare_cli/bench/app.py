@@ -14,30 +14,30 @@ app = typer.Typer(help="Measure the system on this machine.", no_args_is_help=Tr
 @app.command("bus")
 def bus(
     nodes: Annotated[int, typer.Option(metavar="N", min=1, help="Nodes with hami-core cards.")] = 1000,
-    pods: Annotated[int, typer.Option(metavar="N", min=1, help="Single pods, of ten shapes in turn.")] = 10_000,
+    pods: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Single pods with ten different requests in turn.")
+    ] = 10_000,
     devices: Annotated[int, typer.Option(metavar="N", min=1, max=64, help="Cards on each node.")] = 8,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    floor: Annotated[bool, typer.Option(help="Measure the floor as well.")] = True,
-    timeout: Annotated[
-        float, typer.Option(metavar="SECONDS", min=1.0, help="How long each of the phases may take.")
-    ] = 600.0,
+    floor: Annotated[bool, typer.Option(help="Also measure the floor.")] = True,
+    timeout: Annotated[float, typer.Option(metavar="SECONDS", min=1.0, help="Time limit of each phase.")] = 600.0,
 ) -> None:
     """Place generated pods with the whole system, on a local cluster, and measure.
 
-    The system is started as `up` does. When all nodes are known, the pods are created as fast as the local cluster
-    takes them, 250 at a time.
+    The system is started as by `up`. When all nodes are known, the pods are created as fast as the local cluster
+    accepts them, 250 at a time.
 
-    pods_per_second: bound pods by the time from the first creation until the last binding was seen.
+    pods_per_second: bound pods divided by the time from the first creation to the last binding.
 
-    latency_p50_seconds, latency_p99_seconds: of a pod, from right before its creation was sent (so the wait for the
-    acknowledgement is in it) until a watch of the cluster showed it bound. All pods come at once: most of this is the
-    wait for those before it.
+    latency_p50_seconds, latency_p99_seconds: from the moment before a pod's creation is sent (including the wait for
+    the acknowledgement) until a watch of the cluster shows the pod bound. All pods are created at once: most of the
+    latency is the wait for earlier pods.
 
-    cpu_seconds: user and system time of each process in that time; `bench` plays the API server's clients and
-    controllers. load_average: over the last minute, before and after.
+    cpu_seconds: user and system time of each process in that time; `bench` stands for the clients and controllers of
+    the API server. load_average: over the last minute, before and after.
 
     floor_pods_per_second: the same number of messages of the same mean size on each stream, published and read with
-    bare nats-py by as many processes that decide nothing, all at once; ratio is how much of that the system reaches.
+    bare nats-py by as many processes that decide nothing, all at once; ratio is pods_per_second divided by the floor.
     """
     from deviceshare_cli.bench.bus import command
 
@@ -45,7 +45,7 @@ def bus(
 
 
 class BenchFamily(StrEnum):
-    """The families that can be measured, or all of them at once."""
+    """The device families that can be measured, or all of them at once."""
 
     HAMI_CORE = "hami-core"
     MIG = "mig"
@@ -55,7 +55,7 @@ class BenchFamily(StrEnum):
 
 
 class Policy(StrEnum):
-    """How cards and nodes are chosen."""
+    """The policy by which cards and nodes are chosen."""
 
     NONE = "none"
     BINPACK = "binpack"
@@ -63,7 +63,7 @@ class Policy(StrEnum):
 
 
 class MigGeometry(StrEnum):
-    """How a MIG instance is chosen."""
+    """The policy by which a MIG instance is chosen."""
 
     BEST_FIT = "best-fit"
     FIRST_FIT = "first-fit"
@@ -71,28 +71,28 @@ class MigGeometry(StrEnum):
 
 @app.command("kube")
 def kube(
-    nodes: Annotated[int, typer.Option(metavar="N", min=1, help="Nodes of eight cards that pods share.")] = 250,
-    pods: Annotated[int, typer.Option(metavar="N", min=1, help="Single pods, all alike.")] = 2000,
-    in_flight: Annotated[int, typer.Option(metavar="N", min=1, help="Requests of the bare client at a time.")] = 16,
+    nodes: Annotated[int, typer.Option(metavar="N", min=1, help="Nodes with eight shared cards.")] = 250,
+    pods: Annotated[int, typer.Option(metavar="N", min=1, help="Single pods with equal requests.")] = 2000,
+    in_flight: Annotated[int, typer.Option(metavar="N", min=1, help="Concurrent requests of the bare client.")] = 16,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    timeout: Annotated[float, typer.Option(metavar="SECONDS", min=1.0, help="How long all of it may take.")] = 600.0,
+    timeout: Annotated[float, typer.Option(metavar="SECONDS", min=1.0, help="Time limit.")] = 600.0,
 ) -> None:
     """Bind pods with the whole system on a kube-apiserver of its own, and measure.
 
     etcd and kube-apiserver are taken from KUBEBUILDER_ASSETS, else from .cache/kube, where the tests build them. All
-    pods wait when the system starts to read the cluster. Device plugins are played: they answer at once.
+    pods exist when the system starts. Device plugins are simulated: they answer immediately.
 
-    bindings_per_second: all pods by the time from the first binding to the last, as a watch shows them.
+    bindings_per_second: all pods divided by the time from the first binding to the last, as a watch shows them.
 
-    bare_bindings_per_second: as many pods, with the same annotations, to the same nodes, on the same API server, by
-    a client that decides nothing and knows where each pod belongs, when the system has ended. The device plugins
-    serve its pods as well: the two are measured under the same conditions. ratio is how much of that the system
-    reaches.
+    bare_bindings_per_second: the same for as many pods with the same annotations, nodes and API server, bound by a
+    client that decides nothing, after the system has ended. The device plugins serve its pods as well, so that the
+    conditions are equal. ratio is bindings_per_second divided by it.
 
-    without_plugins: the same two once more, with pods that no device plugin has to serve: nobody else is at work.
+    without_plugins: the same two rates for pods that no device plugin has to serve.
 
-    cpu_milliseconds_per_pod: user and system time of each process from the first binding to the last; bench plays
-    the device plugins. reports_waiting: Events of bindings that were not written by then; they give way to bindings.
+    cpu_milliseconds_per_pod: user and system time of each process from the first binding to the last; bench stands for
+    the device plugins. reports_waiting: Events of bindings not written by then; they have a lower priority than
+    bindings.
     """
     from deviceshare_cli.bench.kube import command, measure
 
@@ -101,37 +101,38 @@ def kube(
 
 @app.command("allocator")
 def allocator(
-    family: Annotated[BenchFamily, typer.Option(help="Whose cards.")] = BenchFamily.HAMI_CORE,
+    family: Annotated[BenchFamily, typer.Option(help="Device family of the cards.")] = BenchFamily.HAMI_CORE,
     nodes: Annotated[int, typer.Option(metavar="N", min=1, help="Nodes.")] = 5000,
     devices: Annotated[int, typer.Option(metavar="N", min=1, max=64, help="Cards on each node.")] = 8,
-    pods: Annotated[int, typer.Option(metavar="N", min=1, help="Pods, placed one after the other.")] = 10_000,
-    shapes: Annotated[int, typer.Option(metavar="N", min=1, help="Different requests, in turn.")] = 50,
+    pods: Annotated[int, typer.Option(metavar="N", min=1, help="Pods, placed one at a time.")] = 10_000,
+    shapes: Annotated[int, typer.Option(metavar="N", min=1, help="Different requests, used in turn.")] = 50,
     policy: Annotated[Policy, typer.Option(help="Policy.")] = Policy.BINPACK,
     prefill: Annotated[
-        float, typer.Option(metavar="SHARE", min=0.0, max=1.0, help="Share of the cards that are partly taken.")
+        float, typer.Option(metavar="SHARE", min=0.0, max=1.0, help="Share of the cards that are partly allocated.")
     ] = 0.5,
     ties: Annotated[
-        str, typer.Option(metavar="lowest|seed:N", help="Which of equal nodes: by name, or in an order made up.")
+        str, typer.Option(metavar="lowest|seed:N", help="How ties between nodes break: by name, or in a random order.")
     ] = "lowest",
-    mig_geometry: Annotated[MigGeometry, typer.Option(help="How a MIG instance is chosen.")] = MigGeometry.BEST_FIT,
+    mig_geometry: Annotated[MigGeometry, typer.Option(help="Policy for MIG instances.")] = MigGeometry.BEST_FIT,
     gang: Annotated[
-        int, typer.Option(metavar="SIZE", min=0, help="Decide gangs of so many pods that ask a whole card each.")
+        int, typer.Option(metavar="SIZE", min=0, help="Place gangs of this many pods that request a whole card each.")
     ] = 0,
     workload: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Place this workload; it brings its family, policy and configuration."),
+        typer.Option(metavar="FILE", help="Place this workload, which sets family, policy and configuration."),
     ] = None,
     placements: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write pod, node and device annotation of each, as CSV.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Write pod, node and device annotation of each placement, as CSV."),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Measure the decision alone: one process, one core, no bus.
 
-    pods_per_second: pods by the time that placing and charging them took. Each shape is looked at once before.
+    pods_per_second: pods divided by the time to place and charge them. Each request is evaluated once before.
 
-    floor_pods_per_second: an argmax over as many scores and the bookkeeping of one placement, nothing else; ratio is
-    how much of that the allocator reaches.
+    floor_pods_per_second: only an argmax over as many scores and the bookkeeping of one placement; ratio is
+    pods_per_second divided by the floor.
     """
     from deviceshare_cli.bench.allocator import command
 
@@ -145,9 +146,10 @@ def curve(
     nodes: Annotated[str, typer.Option(metavar="N,…", help="Sizes of the cluster.")] = "1000,5000,10000,20000",
     shapes: Annotated[str, typer.Option(metavar="N,…", help="Numbers of different requests.")] = "50,500",
     pods: Annotated[int, typer.Option(metavar="N", min=1, help="Pods of each run.")] = 20_000,
-    runs: Annotated[int, typer.Option(metavar="N", min=1, help="Runs of each size; the middle one counts.")] = 3,
+    runs: Annotated[int, typer.Option(metavar="N", min=1, help="Runs of each size; the median counts.")] = 3,
     plots: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Write the curves there, an allocator-….svg for each of SHAPES.")
+        Path | None,
+        typer.Option(metavar="DIR", help="Write the curves to this directory, one allocator-….svg for each of SHAPES."),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:

@@ -18,19 +18,19 @@ def conformance(
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     as_volcano: Annotated[
-        bool, typer.Option("--as-volcano", help="Replay sessions with everything turned off that goes beyond Volcano.")
+        bool, typer.Option("--as-volcano", help="Replay sessions without any extension of Volcano.")
     ] = False,
 ) -> None:
     """Compare our answers with those recorded from Volcano's code.
 
-    A file has one case or session a line. A case is one node and its devices; device configurations are read from
+    A file has one case or session per line. A case is one node and its devices; device configurations are read from
     configs/ beside the file. Fit, score, annotations and the state of the devices are compared after every step. A
-    difference is on purpose where we answer as recorded once we read what Volcano reads.
+    difference is deliberate if the answer is as recorded once the input is read as Volcano reads it.
 
-    A session is a whole cluster: pods, nodes, devices, order and phases of PodGroups are compared. A rule of ours
-    explains a difference where we decide as recorded once the rule is turned off.
+    A session is a whole cluster: pods, nodes, devices, order and phases of PodGroups are compared. A rule explains a
+    difference if the decision is as recorded with the rule turned off.
 
-    docs/compatibility.md has the lists. Nothing else needs to run. The status is 1 if a case or a session failed.
+    docs/compatibility.md lists both. The command needs no running system. The status is 1 if a case or session failed.
     """
     from deviceshare_cli.conformance import command
 

@@ -12,16 +12,17 @@ app = typer.Typer(help="Simulate the scheduler in virtual time.", no_args_is_hel
 def fairness(
     seed: Annotated[int, typer.Option(metavar="N", help="The same seed gives the same pods.")] = 1,
     plots: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Write the curves there, a fairness-….svg for each scene.")
+        Path | None,
+        typer.Option(metavar="DIR", help="Write the curves to this directory, one fairness-….svg for each scene."),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show on a made-up cluster, in made-up time, that the order of work is fair.
+    """Show on a simulated cluster, in virtual time, that queues and jobs get their fair shares.
 
-    Queues of different weights, two jobs that want different things, a large gang among small pods: docs/fairness.md
-    tells what each scene is. Nothing else needs to run.
+    Queues of different weights, two jobs with different requests, a large gang among small pods: docs/fairness.md
+    describes each scene. The command needs no running system.
 
-    The status is 1 if something does not come out as it has to.
+    The status is 1 if a scene does not have the required result.
     """
     from deviceshare_cli.simulate import command
 

@@ -1,12 +1,13 @@
 """The metrics core: messages in, the current state out. It issues no commands: the service only answers questions."""
 
+from itertools import islice
 from typing import Any
 
 from deviceshare.conf import EffectiveConfiguration
 from deviceshare.model import ConfigFact, Explanation, Fact, Gone, NodeFact, PodGroupFact, QueueFact, Synced
 from deviceshare_bus.core import CaughtUp, Command, Event, Now, Tick
 from deviceshare_bus.messages import Events, Step, Undecodable
-from deviceshare_bus.subjects import Stream
+from deviceshare_bus.subjects import Stream, fact
 from msgspec.structs import replace
 
 from deviceshare_metrics.core.events import (
@@ -21,11 +22,15 @@ from deviceshare_metrics.core.state_store import MOST_STEPS, PodHistory, StateSt
 from deviceshare_metrics.core.tallies import Tallies
 
 RETENTION = 24 * 3600.0
-"""Seconds for which a pod that is gone can be explained, after its last step or explanation."""
+"""Seconds for which a pod that is gone can be explained, as long as the steps on EVENT are kept."""
 MOST_GONE = 100_000
 """Pods that are gone and can be explained."""
 FORGET_INTERVAL = 60.0
-"""Seconds between two searches for pods to forget."""
+"""Seconds until pods to forget are searched for again, after none was found."""
+FORGET_PAUSE = 1.0
+"""The same, after some were found."""
+FORGET_BATCH = 5000
+"""Histories that are examined at once, in some milliseconds."""
 MOST_QUARANTINED = 10_000
 """Subjects of undecodable messages that are remembered, to count each message once."""
 _CONFIG = "cluster.config."
@@ -58,7 +63,7 @@ class MetricsCore:
         """By stream and subject, the sequence of the last undecodable message."""
         self._changed: float | None = None
         self._forget_due = 0.0
-        self._forget_size = 0
+        """Monotonic time of the next search for pods to forget."""
 
     @property
     def ready(self) -> bool:
@@ -83,8 +88,8 @@ class MetricsCore:
         match event:
             case StepsReceived(events=events):
                 self._add_events(events)
-            case FactReceived(subject=subject, fact=fact):
-                self._set_fact(subject, fact)
+            case FactReceived(subject=subject):
+                self._set_fact(subject, event.fact)
                 self._set_changed(now)
             case LedgerReceived(subject=subject, ledger=ledger):
                 self.store.ledgers[subject] = ledger
@@ -97,7 +102,7 @@ class MetricsCore:
                 self._set_changed(now)
             case CaughtUp(stream=stream):
                 self._reading.discard(stream)
-            case Tick() if self.ready and self._is_forgetting_due(now):
+            case Tick() if self.ready and now.monotonic >= self._forget_due:
                 self._forget(now)
         # An unreadable message comes back on EVENT and is counted there with those that other readers report.
         return []
@@ -106,23 +111,23 @@ class MetricsCore:
         self.store.version += 1
         self._changed = now.monotonic
 
-    def _set_fact(self, subject: str, fact: Fact) -> None:
-        if isinstance(fact, Gone):
+    def _set_fact(self, subject: str, changed: Fact) -> None:
+        if isinstance(changed, Gone):
             for facts in self._facts.values():
                 facts.pop(subject, None)
             self._configuration.drop(subject.removeprefix(_CONFIG))
-        elif isinstance(fact, ConfigFact):
-            self._configuration.take(fact)
-        elif isinstance(fact, Synced):
+        elif isinstance(changed, ConfigFact):
+            self._configuration.take(changed)
+        elif isinstance(changed, Synced):
             self.store.synced = True
-        elif type(fact) in self._facts:
-            self._facts[type(fact)][subject] = fact
+        elif type(changed) in self._facts:
+            self._facts[type(changed)][subject] = changed
         self.store.conf = self._configuration.conf
 
     def _set_explanation(self, explanation: Explanation) -> None:
-        histories = self.store.histories
-        history = histories.get(explanation.uid) or PodHistory(f"{explanation.namespace}/{explanation.name}")
-        histories[explanation.uid] = replace(history, explanation=explanation, last=max(history.last, explanation.at))
+        uid, histories = explanation.uid, self.store.histories
+        history = histories.pop(uid, None) or PodHistory(f"{explanation.namespace}/{explanation.name}")
+        histories[uid] = replace(history, explanation=explanation, last=max(history.last, explanation.at))
 
     def _add_events(self, events: Events) -> None:
         self.tallies.add(events)
@@ -137,7 +142,7 @@ class MetricsCore:
         The two may arrive in either order. A pod that was bound before inventory saw it has not waited: it is not
         observed.
         """
-        history = self.store.histories.get(step.uid) or PodHistory(step.pod)
+        history = self.store.histories.pop(step.uid, None) or PodHistory(step.pod)
         seen, bound = history.seen, history.bound
         if step.name == "seen" and seen is None:
             seen = step.at
@@ -156,29 +161,25 @@ class MetricsCore:
         place = (message.stream, message.subject)
         if message.sequence <= self._quarantined.get(place, 0):
             return
-        self.tallies.undecodable[message.stream] += 1
+        self.tallies.add_undecodable(message.stream)
         self._quarantined[place] = message.sequence
         if len(self._quarantined) > MOST_QUARANTINED:
             del self._quarantined[next(iter(self._quarantined))]
 
-    def _is_forgetting_due(self, now: Now) -> bool:
-        return now.monotonic >= self._forget_due or len(self.store.histories) > self._forget_size
-
     def _forget(self, now: Now) -> None:
-        """Drop the histories of pods that are gone: those past the retention, then the oldest beyond the bound.
+        """Drop histories of pods that are gone: past the retention, or the oldest ones beyond the bound.
 
-        Needs all streams: a pod may arrive after its explanation. Until then the size of EVENT bounds the histories.
+        The histories are in the order of their last changes. Those of existing pods are moved to the end, which
+        delays the end of their retention by a day at most. Called when all streams have been read, since a pod may
+        arrive after its explanation; until then the size of EVENT bounds the histories.
         """
-        store = self.store
-        alive: set[str] = {pod.uid for pod in store.pods.values()}
-        alive.update(claim.uid for ledger in store.ledgers.values() for claim in ledger.claims)
-        gone = {uid: history.last for uid, history in store.histories.items() if uid not in alive}
-        expired = {uid for uid, last in gone.items() if last < now.wall - RETENTION}
-        excess = len(gone) - len(expired) - self._most_gone
-        if excess > 0:
-            kept = gone.keys() - expired
-            expired.update(sorted(kept, key=lambda uid: (gone[uid], uid))[:excess])
-        for uid in expired:
-            del store.histories[uid]
+        histories, pods = self.store.histories, self.store.pods
         self._forget_due = now.monotonic + FORGET_INTERVAL
-        self._forget_size = len(store.histories) + self._most_gone
+        for uid in list(islice(histories, FORGET_BATCH)):
+            if fact("pod", uid) in pods:
+                histories[uid] = histories.pop(uid)
+            elif histories[uid].last < now.wall - RETENTION or len(histories) > len(pods) + self._most_gone:
+                del histories[uid]
+                self._forget_due = now.monotonic + FORGET_PAUSE
+            else:
+                break

@@ -12,7 +12,7 @@ from deviceshare_metrics import api
 from deviceshare_metrics.core.facts import PodSeen
 from deviceshare_metrics.core.state_store import StateStore
 from deviceshare_metrics.core.states import best_claims, claim_state, outcomes_of, pod_state
-from deviceshare_metrics.core.usage import Cards, Holding, PodShare, Share, Taken, holdings
+from deviceshare_metrics.core.usage import Cards, CardUsage, Holding, PodShare, Share, holdings
 
 
 class Gang(NamedTuple):
@@ -45,15 +45,15 @@ def build_snapshot(store: StateStore) -> Snapshot:
     cards = Cards(store)
     outcomes = outcomes_of(store)
     held = list(holdings(store))
-    taken = cards.taken(held)
+    usage = cards.usage(held)
     pods = tuple(sorted(_pods(store, cards, outcomes), key=lambda pod: (pod.namespace, pod.name, pod.uid)))
     return Snapshot(
         nodes=tuple(_nodes(store, held)),
-        devices=tuple(_devices(store, cards, taken)),
+        devices=tuple(_devices(store, cards, usage)),
         pods=pods,
         claims=tuple(_claims(store, cards, outcomes)),
-        shares=taken.shares,
-        pod_shares=taken.pods,
+        shares=usage.shares,
+        pod_shares=usage.pods,
         gangs=tuple(_gangs(store, pods)),
         queues=tuple(sorted({queue.name for queue in store.queues.values()})),
     )
@@ -80,13 +80,13 @@ def _nodes(store: StateStore, holdings: Iterable[Holding]) -> Iterator[api.Node]
         )
 
 
-def _devices(store: StateStore, cards: Cards, taken: Taken) -> Iterator[api.Device]:
+def _devices(store: StateStore, cards: Cards, usage: CardUsage) -> Iterator[api.Device]:
     pods: dict[tuple[str, str], set[str]] = defaultdict(set)
-    for share in taken.pods:
+    for share in usage.pods:
         pods[share.node, share.card].add(f"{share.namespace}/{share.pod}")
     for node in sorted(store.nodes.values(), key=lambda node: node.name):
         for card in cards.of(node.name):
-            used = taken.usage.get((node.name, card.id), Usage())
+            used = usage.by_card.get((node.name, card.id), Usage())
             yield api.Device(
                 node=node.name,
                 id=card.id,

@@ -16,7 +16,7 @@ MOST_STEPS = 100
 """Steps kept per pod, the latest ones."""
 
 
-class PodHistory(msgspec.Struct, frozen=True):
+class PodHistory(msgspec.Struct, frozen=True, gc=False):
     """What was decided about a pod and which steps it took, also of a pod that is gone.
 
     ``pod`` is ``namespace/name``. ``steps``: the service and the step, in the order of arrival. ``seen`` and ``bound``
@@ -36,7 +36,7 @@ class StateStore(msgspec.Struct):
     """Everything that has been read. Only the core changes it.
 
     The values of the dicts are immutable, so that a shallow copy is consistent and can be read in another thread. The
-    dicts are by subject, except ``histories``, which is by uid.
+    dicts are by subject, except ``histories``, which is by uid, in the order of the last changes.
 
     ``conf`` is the configuration by which placement decides. ``synced``: inventory has published the whole cluster
     once. ``version`` changes with every message that can change a snapshot: all but those of EVENT.

@@ -3,6 +3,7 @@
 from bisect import bisect_left
 from collections import Counter
 from itertools import accumulate
+from typing import TypeVar
 
 from deviceshare_bus.messages import Events
 
@@ -11,6 +12,8 @@ BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 
 MOST_SERIES = 1000
 """Series per counter. Further ones are added up under :data:`OTHER`."""
 OTHER = "other"
+_OTHERS = (OTHER, OTHER)
+K = TypeVar("K")
 
 
 class Histogram:
@@ -46,10 +49,14 @@ class Tallies:
     def add(self, events: Events) -> None:
         """Count the steps and add the counters of a message; undecodable messages are counted by the core."""
         for step in events.steps:
-            _increment(self.steps, (events.service, step.name), 1)
+            _increment(self.steps, (events.service, step.name), 1, _OTHERS)
         for name, amount in events.counters.items():
-            _increment(self.counters, (events.service, name), amount)
+            _increment(self.counters, (events.service, name), amount, _OTHERS)
+
+    def add_undecodable(self, stream: str) -> None:
+        """Count an undecodable message."""
+        _increment(self.undecodable, stream, 1, OTHER)
 
 
-def _increment(counter: Counter[tuple[str, str]], key: tuple[str, str], amount: int) -> None:
-    counter[key if key in counter or len(counter) < MOST_SERIES else (OTHER, OTHER)] += amount
+def _increment(counter: Counter[K], key: K, amount: int, other: K) -> None:
+    counter[key if key in counter or len(counter) < MOST_SERIES else other] += amount

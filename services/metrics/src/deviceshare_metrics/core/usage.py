@@ -55,12 +55,12 @@ class PodShare(msgspec.Struct, frozen=True, gc=False):
     cores: int
 
 
-class Taken(NamedTuple):
-    """Usage of registered cards; ``usage`` is by node and id of the card, of cards in use, with memory in MiB."""
+class CardUsage(NamedTuple):
+    """Usage of registered cards; ``by_card`` is by node and id, of cards in use, with memory in MiB."""
 
     shares: tuple[Share, ...]
     pods: tuple[PodShare, ...]
-    usage: dict[tuple[str, str], Usage]
+    by_card: dict[tuple[str, str], Usage]
 
 
 def holdings(store: StateStore) -> Iterator[Holding]:
@@ -119,7 +119,7 @@ class Cards:
             card, self._counter.used(card, ((CardShare(device, grant.position, grant.stage),),)).memory
         )
 
-    def taken(self, holdings: Iterable[Holding]) -> Taken:
+    def usage(self, holdings: Iterable[Holding]) -> CardUsage:
         """Return the usage of all cards."""
         shares: list[Share] = []
         pods: list[PodShare] = []
@@ -140,7 +140,7 @@ class Cards:
         usage = {
             (node, name): self._used(self._by_node[node][name], of_pods) for (node, name), of_pods in on_card.items()
         }
-        return Taken(tuple(shares), tuple(pods), usage)
+        return CardUsage(tuple(shares), tuple(pods), usage)
 
     def _used(self, card: Card, pods: Sequence[Sequence[CardShare]]) -> Usage:
         usage = self._counter.used(card, pods)
