@@ -88,7 +88,7 @@ def only(items):
 
 
 def status(core):
-    return asyncio.run(Queries(core, quiet=lambda: 0.0).status())
+    return asyncio.run(Queries(core).status())
 
 
 def explain(core, namespace, name):

@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import socket
+import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import suppress
@@ -21,9 +22,10 @@ from deviceshare_metrics.server import Server, serve
 from support.metrics import NOW, catch_up
 
 NODES, CARDS, PODS = 5_000, 8, 20_000
-STALL = 0.25
-"""Seconds that a request may keep the loop waiting. The goal is 0.05, but a test runs on a busy machine; without
-threads it is more than 0.4.
+STALL = 0.2
+"""Seconds of CPU that the process may use between two turns of the event loop; without threads it is more than 0.4.
+
+CPU time, since a busy machine may suspend the process at any moment for longer.
 """
 
 
@@ -52,23 +54,22 @@ def large_core() -> MetricsCore:
 
 
 class Loop:
-    """Changes the state every millisecond, as a follower does, and measures how long it had to wait for its turn."""
+    """Changes the state every millisecond, as a follower does, and measures the CPU time until each of its turns."""
 
     def __init__(self, core: MetricsCore) -> None:
         self._core = core
         self.longest = 0.0
-        self.events = 0
+        self.turns = 0
 
     async def run(self) -> None:
-        clock = asyncio.get_running_loop().time
         while True:
-            due = clock() + 0.001
+            before = time.process_time()
             await asyncio.sleep(0.001)
-            self.longest = max(self.longest, clock() - due)
-            self.events += 1
-            number = PODS + self.events
+            self.longest = max(self.longest, time.process_time() - before)
+            self.turns += 1
+            number = PODS + self.turns
             event = FactReceived(subjects.fact("pod", f"uid-{number}"), pod(number))
-            self._core.handle(event, Now(clock(), 0.0))
+            self._core.handle(event, Now(float(self.turns), 0.0))
 
 
 def get(url: str) -> bytes:
@@ -91,24 +92,24 @@ def garbage_collection_of_a_service() -> Iterator[None]:
 @pytest.mark.usefixtures("garbage_collection_of_a_service")
 async def test_requests_of_a_large_cluster_do_not_block_the_event_loop():
     core = large_core()
-    server = Server(core, connected=lambda: True, quiet=lambda: 0.0)
+    server = Server(core, connected=lambda: True)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     runner = await serve(server.app(), "127.0.0.1", port)
     loop = Loop(core)
     following = asyncio.create_task(loop.run())
-    waited = {}
+    used = {}
     try:
         for path in ("/api/v1/status", "/api/v1/pods", "/", "/metrics", "/api/v1/pods/default/nobody/explain"):
-            loop.longest, before = 0.0, loop.events
+            loop.longest, before = 0.0, loop.turns
             with suppress(urllib.error.HTTPError):
                 body = await asyncio.to_thread(get, f"http://127.0.0.1:{port}{path}")
                 if path == "/api/v1/pods":
                     assert len(msgspec.json.decode(body, type=api.Items[api.Pod]).items) >= PODS
-            waited[path] = round(loop.longest, 3)
-            assert loop.events > before
+            used[path] = round(loop.longest, 3)
+            assert loop.turns > before
     finally:
         following.cancel()
         await runner.cleanup()
-    assert max(waited.values()) < STALL, waited
+    assert max(used.values()) < STALL, used

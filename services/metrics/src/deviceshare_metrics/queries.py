@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+from deviceshare_bus.shell import real_time
 from deviceshare_bus.tracing import trace_id
 
 from deviceshare_metrics import api
@@ -41,16 +42,10 @@ class Computed(Generic[T]):
 
 
 class Queries:
-    """Answers queries about the state of a core.
+    """Answers queries about the state of a core, while the service applies events to it."""
 
-    Args:
-        core: the state; the service goes on applying events to it.
-        quiet: seconds since the last change.
-    """
-
-    def __init__(self, core: MetricsCore, quiet: Callable[[], float]) -> None:
+    def __init__(self, core: MetricsCore) -> None:
         self._core = core
-        self._quiet = quiet
         self._snapshot = Computed(core.store, build_snapshot)
         self._counts = Computed(core.store, count)
 
@@ -69,7 +64,7 @@ class Queries:
             undecodable=self._core.tallies.undecodable.total(),
             problems=problems,
             synced=self._core.store.synced,
-            seconds_since_change=round(self._quiet(), 3),
+            seconds_since_change=round(self._core.seconds_since_change(real_time()), 3),
         )
 
     async def explain(self, namespace: str, name: str) -> api.PodExplanation | None:

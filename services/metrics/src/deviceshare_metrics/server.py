@@ -21,13 +21,12 @@ class Server:
     Args:
         core: the state; the service goes on applying events to it.
         connected: whether the bus can be reached.
-        quiet: seconds since the last change.
     """
 
-    def __init__(self, core: MetricsCore, connected: Callable[[], bool], quiet: Callable[[], float]) -> None:
+    def __init__(self, core: MetricsCore, connected: Callable[[], bool]) -> None:
         self._core = core
         self._connected = connected
-        self._queries = Queries(core, quiet)
+        self._queries = Queries(core)
 
     def app(self) -> web.Application:
         """Return the routes."""

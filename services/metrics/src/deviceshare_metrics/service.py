@@ -5,7 +5,7 @@ from typing import Any
 
 from deviceshare_bus.messages import decode_events, decode_explanation, decode_ledger, decode_outcomes
 from deviceshare_bus.service import Context
-from deviceshare_bus.shell import Shell, Source, real_time
+from deviceshare_bus.shell import Shell, Source
 from deviceshare_bus.subjects import Stream
 
 from deviceshare_metrics.core import build_core
@@ -36,11 +36,7 @@ async def main(context: Context) -> None:
     core, options = build_core(arguments), context.options
     store = core.store
     context.detail = lambda: {"nodes": len(store.nodes), "pods": len(store.pods)}
-    server = Server(
-        core,
-        connected=lambda: context.connection.connected,
-        quiet=lambda: core.seconds_since_change(real_time()),
-    )
+    server = Server(core, connected=lambda: context.connection.connected)
     runner = await serve(server.app(), options.metrics_address, options.metrics_port)
     log.info("serving", extra={"addresses": [f"http://{host}:{port}" for host, port, *_ in runner.addresses]})
     try:

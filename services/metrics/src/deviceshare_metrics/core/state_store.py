@@ -54,6 +54,6 @@ class StateStore(msgspec.Struct):
     version: int = 0
 
     def copy(self) -> "StateStore":
-        """Return a copy that does not change; takes a millisecond for 100,000 objects."""
+        """Return a copy that does not change; takes some milliseconds for 100,000 objects."""
         fields = asdict(self)
         return replace(self, **{name: value.copy() for name, value in fields.items() if isinstance(value, dict)})
