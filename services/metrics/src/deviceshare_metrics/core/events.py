@@ -21,6 +21,11 @@ class LedgerReceived(Event, frozen=True):
     subject: str
     ledger: NodeLedger
 
+    @property
+    def size(self) -> int:
+        """The number of claims, at least 1."""
+        return max(1, len(self.ledger.claims))
+
 
 class OutcomesReceived(Event, frozen=True):
     """A message of OUTCOME: the outcomes of the claims on one node."""
@@ -39,6 +44,11 @@ class StepsReceived(Event, frozen=True):
     """A message of EVENT: steps of pods, and what a service counted since its last message."""
 
     events: Events
+
+    @property
+    def size(self) -> int:
+        """The number of steps, at least 1."""
+        return max(1, len(self.events.steps))
 
 
 decode_event = msgspec.msgpack.Decoder(
