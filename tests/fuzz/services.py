@@ -6,7 +6,8 @@ from typing import Any
 
 import msgspec
 from deviceshare.model import AnyFact, RequestError
-from deviceshare_bus.subjects import explain, ledger
+from deviceshare_bus.core import CaughtUp, Now, PutLatest, Tick, Written
+from deviceshare_bus.core import Write as LedgerWrite
 from deviceshare_cluster.interface import Change, ChangeType, Listed
 from deviceshare_cluster.local.admission import Priorities, admit
 from deviceshare_cluster.local.jobs import beside, pod_maker, pod_names
@@ -15,13 +16,14 @@ from deviceshare_cluster.local.manifests import parse_manifests
 from deviceshare_inventory.configs import Configs
 from deviceshare_inventory.core import Core
 from deviceshare_inventory.desired_state import Write
-from deviceshare_placement.core import PlacementCore
+from deviceshare_placement.core import FactReceived, PlacementCore
 from fuzz.chain import KINDS
 from fuzz.mutations import trees
 from hypothesis import strategies as st
 from support.example_cluster import NOW, objects
 
 _SUBJECT = re.compile(r"[^\s.*>]+(\.[^\s.*>]+)+")
+AT = Now(1000.0, NOW)
 _CREATED = "2026-02-03T08:00:00Z"
 _MOST_PODS = 3
 """Pods of a Job that are looked at: it may ask for any number."""
@@ -48,17 +50,19 @@ def serve(given: Sequence[Any]) -> None:
     core.deliver([*changes[:half], Listed(half)])
     placement = PlacementCore("fuzz")
     _pass_on(core, placement)
-    placement.on_caught_up(NOW)
+    for stream in ("CLUSTER", "LEDGER", "OUTCOME"):
+        placement.handle(CaughtUp(stream), AT)
     core.deliver(changes[half:])
     _pass_on(core, placement)
     for _ in range(3):
-        instructions = placement.cycle(NOW)
-        for explanation in instructions.explanations:
-            _sendable(explain(explanation.uid), explanation)
-        for publication in instructions.publications:
-            for write in publication.writes:
-                _sendable(ledger(write.node), write.ledger)
-            placement.on_published(publication.token, 1, NOW)
+        for command in placement.handle(Tick(), AT):
+            match command:
+                case PutLatest(subject=subject, message=message):
+                    _sendable(subject, message)
+                case LedgerWrite(token=token, writes=writes):
+                    for write in writes:
+                        _sendable(write.subject, write.message)
+                    placement.handle(Written(token, len(writes)), AT)
 
 
 def _changes(obj: Any) -> list[Change]:
@@ -98,7 +102,7 @@ def _pass_on(core: Core, placement: PlacementCore) -> None:
         for write in writes:
             assert _SUBJECT.fullmatch(write.subject), write.subject
             fact = msgspec.msgpack.decode(write.data, type=AnyFact)
-            placement.on_fact(write.subject, fact, NOW)
+            placement.handle(FactReceived(write.subject, fact), AT)
             core.desired.acknowledged(write.subject, number)
 
 

@@ -44,9 +44,9 @@ class Dispatcher:
         self.reservations = Reservations(allocator, queues, conf)
         """The nodes that are kept free for who waited too long."""
         self._room_was_made = False
-        self._now = 0.0
+        self._now = self._wall_offset = 0.0
         self._due = inf
-        """When somebody who lacks room has to be looked at though nothing happens, unix seconds."""
+        """When somebody who lacks room has to be looked at though nothing happens, monotonic seconds."""
         self.configure(conf)
 
     def configure(self, conf: SchedulerConf) -> None:
@@ -109,14 +109,16 @@ class Dispatcher:
         """Give all that lack room another turn in the next round."""
         self._room_was_made = True
 
-    def decide(self, most: int, now: float = 0.0) -> Turns:
+    def decide(self, most: int, now: float = 0.0, wall: float | None = None) -> Turns:
         """Decide until ``most`` pods are placed, more or less, or nobody is left whose turn it could be.
 
-        ``now`` in unix seconds says who has waited too long.
+        ``now`` (monotonic seconds) is for pauses, ``wall`` (unix seconds, None: the same as ``now``) for the ages of
+        jobs.
         """
         turns = Turns()
         no_room: dict[int, Unplaceable] = {}
         self._now = now
+        self._wall_offset = 0.0 if wall is None else wall - now
         self.queues.refresh()
         for reservation in self.reservations:
             if self._lines[ALLOCATE].find(reservation.key) is None:
@@ -144,7 +146,7 @@ class Dispatcher:
         return turns
 
     def due(self) -> list[float]:
-        """Return when there is something to do though nothing happens, unix seconds.
+        """Return when there is something to do though nothing happens, monotonic seconds.
 
         Jobs that lack room will have waited too long, or may be asked again why there is none; nodes may be looked for
         that are kept free for them.
@@ -216,6 +218,7 @@ class Dispatcher:
             overdue = self.reservations.overdue_at(job)
             if overdue is None:
                 continue
+            overdue -= self._wall_offset
             if now < overdue:
                 self._due = min(self._due, overdue)
             elif not self.reservations.is_hopeless(job):

@@ -161,7 +161,7 @@ class ClusterState:
         self.drop_if_empty(group)
 
     def _of_group_changed(self, group: GroupRecord) -> None:
-        for uid in group.members:
+        for uid in sorted(group.members):
             # It may be in another queue now.
             self.account(self.pods[uid])
         self.reconsider(group.key)

@@ -35,16 +35,10 @@ class Ledgers:
         self._gone: dict[str, float] = {}
         """Pods that are gone, the first one first, and when that was heard."""
 
-    def enter(self, node: str, sequence: int, claims: Iterable[Claim], now: float) -> None:
-        """Make a version of a ledger the one we know.
-
-        Charge what came, give back what went. Older versions change nothing.
-        """
+    def enter(self, node: str, claims: Iterable[Claim], now: float) -> None:
+        """Make the claims of a newer version of a ledger the known ones: charge new claims, release removed ones."""
         record = self._cluster.ledger(node)
-        if sequence <= record.sequence:
-            return
         before, record.claims = record.claims, {claim.id: claim for claim in claims}
-        record.sequence = sequence
         gone = [claim for claim in before.values() if claim.id not in record.claims]
         new = [claim for claim in record.claims.values() if claim.id not in before]
         for claim in gone:
@@ -77,11 +71,11 @@ class Ledgers:
         else:
             self.keep_one(pod)
 
-    def outcomes(self, outcomes: NodeOutcomes, now: float) -> list[Outcome]:
-        """Take in the outcomes of a node's claims; returns those by which a claim has to go and that were not known."""
-        known = {(outcome.claim, outcome.state) for outcome in self._outcomes.get(outcomes.node, ())}
-        self._outcomes[outcomes.node] = outcomes.outcomes
-        self._take_out_ended(self._cluster.ledger(outcomes.node))
+    def outcomes(self, node: str, outcomes: NodeOutcomes, now: float) -> list[Outcome]:
+        """Apply the outcomes of a node's claims; return the new ones that say refused or withdrawn."""
+        known = {(outcome.claim, outcome.state) for outcome in self._outcomes.get(node, ())}
+        self._outcomes[node] = outcomes.outcomes
+        self._take_out_ended(self._cluster.ledger(node))
         for outcome in outcomes.outcomes:
             if outcome.state == BOUND:
                 self._doubt(outcome, now)
