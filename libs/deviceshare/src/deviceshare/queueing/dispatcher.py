@@ -182,21 +182,32 @@ class Dispatcher:
     def _keep_free(self, now: float) -> None:
         """Keep nodes free for those who have waited too long, one of each queue, the first ones."""
         line = self._lines[ALLOCATE]
-        overdue = sorted(self._overdue(now))
-        for reservation in self.reservations:
-            found = line.find(reservation.key)
-            if found is not None and now >= self.reservations.old_at(reservation, found[1]):
-                self.reservations.plan(found[1], now)
-                after = self.reservations.of(reservation.queue)
-                if after is None or after.nodes != reservation.nodes:
-                    self.made_room()
-        for _, _, job in overdue:
-            look_at = self.reservations.may_plan_at(job.queue)
+        waiting = [(job, False) for _, _, job in sorted(self._overdue(now))]
+        found = [line.find(reservation.key) for reservation in self.reservations]
+        old = [(each[1], True) for each in found if each is not None and self._is_old(each[1], now)]
+        candidates = [*old, *waiting]
+        self.reservations.begin_round({job.key for job, _ in candidates})
+        # A search that is in progress goes on first.
+        for job, again in sorted(candidates, key=lambda each: each[0].key != self.reservations.searching):
+            before = self.reservations.of(job.queue)
+            look_at = 0.0 if again else self.reservations.may_plan_at(job.queue)
             if now < look_at:
                 self._due = min(self._due, look_at)
-            elif not self.reservations.plan(job, now):
+                continue
+            if not self.reservations.plan(job, now):
+                self._due = now
+                return
+            after = self.reservations.of(job.queue)
+            if after is None and not again:
                 # Those who left room to it need not any more.
                 self._due = now
+            elif again and (before is None or after is None or after.nodes != before.nodes):
+                self.made_room()
+
+    def _is_old(self, job: Job, now: float) -> bool:
+        """Return whether the nodes that are kept free for a job should be chosen anew."""
+        reservation = self.reservations.of(job.queue)
+        return reservation is not None and now >= self.reservations.old_at(reservation, job)
 
     def _drop(self, reservation: Reservation) -> None:
         self.reservations.drop(reservation.queue)
