@@ -2,18 +2,13 @@
 
 import pytest
 from deviceshare.model import (
-    BOUND,
-    REFUSED,
-    Claim,
     GroupKey,
     PodFact,
     PodGroupFact,
     PodUid,
     QueueFact,
 )
-from deviceshare_bus.core import Now
 from deviceshare_placement.core import PlacementCore
-from deviceshare_placement.core.placement_core import PAUSE
 from deviceshare_placement.core.reporter import MOST_REPEATED
 from msgspec.structs import replace
 from support.builders import SHARE, ask, card, container, node, pod, share_cards, vgpu
@@ -25,32 +20,6 @@ def played() -> Played:
     return Played()
 
 
-def test_nothing_is_decided_before_the_cluster_is_known() -> None:
-    played = Played(node("a", [card(0)]), synced=False)
-    played.put(pod("x"))
-    played.caught_up()
-    assert played.tick().writes == []
-    assert played.core.open_work > 0
-    played.sync()
-    assert len(played.tick().writes) == 1
-
-
-def test_a_pod_is_claimed_explained_and_done(played) -> None:
-    played.put(pod("x", vgpu(1, 60)))
-    out = played.tick()
-    (claim,) = out.claims
-    assert (claim.uid, claim.grants[0].devices[0].memory) == ("uid-x", 60)
-    assert out.explanations == [], "not before it is written"
-    (told,) = played.written(out)
-    assert told.messages == ["placed on a"]
-    played.tick()
-    played.put(pod("x", vgpu(1, 60), node="a", held=claim.grants))
-    played.outcome(claim, BOUND)
-    assert played.tick() == []
-    assert played.core.open_work == 0
-    assert played.due is None
-
-
 def test_the_environment_is_told_of_each_container() -> None:
     played = Played(node("a", share_cards(1)))
     what = ask(container("main", **{SHARE: 500}), init_containers=(container("init", **{SHARE: 3000}),))
@@ -60,123 +29,6 @@ def test_the_environment_is_told_of_each_container() -> None:
     assert told.environment["main"]["VOLCANO_GPU_ALLOCATED"] == "500"
     assert told.environment["init"]["VOLCANO_GPU_ALLOCATED"] == "3000"
     assert played.core.cluster.allocator.used_cards("a")[0].memory == 3000
-
-
-def test_nothing_is_due_while_a_write_is_under_way(played) -> None:
-    played.put(pod("x", vgpu(1, 60)))
-    out = played.tick()
-    (claim,) = out.claims
-    played.written(out)
-    played.outcome(claim, REFUSED)
-    assert played.due == 0.5
-    played.put(pod("y", vgpu(1, 60)))
-    out = played.tick()
-    assert played.core.next_due(Now(played.now + 60, 0.0)) is None
-    played.written(out)
-    assert played.due == 0.5
-
-
-def test_a_refused_pod_says_why_and_is_tried_again_ever_later(played) -> None:
-    played.put(pod("x", vgpu(1, 60)))
-    waited = []
-    out = played.tick()
-    for _ in range(4):
-        (claim,) = out.claims
-        played.written(out)
-        played.outcome(claim, REFUSED, "no route to host")
-        refused_at = played.now
-        played.written(played.tick())
-        told = played.tick().messages
-        while not (out := played.tick()).writes:
-            told += out.messages
-            played.now += played.due or 0.01
-        assert told in (["binding was refused: no route to host; it will be tried again"], [])
-        waited.append(round(played.now - refused_at, 1))
-    assert waited == [0.5, 1.0, 2.0, 4.0]
-
-
-def test_a_refusal_that_comes_before_the_claim_is_seen_delays_the_next_try(played) -> None:
-    played.put(pod("x", vgpu(1, 60)))
-    out = played.tick()
-    (claim,) = out.claims
-    played.outcome(claim, REFUSED, "because")
-    played.written(out)
-    played.written(played.tick())
-    assert played.tick().writes == []
-    assert len(played.tick(0.5).writes) == 1
-
-
-def test_a_claim_taken_out_before_we_heard_that_it_was_written_leaves_nothing_behind(played) -> None:
-    played.put(pod("x", vgpu(2, 100)))
-    out = played.tick()
-    # Another replica took it out already; its ledger overtook our acknowledgement.
-    played.ledger("a", 2)
-    played.sequence = 0
-    played.written(out)
-    assert played.core.cluster.allocator.used_cards("a") == [(0, 0, 0), (0, 0, 0)]
-    assert len(played.tick().writes) == 1
-
-
-def test_a_write_of_unknown_fate_is_read_before_anything_is_decided_and_then_told(played) -> None:
-    played.put(pod("x", vgpu(2, 100)))
-    out = played.tick()
-    (write,) = out.writes
-    assert played.unknown(write).reads == ["a"]
-    played.put(pod("y", vgpu(2, 100)))
-    assert played.tick().writes == []
-    told = played.read_back("a", 1, write.writes[0].message)
-    assert told.messages == ["placed on a"]
-    assert played.due == pytest.approx(PAUSE)
-    assert "0/1 nodes are unavailable: 1 Insufficient" in played.tick(after=PAUSE).messages[0]
-
-
-def test_a_write_that_never_happened_is_decided_again(played) -> None:
-    played.put(pod("x"))
-    (write,) = played.tick().writes
-    played.unknown(write)
-    played.read_back("a")
-    assert played.tick().writes == [], "not as fast as the bus can refuse it"
-    assert len(played.tick(after=PAUSE).writes) == 1
-
-
-def test_a_conflict_is_decided_again_on_what_stands_there(played) -> None:
-    played.put(pod("x", vgpu(1, 60)))
-    (write,) = played.tick().writes
-    other = Claim(id="other-1", uid="uid-z", namespace="ns", name="z")
-    played.ledger("a", 7, other)
-    assert played.conflict(write).reads == []
-    played.put(pod("z"))
-    (again,) = played.tick().writes
-    (write,) = again.writes
-    assert write.expected == 7
-    assert [claim.uid for claim in write.message.claims] == ["uid-z", "uid-x"]
-
-
-def test_what_another_replica_wrote_already_is_not_written_again(played) -> None:
-    played.put(pod("x"))
-    out = played.tick()
-    played.written(out)
-    played.gone(pod("x"))
-    assert played.core.open_work > 0
-    played.ledger("a", 9)
-    assert played.tick().writes == []
-    assert played.core.open_work == 0
-
-
-def test_the_claim_of_a_pod_that_went_meanwhile_goes_at_once(played) -> None:
-    played.put(pod("x"))
-    out = played.tick()
-    played.gone(pod("x"))
-    played.written(out)
-    (removal,) = played.tick().writes
-    assert removal.writes[0].message.claims == ()
-
-
-def test_a_claim_of_an_unknown_pod_waits_for_its_fact(played) -> None:
-    claim = Claim(id="other-1", uid="uid-x", namespace="ns", name="x")
-    played.ledger("a", 1, claim)
-    assert played.tick(9.0).writes == []
-    assert len(played.tick(1.0).writes) == 1
 
 
 def test_a_pod_that_waits_is_decided_again_when_room_is_made(played) -> None:
@@ -252,17 +104,6 @@ def test_a_podgroup_in_a_namespace_called_pod_is_a_gang(played) -> None:
     assert played.tick().messages == ["pod group pod/g is not ready, 1 of 2 pods exist"]
 
 
-def test_of_two_claims_the_older_stays_and_the_other_is_asked_back(played) -> None:
-    played.put(node("b", [card(0, node="b")]))
-    played.put(pod("x"))
-    older = Claim(id="o-1", uid="uid-x", namespace="ns", name="x", decided_at=1.0)
-    newer = Claim(id="n-1", uid="uid-x", namespace="ns", name="x", decided_at=2.0)
-    played.ledger("b", 1, newer)
-    played.ledger("a", 2, older)
-    (claim,) = played.tick().claims
-    assert (claim.id, claim.withdraw) == ("n-1", True)
-
-
 def test_where_thousands_wait_a_changed_number_is_told_to_some_at_a_time(played) -> None:
     for at in range(MOST_REPEATED + 100):
         played.put(pod(f"w{at}", vgpu(2, 200)))
@@ -322,29 +163,6 @@ def test_a_member_that_succeeded_counts_for_its_gang_one_that_failed_does_not(pl
     assert played.tick().claims == []
 
 
-def test_a_claim_that_the_server_will_never_take_is_tried_again_later_and_says_why(played) -> None:
-    played.put(pod("x", vgpu(1, 60)))
-    (write,) = played.tick().writes
-    played.refused(write, "message size exceeds maximum")
-    out = played.tick(after=PAUSE)
-    assert out.writes == []
-    assert out.messages == [
-        "binding was refused: the claim on a could not be written: message size exceeds maximum; it will be tried again"
-    ]
-    assert len(played.tick(after=1.0).claims) == 1
-
-
-def test_a_node_whose_ledger_cannot_be_read_takes_nothing_until_it_can(played) -> None:
-    played.unreadable("a")
-    played.put(pod("x", vgpu(1, 60)))
-    assert played.tick().claims == []
-    played.put(node("a", [card(at, memory=100) for at in range(2)]))
-    assert played.tick(after=2.0).claims == []
-    played.ledger("a", 7)
-    (write,) = played.tick().writes
-    assert write.writes[0].expected == 7
-
-
 def test_a_pod_that_waits_is_told_of_the_closest_node_and_its_cards(played) -> None:
     played.put(pod("h", vgpu(1, 30), node="a", held=_held(1, 30)))
     played.put(pod("x", vgpu(2, 90)))
@@ -367,12 +185,3 @@ def test_a_model_that_is_no_whole_word_is_told_of_pods_that_wait_and_pods_that_a
     (placed,), (waiting,) = played.written(out)[0].explanations, out.explanations
     caveat = "nvidia.com/use-gputype V10 is no whole word of any model here: it was read as a part of NVIDIA-Tesla V100"
     assert placed.caveats == waiting.caveats == (caveat,)
-
-
-def test_a_claim_of_a_predecessor_is_explained() -> None:
-    played = Played(node("a", [card(0)]), synced=False)
-    played.put(pod("x"))
-    claim = Claim(id="before-1", uid="uid-x", namespace="default", name="x", decided_by="before")
-    played.ledger("a", 1, claim)
-    (told,) = played.caught_up().explanations
-    assert (told.message, told.decided_by) == ("placed on a", "before")

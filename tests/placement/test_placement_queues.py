@@ -1,7 +1,7 @@
 """Queues, PodGroups and the action enqueue, as the placement core tells of them."""
 
 import pytest
-from deviceshare.model import WITHDRAWN, ConfigFact, GroupKey, PodGroupFact, QueueFact
+from deviceshare.model import ConfigFact, GroupKey, PodGroupFact, QueueFact
 from msgspec.structs import replace
 from support.builders import MEMORY, ask, card, container, node, pod, vgpu
 from support.played import Played
@@ -129,53 +129,6 @@ def test_without_backfill_a_pod_that_asks_nothing_waits_and_says_why() -> None:
     played.put(ConfigFact(name="scheduler", text=conf, source="x"))
     played.put(pod("p", ask(container())))
     assert played.tick().messages == ["the action 'backfill' is not configured, which serves such pods"]
-
-
-def of_two_nodes() -> tuple[Played, list]:
-    """Return a core that has claimed a gang of two on nodes a and b; and both claims."""
-    played = Played()
-    played.put(node("a", [card(0, memory=100)]))
-    played.put(node("b", [card(0, memory=100)]))
-    played.put(PodGroupFact(key=GroupKey("ns/g"), min_member=2, admitted=True))
-    for at in range(2):
-        played.put(pod(f"p{at}", vgpu(1, 100), gang="g"))
-    out = played.tick()
-    claims = [(ledger.node, claim) for ledger in out.ledgers for claim in ledger.claims]
-    played.written(out)
-    assert [name for name, _ in claims] == ["a", "b"]
-    return played, [claim for _, claim in claims]
-
-
-def asked_back(out) -> dict[str, list[bool]]:
-    return {ledger.node: [claim.withdraw for claim in ledger.claims] for ledger in out.ledgers}
-
-
-@pytest.mark.parametrize("lost", ["gone", "not ready", "unschedulable"])
-def test_a_gang_that_loses_a_node_before_it_is_bound_is_decided_again_as_a_whole(lost) -> None:
-    played, claims = of_two_nodes()
-    if lost == "gone":
-        played.remove("node", "b")
-    else:
-        played.put(node("b", [card(0, memory=100)], ready=lost != "not ready", unschedulable=lost == "unschedulable"))
-    out = played.tick()
-    assert asked_back(out) == {"a": [True], "b": [True]}
-    played.written(out)
-    played.put(node("c", [card(0, memory=100)]))
-    for name, claim in zip("ab", claims, strict=True):
-        played.outcome(claim, WITHDRAWN, node=name)
-        out = played.tick()
-        played.written(out)
-        assert out.claims == []
-    out = played.tick(after=2.0)
-    assert len(out.writes) == 1, "both at once"
-    assert [ledger.node for ledger in out.ledgers] == ["a", "c"]
-
-
-def test_what_is_bound_of_a_gang_stays_when_it_loses_a_node() -> None:
-    played, claims = of_two_nodes()
-    played.put(pod("p0", vgpu(1, 100), gang="g", node="a", held=claims[0].grants))
-    played.remove("node", "b")
-    assert asked_back(played.tick()) == {"b": [True]}
 
 
 def test_a_pod_that_counts_less_since_the_largest_card_is_gone_is_looked_at_again() -> None:

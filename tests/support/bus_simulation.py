@@ -26,6 +26,7 @@ from deviceshare.model import (
 from deviceshare_bus import subjects
 from deviceshare_bus.core import (
     CaughtUp,
+    Core,
     Event,
     Now,
     Read,
@@ -82,9 +83,9 @@ class Bus:
 class Replica:
     """A placement core, the events on their way to it and the commands on their way from it."""
 
-    def __init__(self, bus: Bus, name: str) -> None:
+    def __init__(self, bus: Bus, name: str, core: Core | None = None) -> None:
         self.bus = bus
-        self.core = PlacementCore(name)
+        self.core = core or PlacementCore(name)
         self.unread = {stream: bus.latest(stream) for stream in STREAMS}
         self.seen = {stream: len(bus.streams[stream]) for stream in STREAMS}
         self.behind = {stream for stream in STREAMS if self.unread[stream]}

@@ -83,14 +83,17 @@ class Commands(list[Command]):
 
 
 class Played:
-    """A core and its clocks; ``nodes`` (one of two cards of 100 MiB, unless given) are all synced."""
+    """A core and its clocks.
 
-    def __init__(self, *nodes: NodeFact, synced: bool = True) -> None:
+    ``nodes`` (one of two cards of 100 MiB, unless given) are all that the cluster holds at the beginning.
+    """
+
+    def __init__(self, *nodes: NodeFact, synced: bool = True, empty: bool = False) -> None:
         self.core = PlacementCore("p")
         self.now = 100.0
         """Monotonic seconds."""
         self.sequence = 0
-        for each in nodes or (node("a", [card(at, memory=100) for at in range(2)]),):
+        for each in nodes or (() if empty else (node("a", [card(at, memory=100) for at in range(2)]),)):
             self.put(each)
         if synced:
             self.sync()

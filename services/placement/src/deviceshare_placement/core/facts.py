@@ -103,7 +103,7 @@ class Facts:
         if fact.node or fact.ended:
             self._deciding.drop(fact.uid)
         if fact.ended:
-            self._ledgers.take_out(fact.uid)
+            self._ledgers.remove(fact.uid)
         else:
             self._ledgers.keep_one(record)
             if not fact.node:

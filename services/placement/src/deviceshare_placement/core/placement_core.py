@@ -45,7 +45,7 @@ from deviceshare_placement.core.records import PodRecord
 from deviceshare_placement.core.reporter import Reporter
 
 FIRST_RETRY, LAST_RETRY = 0.5, 30.0
-"""Seconds until a pod whose claim was refused is decided again; doubles with each refusal."""
+"""Seconds until a refused claim is decided again, or a refused ledger written again; doubles with each refusal."""
 PAUSE = 0.3
 """Seconds without a decision after a write that the bus did not take: the next one would fare no better."""
 PROMPT_RETRIES = 3
@@ -138,6 +138,7 @@ class PlacementCore:
             times += self._deciding.due(now)
             times += (since + ORPHAN_GRACE for _, since in self._ledgers.orphans.values())
             times += (since + BOUND_GRACE for _, since in islice(self._ledgers.unconfirmed.values(), 1))
+            times += (due for node in self._ledgers.due if (due := self.cluster.ledger(node).retry_at))
         return min(times) if times else None
 
     def _catch_up(self, stream: str, now: Now) -> list[Command]:
@@ -192,11 +193,11 @@ class PlacementCore:
     def _reconcile(self, now: float) -> list[Command]:
         """Repair and count what differs between the ledgers and the cluster."""
         repaired = [CLAIM_WITHOUT_POD] * self._ledgers.give_up_orphans(now)
-        repaired += [CLAIM_NOT_BOUND] * self._ledgers.ask_back_unconfirmed(now)
+        repaired += [CLAIM_NOT_BOUND] * self._ledgers.withdraw_unconfirmed(now)
         crowded, self.cluster.crowded = self.cluster.crowded, set()
         for node in sorted(crowded):
             for each in overcommitted_claims(self.cluster, node):
-                self._ledgers.ask_back(node, each.id)
+                self._ledgers.withdraw(node, each.id)
                 repaired.append(CLAIM_WITHOUT_ROOM)
         return [Count(f"{RECONCILED}{what}") for what in repaired]
 
@@ -214,9 +215,10 @@ class PlacementCore:
             why = explaining.placed(self.cluster.allocator, pod, placement, decision, now.wall, self._instance)
             added[placement.node].append(NewClaim(new, why))
             self._reporter.drop(pod.uid)
-        due, self._ledgers.due = self._ledgers.due, set()
         # Another replica may have written meanwhile what was due.
-        due = {node for node in due if self.cluster.ledger(node).changes and self._facts.readable(node)}
+        due = {node for node in self._ledgers.due if self.cluster.ledger(node).changes and self._facts.readable(node)}
+        self._ledgers.due = {node for node in due if self.cluster.ledger(node).retry_at > now.monotonic} - added.keys()
+        due -= self._ledgers.due
         writes = [sorted(together)] if together else []
         writes += ([node] for node in sorted((due | added.keys()) - together))
         return [self._write_ledgers(nodes, added) for nodes in writes]
@@ -253,6 +255,9 @@ class PlacementCore:
         completed = self._writer.handle(answer)
         explanations = completed.context
         if completed.result is Result.WRITTEN:
+            for written in completed.write.writes:
+                self.cluster.ledger(written.message.node).refusals = 0
+                self.cluster.ledger(written.message.node).retry_at = 0.0
             for written in completed.newer:
                 self._ledgers.enter(written.message.node, written.message.claims, now.monotonic)
             return self._report_claimed(explanations, now)
@@ -266,15 +271,19 @@ class PlacementCore:
         for each in explanations:
             self.cluster.charge(each.node, each.uid)
         if isinstance(answer, WriteRefused):
-            return self._postpone(explanations, answer.reason, now.monotonic)
+            return self._postpone(completed.write, explanations, answer.reason, now.monotonic)
         for each in explanations:
             self.cluster.reconsider_pod(each.uid)
         steps = [RecordStep(each.uid, f"{each.namespace}/{each.name}", "conflict") for each in explanations]
         return [Count("ledger_conflicts"), *steps, *completed.commands]
 
-    def _postpone(self, explanations: list[Explanation], reason: str, now: float) -> list[Command]:
-        """Decide the pods of a write that the server will never accept later, with back-off."""
+    def _postpone(self, write: Write, explanations: list[Explanation], reason: str, now: float) -> list[Command]:
+        """Retry a write that the server refused with back-off: its pods are decided again, its removals are kept."""
         self._resume_at = now + PAUSE
+        for refused in write.writes:
+            ledger = self.cluster.ledger(refused.message.node)
+            ledger.retry_at = now + _retry_pause(ledger.refusals)
+            ledger.refusals += 1
         for each in explanations:
             record = self.cluster.pods.get(each.uid)
             if record is not None:
@@ -283,8 +292,8 @@ class PlacementCore:
         return [Log("error", f"a ledger was refused by the server: {reason}")]
 
     def _retry_later(self, record: PodRecord, now: float) -> None:
+        self._deciding.retries[record.fact.uid] = now + _retry_pause(record.refusals)
         record.refusals += 1
-        self._deciding.retries[record.fact.uid] = now + min(LAST_RETRY, FIRST_RETRY * 2 ** (record.refusals - 1))
         self.cluster.reconsider(record.fact.group)
 
     # Explanations
@@ -313,3 +322,7 @@ class PlacementCore:
             ref = self.cluster.pods[each.uid].fact.ref
             commands += (explaining.publish(each), RecordStep(each.uid, ref, "pending", message=each.message))
         return commands
+
+
+def _retry_pause(refusals: int) -> float:
+    return min(LAST_RETRY, FIRST_RETRY * 2**refusals)

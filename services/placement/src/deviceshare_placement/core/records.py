@@ -74,6 +74,10 @@ class LedgerRecord:
     claims: dict[str, Claim] = field(default_factory=dict)
     remove: set[str] = field(default_factory=set)
     withdraw: set[str] = field(default_factory=set)
+    refusals: int = 0
+    """Writes of it in a row that the server refused."""
+    retry_at: float = 0.0
+    """When changes alone may be written again after a refusal, monotonic."""
 
     @property
     def changes(self) -> bool:
