@@ -9,6 +9,7 @@ from deviceshare.model import (
     QueueFact,
 )
 from deviceshare_placement.core import PlacementCore
+from deviceshare_placement.core.placement_core import RETRY
 from deviceshare_placement.core.reporter import MOST_REPEATED
 from msgspec.structs import replace
 from support.builders import SHARE, ask, card, container, node, pod, share_cards, vgpu
@@ -161,6 +162,15 @@ def test_a_member_that_succeeded_counts_for_its_gang_one_that_failed_does_not(pl
     played.put(replace(done, succeeded=False))
     played.put(member("late", "worker"))
     assert played.tick().claims == []
+
+
+def test_the_pause_after_a_refused_claim_stays_bounded_for_any_number_of_refusals(played) -> None:
+    played.put(pod("x", vgpu(1, 60)))
+    for _ in range(1100):
+        (write,) = played.tick(after=RETRY.most).writes
+        played.refused(write, "message size exceeds maximum")
+    assert played.tick(after=RETRY.most - 1.0).writes == []
+    assert len(played.tick(after=1.0).claims) == 1
 
 
 def test_a_pod_that_waits_is_told_of_the_closest_node_and_its_cards(played) -> None:

@@ -73,7 +73,6 @@ async def test_the_cluster_is_on_the_bus_and_stays_there(nats_server):
         # While inventory is away a node comes and the pod goes, and somebody leaves rubbish on the bus.
         connection = await connect(nats_server.url, "test")
         publisher = Publisher(connection)
-        await publisher.start()
         await publisher.write(Write("cluster.node.rubbish", b"\xc1"))
         await cluster.delete("Pod", "default", "a")
         await cluster.create(NODE | {"metadata": {"name": "n2"}})
@@ -82,5 +81,4 @@ async def test_the_cluster_is_on_the_bus_and_stays_there(nats_server):
             assert isinstance(await stands(context, subject), Gone)
             assert isinstance(await stands(context, "cluster.node.rubbish"), Gone)
             assert isinstance(await stands(context, "cluster.node.n2"), NodeFact)
-        await publisher.stop()
         await connection.close()

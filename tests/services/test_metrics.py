@@ -115,11 +115,9 @@ async def bus(url):
     connection = await connect(url, "test")
     await make_streams(connection)
     publisher = Publisher(connection)
-    await publisher.start()
     try:
         yield publisher
     finally:
-        await publisher.stop()
         await connection.close()
 
 

@@ -7,7 +7,15 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from deviceshare_cluster.interface import Binding, BindState, Change, ChangeType, Listed, Object, StatusValue
+from deviceshare_cluster.interface import (
+    Binding,
+    BindState,
+    Change,
+    ChangeType,
+    Listed,
+    Object,
+    StatusValue,
+)
 
 
 def why_not_bound(pod: Object | None, uid: str) -> Binding | None:

@@ -15,7 +15,7 @@ Nothing is begun before the ledger, the outcomes and the facts that stood on the
 
 from collections.abc import Mapping, Sequence
 
-from deviceshare.model import BOUND, REFUSED, WITHDRAWN, Claim, InputError, Outcome, sign
+from deviceshare.model import BOUND, REFUSED, WITHDRAWN, Backoff, Claim, InputError, Outcome, sign
 from deviceshare_cluster.interface import BindState
 
 from deviceshare_binder.bind_queue import BindQueue
@@ -41,7 +41,7 @@ GRACE = 10.0
 """Seconds that a claim waits for the facts of its pod and its node."""
 MOMENT = 1e-6
 """Seconds between two bindings, at least, in what the annotations say."""
-FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
+RETRY = Backoff(0.1, 5.0)
 """Seconds between two tries while the cluster does not answer."""
 
 
@@ -188,7 +188,7 @@ class Core:
         elif node:
             self._finish(work, REFUSED, f"the pod is bound to {node}", now)
         elif verdict is not None:  # a fact says that it is bound
-            self._works.sleep(work, State.BACKING_OFF, now + FIRST_PAUSE)
+            self._works.sleep(work, State.BACKING_OFF, now + RETRY.first)
         else:  # the pod is there, its fact is on its way
             work.deadline = None
             work.unsure = False
@@ -212,8 +212,8 @@ class Core:
         if work.dropped:
             self._remove(work)
             return
-        pause = min(FIRST_PAUSE * 2**work.tries, LONGEST_PAUSE) * (1 + jitter)
-        work.tries = min(work.tries + 1, 10)
+        pause = RETRY.delay(work.tries, jitter)
+        work.tries += 1
         self._works.sleep(work, State.BACKING_OFF, now + pause)
 
     def next_due(self) -> float | None:

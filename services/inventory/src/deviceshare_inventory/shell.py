@@ -12,7 +12,7 @@ from typing import cast
 
 import msgspec
 from deviceshare.conf import SCHEDULER, parse_conf
-from deviceshare.model import ConfigFact, Fact, Problem
+from deviceshare.model import Backoff, ConfigFact, Fact, Problem
 from deviceshare_bus.eventlog import RECONCILED
 from deviceshare_bus.follower import Message
 from deviceshare_bus.messages import decode_fact
@@ -21,7 +21,7 @@ from deviceshare_bus.publisher import Write as BusWrite
 from deviceshare_bus.readback import read_back
 from deviceshare_bus.service import Context
 from deviceshare_bus.subjects import Stream
-from deviceshare_bus.tasks import Pace, being_cancelled
+from deviceshare_bus.tasks import Pace
 from deviceshare_cluster import open_cluster
 from deviceshare_cluster.interface import Change, Cluster, ClusterError, EventRecord, Listed, Revisions
 from deviceshare_cluster.signing import signing_keys
@@ -37,6 +37,8 @@ FOLD = 0.002
 """Seconds in which changes and answers gather, while they come that fast."""
 READS = 64
 """Subjects read back at once."""
+RETRY = Backoff(0.1, 5.0)
+"""Seconds between two tries while the cluster does not answer."""
 REPORT_TRIES = 5
 COMPARED = ("Node", "Pod", "PodGroup", "PriorityClass", "Queue")
 COMPARE_INTERVAL = 5.0
@@ -110,7 +112,7 @@ class Inventory:
     async def _watch(self) -> None:
         """Watch the cluster. Where a watch had to list anew a new one is begun: of that one the beginning is known."""
         await self._caught_up.wait()
-        pause = 0.1
+        failures = 0
         while True:
             self._core.begin_list()
             listed = False
@@ -125,11 +127,11 @@ class Inventory:
                         listed = listed or any(isinstance(item, Listed) for item in batch)
                         self._core.deliver(batch)
                         self._work.set()
-                        pause = 0.1
+                        failures = 0
             except ClusterError as error:
                 log.warning("the cluster cannot be watched: %s", error)
-                await asyncio.sleep(pause)
-                pause = min(2 * pause, 5.0)
+                await asyncio.sleep(RETRY.delay(failures))
+                failures += 1
             except TimeoutError:
                 log.info("the watch is begun anew")
             else:
@@ -144,8 +146,6 @@ class Inventory:
             await asyncio.sleep(pause * (1 + random.random() / 2))  # noqa: S311 - jitter
             took = 0.0
             for kind in COMPARED:
-                if being_cancelled():
-                    return
                 since, began = self._core.seen.begin_comparison(kind), clock()
                 try:
                     there = await self._cluster.revisions(kind)
@@ -254,7 +254,7 @@ class Inventory:
                 return
             except ClusterError as error:
                 log.debug("cannot record %s yet: %s", report.reason, error)
-                await asyncio.sleep(0.1 * 2**attempt)
+                await asyncio.sleep(RETRY.delay(attempt))
         log.warning("no Event could be recorded about %s %s/%s", report.kind, report.namespace, report.name)
 
 

@@ -62,24 +62,25 @@ class KubeClient:
         """The last answer was 401: the token has run out, or was replaced."""
 
     async def start(self) -> None:
-        """Find the API server: that of the pod that we run in, else of the kubeconfig. Raises ClusterError."""
-        configuration = await self._configuration()
+        """Find the API server: that of the pod that we run in, else of the kubeconfig. Raises a final ClusterError."""
+        try:
+            configuration = await self._configuration()
+        except (ConfigException, OSError) as error:
+            raise ClusterError(f"no cluster: {error}", final=True) from error
         configuration.proxy = configuration.proxy or _proxy_of(configuration.host)
         # Else aiohttp looks for proxies and ~/.netrc in threads of their own, for each request: twice what it costs.
         configuration.client_session_kwargs = {"trust_env": False}
         self._api = client.ApiClient(configuration)
 
     async def _configuration(self) -> client.Configuration:
+        """Raises ConfigException, OSError."""
         configuration = client.Configuration()
-        try:
-            if self._kubeconfig or self._context or not _has_service_account():
-                await config.load_kube_config(
-                    _existing(self._kubeconfig), self._context or None, client_configuration=configuration
-                )
-            else:
-                config.load_incluster_config(client_configuration=configuration)
-        except (ConfigException, OSError) as error:
-            raise ClusterError(f"no cluster: {error}") from error
+        if self._kubeconfig or self._context or not _has_service_account():
+            await config.load_kube_config(
+                _existing(self._kubeconfig), self._context or None, client_configuration=configuration
+            )
+        else:
+            config.load_incluster_config(client_configuration=configuration)
         return configuration
 
     async def _renew_token(self) -> None:
@@ -151,10 +152,10 @@ def _has_service_account() -> bool:
 
 
 def _existing(kubeconfig: str) -> str:
-    """Return where the kubeconfig is, several paths as KUBECONFIG has them. Raises ClusterError where there is none."""
+    """Return the path of the kubeconfig, or several as in KUBECONFIG. Raises ConfigException if no file exists."""
     paths = kubeconfig or os.environ.get("KUBECONFIG") or str(Path("~/.kube/config").expanduser())
     if not any(Path(path).is_file() for path in paths.split(os.pathsep) if path):
-        raise ClusterError(f"no cluster: we run under no service account, and there is no kubeconfig {paths}")
+        raise ConfigException(f"we run under no service account, and there is no kubeconfig {paths}")
     return paths
 
 

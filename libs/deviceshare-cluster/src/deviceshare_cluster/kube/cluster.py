@@ -3,12 +3,14 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import Self
 
 import msgspec
 from deviceshare_bus.tasks import end
 
 from deviceshare_cluster.changes import annotated, changed_status, newest, set_condition, why_not_bound
+from deviceshare_cluster.conflicts import VersionConflict, update_with_retry
 from deviceshare_cluster.interface import (
     Binding,
     BindState,
@@ -20,7 +22,7 @@ from deviceshare_cluster.interface import (
     Revisions,
     StatusValue,
 )
-from deviceshare_cluster.kube.client import MERGE, STRATEGIC, ApiRefusal, KubeClient, Query
+from deviceshare_cluster.kube.client import JSON, MERGE, STRATEGIC, ApiRefusal, KubeClient, Query
 from deviceshare_cluster.kube.events import as_core, new_event, seen_again
 from deviceshare_cluster.kube.follow import PAGE, PATIENCE, Follower, Patience, Update, decode_object, decode_page
 from deviceshare_cluster.kube.kinds import KINDS
@@ -120,7 +122,7 @@ class KubeCluster:
             except ApiRefusal as refusal:
                 if KINDS[kind].optional and refusal.status == 404:
                     return []
-                raise ClusterError(f"cannot list {kind}: {refusal}") from refusal
+                raise _error(f"cannot list {kind}: {refusal}", refusal) from refusal
             api = {"apiVersion": KINDS[kind].version, "kind": kind}
             items = [api | item for item in page.get("items") or ()]
             objects += map(as_core, items) if kind == "Event" else items
@@ -137,7 +139,7 @@ class KubeCluster:
         except ApiRefusal as refusal:
             if KINDS[kind].optional and refusal.status == 404:
                 return Revisions({}, 0)
-            raise ClusterError(f"cannot list {kind}: {refusal}") from refusal
+            raise _error(f"cannot list {kind}: {refusal}", refusal) from refusal
         metadata = [decode_object(raw).metadata for raw in found.items or ()]
         revisions = {(each.namespace, each.name): int(each.resource_version) for each in metadata}
         return Revisions(revisions, int(found.metadata.resource_version or 0))
@@ -149,7 +151,7 @@ class KubeCluster:
         except ApiRefusal as refusal:
             if refusal.status == 404:
                 return None
-            raise ClusterError(f"cannot read {kind} {namespace}/{name}: {refusal}") from refusal
+            raise _error(f"cannot read {kind} {namespace}/{name}: {refusal}", refusal) from refusal
         return found
 
     async def ensure(self, obj: Object) -> None:
@@ -159,7 +161,7 @@ class KubeCluster:
             await self._api.request("POST", kind.collection(metadata.get("namespace", "")), body=obj)
         except ApiRefusal as refusal:
             if refusal.status != 409:
-                raise ClusterError(f"cannot create {obj['kind']} {metadata['name']}: {refusal}") from refusal
+                raise _error(f"cannot create {obj['kind']} {metadata['name']}: {refusal}", refusal) from refusal
 
     async def bind(self, namespace: str, name: str, uid: str, node: str, annotations: Mapping[str, str]) -> Binding:
         """Bind a pod: the API server merges the Binding's annotations into it in the same write.
@@ -191,24 +193,23 @@ class KubeCluster:
         expected: Mapping[str, str | None] = {},
     ) -> Mapping[str, str] | None:
         """Merge annotations into an object, if these stand. Raises ClusterError."""
-        path = KINDS[kind].object(namespace, name)
-        while True:
-            found = await self.get(kind, namespace, name)
-            if found is None or (uid and found["metadata"]["uid"] != uid):
+        standing: dict[str, str] | None = None
+
+        def changed(found: Object) -> Object | None:
+            nonlocal standing
+            if uid and found["metadata"]["uid"] != uid:
+                standing = None
                 return None
-            standing = annotated(found, annotations, expected)
-            if standing is None:
-                return found["metadata"].get("annotations") or {}
-            metadata = {"resourceVersion": found["metadata"]["resourceVersion"], "annotations": dict(annotations)}
-            try:
-                await self._api.request("PATCH", path, (), {"metadata": metadata}, MERGE)
-            except ApiRefusal as refusal:
-                if refusal.status == 409:
-                    continue
-                if refusal.status == 404:
-                    return None
-                raise ClusterError(f"cannot annotate {kind} {namespace}/{name}: {refusal}") from refusal
-            return standing
+            after = annotated(found, annotations, expected)
+            standing = (found["metadata"].get("annotations") or {}) if after is None else after
+            if after is None:
+                return None
+            version = found["metadata"]["resourceVersion"]
+            return {"metadata": {"resourceVersion": version, "annotations": dict(annotations)}}
+
+        what = f"annotations of {kind} {namespace}/{name}"
+        there = await self._update(kind, namespace, name, what, changed)
+        return standing if there else None
 
     async def set_pod_condition(
         self, namespace: str, name: str, uid: str, *, status: bool, reason: str, message: str, at: float
@@ -259,20 +260,52 @@ class KubeCluster:
 
         With the version that was read: a pod that was bound meanwhile would say that it waits.
         """
-        path = KINDS[kind].object(namespace, name) + ("/status" if KINDS[kind].status_apart else "")
-        while True:
+
+        def patch(found: Object) -> Object | None:
+            if (uid and found["metadata"]["uid"] != uid) or (status := changed(found)) is None:
+                return None
+            return {"metadata": {key: found["metadata"][key] for key in ("uid", "resourceVersion")}, "status": status}
+
+        part = "/status" if KINDS[kind].status_apart else ""
+        await self._update(kind, namespace, name, what, patch, content=content, part=part)
+
+    async def _update(
+        self,
+        kind: str,
+        namespace: str,
+        name: str,
+        what: str,
+        changed: Callable[[Object], Object | None],
+        *,
+        method: str = "PATCH",
+        content: str = MERGE,
+        part: str = "",
+    ) -> bool:
+        """Write what ``changed`` makes of an object, None for nothing; returns whether the object exists.
+
+        Raises ClusterError, also after too many conflicts.
+        """
+        exists = False
+
+        async def get() -> Object | None:
+            nonlocal exists
             found = await self.get(kind, namespace, name)
-            if found is None or (uid and found["metadata"]["uid"] != uid) or (status := changed(found)) is None:
-                return
-            metadata = {key: found["metadata"][key] for key in ("uid", "resourceVersion")}
+            exists = found is not None
+            return found
+
+        async def put(body: Object) -> None:
+            nonlocal exists
             try:
-                await self._api.request("PATCH", path, (), {"metadata": metadata, "status": status}, content)
+                await self._api.request(method, KINDS[kind].object(namespace, name) + part, (), body, content)
             except ApiRefusal as refusal:
                 if refusal.status == 409:
-                    continue
+                    raise VersionConflict(str(refusal)) from refusal
                 if refusal.status != 404:
-                    raise ClusterError(f"cannot write the {what}: {refusal}") from refusal
-            return
+                    raise _error(f"cannot write the {what}: {refusal}", refusal) from refusal
+                exists = False
+
+        await update_with_retry(f"the {what}", get, changed, put)
+        return exists
 
     async def record_event(self, event_record: EventRecord) -> None:
         """Record an Event: one write for a new one; the same again becomes a series. Raises ClusterError."""
@@ -283,17 +316,15 @@ class KubeCluster:
             await self._api.request("POST", KINDS["Event"].collection(where[0]), body=event)
         except ApiRefusal as refusal:
             if refusal.status != 409:
-                raise ClusterError(f"cannot record an Event about {named}: {refusal}") from refusal
+                raise _error(f"cannot record an Event about {named}: {refusal}", refusal) from refusal
         else:
             return
-        while not event_record.once:
-            known = await self.get("Event", *where)
-            if known is None:
-                return
-            try:
-                await self._api.request("PUT", KINDS["Event"].object(*where), body=seen_again(known, event_record.at))
-            except ApiRefusal as refusal:
-                if refusal.status == 409:
-                    continue
-                raise ClusterError(f"cannot count an Event about {named}: {refusal}") from refusal
-            return
+        if not event_record.once:
+            what = f"count of an Event about {named}"
+            again = partial(seen_again, at=event_record.at)
+            await self._update("Event", *where, what, again, method="PUT", content=JSON)
+
+
+def _error(message: str, refusal: ApiRefusal) -> ClusterError:
+    """Return the error of a refused request: final unless the request was too late (409, 410) for what it had read."""
+    return ClusterError(message, final=refusal.status not in (409, 410))

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import aiohttp
 import msgspec
+from deviceshare.model import Backoff
 from deviceshare_bus.tasks import Pace
 
 from deviceshare_cluster.interface import Change, ChangeType, ClusterError
@@ -29,7 +30,8 @@ WATCH_SECONDS = 290
 """How long the server keeps a watch open; a little longer at random, so that not all end together."""
 SHORT_WATCH = 1.0
 """Seconds; a watch that ended sooner, and brought nothing, is a failure."""
-FIRST_PAUSE, LONGEST_PAUSE = 0.2, 20.0
+RETRY = Backoff(0.2, 20.0)
+"""Seconds before a watch that failed is begun anew, plus up to as much at random."""
 FORBIDDEN_TRIES = 4
 """After so many refusals we believe that we may not read: a server that has just started refuses for a moment."""
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
@@ -181,9 +183,9 @@ class Follower:
         return refusal.status == 404 and self._where.optional
 
     async def _pause(self) -> None:
-        pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2**self._failures)
+        pause = RETRY.delay(self._failures, random.random())  # noqa: S311 - jitter
         self._failures += 1
-        await asyncio.sleep(pause * (1 + random.random()))  # noqa: S311 - jitter
+        await asyncio.sleep(pause)
 
     async def _list(self) -> Update:
         """Read everything, in pages of one snapshot."""

@@ -10,12 +10,13 @@ from contextlib import aclosing
 
 from deviceshare_bus.connection import Connection, connect
 from deviceshare_bus.follower import Batch, BusWiped, Follower, Message
-from deviceshare_bus.publisher import Conflict, Publisher, PublishError, Write
+from deviceshare_bus.publisher import Conflict, Publisher, PublishError, Refused, Write
 from deviceshare_bus.setup import make_stream
 from deviceshare_bus.tasks import end
 from nats.errors import Error as NatsError
 from nats.js.errors import NotFoundError
 
+from deviceshare_cluster.conflicts import VersionConflict
 from deviceshare_cluster.interface import Change, ChangeType, ClusterError, Listed, Object, Revisions
 from deviceshare_cluster.local.kinds import (
     ALL_SUBJECTS,
@@ -37,10 +38,6 @@ CHUNK = 1000
 """Writes in flight at once: the server refuses a stream's writers beyond 10,000."""
 
 
-class RevisionConflict(Exception):
-    """The object is not at the revision that the writer read; nothing was written."""
-
-
 class Store:
     """The local cluster's objects. Use after :meth:`start`."""
 
@@ -54,15 +51,12 @@ class Store:
 
     async def start(self) -> None:
         """Connect, waiting for the server as long as it takes."""
-        self._connection = await connect(self._url, self._name)
+        self._connection = await connect(self._url, self._name, "--cluster")
         self._publisher = Publisher(self._connection, self._timeout)
-        await self._publisher.start()
         self._reader = Reader(self._connection, STREAM, self._timeout)
-        await self._reader.start()
 
     async def stop(self) -> None:
         """Disconnect."""
-        await self._publisher.stop()
         await self._connection.close()
 
     async def setup(self) -> None:
@@ -84,27 +78,27 @@ class Store:
     async def write(self, obj: Object, expected: int, *, ttl: float | None = None) -> int:
         """Write an object if its subject stands at revision ``expected`` (0: nothing there) and return the new one.
 
-        Raises RevisionConflict, or ClusterError where the outcome is unknown.
+        Raises VersionConflict, or ClusterError where the outcome is unknown.
         """
         return await _settled(await self._send(obj, expected, ttl=ttl))
 
     async def _send(self, obj: Object, expected: int, *, ttl: float | None = None) -> asyncio.Future[int]:
         return await self._publisher.send(Write(key_of(obj).subject, encode(obj), expected), ttl=ttl)
 
-    async def write_all(self, objects: Sequence[Object]) -> list[int | RevisionConflict]:
+    async def write_all(self, objects: Sequence[Object]) -> list[int | VersionConflict]:
         """Create many objects, pipelined; a conflict stands in its object's place. Raises ClusterError."""
-        results: list[int | RevisionConflict] = []
+        results: list[int | VersionConflict] = []
         for start in range(0, len(objects), CHUNK):
             futures = [await self._send(obj, 0) for obj in objects[start : start + CHUNK]]
             for future in futures:
                 try:
                     results.append(await _settled(future))
-                except RevisionConflict as conflict:
+                except VersionConflict as conflict:
                     results.append(conflict)
         return results
 
     async def bury(self, key: Key, expected: int) -> int:
-        """Replace an object at revision ``expected`` by its tombstone. Raises RevisionConflict, ClusterError."""
+        """Replace an object at revision ``expected`` by its tombstone. Raises VersionConflict, ClusterError."""
         write = Write(key.subject, b"", expected)
         return await _settled(await self._publisher.send(write, ttl=TOMBSTONE_SECONDS))
 
@@ -207,6 +201,8 @@ async def _settled(future: asyncio.Future[int]) -> int:
     try:
         return await future
     except Conflict as conflict:
-        raise RevisionConflict(str(conflict)) from conflict
+        raise VersionConflict(str(conflict)) from conflict
+    except Refused as error:
+        raise ClusterError(f"the local cluster refused the write: {error}", final=True) from error
     except PublishError as error:
         raise ClusterError(f"nobody knows whether the write was done: {error}") from error

@@ -5,15 +5,18 @@ import time
 import uuid
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
+from functools import partial
 from typing import NamedTuple
 
 from deviceshare.model import InputError, Problem, RequestError
 
+from deviceshare_cluster.conflicts import VersionConflict, update_with_retry
 from deviceshare_cluster.interface import Object
 from deviceshare_cluster.local.admission import DEFAULT_QUEUE, SYSTEM_PRIORITIES, Priorities, admit, identify
 from deviceshare_cluster.local.checks import At
 from deviceshare_cluster.local.kinds import KINDS, Key, decode, key_of
-from deviceshare_cluster.local.store import RevisionConflict, Store
+from deviceshare_cluster.local.reader import NOTHING, Stored
+from deviceshare_cluster.local.store import Store
 from deviceshare_cluster.local.update import note_applied, updated
 
 _FRESH_SECONDS = 1.0
@@ -94,16 +97,16 @@ class Writer:
     async def delete(self, kind: str, namespace: str, name: str) -> Applied:
         """Delete an object, at once: there is no kubelet to wait for. Raises ClusterError."""
         key = Key(kind, namespace, name)
-        while True:
-            stored = await self._store.read(key)
-            if not stored.data:
-                return Applied(Action.ABSENT, *key)
-            try:
-                await self._store.bury(key, stored.revision)
-            except RevisionConflict:
-                continue
+
+        async def bury(stored: Stored) -> None:
+            await self._store.bury(key, stored.revision)
+
+        buried = await update_with_retry(
+            str(key), partial(self._store.read, key), lambda stored: stored if stored.data else None, bury
+        )
+        if buried:
             self._queues.discard(name)
-            return Applied(Action.DELETED, *key)
+        return Applied(Action.DELETED if buried else Action.ABSENT, *key)
 
     async def delete_all(self, keys: Iterable[Key]) -> list[Applied]:
         """Delete many objects, many at a time. Raises ClusterError."""
@@ -141,7 +144,7 @@ class Writer:
             admitted.append(one.object)
             places.append(place)
         for place, obj, written in zip(places, admitted, await self._store.write_all(admitted), strict=True):
-            if isinstance(written, RevisionConflict):
+            if isinstance(written, VersionConflict):
                 try:
                     action = await (self._apply(obj) if update else self._create_or_leave(obj))
                     results[place] = results[place]._replace(action=action)
@@ -176,38 +179,40 @@ class Writer:
 
     async def _create(self, obj: Object) -> bool:
         """Store a new object; False where there is one. A tombstone is no hindrance."""
-        expected = 0
-        while True:
-            try:
-                await self._store.write(obj, expected)
-            except RevisionConflict:
-                stored = await self._store.read(key_of(obj))
-                if stored.data:
-                    return False
-                expected = stored.revision
-            else:
-                return True
+        key = key_of(obj)
+
+        async def put(stored: Stored) -> None:
+            await self._store.write(obj, stored.revision)
+
+        try:
+            await put(NOTHING)
+        except VersionConflict:
+            return await update_with_retry(
+                str(key), partial(self._store.read, key), lambda stored: None if stored.data else stored, put
+            )
+        return True
 
     async def _create_or_leave(self, obj: Object) -> Action:
         return Action.CREATED if await self._create(obj) else Action.UNCHANGED
 
     async def _apply(self, obj: Object) -> Action:
         key = key_of(obj)
-        while True:
-            stored = await self._store.read(key)
+        action = Action.UNCHANGED
+
+        def change(stored: Stored) -> tuple[Object, int] | None:
+            nonlocal action
+            action = Action.CONFIGURED if stored.data else Action.CREATED
             if not stored.data:
-                if await self._create(obj):
-                    return Action.CREATED
-                continue
+                return obj, stored.revision
             live = decode(key.kind, stored.data, stored.revision)
             wanted = updated(live, obj)
-            if wanted == live:
-                return Action.UNCHANGED
-            try:
-                await self._store.write(wanted, stored.revision)
-            except RevisionConflict:
-                continue
-            return Action.CONFIGURED
+            return None if wanted == live else (wanted, stored.revision)
+
+        async def put(changed: tuple[Object, int]) -> None:
+            await self._store.write(*changed)
+
+        written = await update_with_retry(str(key), partial(self._store.read, key), change, put)
+        return action if written else Action.UNCHANGED
 
     async def _need_queue(self, obj: Object) -> tuple[str, ...]:
         """Make the queue that a Job or PodGroup names, with a warning where it was not there."""

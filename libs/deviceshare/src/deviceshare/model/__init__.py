@@ -2,9 +2,10 @@
 
 Reading order: :mod:`.facts` (what is known of the cluster), :mod:`.claims` (decisions), :mod:`.explanations` (reasons),
 :mod:`.problems` (what is wrong with input), :mod:`.quantities` (Kubernetes quantities), :mod:`.signatures` (HMAC of
-device annotations).
+device annotations), :mod:`.backoff` (pauses between retries).
 """
 
+from deviceshare.model.backoff import Backoff
 from deviceshare.model.claims import (
     BOUND,
     INIT,
@@ -77,6 +78,7 @@ __all__ = [
     "WHOLE",
     "WITHDRAWN",
     "AnyFact",
+    "Backoff",
     "Card",
     "Claim",
     "ConfigError",

@@ -9,7 +9,7 @@ an event may have made room for it, never by polling.
 from collections import defaultdict
 from itertools import islice
 
-from deviceshare.model import REFUSED, Explanation, NodeLedger, NodeOutcomes, Synced
+from deviceshare.model import REFUSED, Backoff, Explanation, NodeLedger, NodeOutcomes, Synced
 from deviceshare.queueing import Decision
 from deviceshare_bus.conditional_writer import ConditionalWriter, Result, WriteAnswer
 from deviceshare_bus.core import (
@@ -44,7 +44,7 @@ from deviceshare_placement.core.overcommit import overcommitted_claims
 from deviceshare_placement.core.records import PodRecord
 from deviceshare_placement.core.reporter import Reporter
 
-FIRST_RETRY, LAST_RETRY = 0.5, 30.0
+RETRY = Backoff(0.5, 30.0)
 """Seconds until a refused claim is decided again, or a refused ledger written again; doubles with each refusal."""
 PAUSE = 0.3
 """Seconds without a decision after a write that the bus did not take: the next one would fare no better."""
@@ -282,7 +282,7 @@ class PlacementCore:
         self._resume_at = now + PAUSE
         for refused in write.writes:
             ledger = self.cluster.ledger(refused.message.node)
-            ledger.retry_at = now + _retry_pause(ledger.refusals)
+            ledger.retry_at = now + RETRY.delay(ledger.refusals)
             ledger.refusals += 1
         for each in explanations:
             record = self.cluster.pods.get(each.uid)
@@ -292,7 +292,7 @@ class PlacementCore:
         return [Log("error", f"a ledger was refused by the server: {reason}")]
 
     def _retry_later(self, record: PodRecord, now: float) -> None:
-        self._deciding.retries[record.fact.uid] = now + _retry_pause(record.refusals)
+        self._deciding.retries[record.fact.uid] = now + RETRY.delay(record.refusals)
         record.refusals += 1
         self.cluster.reconsider(record.fact.group)
 
@@ -322,7 +322,3 @@ class PlacementCore:
             ref = self.cluster.pods[each.uid].fact.ref
             commands += (explaining.publish(each), RecordStep(each.uid, ref, "pending", message=each.message))
         return commands
-
-
-def _retry_pause(refusals: int) -> float:
-    return min(LAST_RETRY, FIRST_RETRY * 2**refusals)
