@@ -118,7 +118,7 @@ def test_every_metric_is_explained():
     view = StateStore()
     text = expose(build_snapshot(view), view.tallies, "")[0].decode()
     shown = {name for name in re.findall(r"^# TYPE (\w+) ", text, re.MULTILINE) if not name.startswith("process_")}
-    counted = set(re.findall(r'events\.count\(\s*"(\w+)"', SOURCES)) | {"undecodable_messages"}
+    counted = set(re.findall(r'(?:events\.count|\bCount)\(\s*"(\w+)"', SOURCES)) | {"undecodable_messages"}
     shown |= {f"deviceshare_{name}_total" for name in counted}
     explained = set(re.findall(r"`((?:deviceshare|volcano_vgpu)_\w+)[`{]", section(OPERATORS, "Metrics")))
     assert explained == shown
