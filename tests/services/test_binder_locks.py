@@ -9,6 +9,7 @@ from deviceshare_binder.core.commands import Annotate, BindPod, LockNode
 from deviceshare_binder.core.events import SchedulerConfigured
 from deviceshare_binder.core.locks import LINGER
 from deviceshare_binder.core.views import NodeView
+from deviceshare_bus.core import Log
 from deviceshare_cluster.interface import BindState
 from support.handoff import AT, HAMI, NOW, SEVERAL, VNPU, VNPUS, Cluster, memory, pod, vgpus
 
@@ -174,3 +175,13 @@ def test_with_node_locks_every_family_that_has_one_locks():
     cluster.core.lock_answered("claim-p1", "2023-11-14T22:13:19Z", NOW)
     assert second.claim == "claim-p1"
     assert cluster.begun() == ["p0"]
+
+
+def test_a_configuration_that_cannot_be_used_is_logged_and_the_previous_one_stays_in_effect():
+    cluster = Cluster(vgpus(1))
+    for text in (NODE_LOCKS, NODE_LOCKS.replace("true", "perhaps")):
+        cluster.core.handle(SchedulerConfigured(ConfigFact(name=SCHEDULER, text=text, source="test")))
+    (problem,) = [one for one in cluster.core.notes if isinstance(one, Log)]
+    assert problem.level == "warning"
+    assert "perhaps" in problem.message
+    assert locking(cluster) == ["claim-p0"]

@@ -117,7 +117,7 @@ class BinderCore:
             case Tick():
                 return self._tick(now)
             case PodChanged() | NodeChanged() | PodGroupChanged() | QueueChanged() | SchedulerConfigured():
-                self._fact(event, now)
+                return self._fact(event, now)
             case LedgerChanged(node=name, claims=claims):
                 self._claims.ledger(name, claims)
             case OutcomesChanged():
@@ -151,7 +151,7 @@ class BinderCore:
 
     def _fact(
         self, event: PodChanged | NodeChanged | PodGroupChanged | QueueChanged | SchedulerConfigured, now: Now
-    ) -> None:
+    ) -> list[Command]:
         match event:
             case PodChanged():
                 self._pod(event, now)
@@ -162,7 +162,8 @@ class BinderCore:
             case QueueChanged(name=name, queue=queue):
                 self._groups.queue(name, queue)
             case SchedulerConfigured(config=config):
-                self._configure(config)
+                return self._configure(config)
+        return []
 
     def _pod(self, event: PodChanged, now: Now) -> None:
         uid, pod = event.uid, event.pod
@@ -175,7 +176,7 @@ class BinderCore:
         else:
             self._groups.charge(uid, self._charges.put(uid, event.usage))
 
-    def _configure(self, config: ConfigFact | None) -> None:
+    def _configure(self, config: ConfigFact | None) -> list[Command]:
         if config is not None:
             self._conf.take(config)
         else:
@@ -183,6 +184,7 @@ class BinderCore:
         self._claims.locks.every_family = self._conf.conf.node_lock
         for uid, amounts in self._charges.configure(self._conf.conf).items():
             self._groups.charge(uid, amounts)
+        return [Log("warning", str(problem))] if (problem := self._conf.problems.get(SCHEDULER)) else []
 
     def _explained(self, explanation: Explanation) -> None:
         if explanation.decision in (ADMITTED, REJECTED):

@@ -7,8 +7,8 @@ Pending until placement admits it to its queue: Volcano's Job controller creates
 from collections import Counter
 from collections.abc import Iterable
 
-from deviceshare.model import ADMITTED, Explanation
-from deviceshare.queueing import DEFAULT_QUEUE, ROOT, Amounts, add
+from deviceshare.model import ADMITTED, Explanation, ResourceAmounts
+from deviceshare.queueing import DEFAULT_QUEUE, ROOT, add
 from deviceshare_cluster.interface import StatusValue
 
 from deviceshare_binder.core.commands import GroupCondition, SetStatus
@@ -32,7 +32,7 @@ class _Group:
     def __init__(self) -> None:
         self.view: PodGroupView | None = None
         self.pods: dict[str, str] = {}
-        self.charged: dict[str, Amounts] = {}
+        self.charged: dict[str, ResourceAmounts] = {}
         """The usage of each pod that is bound and has not ended."""
         self.allocated: Counter[str] = Counter()
         """The sum of ``charged``."""
@@ -146,7 +146,7 @@ class Groups:
             group.pods[uid] = state
             self._touch(key)
 
-    def charge(self, uid: str, amounts: Amounts) -> None:
+    def charge(self, uid: str, amounts: ResourceAmounts) -> None:
         """Apply the usage of a pod of a group, () for none."""
         group = self._groups.get(self._group_of.get(uid, ""))
         if group is None:

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 
 from deviceshare.conf import SchedulerConf, default_conf
-from deviceshare.model import PodRequest, format_quantity
-from deviceshare.queueing import ROOT, Amounts, Counting
+from deviceshare.model import PodRequest, ResourceAmounts, format_quantity
+from deviceshare.queueing import ROOT, Counting
 
 from deviceshare_binder.core.views import PodUsage, QueueView
 
@@ -24,7 +24,7 @@ class Charges:
         self._asks: dict[PodRequest, PodRequest] = {}
         """Equal requests are one object: many pods have the same request, which is evaluated once."""
 
-    def put(self, uid: str, usage: PodUsage) -> Amounts:
+    def put(self, uid: str, usage: PodUsage) -> ResourceAmounts:
         """Return what a bound pod counts after it changed."""
         if len(self._asks) > 2 * len(self._pods) + 100:
             self._asks = {each.ask: each.ask for each in self._pods.values()}
@@ -35,7 +35,7 @@ class Charges:
         """Forget a pod."""
         self._pods.pop(uid, None)
 
-    def configure(self, conf: SchedulerConf) -> dict[str, Amounts]:
+    def configure(self, conf: SchedulerConf) -> dict[str, ResourceAmounts]:
         """Apply a configuration; return what each pod counts under it."""
         self._counting = Counting(conf)
         return {uid: self._counting.held(usage.ask, usage.held) for uid, usage in self._pods.items()}
