@@ -43,7 +43,7 @@ class AnyOrder(RuleBasedStateMachine):
     def crash(self):
         """Begin anew with what stands on the bus."""
         self.core = BinderDriver(self.now, limit=3)
-        self.flying, self.writing, self.reading = [], [], []
+        self.in_flight, self.writing, self.reading = [], [], []
         for name in self.NODES:
             self.core.ledger(name, self.ledger[name].values())
             self.core.outcomes(name, *self.on_bus[name])
@@ -52,7 +52,7 @@ class AnyOrder(RuleBasedStateMachine):
             self.core.pod(uid, view)
         self.core.start()
 
-    # -- the world ----------------------------------------------------------------------------------------------------
+    # -- the scene ----------------------------------------------------------------------------------------------------
 
     @rule(uid=st.sampled_from(PODS), node=st.sampled_from(NODES))
     def placement_claims(self, uid, node):
@@ -112,8 +112,8 @@ class AnyOrder(RuleBasedStateMachine):
     def the_core_is_asked(self):
         for one in self.core.take(self.now):
             if isinstance(one, BindPod | ReadPod):
-                assert one.uid not in {other.uid for other in self.flying}, "two in flight for one pod"
-                self.flying.append(one)
+                assert one.uid not in {other.uid for other in self.in_flight}, "two in flight for one pod"
+                self.in_flight.append(one)
             elif isinstance(one, Write):
                 (message,) = messages([one])
                 assert message.node not in {other.node for other, _ in self.writing}, "two writes for one node"
@@ -122,8 +122,8 @@ class AnyOrder(RuleBasedStateMachine):
 
     @rule(data=st.data(), done=st.booleans(), answered=st.booleans())
     def the_cluster_acts(self, data, done, answered):
-        if self.flying:
-            one = self.flying.pop(data.draw(st.integers(0, len(self.flying) - 1)))
+        if self.in_flight:
+            one = self.in_flight.pop(data.draw(st.integers(0, len(self.in_flight) - 1)))
             answer = self.act(one) if done else None
             self.answer(one, answer if answered else None)
 
@@ -181,7 +181,7 @@ class AnyOrder(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def the_binder_is_killed(self, data):
-        for one in self.flying:
+        for one in self.in_flight:
             if data.draw(st.booleans()):
                 self.act(one)
         for write in self.writing:
@@ -197,8 +197,8 @@ class AnyOrder(RuleBasedStateMachine):
                 self.a_node_fact_comes(name)
                 self.a_ledger_comes(name)
             self.the_core_is_asked()
-            while self.flying:
-                one = self.flying.pop()
+            while self.in_flight:
+                one = self.in_flight.pop()
                 self.answer(one, self.act(one))
             while self.writing:
                 write = self.writing.pop()

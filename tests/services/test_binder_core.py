@@ -135,7 +135,7 @@ def test_a_pod_that_is_bound_already_is_adopted():
         (BindState.REFUSED, "", "admission webhook says no", ("refused", "admission webhook says no")),
     ],
 )
-def test_the_word_of_the_cluster_is_final(answer, node, reason, expected):
+def test_the_answer_of_the_cluster_is_final(answer, node, reason, expected):
     core = started(claim(), pods=[pod()])
     core.take(0.0)
     core.bind_answered("c1", answer, node, reason, 1.0)

@@ -33,7 +33,7 @@ from support.handoff import NOW, Cluster, claim, memory, part, pod, vgpus
         ((), (), True),
     ],
 )
-def test_what_a_plugin_cannot_tell_apart_is_not_on_its_way_together(first, second, together):
+def test_pods_that_a_plugin_cannot_distinguish_are_not_in_handoff_together(first, second, together):
     assert Cluster(first, second).begun() == (["p0", "p1"] if together else ["p0"])
 
 
@@ -48,7 +48,7 @@ def test_the_next_is_bound_when_the_plugin_has_served_the_first():
     assert cluster.begun() == ["p1"]
 
 
-def test_a_pod_that_is_served_when_the_cluster_answers_holds_nobody_up():
+def test_a_pod_that_is_served_when_the_cluster_answers_blocks_no_other():
     cluster = Cluster(vgpus(2), vgpus(2))
     cluster.begun()
     cluster.core.bind_answered("claim-p0", BindState.BOUND, "n1", "", NOW, {"volcano.sh/bind-phase": "success"})
@@ -101,7 +101,7 @@ def test_a_claim_that_waits_can_be_withdrawn():
     assert cluster.begun() == ["p2"]
 
 
-def test_who_is_bound_by_somebody_else_when_its_turn_comes_holds_nobody_up():
+def test_a_held_pod_that_another_scheduler_binds_blocks_no_other():
     cluster = Cluster(vgpus(2), (), vgpus(2), vgpus(2))
     assert cluster.begun() == ["p0", "p1"]
     cluster.bound("p0")
@@ -164,7 +164,7 @@ def test_after_a_restart_open_claims_are_read_before_others_like_them_are_bound(
     assert [one.uid for one in core.take(NOW) if isinstance(one, BindPod)] == ["new"]
 
 
-def test_after_a_restart_a_binding_of_which_no_fact_tells_yet_is_reckoned_with():
+def test_after_a_restart_a_binding_without_a_fact_blocks_others():
     core = BinderDriver(NOW)
     core.node("n1", NodeView(name="n1"))
     for uid in ("old", "new"):

@@ -32,7 +32,7 @@ class AnyOrder(RuleBasedStateMachine):
 
     def crash(self):
         self.core = BinderDriver(self.now, limit=3)
-        self.flying = []
+        self.in_flight = []
         for name in self.NODES:
             self.core.ledger(name, self.ledger[name].values())
             self.core.outcomes(name, *self.on_bus[name])
@@ -88,7 +88,7 @@ class AnyOrder(RuleBasedStateMachine):
     def the_core_is_asked(self):
         for one in self.core.take(self.now):
             if isinstance(one, BindPod | ReadPod):
-                self.flying.append(one)
+                self.in_flight.append(one)
             elif isinstance(one, Annotate):
                 assert one.uid in self.ended
                 self.out_of_sight.add(one.uid)
@@ -100,9 +100,9 @@ class AnyOrder(RuleBasedStateMachine):
 
     @rule(data=st.data(), done=st.booleans(), answered=st.booleans())
     def the_cluster_acts(self, data, done, answered):
-        if not self.flying:
+        if not self.in_flight:
             return
-        one = self.flying.pop(data.draw(st.integers(0, len(self.flying) - 1)))
+        one = self.in_flight.pop(data.draw(st.integers(0, len(self.in_flight) - 1)))
         answer = self.act(one) if done else None
         if answer is None or not answered:
             self.core.failed(one.claim, self.now, 0.0)
@@ -122,7 +122,7 @@ class AnyOrder(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def the_binder_is_killed(self, data):
-        for one in self.flying:
+        for one in self.in_flight:
             if data.draw(st.booleans()):
                 self.act(one)
         self.crash()
@@ -136,8 +136,8 @@ class AnyOrder(RuleBasedStateMachine):
                 self.core.pod(uid, self.view(uid))
             self.now += 10.0
             self.the_core_is_asked()
-            while self.flying:
-                one = self.flying.pop()
+            while self.in_flight:
+                one = self.in_flight.pop()
                 answer = self.act(one)
                 if isinstance(one, ReadPod):
                     self.core.read_answered(one.claim, answer, self.now)

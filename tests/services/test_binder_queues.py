@@ -1,4 +1,4 @@
-"""What Queues say: the phases of their PodGroups, and what the pods of these have, as Volcano's scheduler writes it."""
+"""The status of Queues: phases of PodGroups and usage of their pods, in the form of Volcano's scheduler."""
 
 import pytest
 from deviceshare.conf import default_conf
@@ -51,7 +51,7 @@ def test_a_queue_counts_its_groups_by_phase():
     assert statuses(groups) == {"default": counts | {"inqueue": 0}}
 
 
-def test_a_queue_says_what_its_pods_have_and_so_do_those_above_it():
+def test_the_status_of_a_queue_and_its_ancestors_shows_the_usage_of_its_pods():
     groups = following(
         open_queue("root"), open_queue("dept", "root"), open_queue("team", "dept"), open_queue("default")
     )
@@ -139,7 +139,7 @@ def test_what_a_pod_has_is_counted_as_queues_count_it():
     }
 
 
-def test_equal_asks_are_kept_once_and_not_for_ever():
+def test_equal_requests_are_kept_once_and_bounded():
     charges = Charges()
     for number in range(1000):
         charges.put("a", PodUsage(ask=PodRequest(containers=(container(cpu=number),))))

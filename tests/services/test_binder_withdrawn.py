@@ -1,4 +1,4 @@
-"""A claim that counts as bound and is asked back: the pod is read once more. And what the binder signs."""
+"""Withdrawal of a claim that counts as bound: the pod is read once more. Signatures of annotations."""
 
 import pytest
 from deviceshare.model import BOUND, SIGNATURE, Claim, ContainerGrant, DeviceGrant, Outcome, signed
@@ -50,7 +50,7 @@ def test_a_pod_that_is_bound_keeps_its_claim_and_is_not_read_again():
     assert core.open_work == 0
 
 
-def test_what_is_bound_is_not_looked_at_unless_it_is_asked_back():
+def test_a_bound_claim_is_not_read_unless_it_is_to_be_withdrawn():
     core = at_work(claim(), outcomes=[Outcome("c1", "u1", BOUND)])
     assert core.take(0.0) == []
 
