@@ -143,7 +143,7 @@ def test_equal_requests_are_kept_once_and_bounded():
     charges = Charges()
     for number in range(1000):
         charges.put("a", PodUsage(ask=PodRequest(containers=(container(cpu=number),))))
-    assert len(charges._asks) < 200
+    assert len(charges._requests) < 200
 
 
 @pytest.mark.parametrize(

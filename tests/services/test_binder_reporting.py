@@ -1,7 +1,7 @@
 """The pace of reports, the retries of writes to the cluster, and writes that the cluster refuses for good."""
 
 import pytest
-from deviceshare.model import Claim
+from deviceshare.model import Claim, Explanation
 from deviceshare_binder.core import cluster_writes, reports
 from deviceshare_binder.core.cluster_writes import ClusterWrites
 from deviceshare_binder.core.commands import Annotate, RecordEvent, SetPodCondition, SetStatus
@@ -126,6 +126,24 @@ def test_a_status_supersedes_the_one_before_it_and_never_overtakes_it():
     assert latest.status == (("phase", "Running"),)
     writes.written(latest)
     assert (writes.open, writes.take(1000.0)) == (0, [])
+
+
+def test_a_report_that_another_one_of_its_portion_supersedes_does_not_block_the_next_portion():
+    pods = {uid: PodView(uid=uid, namespace="default", name="a") for uid in ("old", "new")}
+    waiting, writes = Reports(pods), ClusterWrites()
+    reporting = Reporting(waiting, Groups(), writes, per_second=100.0)
+    for uid in pods:
+        waiting.explained(
+            Explanation(uid=uid, namespace="default", name="a", at=0.0, decision="pending", message=uid), event=False
+        )
+    reporting.tick(Now(0.0, 0.0), busy=False)
+    (latest,) = writes.take(0.0)
+    assert latest.uid == "new"
+    writes.written(latest)
+    reporting.answered(latest.token, Now(0.0, 0.0))
+    waiting.bound(claim("b"), "n1")
+    reporting.tick(Now(1.0, 1.0), busy=False)
+    assert sent(writes, 1.0) == [RecordEvent]
 
 
 def test_writes_in_flight_and_waiting_are_bounded(monkeypatch):

@@ -83,6 +83,10 @@ class ClusterWrites:
             self._latest[target] = token
         return token
 
+    def pending(self, token: int) -> bool:
+        """Return whether a write is neither done nor dropped nor superseded."""
+        return token in self._pending
+
     def next_due(self) -> float | None:
         """Return the monotonic time of the next attempt of a failed write."""
         return self._timers[0][0] if self._timers else None

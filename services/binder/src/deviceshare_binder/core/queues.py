@@ -21,14 +21,14 @@ class Charges:
     def __init__(self) -> None:
         self._counting = Counting(default_conf())
         self._pods: dict[str, PodUsage] = {}
-        self._asks: dict[PodRequest, PodRequest] = {}
+        self._requests: dict[PodRequest, PodRequest] = {}
         """Equal requests are one object: many pods have the same request, which is evaluated once."""
 
     def put(self, uid: str, usage: PodUsage) -> ResourceAmounts:
         """Return what a bound pod counts after it changed."""
-        if len(self._asks) > 2 * len(self._pods) + 100:
-            self._asks = {each.ask: each.ask for each in self._pods.values()}
-        self._pods[uid] = usage = PodUsage(ask=self._asks.setdefault(usage.ask, usage.ask), held=usage.held)
+        if len(self._requests) > 2 * len(self._pods) + 100:
+            self._requests = {each.ask: each.ask for each in self._pods.values()}
+        self._pods[uid] = usage = PodUsage(ask=self._requests.setdefault(usage.ask, usage.ask), held=usage.held)
         return self._counting.held(usage.ask, usage.held)
 
     def drop(self, uid: str) -> None:

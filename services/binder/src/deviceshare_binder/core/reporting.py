@@ -1,5 +1,7 @@
 """The pace of reports: conditions and Events of pods, statuses of PodGroups and Queues, so many per second."""
 
+from collections.abc import Sequence
+
 from deviceshare_bus.core import Now
 from deviceshare_cluster.interface import EventRecord
 from msgspec.structs import replace
@@ -69,10 +71,15 @@ class Reporting:
         if self._report_portions.may_begin(now.monotonic):
             portion = max(1, self._reports_at_once // BUSY_SHARE) if busy else self._reports_at_once
             commands = [each for report in self._reports.take(portion) for each in _commands(report, now.wall)]
-            self._report_portions.begin([self._writes.add(command) for command in commands])
+            self._begin(self._report_portions, commands)
         if self._status_portions.may_begin(now.monotonic):
             statuses = self._groups.take(self._statuses_at_once)
-            self._status_portions.begin([self._writes.add(replace(each, at=now.wall)) for each in statuses])
+            self._begin(self._status_portions, [replace(each, at=now.wall) for each in statuses])
+
+    def _begin(self, portions: Portions, commands: Sequence[RetriedWrite]) -> None:
+        tokens = [self._writes.add(command) for command in commands]
+        # A write that another one of the portion supersedes is never answered.
+        portions.begin([token for token in tokens if self._writes.pending(token)])
 
     def answered(self, token: int, now: Now) -> None:
         """A write to the cluster was answered."""
