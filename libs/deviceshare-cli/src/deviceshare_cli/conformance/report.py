@@ -11,7 +11,7 @@ from deviceshare_cli.conformance.cases import Case
 from deviceshare_cli.conformance.deviations import DEVIATIONS
 from deviceshare_cli.conformance.recorded import FORMS
 from deviceshare_cli.conformance.replay import Verdict
-from deviceshare_cli.tables import table
+from deviceshare_cli.output import indented_json, table
 
 MOST_PERCENT = 12.0
 """How many of the cases that no known defect of Volcano touched should differ on purpose at most, over all families."""
@@ -126,7 +126,7 @@ def as_json(summary: Summary, sessions: dict[str, Any] | None = None) -> str:
     }
     if sessions is not None:
         shown["sessions"] = sessions
-    return msgspec.json.format(msgspec.json.encode(shown)).decode()
+    return indented_json(shown)
 
 
 def _share(summary: Summary) -> str:

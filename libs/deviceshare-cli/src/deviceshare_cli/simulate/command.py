@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-import msgspec
-
+from deviceshare_cli.output import indented_json
 from deviceshare_cli.plots import write
 from deviceshare_cli.simulate.fairness import as_text, scenes
 
@@ -16,7 +15,7 @@ def fairness(seed: int, plots: Path | None, *, as_json: bool) -> int:
             write(scene.plot, plots / f"fairness-{scene.name}.svg")
     if as_json:
         report = {each.name: {"claim": each.claim, "holds": each.holds, **each.numbers} for each in shown}
-        print(msgspec.json.format(msgspec.json.encode(report)).decode())
+        print(indented_json(report))
     else:
         print(as_text(shown))
     return 0 if all(scene.holds for scene in shown) else 1

@@ -18,7 +18,7 @@ from deviceshare_cli.bench.allocator.generated import POOLS, generate
 from deviceshare_cli.bench.allocator.measure import Run, measure
 from deviceshare_cli.bench.allocator.workload import Workload
 from deviceshare_cli.errors import CommandError
-from deviceshare_cli.tables import table
+from deviceshare_cli.output import indented_json, table
 
 
 class Size(msgspec.Struct, frozen=True):
@@ -54,7 +54,7 @@ def bench_allocator(
     if placements_file is not None:
         _write(placements_file, run, forms)
     shown = report(workload, run, floor_seconds, load, gang)
-    print(msgspec.json.format(msgspec.json.encode(shown)).decode() if as_json else as_text(shown))
+    print(indented_json(shown) if as_json else as_text(shown))
 
 
 def ties_of(text: str) -> Ties:

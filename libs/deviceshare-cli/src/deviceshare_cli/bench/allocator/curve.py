@@ -16,8 +16,8 @@ import msgspec
 
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.notices import to_stderr
+from deviceshare_cli.output import indented_json, table
 from deviceshare_cli.plots import Curve, Plot, write
-from deviceshare_cli.tables import table
 
 FAMILIES = ("hami-core", "gpu-share", "mig", "vnpu-hami", "mixed")
 _COLUMNS = ("FAMILY", "NODES", "SHAPES", "PODS/S", "MICROSECONDS", "P99", "MEMORY", "OF FLOOR", "LOAD")
@@ -39,7 +39,7 @@ def bench_curve(
     if plots is not None:
         for asked in shapes:
             write(_plot(points, asked), plots / f"allocator-{asked}-shapes.svg")
-    print(msgspec.json.format(msgspec.json.encode(points)).decode() if as_json else _as_text(points))
+    print(indented_json(points) if as_json else _as_text(points))
 
 
 def _points(nodes: Sequence[int], shapes: Sequence[int], pods: int, runs: int) -> Iterator[dict[str, Any]]:

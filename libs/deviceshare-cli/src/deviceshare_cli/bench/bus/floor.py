@@ -83,7 +83,7 @@ async def floor(run: Run, pods: int, timeout: float, notices: Notices) -> float:
     """Return how many seconds the messages of a run take. Raises CommandError where that is more than ``timeout``."""
     with tempfile.TemporaryDirectory(prefix="deviceshare-") as name:
         directory = Path(name)
-        supervisor = Supervisor(notices.say)
+        supervisor = Supervisor(notices.report)
         bus = natsserver.prepare("bus", directory)
         objects = natsserver.prepare("cluster", directory)
         try:

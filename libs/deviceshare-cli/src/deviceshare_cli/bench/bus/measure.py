@@ -169,7 +169,7 @@ async def _made(system: System, objects: list[Object]) -> Sequence[Applied]:
         try:
             return await _local(system).cluster.make(objects)
         except ClusterError as error:
-            system.notices.say(f"bench: {error}, trying again")
+            system.notices.report(f"bench: {error}, trying again")
             await asyncio.sleep(0.2)
 
 

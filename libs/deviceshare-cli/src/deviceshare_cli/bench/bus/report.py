@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from deviceshare_cli.bench.bus.measure import Run
-from deviceshare_cli.tables import table
+from deviceshare_cli.output import table
 
 
 def quantile(values: Sequence[float], share: float) -> float | None:

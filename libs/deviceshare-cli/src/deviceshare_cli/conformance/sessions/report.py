@@ -10,7 +10,7 @@ import msgspec
 from deviceshare_cli.conformance.sessions.recorded import Session
 from deviceshare_cli.conformance.sessions.replay import DEVICES, NODES, ORDER, PHASES, PODS, Verdict
 from deviceshare_cli.conformance.sessions.rules import RULES
-from deviceshare_cli.tables import table
+from deviceshare_cli.output import table
 
 MOST_PERCENT = 45.0
 """How many percent of the sessions our rules should explain at most."""
