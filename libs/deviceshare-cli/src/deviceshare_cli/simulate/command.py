@@ -8,7 +8,7 @@ from deviceshare_cli.simulate.fairness import as_text, scenes
 
 
 def fairness(seed: int, plots: Path | None, *, as_json: bool) -> int:
-    """Play the scenes and print what they show; returns the exit status: 1 where a claim does not hold."""
+    """Run the scenes, print the results, and return the exit status: 1 if a claim does not hold."""
     shown = list(scenes(seed))
     if plots is not None:
         for scene in shown:

@@ -12,7 +12,7 @@ from deviceshare_cli.supervisor import ProgramFailed
 
 
 async def bench_bus(nodes: int, pods: int, devices: int, timeout: float, *, as_json: bool, with_floor: bool) -> int:
-    """Measure, print, and return the exit status: 1 where a pod was not bound."""
+    """Measure, print, and return the exit status: 1 if a pod was not bound."""
     notices = Notices()
     try:
         run = await measure(nodes, devices, pods, timeout, notices)

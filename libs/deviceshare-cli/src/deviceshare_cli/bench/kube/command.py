@@ -26,7 +26,7 @@ async def bench_kube(size: Size, timeout: float, *, as_json: bool) -> int:
 
 
 def report(run: Run, size: Size) -> dict[str, Any]:
-    """Return the measures by their names."""
+    """Return the measurements by name."""
     return {
         "nodes": size.nodes,
         "pods": size.pods,
@@ -55,7 +55,7 @@ def _pair(pair: Pair, pods: int) -> dict[str, Any]:
 
 
 def as_text(shown: dict[str, Any]) -> str:
-    """Return the measures as a table for people."""
+    """Return the measurements as a table."""
     load, alone = shown["load_average"], shown["without_plugins"]
     rows = [
         ("pods", f"{shown['pods']} on {shown['nodes']} nodes"),
