@@ -17,7 +17,7 @@ from deviceshare_cli.errors import CommandError
 from deviceshare_cli.pods import SCHEDULERS
 
 app = typer.Typer(
-    help="Share GPUs and NPUs among pods: run the whole scheduler on this machine, change its cluster, explain decisions.",
+    help="Share GPUs and NPUs among pods: run the scheduler on this machine, change its cluster, explain decisions.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
