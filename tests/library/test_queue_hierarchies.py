@@ -342,7 +342,7 @@ def test_a_node_has_the_weight_that_the_oldest_queue_gives_it():
     tree = Hierarchy({"cpu": 10})
     facts = [on_path("new", "eng/a", "2/1", 2.0), on_path("old", "eng/b", "5/1", 1.0), on_path("none", "sci", "1")]
     tree.set_queues(facts)
-    tree.ask("j", "new", [("cpu", 10)], 1)
+    tree.add_request("j", "new", [("cpu", 10)], 1)
     tree.charge("j", [("cpu", 5)], 1)
     assert tree.levels("old")[0] == (False, 0.1)
     assert tree.levels("none") == ((True, 0.0),)
@@ -373,16 +373,16 @@ def test_shares_that_follow_changes_are_those_of_a_new_tree(where, steps):
         if leaves and held:
             name, of, amounts = held.pop(0)
             follows.charge(name, amounts, -1)
-            follows.ask(name, of, amounts, -1)
+            follows.add_request(name, of, amounts, -1)
         else:
             name, of = f"g{group}-{at % len(facts)}", f"q{at % len(facts)}"
             amounts = [("cpu", cpu), ("memory", memory), ("pods", 1)]
             held.append((name, of, amounts))
-            follows.ask(name, of, amounts, 1)
+            follows.add_request(name, of, amounts, 1)
             follows.charge(name, amounts, 1)
         new = tree()
         for name, of, amounts in held:
-            new.ask(name, of, amounts, 1)
+            new.add_request(name, of, amounts, 1)
             new.charge(name, amounts, 1)
         for fact in facts:
             assert follows.levels(fact.name) == new.levels(fact.name)

@@ -1,5 +1,7 @@
 """What inventory publishes, whatever the order of answers: the facts on the bus become those of the cluster."""
 
+import json
+
 import hypothesis.strategies as st
 import pytest
 from deviceshare.model import ConfigFact, Gone, NodeFact, PodFact, Synced
@@ -91,6 +93,32 @@ def test_a_pod_made_anew_under_its_name_buries_the_old_one():
     core.deliver([gone("Pod", "a", 6)])
     work_off(core, bus)
     assert isinstance(bus.fact("cluster.pod.new"), Gone)
+
+
+def test_a_pod_group_that_returns_under_its_name_replaces_the_tombstone():
+    def group(revision, minimum):
+        metadata = {"name": "g", "namespace": "default", "uid": "g1", "resourceVersion": str(revision)}
+        raw = json.dumps({"metadata": metadata, "spec": {"minMember": minimum}}).encode()
+        return Change(ChangeType.APPLIED, "PodGroup", "default", "g", revision, raw)
+
+    core, bus, _ = started([group(1, 2)])
+    core.deliver([gone("PodGroup", "g", 2)])
+    work_off(core, bus)
+    assert isinstance(bus.fact("cluster.podgroup.default.g"), Gone)
+    core.deliver([group(3, 4)])
+    work_off(core, bus)
+    assert bus.fact("cluster.podgroup.default.g").min_member == 4
+    assert core.open_work == 0
+
+
+def test_a_pod_that_was_replaced_while_nobody_watched_is_gone():
+    core, bus, _ = started([pod(uid="old", node="n1"), pod("b", "b1", 2)])
+    core.begin_list()
+    core.deliver([pod(uid="new", revision=5), Listed(6)])
+    recorded = {(step.uid, step.name) for step in work_off(core, bus)}
+    assert recorded == {("old", "gone"), ("new", "seen")}
+    assert isinstance(bus.fact("cluster.pod.old"), Gone)
+    assert isinstance(bus.fact("cluster.pod.b1"), Gone)
 
 
 def test_which_pods_are_published():

@@ -70,7 +70,7 @@ def test_an_unusable_configuration_on_the_bus_is_counted_and_reported_once(name,
     driver, _, recorded = started([node()], 5, bus)
     assert driver.counts["input_problems"] == 1
     (line,) = [one for one in driver.logged if one.level == "warning"]
-    assert line.message.startswith("ConfigMap kube-system/other: ")
+    assert line.message.startswith("ConfigMap kube-system/other, line 1, column ")
     assert line.details["reason"] == "InvalidConfiguration"
     assert recorded == [], "it is no object of the cluster"
     assert driver.core.open_work == 0

@@ -6,7 +6,7 @@ and annotations of the cluster, but no signing keys.
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, TypeVar
 
 import msgspec
 
@@ -14,6 +14,9 @@ from deviceshare_bus.core import Command, Core, Event, Now
 
 LIMIT = 10_000
 """The sum of the sizes of the events that a core log keeps."""
+VERSION = 1
+"""The format of a dump."""
+T = TypeVar("T")
 
 
 class Header(msgspec.Struct, frozen=True):
@@ -26,7 +29,7 @@ class Header(msgspec.Struct, frozen=True):
     instance: str
     arguments: dict[str, Any]
     dropped: int
-    v: int = 1
+    v: int = VERSION
 
 
 class Entry(NamedTuple):
@@ -83,16 +86,25 @@ def read_dump(file: BinaryIO) -> tuple[Header, Iterator[RecordedEntry]]:
     """Return the header and the entries of a dump.
 
     Raises:
-        ValueError: the file is not a dump, or is cut off.
+        ValueError: the file is not a dump, is of another version, or is cut off; entries raise it as they are read.
     """
-    header = msgspec.msgpack.decode(_next_frame(file), type=Header)
+    header = _decode(msgspec.msgpack.Decoder(Header), _next_frame(file))
+    if header.v != VERSION:
+        raise ValueError(f"the core log has version {header.v}, expected {VERSION}")
     return header, _entries(file)
 
 
 def _entries(file: BinaryIO) -> Iterator[RecordedEntry]:
     decoder = msgspec.msgpack.Decoder(RecordedEntry)
     while frame := _next_frame(file):
-        yield decoder.decode(frame)
+        yield _decode(decoder, frame)
+
+
+def _decode(decoder: msgspec.msgpack.Decoder[T], frame: bytes) -> T:
+    try:
+        return decoder.decode(frame)
+    except msgspec.MsgspecError as error:
+        raise ValueError(f"the file is not a core log: {error}") from error
 
 
 class Replayed(NamedTuple):
@@ -127,5 +139,5 @@ def _next_frame(file: BinaryIO) -> bytes:
         return b""
     data = file.read(int.from_bytes(size, "big"))
     if len(size) < 4 or len(data) < int.from_bytes(size, "big"):
-        raise ValueError("the file is not a complete core log")
+        raise ValueError("the file is not a core log, or is cut off")
     return data

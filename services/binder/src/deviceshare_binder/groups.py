@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 import msgspec
-from deviceshare.model import ADMITTED, Explanation
-from deviceshare.queueing import DEFAULT_QUEUE, ROOT, Amounts, add
+from deviceshare.model import ADMITTED, Explanation, ResourceAmounts
+from deviceshare.queueing import DEFAULT_QUEUE, ROOT, add
 from deviceshare_cluster.interface import StatusValue
 
 from deviceshare_binder.queues import OPEN, QueueView, as_quantities, with_parents
@@ -58,7 +58,7 @@ class _Group:
     def __init__(self) -> None:
         self.view: PodGroupView | None = None
         self.pods: dict[str, str] = {}
-        self.charged: dict[str, Amounts] = {}
+        self.charged: dict[str, ResourceAmounts] = {}
         """What each pod has that is bound and has not ended."""
         self.allocated: Counter[str] = Counter()
         """The sum of ``charged``."""
@@ -160,7 +160,7 @@ class Groups:
             group.pods[uid] = state
             self._touch(key)
 
-    def charge(self, uid: str, amounts: Amounts) -> None:
+    def charge(self, uid: str, amounts: ResourceAmounts) -> None:
         """Learn what a pod of a group has, nothing for none."""
         group = self._groups.get(self._group_of.get(uid, ""))
         if group is None:

@@ -8,8 +8,8 @@ from fractions import Fraction
 
 import msgspec
 from deviceshare.conf import SchedulerConf, default_conf
-from deviceshare.model import ContainerGrant, PodRequest, format_quantity
-from deviceshare.queueing import ROOT, Amounts, Counting
+from deviceshare.model import ContainerGrant, PodRequest, ResourceAmounts, format_quantity
+from deviceshare.queueing import ROOT, Counting
 
 OPEN = "Open"
 
@@ -38,7 +38,7 @@ class Charges:
         self._asks: dict[PodRequest, PodRequest] = {}
         """Equal asks are one object: many pods ask the same, and it is worked out once."""
 
-    def put(self, uid: str, charge: Charge) -> Amounts:
+    def put(self, uid: str, charge: Charge) -> ResourceAmounts:
         """Return what a pod counts that is bound now, or of which something changed."""
         if len(self._asks) > 2 * len(self._pods) + 100:
             self._asks = {each.ask: each.ask for each in self._pods.values()}
@@ -49,7 +49,7 @@ class Charges:
         """Forget a pod."""
         self._pods.pop(uid, None)
 
-    def configure(self, conf: SchedulerConf) -> dict[str, Amounts]:
+    def configure(self, conf: SchedulerConf) -> dict[str, ResourceAmounts]:
         """Count by another configuration from now on; returns what each pod counts."""
         self._counting = Counting(conf)
         return {uid: self._counting.held(charge.ask, charge.held) for uid, charge in self._pods.items()}

@@ -142,6 +142,8 @@ class Binder:
             conf = decode_fact(message.data)
             if isinstance(conf, ConfigFact):
                 self._conf.take(conf)
+                if key in self._conf.problems:
+                    log.warning("%s", self._conf.problems[key])
             else:
                 self._conf.drop(key)
             self._core.locks.every_family = self._conf.conf.node_lock

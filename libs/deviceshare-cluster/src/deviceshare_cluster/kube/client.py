@@ -1,7 +1,7 @@
 """Requests to the API server: the official client's configuration, TLS and tokens, with raw JSON in and out.
 
-Typed models are not used: a Binding's answer does not fit its own model, and decoding every pod into them costs more
-than all the rest (kubernetes 37).
+The client's typed models are not used: the answer to a Binding does not fit its model, and decoding every pod into a
+model costs more than everything else (kubernetes 37).
 """
 
 import os
@@ -30,7 +30,7 @@ _AUTH = ("BearerToken",)
 
 
 class ApiRefusal(Exception):
-    """The API server understood and said no: its ``status`` code (4xx), ``reason`` and message."""
+    """The API server refused a request: its ``status`` code (4xx), ``reason`` and message."""
 
     def __init__(self, status: int, reason: str, message: str) -> None:
         super().__init__(message or reason or str(status))
@@ -46,7 +46,7 @@ class _Status(msgspec.Struct):
 
 
 _TRY_AGAIN = (401, 408, 429)
-"""A token that is being renewed, a slow server, priority and fairness."""
+"""Transient: an expired token, a slow server, priority and fairness."""
 
 
 class KubeClient:
@@ -59,16 +59,16 @@ class KubeClient:
         self._api: client.ApiClient
         self._headers: dict[str, str] = {}
         self._refused = False
-        """The last answer was 401: the token has run out, or was replaced."""
+        """The last answer was 401: the token expired or was replaced."""
 
     async def start(self) -> None:
-        """Find the API server: that of the pod that we run in, else of the kubeconfig. Raises a final ClusterError."""
+        """Find the API server: by the pod's service account, else by the kubeconfig. Raises a final ClusterError."""
         try:
             configuration = await self._configuration()
         except (ConfigException, OSError) as error:
             raise ClusterError(f"no cluster: {error}", final=True) from error
         configuration.proxy = configuration.proxy or _proxy_of(configuration.host)
-        # Else aiohttp looks for proxies and ~/.netrc in threads of their own, for each request: twice what it costs.
+        # With trust_env aiohttp looks for proxies and ~/.netrc in a thread for each request, which doubles its cost.
         configuration.client_session_kwargs = {"trust_env": False}
         self._api = client.ApiClient(configuration)
 
@@ -84,7 +84,7 @@ class KubeClient:
         return configuration
 
     async def _renew_token(self) -> None:
-        """Read the token again where it was refused; the official client renews that of a service account alone."""
+        """Read the token again if it was refused; the official client renews only that of a service account."""
         if self._refused:
             self._refused = False
             fresh = await self._configuration()
@@ -112,7 +112,7 @@ class KubeClient:
 
     @asynccontextmanager
     async def stream(self, path: str, query: Query, silence: float) -> AsyncIterator[aiohttp.StreamReader]:
-        """Open an answer that goes on; ``silence`` is how many seconds nothing may come. Raises as :meth:`request`."""
+        """Open a streamed answer; ``silence``: seconds without a byte that end it. Raises as :meth:`request`."""
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=REQUEST_SECONDS, sock_read=silence)
         async with self._send("GET", path, query, None, JSON, timeout) as response:
             yield response.content
@@ -159,7 +159,7 @@ def decoding(path: str) -> Iterator[None]:
 
 
 def _proxy_of(url: str) -> str | None:
-    """Return the proxy that the environment names for a server, as HTTPS_PROXY and NO_PROXY do."""
+    """Return the proxy of a server according to the environment (HTTPS_PROXY, NO_PROXY)."""
     host, scheme = urlsplit(url).hostname, urlsplit(url).scheme
     return None if host is None or proxy_bypass(host) else getproxies().get(scheme)
 

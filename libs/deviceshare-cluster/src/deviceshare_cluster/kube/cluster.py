@@ -1,4 +1,4 @@
-"""A Kubernetes cluster behind the interface: watches in, bindings, conditions and Events out."""
+"""A Kubernetes cluster: the implementation of :class:`deviceshare_cluster.interface.Cluster` by its API server."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -28,11 +28,11 @@ from deviceshare_cluster.kube.follow import PAGE, PATIENCE, Follower, Patience, 
 from deviceshare_cluster.kube.kinds import KINDS
 
 METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-"""What is asked for where the metadata of objects will do."""
+"""The media type of lists of metadata without objects."""
 CONFIG_NAMESPACES = ("deviceshare-system", "volcano-system", "kube-system", "mindx-dl")
-"""Where ConfigMaps are looked for: ours, Volcano's, the device plugins', ClusterD's."""
+"""The namespaces whose ConfigMaps are read: ours, Volcano's, the device plugins', ClusterD's."""
 NOT_CONFIGURATION: Query = [("fieldSelector", "metadata.name!=kube-root-ca.crt")]
-"""Every namespace has this ConfigMap; it configures nothing."""
+"""Excludes a ConfigMap that every namespace has."""
 
 
 class KubeCluster:
@@ -46,7 +46,7 @@ class KubeCluster:
         instance: str = "",
         patience: Patience = PATIENCE,
     ) -> None:
-        """Take the kubeconfig and its context, who Events say they come from, and which process of it."""
+        """Connect later with a kubeconfig and its context; ``name`` and ``instance`` are the reporter of Events."""
         self._patience = patience
         self._api = KubeClient(kubeconfig, context, user_agent=name)
         self._component = name
@@ -62,9 +62,9 @@ class KubeCluster:
         await self._api.stop()
 
     async def watch(self, kinds: Sequence[str]) -> AsyncIterator[list[Change | Listed]]:
-        """List and follow kinds, for ever. ConfigMaps are those of :data:`CONFIG_NAMESPACES` that we may read.
+        """List and follow kinds without end; of ConfigMaps the readable ones of :data:`CONFIG_NAMESPACES`.
 
-        Raises what a follower raises: it handles all that a server does, so that is a defect of ours.
+        An exception is a defect of a follower, which handles every answer of a server.
         """
         followers = [follower for kind in dict.fromkeys(kinds) for follower in self._followers(kind)]
         queue: asyncio.Queue[tuple[Follower, Update | Exception]] = asyncio.Queue(maxsize=1000)
@@ -135,7 +135,7 @@ class KubeCluster:
             query = [("limit", str(PAGE)), ("continue", token)]
 
     async def revisions(self, kind: str) -> Revisions:
-        """Return at which revision each object of a kind is, out of the server's cache. Raises ClusterError."""
+        """Return the revision of each object of a kind, from the server's cache. Raises ClusterError."""
         path = KINDS[kind].collection()
         try:
             raw = await self._api.request("GET", path, [("resourceVersion", "0")], accept=METADATA)
@@ -173,7 +173,7 @@ class KubeCluster:
     async def bind(self, namespace: str, name: str, uid: str, node: str, annotations: Mapping[str, str]) -> Binding:
         """Bind a pod: the API server merges the Binding's annotations into it in the same write.
 
-        What it refuses is looked at again, since its answer does not say whether the pod is bound already. Raises
+        After a refusal the pod is read, since the answer does not say whether it is bound already. Raises
         ClusterError.
         """
         body = {
@@ -199,7 +199,7 @@ class KubeCluster:
         uid: str = "",
         expected: Mapping[str, str | None] = {},
     ) -> Mapping[str, str] | None:
-        """Merge annotations into an object, if these stand. Raises ClusterError."""
+        """Merge annotations into an object if it has the expected ones. Raises ClusterError."""
         standing: dict[str, str] | None = None
 
         def changed(found: Object) -> Object | None:
@@ -221,7 +221,7 @@ class KubeCluster:
     async def set_pod_condition(
         self, namespace: str, name: str, uid: str, *, status: bool, reason: str, message: str, at: float
     ) -> None:
-        """Write the condition ``PodScheduled`` of a pod that waits. Raises ClusterError."""
+        """Write the condition ``PodScheduled`` of a pending pod. Raises ClusterError."""
 
         def changed(pod: Object) -> Object | None:
             if pod["spec"].get("nodeName"):
@@ -263,9 +263,9 @@ class KubeCluster:
         content: str,
         what: str,
     ) -> None:
-        """Write what ``changed`` makes of an object's status, None for nothing; ``what`` names it in errors.
+        """Patch an object's status with the result of ``changed``, None for nothing; ``what`` names it in errors.
 
-        With the version that was read: a pod that was bound meanwhile would say that it waits.
+        The patch expects the version that was read: a pod that was bound meanwhile must not be marked pending.
         """
 
         def patch(found: Object) -> Object | None:
@@ -315,7 +315,7 @@ class KubeCluster:
         return exists
 
     async def record_event(self, event_record: EventRecord) -> None:
-        """Record an Event: one write for a new one; the same again becomes a series. Raises ClusterError."""
+        """Record an Event: one write for a new one; a repeated one becomes a series. Raises ClusterError."""
         event = new_event(event_record, self._component, self._instance)
         named = f"{event_record.namespace}/{event_record.name}"
         where = event["metadata"]["namespace"], event["metadata"]["name"]

@@ -1,8 +1,7 @@
-"""The local cluster: the interface of :mod:`deviceshare_cluster.interface` on a nats-server of its own, and more.
+"""The local cluster: :class:`deviceshare_cluster.interface.Cluster` on a nats-server of its own.
 
-What ``kubectl`` would do is there as well: create, apply, load, delete.
-There is no kubelet: a pod that is bound has its devices and runs, one that is deleted is gone at once. Controllers are
-in :mod:`deviceshare_cluster.local.controller`.
+It also has the operations of ``kubectl``: create, apply, load, delete. There is no kubelet: a bound pod has its devices
+and runs at once, a deleted one is gone at once. Controllers are in :mod:`deviceshare_cluster.local.controller`.
 """
 
 import hashlib
@@ -32,7 +31,7 @@ from deviceshare_cluster.local.store import Store
 from deviceshare_cluster.local.writer import Action, Applied, Writer
 
 EVENT_SECONDS = 3600.0
-"""How long an Event is kept after it was last seen, as by the API server."""
+"""How long an Event is kept after its last occurrence, as by the API server."""
 
 
 class LocalCluster:
@@ -41,13 +40,13 @@ class LocalCluster:
     def __init__(
         self, url: str, *, name: str = "local-cluster", component: str = "deviceshare", timeout: float = 5.0
     ) -> None:
-        """Take the server's URL, our name there, who Events say they come from, and seconds to wait for an answer."""
+        """Connect later to ``url`` as ``name``; ``component`` reports Events; ``timeout`` in seconds per request."""
         self._store = Store(url, name, timeout)
         self._writer = Writer(self._store)
         self._component = component
 
     async def __aenter__(self) -> Self:
-        """Connect, waiting for the server as long as it takes."""
+        """Connect; wait for the server without a time limit."""
         await self._store.start()
         return self
 
@@ -56,14 +55,14 @@ class LocalCluster:
         await self._store.stop()
 
     async def setup(self) -> None:
-        """Make what an empty cluster has: the stream, and the queue ``default``. Nothing that is there is changed."""
+        """Create the stream and the queue ``default`` if they do not exist. Raises ClusterError."""
         await self._store.setup()
         await self._writer.ensure_queue(DEFAULT_QUEUE)
 
     def watch(self, kinds: Sequence[str]) -> AsyncIterator[list[Change | Listed]]:
-        """List and follow, as :meth:`deviceshare_cluster.interface.Cluster.watch` says.
+        """List and follow, see :meth:`deviceshare_cluster.interface.Cluster.watch`.
 
-        After a loss of the connection reading goes on where it was, without a new list, unless the cluster was wiped.
+        After a lost connection it continues without a new list, unless the cluster was wiped.
         """
         return self._store.watch(kinds)
 
@@ -78,9 +77,9 @@ class LocalCluster:
             raise ClusterError(f"cannot create {result.kind} {result.name}: {result.problem}", final=True)
 
     async def bind(self, namespace: str, name: str, uid: str, node: str, annotations: Mapping[str, str]) -> Binding:
-        """Bind a pod, and let its device plugins serve it, in one write.
+        """Bind a pod, with the annotations of its device plugins, in one write.
 
-        That the node exists is not checked, as the API server does not. Raises ClusterError.
+        Like the API server, it does not check that the node exists. Raises ClusterError.
         """
         done = Binding(BindState.GONE)
 
@@ -106,7 +105,7 @@ class LocalCluster:
         uid: str = "",
         expected: Mapping[str, str | None] = {},
     ) -> Mapping[str, str] | None:
-        """Merge annotations into an object, if these stand. Raises ClusterError."""
+        """Merge annotations into an object if it has the expected ones. Raises ClusterError."""
         standing: dict[str, str] | None = None
 
         def changed(found: Object) -> Object | None:
@@ -127,7 +126,7 @@ class LocalCluster:
     async def set_pod_condition(
         self, namespace: str, name: str, uid: str, *, status: bool, reason: str, message: str, at: float
     ) -> None:
-        """Write the condition ``PodScheduled`` of a pod that waits. Raises ClusterError."""
+        """Write the condition ``PodScheduled`` of a pending pod. Raises ClusterError."""
 
         def changed(pod: Object) -> Object | None:
             if pod["metadata"]["uid"] != uid or pod["spec"].get("nodeName"):
@@ -177,11 +176,11 @@ class LocalCluster:
         return exists
 
     async def record_event(self, event_record: EventRecord) -> None:
-        """Record an Event: one write for a new one; the same again raises its count. Raises ClusterError."""
+        """Record an Event: one write for a new one; a repeated one increments its count. Raises ClusterError."""
         kind, namespace, name, uid, warning, reason, message, at, once = event_record
         involved = {"kind": kind, "namespace": namespace, "name": name, "uid": uid}
         same = "\0".join((kind, namespace, name, uid, str(warning), reason, message))
-        # The same event has the same name, so that nobody has to remember what was recorded.
+        # The same event has the same name, so that no record of Events is needed.
         digest = hashlib.blake2b(same.encode(), digest_size=8).hexdigest()
         event: Object = {
             "apiVersion": "v1",
@@ -215,7 +214,7 @@ class LocalCluster:
             await update_with_retry(str(key), partial(self._store.read, key), again, put)
 
     async def create(self, obj: Object) -> Applied:
-        """Create an object. Raises RequestError where it is refused or exists, ClusterError."""
+        """Create an object. Raises RequestError if it is refused or exists, ClusterError."""
         return await self._writer.create(obj)
 
     async def apply(self, obj: Object) -> Applied:
@@ -252,7 +251,7 @@ class LocalCluster:
         return await self._store.list_kind(kind)
 
     async def revisions(self, kind: str) -> Revisions:
-        """Return at which revision each object of a kind is. Raises ClusterError."""
+        """Return the revision of each object of a kind. Raises ClusterError."""
         return await self._store.revisions(kind)
 
 

@@ -8,12 +8,12 @@ from enum import StrEnum
 from functools import partial
 from typing import NamedTuple
 
-from deviceshare.model import InputError, Problem, RequestError
+from deviceshare.model import FieldWarning, InputError, Problem, RequestError
 
 from deviceshare_cluster.conflicts import VersionConflict, update_with_retry
 from deviceshare_cluster.interface import Object
 from deviceshare_cluster.local.admission import DEFAULT_QUEUE, SYSTEM_PRIORITIES, Priorities, admit, identify
-from deviceshare_cluster.local.checks import At
+from deviceshare_cluster.local.checks import manifest_root
 from deviceshare_cluster.local.kinds import KINDS, Key, decode, key_of
 from deviceshare_cluster.local.reader import NOTHING, Stored
 from deviceshare_cluster.local.store import Store
@@ -40,7 +40,7 @@ class Applied(NamedTuple):
     kind: str
     namespace: str
     name: str
-    warnings: Sequence[str] = ()
+    warnings: Sequence[FieldWarning] = ()
     problem: Problem | None = None
 
 
@@ -58,7 +58,8 @@ class Writer:
         admitted = await self._admit(obj)
         key = key_of(admitted.object)
         if not await self._create(admitted.object):
-            raise At(str(key))["metadata"]["name"].error(key.name, f"a name that no other {key.kind} has")
+            root = manifest_root(str(key), admitted.object)
+            raise root["metadata"]["name"].error(f"a name that no other {key.kind} has")
         return Applied(Action.CREATED, *key, (*admitted.warnings, *await self._need_queue(admitted.object)))
 
     async def apply(self, obj: Object) -> Applied:
@@ -214,7 +215,7 @@ class Writer:
         written = await update_with_retry(str(key), partial(self._store.read, key), change, put)
         return action if written else Action.UNCHANGED
 
-    async def _need_queue(self, obj: Object) -> tuple[str, ...]:
+    async def _need_queue(self, obj: Object) -> tuple[FieldWarning, ...]:
         """Make the queue that a Job or PodGroup names, with a warning where it was not there."""
         if obj["kind"] not in ("Job", "PodGroup"):
             return ()
@@ -222,12 +223,13 @@ class Writer:
         if not await self.ensure_queue(queue) or queue == DEFAULT_QUEUE:
             return ()
         would = "Volcano would refuse it" if obj["kind"] == "PodGroup" else "Volcano would refuse the Job"
-        return (f"{key_of(obj)}: Queue {queue} did not exist: created with weight 1; {would}",)
+        text = f"{key_of(obj)}: Queue {queue} did not exist: created with weight 1; {would}"
+        return (FieldWarning("spec.queue", text),)
 
 
 class _Admitted(NamedTuple):
     object: Object
-    warnings: tuple[str, ...]
+    warnings: tuple[FieldWarning, ...]
 
 
 def _refused(obj: Object, error: InputError) -> Applied:

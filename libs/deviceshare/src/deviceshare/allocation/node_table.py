@@ -226,6 +226,11 @@ class NodeTable:
         row = self._rows.get(node)
         return {} if row is None else self._resources.used(row)
 
+    def used_amount(self, node: str, name: str) -> int:
+        """Return how much of one resource of a node is used, 0 for an unknown node."""
+        row = self._rows.get(node)
+        return 0 if row is None else self._resources.used_amount(row, name)
+
     def used_cards(self, node: str) -> list[Usage]:
         """Return how much pods hold of each card of a node, in the order of registration."""
         row = self._rows.get(node)

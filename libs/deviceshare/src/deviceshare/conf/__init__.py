@@ -1,7 +1,8 @@
 """Volcano's configuration: ``volcano-scheduler.conf`` and ``device-config.yaml`` as values.
 
 Reading order: :mod:`.model` (the values), :mod:`.scheduler` and :mod:`.devices` (reading the two files), :mod:`.known`
-(the names that they may hold), :mod:`.effective` (the configuration in effect, followed from facts).
+(the names that they may hold), :mod:`.positions` (lines and columns for messages), :mod:`.effective` (the configuration
+in effect, from facts).
 """
 
 from deviceshare.conf.device_model import (
@@ -16,7 +17,6 @@ from deviceshare.conf.device_model import (
     VnpuTemplate,
 )
 from deviceshare.conf.devices import parse_devices
-from deviceshare.conf.document import YAML_ERRORS, YamlLoader
 from deviceshare.conf.effective import DEVICES, SCHEDULER, EffectiveConfiguration, scheduler_conf
 from deviceshare.conf.known import (
     DEVICES_NAME,
@@ -38,8 +38,10 @@ from deviceshare.conf.node_plugins import (
     NodeOrder,
     Predicates,
 )
+from deviceshare.conf.positions import Origin, Position, YamlText
 from deviceshare.conf.scheduler import POLICIES, default_conf, parse_conf
 from deviceshare.conf.times import seconds_of
+from deviceshare.conf.yaml_loader import YAML_ERRORS, YamlLoader
 
 __all__ = [
     "ALL_PREDICATES",
@@ -68,13 +70,16 @@ __all__ = [
     "MigInstance",
     "MigModel",
     "NodeOrder",
+    "Origin",
     "Plugin",
+    "Position",
     "Predicates",
     "SchedulerConf",
     "VgpuConf",
     "VnpuChip",
     "VnpuTemplate",
     "YamlLoader",
+    "YamlText",
     "add_family_flag",
     "default_conf",
     "family_flags",

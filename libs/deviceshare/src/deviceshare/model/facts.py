@@ -24,6 +24,9 @@ Resources = dict[str, int]
 ``cpu`` in millicores, ``memory`` and ``ephemeral-storage`` in bytes, all others as plain counts.
 """
 
+ResourceAmounts = tuple[tuple[str, int], ...]
+"""Pairs of resource name and amount, sorted by name; units as in :data:`Resources`."""
+
 PodUid = NewType("PodUid", str)
 GroupKey = NewType("GroupKey", str)
 """``namespace/name`` of a PodGroup; a pod without one is a group of its own under ``pod/<uid>``."""

@@ -1,4 +1,4 @@
-"""Decode an object into its view; what has a wrong type is left out and reported, the rest is kept."""
+"""Decoding of an object into its view; a field of a wrong type is left out and reported, the others are kept."""
 
 import re
 from datetime import UTC, datetime
@@ -6,26 +6,26 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from deviceshare.model import FormatError, Problem
+from deviceshare.model import Field, FormatError, Problem, Source
 from deviceshare.objects.views import Object
 
 V = TypeVar("V", bound=Object)
 Path = list[str | int]
 
 MOST_REPAIRS = 32
-"""Fields of a wrong type after which no more of an object is kept than who it is."""
+"""Fields of a wrong type after which only the identity of an object is kept."""
 
 _MESSAGE = re.compile(r"(?P<what>.*?)(?: - at `\$(?P<path>.*)`)?", re.DOTALL)
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
 _SOME_ENTRY = "..."
-"""How msgspec spells the key of a mapping whose value is wrong: it does not say which."""
+"""The key of a mapping in the messages of msgspec, which do not name it."""
 _LONGEST_MAPPING = 256
 _LONGEST_VALUE = 256
 _MALFORMED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def decode_view(raw: bytes, decoder: msgspec.json.Decoder[V], kind: str) -> tuple[V, list[Problem]]:
-    """Return the view of an object, and a problem for each field that had to be left out for its type.
+    """Return the view of an object, and a problem for each field that is left out for its type.
 
     Raises:
         FormatError: where it is no JSON object with a name.
@@ -51,16 +51,16 @@ def _decode_repaired(raw: bytes, view_type: type[V], kind: str, problems: list[P
         tree: Any = msgspec.json.decode(raw)
     except _MALFORMED as error:
         raise _not_json(kind, raw, error) from error
-    subject = _subject(kind, tree)
+    root = Field(Source(_subject(kind, tree), FormatError, absent="null"), tree)
     for _ in range(MOST_REPAIRS):
         try:
             return msgspec.convert(tree, view_type)
         except msgspec.ValidationError as error:
             path, expected = _location(error)
             if path in ([], ["metadata"], ["metadata", "name"]):
-                raise FormatError(subject, _spell(path) or "$", _show(_follow(tree, path)), expected) from error
-            problems.extend(_cut(tree, path, expected, view_type, subject))
-    problems.append(Problem(subject, "$", "…", f"fewer than {MOST_REPAIRS} fields of a wrong type"))
+                raise _follow(root, path).error(expected) from error
+            problems.extend(_cut(root, path, expected, view_type))
+    problems.append(root.holding("…").error(f"fewer than {MOST_REPAIRS} fields of a wrong type").problem)
     return msgspec.convert({"metadata": _identity(tree)}, view_type)
 
 
@@ -77,7 +77,7 @@ def _subject(kind: str, tree: Any) -> str:
 
 
 def _location(error: msgspec.ValidationError) -> tuple[Path, str]:
-    """Return where in the tree it is wrong, and what would be right."""
+    """Return the path of the wrong value in the tree, and what would be right."""
     match = _MESSAGE.fullmatch(str(error))
     assert match is not None
     path: Path = [
@@ -88,51 +88,43 @@ def _location(error: msgspec.ValidationError) -> tuple[Path, str]:
     return path, f"{expected}, not {found}" if found else expected
 
 
-def _cut(tree: Any, path: Path, expected: str, view_type: type[Object], subject: str) -> list[Problem]:
-    """Remove what the path leads to; return what was wrong with it."""
+def _cut(root: Field, path: Path, expected: str, view_type: type[Object]) -> list[Problem]:
+    """Remove the value at a path; return the problems with it."""
     if path[-1] == _SOME_ENTRY:
         path = path[:-1]
-        if len(_follow(tree, path)) <= _LONGEST_MAPPING:
-            return _cut_entries(tree, path, expected, view_type, subject)
-    holder, last = _follow(tree, path[:-1]), path[-1]
-    problem = Problem(subject, _spell(path), _show(holder[last]), expected)
+        if len(_follow(root, path).value) <= _LONGEST_MAPPING:
+            return _cut_entries(root, path, expected, view_type)
+    holder, last = _follow(root, path[:-1]).value, path[-1]
+    problem = _follow(root, path).error(expected).problem
     if isinstance(holder, list) and expected.startswith("object"):
-        holder[int(last)] = {}  # what follows keeps its position
+        holder[int(last)] = {}  # the items after it keep their positions
     else:
         del holder[last]
     return [problem]
 
 
-def _cut_entries(tree: Any, path: Path, expected: str, view_type: type[Object], subject: str) -> list[Problem]:
+def _cut_entries(root: Field, path: Path, expected: str, view_type: type[Object]) -> list[Problem]:
     """Try the entries of a mapping one by one and keep those that have the right type."""
-    mapping = _follow(tree, path)
-    entries, problems = dict(mapping), []
+    mapping = _follow(root, path)
+    entries, problems = dict(mapping.value), []
     for key, value in list(entries.items()):
-        mapping.clear()
-        mapping[key] = value
+        mapping.value.clear()
+        mapping.value[key] = value
         try:
-            msgspec.convert(tree, view_type)
+            msgspec.convert(root.value, view_type)
         except msgspec.ValidationError as error:
             if _location(error)[0] == [*path, _SOME_ENTRY]:
-                problems.append(Problem(subject, f"{_spell(path)}[{key}]", _show(value), expected))
+                problems.append(mapping.entry(key).error(expected).problem)
                 del entries[key]
-    mapping.clear()
-    mapping.update(entries)
+    mapping.value.clear()
+    mapping.value.update(entries)
     return problems
 
 
-def _follow(tree: Any, path: Path) -> Any:
+def _follow(field: Field, path: Path) -> Field:
     for step in path:
-        tree = tree[step] if isinstance(step, int) else tree.get(step)
-    return tree
-
-
-def _spell(path: Path) -> str:
-    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).lstrip(".")
-
-
-def _show(value: Any) -> str:
-    return (value if isinstance(value, str) else msgspec.json.encode(value).decode())[:_LONGEST_VALUE]
+        field = field[step]
+    return field
 
 
 def seconds(timestamp: str | None, subject: str, field: str, problems: list[Problem]) -> float:

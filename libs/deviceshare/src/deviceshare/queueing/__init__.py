@@ -1,36 +1,37 @@
-"""The order of work: which queue, which job, which pod is next, and who has had enough. Pure; time is an argument.
+"""Queueing: which queue, job and pod is decided next, and what queues are allowed to use. Pure; time is an argument.
 
-What is placed where is the allocator's answer; here is only decided who asks it next. The words, and where nothing else
-is said the rules, are Volcano's (pkg/scheduler/actions/{enqueue,allocate,backfill}, pkg/scheduler/plugins).
+The allocator chooses nodes and devices; this package decides in which order it is asked. Terms and, unless stated
+otherwise, rules are Volcano's (pkg/scheduler/actions/{enqueue,allocate,backfill}, pkg/scheduler/plugins).
 
-* A **job** is what is decided together: the pods of a PodGroup, or one pod without any (:mod:`.jobs`). Its place in
-  its queue is a tuple of what the configured plugins say, tier by tier (priority, gang, drf, sla), then age, then name.
-  It changes only when the job does, so the line is a heap for each queue, not a sort in each cycle (:mod:`.line`).
-* A **queue**'s place is its priority, then its share: what it has of what it deserves (:mod:`.queue_order`), by weight
-  (:mod:`.weights`) or as its object says (:mod:`.capacity`). It is computed again whenever the queue was served
-  (:mod:`.queue_turns`). Cards, their memory and their cores count like CPUs, and so do pods (:mod:`.amounts`).
-* **Hierarchies**: a queue is below its parent, whose account and bounds hold for it as well (:mod:`.hierarchy`,
-  :mod:`.book`), or has a path in a tree of dominant shares (:mod:`.hdrf`).
-* **Turns** (:mod:`.dispatcher`): the first job of the first queue is decided. A gang is placed with its minimum or
-  not at all; more pods than that come one at a time, each in a turn of its own, behind the minimum of others.
-* **Bounds** (:mod:`.queues`): no queue passes its capability, nor what others are guaranteed. No queue passes what it
-  deserves of a resource as long as others who ask some of it wait for room within what they deserve, unless they would
-  not fit on empty nodes either. Where nobody does, what is left over goes to the queue with the smallest share: a card
-  that belongs to nobody in whole is not left idle. (Volcano leaves it idle.)
-* **Waiting** costs nothing: pods and gangs that ask the same are one kind, and wait as one. A kind without room comes
-  back when room was made, one at its queue's bound when the bound leaves room. Neither holds up those behind it.
-* **enqueue** (:mod:`.enqueue`) lets PodGroups in by their minResources; **backfill** serves pods that ask nothing,
-  after all others.
-* **Nobody starves** (:mod:`.reservation`): for a gang that waited too long nodes are kept free, at most one gang a
-  queue, and only if it fits there once they are empty.
+* A **job** is the unit of decision: the waiting pods of a PodGroup, or one pod without a PodGroup (:mod:`.jobs`). Its
+  sort key consists of the values of the configured plugins in tier order (priority, gang, drf, sla), then age, then
+  name. It changes only with the job, so each queue has a heap of jobs instead of a sort in each round
+  (:mod:`.job_queue`).
+* A **queue**'s sort key is its priority, then its share: allocated / deserved (:mod:`.queue_order`). Deserved amounts
+  follow from weights (:mod:`.weights`) or from the Queue object (:mod:`.capacity`). The key is recomputed whenever the
+  queue is served (:mod:`.queue_heap`). Cards, their memory and cores count like CPUs, and so do pods
+  (:mod:`.amounts`).
+* **Hierarchies**: a queue has a parent, whose account and bounds include it (:mod:`.hierarchy`,
+  :mod:`.queue_account`), or a path in a tree of dominant shares (:mod:`.hdrf`).
+* **Rounds** (:mod:`.dispatcher`): decide the first job of the first queue, repeatedly. A gang is placed with its
+  minimum or not at all; its further pods are placed one by one, after the minimum of other jobs.
+* **Limits** (:mod:`.queue_limits`): no queue exceeds its capability or the guarantees of other queues. A queue may
+  exceed its deserved amount of a resource (borrow) only while no other queue that requests the resource waits for
+  capacity within its own deserved amount; pods that would not fit on empty nodes do not count as waiting. Among
+  borrowers the queue with the smallest share is first. Volcano leaves such capacity idle.
+* **Waiting** is free of cost: jobs with the same feasibility form one job class, which is parked and woken as a whole:
+  after capacity was freed, or when a limit of its queue allows it again. Parked classes do not block later ones.
+* **enqueue** (:mod:`.enqueue`) admits PodGroups by ``minResources``; **backfill** places best-effort pods after all
+  others.
+* **Starvation** (:mod:`.reservation`): nodes are reserved for a gang that waited too long, for at most one gang per
+  queue, and only if the gang fits on these nodes once they are empty.
 
-What is exact and what is not: one pod is placed if any node takes it. A gang is placed pod by pod, without going
-back: where all pods of a gang ask the same, and each pod takes the same of a node wherever it stands there, as many
-as could be placed are placed, whatever the order. Where pods of one gang ask different things the gang may be refused
-although another assignment exists.
+Completeness: a single pod is placed if any node fits. A gang is placed pod by pod without backtracking. If all its pods
+have equal requests and take the same resources on every node, the number of placed pods is maximal. A gang of pods
+with different requests may be rejected although an assignment exists.
 """
 
-from deviceshare.queueing.amounts import Amounts, Counting
+from deviceshare.queueing.amounts import Counting
 from deviceshare.queueing.dispatcher import Dispatcher
 from deviceshare.queueing.enqueue import Applicant, EnqueueAction
 from deviceshare.queueing.gangs import Decision, Group, Reason, decide
@@ -46,7 +47,6 @@ from deviceshare.queueing.shortage import Shortage
 __all__ = [
     "DEFAULT_QUEUE",
     "ROOT",
-    "Amounts",
     "Applicant",
     "Claimant",
     "Counting",

@@ -1,10 +1,10 @@
-"""What pods count in their queue, and what there is in all: by the names that users write in a Queue.
+"""The resource amounts of pods and of the cluster, by the resource names that users write in a Queue.
 
-Of a node's own resources that is what pods request, and each pod is one of ``pods``: as in Volcano that counts in
-shares, and no bound holds for it (pkg/scheduler/api/resource_info.go, IsIgnoredScalarResource). Cards count by the
-extended resources by which they are asked: ``volcano.sh/vgpu-number`` how many vGPUs, ``volcano.sh/vgpu-memory`` the
-MiB of all of them together, and likewise the cores. All memory of a card, or a percentage of it, counts by the largest
-card until the pod has one.
+Native resources count as requested, and each pod counts as one of ``pods``: as in Volcano, ``pods`` affects shares but
+is never limited (pkg/scheduler/api/resource_info.go, IsIgnoredScalarResource). Devices count under the extended
+resources by which pods request them: ``volcano.sh/vgpu-number`` is the number of vGPUs, ``volcano.sh/vgpu-memory``
+their total MiB, and so on. Until the pod is placed, a request for the whole memory of a card, or for a percentage,
+counts as if the card were the largest of the cluster.
 """
 
 from collections import Counter, defaultdict
@@ -22,69 +22,67 @@ from deviceshare.families import (
     calling,
     device_resources,
 )
-from deviceshare.model import INIT, WHOLE, ContainerGrant, InputError, NodeFact, PodRequest
+from deviceshare.model import INIT, WHOLE, ContainerGrant, InputError, NodeFact, PodRequest, ResourceAmounts
 from deviceshare.state import PODS, pod_resources
 
-Amounts = tuple[tuple[str, int], ...]
-
-_EVERYBODY = -1
-_MOST_KNOWN = 4096
+_CONCURRENT = -1
+_MAX_KNOWN = 4096
 
 
 class Counting:
-    """Counts, under one configuration, what the cluster has and what pods ask of it."""
+    """Counts the resources of the cluster and of pods under one configuration."""
 
     def __init__(self, conf: SchedulerConf, nodes: Iterable[NodeFact] = ()) -> None:
         self._conf = conf
         self._by_card = conf.extensions.card_quotas
         self._devices = device_resources(conf) if self._by_card else _uncounted(conf)
         self._families = {mode: [family for family in FAMILIES if mode in family.modes] for mode in _modes()}
-        self._known = lru_cache(_MOST_KNOWN)(self._read)
-        """:meth:`_read`, remembered for the requests that were used last."""
+        self._known = lru_cache(_MAX_KNOWN)(self._read)
+        """:meth:`_read`, cached for the most recently used requests."""
         self._of_node: dict[str, tuple[NodeFact, Mapping[str, int], Mapping[str, int]]] = {}
-        """Each node, what it has, and the memory of its largest card by the name of the resource."""
+        """Each node, its resources, and the memory of its largest card by resource name."""
         self._sizes: defaultdict[str, Counter[int]] = defaultdict(Counter)
-        """How many nodes have a largest card of so much memory."""
+        """By resource name: how many nodes have a largest card of each memory size."""
         self.largest: dict[str, int] = {}
-        """The memory of the largest card of all, by the name of the resource. Another dictionary when it changes."""
+        """Memory of the cluster's largest card by resource name; replaced by a new dictionary when it changes."""
         self.total: Counter[str] = Counter()
         for node in nodes:
             self.set_node(node)
 
     @property
     def nodes(self) -> list[NodeFact]:
-        """The nodes that are counted."""
+        """The counted nodes."""
         return [node for node, _, _ in self._of_node.values()]
 
     def limit(self, name: str) -> int | None:
-        """Return how much the cluster has, None where it is not counted.
+        """Return the cluster's amount of a resource; None if it is not counted.
 
-        Of some resources by which cards are requested (``volcano.sh/vgpu-memory-percentage``) no node has any.
+        No node has some of the resources by which devices are requested (``volcano.sh/vgpu-memory-percentage``).
         """
         amount = self.total.get(name, 0)
         return None if name in self._devices and not amount else amount
 
     def set_node(self, node: NodeFact) -> bool:
-        """Count a node, or what changed of it; returns whether there is something else in all now."""
+        """Add or update a node; returns whether the total may have changed."""
         before = self._of_node.get(node.name)
         if before is not None and before[0].cards == node.cards and before[0].allocatable == node.allocatable:
             self._of_node[node.name] = (node, *before[1:])
             return False
-        self._take_out(node.name)
+        self._remove(node.name)
         _, has, largest = self._of_node[node.name] = (node, *self._count(node))
         self.total.update(has)
         for name, memory in largest.items():
             self._sizes[name][memory] += 1
-        self._find_largest()
+        self._update_largest()
         return True
 
     def remove_node(self, name: str) -> bool:
-        """Count a node no more; returns whether it was counted."""
-        counted = self._take_out(name)
-        self._find_largest()
+        """Remove a node; returns whether it was counted."""
+        counted = self._remove(name)
+        self._update_largest()
         return counted
 
-    def _take_out(self, name: str) -> bool:
+    def _remove(self, name: str) -> bool:
         gone = self._of_node.pop(name, None)
         if gone is None:
             return False
@@ -93,7 +91,7 @@ class Counting:
             self._sizes[resource] -= Counter({memory: 1})
         return True
 
-    def _find_largest(self) -> None:
+    def _update_largest(self) -> None:
         largest = {name: max(sizes) for name, sizes in self._sizes.items() if sizes}
         if largest != self.largest:
             self.largest = largest
@@ -113,33 +111,33 @@ class Counting:
             has.update({name: amount for name, amount in counted.items() if name})
         return has, largest
 
-    def asked(self, ask: PodRequest) -> Amounts:
-        """Return what a pod counts that has no cards yet."""
-        return self._known(ask)[0]
+    def asked(self, request: PodRequest) -> ResourceAmounts:
+        """Return the amounts of a waiting pod."""
+        return self._known(request)[0]
 
-    def held(self, ask: PodRequest, grants: Iterable[ContainerGrant]) -> Amounts:
-        """Return what a pod counts that has these cards."""
-        amounts, depends = self._known(ask)
+    def held(self, request: PodRequest, grants: Iterable[ContainerGrant]) -> ResourceAmounts:
+        """Return the amounts of a pod with these grants."""
+        amounts, depends = self._known(request)
         return _with_memory(amounts, grants, self._conf) if depends else amounts
 
-    def _read(self, ask: PodRequest) -> tuple[Amounts, bool]:
-        """Return what a pod asks, and whether that depends on the cards that it is given."""
-        total = Counter(dict(pod_resources(ask, self._devices)))
+    def _read(self, request: PodRequest) -> tuple[ResourceAmounts, bool]:
+        """Return the amounts of a request, and whether they depend on the granted cards."""
+        total = Counter(dict(pod_resources(request, self._devices)))
         total[PODS] = 1
         depends = False
         answered: set[str] = set()
         for family in FAMILIES if self._by_card else ():
-            request = family.answers or family.name
-            if request in answered or family.flag not in self._conf.families:
+            request_group = family.answers or family.name
+            if request_group in answered or family.flag not in self._conf.families:
                 continue
             try:
                 with calling(family.name, "demand"):
-                    demand = family.demand(ask, self._conf)
+                    demand = family.demand(request, self._conf)
             except (InputError, FamilyError):
-                # The allocator refuses the pod for it.
+                # The allocator rejects the pod.
                 continue
             if demand is not None:
-                answered.add(request)
+                answered.add(request_group)
                 names = family.card_names(demand, self._conf)
                 total.update(_of_demand(demand, names, self.largest.get(names.memory, 0)))
                 depends |= bool(names.memory) and any(_depends(cards) for cards in demand.cards)
@@ -147,7 +145,7 @@ class Counting:
 
 
 def _uncounted(conf: SchedulerConf) -> frozenset[str]:
-    """Return the resources that no queue counts in Volcano: memory and cores of Ascend chips shared by HAMi.
+    """Return the resources that Volcano counts in no queue: memory and cores of Ascend chips shared by HAMi.
 
     Source: Volcano pkg/scheduler/api/devices/ascend/hami (GetIgnoredDevices).
     """
@@ -164,7 +162,7 @@ def _depends(cards: CardDemand) -> bool:
 
 
 def _of_demand(demand: Demand, names: CardNames, largest: int) -> Counter[str]:
-    """Return the larger of what the largest init container asks and the sum of the others."""
+    """Return the maximum of the largest init container and the sum of the other containers, by resource."""
     by_stage: dict[int, Counter[str]] = {}
     for cards in demand.cards:
         memory = largest * cards.memory_percentage // 100 if cards.memory_percentage else cards.memory or largest
@@ -173,19 +171,19 @@ def _of_demand(demand: Demand, names: CardNames, largest: int) -> Counter[str]:
             names.memory: cards.count * memory,
             names.cores: cards.count * cards.cores,
         }
-        _add(by_stage, cards.position if cards.stage == INIT else _EVERYBODY, amounts)
+        _add(by_stage, cards.position if cards.stage == INIT else _CONCURRENT, amounts)
     return _largest(by_stage)
 
 
-def _with_memory(amounts: Amounts, grants: Iterable[ContainerGrant], conf: SchedulerConf) -> Amounts:
-    """Return the amounts with the memory that the grants give in place of what it was taken for."""
+def _with_memory(amounts: ResourceAmounts, grants: Iterable[ContainerGrant], conf: SchedulerConf) -> ResourceAmounts:
+    """Return the amounts with the granted memory in place of the estimated memory."""
     given: dict[str, dict[int, Counter[str]]] = {}
     for grant in grants:
         family = BY_NAME.get(grant.family)
         names = family.card_names(Demand(grant.family, ()), conf) if family is not None else CardNames()
         if not names.memory or any(device.memory == WHOLE for device in grant.devices):
             continue
-        stage = grant.position if grant.stage == INIT else _EVERYBODY
+        stage = grant.position if grant.stage == INIT else _CONCURRENT
         memory = sum(device.memory for device in grant.devices)
         _add(given.setdefault(names.memory, {}), stage, {names.memory: memory})
     found = dict(amounts)

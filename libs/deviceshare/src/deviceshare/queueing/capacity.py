@@ -1,7 +1,7 @@
-"""What queues may have, and what they deserve by the plugin ``capacity``, as their objects say. Pure arithmetic.
+"""The bounds of queues, and their deserved amounts under the plugin ``capacity``.
 
 Source: Volcano pkg/scheduler/plugins/capacity (buildQueueAttrs; for hierarchies buildHierarchicalQueueAttrs and
-checkHierarchicalQueue) and, for the bounds without hierarchies, proportion, where they are the same.
+checkHierarchicalQueue). The bounds without hierarchies are the same in the plugin ``proportion``.
 """
 
 from collections import Counter, defaultdict
@@ -14,9 +14,9 @@ from deviceshare.state import PODS
 
 
 def set_bounds(accounts: Collection[QueueAccount], most: Mapping[str, int]) -> None:
-    """Set the bounds of queues that have ``most`` together: their capability and what others are not guaranteed.
+    """Set the bounds of queues that share ``most``: by capability and the guarantees of the other queues.
 
-    A resource that ``most`` does not name has no bound but a capability. Pods have none at all.
+    A resource that ``most`` does not name is bounded only by the capability; ``pods`` is never bounded.
     """
     guarantees: Counter[str] = Counter()
     for account in accounts:
@@ -37,17 +37,16 @@ def set_bounds(accounts: Collection[QueueAccount], most: Mapping[str, int]) -> N
 
 
 def set_deserved(accounts: Iterable[QueueAccount], most: Mapping[str, int]) -> None:
-    """Set what queues deserve that have ``most`` together: no more than they may have, no less than guaranteed."""
+    """Set the deserved amounts of queues that share ``most``: at most their bound, at least their guarantee."""
     for account in accounts:
         account.deserved = _deserved(account.fact, _smaller(most, account.bound))
 
 
 def set_in_hierarchy(accounts: Collection[QueueAccount], root: QueueAccount, total: Mapping[str, int]) -> None:
-    """Set the bounds of all queues that are below a root, and what they deserve.
+    """Set the bounds and deserved amounts of all queues below the root.
 
-    A root without a capability has no bound, and then nothing is kept back for what its children are guaranteed either.
-    Where it has one, it has 0 of each resource that this does not name. What a queue deserves is not bounded by what it
-    may have.
+    A root without a capability is unbounded, and then the guarantees of its children bound nobody either. With a
+    capability, it has 0 of each resource that the capability does not name. Deserved amounts may exceed the bounds.
     """
     children: defaultdict[str, list[QueueAccount]] = defaultdict(list)
     for account in accounts:
@@ -70,7 +69,7 @@ def set_in_hierarchy(accounts: Collection[QueueAccount], root: QueueAccount, tot
 
 
 def capability(fact: QueueFact) -> dict[str, int]:
-    """Return a queue's capability. As in Volcano 0 of CPU or memory means no bound."""
+    """Return a queue's capability. As in Volcano, 0 CPU or memory means unbounded."""
     return {name: most for name, most in fact.capability.items() if most or name not in ("cpu", "memory")}
 
 

@@ -1,8 +1,8 @@
-"""Letting PodGroups into their queues: as many as a queue can hold, by its capability, with what they need at least.
+"""The action ``enqueue``: admits PodGroups to their queues by their minimum resources.
 
 Source: Volcano pkg/scheduler/actions/enqueue, and JobEnqueueable of pkg/scheduler/plugins/{proportion,capacity,
-overcommit,sla}. A plugin of a tier that says no keeps a group out; one that says yes lets it in, whatever later tiers
-say.
+overcommit,sla}. A plugin that rejects a group is final; a tier in which a plugin permits it and none rejects it admits
+the group without asking later tiers.
 """
 
 from collections import Counter
@@ -13,7 +13,7 @@ import msgspec
 
 from deviceshare.conf import SchedulerConf
 from deviceshare.model import GroupKey, Resources
-from deviceshare.queueing.jobs import Job, JobOrder, Order
+from deviceshare.queueing.jobs import Job, JobOrder, JobOrderKey
 from deviceshare.queueing.queues import Queues
 from deviceshare.queueing.shortage import Shortage
 
@@ -22,23 +22,23 @@ _PLUGINS = ("proportion", "capacity", "overcommit", "sla")
 
 
 class Applicant(msgspec.Struct, frozen=True):
-    """A group that is not in its queue yet, as it would stand in line, and what it needs at least."""
+    """A group that waits for admission, and its minimum resources (None: admit without a check)."""
 
     job: Job
     needs: Resources | None = None
     reserved: Resources | None = None
-    """What is kept for it once it is let in: ``needs`` without what gated pods request; None for all of it."""
+    """Resources committed to it on admission: ``needs`` without the requests of gated pods; None: all of ``needs``."""
 
 
 class Admissions(msgspec.Struct, frozen=True):
-    """Who was let in, and why the others were not."""
+    """The admitted groups, and the rejected groups with the reason."""
 
     admitted: tuple[Applicant, ...] = ()
     rejected: tuple[tuple[Applicant, Shortage], ...] = ()
 
 
 class EnqueueAction:
-    """Those who wait to be let into their queues."""
+    """The groups that wait for admission to their queues."""
 
     def __init__(self, queues: Queues, conf: SchedulerConf) -> None:
         self._queues = queues
@@ -46,9 +46,9 @@ class EnqueueAction:
         self.configure(conf)
 
     def configure(self, conf: SchedulerConf) -> None:
-        """Admit by another configuration from now on."""
+        """Apply another configuration."""
         self._order = JobOrder(conf)
-        self._asks = ENQUEUE in conf.actions
+        self._enabled = ENQUEUE in conf.actions
         self._factor = conf.overcommit
         self._waiting_time = conf.waiting_time
         self._tiers = [
@@ -57,59 +57,60 @@ class EnqueueAction:
         ]
 
     def put(self, applicant: Applicant) -> None:
-        """Let a group apply, in place of what it applied for before."""
+        """Add or update a group."""
         self._applicants[applicant.job.key] = applicant
 
     def discard(self, key: GroupKey) -> None:
-        """Take a group out, if it is here."""
+        """Remove a group, if present."""
         self._applicants.pop(key, None)
 
     def due(self, now: float) -> list[float]:
-        """Return when groups will have waited so long that they are let in whatever there is, unix seconds."""
+        """Return when the plugin ``sla`` will admit waiting groups regardless of resources, unix seconds."""
         if not any("sla" in tier for tier in self._tiers):
             return []
         waiting = [(each.job, each.job.may_wait(self._waiting_time)) for each in self._applicants.values()]
         return [job.created + most for job, most in waiting if most is not None and job.created + most > now]
 
     def decide(self, now: float) -> Admissions:
-        """Let in whom there is room for: queue by queue, in the order of work."""
+        """Admit the groups that fit, in the order of queues and jobs."""
         if not self._applicants:
             return Admissions()
         for applicant in self._applicants.values():
-            # A queue of which nothing is known yet has bounds as well.
+            # Creates the accounts of unknown queues, so that refresh() computes their bounds.
             self._queues.account(applicant.job.queue)
         self._queues.refresh()
         admitted: list[Applicant] = []
         rejected: list[tuple[Applicant, Shortage]] = []
-        waiting: dict[str, list[tuple[Order, Applicant]]] = {}
+        waiting: dict[str, list[tuple[JobOrderKey, Applicant]]] = {}
         for applicant in self._applicants.values():
-            waiting.setdefault(applicant.job.queue, []).append((self._order.place(applicant.job, 0.0), applicant))
+            waiting.setdefault(applicant.job.queue, []).append((self._order.key(applicant.job, 0.0), applicant))
         for each in waiting.values():
             each.sort(key=lambda found: found[0], reverse=True)
         heap = [(self._queues.order(queue), queue) for queue in waiting]
         heapify(heap)
-        spoken_for = self._queues.spoken_for() if any("overcommit" in tier for tier in self._tiers) else Counter[str]()
+        committed = self._queues.committed() if any("overcommit" in tier for tier in self._tiers) else Counter[str]()
         while heap:
-            place, queue = heappop(heap)
+            order_key, queue = heappop(heap)
             _, applicant = waiting[queue].pop()
-            shortage = self._shortage(applicant, spoken_for, now)
+            shortage = self._shortage(applicant, committed, now)
             if shortage is None:
                 reserved = (applicant.needs or {}) if applicant.reserved is None else applicant.reserved
                 self._queues.commit(applicant.job.key, queue, reserved)
-                spoken_for.update(self._queues.still_needed(applicant.job.key, reserved))
+                committed.update(self._queues.outstanding(applicant.job.key, reserved))
                 admitted.append(applicant)
             else:
                 rejected.append((applicant, shortage))
             if waiting[queue]:
-                heappush(heap, (place, queue))
+                heappush(heap, (order_key, queue))
         for applicant in admitted:
             del self._applicants[applicant.job.key]
         return Admissions(tuple(admitted), tuple(rejected))
 
-    def _shortage(self, applicant: Applicant, spoken_for: Mapping[str, int], now: float) -> Shortage | None:
-        """Return what keeps a group out, None for nothing."""
-        if applicant.needs is None or not self._asks:
+    def _shortage(self, applicant: Applicant, committed: Mapping[str, int], now: float) -> Shortage | None:
+        """Return the reason to reject a group, or None."""
+        if applicant.needs is None or not self._enabled:
             return None
+        limits = self._queues.limits
         for tier in self._tiers:
             permitted = False
             for plugin in tier:
@@ -117,9 +118,10 @@ class EnqueueAction:
                     permitted |= self._has_waited(applicant.job, now)
                     continue
                 if plugin == "overcommit":
-                    shortage = self._queues.short_of_all(applicant.job.queue, applicant.needs, self._factor, spoken_for)
+                    queue = applicant.job.queue
+                    shortage = limits.overcommit_shortage(queue, applicant.needs, self._factor, committed)
                 else:
-                    shortage = self._queues.short_of_capability(applicant.job.queue, applicant.needs)
+                    shortage = limits.capability_shortage(self._queues.account(applicant.job.queue), applicant.needs)
                 if shortage is not None:
                     return shortage
                 permitted = True

@@ -1,7 +1,7 @@
-"""Deciding a group of pods together: a gang is placed with its minimum, or not at all.
+"""Gang scheduling: places the minimum of a group, or none of its pods.
 
-A pod without a PodGroup is a group of one. What a group gets is held in the allocator, and charged to its queue, when
-:func:`decide` returns, so that the next group sees it taken; where too few fit, nothing is held.
+A pod without a PodGroup is a group of one. On success :func:`decide` leaves the placements in the allocator and charges
+them to the queue; on failure it leaves nothing.
 """
 
 from collections import Counter
@@ -16,17 +16,17 @@ from deviceshare.queueing.queues import Queues
 from deviceshare.queueing.shortage import Shortage
 
 UNEXPLAINED = Unplaceable(0, ())
-"""No node takes a pod, and nobody asked why."""
+"""No node fits a pod; not diagnosed."""
 
 Reason = Unplaceable | Shortage | None
-"""Why a pod waits: no node takes it, its queue has enough, or (None) others of its gang do not fit."""
+"""Why a pod waits: no node fits, a limit of its queue, or (None) other pods of its gang do not fit."""
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True):
-    """Pods that wait and belong together.
+    """The waiting pods of a PodGroup.
 
-    ``minimum`` counts all pods of the group, ``placed`` those that have their place already. ``tasks`` says for tasks
-    with a minimum of their own how many of the waiting pods must be placed, at least.
+    ``minimum`` counts all pods of the group, ``placed`` the placed ones. ``tasks``: for each task with its own
+    minimum, how many of the waiting pods must be placed.
     """
 
     key: GroupKey
@@ -35,8 +35,8 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     placed: int = 0
     tasks: tuple[tuple[str, int], ...] = ()
     best_effort: int = -1
-    """How many of the waiting pods request nothing; counted where it is not given. The action ``backfill`` places
-    them, after those of all jobs that request something."""
+    """Number of best-effort pods among the waiting pods; -1: count them. The action ``backfill`` places them, after
+    all other pods."""
 
     def __post_init__(self) -> None:
         if self.best_effort < 0:
@@ -44,22 +44,22 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def missing(self) -> int:
-        """How many of the waiting pods must be placed together, at least."""
+        """How many of the waiting pods must be placed together."""
         return max(0, self.minimum - self.placed)
 
     @property
     def together(self) -> tuple[PodFact, ...]:
-        """As many of the waiting pods as must be placed together, one where it has its minimum."""
+        """The first waiting pods that must be placed together; one pod if the group has its minimum."""
         return self.pods[: max(1, self.missing)]
 
     @property
     def ready(self) -> bool:
-        """Whether it has its minimum: more pods are placed one by one."""
+        """Whether it has its minimum; further pods are placed one by one."""
         return self.placed >= self.minimum and not self.tasks
 
     @property
     def counts_as_ready(self) -> bool:
-        """Whether it has its minimum once its pods that request nothing are placed.
+        """Whether it has its minimum if all its best-effort pods are placed.
 
         Source: Volcano pkg/scheduler/api (JobInfo.IsReady).
         """
@@ -67,15 +67,15 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def mixed(self) -> bool:
-        """Whether some of its waiting pods request something and others nothing."""
+        """Whether some of its waiting pods are best-effort, but not all."""
         return 0 < self.best_effort < len(self.pods)
 
     def short(self, fitted: Counter[str]) -> tuple[tuple[str, int, int], ...]:
-        """Return the tasks of which too few pods fit: name, how many of the waiting fit, how many must."""
+        """Return the tasks of which too few waiting pods fit: name, how many fit, how many must fit."""
         return tuple((task, fitted[task], needed) for task, needed in self.tasks if fitted[task] < needed)
 
     def without(self, placed: Sequence[PodFact]) -> "Group":
-        """Return what is left to be decided when the minimum was placed, by these pods."""
+        """Return the group after the placement of these pods."""
         count = len(placed)
         if all(mine is theirs for mine, theirs in zip(self.pods, placed, strict=False)):
             rest = self.pods[count:]
@@ -94,17 +94,17 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def enough_best_effort(self) -> bool:
-        """Whether its pods that request nothing are enough for its minimum, whatever happens to the others."""
+        """Whether its best-effort pods alone complete its minimum."""
         return self.missing <= self.best_effort and not self.short(
             Counter(pod.task for pod in self.pods if pod.ask.best_effort)
         )
 
     def only_best_effort(self) -> "Group":
-        """Return the group with those waiting pods alone that request nothing."""
+        """Return the group with its best-effort pods only."""
         return msgspec.structs.replace(self, pods=tuple(pod for pod in self.pods if pod.ask.best_effort))
 
     def only_requesting(self) -> "Group":
-        """Return the group with those waiting pods alone that request something, and as one that has its minimum."""
+        """Return the group without its best-effort pods, and with its minimum reached."""
         return Group(
             key=self.key,
             pods=tuple(pod for pod in self.pods if not pod.ask.best_effort),
@@ -115,11 +115,10 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a group: ``placed`` are held now; ``waiting`` are not, each for its reason.
+    """The result for a group: the placed pods, or the waiting pods with their reasons.
 
-    ``fitted`` is how many pods could have been placed, also where that was too few; ``short`` are the tasks that are to
-    blame, as :meth:`Group.short` tells them. Where the minimum was placed nothing is said of the others: their turn
-    comes.
+    ``fitted``: how many pods fit, even if too few. ``short``: the tasks below their minimum (:meth:`Group.short`).
+    ``waiting`` is empty if the minimum was placed: the other pods are decided later.
     """
 
     group: Group
@@ -128,11 +127,11 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     fitted: int
     short: tuple[tuple[str, int, int], ...] = ()
     reserved: tuple[tuple[PodFact, Placement], ...] = ()
-    """Pods that request nothing and that the minimum needs: room is held for them, and they are placed by backfill."""
+    """Best-effort pods that the minimum requires: their capacity is held until ``backfill`` places them."""
 
     @property
     def whole(self) -> bool:
-        """Whether it gives a gang its minimum; False where nothing enforces gangs."""
+        """Whether it completes the minimum of a gang; False if gangs are not enforced."""
         return self.group.placed + len(self.placed) >= self.group.minimum > 0
 
 
@@ -141,39 +140,39 @@ def decide(
     group: Group,
     queues: Queues | None = None,
     *,
-    beyond: bool = False,
+    borrowing: bool = False,
     no_room: MutableMapping[PodRequest, Unplaceable] | None = None,
     reasons: bool = True,
 ) -> Decision:
-    """Place the pods that the group must have together, one where it has them; else place none.
+    """Place the missing minimum of a group, one pod if it has its minimum, or none.
 
-    The pods are tried in their order. Where the minimum of a task is not reached that way, as many pods as each task
-    needs are tried before the others (unless :attr:`~deviceshare.conf.Extensions.gang_retry` is off).
+    Tries the pods in order. If a task stays below its minimum, tries the minimum of each task first (unless
+    :attr:`~deviceshare.conf.Extensions.gang_retry` is off).
 
     Args:
-        allocator: where.
-        group: whom.
-        queues: the accounts by which the pods' queue may have enough; None for no such bound.
-        beyond: the queue may pass what it deserves.
-        no_room: why requests fit nowhere, as long as room only shrinks. Grows.
-        reasons: whether to ask why no node takes a pod, which costs more than the decision.
+        allocator: the cluster's nodes.
+        group: the group.
+        queues: the accounts that limit the pods' queue; None: no limit.
+        borrowing: the queue may exceed its deserved amount.
+        no_room: diagnoses of requests that fit no node; valid while capacity only shrinks. Extended in place.
+        reasons: whether to diagnose why no node fits, which costs more than the decision.
     """
     known: MutableMapping[PodRequest, Unplaceable] = {} if no_room is None else no_room
-    attempt = _Attempt(allocator, group, queues, known, beyond=beyond, reasons=reasons)
+    attempt = _Attempt(allocator, group, queues, known, borrowing=borrowing, reasons=reasons)
     if attempt.place(group.pods):
         return attempt.success()
     if group.tasks and allocator.conf.extensions.gang_retry:
-        attempt.give_back()
-        attempt = _Attempt(allocator, group, queues, known, beyond=beyond, reasons=reasons)
-        if attempt.place(_by_need(group)):
+        attempt.roll_back()
+        attempt = _Attempt(allocator, group, queues, known, borrowing=borrowing, reasons=reasons)
+        if attempt.place(_minimum_first(group)):
             return attempt.success()
     failure = attempt.failure()
-    attempt.give_back()
+    attempt.roll_back()
     return failure
 
 
 class _Attempt:
-    """One attempt to place a group's minimum, pod by pod without going back."""
+    """One attempt to place a group's minimum, pod by pod without backtracking."""
 
     def __init__(
         self,
@@ -182,36 +181,36 @@ class _Attempt:
         queues: Queues | None,
         no_room: MutableMapping[PodRequest, Unplaceable],
         *,
-        beyond: bool,
+        borrowing: bool,
         reasons: bool,
     ) -> None:
         self._allocator = allocator
         self._group = group
         self._queues = queues
         self._no_room = no_room
-        self._beyond = beyond
+        self._borrowing = borrowing
         self._reasons = reasons
         self._placed: list[tuple[PodFact, Placement]] = []
         self._reserved: list[tuple[PodFact, Placement]] = []
         self._refused: list[PodFact] = []
         self._lacking: dict[PodRequest, Reason] = {}
-        """Why requests cannot be placed now."""
+        """Why requests do not fit."""
         self._tasks = Counter[str]()
 
     def place(self, pods: Sequence[PodFact]) -> bool:
-        """Place pods until the group has what it must have together; returns whether it has.
+        """Place pods until the group has its minimum; returns whether it has.
 
-        Of a mixed group room is only reserved for those that request nothing.
+        For the best-effort pods of a mixed group it only holds capacity.
         """
         group = self._group
         later = [pod for pod in pods if pod.ask.best_effort] if group.mixed else []
-        of_later = Counter(pod.task for pod in later)
+        later_tasks = Counter(pod.task for pod in later)
         for pod in pods:
-            if self._is_enough(len(later), of_later):
+            if self._is_enough(len(later), later_tasks):
                 break
             if not (later and pod.ask.best_effort):
                 self._try(pod)
-        enough = self._is_enough(len(later), of_later)
+        enough = self._is_enough(len(later), later_tasks)
         if not enough or not self._allocator.conf.extensions.gang_backfill:
             return enough
         for pod in later:
@@ -221,18 +220,18 @@ class _Attempt:
         return self._is_enough()
 
     def _is_enough(self, more: int = 0, of_tasks: Counter[str] | None = None) -> bool:
-        """Return whether the group has its minimum, with some more pods of these tasks."""
+        """Return whether the group has its minimum, counting some additional pods of these tasks."""
         placed, tasks = len(self._placed), self._tasks + of_tasks if of_tasks else self._tasks
         return (
             placed > 0 and placed + len(self._reserved) + more >= self._group.missing and not self._group.short(tasks)
         )
 
     def _reserve(self, pod: PodFact) -> None:
-        """Hold a slot of a node for a pod, without what would change the scores of nodes."""
-        ask = pod.ask
-        placement = self._allocator.place(pod.ask) if ask not in self._lacking else None
+        """Hold a pod slot of a node without changing the scores of nodes."""
+        request = pod.ask
+        placement = self._allocator.place(pod.ask) if request not in self._lacking else None
         if placement is None:
-            self._lacking.setdefault(ask, None)
+            self._lacking.setdefault(request, None)
             self._refused.append(pod)
             return
         self._allocator.hold(placement.node, pod.uid, (), placement.resources, pod.tenant, placement.ports)
@@ -240,16 +239,16 @@ class _Attempt:
         self._tasks[pod.task] += 1
 
     def _try(self, pod: PodFact) -> None:
-        ask = pod.ask
-        if ask in self._lacking:
+        request = pod.ask
+        if request in self._lacking:
             self._refused.append(pod)
             return
-        shortage = self._queues.shortage(pod.uid, beyond=self._beyond) if self._queues is not None else None
-        placement = None if shortage is not None or ask in self._no_room else self._allocator.place(pod.ask)
+        shortage = self._queues.shortage(pod.uid, borrowing=self._borrowing) if self._queues is not None else None
+        placement = None if shortage is not None or request in self._no_room else self._allocator.place(pod.ask)
         if placement is None:
-            self._lacking[ask] = shortage
+            self._lacking[request] = shortage
             if shortage is None and not self._placed:
-                self._no_room[ask] = self._why_not(pod)
+                self._no_room[request] = self._why_not(pod)
             self._refused.append(pod)
             return
         self._allocator.take(pod.uid, placement, pod.tenant)
@@ -269,7 +268,7 @@ class _Attempt:
         )
 
     def failure(self) -> Decision:
-        """Return the decision that places no pod; the reasons hold with the other pods of the gang in place."""
+        """Return the decision that places no pod; reasons are diagnosed with the other pods of the gang placed."""
         for pod in self._refused:
             if self._lacking[pod.ask] is None:
                 self._lacking[pod.ask] = self._why_not(pod)
@@ -278,7 +277,7 @@ class _Attempt:
             *((pod, self._lacking[pod.ask]) for pod in self._refused),
         ]
         if self._group.mixed:
-            # Others of the gang were not tried. Those that request nothing may be placed without it.
+            # Some pods were not tried. Best-effort pods may be placed without the rest of the gang.
             named, alone = {pod.uid for pod, _ in waiting}, self._group.enough_best_effort
             others = [pod for pod in self._group.pods if pod.uid not in named]
             waiting += [(pod, None) for pod in others if not (alone and pod.ask.best_effort)]
@@ -290,8 +289,8 @@ class _Attempt:
             short=self._group.short(self._tasks),
         )
 
-    def give_back(self) -> None:
-        """Release what was placed."""
+    def roll_back(self) -> None:
+        """Release the placed pods and the held capacity."""
         for pod, placement in self._placed:
             self._allocator.release(placement.node, pod.uid)
             if self._queues is not None:
@@ -305,14 +304,14 @@ class _Attempt:
 
 
 def _count_best_effort(pods: Sequence[PodFact]) -> int:
-    # There are few different requests.
+    # There are few distinct requests.
     if not any(request.best_effort for request in {pod.ask for pod in pods}):
         return 0
     return sum(pod.ask.best_effort for pod in pods)
 
 
-def _by_need(group: Group) -> list[PodFact]:
-    """Return the pods with as many of each task first as must be placed."""
+def _minimum_first(group: Group) -> list[PodFact]:
+    """Return the pods with the minimum of each task first."""
     needed = dict(group.tasks)
     first, others = [], []
     for pod in group.pods:

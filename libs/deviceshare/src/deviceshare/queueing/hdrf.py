@@ -1,28 +1,28 @@
-"""Dominant resource fairness among queues in a hierarchy: the shares of the nodes of a tree, whose leaves are jobs.
+"""Hierarchical dominant resource fairness (HDRF): the shares of the nodes of a tree of queues whose leaves are jobs.
 
-A node has what its children have, each scaled down to the smallest share among them, so that a child which cannot use
-more does not count against its siblings. A job that has all that it asks of a resource, or asks one of which nothing is
-left, is *saturated*, and so is a node all of whose children are: those come last and are not scaled.
+The allocation of a node is the sum of its children's allocations, each scaled down to the smallest share among them, so
+that a child which cannot use more does not count against its siblings. A job is *saturated* if it has its full request
+of a resource, or requests an exhausted resource; a node is saturated if all its children are. Saturated nodes sort last
+and are not scaled.
 
-Source: Volcano pkg/scheduler/plugins/drf (buildHierarchy, updateHierarchicalShare, resourceSaturated), which works out
-the whole tree anew after each pod; here only what changed.
+Source: Volcano pkg/scheduler/plugins/drf (buildHierarchy, updateHierarchicalShare, resourceSaturated), which recomputes
+the whole tree after each pod; this module recomputes only changed nodes.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from deviceshare.model import GroupKey, QueueFact
+from deviceshare.model import GroupKey, QueueFact, ResourceAmounts
 from deviceshare.queueing.drf import dominant_share
 from deviceshare.queueing.proportion import NOTHING
 from deviceshare.queueing.queue_account import add
 
-Amounts = Iterable[tuple[str, int]]
 _DIGITS = 10
-"""Shares are sums of fractions: what differs after so many digits does not differ."""
+"""Decimal digits to which shares are compared: they are sums of rounded fractions."""
 
 
 class _Node:
-    """A part of the tree: ``allocated``, ``share`` and ``saturated`` as its parent counts them."""
+    """A node of the tree; ``allocated``, ``share`` and ``saturated`` are the values that its parent has counted."""
 
     __slots__ = ("allocated", "changed", "children", "full", "parent", "saturated", "scaled", "share", "shares",
                  "unsaturated", "weight")  # fmt: skip
@@ -31,29 +31,29 @@ class _Node:
         self.parent = parent
         self.weight = weight
         self.children: dict[str, _Node] = {}
-        """The nodes below it by name; jobs are not among them."""
+        """Child nodes by name, without jobs."""
         self.allocated: Mapping[str, float] = {}
         self.share = 0.0
         self.saturated = True
         self.changed: dict[_Node, None] = {}
-        """The nodes and jobs below it that have to be looked at."""
+        """Children to recompute."""
         self.full: dict[str, float] = {}
-        """What saturated children have."""
+        """Total allocation of saturated children."""
         self.scaled: dict[str, float] = {}
-        """What the other children have for each unit of their share."""
+        """Total allocation of the other children, each divided by its share."""
         self.shares: dict[_Node, float] = {}
-        """The shares of those, where they have any."""
+        """Nonzero shares of unsaturated children."""
         self.unsaturated: set[_Node] = set()
 
     def mark(self) -> None:
-        """Let it be looked at, and so all nodes above it."""
+        """Mark the node and its ancestors for recomputation."""
         node = self
         while node.parent is not None and node not in node.parent.changed:
             node.parent.changed[node] = None
             node = node.parent
 
     def count(self, child: "_Node", sign: int) -> None:
-        """Count a child, or with the sign -1 no more."""
+        """Add a child to the sums, or remove it (sign -1)."""
         if child.saturated:
             if child.share:
                 _add(self.full, child.allocated, sign)
@@ -71,11 +71,11 @@ class _Node:
                 if not self.shares:
                     self.scaled.clear()
 
-    def work_out(self, total: Mapping[str, int], demanding: frozenset[str]) -> None:
-        """Look at the children that changed, and work out what the node has and its share."""
+    def recompute(self, total: Mapping[str, int], demanding: frozenset[str]) -> None:
+        """Recompute marked children, then allocation, share and saturation of the node."""
         for child in self.changed:
             self.count(child, -1)
-            child.work_out(total, demanding)
+            child.recompute(total, demanding)
             self.count(child, 1)
         self.changed.clear()
         smallest = min((1.0, *self.shares.values()))
@@ -87,34 +87,34 @@ class _Node:
 
 
 class _Job(_Node):
-    __slots__ = ("asked", "has", "queue")
+    __slots__ = ("held", "queue", "requested")
 
     def __init__(self, parent: _Node, queue: str) -> None:
         super().__init__(parent)
         self.queue = queue
-        self.asked: Counter[str] = Counter()
-        self.has: Counter[str] = Counter()
+        self.requested: Counter[str] = Counter()
+        self.held: Counter[str] = Counter()
 
     def leave(self) -> None:
-        """Go from its node."""
+        """Detach from the parent node."""
         if self.parent is not None:
             self.parent.count(self, -1)
             self.parent.changed.pop(self, None)
             self.parent.mark()
             self.saturated, self.share = True, 0.0
 
-    def work_out(self, total: Mapping[str, int], demanding: frozenset[str]) -> None:
-        self.allocated = dict(self.has)
-        self.share = dominant_share(self.has, total)
+    def recompute(self, total: Mapping[str, int], demanding: frozenset[str]) -> None:
+        self.allocated = dict(self.held)
+        self.share = dominant_share(self.held, total)
         self.saturated = any(
-            self.asked[name] and (amount >= self.asked[name] or name not in demanding)
-            for name, amount in self.has.items()
+            self.requested[name] and (amount >= self.requested[name] or name not in demanding)
+            for name, amount in self.held.items()
             if amount >= NOTHING
         )
 
 
 class Hierarchy:
-    """The tree of the queues' nodes and all jobs. Queues without a path have their jobs at the root."""
+    """The tree of queue nodes and jobs. Jobs of queues without a path are children of the root."""
 
     def __init__(self, total: Mapping[str, int]) -> None:
         self._total = total
@@ -123,10 +123,10 @@ class Hierarchy:
         self._demanding: frozenset[str] = frozenset()
         self._root = _Node()
         self._nodes: dict[str, list[_Node]] = {}
-        """The nodes on the path of each queue, from the top."""
+        """The nodes on the path of each queue, top-down."""
 
     def set_queues(self, facts: Iterable[QueueFact]) -> None:
-        """Build the tree anew. Where queues give a node different weights that of the oldest queue counts."""
+        """Rebuild the tree. If queues give a node different weights, the oldest queue's weight applies."""
         self._root = _Node()
         self._nodes = {}
         for fact in sorted(facts, key=lambda fact: (fact.created, fact.name)):
@@ -139,43 +139,43 @@ class Hierarchy:
                 nodes.append(node)
         for job in self._jobs.values():
             job.parent, job.saturated, job.share = self._node(job.queue), True, 0.0
-        self.look_at_all()
+        self.mark_all()
 
-    def look_at_all(self) -> None:
-        """Compute all shares again: what the cluster has changed."""
+    def mark_all(self) -> None:
+        """Mark all jobs for recomputation, for example after a change of the cluster total."""
         for job in self._jobs.values():
             job.mark()
 
-    def ask(self, group: GroupKey, queue: str, amounts: Amounts, sign: int) -> None:
-        """Enter what a pod of a group asks, or with the sign -1 take it out."""
+    def add_request(self, group: GroupKey, queue: str, amounts: ResourceAmounts, sign: int) -> None:
+        """Add the request of a pod of a group, or remove it (sign -1)."""
         job = self._jobs.get(group)
         if job is None:
             job = self._jobs[group] = _Job(self._node(queue), queue)
         if job.queue != queue and sign > 0:
             job.leave()
             job.queue, job.parent = queue, self._node(queue)
-        add(job.asked, amounts, sign)
+        add(job.requested, amounts, sign)
         job.mark()
-        if not any(job.asked.values()):
+        if not any(job.requested.values()):
             job.leave()
             del self._jobs[group]
 
-    def charge(self, group: GroupKey, amounts: Amounts, sign: int) -> None:
-        """Enter what a pod of a group has, or with the sign -1 take it back."""
+    def charge(self, group: GroupKey, amounts: ResourceAmounts, sign: int) -> None:
+        """Add the allocation of a pod of a group, or remove it (sign -1)."""
         job = self._jobs.get(group)
         if job is not None:
-            add(job.has, amounts, sign)
+            add(job.held, amounts, sign)
             add(self._allocated, amounts, sign)
             job.mark()
 
     def levels(self, queue: str) -> tuple[tuple[bool, float], ...]:
-        """Return for each node on a queue's path whether it is saturated, and its share by weight: low is first."""
+        """Return for each node on a queue's path: whether it is saturated, and share / weight. Lower sorts first."""
         demanding = frozenset(name for name, amount in self._total.items() if self._allocated[name] < amount)
         if demanding != self._demanding:
             self._demanding = demanding
-            self.look_at_all()
+            self.mark_all()
         if self._root.changed:
-            self._root.work_out(self._total, demanding)
+            self._root.recompute(self._total, demanding)
         return tuple((node.saturated, round(node.share / node.weight, _DIGITS)) for node in self._nodes.get(queue, ()))
 
     def _node(self, queue: str) -> _Node:

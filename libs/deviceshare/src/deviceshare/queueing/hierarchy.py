@@ -1,7 +1,7 @@
-"""Which queues are below which, by ``spec.parent``. Pure.
+"""The hierarchy of queues by ``spec.parent``.
 
-Source: Volcano pkg/scheduler/plugins/capacity (updateAncestors). There one queue whose parent does not exist, a cycle,
-or a job in a queue with children stops all scheduling; here it stops only the queues concerned.
+Source: Volcano pkg/scheduler/plugins/capacity (updateAncestors). In Volcano a missing parent, a cycle, or a job in a
+queue with children stops all scheduling; here it stops only the affected queues.
 """
 
 from collections.abc import Collection, Iterable
@@ -10,14 +10,14 @@ from typing import NamedTuple
 from deviceshare.model import Problem, QueueFact
 
 ROOT = "root"
-"""The queue above all others. It need not be there as an object."""
+"""The root of the hierarchy. Its object need not exist."""
 
 
 class Links(NamedTuple):
-    """``above``: for each queue the names of those above it, its parent first, the root last.
+    """``above``: the ancestors of each queue, from its parent to the root.
 
-    ``child``: for each queue that has others below it the first of them by name. ``problems``: for each queue that has
-    no path to the root the error, which may be that of a queue above it.
+    ``child``: the first child, by name, of each parent queue. ``problems``: for each queue without a path to the root,
+    the error of the queue or of one of its ancestors.
     """
 
     above: dict[str, tuple[str, ...]]
@@ -25,7 +25,7 @@ class Links(NamedTuple):
     problems: dict[str, Problem]
 
     def obstacle(self, name: str) -> str:
-        """Return why a queue serves no pod because of its place in the hierarchy, '' where it may serve."""
+        """Return why a queue serves no pods because of its position in the hierarchy, or ''."""
         if name in self.problems:
             return str(self.problems[name])
         child = self.child.get(name)
@@ -36,7 +36,7 @@ NO_LINKS = Links({}, {}, {})
 
 
 def find_links(queues: Iterable[QueueFact], existing: Collection[str]) -> Links:
-    """Return how queues are linked: those without a parent are below the root. A parent has to be an existing queue."""
+    """Return the hierarchy. Queues without ``spec.parent`` are children of the root; a parent must exist."""
     parents = {queue.name: queue.parent or ROOT for queue in queues}
     above: dict[str, tuple[str, ...]] = {ROOT: ()}
     problems: dict[str, Problem] = {}

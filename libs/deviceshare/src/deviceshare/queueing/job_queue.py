@@ -1,7 +1,7 @@
-"""Those who wait for their turn, by queue and in order.
+"""The jobs of all queues in scheduling order.
 
-A heap a queue, of kinds of jobs, and a heap a kind, of jobs. What left the line in between is passed over when it comes
-up, so nothing is ever sorted or searched: a change costs the logarithm of the line.
+Each queue has a heap of job classes, each job class a heap of jobs. Stale heap entries are skipped when they reach the
+top, so every change takes logarithmic time and nothing is sorted or searched.
 """
 
 from collections.abc import Callable, Hashable, Iterable
@@ -10,178 +10,181 @@ from math import inf
 
 from deviceshare.model import GroupKey
 from deviceshare.queueing.gangs import UNEXPLAINED, Reason
-from deviceshare.queueing.jobs import Job, Order
+from deviceshare.queueing.jobs import Job, JobOrderKey
 from deviceshare.queueing.shortage import Shortage
 
-_FEW = 64
-"""Entries that may be left over, beside as many as there are jobs."""
+_MAX_STALE = 64
+"""Stale heap entries allowed in addition to the number of jobs."""
 
 
 class JobClass:
-    """Jobs of one queue that are answered alike: in line, or parked for a reason."""
+    """Jobs of one queue that have the same feasibility (:attr:`Job.class_key`): active, or parked for a reason."""
 
-    __slots__ = ("asked_at", "at", "beyond", "entries", "heap", "jobs", "name", "needs", "queue", "told", "why")
+    __slots__ = (
+        "borrowing", "entries", "explained_at", "heap", "jobs", "name", "needs", "order_key", "queue", "reasons",
+        "reported_reasons",
+    )  # fmt: skip
 
     def __init__(self, name: Hashable, queue: str) -> None:
         self.name = name
         self.queue = queue
-        self.heap: list[tuple[Order, int, Job]] = []
+        self.heap: list[tuple[JobOrderKey, int, Job]] = []
         self.jobs: dict[GroupKey, Job] = {}
         self.entries: dict[GroupKey, int] = {}
-        """The number of each job's entry in the heap that counts."""
-        self.at: Order | None = None
-        """The place of the entry in the queue's heap that counts; None while the kind is parked."""
-        self.why: tuple[Reason, ...] = ()
-        """Why it is parked: what the pods of its first job lack."""
-        self.told: tuple[Reason, ...] = ()
-        """The same as it was asked last, which may be some time ago."""
-        self.asked_at = -inf
-        """When it was asked last why there is no room, unix seconds."""
+        """The number of each job's current entry in ``heap``."""
+        self.order_key: JobOrderKey | None = None
+        """The key of its current entry in the queue's heap; None while parked."""
+        self.reasons: tuple[Reason, ...] = ()
+        """Why it is parked: the reasons of its first job's pods."""
+        self.reported_reasons: tuple[Reason, ...] = ()
+        """The reasons of the last diagnosis, which may be older than ``reasons``."""
+        self.explained_at = -inf
+        """When the lack of capacity was last diagnosed, unix seconds."""
         self.needs: list[tuple[str, int, bool]] = []
-        """How much of which resources its queue would have to be allowed, and whether beyond what it deserves."""
-        self.beyond = False
-        """Whether it was parked when its queue could pass what it deserves."""
+        """Resource, additional amount that its queue must allow, and whether the deserved amount is ignored."""
+        self.borrowing = False
+        """Whether its queue was allowed to borrow when it was parked."""
 
     @property
     def lacks_room(self) -> bool:
-        """Whether it is parked for want of room."""
-        return any(not isinstance(reason, Shortage) for reason in self.why)
+        """Whether it is parked for lack of capacity on nodes."""
+        return any(not isinstance(reason, Shortage) for reason in self.reasons)
 
     @property
     def unexplained(self) -> bool:
-        """Whether it is parked and was not asked why."""
-        return any(reason is UNEXPLAINED for reason in self.why)
+        """Whether it is parked without a diagnosis."""
+        return any(reason is UNEXPLAINED for reason in self.reasons)
 
     @property
     def shortages(self) -> list[Shortage]:
-        """The bounds of its queue for which it is parked."""
-        return [reason for reason in self.why if isinstance(reason, Shortage)]
+        """The queue bounds for which it is parked."""
+        return [reason for reason in self.reasons if isinstance(reason, Shortage)]
 
-    def tidy(self) -> None:
-        """Drop entries of jobs that left, or stand elsewhere, lest they pile up behind a first one that stays."""
-        if len(self.heap) > 2 * len(self.jobs) + _FEW:
+    def compact(self) -> None:
+        """Rebuild the heap without stale entries once they outnumber the jobs."""
+        if len(self.heap) > 2 * len(self.jobs) + _MAX_STALE:
             self.heap = [entry for entry in self.heap if self.entries.get(entry[2].key) == entry[1]]
             heapify(self.heap)
 
-    def first(self) -> tuple[Order, Job] | None:
-        """Return the first job and its place, None where none is left."""
+    def first(self) -> tuple[JobOrderKey, Job] | None:
+        """Return the first job and its order key, or None."""
         while self.heap:
-            place, number, job = self.heap[0]
+            order_key, number, job = self.heap[0]
             if self.entries.get(job.key) == number:
-                return place, job
+                return order_key, job
             heappop(self.heap)
         return None
 
 
 class JobQueue:
-    """The line of all queues."""
+    """The job classes of all queues: active ones in order, and parked ones."""
 
     def __init__(self) -> None:
         self._job_classes: dict[Hashable, JobClass] = {}
         self._of_job: dict[GroupKey, JobClass] = {}
-        self._queues: dict[str, list[tuple[Order, int, JobClass]]] = {}
+        self._queues: dict[str, list[tuple[JobOrderKey, int, JobClass]]] = {}
         self._entries = 0
-        self._in_line: set[Hashable] = set()
+        self._active: set[Hashable] = set()
         self.parked: dict[Hashable, JobClass] = {}
 
     def __len__(self) -> int:
-        """How many kinds are in line."""
-        return len(self._in_line)
+        """Return the number of active job classes."""
+        return len(self._active)
 
     @property
     def queues(self) -> set[str]:
-        """The queues that have somebody in line."""
-        return {self._job_classes[name].queue for name in self._in_line}
+        """The queues with active job classes."""
+        return {self._job_classes[name].queue for name in self._active}
 
     def find(self, key: GroupKey) -> tuple[JobClass, Job] | None:
-        """Return a job and its kind, None where it is not here."""
+        """Return a job and its job class, or None."""
         job_class = self._of_job.get(key)
         return None if job_class is None else (job_class, job_class.jobs[key])
 
-    def put(self, job: Job, place: Order) -> JobClass:
-        """Put a job in line, in place of what stood there under its key. Returns its kind, which may be parked."""
+    def put(self, job: Job, order_key: JobOrderKey) -> JobClass:
+        """Put a job in, in place of the job with its key. Returns its job class, which may be parked."""
         self.discard(job.key)
-        name = job.kind
+        name = job.class_key
         job_class = self._job_classes.get(name)
         if job_class is None:
             job_class = self._job_classes[name] = JobClass(name, job.queue)
-            self._in_line.add(name)
+            self._active.add(name)
         job_class.jobs[job.key] = job
         self._of_job[job.key] = job_class
-        self._stand(job_class, job, place)
+        self._push_job(job_class, job, order_key)
         return job_class
 
-    def _stand(self, job_class: JobClass, job: Job, place: Order) -> None:
-        """Let a job stand somewhere within its kind, and the kind where its first job stands."""
+    def _push_job(self, job_class: JobClass, job: Job, order_key: JobOrderKey) -> None:
+        """Push a job onto its class's heap, and the class onto its queue's heap if the job is its first."""
         self._entries += 1
         job_class.entries[job.key] = self._entries
-        heappush(job_class.heap, (place, self._entries, job))
-        job_class.tidy()
-        if job_class.name in self._in_line and (job_class.at is None or place < job_class.at):
-            self._enter(job_class, place)
+        heappush(job_class.heap, (order_key, self._entries, job))
+        job_class.compact()
+        if job_class.name in self._active and (job_class.order_key is None or order_key < job_class.order_key):
+            self._push_class(job_class, order_key)
 
     def discard(self, key: GroupKey) -> None:
-        """Take a job out of the line, if it is there."""
+        """Remove a job, if present."""
         job_class = self._of_job.pop(key, None)
         if job_class is None:
             return
         del job_class.jobs[key], job_class.entries[key]
-        job_class.tidy()
+        job_class.compact()
         if not job_class.jobs:
             self._drop(job_class)
 
     def _drop(self, job_class: JobClass) -> None:
         del self._job_classes[job_class.name]
-        self._in_line.discard(job_class.name)
+        self._active.discard(job_class.name)
         self.parked.pop(job_class.name, None)
-        job_class.at = None
+        job_class.order_key = None
 
-    def _enter(self, job_class: JobClass, place: Order) -> None:
+    def _push_class(self, job_class: JobClass, order_key: JobOrderKey) -> None:
         self._entries += 1
-        job_class.at = place
-        heappush(self._queues.setdefault(job_class.queue, []), (place, self._entries, job_class))
+        job_class.order_key = order_key
+        heappush(self._queues.setdefault(job_class.queue, []), (order_key, self._entries, job_class))
 
     def first(self, queue: str) -> tuple[JobClass, Job] | None:
-        """Return the first job of a queue and its kind, None where nobody is in line. It stays there."""
+        """Return the first active job of a queue and its job class, or None; does not remove it."""
         heap = self._queues.get(queue, [])
         while heap:
-            place, _, job_class = heap[0]
-            if job_class.at is place:
+            order_key, _, job_class = heap[0]
+            if job_class.order_key is order_key:
                 found = job_class.first()
-                if found is not None and found[0] is place:
+                if found is not None and found[0] is order_key:
                     return job_class, found[1]
                 heappop(heap)
                 if found is not None:
-                    # Who stood first is gone, or was put elsewhere.
-                    self._enter(job_class, found[0])
+                    # The former first job was removed or moved.
+                    self._push_class(job_class, found[0])
             else:
                 heappop(heap)
         return None
 
     @property
     def claimants(self) -> list[JobClass]:
-        """Those who wait for nothing but room, within what their queue deserves."""
-        return [job_class for job_class in self.parked.values() if not job_class.beyond and not job_class.needs]
+        """Parked job classes that lack only node capacity while their queue is within its deserved amount."""
+        return [job_class for job_class in self.parked.values() if not job_class.borrowing and not job_class.needs]
 
-    def move(self, key: GroupKey, place: Callable[[Job], Order]) -> None:
-        """Let a job stand where it belongs now, if it is here."""
+    def move(self, key: GroupKey, order_key: Callable[[Job], JobOrderKey]) -> None:
+        """Update the order of a job, if present."""
         job_class = self._of_job.get(key)
         if job_class is not None:
             job = job_class.jobs[key]
-            self._stand(job_class, job, place(job))
+            self._push_job(job_class, job, order_key(job))
 
-    def park(self, job_class: JobClass, why: Iterable[Reason], *, beyond: bool) -> None:
-        """Let a kind wait for something else than its turn."""
-        job_class.why, job_class.beyond, job_class.at = tuple(why), beyond, None
-        self._in_line.discard(job_class.name)
+    def park(self, job_class: JobClass, reasons: Iterable[Reason], *, borrowing: bool) -> None:
+        """Make a job class inactive until it is woken."""
+        job_class.reasons, job_class.borrowing, job_class.order_key = tuple(reasons), borrowing, None
+        self._active.discard(job_class.name)
         self.parked[job_class.name] = job_class
 
     def wake(self, job_class: JobClass) -> None:
-        """Put a parked kind back in line."""
+        """Make a parked job class active."""
         if self.parked.pop(job_class.name, None) is None:
             return
-        job_class.why, job_class.needs = (), []
-        self._in_line.add(job_class.name)
+        job_class.reasons, job_class.needs = (), []
+        self._active.add(job_class.name)
         found = job_class.first()
         assert found is not None
-        self._enter(job_class, found[0])
+        self._push_class(job_class, found[0])

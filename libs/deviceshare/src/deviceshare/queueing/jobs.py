@@ -1,4 +1,4 @@
-"""Jobs and their place in their queue.
+"""Jobs and their order within a queue.
 
 Source: Volcano pkg/scheduler/framework (JobOrderFn) and pkg/scheduler/plugins/{priority,gang,drf,sla}.
 """
@@ -12,14 +12,14 @@ from deviceshare.conf import SchedulerConf
 from deviceshare.model import GroupKey
 from deviceshare.queueing.gangs import Group
 
-Order = tuple[float | str, ...]
-"""A job's place in its queue: the lowest comes first."""
+JobOrderKey = tuple[float | str, ...]
+"""Sort key of a job within its queue; the smallest key is first."""
 
 
 class Job(msgspec.Struct, kw_only=True):
-    """What is decided together: the pods of ``group`` that wait.
+    """The unit of decision: the waiting pods of ``group``.
 
-    ``waiting_time`` are the seconds that it may wait, by its own word; None where it says nothing.
+    ``waiting_time``: its own limit of the waiting time in seconds, or None.
     """
 
     queue: str
@@ -27,8 +27,8 @@ class Job(msgspec.Struct, kw_only=True):
     priority: int = 0
     created: float = 0.0
     waiting_time: float | None = None
-    alike: bool | None = None
-    """Whether all its pods ask the same; None: nobody looked yet."""
+    uniform: bool | None = None
+    """Whether all its pods have equal requests; None: not computed yet."""
 
     @property
     def key(self) -> GroupKey:
@@ -36,25 +36,26 @@ class Job(msgspec.Struct, kw_only=True):
         return self.group.key
 
     @property
-    def kind(self) -> Hashable:
-        """Jobs of one kind are answered alike: so many pods at once of a queue that all ask the same.
+    def class_key(self) -> Hashable:
+        """Key of its job class: jobs with the same key have the same feasibility.
 
-        Where its pods ask different things it is the job itself, apart from its pods that request nothing.
+        Equal for uniform jobs of one queue with the same request and the same number of missing pods; otherwise
+        unique for the job, and different for its best-effort part.
         """
         group = self.group
         ask = group.pods[0].ask
-        if self.alike is None:
+        if self.uniform is None:
             # Pods of one class share one request object.
-            self.alike = not group.tasks and all(pod.ask is ask for pod in group.pods)
-        return (self.queue, ask, max(1, group.missing)) if self.alike else (group.key, self.asks_nothing)
+            self.uniform = not group.tasks and all(pod.ask is ask for pod in group.pods)
+        return (self.queue, ask, max(1, group.missing)) if self.uniform else (group.key, self.best_effort)
 
-    def may_wait(self, otherwise: float | None) -> float | None:
-        """Return how many seconds it may wait: by its own word, else as long as all others."""
-        return otherwise if self.waiting_time is None else self.waiting_time
+    def may_wait(self, default: float | None) -> float | None:
+        """Return its limit of the waiting time in seconds, or else the given default."""
+        return default if self.waiting_time is None else self.waiting_time
 
     @property
-    def asks_nothing(self) -> bool:
-        """Whether none of its pods asks anything: it is served by backfill."""
+    def best_effort(self) -> bool:
+        """Whether no pod requests anything: the action ``backfill`` serves it."""
         return self.group.best_effort == len(self.group.pods)
 
 
@@ -65,19 +66,19 @@ class JobOrder:
         self._plugins = [name for name in conf.enabled("JobOrder") if name in ("priority", "gang", "drf", "sla")]
         self._waiting_time = conf.waiting_time
 
-    def place(self, job: Job, share: float) -> Order:
-        """Return a job's place; ``share`` is its dominant share."""
-        place: list[float | str] = []
+    def key(self, job: Job, share: float) -> JobOrderKey:
+        """Return a job's sort key; ``share`` is its dominant share."""
+        key: list[float | str] = []
         for plugin in self._plugins:
             match plugin:
                 case "priority":
-                    place.append(-job.priority)
+                    key.append(-job.priority)
                 case "gang":
-                    # Who has its minimum stands behind those who have not.
-                    place.append(job.group.counts_as_ready)
+                    # Jobs with their minimum come after jobs without it.
+                    key.append(job.group.counts_as_ready)
                 case "drf":
-                    place.append(share)
+                    key.append(share)
                 case _:
                     waiting = job.may_wait(self._waiting_time)
-                    place.append(inf if waiting is None else job.created + waiting)
-        return (*place, job.created, job.key)
+                    key.append(inf if waiting is None else job.created + waiting)
+        return (*key, job.created, job.key)

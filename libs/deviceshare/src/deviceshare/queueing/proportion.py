@@ -1,7 +1,7 @@
-"""What every queue deserves: the cluster divided by weights, as far as the queues ask for it. Pure arithmetic.
+"""The deserved amounts of queues: the cluster divided by weight, within guarantees, requests and capabilities.
 
-Source: Volcano pkg/scheduler/plugins/proportion (OnSessionOpen), which comes near to it round by round. Where queues
-have guarantees its rounds may give out more than there is; here they never do.
+Source: Volcano pkg/scheduler/plugins/proportion (OnSessionOpen), which approximates them in rounds. With guarantees its
+rounds may distribute more than the cluster has; this module never does.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 NOTHING = 0.1
-"""Less than this of a resource is none of it."""
+"""Amounts below this count as 0."""
 
 
 class Claimant(msgspec.Struct, frozen=True):
-    """A queue that asks for a part of the cluster: ``request`` is what its pods have and ask together."""
+    """A queue that competes for the cluster; ``request``: the total requests of its placed and waiting pods."""
 
     weight: int
     request: Mapping[str, int]
@@ -26,10 +26,10 @@ class Claimant(msgspec.Struct, frozen=True):
 
 
 def deserved(total: Mapping[str, int], queues: Sequence[Claimant]) -> list[dict[str, float]]:
-    """Return what each queue deserves of each resource: its guarantee at least, its request or capability at most.
+    """Return the deserved amount of each queue by resource: max-min fair by weight, within the queue's bounds.
 
-    Between those bounds all have the same multiple of their weight, the largest that there is enough for. A queue of
-    weight 0 deserves its guarantee and nothing else.
+    The lower bound is the guarantee; the upper bound is the smallest of request, capability, and total without the
+    guarantees of other queues. A queue of weight 0 deserves its guarantee.
     """
     names = sorted({name for name, amount in total.items() if amount > 0})
     if not names or not queues:
@@ -40,17 +40,16 @@ def deserved(total: Mapping[str, int], queues: Sequence[Claimant]) -> list[dict[
     request = _matrix([queue.request for queue in queues], names, 0.0)
     most = np.minimum(request, limits(all_of, least, _matrix([queue.capability for queue in queues], names, np.inf)))
     most = np.where(weight[:, np.newaxis] > 0, np.maximum(least, most), least)
-    # Where both bounds are the same any weight finds it.
+    # Both bounds of these queues are equal, so any weight will do.
     weight = np.where(weight > 0, weight, 1.0)
     found = [divide(amount, weight, *bounds) for amount, *bounds in zip(all_of, least.T, most.T, strict=True)]
     return [dict(zip(names, row.tolist(), strict=True)) for row in np.array(found).T]
 
 
 def divide(total: float, weight: Floats, least: Floats, most: Floats) -> Floats:
-    """Return float64[Q]: a multiple of the weights within bounds, adding up to the total as far as the bounds let it.
+    """Return float64[Q]: one multiple of all weights, clipped to the bounds, that adds up to the total if possible.
 
-    The more there is, the more have what they ask: between two such points what is given grows by the weights of the
-    others.
+    The sum is piecewise linear in the multiple: its slope is the total weight of the queues within their bounds.
     """
     if total >= most.sum():
         return most
@@ -68,13 +67,13 @@ def divide(total: float, weight: Floats, least: Floats, most: Floats) -> Floats:
 
 
 def limits(total: Floats, guarantee: Floats, capability: Floats) -> Floats:
-    """Return float64[Q, R]: the most that each queue may have, its capability and what others are not guaranteed."""
+    """Return float64[Q, R]: the upper bound of each queue, by capability and the guarantees of other queues."""
     found: Floats = np.minimum(capability, np.maximum(0.0, total - guarantee.sum(axis=0)) + guarantee)
     return found
 
 
 def share(allocated: Mapping[str, int], deserved: Mapping[str, float]) -> float:
-    """Return how much a queue has of what it deserves: the largest part over all resources that it deserves any of."""
+    """Return the largest fraction allocated / deserved over all deserved resources, 0 if there are none."""
     return max((allocated.get(name, 0) / amount for name, amount in deserved.items() if amount >= NOTHING), default=0.0)
 
 

@@ -1,4 +1,4 @@
-"""The account of one queue: what its pods have and ask, what it deserves and may have."""
+"""The account of one queue: requested and allocated resources, deserved amount, and bounds."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -9,10 +9,9 @@ from deviceshare.state import PODS
 
 
 class QueueAccount:
-    """The account of one queue. ``requested`` is what its pods have and ask together.
+    """The account of one queue. ``requested``: the total requests of its placed and waiting pods.
 
-    In a hierarchy of queues ``used`` and ``promised`` are ``allocated`` and ``committed`` of the queue and all queues
-    below it.
+    ``used`` and ``promised`` are the sums of ``allocated`` and ``committed`` over the queue and its descendants.
     """
 
     __slots__ = (
@@ -26,43 +25,43 @@ class QueueAccount:
         self.allocated: Counter[str] = Counter()
         self.requested: Counter[str] = Counter()
         self.committed: Counter[str] = Counter()
-        """What the groups that were let in need at least, and what pods without a PodGroup ask."""
+        """Minimum resources of admitted groups, and requests of pods without a PodGroup."""
         self.deserved: Mapping[str, float] = {}
         self.bound: dict[str, int] = {}
-        """The most that it may have, whatever others ask; beside it the bounds of the queues above it hold."""
+        """Upper bound by resource; the bounds of its ancestors apply as well."""
         self.guaranteed: frozenset[str] = frozenset()
-        """The resources of ``bound`` that are bounded by guarantees of other queues."""
+        """The resources whose ``bound`` results from guarantees of other queues."""
         self.used, self.promised = self.allocated, self.committed
         self.above: tuple[QueueAccount, ...] = ()
-        """The queues above it, its parent first."""
+        """Its ancestors, parent first."""
         self.totals: tuple[QueueAccount, ...] = ()
-        """The queues whose ``used`` and ``promised`` are separate sums, to which changes of this queue are added."""
+        """The accounts with separate ``used`` and ``promised`` sums that a change of this queue must update."""
 
     @property
     def path(self) -> tuple["QueueAccount", ...]:
-        """The queue and all queues above it: a pod counts in each of them."""
+        """The queue and its ancestors: a pod counts in each of them."""
         return (self, *self.above)
 
     @property
     def deserves_nothing(self) -> bool:
-        """Whether it deserves no resource but ``pods``."""
+        """Whether it deserves no resource, ignoring ``pods``."""
         return not any(amount >= NOTHING for name, amount in self.deserved.items() if name != PODS)
 
     def charge(self, amounts: Iterable[tuple[str, int]], sign: int) -> None:
-        """Add what a pod has, or take it back."""
+        """Add the resources of a placed pod, or subtract them (sign -1)."""
         add(self.allocated, amounts, sign)
         for account in self.totals:
             add(account.used, amounts, sign)
 
     def commit(self, needs: Mapping[str, int], sign: int) -> None:
-        """Add what a group needs at least, or take it back."""
+        """Add the minimum resources of an admitted group, or subtract them (sign -1)."""
         add(self.committed, needs.items(), sign)
         for account in self.totals:
             add(account.promised, needs.items(), sign)
 
 
 def link(accounts: Iterable[QueueAccount], above: Mapping[str, tuple[QueueAccount, ...]]) -> None:
-    """Set which queues are above which: ``above`` has them for each name, the parent first."""
+    """Set the ancestors of queues (``above``: by name, parent first) and recompute the sums of parents."""
     accounts = list(accounts)
     parents = {found[0].fact.name for found in above.values() if found}
     for account in accounts:
@@ -78,6 +77,6 @@ def link(accounts: Iterable[QueueAccount], above: Mapping[str, tuple[QueueAccoun
 
 
 def add(amounts: Counter[str], more: Iterable[tuple[str, int]], sign: int) -> None:
-    """Add amounts to others, or with the sign -1 take them away."""
+    """Add amounts in place, or subtract them (sign -1)."""
     for name, amount in more:
         amounts[name] += sign * amount

@@ -1,7 +1,7 @@
-"""The order of queues: what the configured plugins say of two, tier by tier, then age, then name.
+"""The order of queues: the configured plugins in tier order, then age, then name.
 
-Source: Volcano pkg/scheduler/framework (QueueOrderFn), pkg/scheduler/plugins/{proportion,capacity,drf}. Its comparisons
-of queues in hierarchies depend on the level on which two paths diverge, so such places are objects, not numbers.
+Source: Volcano pkg/scheduler/framework (QueueOrderFn), pkg/scheduler/plugins/{proportion,capacity,drf}. In hierarchies
+the comparison depends on the level at which two paths diverge, so the keys of hierarchies are objects, not numbers.
 """
 
 from collections.abc import Iterable
@@ -15,38 +15,38 @@ from deviceshare.queueing.proportion import share
 from deviceshare.queueing.queue_account import QueueAccount
 
 Share = tuple[float, bool]
-"""The share of what a queue deserves, and whether it deserves nothing: of equal shares those come last."""
+"""Allocated part of the deserved amount, and whether the queue deserves nothing (sorts last among equal shares)."""
 Levels = tuple[tuple[bool, float], ...]
-"""For each node on a path whether it is saturated, and its share by weight."""
+"""For each node on a path: whether it is saturated, and its share divided by its weight."""
 
 
 @total_ordering
-class _PartialPlace:
-    """A place that is compared with another one only by the part of both that :meth:`compared` returns."""
+class _PartialKey:
+    """A key that compares only the parts that :meth:`compared` returns."""
 
     __slots__ = ()
 
     def compared(self, other: Any) -> tuple[Any, Any]:
-        """Return what of this place and of another one of the same class is compared."""
+        """Return the parts to compare of this key and of another key of the same class."""
         raise NotImplementedError
 
     def __eq__(self, other: object) -> bool:
-        """Return whether neither comes first."""
+        """Return whether the compared parts are equal."""
         if type(other) is not type(self):
             return NotImplemented
         mine, theirs = self.compared(other)
         return bool(mine == theirs)
 
-    def __lt__(self, other: "_PartialPlace") -> bool:
-        """Return whether this one comes first."""
+    def __lt__(self, other: "_PartialKey") -> bool:
+        """Return whether this key sorts first."""
         mine, theirs = self.compared(other)
         return bool(mine < theirs)
 
     __hash__ = None  # type: ignore[assignment]
 
 
-class TreePlace(_PartialPlace):
-    """The place of a queue in ``capacity``'s hierarchy: two are compared where their paths from the root diverge.
+class CapacityHierarchyKey(_PartialKey):
+    """Key of a queue in ``capacity``'s hierarchy; compares the shares at which two paths from the root diverge.
 
     Source: pkg/scheduler/plugins/capacity (getQueueLevel, compareShareWithDeserved).
     """
@@ -55,18 +55,18 @@ class TreePlace(_PartialPlace):
 
     def __init__(self, path: tuple[tuple[str, Share], ...]) -> None:
         self.path = path
-        """The queues from the top to this one, and their shares."""
+        """Name and share of each queue from the root to this queue."""
 
-    def compared(self, other: "TreePlace") -> tuple[Share, Share]:
-        """Return the shares of the first queues on both paths that differ."""
+    def compared(self, other: "CapacityHierarchyKey") -> tuple[Share, Share]:
+        """Return the shares of the first different queues on both paths."""
         for (name, mine), (another, theirs) in zip(self.path, other.path, strict=False):
             if name != another:
                 return mine, theirs
         return (0.0, False), (0.0, False)
 
 
-class PathPlace(_PartialPlace):
-    """The place of a queue in ``drf``'s hierarchy: level by level, as far as both paths go.
+class DrfHierarchyKey(_PartialKey):
+    """Key of a queue in ``drf``'s hierarchy; compares level by level, up to the depth of the shorter path.
 
     Source: pkg/scheduler/plugins/drf (compareQueues).
     """
@@ -76,17 +76,17 @@ class PathPlace(_PartialPlace):
     def __init__(self, levels: Levels) -> None:
         self.levels = levels
 
-    def compared(self, other: "PathPlace") -> tuple[Levels, Levels]:
-        """Return the levels that both paths have."""
+    def compared(self, other: "DrfHierarchyKey") -> tuple[Levels, Levels]:
+        """Return the levels that exist in both paths."""
         depth = min(len(self.levels), len(other.levels))
         return self.levels[:depth], other.levels[:depth]
 
 
-Place = tuple[float | bool | str | TreePlace | PathPlace, ...]
+QueueOrderKey = tuple[float | bool | str | CapacityHierarchyKey | DrfHierarchyKey, ...]
 
 
 class QueueOrder:
-    """The order of queues under one configuration. ``tree`` has the shares of ``drf``'s hierarchy, if that is on."""
+    """The order of queues under one configuration. ``tree``: the shares of ``drf``'s hierarchy, if enabled."""
 
     def __init__(self, conf: SchedulerConf, tree: Hierarchy | None) -> None:
         self._tree = tree
@@ -99,35 +99,37 @@ class QueueOrder:
         ]
         self._at_once = conf.extensions.parent_shares
         self._before: dict[str, Share] = {}
-        """The shares of queues with others below them when the cycle began, where those count."""
+        """Shares of parent queues at the start of the round, used where the round must not update them."""
 
     def begin(self, accounts: Iterable[QueueAccount]) -> None:
-        """Begin a cycle."""
+        """Begin a scheduling round."""
         if self._in_tree and not self._at_once:
             self._before = {
                 account.fact.name: self._share(account) for account in accounts if account.used is not account.allocated
             }
 
-    def place(self, account: QueueAccount, *, beyond: bool) -> Place:
-        """Return a queue's place. ``beyond``: among those who may pass what they deserve."""
+    def key(self, account: QueueAccount, *, borrowing: bool) -> QueueOrderKey:
+        """Return a queue's sort key. ``borrowing``: queues may exceed their deserved amount."""
         fact = account.fact
-        place: list[float | bool | str | TreePlace | PathPlace] = []
+        key: list[float | bool | str | CapacityHierarchyKey | DrfHierarchyKey] = []
         for plugin in self._plugins:
             if plugin == "drf" and self._tree is not None:
-                place.append(PathPlace(self._tree.levels(fact.name)))
+                key.append(DrfHierarchyKey(self._tree.levels(fact.name)))
                 continue
-            place.append(-fact.priority)
+            key.append(-fact.priority)
             if self._in_tree:
-                place.append(TreePlace(tuple((each.fact.name, self._share(each)) for each in reversed(account.path))))
+                key.append(
+                    CapacityHierarchyKey(tuple((each.fact.name, self._share(each)) for each in reversed(account.path)))
+                )
             elif self._capacity:
-                place += self._share(account)
+                key += self._share(account)
             else:
-                # Who deserves nothing comes last where only what is left over is given away.
-                place.append(inf if beyond and account.deserves_nothing else share(account.used, account.deserved))
-        return (*place, fact.created, fact.name)
+                # A queue that deserves nothing borrows last.
+                key.append(inf if borrowing and account.deserves_nothing else share(account.used, account.deserved))
+        return (*key, fact.created, fact.name)
 
     def _share(self, account: QueueAccount) -> Share:
-        """Return the share by ``capacity``: 1 where a queue deserves nothing."""
+        """Return the share under ``capacity``: 1 if a queue deserves nothing."""
         before = self._before.get(account.fact.name)
         if before is not None:
             return before

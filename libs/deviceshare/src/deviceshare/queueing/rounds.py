@@ -1,7 +1,7 @@
-"""What every queue deserves by the rounds of Volcano's plugin ``proportion``. Pure arithmetic.
+"""The deserved amounts of queues by the rounds of Volcano's plugin ``proportion``.
 
-:func:`deviceshare.queueing.deserved` finds the limit that these rounds approach. They end a little below it,
-and give out more than there is where queues have guarantees, so a queue at its limit may be decided otherwise.
+The rounds approach the result of :func:`deviceshare.queueing.deserved`. They end slightly below it, and with guarantees
+they distribute more than the cluster has, so decisions about queues at their limit may differ.
 
 Source: Volcano pkg/scheduler/plugins/proportion (OnSessionOpen).
 """
@@ -10,31 +10,32 @@ from collections.abc import Mapping, Sequence
 
 from deviceshare.queueing.proportion import Claimant
 
-Amounts = dict[str, float]
+ScaledAmounts = dict[str, float]
+"""Amounts by resource name, in Volcano's units."""
 
 _MOST_ROUNDS = 1000
 _NOTHING = 0.1
-"""Less than this of a resource is none of it, in the units in which Volcano counts."""
+"""Amounts below this count as 0, in Volcano's units."""
 _IN_UNITS = ("cpu", "memory", "pods")
-"""Resources that Volcano counts in the units that we use; all others in thousandths."""
+"""Resources with the same unit here and in Volcano, which counts all others in thousandths."""
 
 
 def deserved_by_rounds(
     total: Mapping[str, int], queues: Sequence[Claimant], guaranteed: Mapping[str, int]
 ) -> list[dict[str, float]]:
-    """Return what each queue deserves of each resource.
+    """Return the deserved amount of each queue by resource.
 
     Args:
-        total: what the cluster has.
-        queues: those that have pods.
-        guaranteed: what all queues are guaranteed together, also those without pods.
+        total: the cluster's resources.
+        queues: the queues with pods.
+        guaranteed: the total guarantees of all queues, including those without pods.
     """
     names = [*dict.fromkeys(("cpu", "memory", *total))]
     has, all_guaranteed = _scaled(total, names), _scaled(guaranteed, names)
     queue_limits = [_limit(queue, has, all_guaranteed, names) for queue in queues]
     requests = [_scaled(queue.request, names) for queue in queues]
     guarantees = [_scaled(queue.guarantee, names) for queue in queues]
-    found: list[Amounts] = [dict.fromkeys(names, 0.0) for _ in queues]
+    found: list[ScaledAmounts] = [dict.fromkeys(names, 0.0) for _ in queues]
     remaining, open_queues = dict(has), dict.fromkeys(range(len(queues)))
     for _ in range(_MOST_ROUNDS):
         weights = sum(queues[at].weight for at in open_queues)
@@ -65,8 +66,8 @@ def deserved_by_rounds(
     return [{name: amount / _scale(name) for name, amount in each.items()} for each in found]
 
 
-def _limit(queue: Claimant, total: Amounts, guaranteed: Amounts, names: Sequence[str]) -> Amounts:
-    """Return the most that a queue may have: its capability, and what others are not guaranteed."""
+def _limit(queue: Claimant, total: ScaledAmounts, guaranteed: ScaledAmounts, names: Sequence[str]) -> ScaledAmounts:
+    """Return the upper bound of a queue, by its capability and the guarantees of other queues."""
     guarantee = _scaled(queue.guarantee, names)
     limit = {name: max(0.0, total[name] - guaranteed[name]) + guarantee[name] for name in names}
     return {
@@ -79,7 +80,7 @@ def _less_equal(left: float, right: float) -> bool:
     return left < right or abs(left - right) < _NOTHING
 
 
-def _scaled(amounts: Mapping[str, int], names: Sequence[str]) -> Amounts:
+def _scaled(amounts: Mapping[str, int], names: Sequence[str]) -> ScaledAmounts:
     return {name: float(amounts.get(name, 0)) * _scale(name) for name in names}
 
 

@@ -1,4 +1,4 @@
-"""What keeps a pod, or a group, from its queue though there may be room: a bound of the queue, in numbers and words."""
+"""A limit that a pod or a group would exceed in its queue: numbers, message and refusal."""
 
 import msgspec
 
@@ -6,9 +6,9 @@ from deviceshare.allocation import RefusalReason
 from deviceshare.model import Refusal, shown
 
 CAPABILITY, GUARANTEED, DESERVED = "capability", "guaranteed", "deserved"
-"""What keeps a queue from more: its own capability, what other queues are guaranteed, what it deserves."""
+"""Limits of a queue: its capability, the guarantees of other queues, its deserved amount."""
 CLUSTER, OVERCOMMIT = "cluster", "overcommit"
-"""What keeps a group from its queue beside: all that there is, and what all queues may be promised of it."""
+"""Further limits of admission: the cluster, and the total that may be committed to all queues."""
 
 _REASONS = {
     CAPABILITY: RefusalReason("QueueOverCapability", "the queue would pass its capability"),
@@ -21,9 +21,9 @@ _UNITS = {"cpu": "millicores", "memory": "bytes", "ephemeral-storage": "bytes"}
 
 
 class Shortage(msgspec.Struct, frozen=True):
-    """A pod, or a group that wants to be let in, that would carry its queue over one of its bounds.
+    """A limit that a pod, or a group that waits for admission, would exceed.
 
-    ``promised``: ``used`` is what the groups that were let in need at least, whether they have it or not.
+    ``promised``: ``used`` is the total minimum resources of admitted groups, whether allocated or not.
     """
 
     queue: str
@@ -35,25 +35,26 @@ class Shortage(msgspec.Struct, frozen=True):
     promised: bool = False
 
     def __str__(self) -> str:
-        """Return the words that users read."""
+        """Return the user-visible message."""
         limit, used, asked = (shown(amount, self._unit) for amount in (self.limit, self.used, self.asked))
-        word = "promised" if self.promised else "used"
+        numbers = f"{used} {'promised' if self.promised else 'used'}, {asked} asked"
         match self.bound:
             case "overcommit":
-                return f"all queues may be promised {limit} of {self.resource}, {used} are, {asked} asked"
+                return f"the overcommit limit of {self.resource} is {limit}, {numbers}"
             case "cluster":
-                what, then = f"may have {limit}, all that there is,", ""
+                return f"queue {self.queue!r} is limited to the cluster's {limit} of {self.resource}, {numbers}"
             case "capability":
-                what, then = f"has a capability of {limit}", ""
+                return f"queue {self.queue!r} has a capability of {limit} of {self.resource}, {numbers}"
             case "guaranteed":
-                what, then = f"may have {limit}, as other queues are guaranteed the rest", ""
+                text = f"queue {self.queue!r} is limited to {limit} of {self.resource}, {numbers}"
+                return f"{text}; the rest is guaranteed to other queues"
             case _:
-                what, then = f"deserves {limit}", "; it gets more when other queues ask for less"
-        return f"queue {self.queue!r} {what} of {self.resource}, {used} {word}, {asked} asked{then}"
+                text = f"queue {self.queue!r} deserves {limit} of {self.resource}, {numbers}"
+                return f"{text}; it may borrow more when other queues request less"
 
     @property
     def refusal(self) -> Refusal:
-        """The same with its code and numbers."""
+        """The shortage as a refusal."""
         reason, free = _REASONS[self.bound], max(0, self.limit - self.used)
         return Refusal(
             code=reason.code, text=reason.text, nodes=0, resource=self.resource, asked=self.asked, free=free,

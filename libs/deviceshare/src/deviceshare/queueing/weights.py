@@ -1,4 +1,4 @@
-"""What queues deserve by their weights, set in their accounts.
+"""Sets the deserved amounts of queue accounts by weight.
 
 Source: Volcano pkg/scheduler/plugins/proportion.
 """
@@ -13,8 +13,8 @@ from deviceshare.queueing.rounds import deserved_by_rounds
 
 
 def set_by_weight(accounts: Iterable[QueueAccount], total: Mapping[str, int], *, exact: bool) -> None:
-    """Set what queues deserve of all that there is; ``exact`` or by Volcano's rounds."""
-    # A queue that guarantees itself something counts though it has no pods.
+    """Set the deserved amounts: ``exact``, or by Volcano's rounds."""
+    # A queue with a guarantee counts even without pods.
     accounts = [account for account in accounts if account.pods or account.fact.guarantee]
     if exact:
         found = deserved(total, [_claimant(account) for account in accounts])

@@ -105,6 +105,11 @@ class ResourceTable:
         taken = ((name, int(self._used[row, column])) for name, column in self._columns.items())
         return {name: amount for name, amount in taken if not name.endswith(SCORED)}
 
+    def used_amount(self, row: int, name: str) -> int:
+        """Return how much of one resource of a node is used."""
+        column = self._columns.get(name)
+        return 0 if column is None else int(self._used[row, column])
+
     def reserve(self, name: str) -> int:
         """Return the column of a resource, a new one for a new name."""
         column = self._columns.get(name)

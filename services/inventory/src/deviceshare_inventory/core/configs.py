@@ -136,7 +136,7 @@ def _read(change: Change, name: str) -> ConfigFact:
         key, expected = _scheduler_key(data), f"the key {scheduler.KEY}, or one that ends in .conf"
     if key not in data:
         raise ConfigError(source, "data", ", ".join(sorted(data)), expected)
-    return ConfigFact(name=name, text=data[key], source=source, revision=str(change.revision))
+    return ConfigFact(name=name, text=data[key], source=f"{source} data[{key}]", revision=str(change.revision))
 
 
 def _scheduler_key(data: dict[str, str]) -> str:

@@ -20,6 +20,8 @@ TOMBSTONE_SECONDS = 3600.0
 """How long a reader that was away can still see that an object was deleted."""
 WRITES = 1000
 """Writes in flight and read-backs under way, at most."""
+_FORGOTTEN = ("cluster.pod.", "cluster.podgroup.")
+"""Subjects to forget after their objects were deleted: there is no end of uids and of generated names."""
 
 
 class OpenSubject(NamedTuple):
@@ -187,8 +189,8 @@ class DesiredState:
         busy = self._writer.busy(subject)
         if record.matches and not busy:
             self.open.pop(subject, None)
-            if not record.exists and subject.startswith("cluster.pod."):
-                del self._records[subject]  # a uid does not return
+            if not record.exists and subject.startswith(_FORGOTTEN):
+                del self._records[subject]
                 self._writer.forget(subject)
             return
         if not record.matches and subject not in self.open:

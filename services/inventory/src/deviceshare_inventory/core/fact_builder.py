@@ -69,6 +69,8 @@ class FactBuilder:
         """The nodes whose facts depend on what ConfigMaps say about their devices, with their last changes."""
         self._uids: dict[str, str] = {}
         """Uid of the pod that has a name now, by ``namespace/name``."""
+        self._previous_uids: dict[str, str] = {}
+        """``_uids`` from before the list that is being delivered."""
         self._steps: list[RecordStep] = []
         self._generation = 0
         """How many lists have begun."""
@@ -92,10 +94,12 @@ class FactBuilder:
         self._devices.begin_list()
         self._adoption.begin_list()
         self._described.clear()
+        self._previous_uids, self._uids = self._previous_uids | self._uids, {}
 
     def end_list(self, revision: int) -> None:
         """Build what had to wait for the whole list, and delete the facts of objects that were not in it."""
         self.listing = False
+        self._previous_uids = {}
         self._want_configs(revision)
         for change in list(self._described.values()):
             self._apply_node(change)
@@ -170,10 +174,11 @@ class FactBuilder:
 
     def _apply_pod(self, change: Change) -> None:
         ref = f"{change.namespace}/{change.name}"
-        before = self._uids.get(ref)
+        before = self._uids.get(ref) or self._previous_uids.get(ref)
         pod = self._decode(change, f"pod {ref}", lambda raw: decode_pod(raw, self._keys))
         if before is not None and (pod is None or pod.uid != before):
-            del self._uids[ref]
+            self._uids.pop(ref, None)
+            self._previous_uids.pop(ref, None)
             self._delete_pod(before, ref, change.revision)
         if pod is None:
             return

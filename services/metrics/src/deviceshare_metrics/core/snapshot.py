@@ -1,8 +1,4 @@
-"""What the streams mean together: who is where, why not, and what is taken of nodes and cards.
-
-A pure function of a :class:`~deviceshare_metrics.state_store.View`, made anew when somebody looks and something has
-changed.
-"""
+"""Joins the messages of all streams: where each pod is, why it waits, and what is allocated of nodes and cards."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
@@ -13,13 +9,14 @@ from deviceshare.model import PENDING, ContainerGrant, Outcome, Problem, Resourc
 from deviceshare.state import Usage
 
 from deviceshare_metrics import api
-from deviceshare_metrics.state_store import PodSeen, StateStore
-from deviceshare_metrics.states import best_claims, claim_state, outcomes_of, pod_state
-from deviceshare_metrics.taken import Cards, Holding, PodShare, Share, Taken, holdings
+from deviceshare_metrics.core.facts import PodSeen
+from deviceshare_metrics.core.state_store import StateStore
+from deviceshare_metrics.core.states import best_claims, claim_state, outcomes_of, pod_state
+from deviceshare_metrics.core.usage import Cards, CardUsage, Holding, PodShare, Share, holdings
 
 
 class Gang(NamedTuple):
-    """How far a gang is: ``placed`` are claimed, bound or ended."""
+    """The progress of a gang: ``placed`` counts pods that are claimed, bound or ended."""
 
     key: str
     min_member: int
@@ -28,7 +25,10 @@ class Gang(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """Everything that is shown. All of it is immutable; it can be read in another thread."""
+    """Everything that is shown. Immutable: it can be read in another thread.
+
+    ``shares`` and ``pod_shares`` are of registered cards only, ``queues`` are the names of the cluster's queues.
+    """
 
     nodes: tuple[api.Node, ...]
     devices: tuple[api.Device, ...]
@@ -36,26 +36,24 @@ class Snapshot(NamedTuple):
     claims: tuple[api.Claim, ...]
     shares: tuple[Share, ...]
     pod_shares: tuple[PodShare, ...]
-    """Both of registered cards only."""
     gangs: tuple[Gang, ...]
     queues: tuple[str, ...]
-    """Names of the cluster's queues."""
 
 
 def build_snapshot(store: StateStore) -> Snapshot:
-    """Return the picture of all that has been read."""
+    """Return the snapshot of a store."""
     cards = Cards(store)
     outcomes = outcomes_of(store)
     held = list(holdings(store))
-    taken = cards.taken(held)
+    usage = cards.usage(held)
     pods = tuple(sorted(_pods(store, cards, outcomes), key=lambda pod: (pod.namespace, pod.name, pod.uid)))
     return Snapshot(
         nodes=tuple(_nodes(store, held)),
-        devices=tuple(_devices(store, cards, taken)),
+        devices=tuple(_devices(store, cards, usage)),
         pods=pods,
         claims=tuple(_claims(store, cards, outcomes)),
-        shares=taken.shares,
-        pod_shares=taken.pods,
+        shares=usage.shares,
+        pod_shares=usage.pods,
         gangs=tuple(_gangs(store, pods)),
         queues=tuple(sorted({queue.name for queue in store.queues.values()})),
     )
@@ -82,13 +80,13 @@ def _nodes(store: StateStore, holdings: Iterable[Holding]) -> Iterator[api.Node]
         )
 
 
-def _devices(store: StateStore, cards: Cards, taken: Taken) -> Iterator[api.Device]:
+def _devices(store: StateStore, cards: Cards, usage: CardUsage) -> Iterator[api.Device]:
     pods: dict[tuple[str, str], set[str]] = defaultdict(set)
-    for share in taken.pods:
+    for share in usage.pods:
         pods[share.node, share.card].add(f"{share.namespace}/{share.pod}")
     for node in sorted(store.nodes.values(), key=lambda node: node.name):
         for card in cards.of(node.name):
-            used = taken.usage.get((node.name, card.id), Usage())
+            used = usage.by_card.get((node.name, card.id), Usage())
             yield api.Device(
                 node=node.name,
                 id=card.id,
@@ -106,8 +104,8 @@ def _devices(store: StateStore, cards: Cards, taken: Taken) -> Iterator[api.Devi
             )
 
 
-def _given(cards: Cards, node: str, grants: Iterable[ContainerGrant]) -> tuple[api.PodDevice, ...]:
-    """Return the devices as their plugins name them."""
+def _devices_of(cards: Cards, node: str, grants: Iterable[ContainerGrant]) -> tuple[api.PodDevice, ...]:
+    """Return the devices by the names of their device plugins."""
     return tuple(
         api.PodDevice(
             container=grant.container,
@@ -133,7 +131,7 @@ def _claims(store: StateStore, cards: Cards, outcomes: dict[str, Outcome]) -> It
                 node=ledger.node,
                 state=claim_state(claim, outcome),
                 reason=outcome.reason if outcome is not None else "",
-                devices=_given(cards, ledger.node, claim.grants),
+                devices=_devices_of(cards, ledger.node, claim.grants),
                 decided_by=claim.decided_by,
                 decided_at=claim.decided_at,
             )
@@ -160,7 +158,7 @@ def _pods(store: StateStore, cards: Cards, outcomes: dict[str, Outcome]) -> Iter
             scheduler=pod.scheduler,
             node=node or None,
             state=state,
-            devices=_given(cards, node, grants),
+            devices=_devices_of(cards, node, grants),
             reason=_reason(store, pod, state),
             queue=queues.get(pod.group, "") or pod.queue or "default",
             group=pod.group,
@@ -173,7 +171,8 @@ def _reason(store: StateStore, pod: PodSeen, state: api.PodState) -> str | None:
         return f"waits for scheduling gates: {', '.join(pod.gates)}"
     if state != "Pending":
         return None
-    explanation = store.explanations.get(pod.uid)
+    history = store.histories.get(pod.uid)
+    explanation = history.explanation if history is not None else None
     if explanation is not None and explanation.decision == PENDING and explanation.message:
         return explanation.message
     return str(pod.problems[0]) if pod.problems else None

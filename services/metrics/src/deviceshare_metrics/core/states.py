@@ -1,6 +1,6 @@
-"""The states of nodes, pods and claims, and how many there are of each.
+"""The states of nodes, pods and claims, and the number of objects in each.
 
-Counting needs no whole picture: a status is asked for many times a second.
+Counting needs no snapshot: a status is requested several times a second.
 """
 
 from collections import Counter
@@ -9,21 +9,23 @@ from typing import NamedTuple
 from deviceshare.model import BOUND, REFUSED, WITHDRAWN, Claim, NodeFact, Outcome
 
 from deviceshare_metrics import api
-from deviceshare_metrics.state_store import PodSeen, StateStore
+from deviceshare_metrics.core.facts import PodSeen
+from deviceshare_metrics.core.state_store import StateStore
 
 _OUTCOMES: dict[str, api.ClaimState] = {BOUND: "bound", REFUSED: "refused", WITHDRAWN: "withdrawn"}
 
 
 class Counts(NamedTuple):
-    """How many are in each state."""
+    """The number of objects in each state, and of problems of all objects."""
 
     nodes: Counter[api.NodeState]
     pods: Counter[api.PodState]
     claims: Counter[api.ClaimState]
+    problems: int
 
 
 def count(store: StateStore) -> Counts:
-    """Count everything."""
+    """Count the objects of a store by state, and their problems."""
     outcomes = outcomes_of(store)
     best = best_claims(store, outcomes)
     return Counts(
@@ -31,6 +33,12 @@ def count(store: StateStore) -> Counts:
         pods=Counter(pod_state(pod, best.get(pod.uid)) for pod in store.pods.values()),
         claims=Counter(
             claim_state(claim, outcomes.get(claim.id)) for ledger in store.ledgers.values() for claim in ledger.claims
+        ),
+        problems=len(store.configuration_problems)
+        + sum(
+            len(fact.problems)
+            for facts in (store.nodes, store.pods, store.groups, store.queues)
+            for fact in facts.values()
         ),
     )
 
@@ -41,16 +49,15 @@ def outcomes_of(store: StateStore) -> dict[str, Outcome]:
 
 
 def claim_state(claim: Claim, outcome: Outcome | None) -> api.ClaimState:
-    """Return the state of a claim; an outcome that nobody knows is none."""
+    """Return the state of a claim; an outcome of an unknown state is ignored."""
     known = _OUTCOMES.get(outcome.state) if outcome is not None else None
     return known or ("withdrawing" if claim.withdraw else "open")
 
 
 class Placed(NamedTuple):
-    """A pod's claim; the larger one counts where a pod has several."""
+    """A pod's claim. ``holds``: it is neither refused nor withdrawn."""
 
     holds: bool
-    """Not refused."""
     decided_at: float
     node: str
     claim: Claim
@@ -58,7 +65,7 @@ class Placed(NamedTuple):
 
 
 def best_claims(store: StateStore, outcomes: dict[str, Outcome]) -> dict[str, Placed]:
-    """Return the claim of each pod, by uid; of several the one that was not refused, then the latest."""
+    """Return the claim of each pod by uid; of several claims one that holds devices, then the latest."""
     best: dict[str, Placed] = {}
     for ledger in store.ledgers.values():
         for claim in ledger.claims:
@@ -73,14 +80,14 @@ def best_claims(store: StateStore, outcomes: dict[str, Outcome]) -> dict[str, Pl
 
 
 def node_state(node: api.Node | NodeFact) -> api.NodeState:
-    """Return the state of a node; one that is not ready is nothing else."""
+    """Return the state of a node; ``not_ready`` takes precedence."""
     if not node.ready:
         return "not_ready"
     return "unschedulable" if node.unschedulable else "ready"
 
 
 def pod_state(pod: PodSeen, placed: Placed | None) -> api.PodState:
-    """Return the state of a pod. A bound claim counts before the cluster's own word arrives."""
+    """Return the state of a pod; it is bound as soon as the pod or the outcome of its claim says so."""
     if pod.ended:
         return "Ended"
     if pod.node or (placed is not None and placed.bound):

@@ -1,13 +1,19 @@
-"""What only ever grows: steps, the services' counters, messages put aside, how long pods waited to be bound."""
+"""Values that only grow: steps, the services' counters, undecodable messages, how long pods waited to be bound."""
 
 from bisect import bisect_left
 from collections import Counter
 from itertools import accumulate
+from typing import TypeVar
 
-from deviceshare_bus.messages import Undecodable
+from deviceshare_bus.messages import Events
 
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0, 7200.0)
 """Upper bounds in seconds: from one message to a queue that is full for hours."""
+MOST_SERIES = 1000
+"""Series per counter. Further ones are added up under :data:`OTHER`."""
+OTHER = "other"
+_OTHERS = (OTHER, OTHER)
+K = TypeVar("K")
 
 
 class Histogram:
@@ -39,11 +45,18 @@ class Tallies:
         self.undecodable: Counter[str] = Counter()
         """Messages by stream."""
         self.seen_to_bound = Histogram()
-        self._put_aside: dict[tuple[str, str], int] = {}
 
-    def quarantine(self, message: Undecodable) -> None:
-        """Count a message once, although every reader of the stream reports it, and again after a restart."""
-        place = (message.stream, message.subject)
-        if message.sequence > self._put_aside.get(place, 0):
-            self._put_aside[place] = message.sequence
-            self.undecodable[message.stream] += 1
+    def add(self, events: Events) -> None:
+        """Count the steps and add the counters of a message; undecodable messages are counted by the core."""
+        for step in events.steps:
+            _increment(self.steps, (events.service, step.name), 1, _OTHERS)
+        for name, amount in events.counters.items():
+            _increment(self.counters, (events.service, name), amount, _OTHERS)
+
+    def add_undecodable(self, stream: str) -> None:
+        """Count an undecodable message."""
+        _increment(self.undecodable, stream, 1, OTHER)
+
+
+def _increment(counter: Counter[K], key: K, amount: int, other: K) -> None:
+    counter[key if key in counter or len(counter) < MOST_SERIES else other] += amount

@@ -1,7 +1,7 @@
-"""What pods hold of nodes and cards, counted as placement counts it.
+"""Usage of nodes and cards, counted as placement counts it.
 
-Usage of a node is its claims and, by uid, the pods bound there that have none. Memory is shown in MiB, also where the
-device plugin registers cards in larger units (``gpuMemoryFactor``).
+The usage of a node is that of its claims and of the pods bound there that have no claim, by uid. Memory is in MiB, even
+if the device plugin registers cards in larger units (``gpuMemoryFactor``).
 """
 
 from collections import defaultdict
@@ -14,14 +14,15 @@ from deviceshare.formats import vgpu
 from deviceshare.model import Card, ContainerGrant, DeviceGrant, PodRequest, with_made
 from deviceshare.state import CardShare, Usage, pod_resources, shares_by_card
 
-from deviceshare_metrics.state_store import PodSeen, StateStore
+from deviceshare_metrics.core.facts import PodSeen
+from deviceshare_metrics.core.state_store import StateStore
 
-_decode_ask = msgspec.msgpack.Decoder(PodRequest).decode
+_decode_request = msgspec.msgpack.Decoder(PodRequest).decode
 _VGPU_MODES = frozenset(vgpu.MODES)
 
 
 class Holding(NamedTuple):
-    """What one pod takes of one node."""
+    """The devices and resources of one pod on one node."""
 
     node: str
     uid: str
@@ -32,7 +33,7 @@ class Holding(NamedTuple):
 
 
 class Share(msgspec.Struct, frozen=True, gc=False):
-    """What one container has of one card: ``card`` is the card's id, ``memory`` MiB, ``cores`` percent or AI cores."""
+    """The share of one container on one card: ``card`` is its id, ``memory`` MiB, ``cores`` percent or AI cores."""
 
     node: str
     card: str
@@ -44,7 +45,7 @@ class Share(msgspec.Struct, frozen=True, gc=False):
 
 
 class PodShare(msgspec.Struct, frozen=True, gc=False):
-    """What one pod takes of one card, its init containers and the others being there in turn; units as in Share."""
+    """The share of one pod on one card; init containers and others use it in turn. Units as in :class:`Share`."""
 
     node: str
     card: str
@@ -54,17 +55,16 @@ class PodShare(msgspec.Struct, frozen=True, gc=False):
     cores: int
 
 
-class Taken(NamedTuple):
-    """What is taken of registered cards."""
+class CardUsage(NamedTuple):
+    """Usage of registered cards; ``by_card`` is by node and id, of cards in use, with memory in MiB."""
 
     shares: tuple[Share, ...]
     pods: tuple[PodShare, ...]
-    usage: dict[tuple[str, str], Usage]
-    """By node and id of the card, memory in MiB; of cards of which pods hold a part."""
+    by_card: dict[tuple[str, str], Usage]
 
 
 def holdings(store: StateStore) -> Iterator[Holding]:
-    """Yield what each pod holds on each node."""
+    """Yield the holding of each pod on each node."""
     bound: dict[str, dict[str, PodSeen]] = defaultdict(dict)
     for pod in store.pods.values():
         if pod.node and not pod.ended:
@@ -80,19 +80,19 @@ def holdings(store: StateStore) -> Iterator[Holding]:
     devices = device_resources(store.conf)
     for node, pods in bound.items():
         for uid, pod in pods.items():
-            yield Holding(node, uid, pod.namespace, pod.name, pod.held, _asked(pod, devices))
+            yield Holding(node, uid, pod.namespace, pod.name, pod.held, _requested(pod, devices))
 
 
-def _asked(pod: PodSeen, devices: frozenset[str]) -> tuple[tuple[str, int], ...]:
-    """Return what a pod without a claim takes of its node; nothing where its ask cannot be read."""
+def _requested(pod: PodSeen, devices: frozenset[str]) -> tuple[tuple[str, int], ...]:
+    """Return the resources of a pod without a claim, none if its request cannot be decoded."""
     try:
-        return pod_resources(_decode_ask(pod.ask), devices)
+        return pod_resources(_decode_request(pod.ask), devices)
     except msgspec.MsgspecError:
         return ()
 
 
 class Cards:
-    """The registered cards, to resolve what grants name and to count what is taken of them."""
+    """The registered cards: resolves the cards of grants and counts their usage."""
 
     def __init__(self, store: StateStore) -> None:
         self._by_node: dict[str, dict[str, Card]] = {
@@ -102,11 +102,11 @@ class Cards:
         self._factor = store.conf.devices.vgpu.memory_factor
 
     def of(self, node: str) -> Iterable[Card]:
-        """Return a node's cards, each id once."""
+        """Return the cards of a node, each id once."""
         return self._by_node.get(node, {}).values()
 
     def find(self, node: str, device: DeviceGrant) -> Card | None:
-        """Return the card that a grant names, None where it is not registered."""
+        """Return the card of a grant, None if it is not registered."""
         return self._by_node.get(node, {}).get(device.id)
 
     def mebibytes(self, card: Card, amount: int) -> int:
@@ -114,13 +114,13 @@ class Cards:
         return amount * self._factor if card.mode in _VGPU_MODES else amount
 
     def memory(self, card: Card, grant: ContainerGrant, device: DeviceGrant) -> int:
-        """Return the MiB that a device takes of its card by itself: those of the MIG instance, the template."""
+        """Return the MiB that a device alone takes of its card: the size of the MIG instance or of the template."""
         return self.mebibytes(
             card, self._counter.used(card, ((CardShare(device, grant.position, grant.stage),),)).memory
         )
 
-    def taken(self, holdings: Iterable[Holding]) -> Taken:
-        """Return what is taken of all cards."""
+    def usage(self, holdings: Iterable[Holding]) -> CardUsage:
+        """Return the usage of all cards."""
         shares: list[Share] = []
         pods: list[PodShare] = []
         on_card: dict[tuple[str, str], list[list[CardShare]]] = defaultdict(list)
@@ -140,7 +140,7 @@ class Cards:
         usage = {
             (node, name): self._used(self._by_node[node][name], of_pods) for (node, name), of_pods in on_card.items()
         }
-        return Taken(tuple(shares), tuple(pods), usage)
+        return CardUsage(tuple(shares), tuple(pods), usage)
 
     def _used(self, card: Card, pods: Sequence[Sequence[CardShare]]) -> Usage:
         usage = self._counter.used(card, pods)

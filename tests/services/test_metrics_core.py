@@ -1,5 +1,7 @@
 """What the streams mean together: usage, states, devices, reasons, whatever order they are read in."""
 
+import asyncio
+
 import msgspec
 import pytest
 from deviceshare.model import (
@@ -22,13 +24,16 @@ from deviceshare.model import (
     Synced,
 )
 from deviceshare_bus import subjects
+from deviceshare_bus.core import Now, Tick
 from deviceshare_bus.messages import Events, Step, Undecodable, encode
-from deviceshare_metrics.exposition import expose
-from deviceshare_metrics.server import Site
-from deviceshare_metrics.snapshot import build_snapshot
-from deviceshare_metrics.state_store import MOST_STEPS, StateStore, UnknownSubjectError
+from deviceshare_bus.tracing import trace_id
+from deviceshare_metrics.core import MetricsCore, build_snapshot, count, explaining, metrics_core, tallies
+from deviceshare_metrics.core.metrics_core import FORGET_INTERVAL, FORGET_PAUSE, RETENTION
+from deviceshare_metrics.core.state_store import MOST_STEPS
+from deviceshare_metrics.queries import Queries
 from hypothesis import given
 from hypothesis import strategies as st
+from support.metrics import NOW, catch_up, exposed, read, receive, snapshot_of
 
 CARD = Card("GPU-1", 0, 10, 11178, 100, "Tesla-P4", True, "hami-core")
 ASK = PodRequest(containers=(ContainerRequest("main", (("cpu", 500), ("volcano.sh/vgpu-number", 1))),))
@@ -77,85 +82,80 @@ def step(name, at, pod="a"):
     return Step(f"uid-{pod}", f"default/{pod}", name, at)
 
 
-def read(*messages, into=None):
-    view = into or StateStore()
-    for subject, message in messages:
-        view.apply(subject, encode(message))
-    return view
-
-
 def only(items):
     (item,) = items
     return item
 
 
-def site(view):
-    return Site(view, connected=lambda: True, ready=lambda: True, quiet=lambda: 0.0)
+def status(core):
+    return asyncio.run(Queries(core).status())
+
+
+def explain(core, namespace, name):
+    return explaining.explain(core.store, snapshot_of(core), namespace, name, trace_id)
 
 
 def test_a_claim_takes_its_card_and_its_resources_before_the_pod_is_bound():
-    picture = build_snapshot(read(node(), pod(), ledger(claim())))
-    card = only(picture.devices)
+    snapshot = snapshot_of(read(node(), pod(), ledger(claim())))
+    card = only(snapshot.devices)
     assert (card.memory_used, card.cores_used, card.slots_used, card.pods) == (1024, 10, 1, ("default/a",))
-    assert (only(picture.nodes).used, only(picture.nodes).pods) == ({"cpu": 500}, 1)
-    shown = only(picture.pods)
+    assert (only(snapshot.nodes).used, only(snapshot.nodes).pods) == ({"cpu": 500}, 1)
+    shown = only(snapshot.pods)
     assert (shown.state, shown.node, shown.devices[0].memory) == ("Claimed", "n1", 1024)
 
 
 def test_a_bound_pod_with_a_claim_counts_once():
-    picture = build_snapshot(read(node(), pod(node="n1", held=grants()), ledger(claim()), outcome("bound")))
-    assert only(picture.devices).memory_used == 1024
-    assert (only(picture.nodes).pods, only(picture.nodes).used) == (1, {"cpu": 500})
-    assert (only(picture.pods).state, only(picture.claims).state) == ("Bound", "bound")
+    snapshot = snapshot_of(read(node(), pod(node="n1", held=grants()), ledger(claim()), outcome("bound")))
+    assert only(snapshot.devices).memory_used == 1024
+    assert (only(snapshot.nodes).pods, only(snapshot.nodes).used) == (1, {"cpu": 500})
+    assert (only(snapshot.pods).state, only(snapshot.claims).state) == ("Bound", "bound")
 
 
 def test_a_pod_that_others_bound_counts_with_what_it_holds_and_asks():
-    picture = build_snapshot(read(node(), pod(node="n1", held=grants(2048))))
-    assert only(picture.devices).memory_used == 2048
+    snapshot = snapshot_of(read(node(), pod(node="n1", held=grants(2048))))
+    assert only(snapshot.devices).memory_used == 2048
     # The vGPU is counted on its card, not among the resources of the node, as placement does.
-    assert (only(picture.nodes).pods, only(picture.nodes).used) == (1, {"cpu": 500})
+    assert (only(snapshot.nodes).pods, only(snapshot.nodes).used) == (1, {"cpu": 500})
 
 
 def test_a_whole_card_has_the_size_of_the_nodes_card():
     cards = (Card("0", 0, 1, 8000, 100, mode="gpu-share"),)
-    picture = build_snapshot(read(node(cards=cards), pod(node="n1", held=grants(WHOLE, 100, "0", "gpu-number"))))
-    assert only(picture.devices).memory_used == 8000
-    assert only(only(picture.pods).devices).memory == 8000
+    snapshot = snapshot_of(read(node(cards=cards), pod(node="n1", held=grants(WHOLE, 100, "0", "gpu-number"))))
+    assert only(snapshot.devices).memory_used == 8000
+    assert only(only(snapshot.pods).devices).memory == 8000
 
 
 def test_a_mig_instance_is_shown_by_its_plugins_name_and_charged_to_its_card():
     cards = (msgspec.structs.replace(CARD, mode="mig"),)
     held = (ContainerGrant("main", 0, "mig", (DeviceGrant("GPU-1", 0, 5120, 14, "0-2"),)),)
-    picture = build_snapshot(read(node(cards=cards), pod(), ledger(claim(grants=held))))
-    assert only(only(picture.pods).devices).id == "GPU-1[0-2]"
-    assert only(picture.devices).memory_used == 5120
+    snapshot = snapshot_of(read(node(cards=cards), pod(), ledger(claim(grants=held))))
+    assert only(only(snapshot.pods).devices).id == "GPU-1[0-2]"
+    assert only(snapshot.devices).memory_used == 5120
 
 
 def test_an_ended_pod_holds_nothing_but_its_claim_does_until_it_has_left_the_ledger():
     ended = pod(node="n1", ended=True, held=grants())
-    assert only(build_snapshot(read(node(), ended)).devices).memory_used == 0
-    view = read(node(), ended, ledger(claim()))
-    assert only(build_snapshot(view).devices).memory_used == 1024
-    assert only(build_snapshot(view).pods).state == "Ended"
-    assert only(build_snapshot(read(ledger(), into=view)).devices).memory_used == 0
+    assert only(snapshot_of(read(node(), ended)).devices).memory_used == 0
+    core = read(node(), ended, ledger(claim()))
+    assert only(snapshot_of(core).devices).memory_used == 1024
+    assert only(snapshot_of(core).pods).state == "Ended"
+    assert only(snapshot_of(read(ledger(), into=core)).devices).memory_used == 0
 
 
 def test_a_pod_that_is_bound_elsewhere_than_its_claim_counts_on_both_nodes():
-    view = read(node(), node("n2"), pod(node="n2", held=grants(512)), ledger(claim()))
-    picture = build_snapshot(view)
-    assert [(card.node, card.memory_used) for card in picture.devices] == [("n1", 1024), ("n2", 512)]
-    assert (only(picture.pods).node, only(picture.pods).devices[0].memory) == ("n2", 512)
+    core = read(node(), node("n2"), pod(node="n2", held=grants(512)), ledger(claim()))
+    snapshot = snapshot_of(core)
+    assert [(card.node, card.memory_used) for card in snapshot.devices] == [("n1", 1024), ("n2", 512)]
+    assert (only(snapshot.pods).node, only(snapshot.pods).devices[0].memory) == ("n2", 512)
 
 
 def test_what_is_deleted_is_gone_from_every_list_and_every_series():
-    view = read(node(), pod(node="n1", held=grants()), explanation())
-    assert b"GPU-1" in expose(build_snapshot(view), view.tallies, "")[0]
+    core = read(node(), pod(node="n1", held=grants()), explanation())
+    assert "GPU-1" in exposed(core)
     gone = Gone()
-    picture = build_snapshot(
-        read((subjects.fact("node", "n1"), gone), (subjects.fact("pod", "uid-a"), gone), into=view)
-    )
-    assert (picture.nodes, picture.devices, picture.pods) == ((), (), ())
-    assert b"GPU-1" not in expose(picture, view.tallies, "")[0]
+    snapshot = snapshot_of(read((subjects.fact("node", "n1"), gone), (subjects.fact("pod", "uid-a"), gone), into=core))
+    assert (snapshot.nodes, snapshot.devices, snapshot.pods) == ((), (), ())
+    assert "GPU-1" not in exposed(core)
 
 
 @pytest.mark.parametrize(
@@ -170,18 +170,18 @@ def test_what_is_deleted_is_gone_from_every_list_and_every_series():
     ],
 )
 def test_states_of_claims_and_their_pods(state, withdraw, shown, pod_state):
-    view = read(node(), pod(), ledger(claim(withdraw=withdraw)))
+    core = read(node(), pod(), ledger(claim(withdraw=withdraw)))
     if state is not None:
-        read(outcome(state, reason="because"), into=view)
-    picture = build_snapshot(view)
-    assert only(picture.claims).state == shown
-    assert only(picture.claims).reason == ("because" if state else "")
-    assert only(picture.pods).state == pod_state
+        read(outcome(state, reason="because"), into=core)
+    snapshot = snapshot_of(core)
+    assert only(snapshot.claims).state == shown
+    assert only(snapshot.claims).reason == ("because" if state else "")
+    assert only(snapshot.pods).state == pod_state
 
 
 def test_an_outcome_of_an_older_attempt_says_nothing_about_the_new_one():
-    view = read(pod(), ledger(claim(claim_id="second")), outcome("refused"))
-    assert only(build_snapshot(view).claims).state == "open"
+    core = read(pod(), ledger(claim(claim_id="second")), outcome("refused"))
+    assert only(snapshot_of(core).claims).state == "open"
 
 
 @pytest.mark.parametrize("turn", [1, -1])
@@ -191,100 +191,151 @@ def test_of_several_claims_the_latest_that_was_not_refused_is_where_the_pod_is(t
         ledger(claim(claim_id="old", decided_at=1.0), node="n2"),
         ledger(claim(claim_id="new", decided_at=2.0), node="n3"),
     ]
-    picture = build_snapshot(read(pod(), outcome("refused"), *ledgers[::turn]))
-    assert (only(picture.pods).state, only(picture.pods).node) == ("Claimed", "n3")
+    snapshot = snapshot_of(read(pod(), outcome("refused"), *ledgers[::turn]))
+    assert (only(snapshot.pods).state, only(snapshot.pods).node) == ("Claimed", "n3")
 
 
 def test_why_a_pod_waits():
     problem = Problem("Pod default/c", "limits", "-1", "a number above 0")
-    view = read(pod("a"), explanation("a"), pod("b", gates=("x.io/wait",)), pod("c", problems=(problem,)), pod("d"))
-    reasons = {shown.name: (shown.state, shown.reason) for shown in build_snapshot(view).pods}
+    core = read(pod("a"), explanation("a"), pod("b", gates=("x.io/wait",)), pod("c", problems=(problem,)), pod("d"))
+    reasons = {shown.name: (shown.state, shown.reason) for shown in snapshot_of(core).pods}
     assert reasons == {
         "a": ("Pending", "0/1 nodes are unavailable: 1 too small."),
         "b": ("Gated", "waits for scheduling gates: x.io/wait"),
         "c": ("Pending", "Pod default/c: limits: '-1' is not valid: expected a number above 0"),
         "d": ("Pending", None),
     }
-    read(ledger(claim("a")), into=view)
-    assert next(shown.reason for shown in build_snapshot(view).pods if shown.name == "a") is None
+    read(ledger(claim("a")), into=core)
+    assert next(shown.reason for shown in snapshot_of(core).pods if shown.name == "a") is None
 
 
 def test_status_counts():
-    view = read(
+    core = read(
         node(problems=(Problem("Node n1", "f", "v", "e"),)), node("n2", ready=False), node("n3", unschedulable=True),
         pod("a"), pod("b"), pod("c", node="n1"), ledger(claim("a"), claim("b", withdraw=True), claim("c")),
         outcome("bound", "c"), (subjects.SYNCED, Synced()),
     )  # fmt: skip
-    status = site(view).status()
-    assert status.nodes == {"ready": 1, "not_ready": 1, "unschedulable": 1}
-    assert status.pods == {"Pending": 0, "Claimed": 2, "Bound": 1, "Gated": 0, "Ended": 0}
-    assert (status.claims["open"], status.claims["withdrawing"], status.claims["bound"]) == (1, 1, 1)
-    assert (status.open_claims, status.problems, status.undecodable, status.synced) == (2, 1, 0, True)
+    counts = status(core)
+    assert counts.nodes == {"ready": 1, "not_ready": 1, "unschedulable": 1}
+    assert counts.pods == {"Pending": 0, "Claimed": 2, "Bound": 1, "Gated": 0, "Ended": 0}
+    assert (counts.claims["open"], counts.claims["withdrawing"], counts.claims["bound"]) == (1, 1, 1)
+    assert (counts.open_claims, counts.problems, counts.undecodable, counts.synced) == (2, 1, 0, True)
 
 
-def test_a_pods_steps_are_told_in_their_order_with_its_trace():
+def test_an_explanation_has_the_steps_of_the_pod_in_their_order_and_its_trace():
     uid = "0191d4c6-51a8-7f40-8b1e-5d8f1c1d2e3f"
     steps = [Step(uid, "default/x", name, at) for name, at in (("claimed", 2.0), ("seen", 1.0))]
-    view = read(
+    core = read(
         events("placement", *steps),
         events("binder", Step(uid, "default/x", "bound", 3.0, "n1", "done")),
         ("cluster.pod." + uid, PodFact(uid=uid, namespace="default", name="x")),
     )
-    answer = site(view).explain("default", "x")
-    assert [(told.service, told.step) for told in answer.steps] == [
+    answer = explain(core, "default", "x")
+    assert [(each.service, each.step) for each in answer.steps] == [
         ("placement", "seen"), ("placement", "claimed"), ("binder", "bound"),
     ]  # fmt: skip
     assert (answer.steps[2].node, answer.steps[2].message, answer.explanation) == ("n1", "done", None)
     assert answer.trace_id == uid.replace("-", "")
-    assert site(view).explain("default", "y") is None
-    assert site(view).explain("other", "x") is None
+    assert explain(core, "default", "y") is None
+    assert explain(core, "other", "x") is None
 
 
 def test_a_pod_that_is_gone_can_be_explained_until_it_is_forgotten():
-    view = read(pod("a"), explanation("a"), pod("b"), explanation("b"), events("placement", step("seen", 7.0, "c")))
-    read((subjects.fact("pod", "uid-a"), Gone()), into=view)
-    answer = site(view).explain("default", "a")
+    core = read(pod("a"), explanation("a"), pod("b"), explanation("b"), events("placement", step("seen", 7.0, "c")))
+    read((subjects.fact("pod", "uid-a"), Gone()), into=core)
+    answer = explain(core, "default", "a")
     assert (answer.pod, answer.explanation.message) == (None, "0/1 nodes are unavailable: 1 too small.")
-    assert site(view).explain("default", "c").steps[0].time == 7.0
+    assert explain(core, "default", "c").steps[0].time == 7.0
 
-    view.forget(before=6.0, most=10)
-    assert site(view).explain("default", "a") is None
-    assert site(view).explain("default", "c") is not None
-    view.forget(before=6.0, most=0)
-    assert site(view).explain("default", "c") is None
-    assert site(view).explain("default", "b").explanation is not None
+    early, late = Now(1000.0, 6.0 + RETENTION), Now(1100.0, 8.0 + RETENTION)
+    core.handle(Tick(), late)
+    assert explain(core, "default", "a") is not None, "the pod may stand on a stream that is not read yet"
+    assert core.next_due(early) is None
+    catch_up(core, early)
+    assert explain(core, "default", "a") is None
+    assert explain(core, "default", "c") is not None
+    core.handle(Tick(), early._replace(monotonic=core.next_due(early)))
+    assert core.next_due(early) == early.monotonic + FORGET_PAUSE + FORGET_INTERVAL
+    core.handle(Tick(), late._replace(monotonic=early.monotonic + FORGET_INTERVAL))
+    assert explain(core, "default", "c") is not None
+    core.handle(Tick(), late)
+    assert explain(core, "default", "c") is None
+    assert explain(core, "default", "b").explanation is not None
+
+
+def test_of_too_many_pods_that_are_gone_the_oldest_are_forgotten():
+    core = MetricsCore(most_gone=2)
+    read(pod("alive"), *(events("placement", step("seen", 1.0, name)) for name in ("alive", "a", "b", "c")), into=core)
+    catch_up(core, NOW._replace(wall=4.0))
+    assert core.store.histories.keys() == {"uid-alive", "uid-b", "uid-c"}
+    assert core.next_due(NOW) == NOW.monotonic + FORGET_PAUSE
+
+
+def test_a_search_for_pods_to_forget_examines_a_part_of_them(monkeypatch):
+    monkeypatch.setattr(metrics_core, "FORGET_BATCH", 2)
+    names = ("a", "alive", "b", "c")
+    core = read(pod("alive"), *(events("placement", step("seen", 1.0, name)) for name in names))
+    catch_up(core)
+    assert list(core.store.histories) == ["uid-b", "uid-c", "uid-alive"]
+    later = NOW._replace(monotonic=NOW.monotonic + FORGET_PAUSE)
+    core.handle(Tick(), later)
+    assert list(core.store.histories) == ["uid-alive"]
+    core.handle(Tick(), later._replace(monotonic=core.next_due(later)))
+    assert list(core.store.histories) == ["uid-alive"]
+    assert core.next_due(later) == later.monotonic + FORGET_PAUSE + FORGET_INTERVAL
+
+
+def test_names_of_counters_and_quarantined_subjects_are_bounded(monkeypatch):
+    monkeypatch.setattr(tallies, "MOST_SERIES", 2)
+    monkeypatch.setattr(metrics_core, "MOST_QUARANTINED", 2)
+    core = read(events("placement", counters={"a": 1, "b": 1, "c": 1, "d": 1}), events("placement", counters={"a": 1}))
+    assert core.tallies.counters == {("placement", "a"): 2, ("placement", "b"): 1, ("other", "other"): 2}
+    bad = [Undecodable("CLUSTER", f"cluster.node.{name}", 7, "error", b"?") for name in "xyz"]
+    read(events("binder", undecodable=(*bad, *bad[1:])), into=core)
+    assert core.tallies.undecodable == {"CLUSTER": 3}
+    assert len(core._quarantined) == 2
+
+
+def test_a_copy_of_the_store_does_not_change():
+    core = read(node(), pod(), events("placement", step("seen", 1.0)))
+    copy, histories = core.store.copy(), dict(core.store.histories)
+    before = build_snapshot(copy)
+    read((subjects.fact("node", "n1"), Gone()), pod("b"), ledger(claim()), explanation(), into=core)
+    read(events("placement", step("bound", 2.0)), into=core)
+    assert build_snapshot(copy) == before != snapshot_of(core)
+    assert copy.histories == histories != core.store.histories
 
 
 def test_the_last_steps_of_a_pod_are_kept():
-    view = read(events("placement", *(step("pending", float(at)) for at in range(MOST_STEPS + 5))))
-    steps = site(read(pod(), into=view)).explain("default", "a").steps
+    core = read(events("placement", *(step("pending", float(at)) for at in range(MOST_STEPS + 5))))
+    steps = explain(read(pod(), into=core), "default", "a").steps
     assert (len(steps), steps[0].time) == (MOST_STEPS, 5.0)
 
 
 @pytest.mark.parametrize("order", [("placement", "binder"), ("binder", "placement")])
 def test_waiting_is_measured_once_whoever_reports_first(order):
-    view = StateStore()
-    told = {
+    core = MetricsCore()
+    reports = {
         "placement": events("placement", step("seen", 1.0), step("decided", 1.1)),
         "binder": events("binder", step("bound", 1.5)),
     }
-    read(*(told[service] for service in order), into=view)
-    # A service that starts again tells what it sees again.
-    read(events("placement", step("seen", 9.0)), events("binder", step("bound", 9.5)), into=view)
-    assert view.tallies.seen_to_bound.sum == pytest.approx(0.5)
-    assert view.tallies.seen_to_bound.cumulative()[-1] == ("+Inf", 1.0)
+    read(*(reports[service] for service in order), into=core)
+    # A service that starts again reports what it sees again.
+    read(events("placement", step("seen", 9.0)), events("binder", step("bound", 9.5)), into=core)
+    assert core.tallies.seen_to_bound.sum == pytest.approx(0.5)
+    assert core.tallies.seen_to_bound.cumulative()[-1] == ("+Inf", 1.0)
 
 
-def test_a_message_put_aside_by_every_reader_is_counted_once():
+def test_a_message_quarantined_by_every_reader_is_counted_once():
     bad = Undecodable("CLUSTER", "cluster.node.x", 7, "error", b"?")
-    view = read(*(events(service, undecodable=(bad,)) for service in ("placement", "binder", "placement")))
-    read(events("binder", undecodable=(msgspec.structs.replace(bad, sequence=8),)), into=view)
-    assert view.tallies.undecodable == {"CLUSTER": 2}
+    core = read(*(events(service, undecodable=(bad,)) for service in ("placement", "binder", "placement")))
+    read(events("binder", undecodable=(msgspec.structs.replace(bad, sequence=8),)), into=core)
+    assert core.tallies.undecodable == {"CLUSTER": 2}
 
 
-def test_what_cannot_be_decoded_leaves_the_view_as_it_was():
-    view = read(node(), pod())
-    before = build_snapshot(view)
+def test_what_cannot_be_decoded_leaves_the_core_as_it_was():
+    core = read(node(), pod())
+    before = snapshot_of(core)
     for subject, data in [
         (subjects.fact("node", "n1"), b"\xc1"),
         (subjects.fact("node", "n1"), encode(NodeFact(name="n1"))[:-1]),
@@ -294,30 +345,28 @@ def test_what_cannot_be_decoded_leaves_the_view_as_it_was():
         (subjects.event("binder"), msgspec.msgpack.encode([])),
     ]:
         with pytest.raises(msgspec.MsgspecError):
-            view.apply(subject, data)
-    with pytest.raises(UnknownSubjectError):
-        view.apply("elsewhere.x", encode(node()[1]))
-    assert build_snapshot(view) == before
+            receive(core, subject, data)
+    assert snapshot_of(core) == before
 
 
 def test_unknown_fields_and_an_ask_of_another_form_are_tolerated():
     later = msgspec.msgpack.decode(encode(pod(node="n1", held=grants())[1])) | {"v": 9, "mood": ["good"], "ask": [1, 2]}
-    view = read(node())
-    view.apply(subjects.fact("pod", "uid-a"), msgspec.msgpack.encode(later))
-    assert only(build_snapshot(view).devices).memory_used == 1024
-    assert only(build_snapshot(view).nodes).used == {}
+    core = read(node())
+    receive(core, subjects.fact("pod", "uid-a"), msgspec.msgpack.encode(later))
+    assert only(snapshot_of(core).devices).memory_used == 1024
+    assert only(snapshot_of(core).nodes).used == {}
 
 
 def test_forged_devices_of_cards_that_do_not_exist_are_nobodys():
-    view = read(node(), pod(node="n1", held=grants(card="GPU-forged")))
-    assert only(build_snapshot(view).devices).memory_used == 0
-    assert b"GPU-forged" not in expose(build_snapshot(view), view.tallies, "")[0]
+    core = read(node(), pod(node="n1", held=grants(card="GPU-forged")))
+    assert only(snapshot_of(core).devices).memory_used == 0
+    assert "GPU-forged" not in exposed(core)
 
 
 def test_the_queue_of_a_pod_is_that_of_its_gang():
     gang = (subjects.fact("podgroup", "default/g"), PodGroupFact(key="default/g", queue="research", min_member=2))
-    view = read(gang, pod("a", group="default/g", queue="default"), pod("b", queue="own"), pod("c"))
-    assert [shown.queue for shown in build_snapshot(view).pods] == ["research", "own", "default"]
+    core = read(gang, pod("a", group="default/g", queue="default"), pod("b", queue="own"), pod("c"))
+    assert [shown.queue for shown in snapshot_of(core).pods] == ["research", "own", "default"]
 
 
 PODS, NODES = ("a", "b", "c"), ("n1", "n2")
@@ -364,12 +413,10 @@ def _with_unique_ids(messages):
         yield subject, message
 
 
-def _shown(view):
-    text, _ = expose(build_snapshot(view), view.tallies, "")
-    series = sorted(line for line in text.decode().splitlines() if not line.startswith(("#", "process_")))
-    site_ = site(view)
-    explained = [msgspec.json.encode(site_.explain("default", name)) for name in PODS]
-    return build_snapshot(view)._replace(shares=(), pod_shares=()), site_.status(), series, explained
+def _shown(core):
+    series = sorted(line for line in exposed(core).splitlines() if not line.startswith(("#", "process_")))
+    explained = [msgspec.json.encode(explain(core, "default", name)) for name in PODS]
+    return snapshot_of(core)._replace(shares=(), pod_shares=()), count(core.store), series, explained
 
 
 @given(st.data())
@@ -395,13 +442,13 @@ def test_a_reader_that_starts_late_sees_the_same_as_one_that_saw_everything(data
 @given(st.lists(st.one_of(_STREAMS["CLUSTER"], _STREAMS["LEDGER"]), max_size=20))
 def test_cards_and_pods_tell_the_same_story(messages):
     """What is taken of cards is what claims, and pods that are bound without one, are shown to have."""
-    picture = build_snapshot(read(*_with_unique_ids(messages)))
-    cards = {card.node for card in picture.devices}
-    claimed = {(each.node, each.uid) for each in picture.claims}
-    holders = [each for each in picture.claims if each.node in cards] + [
+    snapshot = snapshot_of(read(*_with_unique_ids(messages)))
+    cards = {card.node for card in snapshot.devices}
+    claimed = {(each.node, each.uid) for each in snapshot.claims}
+    holders = [each for each in snapshot.claims if each.node in cards] + [
         each
-        for each in picture.pods
+        for each in snapshot.pods
         if each.node in cards and each.state == "Bound" and (each.node, each.uid) not in claimed
     ]
-    assert sum(card.memory_used for card in picture.devices) == sum(d.memory for h in holders for d in h.devices)
-    assert sum(card.slots_used for card in picture.devices) == sum(len(h.devices) for h in holders)
+    assert sum(card.memory_used for card in snapshot.devices) == sum(d.memory for h in holders for d in h.devices)
+    assert sum(card.slots_used for card in snapshot.devices) == sum(len(h.devices) for h in holders)

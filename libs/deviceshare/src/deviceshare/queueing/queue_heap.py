@@ -1,33 +1,33 @@
-"""The next queue to serve, by places that change while queues are served."""
+"""Heaps of queues whose order changes while queues are served."""
 
 from collections.abc import Callable, Iterable
 from heapq import heapify, heappop, heappush
 from typing import Protocol
 
-from deviceshare.queueing.queue_order import Place
+from deviceshare.queueing.queue_order import QueueOrderKey
 
 
-class Turns(Protocol):
+class QueueHeap(Protocol):
     """A priority queue of queues."""
 
     def __bool__(self) -> bool:
-        """Return whether it holds any."""
+        """Return whether it contains any queue."""
 
     def push(self, queue: str) -> None:
-        """Put a queue in."""
+        """Add a queue."""
 
     def pop(self) -> str:
-        """Take out the first queue."""
+        """Remove and return the first queue."""
 
 
-class LatestTurns:
-    """Queues by their current places.
+class CurrentQueueHeap:
+    """Queues by their current order keys.
 
-    In hierarchies what one queue is given changes the places of others as well: the place of the first is computed
-    again when it is taken out, and the queue goes back if another one comes before it now.
+    In hierarchies an allocation in one queue changes the keys of others. ``pop`` therefore recomputes the key of the
+    first queue and pushes it back if another queue now comes first.
     """
 
-    def __init__(self, queues: Iterable[str], order: Callable[[str], Place]) -> None:
+    def __init__(self, queues: Iterable[str], order: Callable[[str], QueueOrderKey]) -> None:
         self._order = order
         self._heap = [(order(queue), queue) for queue in queues]
         heapify(self._heap)
@@ -36,28 +36,28 @@ class LatestTurns:
         return bool(self._heap)
 
     def push(self, queue: str) -> None:
-        """Put a queue in."""
+        """Add a queue."""
         heappush(self._heap, (self._order(queue), queue))
 
     def pop(self) -> str:
-        """Take out the first queue."""
-        looked_at = set()
+        """Remove and return the first queue."""
+        checked = set()
         while True:
             _, queue = heappop(self._heap)
-            now = self._order(queue)
-            if not self._heap or queue in looked_at or now <= self._heap[0][0]:
+            current = self._order(queue)
+            if not self._heap or queue in checked or current <= self._heap[0][0]:
                 return queue
-            looked_at.add(queue)
-            heappush(self._heap, (now, queue))
+            checked.add(queue)
+            heappush(self._heap, (current, queue))
 
 
-class VolcanoTurns:
-    """Queues in the order of Volcano's heap: a place that changed has an effect only when two queues are compared.
+class VolcanoQueueHeap:
+    """Queues in the order of Volcano's heap: a changed key takes effect only when two queues are compared.
 
-    Source: pkg/scheduler/util/priority_queue.go, which is a heap as Go's container/heap keeps it.
+    Source: pkg/scheduler/util/priority_queue.go, which uses Go's container/heap.
     """
 
-    def __init__(self, queues: Iterable[str], order: Callable[[str], Place]) -> None:
+    def __init__(self, queues: Iterable[str], order: Callable[[str], QueueOrderKey]) -> None:
         self._order = order
         self._heap: list[str] = []
         for queue in sorted(queues):
@@ -67,14 +67,14 @@ class VolcanoTurns:
         return bool(self._heap)
 
     def push(self, queue: str) -> None:
-        """Put a queue in."""
+        """Add a queue."""
         self._heap.append(queue)
         at = len(self._heap) - 1
         while at and self._swap_if_before(at, (at - 1) // 2):
             at = (at - 1) // 2
 
     def pop(self) -> str:
-        """Take out the first queue."""
+        """Remove and return the first queue."""
         heap = self._heap
         first, heap[0] = heap[0], heap[-1]
         heap.pop()
