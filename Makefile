@@ -1,4 +1,4 @@
-# Everything here works on a machine that has Python 3.11+, make and a package index.
+# Requires Python 3.11+, make and a package index.
 PYTHON ?= python3
 BIN := .venv/bin
 PACKAGES := libs/deviceshare libs/deviceshare-bus libs/deviceshare-cluster libs/deviceshare-cli \
@@ -14,8 +14,8 @@ help:  ## this list
 
 setup: $(READY)  ## install everything into .venv/
 
-# Hashes are checked for what comes from the index; our own packages are installed in place, built with what is already there.
-# A kernel that was compiled before goes first: where it cannot be compiled anew its source counts, not what it was.
+# Hashes of packages from the index are checked; our own packages are installed in place, without build isolation.
+# Compiled kernels are removed first: without a compiler the current source is used, not an old build.
 $(READY): requirements/uv.txt requirements/runtime.txt requirements/dev.txt $(PACKAGES:%=%/pyproject.toml) \
 		libs/deviceshare/setup.py $(wildcard $(KERNELS)/*.py $(KERNELS)/*.pxd)
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -25,23 +25,23 @@ $(READY): requirements/uv.txt requirements/runtime.txt requirements/dev.txt $(PA
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation $(PACKAGES:%=-e %)
 	@touch $@
 
-# On a terminal it stays until Ctrl-C; elsewhere it ends when every pod has its place or its reason.
+# On a terminal it runs until Ctrl-C; elsewhere it ends when every pod is placed or has a reason.
 run: $(READY)  ## schedule the pods of examples/ on its nodes
 	@test -t 1 || end=--until-settled; \
 		$(BIN)/deviceshare up --cluster local:examples --conf examples/volcano-scheduler.conf $$end
 
-test: $(READY)  ## every test, on a real nats-server and a real kube-apiserver
+test: $(READY)  ## run all tests, on a real nats-server and a real kube-apiserver
 	@test -n "$$KUBEBUILDER_ASSETS" || $(MAKE) --no-print-directory kube || echo "no kube-apiserver: its tests are skipped" >&2
 	@$(BIN)/pytest
 
-kube:  ## build etcd and kube-apiserver for the tests into .cache/kube, once, in some minutes
+kube:  ## build etcd and kube-apiserver for the tests into .cache/kube, once; takes minutes
 	@tests/apiserver/build.sh .cache/kube
 
-fuzz: $(READY)  ## look for inputs that break a parser, FUZZ_SECONDS (60) in all; FUZZ_SEED repeats a search
+fuzz: $(READY)  ## fuzz the parsers for FUZZ_SECONDS (60); FUZZ_SEED repeats a run
 	@FUZZ_SECONDS=$${FUZZ_SECONDS:-60} $(BIN)/pytest tests/fuzz
 
 # The sizes can be set: DEVICESHARE_SYSTEM_NODES=50 make soak.
-soak: $(READY) kube  ## the whole system on a real kube-apiserver, at full size, while one thing after the other breaks
+soak: $(READY) kube  ## the whole system on a real kube-apiserver, at full size, with one failure after the other
 	@DEVICESHARE_SYSTEM_NODES=$${DEVICESHARE_SYSTEM_NODES:-200} DEVICESHARE_SYSTEM_PODS=$${DEVICESHARE_SYSTEM_PODS:-2000} \
 		DEVICESHARE_SYSTEM_MORE=$${DEVICESHARE_SYSTEM_MORE:-600} DEVICESHARE_SYSTEM_DELAY=$${DEVICESHARE_SYSTEM_DELAY:-3} \
 		DEVICESHARE_PACKED_PODS=$${DEVICESHARE_PACKED_PODS:-60} DEVICESHARE_CONTAINER_PODS=$${DEVICESHARE_CONTAINER_PODS:-100} \
@@ -53,17 +53,17 @@ lint: $(READY)  ## ruff, mypy, import-linter
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
-format: $(READY)  ## let ruff rewrite what it can
+format: $(READY)  ## format and fix with ruff
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-bench: $(READY)  ## measure the whole system, and the floor beside it
+bench: $(READY)  ## measure the whole system and the floor
 	@$(BIN)/deviceshare bench bus --nodes 1000 --pods 10000
 
-lock: $(READY)  ## resolve requirements/*.in anew
+lock: $(READY)  ## resolve requirements/*.in again
 	@for f in uv runtime dev; do $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 		--no-header requirements/$$f.in -o requirements/$$f.txt > /dev/null; done
 
-clean:  ## remove what setup and tests made
+clean:  ## remove files of setup and tests
 	rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache \
 		$(KERNELS)/*.so libs/deviceshare/build

@@ -1,9 +1,9 @@
-"""What holds for every run of the tests.
+"""Rules of every test run.
 
-Where ``CI`` is true a skipped test is a failed one: CI has all that the tests need, so nothing may go unseen. A skip
-whose reason begins with ``allowed:`` stays a skip, for what one machine cannot have (another operating system).
+If ``CI`` is true, a skipped test fails: CI has everything that the tests need. A skip whose reason begins with
+``allowed:`` stays a skip, for requirements that one machine cannot meet (another operating system).
 
-Kernels that are older than their source are not tested: they are not what stands there.
+The run ends at once if a compiled kernel is older than its source.
 """
 
 import os
@@ -28,22 +28,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_sessionstart() -> None:
-    """Look at the kernels first."""
+    """Check the age of the compiled kernels."""
     for compiled in KERNELS.glob("*.so"):
         for source in KERNELS.glob(compiled.name.partition(".")[0] + ".p*"):
             if source.stat().st_mtime > compiled.stat().st_mtime:
-                pytest.exit(f"{source} is newer than what was compiled of it: make setup", returncode=4)
+                pytest.exit(f"{source} is newer than its compiled kernel: make setup", returncode=4)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Look at each test."""
+    """Check the report of each test."""
     return _judged((yield))
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """Look at each module: it may skip all of its tests at once."""
+    """Check the report of each module, which may skip all of its tests."""
     return _judged((yield))
 
 

@@ -1,4 +1,4 @@
-"""Check what `deviceshare up --json` says of the pods of examples/: who is where, who shares, who waits and why.
+"""Check the output of `deviceshare up --json` for examples/: nodes, shared cards, pending pods and reasons.
 
 Usage: check_run.py RESULT.json
 """
@@ -25,7 +25,7 @@ CARDS = {
     "npu-310p": (0, 8), "npu-row-04": (0, 8), "npu-row-11": (0, 8),
 }  # fmt: skip
 PLACED = {
-    # pod: the nodes where it may be, MiB and cores of each of its devices (None: whatever the node gives)
+    # pod: its feasible nodes, MiB and cores of each of its devices (None: not checked)
     **{f"default/gpu-pod{number}": (SHARE, [(1024, 0)]) for number in (1, 2)},
     **{f"default/gpu-sharing-job-inference-{number}": (SHARE, [(4096, 0)]) for number in (0, 1)},
     **{f"default/share-{letter}": (SHARE, [(size, 0)]) for letter, size in (("a", 4096), ("b", 4096), ("c", 8192))},
@@ -66,7 +66,7 @@ PLACED = {
     "default/npu-row-12": (("npu-310p",), [(0, 8), (0, 8)]),
 }
 WAITING = {
-    # pod: what its reason must name
+    # pod: text in its reason
     "default/ascend-910a-too-large": "at most 32768 MiB",
     "default/ascend310p-old-name": "huawei.com/npu-core",
     "default/gpu-index-nobody-has": "volcano.sh/gpu-index 9",
@@ -89,7 +89,7 @@ Pod = dict[str, Any]
 
 
 def check(result: dict[str, Any]) -> list[str]:
-    """Return what is wrong, nothing if all is as it should be."""
+    """Return all problems."""
     pods = {f"{pod['namespace']}/{pod['name']}": pod for pod in result["pods"]}
     wrong = [*_answered(pods), *_cards(pods)]
     if wrong:
@@ -116,7 +116,7 @@ def _answered(pods: dict[str, Pod]) -> list[str]:
 
 
 def _cards(pods: dict[str, Pod]) -> list[str]:
-    """No card is given more than it has."""
+    """Return cards that are overcommitted."""
     memory: Counter[tuple[str, str]] = Counter()
     cores: Counter[tuple[str, str]] = Counter()
     for pod in pods.values():
@@ -131,7 +131,7 @@ def _cards(pods: dict[str, Pod]) -> list[str]:
 
 
 def _sharing(pods: dict[str, Pod]) -> list[str]:
-    """The pods of the guide share a card, and nobody shares what is given whole."""
+    """Check that the pods of the guide share a card, and that exclusive cards are not shared."""
 
     def places(*names: str) -> list[tuple[str, str]]:
         return [(pods[name]["node"], device["id"]) for name in names for device in pods[name]["devices"]]
@@ -152,7 +152,7 @@ def _sharing(pods: dict[str, Pod]) -> list[str]:
 
 
 def _spanning(pods: dict[str, Pod]) -> list[str]:
-    """No node gives more whole GPUs than its four."""
+    """Check that no node gives more than its four whole GPUs."""
     given = Counter(
         {
             "default/multi-gpu-training-trainer-0": 4,
@@ -168,7 +168,7 @@ def _spanning(pods: dict[str, Pod]) -> list[str]:
 
 
 def _handed_over(pods: dict[str, Pod]) -> list[str]:
-    """Pods of each device plugin have what it reads, and what it writes: on a local cluster it serves at once."""
+    """Check the annotations that each device plugin reads and writes: on a local cluster pods are served at once."""
     wrong = []
     for name, key, pattern in _annotations(pods):
         value = pods[f"default/{name}"]["annotations"].get(key)
@@ -180,7 +180,7 @@ def _handed_over(pods: dict[str, Pod]) -> list[str]:
 def _annotations(pods: dict[str, Pod]) -> list[tuple[str, str, str]]:
     def device(name: str) -> tuple[str, str]:
         pod = pods[f"default/{name}"]
-        return pod["node"], re.escape(pod["devices"][0]["id"])  # as its plugin knows it
+        return pod["node"], re.escape(pod["devices"][0]["id"])  # the id that its plugin uses
 
     seconds = r"\d{10}"
     expected = []
@@ -218,7 +218,7 @@ def _annotations(pods: dict[str, Pod]) -> list[tuple[str, str, str]]:
 
 
 def main() -> None:
-    """Check the file that is named on the command line; status 1 where something is wrong."""
+    """Check the file on the command line; status 1 if there are problems."""
     wrong = check(json.loads(Path(sys.argv[1]).read_text()))
     for line in wrong:
         sys.stderr.write(f"wrong: {line}\n")

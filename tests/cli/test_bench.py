@@ -86,7 +86,7 @@ def test_the_generated_objects_are_what_the_families_read() -> None:
     fact = decode_node(json.dumps(node | {"metadata": node["metadata"] | {"uid": "n"}}).encode())
     assert not fact.problems
     assert [card.memory for card in fact.cards] == [32768] * 8
-    for pod in workload.pods(len(workload.SHAPES)):
+    for pod in workload.pods(len(workload.SIZES)):
         ask = decode_pod(json.dumps(pod | {"metadata": pod["metadata"] | {"uid": "p"}}).encode())
         assert not ask.problems
 

@@ -69,7 +69,7 @@ def test_a_pod_that_asks_no_device_has_a_node_alone(tmp_path: Path) -> None:
             "existing[0].value: 'GPU-7-0,NVIDIA,1,0:' is not valid: expected the family's device annotation",
         ),
         ({"pods": [{"name": "a"}]}, "pods[0]: Object missing required field `limits`"),
-        ({"pods": [{"name": "a", "limits": {}}] * 2}, "pods[1].name: 'a' is not valid: expected a name that no other"),
+        ({"pods": [{"name": "a", "limits": {}}] * 2}, "pods[1].name: 'a' is not valid: expected a unique name"),
         (
             {"pods": [{"name": "a", "limits": {"volcano.sh/vgpu-number": "-1"}}]},
             "pods[0]: spec.containers[main].resources.limits[volcano.sh/vgpu-number]: '-1' is not valid: expected ",

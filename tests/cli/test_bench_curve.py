@@ -31,5 +31,5 @@ def test_sizes_that_are_no_numbers_are_named():
     result = CliRunner().invoke(app, ["bench", "curve", "--nodes", "10,many"])
     assert result.exit_code == 1
     assert (
-        str(result.exception) == "--nodes: '10,many' is not valid: expected whole numbers above 0, with commas between"
+        str(result.exception) == "--nodes: '10,many' is not valid: expected whole numbers above 0, separated by commas"
     )

@@ -443,14 +443,14 @@ def test_many_deviations_are_told(write: Write, run: Callable[..., Any]) -> None
     status, lines = run(write(case, *plain[:7]))
     assert status == 0
     # The bound is one of all families together.
-    assert "On purpose: 1 of 8 cases that no known defect of Volcano touched (12.5 %)" in lines
+    assert "On purpose: 1 of 8 cases without a known defect of Volcano (12.5 %)" in lines
     every = [a_case(family) for family in FORMS]
     status, lines = run(write(case, *every, *plain[:2]))
     assert status == 0
-    assert "On purpose: 1 of 9 cases that no known defect of Volcano touched (11.1 %, at most 12 %)" in lines
+    assert "On purpose: 1 of 9 cases without a known defect of Volcano (11.1 %, at most 12 %)" in lines
     status, lines = run(write(case, *every, plain[0]))
     assert status == 0
-    assert "On purpose: 1 of 8 cases that no known defect of Volcano touched (12.5 %, more than 12 %)" in lines
+    assert "On purpose: 1 of 8 cases without a known defect of Volcano (12.5 %, more than 12 %)" in lines
     assert lines[-1] == "7 passed, 0 failed"
 
 
@@ -476,7 +476,7 @@ def test_the_first_failures_are_shown_and_all_of_them_if_wanted(write: Write, ru
     path = write(*cases)
     lines = run(path)[1]
     assert sum(line.startswith("FAILED") for line in lines) == 3
-    assert "… and 6 more that failed: --verbose shows all" in lines
+    assert "… and 6 more failures: --verbose shows all" in lines
     lines = run(path, verbose=True)[1]
     assert sum(line.startswith("FAILED") for line in lines) == 9
     assert sum(line.endswith(": state") for line in lines) == sum(len(case["steps"]) for case in cases)
@@ -540,9 +540,9 @@ def with_value(value: object, *path: Any) -> Callable[[Case], Case]:
         (with_value(1, "steps", 0, "op"), "line 2: steps[0].op: Expected `str`"),
         (without("steps", 0, "pod"), "line 2: steps[0]: Object missing required field `pod`"),
         (with_value("no", "steps", 0, "filter", "fits"), "line 2: steps[0].filter.fits: Expected `bool`, got `str`"),
-        (with_value(None, "steps", 0, "state"), "line 2: steps[0].state: a node with devices has one"),
-        (without("steps", 0, "allocate"), "line 2: steps[0].allocate: a pod that fits has one"),
-        (without("steps", 0, "score"), "line 2: steps[0].score: a pod that fits has one"),
+        (with_value(None, "steps", 0, "state"), "line 2: steps[0].state: required for a node with devices"),
+        (without("steps", 0, "allocate"), "line 2: steps[0].allocate: required for a pod that fits"),
+        (without("steps", 0, "score"), "line 2: steps[0].score: required for a pod that fits"),
         (with_value([[1, 2]], "steps", 0, "state"), "line 2: steps[0].state[0]: expected 3 values, got 2"),
         (with_value("other", "config"), 'line 2: config: "other" needs '),
         (with_value({"deviceshare.SchedulePolicy": "best"}, "args"), "'best' is not valid"),
@@ -559,8 +559,8 @@ def test_a_line_that_is_no_case_is_named(write: Write, change: Callable[[Case], 
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("empty.jsonl", b"", "there is no case in it: expected one JSON object a line"),
-        ("blank.jsonl", b"\n \n", "there is no case in it: expected one JSON object a line"),
+        ("empty.jsonl", b"", "the file is empty: expected one JSON object per line"),
+        ("blank.jsonl", b"\n \n", "the file is empty: expected one JSON object per line"),
         ("torn.jsonl.gz", gzip.compress(b"{}" * 99)[:15], "Compressed file ended"),
         ("plain.jsonl.gz", b"{}", "Not a gzipped file"),
         ("binary.jsonl", b"\xff\xfe", "line 1: not JSON"),

@@ -50,4 +50,4 @@ def test_bars() -> None:
     assert bar(CardFill(1, 100_000)) == "▁  0%"
     assert bar(CardFill(0, 0)) == "   0%"
     assert bar(CardFill(10, 10)) == "█100%"
-    assert bar(CardFill(0, 10, healthy=False)) == "[ill ]"
+    assert bar(CardFill(0, 10, healthy=False)) == "unhealthy"

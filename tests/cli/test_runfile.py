@@ -70,7 +70,7 @@ def test_nothing_running_says_how_to_start_one(directory: Path) -> None:
 
 def test_a_process_that_is_gone_is_named(directory: Path, dead_pid: int) -> None:
     runfile.write(run(dead_pid))
-    with pytest.raises(CommandError, match=rf"no deviceshare is running here \(process {dead_pid}, .*is gone\)"):
+    with pytest.raises(CommandError, match=rf"no deviceshare is running here \(process {dead_pid} of .* has ended\)"):
         runfile.find()
     assert runfile.stale() == [run(dead_pid)]
     assert runfile.stale() == []

@@ -10,7 +10,7 @@ from deviceshare_cli.settled import (
     Quiet,
     ServiceState,
     Snapshot,
-    open_matters,
+    open_work,
     state_of,
 )
 from hypothesis import given
@@ -37,16 +37,16 @@ def with_cluster(**changes: object) -> Snapshot:
 
 
 def test_nothing_is_open_when_everybody_is_done() -> None:
-    assert open_matters(done()) == []
+    assert open_work(done()) == []
 
 
 @pytest.mark.parametrize(
     ("snapshot", "says"),
     [
-        (with_service("placement", open=3), "placement has 3 open"),
+        (with_service("placement", open=3), "placement has 3 open items"),
         (with_service("binder", positions={"LEDGER": 9}), "binder has read LEDGER up to 9 of 10"),
         (with_service("inventory", revision=6), "inventory has read the cluster up to revision 6 of 7"),
-        (with_cluster(controllers_open=2), "the cluster's controllers have 2 objects to work on"),
+        (with_cluster(controllers_open=2), "the cluster's controllers have 2 objects to process"),
         (with_cluster(unanswered=("default/a",)), "neither bound nor refused with a reason: default/a"),
         (
             with_cluster(unanswered=tuple(f"default/{name}" for name in "abcdefg")),
@@ -55,24 +55,24 @@ def test_nothing_is_open_when_everybody_is_done() -> None:
     ],
 )
 def test_each_open_matter_is_named(snapshot: Snapshot, says: str) -> None:
-    assert open_matters(snapshot) == [says]
+    assert open_work(snapshot) == [says]
 
 
 @pytest.mark.parametrize("name", SERVICES)
 def test_a_service_that_does_not_answer_is_open(name: str) -> None:
     snapshot = done()
     del snapshot.services[name]
-    assert open_matters(snapshot) == [f"{name} does not answer"]
+    assert open_work(snapshot) == [f"{name} does not answer"]
 
 
 def test_a_stream_that_does_not_answer_is_open() -> None:
     snapshot = done()
     del snapshot.streams["LEDGER"]
-    assert open_matters(snapshot) == ["stream LEDGER does not answer"]
+    assert open_work(snapshot) == ["stream LEDGER does not answer"]
 
 
 def test_a_cluster_that_does_not_answer_is_open() -> None:
-    assert open_matters(msgspec.structs.replace(done(), cluster=None)) == ["the cluster does not answer"]
+    assert open_work(msgspec.structs.replace(done(), cluster=None)) == ["the cluster does not answer"]
 
 
 def test_the_history_of_events_is_not_counted() -> None:
@@ -122,4 +122,4 @@ def test_never_settled_within_a_second_of_a_change_or_with_anything_open(history
         if snapshot != last:
             changed, last = now, snapshot
         settled = not quiet.judge(snapshot, now)
-        assert settled == (not open_matters(snapshot) and now - changed >= 1.0)
+        assert settled == (not open_work(snapshot) and now - changed >= 1.0)

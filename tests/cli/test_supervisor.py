@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from deviceshare.model import Backoff
-from deviceshare_cli.supervisor import CannotLive, Program, RestartPolicy, Supervisor
+from deviceshare_cli.supervisor import Program, ProgramFailed, RestartPolicy, Supervisor
 from support.processes import is_alive
 
 
@@ -38,7 +38,7 @@ async def test_a_killed_child_is_started_again_and_said_so(tmp_path: Path) -> No
         first = supervisor.pids["sleeper"]
         os.kill(first, signal.SIGKILL)
         await until(lambda: supervisor.pids.get("sleeper", first) != first)
-        assert said == ["sleeper was killed by SIGKILL, starting it again in 0.01 s"]
+        assert said == ["sleeper was killed by SIGKILL, restarting in 0.01 s"]
         second = supervisor.pids["sleeper"]
     assert not is_alive(second)
 
@@ -49,11 +49,11 @@ async def test_a_child_that_cannot_live_ends_the_whole_and_shows_its_log(tmp_pat
     async with supervising(said, RestartPolicy(Backoff(0.01, 0.02), early_deaths=3)) as supervisor:
         await supervisor.start(Program("broken", command, tmp_path / "log"))
         async with asyncio.timeout(10):
-            with pytest.raises(CannotLive, match=r"(?s)broken ended with status 3, the 3rd time .*no such option"):
+            with pytest.raises(ProgramFailed, match=r"(?s)broken ended with status 3, the 3rd time .*no such option"):
                 await supervisor.failed()
     assert said == [
-        "broken ended with status 3, starting it again in 0.01 s",
-        "broken ended with status 3, starting it again in 0.02 s",
+        "broken ended with status 3, restarting in 0.01 s",
+        "broken ended with status 3, restarting in 0.02 s",
     ]
 
 
@@ -63,7 +63,7 @@ async def test_a_healthy_life_makes_the_past_forgotten(tmp_path: Path) -> None:
     async with supervising(said, policy) as supervisor:
         await supervisor.start(Program("brief", ("true",), tmp_path / "log"))
         await until(lambda: len(said) >= 4)
-    assert set(said) == {"brief ended with status 0, starting it again in 0.01 s"}
+    assert set(said) == {"brief ended with status 0, restarting in 0.01 s"}
 
 
 async def test_a_child_that_ignores_sigterm_is_killed(tmp_path: Path) -> None:

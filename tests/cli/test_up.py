@@ -176,7 +176,7 @@ def test_a_taken_metrics_port_is_named_with_the_flag_that_changes_it(directory: 
         port = taken.getsockname()[1]
         done = deviceshare("up", "--cluster", f"local:{directory}", "--metrics-port", str(port))
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
-    assert f"port {port} for the metrics is taken" in done.stderr
+    assert f"port {port} for the metrics is in use" in done.stderr
     assert "--metrics-port" in done.stderr
 
 
@@ -242,7 +242,7 @@ def get(*arguments: str) -> Any:
 def test_the_other_commands_act_on_what_runs_also_after_a_service_was_killed(directory: Path, running: Running) -> None:
     (placement,) = (pid for pid, command in running.children().items() if "deviceshare_placement" in command)
     os.kill(placement, signal.SIGKILL)
-    running.wait_for("placement was killed by SIGKILL, starting it again in 0.2 s")
+    running.wait_for("placement was killed by SIGKILL, restarting in 0.2 s")
 
     done = deviceshare("apply", "-f", "-", stdin=pod("late") + "---" + pod("gpu-pod1") + "---" + pod("odd", "2.5"))
     assert done.stdout == "pod/late created\npod/gpu-pod1 unchanged\n"
@@ -267,7 +267,7 @@ def test_the_other_commands_act_on_what_runs_also_after_a_service_was_killed(dir
     assert gone.stderr == 'error: pod "never" not found\n'
     assert gone.returncode == 1
     assert deviceshare("delete", "--ignore-not-found", "-f", "-", stdin=pod("never")).returncode == 0
-    running.wait_for("default/late is gone")
+    running.wait_for("default/late deleted")
 
     children = running.children()
     assert len(children) == 6

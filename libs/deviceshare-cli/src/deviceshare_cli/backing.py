@@ -1,4 +1,4 @@
-"""What the system stands on: a local cluster of its own, filled from a directory, or a live Kubernetes cluster."""
+"""The cluster of a running system: its own local cluster, loaded from a directory, or a live Kubernetes cluster."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -20,69 +20,69 @@ NOTHING = Loaded([], [], [])
 
 
 class Backing(Protocol):
-    """A cluster as ``up`` sees it."""
+    """The interface of a cluster for ``up``."""
 
     @property
     def spec(self) -> str:
-        """What the services are told: ``--cluster``."""
+        """The value of the services' option ``--cluster``."""
         ...
 
     @property
     def cluster(self) -> Cluster:
-        """The cluster, connected."""
+        """The connected cluster."""
         ...
 
-    async def fill(self, schedulers: tuple[str, ...], say: Callable[[str], None]) -> Loaded:
-        """Put into the cluster what it is to begin with."""
+    async def fill(self, schedulers: tuple[str, ...], report: Callable[[str], None]) -> Loaded:
+        """Load the initial objects; ``report`` gets one line for each warning and rejected object."""
         ...
 
     async def sequence(self) -> int:
-        """Return the number of writes that the cluster has seen, 0 where nobody counts them."""
+        """Return the number of writes to the cluster, 0 for a live cluster."""
         ...
 
     @property
     def controllers_open(self) -> int:
-        """How many objects the controllers that we play have to work on."""
+        """Number of objects that the simulated controllers have not processed yet."""
         ...
 
     async def run(self) -> None:
-        """Play the controllers, until cancelled."""
+        """Run the simulated controllers until cancelled."""
         ...
 
 
 class LocalBacking:
-    """A local cluster on a nats-server of its own, filled from a directory of manifests."""
+    """A local cluster on its own nats-server, loaded from a directory of manifests."""
 
     def __init__(self, url: str, cluster: LocalCluster, objects: Connection, directory: Path | None) -> None:
         self.spec = f"{LOCAL}{url}"
         self.cluster = cluster
         self.objects = objects
-        """To the cluster's server."""
+        """The connection to the cluster's server."""
         self._directory = directory
         self._controller = Controller(cluster)
 
-    async def fill(self, schedulers: tuple[str, ...], say: Callable[[str], None]) -> Loaded:
-        """Load the directory, if there is one."""
+    async def fill(self, schedulers: tuple[str, ...], report: Callable[[str], None]) -> Loaded:
+        """Load the directory, if one is configured."""
         if self._directory is None:
             return NOTHING
-        return await load(self.cluster, self._directory, schedulers, say)
+        return await load(self.cluster, self._directory, schedulers, report)
 
     async def sequence(self) -> int:
-        """Return the last sequence of the stream of objects."""
+        """Return the last sequence of the object stream."""
         return int((await self.objects.jetstream.stream_info(STREAM)).state.last_seq)
 
     @property
     def controllers_open(self) -> int:
-        """Jobs and pods that are not as they should be yet."""
+        """Number of Jobs and pods that the controllers have not processed yet."""
         return self._controller.open
 
     async def run(self) -> None:
-        """Make pods of Jobs."""
+        """Run the controllers, which create the pods of Jobs."""
         await self._controller.run()
 
 
 class KubeBacking:
-    """A live cluster: nothing is put into it, and its controllers are its own."""
+    """A live cluster, which has its own objects and controllers."""
 
     controllers_open = 0
 
@@ -90,25 +90,27 @@ class KubeBacking:
         self.spec = spec
         self.cluster = cluster
 
-    async def fill(self, schedulers: tuple[str, ...], say: Callable[[str], None]) -> Loaded:
-        """Put nothing into it."""
+    async def fill(self, schedulers: tuple[str, ...], report: Callable[[str], None]) -> Loaded:
+        """Load nothing."""
         return NOTHING
 
     async def sequence(self) -> int:
-        """Nobody counts."""
+        """Return 0: writes to a live cluster are not counted."""
         return 0
 
     async def run(self) -> None:
-        """Leave the controllers alone."""
+        """Wait until cancelled."""
         await asyncio.Event().wait()
 
 
 @asynccontextmanager
 async def kube_backing(spec: str) -> AsyncIterator[KubeBacking]:
-    """Reach the live cluster that ``kube`` or ``kube:CONTEXT`` names. Raises CommandError."""
+    """Connect to the live cluster ``kube`` or ``kube:CONTEXT``. Raises CommandError."""
     try:
         async with KubeCluster(context=spec.partition(":")[2], name="deviceshare-up") as cluster:
-            await cluster.get("Node", "", "anything")  # whether it answers, and takes our credentials
+            await cluster.get(
+                "Node", "", "anything"
+            )  # fails if the API server is unreachable or rejects the credentials
             yield KubeBacking(spec, cluster)
     except ClusterError as error:
         raise CommandError(f"--cluster {spec}: {error}") from None
@@ -116,7 +118,7 @@ async def kube_backing(spec: str) -> AsyncIterator[KubeBacking]:
 
 @asynccontextmanager
 async def local_backing(url: str, directory: Path | None) -> AsyncIterator[LocalBacking]:
-    """Set up a local cluster on a nats-server that runs; ``directory`` is what it is filled with."""
+    """Set up a local cluster on a running nats-server; ``directory`` has its manifests."""
     async with AsyncExitStack() as stack:
         cluster = await stack.enter_async_context(LocalCluster(url, name="up"))
         await cluster.setup()
@@ -134,5 +136,5 @@ def directory_of(spec: str) -> Path | None:
         raise CommandError(f"--cluster {spec}: expected local:DIR, a directory of manifests, kube or kube:CONTEXT")
     directory = Path(name)
     if not directory.is_dir():
-        raise CommandError(f"--cluster {spec}: {name} is not a directory: name one that holds manifests")
+        raise CommandError(f"--cluster {spec}: {name} is not a directory of manifests")
     return directory

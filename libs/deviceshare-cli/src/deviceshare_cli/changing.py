@@ -1,4 +1,4 @@
-"""``deviceshare apply`` and ``deviceshare delete``: change the running local cluster, with ``kubectl``'s words."""
+"""``deviceshare apply`` and ``deviceshare delete``: change the local cluster, with the output of ``kubectl``."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -19,9 +19,9 @@ CONNECT_SECONDS = 5.0
 
 @asynccontextmanager
 async def connected(run: runfile.Run) -> AsyncIterator[LocalCluster]:
-    """Give the running local cluster. Raises CommandError where it cannot be reached or does not answer."""
+    """Connect to the local cluster. Raises CommandError if it does not answer or a request fails."""
     if not run.cluster:
-        raise CommandError("this system stands on a live cluster: change its objects with kubectl")
+        raise CommandError("this system runs on a live cluster: change its objects with kubectl")
     cluster = LocalCluster(run.cluster, name="deviceshare")
     try:
         async with asyncio.timeout(CONNECT_SECONDS):
@@ -37,7 +37,7 @@ async def connected(run: runfile.Run) -> AsyncIterator[LocalCluster]:
 
 
 async def apply(run: runfile.Run, paths: Sequence[str]) -> int:
-    """Create or change the objects of files and return the exit status: 1 if any failed."""
+    """Create or update the objects of files and return the exit status: 1 if any failed."""
     manifests, problems = read(paths)
     for problem in problems:
         to_stderr(f"error: {problem}")

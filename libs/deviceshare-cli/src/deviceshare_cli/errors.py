@@ -1,5 +1,5 @@
-"""How a command fails: one line on stderr that says what to change, and exit status 1."""
+"""The error of a command: one line on stderr with the remedy, and exit status 1."""
 
 
 class CommandError(Exception):
-    """What the user sees instead of a traceback; further lines are details, such as the end of a log."""
+    """Printed instead of a traceback; further lines are details, such as the end of a log."""

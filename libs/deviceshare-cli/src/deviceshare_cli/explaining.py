@@ -1,4 +1,4 @@
-"""``deviceshare explain pod``: where it is and why there, or why nowhere."""
+"""``deviceshare explain pod``: the pod's node and devices with the reasons, or why it is pending."""
 
 import time
 
@@ -7,20 +7,20 @@ from deviceshare.model import shown as amount
 from deviceshare_metrics import api
 
 from deviceshare_cli import runfile
-from deviceshare_cli.asking import ask
 from deviceshare_cli.changing import connected
 from deviceshare_cli.errors import CommandError
+from deviceshare_cli.json_api import fetch
+from deviceshare_cli.output import NONE, indented_json, table
 from deviceshare_cli.pods import Device, read_pod
-from deviceshare_cli.tables import NONE, table
 
 
 async def explain_pod(run: runfile.Run, name: str, *, as_json: bool, wide: bool = False) -> int:
-    """Print all that is known of a pod and return the exit status."""
+    """Print the explanation of a pod and return the exit status."""
     namespace, slash, short = name.rpartition("/")
     namespace = namespace if slash else "default"
     if not namespace or not short or "/" in namespace:
         raise CommandError(f"pod {name}: expected NAME or NAMESPACE/NAME")
-    answer = await ask(run.metrics, f"pods/{namespace}/{short}/explain", api.PodExplanation)
+    answer = await fetch(run.metrics, f"pods/{namespace}/{short}/explain", api.PodExplanation)
     annotations: dict[str, str] = {}
     async with connected(run) as cluster:
         found = await cluster.get("Pod", namespace, short)
@@ -28,16 +28,16 @@ async def explain_pod(run: runfile.Run, name: str, *, as_json: bool, wide: bool 
         annotations = dict(read_pod(msgspec.json.encode(found)).annotations)
     if as_json:
         shown = msgspec.to_builtins(answer) | {"annotations": annotations}
-        print(msgspec.json.format(msgspec.json.encode(shown)).decode())
+        print(indented_json(shown))
     else:
         print(explanation_text(f"{namespace}/{short}", answer, annotations, wide=wide))
     return 0
 
 
 def explanation_text(ref: str, answer: api.PodExplanation, annotations: dict[str, str], *, wide: bool = False) -> str:
-    """Return the answer as text for people, section by section; what there is nothing to say about is left out.
+    """Return the answer as text; empty sections are omitted.
 
-    ``wide``: with what each of the closest nodes lacks, and each of their cards.
+    ``wide`` adds the closest nodes: the resources that each lacks, and the free amounts of its cards.
     """
     lines = [f"Pod {ref}"]
     lines += _where(answer)
@@ -57,14 +57,14 @@ def explanation_text(ref: str, answer: api.PodExplanation, annotations: dict[str
 def _where(answer: api.PodExplanation) -> list[str]:
     pod, explanation = answer.pod, answer.explanation
     if pod is None:
-        remembered = ["  It does not exist any more; this is what is remembered of it."]
+        remembered = ["  The pod no longer exists. Its last records:"]
         return [*remembered, f"  {explanation.message}"] if explanation else remembered
     lines = [f"  {pod.state} on {pod.node}" if pod.node else f"  {pod.state}"]
     reason = pod.reason or (explanation.message if explanation and not pod.node else "")
     if reason:
         lines.append(f"  {reason}")
     elif explanation is None and not pod.node:
-        lines.append("  Nothing has been decided yet.")
+        lines.append("  No decision yet.")
     return lines
 
 
@@ -86,7 +86,7 @@ def _environment(answer: api.PodExplanation) -> list[str]:
 def _why(answer: api.PodExplanation) -> list[str]:
     explanation = answer.explanation
     if explanation is None or (answer.pod is None and not explanation.node):
-        # Of a pod that is gone no decision is left, only the last message.
+        # For a deleted pod only the last message is kept, not the decision.
         return []
     lines = [f"it fits on {explanation.feasible} of {explanation.nodes} nodes"] if explanation.nodes else []
     lines += explanation.why
@@ -107,11 +107,11 @@ def _refusals(answer: api.PodExplanation) -> list[str]:
         cards = f"; {refusal.cards} cards" if refusal.cards else ""
         shown = of_nodes if refusal.nodes else of_its_queue
         shown.append(f"{refusal.code}: {refusal.line}{cards}{closest}")
-    return _section("Nodes that refuse it", of_nodes) + _section("Its queue refuses it", of_its_queue)
+    return _section("Infeasible nodes", of_nodes) + _section("Refused by its queue", of_its_queue)
 
 
 def _closest(answer: api.PodExplanation) -> list[str]:
-    """Return two tables: what each of the closest nodes lacks, and what is left of each of their cards."""
+    """Return two tables: what each of the closest nodes lacks, and what is free on its cards."""
     nodes = answer.explanation.closest if answer.explanation else ()
     lacks, cards = [], []
     for near in nodes:
@@ -119,12 +119,12 @@ def _closest(answer: api.PodExplanation) -> list[str]:
             numbers = [amount(each, refusal.unit) if refusal.asked else NONE for each in (refusal.asked, refusal.free)]
             lacks.append((near.node, refusal.code, *numbers, str(refusal.cards or NONE), refusal.text))
         for card in near.cards:
-            left = [str(each) for each in (card.memory, card.cores, card.slots)]
-            cards.append((near.node, str(card.index), card.id, *left, ", ".join(card.codes) or NONE))
-    lacked = table(("NODE", "CODE", "ASKED", "FREE", "CARDS", "REASON"), lacks).splitlines() if lacks else []
-    head = ("NODE", "CARD", "ID", "MEMORY LEFT", "CORES LEFT", "SLOTS LEFT", "CODES")
-    left_of_cards = table(head, cards).splitlines() if cards else []
-    return _section("The closest nodes", lacked) + _section("Their cards", left_of_cards)
+            free = [str(each) for each in (card.memory, card.cores, card.slots)]
+            cards.append((near.node, str(card.index), card.id, *free, ", ".join(card.codes) or NONE))
+    lacked = table(("NODE", "CODE", "REQUESTED", "FREE", "CARDS", "REASON"), lacks).splitlines() if lacks else []
+    head = ("NODE", "CARD", "ID", "FREE MEMORY", "FREE CORES", "FREE SLOTS", "CODES")
+    free_cards = table(head, cards).splitlines() if cards else []
+    return _section("Closest nodes", lacked) + _section("Cards of the closest nodes", free_cards)
 
 
 def _group(answer: api.PodExplanation) -> list[str]:

@@ -1,16 +1,16 @@
-"""How full the nodes' cards are, from the JSON API."""
+"""Allocated memory of the nodes' cards, from the JSON API."""
 
 import asyncio
 
 import msgspec
 from deviceshare_metrics import api
 
-from deviceshare_cli.asking import ask
 from deviceshare_cli.errors import CommandError
+from deviceshare_cli.json_api import fetch
 
 
 class CardFill(msgspec.Struct, frozen=True):
-    """A card: MiB taken and MiB in all."""
+    """Allocated and total memory of a card, in MiB."""
 
     used: int
     total: int
@@ -18,7 +18,7 @@ class CardFill(msgspec.Struct, frozen=True):
 
 
 class NodeFill(msgspec.Struct, frozen=True):
-    """A node: how many pods are there, and its cards."""
+    """Number of pods and cards of a node."""
 
     name: str
     pods: int
@@ -26,10 +26,10 @@ class NodeFill(msgspec.Struct, frozen=True):
 
 
 async def read_fills(metrics: str) -> list[NodeFill]:
-    """Return the nodes; nothing while the metrics service does not answer."""
+    """Return the nodes, or an empty list while the metrics service does not answer."""
     try:
         nodes, devices = await asyncio.gather(
-            ask(metrics, "nodes", api.Items[api.Node]), ask(metrics, "devices", api.Items[api.Device])
+            fetch(metrics, "nodes", api.Items[api.Node]), fetch(metrics, "devices", api.Items[api.Device])
         )
     except CommandError:
         return []

@@ -1,4 +1,4 @@
-"""``deviceshare get``: nodes, devices, pods or claims as tables, from the JSON API."""
+"""``deviceshare get``: nodes, devices, pods or claims, from the JSON API."""
 
 import time
 from collections.abc import Sequence
@@ -7,40 +7,30 @@ import msgspec
 from deviceshare_metrics import api
 
 from deviceshare_cli import runfile
-from deviceshare_cli.asking import ask
-from deviceshare_cli.notices import to_stderr
+from deviceshare_cli.json_api import fetch
+from deviceshare_cli.output import NONE, Table, print_items
 from deviceshare_cli.pods import Device, shown_devices
-from deviceshare_cli.tables import NONE, table
-
-Table = tuple[Sequence[str], list[Sequence[str]]]
 
 
 async def get(run: runfile.Run, kind: str, namespace: str | None, *, output: str) -> int:
-    """Print all of a kind and return the exit status; ``output`` is ``table``, ``wide`` or ``json``."""
+    """Print all items of a kind and return the exit status; ``output`` is ``table``, ``wide`` or ``json``."""
     wide = output == "wide"
     items: Sequence[msgspec.Struct]
     if kind == "nodes":
-        nodes = items = (await ask(run.metrics, kind, api.Items[api.Node])).items
-        head, rows = nodes_table(nodes, wide)
+        items = nodes = (await fetch(run.metrics, kind, api.Items[api.Node])).items
+        shown = nodes_table(nodes, wide)
     elif kind == "devices":
-        devices = items = (await ask(run.metrics, kind, api.Items[api.Device])).items
-        head, rows = devices_table(devices, wide)
+        items = devices = (await fetch(run.metrics, kind, api.Items[api.Device])).items
+        shown = devices_table(devices, wide)
     elif kind == "pods":
-        pods = (await ask(run.metrics, kind, api.Items[api.Pod])).items
-        pods = tuple(pod for pod in pods if namespace in (None, pod.namespace))
-        items = pods
-        head, rows = pods_table(pods, wide)
+        pods = (await fetch(run.metrics, kind, api.Items[api.Pod])).items
+        items = pods = tuple(pod for pod in pods if namespace in (None, pod.namespace))
+        shown = pods_table(pods, wide)
     else:
-        claims = (await ask(run.metrics, kind, api.Items[api.Claim])).items
-        claims = tuple(claim for claim in claims if namespace in (None, claim.namespace))
-        items = claims
-        head, rows = claims_table(claims, wide, time.time())
-    if output == "json":
-        print(msgspec.json.format(msgspec.json.encode({"items": items})).decode())
-    elif rows:
-        print(table(head, rows))
-    else:
-        to_stderr("No resources found" + (f" in {namespace} namespace." if namespace else "."))
+        claims = (await fetch(run.metrics, kind, api.Items[api.Claim])).items
+        items = claims = tuple(claim for claim in claims if namespace in (None, claim.namespace))
+        shown = claims_table(claims, wide, time.time())
+    print_items(items, shown, namespace, output)
     return 0
 
 
@@ -57,11 +47,11 @@ def nodes_table(nodes: Sequence[api.Node], wide: bool) -> Table:
             others = sorted(
                 name for name in node.allocatable if name not in ("cpu", "memory", "pods", "ephemeral-storage")
             )
-            # What the device plugins share is in the devices' own table, it is not counted among the node's resources.
+            # Used amounts of shared devices are in the table of devices, not among the node's resources.
             shown = (f"{name}: {_used_of(node.used.get(name, 0), node.allocatable[name])}" for name in others)
             row += [", ".join(shown) or NONE, "; ".join(node.problems) or NONE]
         rows.append(row)
-    return head, list(rows)
+    return head, rows
 
 
 def devices_table(devices: Sequence[api.Device], wide: bool) -> Table:
@@ -72,26 +62,19 @@ def devices_table(devices: Sequence[api.Device], wide: bool) -> Table:
         row = [device.node, device.id, device.mode or NONE, device.type or NONE, "yes" if device.healthy else "no"]
         row.append(f"{device.memory_used}/{device.memory_total}Mi")
         row.append(f"{device.cores_used}/{device.cores_total}")
-        # Where only memory limits how many share a card, its plugin counts a slot for each MiB.
+        # If memory alone limits the number of pods on a card, the plugin counts one slot per MiB.
         limited = device.slots_total != device.memory_total
         row.append(f"{device.slots_used}/{device.slots_total}" if limited else str(device.slots_used))
         if wide:
             row += [str(device.index), ", ".join(device.pods) or NONE]
         rows.append(row)
-    return head, list(rows)
+    return head, rows
 
 
 def pods_table(pods: Sequence[api.Pod], wide: bool) -> Table:
     """Return the table of pods."""
-    head = [
-        "NAMESPACE",
-        "NAME",
-        "STATUS",
-        "NODE",
-        "DEVICES",
-        *(["QUEUE", "GROUP", "SCHEDULER"] if wide else []),
-        "REASON",
-    ]
+    more = ["QUEUE", "GROUP", "SCHEDULER"] if wide else []
+    head = ["NAMESPACE", "NAME", "STATUS", "NODE", "DEVICES", *more, "REASON"]
     rows = []
     for pod in pods:
         row = [pod.namespace, pod.name, pod.state, pod.node or NONE, _devices(pod.devices)]
@@ -106,18 +89,12 @@ def claims_table(claims: Sequence[api.Claim], wide: bool, now: float) -> Table:
     head = ["NODE", "NAMESPACE", "POD", "STATUS", "DEVICES", "AGE", *(["ID", "DECIDED BY"] if wide else []), "REASON"]
     rows = []
     for claim in claims:
-        row = [
-            claim.node,
-            claim.namespace,
-            claim.name,
-            claim.state,
-            _devices(claim.devices),
-            age(now - claim.decided_at),
-        ]
+        row = [claim.node, claim.namespace, claim.name, claim.state]
+        row += [_devices(claim.devices), age(now - claim.decided_at)]
         if wide:
             row += [claim.id, claim.decided_by or NONE]
         rows.append([*row, claim.reason])
-    return head, list(rows)
+    return head, rows
 
 
 def age(seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""The claims that stand in the ledger, read once."""
+"""The current claims of the ledger, read once."""
 
 from deviceshare.model import Claim
 from deviceshare_bus.connection import Connection
@@ -8,7 +8,7 @@ from deviceshare_bus.subjects import Stream
 
 
 async def read_claims(bus: Connection) -> dict[str, Claim]:
-    """Return all claims, by the uid of their pod; one that is asked back does not count."""
+    """Return all claims by the uid of their pod, without claims that are being withdrawn."""
     messages = await Follower(bus, Stream.LEDGER).standing()
     ledgers = {message.subject: decode_ledger(message.data) for message in messages}
     return {claim.uid: claim for ledger in ledgers.values() for claim in ledger.claims if not claim.withdraw}

@@ -1,4 +1,4 @@
-"""``deviceshare get podgroups`` and ``get queues``: objects of the local cluster, as they stand there.
+"""``deviceshare get podgroups`` and ``get queues``: objects of the local cluster.
 
 On a live cluster ``kubectl get podgroups`` shows the same.
 """
@@ -6,14 +6,11 @@ On a live cluster ``kubectl get podgroups`` shows the same.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import msgspec
 from deviceshare_cluster.interface import Object
 
 from deviceshare_cli import runfile
 from deviceshare_cli.changing import connected
-from deviceshare_cli.getting import Table
-from deviceshare_cli.notices import to_stderr
-from deviceshare_cli.tables import NONE, table
+from deviceshare_cli.output import NONE, Table, print_items
 
 KINDS = {"podgroups": "PodGroup", "queues": "Queue"}
 
@@ -21,35 +18,22 @@ _PHASES = ("pending", "inqueue", "running", "unknown", "completed")
 
 
 async def listed(run: runfile.Run, kind: str, namespace: str | None, *, output: str) -> int:
-    """Print all objects of a kind and return the exit status; ``output`` as in :func:`~deviceshare_cli.getting.get`."""
+    """Print all objects of a kind and return the exit status; ``output`` is ``table``, ``wide`` or ``json``."""
     async with connected(run) as cluster:
         objects = await cluster.list(KINDS[kind])
     if kind == "podgroups":
         objects = [each for each in objects if namespace in (None, each["metadata"].get("namespace"))]
     objects.sort(key=lambda each: (each["metadata"].get("namespace", ""), each["metadata"]["name"]))
-    if output == "json":
-        print(msgspec.json.format(msgspec.json.encode({"items": objects})).decode())
-        return 0
-    head, rows = queues_table(objects) if kind == "queues" else podgroups_table(objects, output == "wide")
-    if rows:
-        print(table(head, rows))
-    else:
-        to_stderr("No resources found" + (f" in {namespace} namespace." if namespace else "."))
+    shown = queues_table(objects) if kind == "queues" else podgroups_table(objects, output == "wide")
+    print_items(objects, shown, namespace, output)
     return 0
 
 
 def podgroups_table(groups: Sequence[Object], wide: bool) -> Table:
-    """Return the table of PodGroups; the reason is that of the condition Unschedulable, while it is the last."""
-    head = [
-        "NAMESPACE",
-        "NAME",
-        "STATUS",
-        "MINMEMBER",
-        "RUNNINGS",
-        *(["QUEUE", "MINRESOURCES"] if wide else []),
-        "REASON",
-    ]
-    rows: list[Sequence[str]] = []
+    """Return the table of PodGroups with the reason of the condition Unschedulable, if it is the latest."""
+    more = ["QUEUE", "MINRESOURCES"] if wide else []
+    head = ["NAMESPACE", "NAME", "STATUS", "MINMEMBER", "RUNNINGS", *more, "REASON"]
+    rows = []
     for group in groups:
         metadata, spec, status = group["metadata"], group.get("spec") or {}, group.get("status") or {}
         row = [metadata.get("namespace", ""), metadata["name"], status.get("phase") or NONE]
@@ -61,9 +45,9 @@ def podgroups_table(groups: Sequence[Object], wide: bool) -> Table:
 
 
 def queues_table(queues: Sequence[Object]) -> Table:
-    """Return the table of Queues: their state, and how many PodGroups of them are in which phase."""
+    """Return the table of Queues: state and number of PodGroups in each phase."""
     head = ["NAME", "WEIGHT", "STATE", *(phase.upper() for phase in _PHASES), "CAPABILITY"]
-    rows: list[Sequence[str]] = []
+    rows = []
     for queue in queues:
         spec, status = queue.get("spec") or {}, queue.get("status") or {}
         counts = [str(status.get(phase) or 0) for phase in _PHASES]
@@ -77,7 +61,7 @@ def _amounts(quantities: Mapping[str, Any] | None) -> str:
 
 
 def _reason(status: Mapping[str, Any]) -> str:
-    """Return the condition that was written last, if it says why pods wait."""
+    """Return the latest condition, if it is the reason why pods wait."""
     condition = (status.get("conditions") or [{}])[-1]
     if condition.get("type") != "Unschedulable" or condition.get("status") != "True":
         return ""

@@ -1,4 +1,4 @@
-"""The live table of ``up`` on a terminal: how full the nodes are, who was placed last, who waits and why."""
+"""The live table of ``up`` on a terminal: allocation of the nodes, latest placements, pending pods with reasons."""
 
 import asyncio
 from collections.abc import Sequence
@@ -18,46 +18,47 @@ if TYPE_CHECKING:
     from deviceshare_cli.system import System
 
 SECONDS = 0.5
+"""Interval between two updates."""
 LAST = 8
-"""How many placements and how many waiting pods are shown."""
+"""The maximum number of placements, and of pending pods, that are shown."""
 
 
 class Live:
-    """Draws the table again and again; other lines appear above it. At the end the last one stays, if ``stays``."""
+    """Redraws the table periodically, notices appear above it. ``stays``: leave the last table on the terminal."""
 
     def __init__(self, *, stays: bool) -> None:
         self._console = Console()
         self._live = rich.live.Live(console=self._console, auto_refresh=False, transient=not stays)
         self.settled = False
 
-    async def show(self, board: LiveTable, system: "System", notices: Notices) -> None:
-        """Draw until cancelled."""
+    async def show(self, pods: LiveTable, system: "System", notices: Notices) -> None:
+        """Redraw until cancelled."""
         notices.write = lambda line: self._console.print(escape(line), soft_wrap=True)
         self._live.start()
         try:
             while True:
                 nodes = await read_fills(system.run.metrics)
                 rows = max(4, self._console.height - 2 * LAST - 12)
-                self._live.update(view(board, nodes, self.settled, rows), refresh=True)
+                self._live.update(view(pods, nodes, self.settled, rows), refresh=True)
                 await asyncio.sleep(SECONDS)
         finally:
             self._live.stop()
             notices.write = to_stderr
 
 
-def view(board: LiveTable, nodes: Sequence[NodeFill], settled: bool, rows: int) -> RenderableType:
-    """Return what is drawn; at most ``rows`` nodes."""
-    waiting = board.waiting
-    state = "settled" if settled and not board.unanswered else "working"
+def view(pods: LiveTable, nodes: Sequence[NodeFill], settled: bool, rows: int) -> RenderableType:
+    """Return the table, with at most ``rows`` nodes."""
+    waiting = pods.waiting
+    state = "settled" if settled and not pods.unanswered else "working"
     parts: list[RenderableType] = [
-        Text(f"{board.bound} bound, {len(waiting)} pending: {state} (Ctrl-C ends)", style="bold")
+        Text(f"{pods.bound} bound, {len(waiting)} pending: {state} (Ctrl-C ends)", style="bold")
     ]
     if nodes:
         parts.append(_nodes(nodes, rows))
-    placed = list(board.placed.values())[-LAST:]
+    placed = list(pods.placed.values())[-LAST:]
     if placed:
         parts.append(_lines("last placements", placed))
-    reasons = [f"{pod.ref}: {pod.reason or 'not decided yet'}" for pod in waiting]
+    reasons = [f"{pod.ref}: {pod.reason or 'no decision yet'}" for pod in waiting]
     if reasons:
         more = [f"and {len(reasons) - LAST} more"] if len(reasons) > LAST else []
         parts.append(_lines("pending", reasons[:LAST] + more))
@@ -68,7 +69,7 @@ def _nodes(nodes: Sequence[NodeFill], rows: int) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("NODE", no_wrap=True)
     table.add_column("PODS", justify="right")
-    table.add_column("CARDS (each by the share of its memory that is taken)", no_wrap=True)
+    table.add_column("CARDS (allocated memory of each)", no_wrap=True)
     for node in nodes[:rows]:
         table.add_row(escape(node.name), str(node.pods), Text(" ".join(bar(card) for card in node.cards)) or "none")
     if len(nodes) > rows:
@@ -77,12 +78,12 @@ def _nodes(nodes: Sequence[NodeFill], rows: int) -> Table:
 
 
 def bar(card: CardFill) -> str:
-    """Return a card's fill as one block of five cells with the percentage."""
+    """Return a bar and the percentage of a card's allocated memory."""
     share = min(1.0, card.used / card.total) if card.total else 0.0
     if not card.healthy:
-        return "[ill ]"
+        return "unhealthy"
     eighths = " ▁▂▃▄▅▆▇█"
-    # A pod on a big card should still be seen.
+    # The smallest allocation is visible, even on a large card.
     step = 0 if not card.used else max(1, round(share * 8))
     return f"{eighths[step]}{share:4.0%}"
 

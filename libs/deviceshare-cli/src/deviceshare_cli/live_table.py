@@ -1,4 +1,4 @@
-"""All pods of ours as they are now, from watching the cluster, and what is worth saying when one changes."""
+"""The pods of the configured schedulers, updated by a watch, and the lines to print when one changes."""
 
 from collections.abc import Callable, Iterable, Sequence
 
@@ -7,7 +7,7 @@ from deviceshare_cluster.interface import Change, ChangeType
 from deviceshare_cli.pods import Device, PodView, read_pod, shown_devices
 
 Held = Callable[[bytes], tuple[Device, ...]]
-"""Returns the devices that a bound pod's JSON says it holds."""
+"""Returns the devices in the annotations of a bound pod, given as JSON."""
 
 
 class LiveTable:
@@ -19,12 +19,12 @@ class LiveTable:
         self.pods: dict[str, PodView] = {}
         """By ``namespace/name``."""
         self.revision = 0
-        """The last revision seen, of any kind that is watched."""
+        """The last revision of any watched kind."""
         self.placed: dict[str, str] = {}
-        """What was said of the pods that were placed, the latest last; by ``namespace/name``."""
+        """The lines printed for placed pods, the latest last; by ``namespace/name``."""
 
     def take(self, changes: Sequence[object]) -> list[str]:
-        """Take changes of the cluster in and return the lines that they are worth."""
+        """Apply changes of the cluster and return the lines to print."""
         lines = []
         for change in changes:
             if not isinstance(change, Change):
@@ -36,17 +36,17 @@ class LiveTable:
 
     @property
     def bound(self) -> int:
-        """How many pods are bound or have ended."""
+        """Number of pods that are bound or have ended."""
         return sum(1 for pod in self.pods.values() if pod.node or pod.ended)
 
     @property
     def waiting(self) -> list[PodView]:
-        """The pods that wait, with or without a reason."""
+        """The pending pods, with or without a reason."""
         return [pod for pod in self.pods.values() if not pod.node and not pod.ended]
 
     @property
     def unanswered(self) -> list[PodView]:
-        """The pods that are neither bound nor told why not."""
+        """The pending pods without a reason."""
         return [pod for pod in self.pods.values() if not pod.answered]
 
     def _take(self, change: Change) -> str | None:
@@ -54,12 +54,12 @@ class LiveTable:
         before = self.pods.get(ref)
         if change.type is ChangeType.DELETED:
             self.placed.pop(ref, None)
-            return f"{ref} is gone" if self.pods.pop(ref, None) else None
+            return f"{ref} deleted" if self.pods.pop(ref, None) else None
         pod = read_pod(change.raw)
         if pod.scheduler not in self._schedulers:
             return None
         self.pods[ref] = pod
-        if before is not None and before.uid != pod.uid:  # deleted and made again between two looks
+        if before is not None and before.uid != pod.uid:  # deleted and created again between two changes
             before = None
             self.placed.pop(ref, None)
         if pod.node and (before is None or not before.node):

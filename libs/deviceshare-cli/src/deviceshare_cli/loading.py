@@ -1,4 +1,4 @@
-"""Reading the manifests that a command names, loading them, and naming what became of them as ``kubectl`` does."""
+"""Manifests of a command: reading them, loading them, and naming the objects as ``kubectl`` does."""
 
 import sys
 from collections.abc import Callable, Iterable
@@ -21,7 +21,7 @@ from deviceshare_cli.result import RefusedPod, Rejected, refused_pod
 
 
 class Loaded(NamedTuple):
-    """What became of a directory that was loaded."""
+    """The problems of a loaded directory."""
 
     rejected: list[Rejected]
     refused_pods: list[RefusedPod]
@@ -29,7 +29,7 @@ class Loaded(NamedTuple):
 
 
 def read(paths: Iterable[str]) -> Manifests:
-    """Read files and directories; ``-`` is standard input. Raises CommandError where one does not exist."""
+    """Read files and directories; ``-`` is standard input. Raises CommandError if one does not exist."""
     manifests: list[Manifest] = []
     problems: list[Problem] = []
     for path in paths:
@@ -45,12 +45,14 @@ def read(paths: Iterable[str]) -> Manifests:
     return Manifests(manifests, problems)
 
 
-async def load(cluster: LocalCluster, directory: Path, schedulers: Iterable[str], say: Callable[[str], None]) -> Loaded:
-    """Load a directory into a cluster; ``say`` gets one line for each warning and for each thing that was rejected.
+async def load(
+    cluster: LocalCluster, directory: Path, schedulers: Iterable[str], report: Callable[[str], None]
+) -> Loaded:
+    """Load a directory into a cluster; ``report`` gets one line for each warning and each rejected object.
 
-    Raises CommandError where it does not exist, ClusterError.
+    Raises CommandError if it does not exist, ClusterError.
     """
-    results, rejected, warnings = await load_manifests(cluster, read([str(directory)]), say)
+    results, rejected, warnings = await load_manifests(cluster, read([str(directory)]), report)
     refused_pods = [
         pod
         for manifest, result in results

@@ -1,4 +1,4 @@
-"""The command line: names, flags and help; what a command does is in the module that it calls.
+"""The command line: names, options and help of the commands; each calls the module that implements it.
 
 The commands of :mod:`.bench`, :mod:`.conformance` and :mod:`.simulate` are in the module ``app`` of these packages.
 Modules that take long to import are imported by the command that needs them.
@@ -23,14 +23,14 @@ from deviceshare_cli.pods import SCHEDULERS
 from deviceshare_cli.simulate.app import app as simulate_app
 
 app = typer.Typer(
-    help="Share GPUs and NPUs among pods: run the whole scheduler on this machine, change its cluster, ask it why.",
+    help="Share GPUs and NPUs among pods: run the scheduler on this machine, change its cluster, explain decisions.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-explaining = typer.Typer(help="Show where something is and why there, or why nowhere.", no_args_is_help=True)
+explaining = typer.Typer(help="Explain placements and why pods are pending.", no_args_is_help=True)
 app.add_typer(explaining, name="explain")
 app.add_typer(bench_app, name="bench")
 app.add_typer(simulate_app, name="simulate")
@@ -41,7 +41,7 @@ RunOption = Annotated[
     typer.Option(
         "--run",
         metavar="FILE",
-        help="Run file of the system to talk to; the last one started unless given. "
+        help="Run file of the system; default: the latest one. "
         "Run files are in $DEVICESHARE_RUN_DIR, else deviceshare-<uid> under $XDG_RUNTIME_DIR or /tmp.",
     ),
 ]
@@ -51,7 +51,7 @@ FileOption = Annotated[
 
 
 class Output(StrEnum):
-    """How a table is printed."""
+    """Output formats of tables."""
 
     TABLE = "table"
     WIDE = "wide"
@@ -59,7 +59,7 @@ class Output(StrEnum):
 
 
 class ExplainOutput(StrEnum):
-    """How an explanation is printed."""
+    """Output formats of explanations."""
 
     TEXT = "text"
     WIDE = "wide"
@@ -67,7 +67,7 @@ class ExplainOutput(StrEnum):
 
 
 class Kind(StrEnum):
-    """What can be shown; the singular works as well."""
+    """Kinds of `get`, plural and singular."""
 
     NODES = "nodes"
     NODE = "node"
@@ -89,18 +89,18 @@ def up(
         str, typer.Option(metavar="local:DIR", help="The cluster: local:DIR loads a directory of manifests.")
     ],
     conf: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A volcano-scheduler.conf, as Volcano's documents show it.")
+        Path | None, typer.Option(metavar="FILE", help="A volcano-scheduler.conf in Volcano's format.")
     ] = None,
     until_settled: Annotated[
         bool,
-        typer.Option("--until-settled", help="End with status 0 when every pod is bound or has its reason."),
+        typer.Option("--until-settled", help="End with status 0 when every pod is bound or has a reason why not."),
     ] = False,
     json: Annotated[
         bool,
-        typer.Option("--json", help="Print who got what as JSON at the end; all else goes to stderr."),
+        typer.Option("--json", help="Print the result as JSON at the end; all other output goes to stderr."),
     ] = False,
     metrics_port: Annotated[
-        int, typer.Option(metavar="N", min=0, max=65535, help="Port of /metrics and the JSON API; 0 for any free one.")
+        int, typer.Option(metavar="N", min=0, max=65535, help="Port of /metrics and the JSON API; 0: any free port.")
     ] = 8080,
     scheduler_name: Annotated[
         list[str] | None,
@@ -115,14 +115,14 @@ def up(
         typer.Option(
             metavar="SECONDS",
             min=0.0,
-            help="With --until-settled: end with status 1, naming what is open, if not settled by then.",
+            help="With --until-settled: end with status 1 and the open work if not settled by then.",
         ),
     ] = None,
 ) -> None:
-    """Start nats-server and the four services, place the pods of a directory, and show what happens.
+    """Start nats-server and the four services, place the pods of a directory, and show the decisions.
 
-    On a terminal it shows a live table, elsewhere a line for each placement and, when all is settled, a table of who
-    got what. It stays until Ctrl-C (or SIGTERM), unless --until-settled is given.
+    On a terminal it shows a live table, elsewhere a line for each placement and, when all pods are settled, a table of
+    the pods. It runs until Ctrl-C or SIGTERM, unless --until-settled is given.
     """
     from deviceshare_cli.backing import directory_of
     from deviceshare_cli.system import Wanted
@@ -138,7 +138,7 @@ def up(
 
 @app.command()
 def apply(filename: FileOption, run: RunOption = None) -> None:
-    """Create the objects of manifests in the running local cluster, or change those that exist."""
+    """Create the objects of manifests in the running local cluster, or update existing ones."""
     from deviceshare_cli import changing
 
     run_and_exit(changing.apply(runfile.find(run), filename))
@@ -148,7 +148,7 @@ def apply(filename: FileOption, run: RunOption = None) -> None:
 def delete(
     filename: FileOption,
     ignore_not_found: Annotated[
-        bool, typer.Option("--ignore-not-found", help="What does not exist is no error.")
+        bool, typer.Option("--ignore-not-found", help="Ignore objects that do not exist.")
     ] = False,
     run: RunOption = None,
 ) -> None:
@@ -163,7 +163,7 @@ def get(
     kind: Annotated[Kind, typer.Argument(metavar="nodes|devices|pods|claims|podgroups|queues")],
     output: Annotated[Output, typer.Option("-o", "--output", help="How to print it.")] = Output.TABLE,
     namespace: Annotated[
-        str | None, typer.Option("-n", "--namespace", metavar="NS", help="Only this namespace; all unless given.")
+        str | None, typer.Option("-n", "--namespace", metavar="NS", help="Only this namespace; default: all.")
     ] = None,
     run: RunOption = None,
 ) -> None:
@@ -182,9 +182,9 @@ def explain_pod(
     output: Annotated[ExplainOutput, typer.Option("-o", "--output", help="How to print it.")] = ExplainOutput.TEXT,
     run: RunOption = None,
 ) -> None:
-    """Show where a pod is and why there, or why nowhere.
+    """Show a pod's node and devices with the reasons, or why it is pending.
 
-    -o wide also shows what each of the closest nodes lacks, and what is left of each of their cards.
+    -o wide also shows what each of the closest nodes lacks, and what is free on its cards.
     """
     from deviceshare_cli import explaining as module
 
@@ -217,11 +217,11 @@ def version() -> None:
 
 def main() -> None:
     """Run the command line; errors are one line on stderr and exit status 1, wrong usage is 2."""
-    # What libraries log is for services; a command says what matters itself.
+    # Log messages of libraries are for services; commands report errors themselves.
     logging.getLogger("deviceshare").addHandler(logging.NullHandler())
     logging.getLogger("deviceshare").propagate = False
     logging.getLogger("asyncio").addHandler(logging.NullHandler())
-    # A terminal of another encoding gets the escape of a character that it cannot show, as on stderr.
+    # Characters that the terminal's encoding lacks are escaped, as on stderr.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     try:

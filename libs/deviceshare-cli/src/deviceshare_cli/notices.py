@@ -1,4 +1,4 @@
-"""What a running ``up`` says beside its results: one line each, on stderr, the same line not again and again."""
+"""Notices of a running ``up``: one line each on stderr, a repeated line at most once in 30 seconds."""
 
 import asyncio
 import logging
@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 REPEAT_AFTER = 30.0
-"""Seconds in which the same line is said once."""
+"""Seconds before the same line is reported again."""
 LEVELS = ("warning", "error", "critical")
 
 
@@ -19,36 +19,36 @@ def to_stderr(line: str) -> None:
 
 
 class Notices:
-    """Says lines. ``write`` is replaced while a live table holds the terminal."""
+    """Writes notices. ``write`` is replaced while a live table is on the terminal."""
 
     def __init__(self, write: Callable[[str], None] = to_stderr) -> None:
         self.write = write
-        self._said: dict[str, float] = {}
+        self._reported: dict[str, float] = {}
 
-    def say(self, line: str) -> None:
-        """Say a line."""
+    def report(self, line: str) -> None:
+        """Write a line."""
         self.write(line)
 
-    def repeat(self, line: str, now: float) -> None:
-        """Say a line that may come often, at most once in REPEAT_AFTER seconds; ``now`` in seconds of any clock."""
-        if now - self._said.get(line, -REPEAT_AFTER) < REPEAT_AFTER:
+    def report_repeated(self, line: str, now: float) -> None:
+        """Write a line at most once in REPEAT_AFTER seconds; ``now`` in seconds of any clock."""
+        if now - self._reported.get(line, -REPEAT_AFTER) < REPEAT_AFTER:
             return
-        if len(self._said) > 10_000:
-            self._said.clear()
-        self._said[line] = now
+        if len(self._reported) > 10_000:
+            self._reported.clear()
+        self._reported[line] = now
         self.write(line)
 
 
 class NoticeHandler(logging.Handler):
-    """Says the warnings of this process's own libraries."""
+    """Reports the warnings of this process's own libraries."""
 
     def __init__(self, notices: Notices) -> None:
         super().__init__(logging.WARNING)
         self._notices = notices
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Say a record as one line."""
-        self._notices.repeat(f"up: {record.levelname.lower()}: {record.getMessage()}", record.created)
+        """Report a record as one line."""
+        self._notices.report_repeated(f"up: {record.levelname.lower()}: {record.getMessage()}", record.created)
 
 
 class _LogLine(msgspec.Struct):
@@ -57,7 +57,7 @@ class _LogLine(msgspec.Struct):
 
 
 class LogReader:
-    """Reads the growing log of a service, and says its warnings and errors, condensed to one line each."""
+    """Follows the log of a service and reports its warnings and errors, one line each."""
 
     def __init__(self, service: str, log: Path, notices: Notices) -> None:
         self._service = service
@@ -67,7 +67,7 @@ class LogReader:
         self._decode = msgspec.json.Decoder(_LogLine).decode
 
     def read(self, now: float) -> None:
-        """Say what came since the last call."""
+        """Report the lines that were appended since the last call."""
         try:
             with self._log.open("rb") as file:
                 file.seek(self._offset)
@@ -80,14 +80,14 @@ class LogReader:
             try:
                 line = self._decode(raw)
             except msgspec.MsgspecError:
-                continue  # a traceback at the start of Python: shown with the end of the log, if it matters
+                continue  # part of a traceback: shown with the end of the log if the service fails
             if line.level in LEVELS:
                 message = " ".join(line.message.split())
-                self._notices.repeat(f"{self._service}: {line.level}: {message}", now)
+                self._notices.report_repeated(f"{self._service}: {line.level}: {message}", now)
 
 
 async def read_logs(readers: list[LogReader], interval: float = 0.25) -> None:
-    """Read logs until cancelled, then once more: what a service said last is said as well."""
+    """Read logs every ``interval`` seconds until cancelled, then once more for the last lines."""
     loop = asyncio.get_running_loop()
     try:
         while True:

@@ -1,4 +1,4 @@
-"""Curves as SVG, drawn by matplotlib, which only those need who want plots: ``pip install deviceshare-cli[plots]``."""
+"""Curves as SVG. Needs matplotlib, an optional dependency: ``pip install deviceshare-cli[plots]``."""
 
 from collections.abc import Sequence
 from math import ceil
@@ -20,7 +20,7 @@ class Curve(NamedTuple):
 
 
 class Plot(NamedTuple):
-    """Curves over one pair of axes, which begin at 0; ``marked`` shows the points themselves."""
+    """Curves over one pair of axes, which begin at 0; ``marked`` marks the points."""
 
     title: str
     across: str
@@ -30,13 +30,13 @@ class Plot(NamedTuple):
 
 
 def write(plot: Plot, file: Path) -> None:
-    """Write a plot as SVG. Raises CommandError where it cannot be drawn or written."""
+    """Write a plot as SVG. Raises CommandError if matplotlib is missing or the file cannot be written."""
     try:
         import matplotlib as mpl
         from matplotlib.figure import Figure
     except ImportError:
         raise CommandError("plots need matplotlib: pip install 'deviceshare-cli[plots]'") from None
-    # Text stays text, and the same curves are the same file.
+    # Keeps text as text, and the file reproducible.
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "deviceshare"}):
         figure = Figure(figsize=_INCHES, layout="constrained")
         axes = figure.subplots()

@@ -1,4 +1,4 @@
-"""Pods as the command shows them: where each one is, with which devices, or why it is nowhere."""
+"""Pods as commands show them: node and devices, or the reason why a pod is pending."""
 
 from collections.abc import Iterable, Mapping
 
@@ -7,7 +7,7 @@ from deviceshare.formats import vgpu
 from deviceshare.model import ContainerGrant, DeviceGrant
 
 SCHEDULERS = ("deviceshare", "volcano")
-"""The pods that are ours, unless told otherwise: those whose ``spec.schedulerName`` is one of these."""
+"""Default values of ``spec.schedulerName`` of the pods to place."""
 
 
 class Device(msgspec.Struct, frozen=True):
@@ -57,7 +57,7 @@ class _Pod(msgspec.Struct, rename="camel"):
 
 
 class PodView(msgspec.Struct, frozen=True):
-    """What matters of a pod's object; ``reason`` is why it waits, empty where nobody has said so yet."""
+    """The fields of a pod that commands use; ``reason``: why it is pending, empty if unknown."""
 
     namespace: str
     name: str
@@ -75,7 +75,7 @@ class PodView(msgspec.Struct, frozen=True):
 
     @property
     def answered(self) -> bool:
-        """Whether it is bound, has ended, or has been told why not."""
+        """Whether the pod is bound, has ended, or has a reason why it is pending."""
         return bool(self.node or self.ended or self.reason)
 
 
@@ -105,21 +105,21 @@ def read_pod(raw: bytes) -> PodView:
 
 
 def devices_of(grants: Iterable[ContainerGrant]) -> tuple[Device, ...]:
-    """Return the devices that grants name, in their order."""
+    """Return the devices of grants, in their order."""
     return tuple(
-        Device(grant.container, _as_its_plugin_knows_it(grant, device), device.memory, device.cores)
+        Device(grant.container, _plugin_id(grant, device), device.memory, device.cores)
         for grant in grants
         for device in grant.devices
     )
 
 
-def _as_its_plugin_knows_it(grant: ContainerGrant, device: DeviceGrant) -> str:
-    """Return ``UUID[group-position]`` for an instance of a MIG card, else the id."""
+def _plugin_id(grant: ContainerGrant, device: DeviceGrant) -> str:
+    """Return the id that the device plugin uses: ``UUID[group-position]`` for a MIG instance, else the card's id."""
     return vgpu.device_id(device) if grant.family == vgpu.MIG else device.id
 
 
 def shown_devices(devices: Iterable[Device]) -> str:
-    """Return devices as one text; the containers are named where there are several."""
+    """Return devices as one text, with the containers' names if there are several containers."""
     by_container: dict[str, list[str]] = {}
     for device in devices:
         by_container.setdefault(device.container, []).append(str(device))

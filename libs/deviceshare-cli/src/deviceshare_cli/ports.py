@@ -1,4 +1,4 @@
-"""Free TCP ports on the loopback."""
+"""Free TCP ports of the loopback address."""
 
 import random
 import socket
@@ -12,7 +12,7 @@ _EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
 def is_free(port: int) -> bool:
-    """Return whether a server could listen on this port of the loopback now."""
+    """Return whether a server can listen on this port of the loopback address now."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -23,10 +23,10 @@ def is_free(port: int) -> bool:
 
 
 def free_port() -> int:
-    """Return a port that nobody listens on and that the kernel gives to nobody by itself.
+    """Return a free port below the ephemeral range. Raises CommandError if there is none.
 
-    A server that is started again needs its old port. A port out of the ephemeral range could meanwhile have become the
-    source port of any connection, even of a client that tries to connect to this very port and so meets itself.
+    A restarted server needs its old port. The kernel could meanwhile assign an ephemeral port as the source port of any
+    connection, even of a client that connects to this very port and thereby to itself.
     """
     try:
         highest = int(_EPHEMERAL.read_text().split()[0]) - 1
@@ -34,7 +34,7 @@ def free_port() -> int:
         highest = 32_767
     if highest <= _LOWEST:
         highest = 65_535
-    # Several systems that start at once should not look at the same ports one after the other.
+    # In random order: systems that start at the same time rarely choose the same port.
     for port in random.sample(range(_LOWEST, highest + 1), k=min(200, highest - _LOWEST)):
         if is_free(port):
             return port
@@ -42,11 +42,11 @@ def free_port() -> int:
 
 
 def metrics_port(wanted: int) -> int:
-    """Return the port for the metrics: the wanted one, or any free one for 0. Raises CommandError where it is taken."""
+    """Return the port for the metrics, any free one for 0. Raises CommandError if it is in use."""
     if wanted == 0:
         return free_port()
     if not is_free(wanted):
         raise CommandError(
-            f"port {wanted} for the metrics is taken: choose another with --metrics-port (0 takes any free one)"
+            f"port {wanted} for the metrics is in use: choose another with --metrics-port (0: any free port)"
         )
     return wanted

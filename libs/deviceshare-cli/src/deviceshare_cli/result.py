@@ -1,4 +1,4 @@
-"""What ``up`` has to show at its end: who got what, as JSON or as a table."""
+"""The result of ``up``: node, devices or reason of each pod, as JSON or as a table."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -7,12 +7,12 @@ import msgspec
 from deviceshare.model import Claim
 from deviceshare_cluster.interface import Object
 
+from deviceshare_cli.output import NONE, indented_json, table
 from deviceshare_cli.pods import Device, PodView, devices_of, shown_devices
-from deviceshare_cli.tables import table
 
 
 class PodResult(msgspec.Struct, frozen=True):
-    """One pod: on a node with devices, or nowhere with a reason."""
+    """One pod: its node and devices, or the reason why it is pending."""
 
     namespace: str
     name: str
@@ -23,14 +23,14 @@ class PodResult(msgspec.Struct, frozen=True):
 
 
 class Rejected(msgspec.Struct, frozen=True):
-    """Something of the directory that could not be loaded: ``object`` as users know it, and what is wrong with it."""
+    """An object that could not be loaded, and why."""
 
     object: str
     message: str
 
 
 class Result(msgspec.Struct, frozen=True):
-    """The end of a run; ``open`` names what was not settled, which is nothing unless the time was over."""
+    """The result of a run; ``open`` lists unfinished work, and is empty unless the timeout expired."""
 
     pods: tuple[PodResult, ...]
     rejected: tuple[Rejected, ...]
@@ -40,7 +40,7 @@ class Result(msgspec.Struct, frozen=True):
 
 
 class RefusedPod(msgspec.Struct, frozen=True):
-    """A pod that the API server's checks refused: it does not exist, but somebody waits for it."""
+    """A pod that failed the validation of the API server: it does not exist, but the result lists it."""
 
     namespace: str
     name: str
@@ -51,7 +51,7 @@ class RefusedPod(msgspec.Struct, frozen=True):
 def refused_pod(
     manifest: Object, namespace: str, name: str, message: str, schedulers: Iterable[str]
 ) -> RefusedPod | None:
-    """Return the refused pod of a manifest, or None where it asks for another scheduler."""
+    """Return the refused pod of a manifest, or None if it belongs to another scheduler."""
     spec = manifest.get("spec")
     scheduler = spec.get("schedulerName") if isinstance(spec, dict) else None
     if isinstance(scheduler, str) and scheduler not in schedulers:
@@ -65,9 +65,9 @@ def refused_pod(
 def pod_results(
     pods: Iterable[tuple[PodView, tuple[Device, ...]]], claims: Mapping[str, Claim], refused: Iterable[RefusedPod]
 ) -> tuple[PodResult, ...]:
-    """Return the pods, by namespace and name.
+    """Return the pods in the order of namespace and name.
 
-    A pod comes with the devices that its annotations name; its claim in the ledger (``claims`` by uid) says it better.
+    The claim of a pod (``claims`` by uid) takes precedence over the devices of its annotations, which are in ``pods``.
     """
     found: dict[tuple[str, str], PodResult] = {}
     for one in refused:
@@ -87,13 +87,13 @@ def pod_results(
 
 def as_json(result: Result) -> str:
     """Return a result as indented JSON."""
-    return msgspec.json.format(msgspec.json.encode(result)).decode()
+    return indented_json(result)
 
 
 def as_table(pods: Sequence[PodResult]) -> str:
-    """Return who got what."""
+    """Return the table of pods."""
     rows = [
-        (pod.namespace, pod.name, pod.node or "<none>", shown_devices(pod.devices) or "<none>", pod.reason or "")
+        (pod.namespace, pod.name, pod.node or NONE, shown_devices(pod.devices) or NONE, pod.reason or "")
         for pod in pods
     ]
     return table(("NAMESPACE", "NAME", "NODE", "DEVICES", "REASON"), rows)

@@ -1,7 +1,7 @@
-"""How ``apply``, ``get`` and the others find a running ``up``: a file that says where it listens.
+"""Run files: the addresses of a running ``up``, for ``apply``, ``get`` and the other commands.
 
-Each ``up`` has a file of its own, ``run-<pid>.json``, in the run directory (``$DEVICESHARE_RUN_DIR``, else
-``deviceshare-<uid>`` under ``$XDG_RUNTIME_DIR`` or ``/tmp``); ``run.json`` is the one that was started last.
+Each ``up`` writes ``run-<pid>.json`` to the run directory (``$DEVICESHARE_RUN_DIR``, else ``deviceshare-<uid>`` under
+``$XDG_RUNTIME_DIR`` or ``/tmp``); ``run.json`` is a copy of the latest one.
 """
 
 import os
@@ -14,23 +14,23 @@ from deviceshare_cli.errors import CommandError
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """A running system: the process that runs it, and where its parts are reached."""
+    """A running system: its process id and addresses."""
 
     pid: int
     bus: str
     """NATS URL of the bus."""
     cluster: str
-    """NATS URL of the local cluster."""
+    """NATS URL of the local cluster; empty on a live cluster."""
     metrics: str
     """HTTP URL of the metrics service, for ``/metrics`` and ``/api/v1``."""
     directory: str
     """Its private directory: stores and logs."""
     schedulers: tuple[str, ...] = ()
-    """The scheduler names whose pods it places."""
+    """Values of ``spec.schedulerName`` of the pods that the system places."""
 
 
 def run_directory() -> Path:
-    """Return the directory of the run files; it may not exist yet."""
+    """Return the directory of the run files, which may not exist yet."""
     own = os.environ.get("DEVICESHARE_RUN_DIR")
     if own:
         return Path(own)
@@ -38,22 +38,25 @@ def run_directory() -> Path:
 
 
 def write(run: Run) -> Path:
-    """Write the files of a run and return its own one. Raises CommandError where the directory is somebody else's."""
+    """Write the files of a run and return ``run-<pid>.json``.
+
+    Raises CommandError if the directory belongs to another user or cannot be written.
+    """
     directory = run_directory()
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         if directory.stat().st_uid != os.getuid():
-            raise CommandError(f"{directory} belongs to another user: set DEVICESHARE_RUN_DIR to a directory of yours")
+            raise CommandError(f"{directory} belongs to another user: set DEVICESHARE_RUN_DIR to your own directory")
         own = directory / f"run-{run.pid}.json"
         for path in (own, directory / "run.json"):
-            _write(path, msgspec.json.format(msgspec.json.encode(run)))
+            _write(path, run)
     except OSError as error:
         raise CommandError(f"cannot write the run file in {directory}: {error.strerror or error}") from None
     return own
 
 
 def remove(run: Run) -> None:
-    """Take the files of a run away; ``run.json`` then names the youngest other system that runs, if there is one."""
+    """Remove the files of a run; ``run.json`` then describes the youngest other running system, if any."""
     directory = run_directory()
     (directory / f"run-{run.pid}.json").unlink(missing_ok=True)
     current = _read(directory / "run.json")
@@ -61,25 +64,27 @@ def remove(run: Run) -> None:
         return
     others = [other for path in _youngest_first(directory) if (other := _read(path)) and _is_alive(other)]
     if others:
-        _write(directory / "run.json", msgspec.json.format(msgspec.json.encode(others[0])))
+        _write(directory / "run.json", others[0])
     else:
         (directory / "run.json").unlink(missing_ok=True)
 
 
 def find(file: Path | None = None) -> Run:
-    """Return the system that runs: that of ``file``, else the last one started here. Raises CommandError for none."""
+    """Return the running system of ``file``, else the latest one. Raises CommandError if there is none."""
     path = file or run_directory() / "run.json"
     run = _read(path)
     if run is None and file is not None:
-        raise CommandError(f"{file} is not a run file of deviceshare: `deviceshare up` names its own when it starts")
+        raise CommandError(f"{file} is not a run file of deviceshare")
     if run is None or not _is_alive(run):
-        gone = f" (process {run.pid}, named by {path}, is gone)" if run else ""
-        raise CommandError(f"no deviceshare is running here{gone}: start one with `deviceshare up --cluster local:DIR`")
+        ended = f" (process {run.pid} of {path} has ended)" if run else ""
+        raise CommandError(
+            f"no deviceshare is running here{ended}: start one with `deviceshare up --cluster local:DIR`"
+        )
     return run
 
 
 def stale() -> list[Run]:
-    """Return the runs whose process is gone without having taken its files away, and take those away."""
+    """Remove and return the run files of processes that ended without removing them."""
     found = []
     for path in _youngest_first(run_directory()):
         run = _read(path)
@@ -89,11 +94,11 @@ def stale() -> list[Run]:
     return found
 
 
-def _write(path: Path, data: bytes) -> None:
-    """Write a file that only its owner can read; readers see all of it or nothing."""
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".run-")  # made with mode 0600
+def _write(path: Path, run: Run) -> None:
+    """Write a run file atomically, readable only by its owner."""
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".run-")  # mode 0600
     with os.fdopen(descriptor, "wb") as file:
-        file.write(data + b"\n")
+        file.write(msgspec.json.format(msgspec.json.encode(run)) + b"\n")
     Path(name).replace(path)
 
 
@@ -109,7 +114,7 @@ def _youngest_first(directory: Path) -> list[Path]:
     for path in directory.glob("run-*.json"):
         try:
             dated.append((path.stat().st_mtime, path))
-        except OSError:  # its owner has just taken it away
+        except OSError:  # removed since the listing
             continue
     return [path for _, path in sorted(dated, reverse=True)]
 

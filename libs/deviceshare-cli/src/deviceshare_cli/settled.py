@@ -1,7 +1,6 @@
-"""When the system is settled: no decision, binding or outcome is open, and nothing has changed for a second.
+"""Detection of a settled system: no decision, binding or outcome is open, and nothing has changed for a second.
 
-A :class:`Snapshot` holds all that this depends on; :func:`open_matters` and :class:`Quiet` judge it, nothing else.
-:class:`Poller` takes the snapshots.
+:class:`Poller` takes a :class:`Snapshot` of the state; :func:`open_work` and :class:`Quiet` evaluate it.
 """
 
 import asyncio
@@ -16,14 +15,15 @@ from nats.errors import Error as NatsError
 
 SERVICES = ("inventory", "placement", "binder", "metrics")
 COUNTED = tuple(stream for stream in Stream if stream is not Stream.EVENT)
-"""EVENT tells what was done, it asks for nothing to be done."""
+"""All streams that cause work; EVENT only records what was done."""
 INTERVAL = 0.2
+"""Seconds between two snapshots."""
 QUIET = 1.0
 """Seconds without a change."""
 
 
 class ServiceState(msgspec.Struct, frozen=True):
-    """What a service answered: who it is, how far it has read each counted stream, what it has open."""
+    """The status of a service: instance, position in each counted stream, number of open items."""
 
     instance: str
     positions: dict[str, int]
@@ -32,18 +32,18 @@ class ServiceState(msgspec.Struct, frozen=True):
 
 
 class ClusterState(msgspec.Struct, frozen=True):
-    """The cluster: how far it is, what its controllers have to do, and our pods that wait without a reason."""
+    """The state of the cluster: revisions, open work of its controllers, pending pods without a reason."""
 
     revision: int
-    """The last one of the kinds that inventory reads."""
+    """The last revision of the kinds that inventory reads."""
     sequence: int
-    """The last write of any kind."""
+    """The sequence of the last write of any kind."""
     controllers_open: int
     unanswered: tuple[str, ...]
 
 
 class Snapshot(msgspec.Struct, frozen=True):
-    """All that the question depends on; a service or stream that did not answer is not in it."""
+    """The state that decides whether the system is settled, without services and streams that did not answer."""
 
     services: dict[str, ServiceState]
     streams: dict[str, int]
@@ -51,8 +51,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     cluster: ClusterState | None
 
 
-def open_matters(snapshot: Snapshot) -> list[str]:
-    """Return what is open, in words; nothing where all work is done."""
+def open_work(snapshot: Snapshot) -> list[str]:
+    """Return descriptions of the open work; empty if all work is done."""
     found = [f"{name} does not answer" for name in SERVICES if name not in snapshot.services]
     found += [f"stream {stream} does not answer" for stream in COUNTED if stream not in snapshot.streams]
     for name, service in snapshot.services.items():
@@ -61,7 +61,7 @@ def open_matters(snapshot: Snapshot) -> list[str]:
             if last is not None and position != last:
                 found.append(f"{name} has read {stream} up to {position} of {last}")
         if service.open:
-            found.append(f"{name} has {service.open} open")
+            found.append(f"{name} has {service.open} open items")
     return found + _open_in_cluster(snapshot)
 
 
@@ -74,7 +74,7 @@ def _open_in_cluster(snapshot: Snapshot) -> list[str]:
     if inventory is not None and inventory.revision < cluster.revision:
         found.append(f"inventory has read the cluster up to revision {inventory.revision} of {cluster.revision}")
     if cluster.controllers_open:
-        found.append(f"the cluster's controllers have {cluster.controllers_open} objects to work on")
+        found.append(f"the cluster's controllers have {cluster.controllers_open} objects to process")
     if cluster.unanswered:
         shown = ", ".join(cluster.unanswered[:5])
         more = f" and {len(cluster.unanswered) - 5} more" if len(cluster.unanswered) > 5 else ""
@@ -83,7 +83,7 @@ def _open_in_cluster(snapshot: Snapshot) -> list[str]:
 
 
 class Quiet:
-    """Judges snapshots as they come: settled after ``seconds`` of equal ones in which nothing is open."""
+    """Evaluates successive snapshots: settled after ``seconds`` of equal ones without open work."""
 
     def __init__(self, seconds: float = QUIET) -> None:
         self._seconds = seconds
@@ -91,12 +91,12 @@ class Quiet:
         self._since = 0.0
 
     def judge(self, snapshot: Snapshot, now: float) -> list[str]:
-        """Return what keeps the system from being settled at ``now`` (seconds of any clock); nothing if it is."""
+        """Return why the system is not settled at ``now`` (seconds of any clock); empty if it is."""
         if snapshot != self._last:
             self._last, self._since = snapshot, now
-        found = open_matters(snapshot)
+        found = open_work(snapshot)
         if not found and now - self._since < self._seconds:
-            found.append(f"something changed less than {self._seconds:g} s ago")
+            found.append(f"the last change was less than {self._seconds:g} s ago")
         return found
 
 
@@ -106,8 +106,8 @@ class Poller:
     def __init__(self, bus: Connection, cluster: Callable[[], Awaitable[ClusterState]]) -> None:
         self._bus = bus
         self._cluster = cluster
-        self.open: Sequence[str] = ("nothing has been looked at yet",)
-        """What was open when it was looked at last."""
+        self.open: Sequence[str] = ("the state has not been read yet",)
+        """The open work of the latest snapshot."""
 
     async def settled(self) -> None:
         """Return when the system is settled."""
@@ -120,10 +120,10 @@ class Poller:
             await asyncio.sleep(INTERVAL)
 
     async def snapshot(self) -> Snapshot:
-        """Ask everybody."""
-        # The cluster first: whoever is asked later has had the time to see what was there.
-        cluster = await self._ask_cluster()
-        answers = await asyncio.gather(*(self._ask(name) for name in SERVICES))
+        """Take a snapshot."""
+        # The cluster first: the services, requested later, have had time to read its state.
+        cluster = await self._cluster_state()
+        answers = await asyncio.gather(*(self._service_state(name) for name in SERVICES))
         last = await asyncio.gather(*(self._last_sequence(stream) for stream in COUNTED))
         return Snapshot(
             {name: answer for name, answer in zip(SERVICES, answers, strict=True) if answer is not None},
@@ -131,13 +131,13 @@ class Poller:
             cluster,
         )
 
-    async def _ask_cluster(self) -> ClusterState | None:
+    async def _cluster_state(self) -> ClusterState | None:
         try:
             return await self._cluster()
         except (ClusterError, NatsError, TimeoutError, OSError):
             return None
 
-    async def _ask(self, service: str) -> ServiceState | None:
+    async def _service_state(self, service: str) -> ServiceState | None:
         try:
             answer = await self._bus.client.request(status(service), b"", timeout=1.0)
             return state_of(decode_status(answer.data))
@@ -153,7 +153,7 @@ class Poller:
 
 
 def state_of(answer: Status) -> ServiceState:
-    """Return what counts of a service's answer."""
+    """Return the state of a service without its position in EVENT."""
     positions: Mapping[str, int] = answer.positions
     counted = {stream: position for stream, position in positions.items() if stream != Stream.EVENT}
     return ServiceState(answer.instance, counted, answer.open, answer.revision)

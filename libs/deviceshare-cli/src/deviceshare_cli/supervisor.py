@@ -1,9 +1,8 @@
-"""Keeping child processes alive: what dies is started again, what cannot live ends the whole, and nothing outlives us.
+"""Supervision of child processes: restart with back-off, and failure of the system if a program keeps exiting.
 
-Children die with this process, even where it is killed with SIGKILL: Linux sends them SIGKILL when the thread that
-started them ends (``prctl(PR_SET_PDEATHSIG)``), which here is the main thread. Other systems have no such call; there
-a SIGKILL of this process leaves them behind. Each child has a session of its own, so that Ctrl-C reaches only us and
-they are ended in order.
+Children end with this process, even on SIGKILL: Linux sends them SIGKILL when the thread that started them, here the
+main thread, ends (``prctl(PR_SET_PDEATHSIG)``). On other systems they survive a SIGKILL of this process. Each child
+has its own session: Ctrl-C reaches only this process, which stops the children in order.
 """
 
 import asyncio
@@ -24,7 +23,7 @@ PR_SET_PDEATHSIG = 1
 
 @dataclass(frozen=True)
 class Program:
-    """A process to keep alive; everything that it prints is appended to the file ``log``."""
+    """A process to supervise; its output is appended to the file ``log``."""
 
     name: str
     command: tuple[str, ...]
@@ -34,24 +33,24 @@ class Program:
 
 @dataclass(frozen=True)
 class RestartPolicy:
-    """How long to wait before a program is started again, and when to give up. Seconds."""
+    """Delay before a program is restarted, and the limit of restarts. Durations in seconds."""
 
     backoff: Backoff = Backoff(0.2, 5.0)  # noqa: RUF009 - immutable
     healthy: float = 10.0
-    """A life of this length makes the past forgotten."""
+    """A run of at least this length resets the back-off and the count of early exits."""
     early_deaths: int = 5
-    """So many shorter lives in a row are enough."""
+    """The supervisor fails after this number of consecutive shorter runs."""
 
 
-class CannotLive(Exception):
-    """A program dies again and again; the text says how, and shows the end of its log."""
+class ProgramFailed(Exception):
+    """A program keeps exiting; the text has its exit status and the end of its log."""
 
 
 class Supervisor:
-    """Starts programs, starts them again, ends them. ``say`` gets one line whenever a program has died."""
+    """Starts, restarts and stops programs. ``report`` gets one line for each exit of a program."""
 
-    def __init__(self, say: Callable[[str], None], policy: RestartPolicy | None = None) -> None:
-        self._say = say
+    def __init__(self, report: Callable[[str], None], policy: RestartPolicy | None = None) -> None:
+        self._report = report
         self._policy = policy or RestartPolicy()
         self._processes: dict[str, asyncio.subprocess.Process] = {}
         self._keepers: dict[str, asyncio.Task[None]] = {}
@@ -60,20 +59,20 @@ class Supervisor:
 
     @property
     def pids(self) -> dict[str, int]:
-        """The programs that live now and their process ids."""
+        """Process ids of the running programs."""
         return {name: process.pid for name, process in self._processes.items() if process.returncode is None}
 
     async def start(self, program: Program) -> None:
-        """Start a program and keep it alive from now on."""
+        """Start a program and restart it when it exits."""
         process = await self._spawn(program)
         self._keepers[program.name] = asyncio.create_task(self._keep(program, process))
 
     async def failed(self) -> None:
-        """Wait for ever; raises CannotLive as soon as a program cannot be kept alive."""
+        """Wait until a program keeps exiting, then raise ProgramFailed."""
         await asyncio.shield(self._failed)
 
     async def stop(self, names: Sequence[str] | None = None, patience: float = 5.0) -> None:
-        """End programs (all by default): SIGTERM, then SIGKILL where that was not enough after ``patience`` seconds."""
+        """Stop programs (all by default): SIGTERM, and SIGKILL after ``patience`` seconds."""
         chosen = [name for name in (list(self._keepers) if names is None else names) if name in self._keepers]
         keepers = [self._keepers.pop(name) for name in chosen]
         await end(*keepers)
@@ -94,15 +93,15 @@ class Supervisor:
             if early >= policy.early_deaths:
                 if not self._failed.done():
                     self._failed.set_exception(
-                        CannotLive(
-                            f"{program.name} {how_it_ended(status)}, the {_ordinal(early)} time "
+                        ProgramFailed(
+                            f"{program.name} {exit_reason(status)}, the {_ordinal(early)} time "
                             f"within {policy.healthy:g} s of its start; the end of its log:\n{tail(program.log)}"
                         )
                     )
                 return
             delay = policy.backoff.delay(restarts)
             restarts += 1
-            self._say(f"{program.name} {how_it_ended(status)}, starting it again in {delay:g} s")
+            self._report(f"{program.name} {exit_reason(status)}, restarting in {delay:g} s")
             await asyncio.sleep(delay)
             process = await self._spawn(program)
 
@@ -115,7 +114,7 @@ class Supervisor:
                 stderr=log,
                 env={**os.environ, **program.environment},
                 start_new_session=True,
-                preexec_fn=_dying_with(os.getpid()),
+                preexec_fn=_end_with(os.getpid()),
             )
         self._processes[program.name] = process
         return process
@@ -129,8 +128,8 @@ def tail(log: Path, lines: int = 20) -> str:
         return "(no log)"
 
 
-def how_it_ended(status: int) -> str:
-    """Return what an exit status means, as part of a sentence."""
+def exit_reason(status: int) -> str:
+    """Return an exit status as the predicate of a sentence."""
     if status >= 0:
         return f"ended with status {status}"
     try:
@@ -157,15 +156,15 @@ async def _end(process: asyncio.subprocess.Process, patience: float) -> None:
         await process.wait()
 
 
-def _dying_with(parent: int) -> Callable[[], None] | None:
-    """Return what a child runs before its program so that it dies with its parent."""
+def _end_with(parent: int) -> Callable[[], None] | None:
+    """Return the function that a child runs before its program, to end with its parent."""
     if sys.platform != "linux":
         return None
-    prctl = ctypes.CDLL(None).prctl  # looked up here: a child of a fork should do as little as it can
+    prctl = ctypes.CDLL(None).prctl  # resolved before the fork: the child does as little as possible
 
     def in_child() -> None:
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:  # it was gone before the call
+        if os.getppid() != parent:  # the parent ended before the call
             os._exit(1)
 
     return in_child

@@ -1,7 +1,7 @@
-"""The whole system as processes of this machine: nats-server, the four services, and what a local cluster needs.
+"""The system as processes of this machine: nats-server, the four services, and the local cluster.
 
-``up`` and ``bench`` start it in the same way: servers and streams first, then the services that only read the bus;
-inventory comes last, after the cluster has been filled, so that the first decisions see all of it.
+``up`` and ``bench`` start it in the same order: servers and streams, then the services that only read the bus.
+Inventory starts last, after the cluster has been loaded: the first decisions see all of its objects.
 """
 
 import asyncio
@@ -28,27 +28,27 @@ from deviceshare_cli.notices import LogReader, NoticeHandler, Notices, read_logs
 from deviceshare_cli.pods import SCHEDULERS
 from deviceshare_cli.ports import LOOPBACK, metrics_port
 from deviceshare_cli.settled import SERVICES
-from deviceshare_cli.supervisor import CannotLive, Program, Supervisor
+from deviceshare_cli.supervisor import Program, ProgramFailed, Supervisor
 
 T = TypeVar("T")
 log = logging.getLogger("deviceshare.up")
 START_SECONDS = 20.0
-"""How long the two nats-servers may take to answer."""
+"""Timeout for the first answers of the nats-servers."""
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """How the system is to be started."""
+    """The configuration of a system."""
 
     cluster: str = ""
     """``kube`` or ``kube:CONTEXT``; anything else is a local cluster."""
     directory: Path | None = None
-    """Manifests that a local cluster is filled with."""
+    """The manifests of a local cluster."""
     conf: Path | None = None
     """A ``volcano-scheduler.conf``."""
     schedulers: tuple[str, ...] = SCHEDULERS
     metrics_port: int = 8080
-    """0 for any free one."""
+    """0: any free port."""
 
 
 @dataclass
@@ -72,7 +72,7 @@ class System:
         self.beside(read_logs([LogReader(service, path, self.notices)]))
 
     async def start_inventory(self) -> None:
-        """Start the service that reads the cluster: from now on pods are placed."""
+        """Start inventory, which reads the cluster: placement begins."""
         options = ["--cluster", self.backing.spec]
         if self.wanted.conf is not None:
             options += ["--conf", str(self.wanted.conf)]
@@ -81,21 +81,21 @@ class System:
         await self.start_service("inventory", *options)
 
     async def guard(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do some work while everything beside it lives; raises what ended it where it does not."""
+        """Run a coroutine; raise the error of a program or background task that fails meanwhile."""
         main = asyncio.ensure_future(work)
         failed = asyncio.ensure_future(self.supervisor.failed())
         try:
             done, _ = await asyncio.wait({main, failed, *self._tasks}, return_when=asyncio.FIRST_COMPLETED)
             if main not in done:
                 for task in done:
-                    task.result()  # raises: none of them ends by itself
-                raise AssertionError("a task that runs for ever has ended")
+                    task.result()  # raises: none of the tasks returns
+                raise AssertionError("a background task returned")
             return main.result()
         finally:
             await end(main, failed)
 
     def beside(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Do work that lasts as long as the system; where it fails, :meth:`guard` fails."""
+        """Start a background task of the system; if it fails, :meth:`guard` fails."""
         task = asyncio.create_task(work)
         self._tasks.append(task)
         return task
@@ -106,9 +106,9 @@ class System:
 
 @asynccontextmanager
 async def running(wanted: Wanted, notices: Notices) -> AsyncIterator[System]:
-    """Start the system, without inventory; end all of it at the end.
+    """Start the system without inventory, and stop it at the end.
 
-    Raises CommandError where something is missing or taken, or does not start.
+    Raises CommandError if a binary is missing, a port is in use or a server does not start.
     """
     port = metrics_port(wanted.metrics_port)
     natsserver.find_binary()
@@ -116,7 +116,7 @@ async def running(wanted: Wanted, notices: Notices) -> AsyncIterator[System]:
     async with AsyncExitStack() as stack:
         directory = Path(tempfile.mkdtemp(prefix="deviceshare-"))
         stack.callback(shutil.rmtree, directory, ignore_errors=True)
-        supervisor = Supervisor(notices.say)
+        supervisor = Supervisor(notices.report)
         bus_server = natsserver.prepare("bus", directory)
         local_server = None if wanted.cluster.startswith(KUBE) else natsserver.prepare("cluster", directory)
         run = runfile.Run(
@@ -133,19 +133,19 @@ async def running(wanted: Wanted, notices: Notices) -> AsyncIterator[System]:
         await supervisor.start(bus_server.program)
         if local_server is not None:
             await supervisor.start(local_server.program)
-        bus, behind = await _connected(stack, run, wanted, supervisor)
-        # From here on, and no longer at the end, when the connections are closed.
+        bus, backing = await _connected(stack, run, wanted, supervisor)
+        # Not during start and stop, when lost connections are expected.
         handler = NoticeHandler(notices)
         logging.getLogger("deviceshare").addHandler(handler)
         stack.callback(logging.getLogger("deviceshare").removeHandler, handler)
-        system = System(wanted, run, notices, supervisor, bus, behind, directory)
+        system = System(wanted, run, notices, supervisor, bus, backing, directory)
         stack.push_async_callback(supervisor.stop, SERVICES)
         stack.push_async_callback(system._stop)
-        system.beside(behind.run())
+        system.beside(backing.run())
         system.beside(_keep_streams(bus))
-        binder_options = ["--cluster", behind.spec]
+        binder_options = ["--cluster", backing.spec]
         if local_server is not None:
-            # What an API server has to be spared, the local cluster takes in its stride.
+            # The default limit protects an API server; the local cluster needs no protection.
             binder_options += ["--reports-per-second", "5000"]
         await system.start_service("placement")
         await system.start_service("binder", *binder_options)
@@ -156,7 +156,7 @@ async def running(wanted: Wanted, notices: Notices) -> AsyncIterator[System]:
 async def _connected(
     stack: AsyncExitStack, run: runfile.Run, wanted: Wanted, supervisor: Supervisor
 ) -> tuple[Connection, Backing]:
-    """Connect to the bus and make its streams; reach the cluster. Raises CommandError."""
+    """Connect to the bus and the cluster, and create the streams. Raises CommandError."""
     failed = asyncio.ensure_future(supervisor.failed())
     connecting = asyncio.ensure_future(_connect(stack, run, wanted))
     try:
@@ -165,7 +165,7 @@ async def _connected(
             if failed.done():
                 failed.result()
             return await connecting
-    except CannotLive as error:
+    except ProgramFailed as error:
         raise CommandError(str(error)) from None
     except TimeoutError:
         raise CommandError(f"nats-server did not answer within {START_SECONDS:g} s") from None
@@ -178,17 +178,17 @@ async def _connect(stack: AsyncExitStack, run: runfile.Run, wanted: Wanted) -> t
     bus = await connect(run.bus, "up")
     stack.push_async_callback(bus.close)
     await make_streams(bus)
-    behind: Backing
+    backing: Backing
     if run.cluster:
         await _listening(run.cluster)
-        behind = await stack.enter_async_context(local_backing(run.cluster, wanted.directory))
+        backing = await stack.enter_async_context(local_backing(run.cluster, wanted.directory))
     else:
-        behind = await stack.enter_async_context(kube_backing(wanted.cluster))
-    return bus, behind
+        backing = await stack.enter_async_context(kube_backing(wanted.cluster))
+    return bus, backing
 
 
 async def _listening(url: str) -> None:
-    """Wait until a server that was just started accepts connections."""
+    """Wait until a server accepts connections."""
     host, _, port = url.removeprefix("nats://").partition(":")
     while True:
         try:
@@ -201,22 +201,22 @@ async def _listening(url: str) -> None:
 
 
 async def _keep_streams(bus: Connection) -> None:
-    """Make the streams again where a server came back without them: the services then fill them anew."""
-    came_back = asyncio.Event()
-    bus.on_reconnect(came_back.set)
+    """Create the streams again if the server restarted without them; the services then publish their state again."""
+    reconnected = asyncio.Event()
+    bus.on_reconnect(reconnected.set)
     while True:
-        await came_back.wait()
-        came_back.clear()
+        await reconnected.wait()
+        reconnected.clear()
         try:
             await make_streams(bus)
         except Exception as error:
-            log.info("cannot make the streams yet: %r", error)
+            log.info("cannot create the streams yet: %r", error)
             await asyncio.sleep(0.5)
-            came_back.set()
+            reconnected.set()
 
 
 def _sweep() -> None:
-    """Remove what was left by systems that were killed with SIGKILL."""
+    """Remove the run files and directories of systems that were killed with SIGKILL."""
     for run in runfile.stale():
         directory = Path(run.directory)
         if directory.name.startswith("deviceshare-") and directory.parent == Path(tempfile.gettempdir()):

@@ -1,4 +1,4 @@
-"""``deviceshare up``: start everything, load the directory, show what happens, end when settled or when told to."""
+"""``deviceshare up``: start the system, load the directory, show the decisions, and end when settled or on a signal."""
 
 import asyncio
 import contextlib
@@ -26,16 +26,16 @@ from deviceshare_cli.notices import Notices, to_stderr
 from deviceshare_cli.pods import Device, PodView, devices_of, read_pod
 from deviceshare_cli.result import Result, as_json, as_table, pod_results
 from deviceshare_cli.settled import ClusterState, Poller
-from deviceshare_cli.supervisor import CannotLive
+from deviceshare_cli.supervisor import ProgramFailed
 from deviceshare_cli.system import System, Wanted, running
 
 WATCHED = ("Node", "Pod", "PodGroup", "Queue", "ConfigMap")
-"""The kinds that inventory watches: it has to have read these as far as we have."""
+"""The kinds that inventory watches, whose revisions are compared with inventory's."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line of ``up`` said."""
+    """The options of ``up``."""
 
     wanted: Wanted
     until_settled: bool
@@ -44,10 +44,7 @@ class Options:
 
 
 def check_conf(path: Path) -> None:
-    """Read a ``volcano-scheduler.conf`` as inventory will, which says its warnings.
-
-    Raises CommandError, ConfigError.
-    """
+    """Check a ``volcano-scheduler.conf``; inventory reports its warnings. Raises CommandError, ConfigError."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -75,7 +72,7 @@ async def up(options: Options) -> int:
             main.cancel()
 
     loop = asyncio.get_running_loop()
-    # A terminal that is closed ends it too, unless nohup said otherwise.
+    # Closing the terminal ends it too, except under nohup.
     hangup = [signal.SIGHUP] if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN else []
     for signum in (signal.SIGINT, signal.SIGTERM, *hangup):
         loop.add_signal_handler(signum, interrupt)
@@ -86,9 +83,9 @@ async def up(options: Options) -> int:
     except asyncio.CancelledError:
         if not interrupted.is_set():
             raise
-        # Ctrl-C is how a system that stays is meant to end; whoever waits for a settled one did not get it.
+        # Ctrl-C is the normal end of ``up``, but a failure with --until-settled.
         return 0 if show.stays else 130
-    except (CannotLive, ClusterError) as error:
+    except (ProgramFailed, ClusterError) as error:
         raise CommandError(str(error)) from None
     finally:
         for signum in (signal.SIGINT, signal.SIGTERM, *hangup):
@@ -96,48 +93,48 @@ async def up(options: Options) -> int:
 
 
 class Show:
-    """Loads the directory into a running system and shows what becomes of it."""
+    """Loads the directory into a running system and shows the decisions."""
 
     def __init__(self, options: Options, notices: Notices) -> None:
         self._options = options
         self._notices = notices
         terminal = sys.stdout.isatty() and not options.json
         self.stays = not options.until_settled
-        """Whether the system goes on when it is settled."""
+        """Whether the system keeps running when it is settled."""
         self._live = Live(stays=self.stays) if terminal else None
-        self._say = to_stderr if options.json else functools.partial(print, flush=True)
-        self._board = LiveTable(options.wanted.schedulers, held)
+        self._print_line = to_stderr if options.json else functools.partial(print, flush=True)
+        self._table = LiveTable(options.wanted.schedulers, held)
 
     async def run(self, system: System) -> int:
-        """Return the exit status, if it ends by itself."""
+        """Return the exit status once the system is settled or the timeout expired."""
         if not self._options.json:
             for name, address in addresses(system):
                 print(f"{name:<14} {address}", flush=True)
-        loaded = await system.backing.fill(self._options.wanted.schedulers, self._notices.say)
+        loaded = await system.backing.fill(self._options.wanted.schedulers, self._notices.report)
         await system.start_inventory()
         system.beside(self._watch(system))
         async with self._drawing(system):
-            open_matters = await self._settle(system)
-            late = f"not settled after {self._options.timeout:g} s: {'; '.join(open_matters)}" if open_matters else ""
+            open_work = await self._settle(system)
+
             if self._live is not None:
-                self._live.settled = not open_matters
+                self._live.settled = not open_work
             if self.stays:
                 if self._live is None:
-                    await self._print(system, loaded, open_matters)
+                    await self._print(system, loaded, open_work)
                 await asyncio.Event().wait()
-        await self._print(system, loaded, open_matters)
-        if late:
-            raise CommandError(late)
+        await self._print(system, loaded, open_work)
+        if open_work:
+            raise CommandError(f"not settled after {self._options.timeout:g} s: {'; '.join(open_work)}")
         return 0
 
     async def _settle(self, system: System) -> tuple[str, ...]:
-        """Wait until the system is settled, or the time is over; return what is open then."""
+        """Wait until the system is settled or the timeout expires; return the work that is open then."""
         poller = Poller(system.bus, lambda: self._cluster_state(system))
         try:
             async with asyncio.timeout(self._options.timeout):
                 while True:
                     await poller.settled()
-                    # What was seen of the cluster may lag: it is read once more.
+                    # The watch may lag behind the cluster: read the pods once more.
                     with contextlib.suppress(ClusterError):
                         if all(pod.answered for pod, _ in await self._pods(system)):
                             return ()
@@ -149,7 +146,7 @@ class Show:
         if self._live is None:
             yield
             return
-        task = asyncio.create_task(self._live.show(self._board, system, self._notices))
+        task = asyncio.create_task(self._live.show(self._table, system, self._notices))
         try:
             yield
         finally:
@@ -157,20 +154,20 @@ class Show:
 
     async def _watch(self, system: System) -> None:
         async for batch in system.backing.cluster.watch(WATCHED):
-            for line in self._board.take(batch):
+            for line in self._table.take(batch):
                 if self._live is None:
-                    self._say(line)
+                    self._print_line(line)
 
     async def _cluster_state(self, system: System) -> ClusterState:
         return ClusterState(
-            revision=self._board.revision,
+            revision=self._table.revision,
             sequence=await system.backing.sequence(),
             controllers_open=system.backing.controllers_open,
-            unanswered=tuple(sorted(pod.ref for pod in self._board.unanswered)),
+            unanswered=tuple(sorted(pod.ref for pod in self._table.unanswered)),
         )
 
     async def _pods(self, system: System) -> list[tuple[PodView, tuple[Device, ...]]]:
-        """Read all pods of ours anew: what is printed is what the cluster holds, not what was seen of it."""
+        """Read the pods of the configured schedulers from the cluster, because the watch may lag."""
         found = []
         for obj in await system.backing.cluster.list("Pod"):
             raw = msgspec.json.encode(obj)
@@ -179,18 +176,18 @@ class Show:
                 found.append((pod, held(raw)))
         return found
 
-    async def _print(self, system: System, loaded: Loaded, open_matters: tuple[str, ...]) -> None:
-        """Print who got what."""
+    async def _print(self, system: System, loaded: Loaded, open_work: tuple[str, ...]) -> None:
+        """Print the result."""
         results = pod_results(await self._pods(system), await read_claims(system.bus), loaded.refused_pods)
         if self._options.json:
             rejected, warnings = tuple(loaded.rejected), tuple(loaded.warnings)
-            print(as_json(Result(results, rejected, warnings, not open_matters, open_matters)), flush=True)
+            print(as_json(Result(results, rejected, warnings, not open_work, open_work)), flush=True)
         else:
             print("\n" + as_table(results), flush=True)
 
 
 def addresses(system: System) -> list[tuple[str, str]]:
-    """Return where a running system can be looked at."""
+    """Return the names and addresses of a running system's endpoints."""
     run = system.run
     return [
         ("metrics", f"{run.metrics}/metrics"),
@@ -203,7 +200,7 @@ def addresses(system: System) -> list[tuple[str, str]]:
 
 
 def held(raw: bytes) -> tuple[Device, ...]:
-    """Return the devices that the annotations of a pod say it holds; what cannot be read is left out."""
+    """Return the devices in a pod's annotations; () if they cannot be decoded."""
     try:
         return devices_of(decode_pod(raw).held)
     except (DeviceshareError, msgspec.MsgspecError):

@@ -1,1 +1,1 @@
-"""``deviceshare bench``: measures of the system (:mod:`.bus`) and of a decision (:mod:`.allocator`) on this machine."""
+"""``deviceshare bench``: benchmarks of the system (:mod:`.bus`, :mod:`.kube`) and of decisions (:mod:`.allocator`)."""

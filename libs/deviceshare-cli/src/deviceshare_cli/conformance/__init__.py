@@ -1,6 +1,6 @@
-"""``deviceshare conformance``: the library's answers beside those that were recorded from Volcano's device code.
+"""``deviceshare conformance``: compares the library's answers with answers recorded from Volcano's device code.
 
-Read :mod:`~deviceshare_cli.conformance.cases` (what a recorded case is), then ``replay`` (how one is replayed),
-``recorded`` (how each family's state and annotations were recorded), ``deviations`` (where we answer otherwise on
-purpose) and ``report``.
+Reading order: :mod:`~deviceshare_cli.conformance.cases` (a recorded case), ``replay`` (the replay of a case),
+``recorded`` (the recorded form of each family's state and annotations), ``deviations`` (deliberate differences) and
+``report``.
 """

@@ -1,4 +1,4 @@
-"""A recorded case on several nodes: each is replayed by itself, then the nodes that fit are scored together."""
+"""A recorded case on several nodes: each is replayed alone, then the feasible nodes are scored together."""
 
 from collections.abc import Sequence
 
@@ -33,7 +33,7 @@ def _alone(case: Case, batch: Batch, node: BatchNode) -> Case:
         node=node.node,
         cluster_cm=node.cluster_cm,
         pods=node.pods or (),
-        # Whether the node is valid was not recorded: one without a healthy chip has no state, either.
+        # The validity of the node was not recorded: a node without a healthy chip has no state, either.
         initial=Initial(present=True if node.state else None, state=node.state, extra=node.extra),
         steps=(Place(pod=batch.pod, has_request=not node.filter.skipped, filter=node.filter),),
         batch=None,
@@ -41,8 +41,8 @@ def _alone(case: Case, batch: Batch, node: BatchNode) -> Case:
 
 
 def _scored(batch: Batch, scenes: Sequence[Scene]) -> Verdict:
-    """Compare which of the nodes that fit is the best, and its score."""
-    fitting = [replace(scene, asked=batch.pod) for scene in scenes if scene.node.name in batch.scores]
+    """Compare the best feasible node and its score."""
+    fitting = [replace(scene, pod=batch.pod) for scene in scenes if scene.node.name in batch.scores]
     if not fitting or not (found := _best(batch, fitting)):
         return Verdict((), (), 0)
 
@@ -56,17 +56,17 @@ def _scored(batch: Batch, scenes: Sequence[Scene]) -> Verdict:
 
 
 def _best(batch: Batch, scenes: Sequence[Scene]) -> Sequence[Difference]:
-    """Return the difference between the nodes with the best recorded score and ours, of which only one is known."""
+    """Return the difference between the nodes with the best recorded score and our best node."""
     allocator = Allocator(scenes[0].conf)
     for scene in scenes:
         replay_state(scene, allocator)
-    asked = scenes[0].asked
-    placement = allocator.place(pod_fact(asked).ask) if asked is not None else None
+    pod = scenes[0].pod
+    placement = allocator.place(pod_fact(pod).ask) if pod is not None else None
     best = max(batch.scores.values())
     recorded = {name: score for name, score in sorted(batch.scores.items()) if score == best}
     if placement is not None and best in (placement.score, 2 * placement.score):
-        # Where another node would only give less than was asked Volcano gives the best one twice the score.
-        # Of nodes that are equally full the one that comes first is Volcano's best, and its order of nodes is chance.
+        # Volcano doubles the score of the best node if another node would allocate less than requested.
+        # Of equally full nodes Volcano's best is the first, and its order of nodes is random.
         idle = {each.node.name: each.extra.idle_npu_core for each in batch.nodes}
         if any(idle[placement.node] == idle[name] for name in recorded):
             return ()

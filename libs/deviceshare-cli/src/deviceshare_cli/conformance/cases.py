@@ -1,7 +1,7 @@
-"""Recorded cases: one line of JSON each, Volcano's answer to every step of it.
+"""Recorded cases: one line of JSON each, with Volcano's answer to every step.
 
-A case is a node, the pods on it, and steps that place or release pods. The form is described beside the recorded
-files, in ``tests/data/golden/README.md``.
+A case is a node, the pods on it, and steps that place or release pods. ``tests/data/golden/README.md`` describes the
+format.
 """
 
 import json
@@ -26,14 +26,14 @@ class Form(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Container(Form, frozen=True, kw_only=True):
-    """A container: its limits, which its requests equal."""
+    """A container; its requests equal its limits."""
 
     name: str
     limits: dict[str, str] = {}
 
 
 class Pod(Form, frozen=True, kw_only=True):
-    """A pod; one that stands on the node has the annotations that it was bound with."""
+    """A pod; a pod on the node has the annotations of its binding."""
 
     namespace: str
     name: str
@@ -51,7 +51,7 @@ class Pod(Form, frozen=True, kw_only=True):
 
 
 class Node(Form, frozen=True, kw_only=True):
-    """A node as its device plugins annotate it."""
+    """A node with the annotations of its device plugins."""
 
     name: str
     labels: dict[str, str] = {}
@@ -61,7 +61,7 @@ class Node(Form, frozen=True, kw_only=True):
 
 
 class Filter(Form, frozen=True, kw_only=True):
-    """The answer of ``FilterNode``; ``skipped``: it was not asked, there is nothing of its family to decide."""
+    """The answer of ``FilterNode``; ``skipped``: not called, because the pod requests no device of the family."""
 
     fits: bool
     skipped: bool = False
@@ -69,7 +69,7 @@ class Filter(Form, frozen=True, kw_only=True):
 
 
 class Allocate(Form, frozen=True, kw_only=True):
-    """The answer of ``Allocate``: what is written on the pod, and the lock that is then on the node."""
+    """The answer of ``Allocate``: the pod's annotations, and the node's lock afterwards."""
 
     ok: bool
     error: str = ""
@@ -79,19 +79,19 @@ class Allocate(Form, frozen=True, kw_only=True):
 
 Value = bool | int | str
 State = list[tuple[Value, ...]]
-"""A row for each card; what stands in it differs from family to family."""
+"""One row per card; the columns depend on the family."""
 Cut = tuple[int, list[tuple[str, list[int]]]]
-"""How a MIG card is cut: the number of its geometry, -1 for none, and which instances of each kind are used."""
+"""The partitioning of a MIG card: the index of its geometry (-1: none) and the used instances of each kind."""
 
 
 class Extra(Form, frozen=True, kw_only=True):
-    """What MindCluster knows of a node beside its chips."""
+    """MindCluster's state of a node besides its chips."""
 
     idle_npu_core: int | None = None
 
 
 class Answered(Form, frozen=True, kw_only=True):
-    """What every step has: the state after it, in the form of the family, and the known defects that touched it."""
+    """The state after a step, in the form of the family, and the known defects of Volcano that affected it."""
 
     state: State | None = None
     mig: list[Cut] | None = None
@@ -100,7 +100,7 @@ class Answered(Form, frozen=True, kw_only=True):
 
 
 class Place(Answered, frozen=True, kw_only=True, tag_field="op", tag="place"):
-    """A pod is placed; ``alternatives`` are other values of the annotation that were seen as well."""
+    """A pod is placed; ``alternatives``: other recorded values of the annotation."""
 
     pod: Pod
     has_request: bool
@@ -113,7 +113,7 @@ class Place(Answered, frozen=True, kw_only=True, tag_field="op", tag="place"):
 
     @property
     def placed(self) -> bool:
-        """Whether the pod is given devices of the node. Nodes of a batch are only filtered."""
+        """Whether the pod gets devices of the node. Nodes of a batch are only filtered."""
         return self.filter.fits and not self.filter.skipped and (self.allocate is None or self.allocate.ok)
 
 
@@ -125,7 +125,7 @@ class Release(Answered, frozen=True, kw_only=True, tag_field="op", tag="release"
 
 
 class Initial(Answered, frozen=True, kw_only=True):
-    """The state before the first step; not ``present``: the node has no devices of the family. None: not recorded."""
+    """The state before the first step. ``present``: the node has devices of the family; None: not recorded."""
 
     present: bool | None
 
@@ -140,7 +140,7 @@ class BatchNode(Answered, frozen=True, kw_only=True):
 
 
 class Batch(Form, frozen=True, kw_only=True):
-    """A pod and several nodes; ``scores`` are those of the nodes that it fits on."""
+    """A pod and several nodes; ``scores``: of the feasible nodes."""
 
     pod: Pod
     nodes: tuple[BatchNode, ...]
@@ -167,12 +167,12 @@ class Case(Form, frozen=True, kw_only=True):
 
     @property
     def quirks(self) -> frozenset[str]:
-        """The codes of the known defects of Volcano that touched any part of it."""
+        """The codes of the known defects of Volcano that affected the case."""
         return frozenset(self.quirk.split(",")) - {""}
 
 
 class CaseFile(msgspec.Struct, frozen=True):
-    """The cases of one file, with the numbers of their lines, and the texts of the device configurations they name."""
+    """The cases of one file with their line numbers, and the texts of their device configurations by name."""
 
     path: Path
     cases: tuple[tuple[int, Case], ...]
@@ -186,7 +186,7 @@ def read_file(path: Path) -> CaseFile:
     """Read a file of cases (``.jsonl`` or ``.jsonl.gz``) and the configurations in ``configs/`` beside it.
 
     Raises:
-        CommandError: for a file that cannot be read or holds no case, and for a line that is no case.
+        CommandError: the file cannot be read or is empty, or a line is not a case.
     """
     cases = tuple((number, _read_case(line, f"{path}: line {number}")) for number, line in read_lines(path))
     configs = {}

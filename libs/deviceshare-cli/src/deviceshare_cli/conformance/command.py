@@ -18,7 +18,7 @@ from deviceshare_cli.errors import CommandError
 
 
 def conformance(files: Sequence[Path], *, verbose: bool = False, json: bool = False, as_volcano: bool = False) -> int:
-    """Replay what files hold, print how it compares, and return the exit status: 1 where something failed."""
+    """Replay files, print the comparison, and return the exit status: 1 if a case or session failed."""
     of_sessions = [file for file in files if is_of_sessions(file)]
     cases = Summary([outcome for file in files if file not in of_sessions for outcome in outcomes(file)])
     sessions = summarize(of_sessions, as_volcano=as_volcano)
@@ -35,21 +35,21 @@ def outcomes(path: Path) -> Iterator[Outcome]:
     """Replay the cases of a file.
 
     Raises:
-        CommandError: for a file, a case or a configuration that cannot be used.
+        CommandError: a file, a case or a configuration is invalid.
     """
     file = read_file(path)
     try:
         devices = device_configurations(file)
         for number, case in file.cases:
-            if wrong := misread(case):
-                raise CommandError(f"{path}: line {number}: {wrong}")
+            if problem := invalid(case):
+                raise CommandError(f"{path}: line {number}: {problem}")
             yield Outcome(path, number, case, replay(case, configuration(case, devices)))
     except ConfigError as error:
         raise CommandError(f"{path}: {error}") from None
 
 
-def misread(case: Case) -> str:
-    """Return what of a case does not have the form of its family, '' where all does."""
+def invalid(case: Case) -> str:
+    """Return why a case is not valid for its family, '' if it is."""
     form = FORMS.get(case.family)
     if form is None:
         return f"family: {case.family!r} is none of {', '.join(sorted(FORMS))}"
@@ -60,14 +60,14 @@ def misread(case: Case) -> str:
         answers["initial"] = case.initial
     for field, answered in answers.items():
         if case.initial is not None and case.initial.present and answered.state is None:
-            return f"{field}.state: a node with devices has one"
+            return f"{field}.state: required for a node with devices"
         for number, row in enumerate(answered.state or ()):
             if len(row) != form.columns:
                 return f"{field}.state[{number}]: expected {form.columns} values, got {len(row)}"
     for number, step in enumerate(case.steps):
         if isinstance(step, Place) and step.filter.fits and not step.filter.skipped:
             if step.allocate is None:
-                return f"steps[{number}].allocate: a pod that fits has one"
+                return f"steps[{number}].allocate: required for a pod that fits"
             if step.score is None and case.args.get(WEIGHT):
-                return f"steps[{number}].score: a pod that fits has one, where scores have a weight"
+                return f"steps[{number}].score: required for a pod that fits if scores have a weight"
     return ""

@@ -9,24 +9,24 @@ from msgspec.structs import replace
 from deviceshare_cli.conformance.cases import BUILT_IN_NAME, Case, CaseFile
 
 WITHOUT_CONFIG_MAP = replace(BUILT_IN, vgpu=replace(BUILT_IN.vgpu, percentage=""))
-"""What Volcano takes where there is no ConfigMap: it knows no name for a percentage of a card's memory."""
+"""Volcano's configuration without a ConfigMap, which has no resource for a percentage of a card's memory."""
 
 
 def device_configurations(file: CaseFile) -> dict[str, DevicesConf]:
-    """Return the device configurations that the cases of a file name.
+    """Return the device configurations of a file's cases, by name.
 
     Raises:
-        ConfigError: for one that cannot be used.
+        ConfigError: a configuration is invalid.
     """
     read = {name: parse_devices(text, f"{name}.yaml") for name, text in file.configs.items()}
     return read | {BUILT_IN_NAME: WITHOUT_CONFIG_MAP}
 
 
 def configuration(case: Case, devices: Mapping[str, DevicesConf]) -> SchedulerConf:
-    """Return what the case's arguments and its device configuration say.
+    """Return the configuration from the case's arguments and its device configuration.
 
-    Of the geometries of a MIG card Volcano takes the first that fits; an Ascend chip it lets be cut by templates and
-    shared by HAMi-core at the same time; whole cards it gives of nodes whose device plugin shares their memory, too.
+    As Volcano does, it takes the first geometry of a MIG card that fits, allows templates and HAMi-core on one Ascend
+    chip at a time, and allocates whole cards of nodes whose device plugin shares their memory.
     """
     plugins = [{"name": "deviceshare", "arguments": case.args}]
     conf = parse_conf(json.dumps({"tiers": [{"plugins": plugins}]}), f"args of {case.id}")

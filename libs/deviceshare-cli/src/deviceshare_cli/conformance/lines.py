@@ -1,4 +1,4 @@
-"""Files of recorded answers: one JSON object a line, compressed or not."""
+"""Files of recorded answers: one JSON object per line, optionally compressed."""
 
 import gzip
 import zlib
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines of a file (``.jsonl`` or ``.jsonl.gz``) that hold something, with their numbers.
+    """Yield the non-empty lines of a file (``.jsonl`` or ``.jsonl.gz``) with their numbers.
 
     Raises:
         CommandError: for a file that cannot be read or holds nothing.
@@ -26,30 +26,30 @@ def read_lines(path: Path) -> Iterator[tuple[int, bytes]]:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise CommandError(f"{path}: {reason}") from None
     if not data.strip():
-        raise CommandError(f"{path}: there is no case in it: expected one JSON object a line")
+        raise CommandError(f"{path}: the file is empty: expected one JSON object per line")
     for number, line in enumerate(data.split(b"\n"), start=1):
         if line.strip():
             yield number, line
 
 
 def decode_line(line: bytes, decoder: msgspec.json.Decoder[T], where: str) -> T:
-    """Return what a line holds.
+    """Return the object of a line.
 
     Raises:
-        CommandError: for a line that is not JSON or has not the form; ``where`` says which one it is.
+        CommandError: the line is not JSON or has another form; ``where`` names the line.
     """
     try:
         return decoder.decode(line)
     except msgspec.ValidationError as error:
         what, _, field = str(error).partition(" - at ")
-        # msgspec says nothing of the place where the whole line is wrong.
+        # msgspec gives no path if the whole line is wrong.
         raise CommandError(f"{where}: {_path(field)}: {what}") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise CommandError(f"{where}: not JSON: {error}") from None
 
 
 def keys_of_first(path: Path) -> frozenset[str]:
-    """Return the keys of the object on the first line of a file, none where there is no object.
+    """Return the keys of the object on the first line of a file, none if the line is not an object.
 
     Raises:
         CommandError: for a file that cannot be read or holds nothing.

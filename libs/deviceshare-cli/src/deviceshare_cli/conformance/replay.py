@@ -1,9 +1,8 @@
 """One recorded case, replayed step by step.
 
-Every step is compared by itself: whatever we answered, the next step begins with what Volcano did. Where an answer or
-a state differs, the deviations that concern it are asked what Volcano reads instead
-(:mod:`deviceshare_cli.conformance.deviations`); a difference is on purpose only if we answer exactly as recorded when
-we are given that.
+Every step is compared alone: after a difference the next step continues from Volcano's result. A difference is
+deliberate only if our answer is exactly as recorded once a set of deviations
+(:mod:`deviceshare_cli.conformance.deviations`) replaces the input by what Volcano reads.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -29,12 +28,12 @@ from deviceshare_cli.conformance.scene import (
 )
 
 CLOCK = {"<unix-seconds>": str(int(NOW)), "<unix-nanos>": str(round(NOW * 1_000_000_000))}
-"""How moments are recorded, and what we write."""
+"""Recorded placeholders of times, and our values."""
 BEFORE = "before the first step"
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """Something that we answer otherwise than recorded, and at which step."""
+    """A recorded value and our different one, at a step."""
 
     step: str
     field: str
@@ -43,9 +42,9 @@ class Difference(msgspec.Struct, frozen=True):
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """What became of a case: differences that nothing explains, and the names of the deviations that explain others.
+    """The result of a case: unexplained differences, and the names of the deviations that explain other differences.
 
-    ``steps`` is how many of the case were compared.
+    ``steps``: the number of compared steps.
     """
 
     differences: tuple[Difference, ...]
@@ -54,11 +53,11 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 Differ = Callable[[Scene, ReplayState], Sequence[Difference]]
-"""Compares what we say of a scene with what was recorded."""
+"""Compares our answer for a scene with the recorded one."""
 
 
 class Replay:
-    """One case on one node: the pods as Volcano has them there, and what we have counted of them."""
+    """One case on one node: Volcano's pods and our state."""
 
     def __init__(self, case: Case, conf: SchedulerConf) -> None:
         assert case.node is not None
@@ -80,7 +79,7 @@ class Replay:
         self.deviations: dict[str, None] = {}
 
     def run(self) -> Verdict:
-        """Replay all steps up to the first that a known defect of Volcano touched."""
+        """Replay all steps up to the first that a known defect of Volcano affected."""
         self.compare(self.scene, self.presence)
         self.compare_state(BEFORE, self.initial)
         compared = 0
@@ -95,20 +94,20 @@ class Replay:
         return Verdict(tuple(self.differences), tuple(self.deviations), compared)
 
     def place(self, name: str, step: Place) -> None:
-        """Compare the answer for a pod, then go on as Volcano did."""
-        asked = replace(self.scene, asked=step.pod)
-        ours = answer(asked, self.state)
+        """Compare the answer for a pod, then apply Volcano's result."""
+        scene_of_step = replace(self.scene, pod=step.pod)
+        ours = answer(scene_of_step, self.state)
 
         def differ(scene: Scene, state: ReplayState) -> Sequence[Difference]:
-            return self.answered(name, step, ours if scene is asked else answer(scene, state))
+            return self.answered(name, step, ours if scene is scene_of_step else answer(scene, state))
 
-        self.compare(asked, differ)
+        self.compare(scene_of_step, differ)
         if step.placed and step.allocate is not None:
             self.follow(step, step.allocate, ours)
         self.compare_state(name, step)
 
     def release(self, name: str, step: Release) -> None:
-        """Take a pod off the node, and compare what is left."""
+        """Remove a pod from the node and compare the state."""
         if step.pod_ref not in self.scene.existing:
             self.differences.append(Difference(name, "pod", "is on the node", "was never placed there"))
             return
@@ -117,13 +116,13 @@ class Replay:
         self.state = replay_state(self.scene) if self.case.mode == "rebuild" else without_pod(self.state, step.pod_ref)
         self.compare_state(name, step)
 
-    # What happens
+    # Events
 
     def follow(self, step: Place, allocate: Allocate, ours: Answer) -> None:
-        """Put a pod where Volcano put it.
+        """Place a pod on the node with Volcano's annotations.
 
-        A session charges the decision, where it is the same as ours; all else is charged by the annotations, to which
-        the device plugin may have added its own.
+        In mode ``session`` a decision equal to ours is charged by its grants. Otherwise the pod is charged by its
+        annotations, including those of the device plugin.
         """
         annotations = _written(allocate)
         pod = replace(step.pod, annotations=step.pod.annotations | annotations)
@@ -138,22 +137,22 @@ class Replay:
             self.state = with_pod(self.state, pod, decided=True)
 
     def enter(self, pod: Pod) -> None:
-        """Put a pod on the node, or what has become of it, to be counted by its annotations."""
+        """Place or update a pod on the node, charged by its annotations."""
         existing = self.scene.existing | {pod.ref: pod}
         self.scene = replace(self.scene, existing=existing, counted=self.scene.counted | {pod.ref})
         self.state = replay_state(self.scene) if self.case.mode == "rebuild" else with_pod(self.state, pod)
 
-    # What is compared
+    # Comparison
 
     def presence(self, scene: Scene, state: ReplayState) -> Sequence[Difference]:
-        """Compare whether the node has cards of the family, where that was recorded."""
+        """Compare whether the node has cards of the family, if recorded."""
         if self.initial.present is None:
             return ()
         ours = self.form.present(self.case, state.node)
         return differing(BEFORE, "devices on the node", self.initial.present, ours)
 
     def compare_state(self, name: str, step: Answered) -> None:
-        """Compare what is taken of each card."""
+        """Compare the allocation of each card."""
         if step.state is None:
             return
         recorded = self.form.recorded(self.case, step)
@@ -164,7 +163,7 @@ class Replay:
         self.scene = replace(self.scene, mig=step.mig or ())
 
     def answered(self, name: str, step: Place, ours: Answer) -> Sequence[Difference]:
-        """Compare an answer for a pod. What depends on chance with Volcano may be any of what was seen."""
+        """Compare an answer for a pod; for random results of Volcano every recorded alternative is accepted."""
         if step.filter.skipped:
             given = sum(len(grant.devices) for grant in ours.grants) if self.initial.present else 0
             return differing(name, "devices given", 0, given)
@@ -189,10 +188,10 @@ class Replay:
         """Return annotations without the slots of containers that have no device."""
         return {key: self.form.bare(key, value) for key, value in annotations.items()}
 
-    # What explains a difference
+    # Explanation of differences
 
     def compare(self, scene: Scene, differ: Differ) -> None:
-        """Compare, and ask the deviations where there is a difference."""
+        """Compare, and search for deviations that explain a difference."""
         found = differ(scene, self.state)
         if not found:
             return
@@ -208,12 +207,12 @@ class Replay:
 
 
 def _written(allocate: Allocate) -> dict[str, str]:
-    """Return the recorded annotations, with our clock."""
+    """Return the recorded annotations with our times."""
     return {key: CLOCK.get(value, value) for key, value in allocate.annotations.items()}
 
 
 def differing(step: str, field: str, recorded: object, ours: object) -> Sequence[Difference]:
-    """Return the difference between two values, none where they are equal."""
+    """Return the difference between two values, none if they are equal."""
     if recorded == ours:
         return ()
     return (Difference(step, field, _shown(recorded), _shown(ours)),)

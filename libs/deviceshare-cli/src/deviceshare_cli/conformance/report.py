@@ -1,4 +1,4 @@
-"""What ``deviceshare conformance`` prints: what became of the cases, by family and by deviation, as text or JSON."""
+"""The report of ``deviceshare conformance``: results by family and by deviation, as text or JSON."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -11,10 +11,10 @@ from deviceshare_cli.conformance.cases import Case
 from deviceshare_cli.conformance.deviations import DEVIATIONS
 from deviceshare_cli.conformance.recorded import FORMS
 from deviceshare_cli.conformance.replay import Verdict
-from deviceshare_cli.tables import table
+from deviceshare_cli.output import indented_json, table
 
 MOST_PERCENT = 12.0
-"""How many of the cases that no known defect of Volcano touched should differ on purpose at most, over all families."""
+"""Limit of deliberate differences among the cases without a known defect of Volcano, over all families."""
 SHOWN_FAILURES = 3
 SHOWN_DIFFERENCES = 4
 
@@ -23,7 +23,7 @@ _AVOIDING = frozenset(deviation.name for deviation in DEVIATIONS if deviation.co
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """One replayed case and where it stands."""
+    """One replayed case with its file and line."""
 
     path: Path
     line: int
@@ -32,67 +32,67 @@ class Outcome(msgspec.Struct, frozen=True):
 
     @property
     def failed(self) -> bool:
-        """Whether a difference is left that nothing explains."""
+        """Whether there is an unexplained difference."""
         return bool(self.verdict.differences)
 
     @property
     def touched(self) -> bool:
-        """Whether a known defect of Volcano touched it.
+        """Whether a known defect of Volcano affected the case.
 
-        The codes of a case name those that touched a placement. At pods that stand on the node before, and at nodes
-        that are only scored, a defect shows as a deviation that avoids it.
+        The codes of a case name the defects that affected a placement. For pods that were on the node before, and for
+        nodes that are only scored, a deviation that avoids the defect indicates it.
         """
         return bool(self.case.quirks) or not _AVOIDING.isdisjoint(self.verdict.deviations)
 
     @property
     def on_purpose(self) -> bool:
-        """Whether it differs by a rule of ours, and neither by a defect of Volcano nor in anything else."""
+        """Whether all differences are deliberate, and none is caused by a defect of Volcano."""
         return bool(self.verdict.deviations) and not self.failed and not self.touched
 
 
 class Summary(msgspec.Struct, frozen=True):
-    """What became of all cases."""
+    """The results of all cases."""
 
     outcomes: Sequence[Outcome]
 
     @property
     def failed(self) -> int:
-        """How many cases failed."""
+        """Number of failed cases."""
         return sum(outcome.failed for outcome in self.outcomes)
 
     @property
     def passed(self) -> int:
-        """How many cases are as recorded, those that a known defect touched up to there."""
+        """Number of cases as recorded, up to the first step that a known defect affected."""
         return sum(not outcome.failed and not outcome.on_purpose for outcome in self.outcomes)
 
     @property
     def clean(self) -> int:
-        """How many cases there are that no known defect of Volcano touched."""
+        """Number of cases without a known defect of Volcano."""
         return sum(not outcome.touched for outcome in self.outcomes)
 
     @property
     def on_purpose(self) -> int:
-        """How many of the clean ones differ on purpose."""
+        """Number of clean cases that differ deliberately."""
         return sum(outcome.on_purpose for outcome in self.outcomes)
 
     @property
     def unnamed(self) -> int:
-        """How many cases a known defect touched that does not stand among their codes."""
+        """Number of cases affected by a known defect that is not among their codes."""
         return sum(outcome.touched and not outcome.case.quirks for outcome in self.outcomes)
 
     @property
     def percent(self) -> float:
-        """How many percent of the clean ones differ on purpose."""
+        """Percentage of clean cases that differ deliberately."""
         return 100 * self.on_purpose / self.clean if self.clean else 0.0
 
 
 def as_text(summary: Summary, verbose: bool) -> str:
-    """Return the summary for people; ``verbose`` shows every difference of every case that failed."""
+    """Return the summary as text; ``verbose`` shows every difference of every failed case."""
     failures = [outcome for outcome in summary.outcomes if outcome.failed]
     shown = failures if verbose else failures[:SHOWN_FAILURES]
     blocks = [_diff(outcome, verbose) for outcome in shown]
     if len(shown) < len(failures):
-        blocks.append(f"… and {len(failures) - len(shown)} more that failed: --verbose shows all")
+        blocks.append(f"… and {len(failures) - len(shown)} more failures: --verbose shows all")
     blocks.append(_families(summary))
     if any(outcome.verdict.deviations for outcome in summary.outcomes):
         blocks.append(_deviations(summary))
@@ -101,7 +101,7 @@ def as_text(summary: Summary, verbose: bool) -> str:
 
 
 def as_json(summary: Summary, sessions: dict[str, Any] | None = None) -> str:
-    """Return the summary for programs, with all failures; ``sessions`` is that of the sessions, if there are any."""
+    """Return the summary as JSON with all failures; ``sessions``: the summary of sessions, if any."""
     shown: dict[str, Any] = {
         "passed": summary.passed,
         "failed": summary.failed,
@@ -126,20 +126,18 @@ def as_json(summary: Summary, sessions: dict[str, Any] | None = None) -> str:
     }
     if sessions is not None:
         shown["sessions"] = sessions
-    return msgspec.json.format(msgspec.json.encode(shown)).decode()
+    return indented_json(shown)
 
 
 def _share(summary: Summary) -> str:
     share = f"{summary.percent:.1f} %"
     if FORMS.keys() <= {outcome.case.family for outcome in summary.outcomes}:
         share += f", {'more than' if summary.percent > MOST_PERCENT else 'at most'} {MOST_PERCENT:g} %"
-    lines = [
-        f"On purpose: {summary.on_purpose} of {summary.clean} cases that no known defect of Volcano touched ({share})"
-    ]
+    lines = [f"On purpose: {summary.on_purpose} of {summary.clean} cases without a known defect of Volcano ({share})"]
     if summary.unnamed:
         lines.append(
-            f"A known defect: {summary.unnamed} cases whose codes do not name it, at pods that stood there before "
-            "or at nodes that were only scored"
+            f"A known defect: {summary.unnamed} cases whose codes do not name it, for pods that were on the node "
+            "before or for nodes that were only scored"
         )
     return "\n".join(lines)
 
@@ -150,11 +148,11 @@ _COLUMNS = ("family", "cases", "passed", "failed", "on_purpose", "steps_compared
 def _rows(summary: Summary) -> list[tuple[str, int, int, int, int, int, int]]:
     rows = []
     for family in dict.fromkeys(outcome.case.family for outcome in summary.outcomes):
-        those = [outcome for outcome in summary.outcomes if outcome.case.family == family]
-        failed, on_purpose = sum(each.failed for each in those), sum(each.on_purpose for each in those)
-        compared = sum(each.verdict.steps for each in those)
-        steps = sum(len(each.case.steps) for each in those)
-        rows.append((family, len(those), len(those) - failed - on_purpose, failed, on_purpose, compared, steps))
+        outcomes = [outcome for outcome in summary.outcomes if outcome.case.family == family]
+        failed, on_purpose = sum(each.failed for each in outcomes), sum(each.on_purpose for each in outcomes)
+        compared = sum(each.verdict.steps for each in outcomes)
+        steps = sum(len(each.case.steps) for each in outcomes)
+        rows.append((family, len(outcomes), len(outcomes) - failed - on_purpose, failed, on_purpose, compared, steps))
     return rows
 
 
@@ -175,7 +173,7 @@ def _deviations(summary: Summary) -> str:
 
 
 def _diff(outcome: Outcome, verbose: bool) -> str:
-    """Return what differs in a case: ``-`` as recorded, ``+`` as we say."""
+    """Return the differences of a case: ``-`` as recorded, ``+`` our answer."""
     differences = outcome.verdict.differences
     shown = differences if verbose else differences[:SHOWN_DIFFERENCES]
     lines = [f"FAILED {outcome.case.id} ({outcome.path}, line {outcome.line}; - recorded, + ours)"]

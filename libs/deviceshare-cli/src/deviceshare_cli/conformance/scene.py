@@ -1,7 +1,6 @@
-"""What the device code looks at before it is asked, and our answer to it.
+"""The input of the device code, and our answer to it.
 
-A :class:`Scene` is made of raw objects as Volcano saw them, so that a deviation can say what they would have to be for
-us to answer as Volcano does.
+A :class:`Scene` consists of raw objects as Volcano read them: a deviation replaces objects to get Volcano's answer.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,35 +16,35 @@ from msgspec.structs import replace
 from deviceshare_cli.conformance.cases import Container, Cut, Node, Pod
 
 NOW = 1_700_000_000.0
-"""The moment of every binding, in unix seconds."""
+"""The time of every binding, in unix seconds."""
 
 
 class Scene(msgspec.Struct, frozen=True):
-    """A node, the pods on it, and the pod that is asked about; None where only the state is looked at.
+    """A node, the pods on it, and the pod to place; None if only the state is compared.
 
-    ``existing`` is by ``namespace/name``, in the order in which the pods came; ``counted`` are those of them whose
-    devices are known from their annotations alone. Where ``locked`` holds, an earlier pod's lock is on the node.
+    ``existing``: by ``namespace/name``, in the order of arrival. ``counted``: the existing pods whose devices are
+    known from their annotations alone. ``locked``: an earlier pod's lock is on the node.
     """
 
     conf: SchedulerConf
     node: Node
     existing: dict[str, Pod]
     counted: frozenset[str] = frozenset()
-    asked: Pod | None = None
+    pod: Pod | None = None
     cluster_cm: dict[str, str] = {}
     locked: bool = False
     closed: bool = False
-    """The node takes nobody now. Only a deviation sets it."""
+    """The node accepts no pod. Only a deviation sets it."""
     forgetful: bool = False
-    """MindCluster: Volcano was made to forget which templates are used on the node."""
+    """MindCluster: Volcano's cache of the templates used on the node was cleared."""
     filtered: bool = False
-    """MindCluster: Volcano only filtered the node, and chose no chip on it."""
+    """MindCluster: Volcano only filtered the node and chose no chip."""
     mig: Sequence[Cut] = ()
-    """How MIG cards are cut, as recorded before the question (``mig`` of a step)."""
+    """The partitioning of MIG cards before the step (``mig`` of a recorded step)."""
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """Whether a pod gets devices of the node, how good the node is, and what is written on the pod."""
+    """Whether the pod fits on the node, the node's score, and the annotations of the pod."""
 
     fits: bool
     score: float = 0.0
@@ -54,7 +53,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class ReplayState(msgspec.Struct, frozen=True):
-    """A node and what stands on it, by ``namespace/name``, as the library has counted it."""
+    """The library's state of a node, with its pods by ``namespace/name``."""
 
     allocator: Allocator
     node: NodeFact
@@ -62,7 +61,7 @@ class ReplayState(msgspec.Struct, frozen=True):
 
 
 def replay_state(scene: Scene, allocator: Allocator | None = None) -> ReplayState:
-    """Count what stands on the node from nothing but the annotations of the pods, in an allocator or a new one."""
+    """Return the state of the node from the annotations of its pods, in ``allocator`` or a new one."""
     node = node_fact(scene.node, scene.cluster_cm)
     state = ReplayState(allocator or Allocator(scene.conf), node, {})
     state.allocator.set_node(node)
@@ -72,7 +71,7 @@ def replay_state(scene: Scene, allocator: Allocator | None = None) -> ReplayStat
 
 
 def with_pod(state: ReplayState, pod: Pod, *, decided: bool = False) -> ReplayState:
-    """Count one more pod by its annotations; of one that is only decided no device plugin knows yet."""
+    """Charge a pod by its annotations; ``decided``: no device plugin has served the pod yet."""
     fact = pod_fact(pod, state.node.name)
     grants = fact.held
     if decided:
@@ -83,28 +82,28 @@ def with_pod(state: ReplayState, pod: Pod, *, decided: bool = False) -> ReplaySt
 
 
 def with_grants(state: ReplayState, pod: Pod, grants: tuple[ContainerGrant, ...]) -> ReplayState:
-    """Count one more pod by what was decided for it."""
+    """Charge a pod by its grants."""
     return _with(state, pod.ref, pod_fact(pod, state.node.name), grants)
 
 
 def _with(state: ReplayState, ref: str, fact: PodFact, grants: tuple[ContainerGrant, ...]) -> ReplayState:
     allocator = state.allocator
     if not fact.ended:
-        # Volcano's device code counts devices alone, not what pods take of a node beside them.
+        # Volcano's device code counts only devices, not the other resources of pods.
         allocator.hold(state.node.name, fact.uid, grants, (), fact.tenant)
     return ReplayState(allocator, state.node, {**state.pods, ref: fact})
 
 
 def without_pod(state: ReplayState, ref: str) -> ReplayState:
-    """Give back what a pod has."""
+    """Release the devices of a pod."""
     state.allocator.release(state.node.name, state.pods[ref].uid)
     return ReplayState(state.allocator, state.node, {other: fact for other, fact in state.pods.items() if other != ref})
 
 
 def answer(scene: Scene, state: ReplayState) -> Answer:
-    """Return our answer for the pod that is asked about; charges nothing."""
-    assert scene.asked is not None
-    fact = pod_fact(scene.asked)
+    """Return our answer for the pod to place, without charging it."""
+    assert scene.pod is not None
+    fact = pod_fact(scene.pod)
     placement = None if fact.problems or scene.closed else state.allocator.place(fact.ask)
     if placement is None:
         return Answer(fits=False)
@@ -121,7 +120,7 @@ def _written(pod: PodFact, node: str, grants: tuple[ContainerGrant, ...]) -> dic
 
 
 def node_fact(node: Node, cluster_cm: Mapping[str, str]) -> NodeFact:
-    """Return the fact of a recorded node; ``cluster_cm`` is what ClusterD says of the devices of nodes."""
+    """Return the fact of a recorded node; ``cluster_cm``: ClusterD's ConfigMap of the nodes' devices."""
     metadata = {"name": node.name, "labels": node.labels, "annotations": node.annotations}
     status = {"allocatable": node.allocatable, "capacity": node.capacity}
     raw = msgspec.json.encode({"metadata": metadata, "status": status})
@@ -134,7 +133,7 @@ def _device_info(cluster_cm: Mapping[str, str]) -> Mapping[str, Mapping[str, str
 
 
 def pod_fact(pod: Pod, node: str = "") -> PodFact:
-    """Return the fact of a recorded pod; ``node`` is where it is bound."""
+    """Return the fact of a recorded pod; ``node``: the node of its binding."""
     metadata = {
         "namespace": pod.namespace,
         "name": pod.name,

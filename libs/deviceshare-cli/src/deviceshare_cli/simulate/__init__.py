@@ -1,5 +1,5 @@
-"""``deviceshare simulate``: the order of work on a made-up cluster in made-up time.
+"""``deviceshare simulate``: the order of jobs on a simulated cluster in simulated time.
 
 The library decides (:mod:`deviceshare.queueing`, :mod:`deviceshare.allocation`); arrivals and ends of pods are
-simulated. Read :mod:`.cluster`, then :mod:`.fairness`.
+simulated. Reading order: :mod:`.cluster`, :mod:`.fairness`.
 """

@@ -1,5 +1,5 @@
-"""``deviceshare bench allocator``: how fast one process on one core decides, and how fast it could be at most.
+"""``deviceshare bench allocator``: decisions per second of one process on one core, and the upper bound.
 
-:mod:`.workload` (what is placed), :mod:`.files` (read from a file), :mod:`.generated` (made up, for each family),
-:mod:`.measure` (the run), :mod:`.floor` (the bookkeeping alone), :mod:`.report`.
+:mod:`.workload` (nodes and pods), :mod:`.files` (workload files), :mod:`.generated` (generated workloads),
+:mod:`.measure` (the run), :mod:`.floor` (the bookkeeping alone), :mod:`.curve` (several sizes).
 """

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from deviceshare.allocation import Placement, Ties, parse_ties
 from deviceshare.families import BY_NAME
 from deviceshare.model import Claim, InputError
@@ -14,38 +13,26 @@ from deviceshare.model import Claim, InputError
 from deviceshare_cli.bench.allocator.files import read_workload
 from deviceshare_cli.bench.allocator.floor import floor
 from deviceshare_cli.bench.allocator.forms import Form
-from deviceshare_cli.bench.allocator.generated import POOLS, generate
+from deviceshare_cli.bench.allocator.generated import POOLS, Size, generate
 from deviceshare_cli.bench.allocator.measure import Run, measure
 from deviceshare_cli.bench.allocator.workload import Workload
 from deviceshare_cli.errors import CommandError
-from deviceshare_cli.tables import table
+from deviceshare_cli.output import indented_json, table
 
-
-class Size(msgspec.Struct, frozen=True):
-    """What is made up where no file is given."""
-
-    family: str
-    nodes: int
-    devices: int
-    pods: int
-    shapes: int
-    policy: str
-    prefill: float
-    mig_geometry: str
-    gang: int
+__all__ = ["Size", "bench_allocator", "ties_of"]
 
 
 def bench_allocator(
     size: Size, ties: Ties, workload_file: Path | None, placements_file: Path | None, *, as_json: bool
 ) -> None:
-    """Measure and print; writes the placements where a file is named for them."""
+    """Measure and print; write the placements to ``placements_file`` if given."""
     forms: dict[str, Form] = {name: pool.form for name, pool in POOLS.items()}
     if workload_file is not None:
         workload, form = read_workload(workload_file)
         forms = dict.fromkeys(BY_NAME, form)
         devices = 0
     else:
-        workload = generate(*msgspec.structs.astuple(size))
+        workload = generate(size)
         devices = size.devices
     load = os.getloadavg()[0]
     gang = 0 if workload_file is not None else size.gang
@@ -54,11 +41,11 @@ def bench_allocator(
     if placements_file is not None:
         _write(placements_file, run, forms)
     shown = report(workload, run, floor_seconds, load, gang)
-    print(msgspec.json.format(msgspec.json.encode(shown)).decode() if as_json else as_text(shown))
+    print(indented_json(shown) if as_json else as_text(shown))
 
 
 def ties_of(text: str) -> Ties:
-    """Read the option ``--ties``."""
+    """Parse the option ``--ties``. Raises CommandError."""
     try:
         return parse_ties(text)
     except InputError as error:
@@ -66,7 +53,7 @@ def ties_of(text: str) -> Ties:
 
 
 def report(workload: Workload, run: Run, floor_seconds: float, load: float, gang: int) -> dict[str, Any]:
-    """Return the measures by their names."""
+    """Return the measurements by name."""
     pods = len(workload.pods)
     rate = pods / run.seconds if run.seconds else 0.0
     floor_rate = pods / floor_seconds if floor_seconds else 0.0
@@ -75,7 +62,7 @@ def report(workload: Workload, run: Run, floor_seconds: float, load: float, gang
         "nodes": run.nodes,
         "pods": pods,
         "gang": gang,
-        "shapes": len(workload.asks),
+        "shapes": len(workload.requests),
         "policy": workload.conf.policy,
         "placed": pods - sum(placement is None for _, placement in run.placements),
         "seconds": round(run.seconds, 4),
@@ -92,7 +79,7 @@ def report(workload: Workload, run: Run, floor_seconds: float, load: float, gang
 
 
 def as_text(shown: dict[str, Any]) -> str:
-    """Return the measures as a table for people."""
+    """Return the measurements as a table."""
     rows = [
         ("placed", f"{shown['placed']} of {shown['pods']} pods, {shown['shapes']} shapes, {shown['nodes']} nodes"),
         ("pods/s", f"{shown['pods_per_second']} ({shown['seconds']} s after {shown['setup_seconds']} s of set-up)"),
@@ -120,10 +107,7 @@ def _write(path: Path, run: Run, forms: dict[str, Form]) -> None:
 
 
 def _rows(run: Run, forms: dict[str, Form]) -> Iterator[tuple[str, str, str]]:
-    """Yield pod, node and device annotation of each pod; both are empty for one that found no place.
-
-    One that asks no device has a node alone.
-    """
+    """Yield pod, node and device annotation of each pod; node and annotation are empty for a pending pod."""
     for name, placement in run.placements:
         if placement is None:
             yield name, "", ""

@@ -1,8 +1,7 @@
-"""``deviceshare bench curve``: how the time for a pod grows with the cluster and with what is asked.
+"""``deviceshare bench curve``: time per pod as a function of the number of nodes and of different requests.
 
-Each point is ``deviceshare bench allocator`` in a process of its own, so that its memory is its own too. Since a
-machine is not always as fast, the sizes of a family are measured in turn, several times; of each point the middle run
-counts.
+Each point is a separate process of ``deviceshare bench allocator``, with its own memory. The speed of a machine varies:
+the sizes of a family are measured in turn, several times, and the median run of each point counts.
 """
 
 import subprocess
@@ -16,42 +15,42 @@ import msgspec
 
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.notices import to_stderr
+from deviceshare_cli.output import indented_json, table
 from deviceshare_cli.plots import Curve, Plot, write
-from deviceshare_cli.tables import table
 
 FAMILIES = ("hami-core", "gpu-share", "mig", "vnpu-hami", "mixed")
 _COLUMNS = ("FAMILY", "NODES", "SHAPES", "PODS/S", "MICROSECONDS", "P99", "MEMORY", "OF FLOOR", "LOAD")
 
 
 def numbers(option: str, text: str) -> list[int]:
-    """Read an option of numbers with commas between. Raises CommandError where it holds anything else."""
+    """Parse an option of comma-separated numbers. Raises CommandError if it is invalid."""
     words = [word.strip() for word in text.split(",")]
     if not all(word.isdecimal() and int(word) for word in words):
-        raise CommandError(f"{option}: '{text}' is not valid: expected whole numbers above 0, with commas between")
+        raise CommandError(f"{option}: '{text}' is not valid: expected whole numbers above 0, separated by commas")
     return sorted({int(word) for word in words})
 
 
 def bench_curve(
     nodes: Sequence[int], shapes: Sequence[int], pods: int, runs: int, plots: Path | None, *, as_json: bool
 ) -> None:
-    """Measure every family at every size and print; writes a plot for each number of shapes if a directory is named."""
+    """Measure every family at every size and print; write a plot per number of shapes to ``plots``."""
     points = list(_points(nodes, shapes, pods, runs))
     if plots is not None:
-        for asked in shapes:
-            write(_plot(points, asked), plots / f"allocator-{asked}-shapes.svg")
-    print(msgspec.json.format(msgspec.json.encode(points)).decode() if as_json else _as_text(points))
+        for count in shapes:
+            write(_plot(points, count), plots / f"allocator-{count}-shapes.svg")
+    print(indented_json(points) if as_json else _as_text(points))
 
 
 def _points(nodes: Sequence[int], shapes: Sequence[int], pods: int, runs: int) -> Iterator[dict[str, Any]]:
     for family in FAMILIES:
         measured: dict[tuple[int, int], list[dict[str, Any]]] = {
-            (asked, number): [] for asked in shapes for number in nodes
+            (count, number): [] for count in shapes for number in nodes
         }
         for run in range(1, runs + 1):
-            # What is compared most, the numbers of shapes, comes one after the other.
-            for asked, number in sorted(measured, key=lambda size: size[1]):
-                to_stderr(f"{family}: {number} nodes, {asked} shapes, run {run} of {runs}")
-                measured[asked, number].append({"family": family, **_run(family, number, asked, pods)})
+            # Numbers of shapes, which are compared most, are measured one after the other.
+            for count, number in sorted(measured, key=lambda size: size[1]):
+                to_stderr(f"{family}: {number} nodes, {count} shapes, run {run} of {runs}")
+                measured[count, number].append({"family": family, **_run(family, number, count, pods)})
         for found in measured.values():
             yield sorted(found, key=_microseconds)[runs // 2]
 

@@ -1,7 +1,7 @@
-"""Workload files: nodes of one kind, what is taken there, pods in order, as one JSON object.
+"""Workload files: nodes of one kind, existing pods, and pods to place in order, as one JSON object.
 
 ``family`` is hami-core, mig or ascend. Node and card names come from printf patterns; ``config`` names a
-``device-config.yaml`` in a directory ``configs`` beside the file or beside its directory.
+``device-config.yaml`` in the directory ``configs`` next to the file or next to its directory.
 """
 
 from collections.abc import Iterator
@@ -20,22 +20,22 @@ WEIGHT = 10
 
 
 class Existing(msgspec.Struct):
-    """A pod that is there already: ``value`` of the family's device annotation."""
+    """An existing pod; ``value`` of the family's device annotation."""
 
     node: str
     name: str
     value: str
 
 
-class Wanted(msgspec.Struct):
-    """A pod to be placed."""
+class NewPod(msgspec.Struct):
+    """A pod to place."""
 
     name: str
     limits: dict[str, str]
 
 
 class WorkloadFile(msgspec.Struct, kw_only=True):
-    """The file, field by field. ``device_memory`` in MiB, ``device_count`` pods that may share a card."""
+    """The fields of the file. ``device_memory`` in MiB; ``device_count``: maximum number of pods per card."""
 
     family: str
     nodes: int
@@ -49,14 +49,14 @@ class WorkloadFile(msgspec.Struct, kw_only=True):
     policy: str = ""
     config: str = ""
     existing: list[Existing] = []
-    pods: list[Wanted] = []
+    pods: list[NewPod] = []
 
 
 def read_workload(path: Path) -> tuple[Workload, Form]:
-    """Return what a workload file holds, and how its family writes.
+    """Return the workload of a file and the form of its family.
 
     Raises:
-        CommandError: names the file, and the field where it is not as it should be.
+        CommandError: the file is invalid; names the file and the field.
     """
     raw = b""
     try:
@@ -74,13 +74,13 @@ def read_workload(path: Path) -> tuple[Workload, Form]:
     )
     try:
         _check(checks, file)
-        asks, pods = distinct(
-            (pod.name, checks.asks(number, pod_fact(pod.name, pod.limits, annotations={})).ask)
+        requests, pods = distinct(
+            (pod.name, checks.pod(number, pod_fact(pod.name, pod.limits, annotations={})).ask)
             for number, pod in enumerate(file.pods)
         )
     except InputError as error:
         raise CommandError(str(error)) from None
-    return Workload(path.stem, conf, _nodes(checks, file, form), asks, pods), form
+    return Workload(path.stem, conf, _nodes(checks, file, form), requests, pods), form
 
 
 def _check(checks: Checks, file: WorkloadFile) -> None:
@@ -99,10 +99,10 @@ def _check(checks: Checks, file: WorkloadFile) -> None:
 
 
 def _nodes(checks: Checks, file: WorkloadFile, form: Form) -> Iterator[tuple[NodeFact, list[PodFact]]]:
-    """Yield the nodes, each made when it is wanted.
+    """Yield the nodes, generated lazily.
 
     Raises:
-        CommandError: for what is wrong with one of them.
+        CommandError: a node is invalid.
     """
     try:
         yield from _made(checks, file, form)
@@ -112,17 +112,17 @@ def _nodes(checks: Checks, file: WorkloadFile, form: Form) -> Iterator[tuple[Nod
 
 def _made(checks: Checks, file: WorkloadFile, form: Form) -> Iterator[tuple[NodeFact, list[PodFact]]]:
     names = [file.node_format % number for number in range(file.nodes)]
-    there: dict[str, list[int]] = {name: [] for name in names}
+    existing: dict[str, list[int]] = {name: [] for name in names}
     for number, each in enumerate(file.existing):
-        checks.there(number, each.node, there)
-        there[each.node].append(number)
+        checks.existing_node(number, each.node, existing)
+        existing[each.node].append(number)
     kind = CardKind(file.device_type, file.device_memory, file.device_count, file.device_cores)
     for number, name in enumerate(names):
         ids = [file.uuid_format % (number, index) for index in range(file.devices_per_node)]
         fact = node_fact(name, *form.node(kind, ids))
         if not number:
             checks.node(fact, len(ids))
-        yield fact, [_held(checks, at, file.existing[at], form, ids) for at in there[name]]
+        yield fact, [_held(checks, at, file.existing[at], form, ids) for at in existing[name]]
 
 
 def _held(checks: Checks, number: int, each: Existing, form: Form, ids: list[str]) -> PodFact:
@@ -130,7 +130,7 @@ def _held(checks: Checks, number: int, each: Existing, form: Form, ids: list[str
         annotations, limits = form.existing(each.value)
         return pod_fact(each.name, limits, node=each.node, annotations=annotations)
 
-    return checks.holds(number, each.value, read, ids)
+    return checks.existing_pod(number, each.value, read, ids)
 
 
 def _devices(path: Path, name: str) -> DevicesConf:

@@ -1,4 +1,4 @@
-"""The floor: the best of the scores and the bookkeeping of one placement, and nothing else."""
+"""The floor: an argmax over the scores and the bookkeeping of one placement."""
 
 import time
 
@@ -9,7 +9,7 @@ _MEMORY = 1024
 
 
 def floor(nodes: int, devices: int, pods: int) -> float:
-    """Return the seconds that so many placements take: an argmax, a grant, a charge, an entry of who holds it."""
+    """Return the seconds of ``pods`` placements: an argmax, a grant, a charge and a record of the holding each."""
     chance = np.random.default_rng(nodes)
     key = chance.random(nodes)
     used = np.zeros((nodes, devices), dtype=np.int64)

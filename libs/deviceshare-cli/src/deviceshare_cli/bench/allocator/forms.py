@@ -1,4 +1,4 @@
-"""How each family's nodes, taken devices and pods look: the annotations of its device plugin, and its resources."""
+"""The form of each family's nodes and pods: the annotations of its device plugin, and its resources."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from deviceshare.formats import gpu_share, vgpu
 
 
 class CardKind(NamedTuple):
-    """All cards of a workload are of one kind: model, MiB, how many pods share one, percent or AI cores."""
+    """The kind of all cards of a workload: model, MiB, maximum number of pods, percent or AI cores."""
 
     model: str
     memory: int
@@ -18,18 +18,18 @@ class CardKind(NamedTuple):
 
 
 class Form(Protocol):
-    """One family's writing."""
+    """The form of one family."""
 
     def node(self, kind: CardKind, ids: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
         """Return annotations and allocatable device resources of a node with these cards."""
         ...
 
     def existing(self, value: str) -> tuple[dict[str, str], dict[str, str]]:
-        """Return annotations and limits of a pod that holds what the family's device annotation says."""
+        """Return annotations and limits of a pod with this value of the family's device annotation."""
         ...
 
     def value(self, annotations: Mapping[str, str]) -> str:
-        """Return the device annotation among those written for a placement."""
+        """Return the device annotation from the annotations of a placement."""
         ...
 
 
@@ -39,7 +39,7 @@ class Vgpu(NamedTuple):
     mode: str
 
     def node(self, kind: CardKind, ids: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
-        """One item a card in the register annotation."""
+        """Return a register annotation with one item per card."""
         register = "".join(f"{each},{kind.slots},{kind.memory},{kind.model},true,{self.mode}:" for each in ids)
         amounts = {"number": kind.slots, "memory": kind.memory, "cores": kind.cores}
         return {vgpu.REGISTER: register}, {
@@ -47,22 +47,22 @@ class Vgpu(NamedTuple):
         }
 
     def existing(self, value: str) -> tuple[dict[str, str], dict[str, str]]:
-        """One slot."""
+        """Return the annotation of one container."""
         return {vgpu.IDS: value}, {"volcano.sh/vgpu-number": "1"}
 
     def value(self, annotations: Mapping[str, str]) -> str:
-        """Without the empty slots of containers that ask nothing."""
+        """Return the annotation without the empty slots of containers without a request."""
         return ";".join(slot for slot in annotations[vgpu.IDS].split(";") if slot)
 
 
 class HamiVnpu(NamedTuple):
-    """Ascend chips cut by templates."""
+    """Ascend chips, partitioned by templates."""
 
     chip: VnpuChip
     cards_per_network: int = 4
 
     def node(self, kind: CardKind, ids: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
-        """A JSON list of cards."""
+        """Return a register annotation with a JSON list of cards."""
         cards = [
             {
                 "id": each,
@@ -80,7 +80,7 @@ class HamiVnpu(NamedTuple):
         return {f"hami.io/node-register-{self.chip.word}": json.dumps(cards)}, allocatable
 
     def existing(self, value: str) -> tuple[dict[str, str], dict[str, str]]:
-        """The template follows from the memory: none for a whole chip."""
+        """Return the annotations; the template follows from the memory, none for a whole chip."""
         templates = {template.memory: template.name for template in self.chip.templates}
         given = []
         for item in value.replace(";", "").split(":"):
@@ -96,7 +96,7 @@ class HamiVnpu(NamedTuple):
         return annotations, {self.chip.resource: str(len(given))}
 
     def value(self, annotations: Mapping[str, str]) -> str:
-        """As it is written."""
+        """Return the annotation unchanged."""
         return annotations[self._allocated]
 
     @property
@@ -105,17 +105,17 @@ class HamiVnpu(NamedTuple):
 
 
 class GpuShare(NamedTuple):
-    """Cards known by their index; the amounts stand in the pod's limits: ``index:MiB``."""
+    """Cards identified by their index; the amounts are in the pod's limits: ``index:MiB``."""
 
     def node(self, kind: CardKind, ids: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
-        """Two amounts say it all."""
+        """Return the number of cards and their memory as resources."""
         return {}, {gpu_share.NUMBER: str(len(ids)), gpu_share.MEMORY: str(len(ids) * kind.memory)}
 
     def existing(self, value: str) -> tuple[dict[str, str], dict[str, str]]:
-        """One card."""
+        """Return the annotation and limit of one card."""
         index, _, memory = value.partition(":")
         return {gpu_share.INDEX: index}, {gpu_share.MEMORY: memory}
 
     def value(self, annotations: Mapping[str, str]) -> str:
-        """The index."""
+        """Return the index."""
         return annotations[gpu_share.INDEX]

@@ -1,4 +1,4 @@
-"""Made-up workloads for each family: the same numbers give the same workload."""
+"""Generated workloads for each family; equal sizes give equal workloads."""
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
@@ -52,11 +52,11 @@ class Pool(NamedTuple):
     form: Form
     kind: CardKind
     held: tuple[str, ...]
-    """Values of the device annotation for a pod that has a part of a card, ``{}`` for the card."""
+    """Values of the device annotation of existing pods; ``{}`` stands for the card."""
     requests: tuple[tuple[str, int, int], ...]
-    """Resources of a pod: the name, and the least and the greatest amount over all shapes."""
+    """Resources of a pod: name, minimum and maximum over all shapes."""
     whole: Mapping[str, str]
-    """Resources of a pod of a gang: a whole card."""
+    """Resources of a gang's pod: a whole card."""
 
 
 POOLS = {
@@ -91,28 +91,37 @@ POOLS = {
 }
 
 
-def generate(
-    family: str,
-    nodes: int,
-    devices: int,
-    pods: int,
-    shapes: int,
-    policy: str,
-    prefill: float,
-    mig_geometry: str,
-    gang: int = 0,
-) -> Workload:
-    """Return a workload; of ``prefill`` (0 to 1) of the cards a part is taken. Pods of a ``gang`` ask whole cards."""
-    pools = list(POOLS.values()) if family == "mixed" else [POOLS[family]]
+class Size(NamedTuple):
+    """The size of a generated workload."""
+
+    family: str
+    nodes: int
+    devices: int
+    pods: int
+    shapes: int
+    """Number of different requests."""
+    policy: str
+    prefill: float
+    """Share of the cards that are partly allocated, 0 to 1."""
+    mig_geometry: str
+    gang: int = 0
+    """Pods per gang, each of which requests a whole card; 0: single pods."""
+
+
+def generate(size: Size) -> Workload:
+    """Return a generated workload."""
+    pools = list(POOLS.values()) if size.family == "mixed" else [POOLS[size.family]]
 
     def limits(number: int) -> Mapping[str, str]:
-        return pools[number // gang % len(pools)].whole if gang else _limits(pools, number % shapes, shapes)
+        if size.gang:
+            return pools[number // size.gang % len(pools)].whole
+        return _limits(pools, number % size.shapes, size.shapes)
 
-    asks, wanted = distinct(
-        (f"pod-{number:06d}", pod_fact("pod", limits(number), annotations={}).ask) for number in range(pods)
+    requests, pods = distinct(
+        (f"pod-{number:06d}", pod_fact("pod", limits(number), annotations={}).ask) for number in range(size.pods)
     )
-    conf = replace(default_conf(), policy=policy, weight=WEIGHT, mig_geometry=mig_geometry, devices=DEVICES)
-    return Workload(family, conf, _nodes(pools, nodes, devices, prefill), asks, wanted)
+    conf = replace(default_conf(), policy=size.policy, weight=WEIGHT, mig_geometry=size.mig_geometry, devices=DEVICES)
+    return Workload(size.family, conf, _nodes(pools, size.nodes, size.devices, size.prefill), requests, pods)
 
 
 def _nodes(pools: Sequence[Pool], nodes: int, devices: int, prefill: float) -> Iterator[tuple[NodeFact, list[PodFact]]]:
@@ -133,7 +142,7 @@ def _nodes(pools: Sequence[Pool], nodes: int, devices: int, prefill: float) -> I
 
 
 def _limits(pools: Sequence[Pool], shape: int, shapes: int) -> dict[str, str]:
-    """Return the limits of one shape: amounts spread evenly, so that all shapes differ."""
+    """Return the limits of one shape, with amounts spread evenly over all shapes."""
     pool = pools[shape % len(pools)]
     limits = {}
     for name, least, greatest in pool.requests:

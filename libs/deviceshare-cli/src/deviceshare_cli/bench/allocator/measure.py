@@ -1,4 +1,4 @@
-"""Placing a workload with one allocator, one pod or one gang after the other."""
+"""Measurement of the allocator: places the pods or gangs of a workload one after the other."""
 
 import gc
 import resource
@@ -16,12 +16,12 @@ from msgspec.structs import replace
 from deviceshare_cli.bench.allocator.workload import Workload, pod_fact
 
 _MAXRSS_UNIT = 1 if sys.platform == "darwin" else 1024
-"""Bytes: Linux counts in KiB."""
+"""Bytes; Linux reports KiB."""
 
 
 class Run(NamedTuple):
-    """``microseconds`` of each pod, or of each gang, sorted; ``placements`` in the order of the pods, None where there
-    was no place. ``peak_bytes`` and ``start_bytes`` are the memory of the process at most, and before the run.
+    """The measurements. ``microseconds``: of each pod or gang, sorted. ``placements``: in the order of pods, None for a
+    pod that does not fit. ``start_bytes``, ``peak_bytes``: memory of the process before the run, and its maximum.
     """
 
     seconds: float
@@ -34,10 +34,7 @@ class Run(NamedTuple):
 
 
 def measure(workload: Workload, ties: Ties, *, gang: int = 0, keep: bool) -> Run:
-    """Enter the nodes, then place and hold each pod, or each gang of so many.
-
-    Placements are kept only where somebody wants them.
-    """
+    """Add the nodes, then place and charge each pod, or each gang of ``gang`` pods; ``keep`` the placements."""
     start_bytes = _memory()
     began = time.perf_counter()
     allocator = Allocator(workload.conf, ties)
@@ -45,9 +42,9 @@ def measure(workload: Workload, ties: Ties, *, gang: int = 0, keep: bool) -> Run
         allocator.set_node(node)
         for pod in pods:
             allocator.hold(node.name, pod.uid, pod.held, allocator.amounts(pod.ask))
-    # Each shape is looked at once before the clock runs: what is measured is the steady state.
-    for ask in workload.asks:
-        allocator.place(ask)
+    # Every request is evaluated once before the measurement of the steady state.
+    for request in workload.requests:
+        allocator.place(request)
     steps = _gangs(allocator, workload, gang) if gang else _pods(allocator, workload)
     gc.collect()
     gc.freeze()
@@ -70,19 +67,19 @@ _Step = Callable[[], list[tuple[str, Placement | None]]]
 
 
 def _pods(allocator: Allocator, workload: Workload) -> list[_Step]:
-    """Return the work pod by pod."""
+    """Return one step per pod."""
 
-    def place(name: str, ask: PodRequest) -> list[tuple[str, Placement | None]]:
-        placement = allocator.place(ask)
+    def place(name: str, request: PodRequest) -> list[tuple[str, Placement | None]]:
+        placement = allocator.place(request)
         if placement is not None:
             allocator.take(name, placement)
         return [(name, placement)]
 
-    return [partial(place, name, workload.asks[number]) for name, number in workload.pods]
+    return [partial(place, name, workload.requests[number]) for name, number in workload.pods]
 
 
 def _gangs(allocator: Allocator, workload: Workload, size: int) -> list[_Step]:
-    """Return the work gang by gang; the last one may be smaller."""
+    """Return one step per gang; the last gang may be smaller."""
 
     def place(group: Group) -> list[tuple[str, Placement | None]]:
         decision = decide(allocator, group)
@@ -90,7 +87,7 @@ def _gangs(allocator: Allocator, workload: Workload, size: int) -> list[_Step]:
 
     facts = [pod_fact(name, {}, annotations={}) for name, _ in workload.pods]
     pods = [
-        replace(fact, uid=fact.name, ask=workload.asks[number])
+        replace(fact, uid=fact.name, ask=workload.requests[number])
         for fact, (_, number) in zip(facts, workload.pods, strict=True)
     ]
     groups = [tuple(pods[at : at + size]) for at in range(0, len(pods), size)]

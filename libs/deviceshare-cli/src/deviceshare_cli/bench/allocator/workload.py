@@ -1,4 +1,4 @@
-"""What the allocator is measured on: nodes, what is taken there, and pods to be placed one after the other."""
+"""Workloads of the allocator: nodes with existing pods, and pods to place one after the other."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -9,21 +9,21 @@ from deviceshare.model import NodeFact, PodFact, PodRequest
 from deviceshare.objects import decode_node, decode_pod
 
 PODS_PER_NODE = "1000"
-"""More than the cards of a node have room for: it is the devices that are measured."""
+"""More than the cards of a node can hold: devices are the limit."""
 
 
 class Workload(NamedTuple):
-    """Nodes with what is taken there, made as they are read, and pods: name and the number of the ask in ``asks``."""
+    """Nodes with existing pods, generated lazily, and pods: name and index of the request in ``requests``."""
 
     name: str
     conf: SchedulerConf
     nodes: Iterator[tuple[NodeFact, list[PodFact]]]
-    asks: Sequence[PodRequest]
+    requests: Sequence[PodRequest]
     pods: Sequence[tuple[str, int]]
 
 
 def node_fact(name: str, annotations: Mapping[str, str], allocatable: Mapping[str, str]) -> NodeFact:
-    """Return a node as inventory would decode it, with the labels and the native resources that any node has."""
+    """Return a node as inventory decodes it, with the native resources."""
     amounts = {"cpu": "256", "memory": "2Ti", "pods": PODS_PER_NODE, **allocatable}
     return decode_node(
         msgspec.json.encode(
@@ -36,7 +36,7 @@ def node_fact(name: str, annotations: Mapping[str, str], allocatable: Mapping[st
 
 
 def pod_fact(name: str, limits: Mapping[str, str], *, node: str = "", annotations: Mapping[str, str]) -> PodFact:
-    """Return a pod with one container; bound where ``node`` is given."""
+    """Return a pod with one container, bound if ``node`` is given."""
     spec: dict[str, Any] = {"containers": [{"name": "main", "resources": {"limits": limits}}]}
     if node:
         spec["nodeName"] = node
@@ -44,8 +44,8 @@ def pod_fact(name: str, limits: Mapping[str, str], *, node: str = "", annotation
     return decode_pod(msgspec.json.encode({"metadata": metadata, "spec": spec}))
 
 
-def distinct(facts: Iterator[tuple[str, PodRequest]]) -> tuple[list[PodRequest], list[tuple[str, int]]]:
-    """Return the distinct asks, and for each pod its name and the number of its ask."""
+def distinct(requests: Iterator[tuple[str, PodRequest]]) -> tuple[list[PodRequest], list[tuple[str, int]]]:
+    """Return the distinct requests, and for each pod its name and the index of its request."""
     numbers: dict[PodRequest, int] = {}
-    pods = [(name, numbers.setdefault(ask, len(numbers))) for name, ask in facts]
+    pods = [(name, numbers.setdefault(request, len(numbers))) for name, request in requests]
     return list(numbers), pods

@@ -1,5 +1,5 @@
-"""``deviceshare bench bus``: how fast the whole system places pods here, and how fast bare messages would be.
+"""``deviceshare bench bus``: throughput of the whole system, and of the same messages alone.
 
-:mod:`.workload` (what is placed), :mod:`.measure` (the run), :mod:`.traffic` (its messages), :mod:`.floor` (the same
-messages alone), :mod:`.report` (both side by side).
+:mod:`.workload` (nodes and pods), :mod:`.measure` (the run), :mod:`.traffic` (its messages), :mod:`.floor` (the same
+messages alone), :mod:`.report` (the comparison).
 """

@@ -1,7 +1,7 @@
-"""One process of the floor: publishes and reads with nats-py and nothing else.
+"""One process of the floor: publishes and reads with bare nats-py.
 
-Reads a :class:`~deviceshare_cli.bench.bus.floor.Double` from standard input, says ``ready``, waits for ``go``, says
-``done``.
+Reads a :class:`~deviceshare_cli.bench.bus.floor.Double` from standard input, prints ``ready``, waits for ``go``, and
+prints ``done`` at the end.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ PENDING_BYTES = 1 << 30
 
 
 async def run() -> None:
-    """Do the work of one process."""
+    """Run the process."""
     work = msgspec.json.decode(sys.stdin.readline().encode(), type=Double)
     urls = {one.url for one in work.publish} | {one.url for one in work.read} | {one.url for one in work.gets}
     clients = {url: await nats.connect(url, pending_size=64 << 20) for url in urls}
@@ -39,7 +39,7 @@ async def run() -> None:
 
 
 async def _read(client: Client, read: Read) -> asyncio.Event:
-    """Read a stream; the event is set when its last message has come."""
+    """Read a stream; the event is set when the last message has arrived."""
     done = asyncio.Event()
 
     async def received(message: Msg) -> None:
@@ -73,13 +73,13 @@ async def _publish(client: Client, publish: Publish) -> None:
 
 
 async def _get(client: Client, gets: Gets) -> None:
-    """Get the last message under many subjects; whether there is one yet does not matter."""
+    """Get the last message of many subjects, whether or not a message exists."""
     subjects = (f"$JS.API.DIRECT.GET.{gets.stream}.{gets.prefix}.{number}" for number in range(gets.count))
     await _request_all(client, subjects, b"", gets.count)
 
 
 async def _request_all(client: Client, subjects: Iterable[str], data: bytes, count: int) -> None:
-    """Publish with many answers in flight, and wait for the last of them."""
+    """Send requests with up to IN_FLIGHT outstanding answers, and wait for all answers."""
     room = asyncio.Semaphore(IN_FLIGHT)
     left = count
     done = asyncio.Event()

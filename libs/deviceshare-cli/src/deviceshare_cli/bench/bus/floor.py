@@ -1,8 +1,7 @@
-"""The floor: the messages of a run, as many and as large, through bare nats-py by processes that decide nothing.
+"""The floor: messages of the same number and size as in a run, sent through bare nats-py without decisions.
 
-Every process of the run has its double: it publishes what that one wrote, with as many answers in flight as the server
-takes, and reads the streams that that one read; all at once, since nobody waits for what somebody else says. The
-doubles decode nothing and compare nothing. What stays is the price of moving the messages.
+Every process of the run has a double, which publishes the same messages and reads the same streams. The doubles run at
+the same time, do not wait for each other, and decode nothing: the floor is the cost of transferring the messages.
 """
 
 import asyncio
@@ -40,11 +39,11 @@ SUBJECT = {
     STREAM: "object.Pod.bench",
 }
 STORED = 30
-"""Bytes that the server adds to a message's subject, headers and data in a stream."""
+"""Bytes that the server stores per message besides subject, headers and data."""
 
 
 class Publish(msgspec.Struct, frozen=True):
-    """Messages to publish: how many, how large, to how many subjects ``<prefix>.<number>``."""
+    """Messages to publish: number, size in bytes, and number of subjects ``<prefix>.<number>``."""
 
     url: str
     prefix: str
@@ -54,7 +53,7 @@ class Publish(msgspec.Struct, frozen=True):
 
 
 class Read(msgspec.Struct, frozen=True):
-    """A stream to read, up to its message ``messages``."""
+    """A stream to read, up to sequence ``messages``."""
 
     url: str
     stream: str
@@ -71,7 +70,7 @@ class Gets(msgspec.Struct, frozen=True):
 
 
 class Double(msgspec.Struct, frozen=True):
-    """What one process does."""
+    """The work of one process."""
 
     name: str
     publish: tuple[Publish, ...]
@@ -80,10 +79,10 @@ class Double(msgspec.Struct, frozen=True):
 
 
 async def floor(run: Run, pods: int, timeout: float, notices: Notices) -> float:
-    """Return how many seconds the messages of a run take. Raises CommandError where that is more than ``timeout``."""
+    """Return the seconds that the messages of a run take. Raises CommandError after ``timeout`` seconds."""
     with tempfile.TemporaryDirectory(prefix="deviceshare-") as name:
         directory = Path(name)
-        supervisor = Supervisor(notices.say)
+        supervisor = Supervisor(notices.report)
         bus = natsserver.prepare("bus", directory)
         objects = natsserver.prepare("cluster", directory)
         try:
@@ -103,7 +102,7 @@ async def floor(run: Run, pods: int, timeout: float, notices: Notices) -> float:
 
 
 def doubles(run: Run, pods: int, bus: str, objects: str) -> list[Double]:
-    """Return what each process of a run has to do without deciding anything."""
+    """Return the double of each process of a run."""
     urls = {**dict.fromkeys((stream.value for stream in Stream), bus), STREAM: objects}
     publish: dict[str, list[Publish]] = {"bench": [], "inventory": [], "placement": [], "binder": [], "metrics": []}
     for stream, writer in WRITERS.items():
@@ -118,12 +117,12 @@ def doubles(run: Run, pods: int, bus: str, objects: str) -> list[Double]:
         part = Traffic(messages, written.bytes * messages // max(1, written.messages), max(1, min(messages, pods)))
         publish[writer].append(_publish(part, STREAM, objects))
     totals = dict.fromkeys(urls, 0)
-    # The bucket of the local cluster holds the queue that every cluster has.
+    # The stream of the local cluster has one message at the start, the default queue.
     totals[STREAM] = 1
     for work in publish.values():
         for one in work:
             totals[next(stream for stream, prefix in SUBJECT.items() if prefix == one.prefix)] += one.messages
-    # The cluster is watched by inventory, by the controllers and by whoever measures; metrics' own stream is the rest.
+    # Inventory, the controllers and the benchmark watch the cluster; metrics also reads EVENT.
     read = {name: list(streams) for name, streams in run.readers.items()}
     read.setdefault("metrics", []).append(Stream.EVENT)
     read.setdefault("inventory", []).append(STREAM)
@@ -147,7 +146,7 @@ def _publish(traffic: Traffic, stream: str, url: str) -> Publish:
 
 
 async def _race(work: list[Double]) -> float:
-    """Start all doubles, let them begin together, and return how long the last one took."""
+    """Start all doubles at the same time and return the seconds until the last one is done."""
     processes = [
         await asyncio.create_subprocess_exec(
             sys.executable,
@@ -183,6 +182,6 @@ async def _race(work: list[Double]) -> float:
 
 async def _expect(process: asyncio.subprocess.Process, word: bytes) -> None:
     assert process.stdout is not None
-    said = (await process.stdout.readline()).strip()
-    if said != word:
-        raise CommandError(f"a process of the floor ended early: {said.decode(errors='replace')}")
+    line = (await process.stdout.readline()).strip()
+    if line != word:
+        raise CommandError(f"a process of the floor ended early: {line.decode(errors='replace')}")

@@ -1,4 +1,4 @@
-"""The run: start the whole system on generated nodes, create pods as fast as possible, wait until all are bound."""
+"""The run: start the system on generated nodes, create pods as fast as possible, wait until all are bound."""
 
 import asyncio
 import os
@@ -22,20 +22,20 @@ from deviceshare_cli.settled import ClusterState, Poller
 from deviceshare_cli.system import System, Wanted, running
 
 CHUNK = 250
-"""Pods that are created at once; the next ones follow when all of these are acknowledged."""
+"""Pods per batch; a batch is created when the previous batch has been acknowledged."""
 
 
 class Run(msgspec.Struct, frozen=True):
-    """What was measured; times in seconds."""
+    """The measurements; times in seconds."""
 
     bound: int
     pending: int
     seconds: float
     """From the first pod's creation until the last binding was seen."""
     created_in: float
-    """How long the creation of all pods took, which goes on while the first ones are placed."""
+    """Duration of the creation of all pods, during which the first pods are already placed."""
     latencies: tuple[float, ...]
-    """Of each bound pod, from right before its creation was sent until its binding was seen; sorted."""
+    """Of each bound pod, from the creation request until its binding was seen; sorted."""
     cpu_seconds: dict[str, float]
     load_before: float
     load_after: float
@@ -43,13 +43,13 @@ class Run(msgspec.Struct, frozen=True):
     events: dict[str, int]
     """Messages on EVENT by the service that wrote them."""
     readers: dict[str, tuple[str, ...]]
-    """Which streams each service reads."""
+    """The streams that each service reads."""
 
 
 async def measure(node_count: int, cards: int, pod_count: int, timeout: float, notices: Notices) -> Run:
-    """Start the system, measure, end it.
+    """Start the system, measure, and stop it.
 
-    Raises CommandError where it does not become ready, or not all pods are answered, within ``timeout`` seconds.
+    Raises CommandError if the system is not ready, or not all pods have a result, within ``timeout`` seconds.
     """
     wanted = Wanted(conf=None, schedulers=("deviceshare",), metrics_port=0)
     async with running(wanted, notices) as system:
@@ -106,7 +106,7 @@ async def _measure(system: System, node_count: int, cards: int, pod_count: int, 
 
 
 class Pods:
-    """When each pod was created, and when it was seen bound; seconds of the event loop's clock."""
+    """Times of creation and binding of each pod, in seconds of the event loop's clock."""
 
     def __init__(self) -> None:
         self.listed = asyncio.Event()
@@ -116,7 +116,7 @@ class Pods:
         self.reasons: dict[str, str] = {}
 
     async def watch(self, system: System) -> None:
-        """Watch the cluster's pods, for ever."""
+        """Watch the cluster's pods until cancelled."""
         now = asyncio.get_running_loop().time
         async for batch in system.backing.cluster.watch(["Pod"]):
             at = now()
@@ -133,7 +133,7 @@ class Pods:
                         self.reasons[pod.name] = pod.reason
 
     async def create(self, system: System, count: int) -> float:
-        """Create all pods and return how long that took."""
+        """Create all pods and return the duration in seconds."""
         now = asyncio.get_running_loop().time
         began = now()
         everything = list(workload.pods(count))
@@ -148,28 +148,28 @@ class Pods:
         return now() - began
 
     async def finished(self, system: System, count: int, timeout: float) -> None:
-        """Wait until every pod is bound or has been told why not."""
+        """Wait until every pod is bound or has a reason why it is pending."""
         settled = Poller(system.bus, lambda: _idle(system))
         try:
             async with asyncio.timeout(timeout):
                 while len(self.bound) + len(self.reasons) < count:
                     self._changed.clear()
                     await self._changed.wait()
-                if self.reasons:  # what has a reason may still find a place
+                if self.reasons:  # a pending pod may still be placed
                     await settled.settled()
         except TimeoutError:
             raise CommandError(
-                f"after {timeout:g} s {len(self.bound)} of {count} pods are bound, and {len(self.reasons)} told why not"
+                f"after {timeout:g} s {len(self.bound)} of {count} pods are bound, {len(self.reasons)} have a reason"
             ) from None
 
 
 async def _made(system: System, objects: list[Object]) -> Sequence[Applied]:
-    """Create objects, again where a server that went away left it unknown what became of them."""
+    """Create objects; retry if the result is unknown because the server became unreachable."""
     while True:
         try:
             return await _local(system).cluster.make(objects)
         except ClusterError as error:
-            system.notices.say(f"bench: {error}, trying again")
+            system.notices.report(f"bench: {error}, retrying")
             await asyncio.sleep(0.2)
 
 
@@ -183,9 +183,9 @@ async def _idle(system: System) -> ClusterState:
 
 
 def cpu_seconds(system: System, others: Mapping[str, int] = {}) -> dict[str, float]:
-    """Return the CPU time that each process has used, ``others`` are more of them by name and id.
+    """Return the CPU seconds of each process of the system and of ``others``, process ids by name.
 
-    ``bench`` is this one: API server, controllers and watcher.
+    ``bench`` is this process: API server, controllers and watcher.
     """
     ticks = os.sysconf("SC_CLK_TCK")
     used = {}

@@ -1,4 +1,4 @@
-"""What ``deviceshare bench bus`` prints: the run and its floor, as JSON or as a small table."""
+"""The report of ``deviceshare bench bus``: the run and its floor, as JSON or as a table."""
 
 import math
 import os
@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from deviceshare_cli.bench.bus.measure import Run
-from deviceshare_cli.tables import table
+from deviceshare_cli.output import table
 
 
 def quantile(values: Sequence[float], share: float) -> float | None:
-    """Return the value below or at which ``share`` of the sorted values are; None where there are none."""
+    """Return the quantile ``share`` (0 to 1) of sorted values; None if there are none."""
     return values[max(0, math.ceil(share * len(values)) - 1)] if values else None
 
 
 def report(run: Run, nodes: int, devices: int, pods: int, floor_seconds: float | None) -> dict[str, Any]:
-    """Return the measures by their names."""
+    """Return the measurements by name."""
     rate = run.bound / run.seconds if run.seconds else 0.0
     floor_rate = run.bound / floor_seconds if floor_seconds else None
     return {
@@ -43,7 +43,7 @@ def report(run: Run, nodes: int, devices: int, pods: int, floor_seconds: float |
 
 
 def as_text(shown: dict[str, Any]) -> str:
-    """Return the measures as a table for people."""
+    """Return the measurements as a table."""
     rows = [
         ("bound", f"{shown['bound']} of {shown['pods']} pods on {shown['nodes']} nodes"),
         ("pods/s", f"{shown['pods_per_second']} ({shown['seconds']} s, created in {shown['creation_seconds']} s)"),

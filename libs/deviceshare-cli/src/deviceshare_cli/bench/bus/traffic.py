@@ -1,8 +1,7 @@
-"""How many messages went through each stream, and how large they were, without reading a single one of them.
+"""Number and size of the messages of each stream, measured without reading the messages.
 
-The number is exact: a stream counts its messages. The size of what has been overwritten is nowhere, so it is estimated
-while the run goes on: the mean size of what stands in the stream at a moment, for the messages that came since the
-moment before.
+The number is exact, from the stream's sequence. The size of overwritten messages is unknown; it is estimated at regular
+intervals as the mean size of the messages in the stream, for each message published since the previous sample.
 """
 
 import asyncio
@@ -12,10 +11,11 @@ from deviceshare_bus.connection import Connection
 from nats.errors import Error as NatsError
 
 SECONDS = 0.2
+"""Interval between two samples."""
 
 
 class Traffic(NamedTuple):
-    """What was published to one stream: messages, bytes as the server stores them, and to how many subjects."""
+    """The traffic of one stream: messages, stored bytes, and number of subjects."""
 
     messages: int
     bytes: int
@@ -23,7 +23,7 @@ class Traffic(NamedTuple):
 
 
 class State(NamedTuple):
-    """What a stream says of itself: its last sequence, how many messages it holds, and their bytes."""
+    """The state of a stream: last sequence, number of stored messages, and their bytes."""
 
     last: int
     messages: int
@@ -31,7 +31,7 @@ class State(NamedTuple):
 
 
 class StreamMeter:
-    """Adds up the traffic of one stream from its states."""
+    """Computes the traffic of one stream from samples of its state."""
 
     def __init__(self, begin: State) -> None:
         self._begin = begin
@@ -39,19 +39,19 @@ class StreamMeter:
         self._bytes = 0.0
 
     def take(self, state: State) -> None:
-        """Take a later state in."""
+        """Add a sample."""
         self._bytes += (state.last - self._last) * self._mean(state)
         self._last = state.last
 
     def _mean(self, state: State) -> float:
-        """Return the mean size of the messages that came since the beginning, as far as they can be told apart."""
+        """Return the mean size of the messages since the beginning, or of all if no message was added."""
         new = state.messages - self._begin.messages
         if new > 0 and state.bytes > self._begin.bytes:
             return (state.bytes - self._begin.bytes) / new
         return state.bytes / state.messages if state.messages else 0.0
 
     def total(self, state: State) -> Traffic:
-        """Return all traffic up to a last state."""
+        """Return all traffic up to a last sample."""
         self.take(state)
         messages = self._last - self._begin.last
         return Traffic(messages, round(self._bytes), max(1, min(messages, state.messages - self._begin.messages)))
@@ -61,16 +61,16 @@ class Meters:
     """Meters of several streams."""
 
     def __init__(self, streams: dict[str, Connection]) -> None:
-        """Take the streams' names and where each one is."""
+        """``streams``: the connection for each stream name."""
         self._streams = streams
         self._meters: dict[str, StreamMeter] = {}
 
     async def begin(self) -> None:
-        """Count from now on."""
+        """Take the first samples."""
         self._meters = {name: StreamMeter(await self._state(name)) for name in self._streams}
 
     async def run(self) -> None:
-        """Look at the streams again and again, for ever."""
+        """Take samples until cancelled."""
         while True:
             await asyncio.sleep(SECONDS)
             for name, meter in self._meters.items():
@@ -80,7 +80,7 @@ class Meters:
                     continue
 
     async def end(self) -> dict[str, Traffic]:
-        """Return what was counted."""
+        """Take the last samples and return the traffic."""
         return {name: meter.total(await self._state(name)) for name, meter in self._meters.items()}
 
     async def _state(self, name: str) -> State:

@@ -1,4 +1,4 @@
-"""Generated nodes and pods: hami-core cards, and ten shapes of pods that share them."""
+"""Generated nodes with hami-core cards, and pods of ten sizes that share the cards."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -19,30 +19,30 @@ tiers:
 """
 
 
-class Shape(NamedTuple):
-    """What a pod asks: cards, and MiB and percent of each."""
+class PodSize(NamedTuple):
+    """The request of a pod: number of cards, MiB and percent of each."""
 
     cards: int
     memory: int
     cores: int
 
 
-SHAPES = (
-    Shape(1, 1024, 5),
-    Shape(1, 2048, 10),
-    Shape(1, 3000, 10),
-    Shape(1, 4096, 15),
-    Shape(1, 8192, 25),
-    Shape(1, 16384, 50),
-    Shape(2, 1024, 5),
-    Shape(2, 4096, 15),
-    Shape(1, 10240, 0),
-    Shape(4, 2048, 10),
+SIZES = (
+    PodSize(1, 1024, 5),
+    PodSize(1, 2048, 10),
+    PodSize(1, 3000, 10),
+    PodSize(1, 4096, 15),
+    PodSize(1, 8192, 25),
+    PodSize(1, 16384, 50),
+    PodSize(2, 1024, 5),
+    PodSize(2, 4096, 15),
+    PodSize(1, 10240, 0),
+    PodSize(4, 2048, 10),
 )
 
 
 def nodes(count: int, cards: int) -> Iterator[Object]:
-    """Yield Node objects as the vGPU device plugin annotates them, each with room for more pods than its cards have."""
+    """Yield nodes with the register annotation of the vGPU device plugin, and room for more pods than their cards."""
     allocatable = {
         "cpu": "96",
         "memory": "768Gi",
@@ -70,17 +70,17 @@ def nodes(count: int, cards: int) -> Iterator[Object]:
 
 
 def pods(count: int) -> Iterator[Object]:
-    """Yield pods of all shapes in turn."""
+    """Yield pods of all sizes in turn."""
     for number in range(count):
-        shape = SHAPES[number % len(SHAPES)]
+        size = SIZES[number % len(SIZES)]
         limits = {
             "cpu": "100m",
             "memory": "256Mi",
-            "volcano.sh/vgpu-number": str(shape.cards),
-            "volcano.sh/vgpu-memory": str(shape.memory),
+            "volcano.sh/vgpu-number": str(size.cards),
+            "volcano.sh/vgpu-memory": str(size.memory),
         }
-        if shape.cores:
-            limits["volcano.sh/vgpu-cores"] = str(shape.cores)
+        if size.cores:
+            limits["volcano.sh/vgpu-cores"] = str(size.cores)
         yield {
             "apiVersion": "v1",
             "kind": "Pod",

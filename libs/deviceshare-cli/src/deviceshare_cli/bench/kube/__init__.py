@@ -1,1 +1,1 @@
-"""Bindings per second on a real API server, beside what the same server takes from a client that decides nothing."""
+"""Bindings per second on a real API server, compared with a bare client that makes no decisions."""

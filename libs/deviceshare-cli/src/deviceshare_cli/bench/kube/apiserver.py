@@ -1,6 +1,6 @@
-"""A kube-apiserver with its etcd, on loopback, with a state of its own: nothing that runs anywhere is touched.
+"""A kube-apiserver with its own etcd on the loopback address, without kubelets and controllers.
 
-There is no kubelet and no controller. The tests run on the same one.
+The tests use the same API server.
 """
 
 import json
@@ -21,19 +21,22 @@ START_SECONDS = 60.0
 
 
 def find_binaries() -> Path:
-    """Return where ``etcd`` and ``kube-apiserver`` are: KUBEBUILDER_ASSETS, else what the tests built here."""
+    """Return the directory of ``etcd`` and ``kube-apiserver``: KUBEBUILDER_ASSETS, else the one that the tests build.
+
+    Raises CommandError if a binary is missing.
+    """
     named = os.environ.get("KUBEBUILDER_ASSETS")
     directory = Path(named) if named else Path(".cache/kube")
     missing = [name for name in ("etcd", "kube-apiserver") if shutil.which(name, path=str(directory)) is None]
     if missing:
-        raise CommandError(f"no {' and no '.join(missing)} in {directory}: KUBEBUILDER_ASSETS says where they are")
+        raise CommandError(f"no {' and no '.join(missing)} in {directory}: set KUBEBUILDER_ASSETS to their directory")
     if shutil.which("openssl") is None:
-        raise CommandError("openssl is not installed: it makes the key that kube-apiserver signs tokens with")
+        raise CommandError("openssl is not installed: it generates the signing key of kube-apiserver")
     return directory
 
 
 class ApiServer:
-    """One etcd and one kube-apiserver, with more options where they are given. The user ``admin`` may do anything."""
+    """One etcd and one kube-apiserver with additional ``options``. The user ``admin`` has all permissions."""
 
     def __init__(self, assets: Path, directory: Path, *options: str) -> None:
         self._options = options
@@ -42,12 +45,12 @@ class ApiServer:
         self.url = f"https://127.0.0.1:{_free_port()}"
         self.etcd = f"http://127.0.0.1:{_free_port()}"
         self.token = secrets.token_hex(16)
-        """That of ``admin``."""
+        """The token of ``admin``."""
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
     @property
     def pids(self) -> dict[str, int]:
-        """The processes by their names."""
+        """Process ids by name."""
         return {name: process.pid for name, process in self._processes.items()}
 
     def start(self) -> None:
@@ -98,19 +101,19 @@ class ApiServer:
         self._wait(f"{self.url}/readyz")
 
     def stop(self) -> None:
-        """End both; the state goes with the directory."""
+        """Stop both and delete the state."""
         for name in reversed(tuple(self._processes)):
             self._end(name)
         shutil.rmtree(self.directory / "etcd", ignore_errors=True)
 
     def restart_apiserver(self, pause: float = 0.0) -> None:
-        """Kill the API server and start it again: all watches end; etcd keeps what there is."""
+        """Kill and restart the API server, which ends all watches; etcd keeps the objects."""
         self._end("kube-apiserver")
         time.sleep(pause)
         self._run_apiserver()
 
     def kubeconfig(self, user: str = "admin", token: str | None = None) -> Path:
-        """Write and return a kubeconfig for a user, with a token of its own or that of ``admin``."""
+        """Write and return a kubeconfig for a user, with ``token`` or the token of ``admin``."""
         cluster = {"server": self.url, "certificate-authority": str(self._authority)}
         text = {
             "apiVersion": "v1",
@@ -125,7 +128,7 @@ class ApiServer:
         return path
 
     def tls(self) -> ssl.SSLContext:
-        """Return how the server is believed."""
+        """Return the TLS context that trusts the server."""
         return ssl.create_default_context(cafile=str(self._authority))
 
     @property
@@ -152,8 +155,8 @@ class ApiServer:
                     return
             except (OSError, urllib.error.URLError):
                 time.sleep(0.05)
-        said = "".join(path.read_text()[-500:] for path in self.directory.glob("*.log"))
-        raise TimeoutError(f"{url} has ended, or was not ready after {START_SECONDS:g} s: {said}")
+        logs = "".join(path.read_text()[-500:] for path in self.directory.glob("*.log"))
+        raise TimeoutError(f"{url} has ended, or was not ready after {START_SECONDS:g} s: {logs}")
 
 
 def _free_port() -> int:

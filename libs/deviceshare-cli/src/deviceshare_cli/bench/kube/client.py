@@ -1,4 +1,4 @@
-"""A bare client of an API server: it decides nothing."""
+"""A bare client of an API server, without decisions."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
@@ -15,7 +15,7 @@ from deviceshare_cli.errors import CommandError
 
 
 class Client:
-    """Bare requests, so many at a time."""
+    """Sends requests, at most ``in_flight`` at a time."""
 
     def __init__(self, session: aiohttp.ClientSession, url: str, in_flight: int) -> None:
         self._session = session
@@ -23,7 +23,7 @@ class Client:
         self._limit = asyncio.Semaphore(in_flight)
 
     async def request(self, method: str, path: str, body: Any, content: str = "application/json") -> None:
-        """Send a request. Raises CommandError where it is refused."""
+        """Send a request. Raises CommandError if it is rejected."""
         async with (
             self._limit,
             self._session.request(
@@ -35,7 +35,7 @@ class Client:
                 raise CommandError(f"{method} {path}: {answer.status} {raw[:300].decode(errors='replace')}")
 
     async def create_node(self, node: Object) -> None:
-        """Create a node, and then its status, which is not taken with it."""
+        """Create a node, then its status, which the API server ignores at creation."""
         await self.request("POST", "/api/v1/nodes", node)
         path = f"/api/v1/nodes/{node['metadata']['name']}/status"
         await self.request("PATCH", path, {"status": node["status"]}, MERGE)
@@ -51,5 +51,5 @@ async def bare_client(server: ApiServer, in_flight: int) -> AsyncIterator[Client
 
 
 async def all_of(send: Callable[..., Awaitable[None]], requests: Iterable[tuple[Any, ...]]) -> None:
-    """Send requests, as many at a time as the client lets."""
+    """Send requests concurrently, within the limit of the client."""
     await asyncio.gather(*(send(*request) for request in requests))

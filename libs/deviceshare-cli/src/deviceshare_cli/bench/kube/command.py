@@ -3,31 +3,30 @@
 import os
 from typing import Any
 
-import msgspec
 from deviceshare_cluster.interface import ClusterError
 
 from deviceshare_cli.bench.kube.measure import Pair, Run, Size, measure
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.notices import Notices
-from deviceshare_cli.supervisor import CannotLive
-from deviceshare_cli.tables import table
+from deviceshare_cli.output import indented_json, table
+from deviceshare_cli.supervisor import ProgramFailed
 
 
 async def bench_kube(size: Size, timeout: float, *, as_json: bool) -> int:
     """Measure, print, and return the exit status."""
     try:
         run = await measure(size, timeout, Notices())
-    except (CannotLive, ClusterError) as error:
+    except (ProgramFailed, ClusterError) as error:
         raise CommandError(str(error)) from None
     except TimeoutError:
         raise CommandError(f"not done after {timeout:g} s") from None
     shown = report(run, size)
-    print(msgspec.json.format(msgspec.json.encode(shown)).decode() if as_json else as_text(shown))
+    print(indented_json(shown) if as_json else as_text(shown))
     return 0
 
 
 def report(run: Run, size: Size) -> dict[str, Any]:
-    """Return the measures by their names."""
+    """Return the measurements by name."""
     return {
         "nodes": size.nodes,
         "pods": size.pods,
@@ -56,7 +55,7 @@ def _pair(pair: Pair, pods: int) -> dict[str, Any]:
 
 
 def as_text(shown: dict[str, Any]) -> str:
-    """Return the measures as a table for people."""
+    """Return the measurements as a table."""
     load, alone = shown["load_average"], shown["without_plugins"]
     rows = [
         ("pods", f"{shown['pods']} on {shown['nodes']} nodes"),

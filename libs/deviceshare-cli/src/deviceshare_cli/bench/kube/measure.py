@@ -1,6 +1,6 @@
-"""The run: pods wait, the whole system binds them, then a bare client binds as many that are equal to them.
+"""The run: the system binds pending pods, then a bare client binds as many equal pods.
 
-That twice: with device plugins that serve each pod at once, and with pods that nobody has to serve.
+There are two runs: with device plugins that serve each pod at once, and with pods that need no device plugin.
 """
 
 import asyncio
@@ -31,18 +31,18 @@ ANSWER = 5.0
 
 
 class Bound(msgspec.Struct, frozen=True):
-    """What became of the pods that the system bound; times in seconds."""
+    """The bindings of the system; times in seconds."""
 
     given: dict[str, tuple[str, dict[str, str]]]
     """Node and annotations of each."""
     seconds: float
     """From the first binding to the last, as a watch shows them."""
     seconds_with_start: float
-    """From the start of the service that reads the cluster to the last binding."""
+    """From the start of inventory to the last binding."""
     cpu_seconds: dict[str, float]
-    """What each process used from the first binding to the last."""
+    """CPU time of each process from the first binding to the last."""
     reports_waiting: int
-    """Conditions and Events that were not written by then."""
+    """Conditions and Events that were not written at the last binding."""
 
 
 class Pair(msgspec.Struct, frozen=True):
@@ -54,7 +54,7 @@ class Pair(msgspec.Struct, frozen=True):
 
 
 class Run(msgspec.Struct, frozen=True):
-    """What was measured."""
+    """The measurements."""
 
     beside_plugins: Pair
     alone: Pair
@@ -63,7 +63,7 @@ class Run(msgspec.Struct, frozen=True):
 
 
 class Size(msgspec.Struct, frozen=True):
-    """How much is measured."""
+    """The size of the benchmark."""
 
     nodes: int
     pods: int
@@ -72,7 +72,7 @@ class Size(msgspec.Struct, frozen=True):
 
 
 async def measure(size: Size, timeout: float, notices: Notices) -> Run:
-    """Start an API server and the system, measure both ways, end it all. Raises CommandError, TimeoutError."""
+    """Start an API server and the system, and measure with and without plugins. Raises CommandError, TimeoutError."""
     async with _api_server() as server, asyncio.timeout(timeout):
         os.environ["KUBECONFIG"] = str(server.kubeconfig())  # the services inherit it
         async with (
@@ -95,7 +95,7 @@ async def _api_server() -> AsyncIterator[ApiServer]:
             try:
                 await asyncio.to_thread(server.start)
             except (OSError, subprocess.CalledProcessError) as error:
-                raise CommandError(f"the API server does not start: {error}") from error
+                raise CommandError(f"the API server did not start: {error}") from error
             yield server
         finally:
             server.stop()
@@ -109,7 +109,7 @@ async def _pair(server: ApiServer, client: Client, plugins: Client | None, size:
     async with watched.watching():
         system = await _by_system(server, client, watched, names, notices)
     bare = {name: f"bare-{name}" for name in names}
-    await all_of(client.request, [("POST", PODS, pod(name, "nobody", plugins=with_plugins)) for name in bare.values()])
+    await all_of(client.request, [("POST", PODS, pod(name, "none", plugins=with_plugins)) for name in bare.values()])
     bindings = [(f"{PODS}/{bare[name]}/binding", binding(bare[name], *system.given[name])) for name in names]
     async with Watched(plugins).watching():
         clock = asyncio.get_running_loop().time
@@ -120,7 +120,7 @@ async def _pair(server: ApiServer, client: Client, plugins: Client | None, size:
 
 
 async def _by_system(server: ApiServer, client: Client, watched: Watched, names: list[str], notices: Notices) -> Bound:
-    """Let the system bind pods that wait."""
+    """Measure how the system binds pending pods."""
     wanted = Wanted(cluster=KUBE, schedulers=(OURS,), metrics_port=0)
     async with running(wanted, notices) as system:
         conf = system.directory / "volcano-scheduler.conf"

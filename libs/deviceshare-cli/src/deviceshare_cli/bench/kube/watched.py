@@ -1,4 +1,4 @@
-"""Who sees the pods that are bound, and plays their device plugins."""
+"""A watch of bound pods, which also simulates their device plugins."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -16,7 +16,7 @@ from deviceshare_cli.bench.kube.workload import PODS
 
 
 class Watched:
-    """The pods that were bound since the watch began. Where ``plugins`` is given it serves each at once."""
+    """The pods that were bound since the watch began; the client ``plugins`` serves each at once."""
 
     def __init__(self, plugins: Client | None) -> None:
         self._plugins = plugins
@@ -28,7 +28,7 @@ class Watched:
 
     @property
     def serves(self) -> bool:
-        """Whether there are device plugins."""
+        """Whether device plugins are simulated."""
         return self._plugins is not None
 
     @property
@@ -37,14 +37,14 @@ class Watched:
         return self.last - self.first
 
     async def until(self, count: int) -> None:
-        """Wait until so many are bound."""
+        """Wait until ``count`` pods are bound."""
         while len(self.given) < count:
             self._changed.clear()
             await self._changed.wait()
 
     @asynccontextmanager
     async def watching(self) -> AsyncIterator[None]:
-        """Watch; at the end all that were seen are served."""
+        """Watch the pods; at the end wait until all of them are served."""
         async with KubeCluster(name="bench") as cluster:
             task = asyncio.create_task(self._watch(cluster))
             try:

@@ -33,7 +33,7 @@ def node(number: int) -> Object:
 
 
 def pod(name: str, scheduler: str, *, plugins: bool) -> Object:
-    """Return a pod that asks a part of a card; without ``plugins`` no device plugin has to serve it."""
+    """Return a pod that requests a part of a card; without ``plugins`` it needs no device plugin."""
     resources = {"limits": {"volcano.sh/gpu-memory": str(MEMORY)}}
     return {
         "apiVersion": "v1",
@@ -48,7 +48,7 @@ def pod(name: str, scheduler: str, *, plugins: bool) -> Object:
 
 
 def binding(name: str, node: str, annotations: dict[str, str]) -> Object:
-    """Return the Binding of a pod, with what is to be written on it."""
+    """Return the Binding of a pod with its annotations."""
     return {
         "apiVersion": "v1",
         "kind": "Binding",

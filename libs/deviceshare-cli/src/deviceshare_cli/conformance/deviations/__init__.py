@@ -1,8 +1,8 @@
-"""Where we answer otherwise than Volcano on purpose.
+"""Deliberate differences from Volcano's answers.
 
-A deviation says what Volcano reads in a scene where we read something else. It explains a difference only if we answer
-exactly as recorded when we are given that: so it can hide nothing but itself. What a user has from each of them stands
-in ``docs/compatibility.md``.
+A deviation replaces the input of a scene by what Volcano reads. It explains a difference only if our answer for the
+replaced input is exactly as recorded: a deviation cannot hide another difference. ``docs/compatibility.md`` states the
+benefit of each deviation.
 """
 
 from collections.abc import Sequence
@@ -24,14 +24,14 @@ def _locked(scene: Scene) -> Scene:
     return replace(scene, closed=scene.locked)
 
 
-NODE_LOCK = Deviation("node-lock", "a lock on the node delays the hand-over, not the decision", _locked)
+NODE_LOCK = Deviation("node-lock", "a lock on the node delays the handoff, not the decision", _locked)
 
 DEVIATIONS = (*GPU_SHARE, *VGPU, *MIG, *HAMI_VNPU, *MIND_CLUSTER, NODE_LOCK)
-"""All of them. Where several concern a scene they are applied in this order."""
+"""All deviations, in the order in which they are applied to a scene."""
 
 
 def able_in(scene: Scene) -> Sequence[Deviation]:
-    """Return the deviations by which Volcano reads something else in a scene, or does once others are applied."""
+    """Return the deviations that change a scene, alone or after other deviations."""
     able = []
     read = scene
     for deviation in DEVIATIONS:
@@ -43,4 +43,4 @@ def able_in(scene: Scene) -> Sequence[Deviation]:
 
 
 UNSCORED = frozenset({"vgpu-spread-score-zero"})
-"""Defects that touch nothing but the score: all else of such a step is compared."""
+"""Defects that affect only the score: the rest of the step is compared."""

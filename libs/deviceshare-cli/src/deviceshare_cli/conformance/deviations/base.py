@@ -1,4 +1,4 @@
-"""What a deviation is."""
+"""The type of a deviation."""
 
 from collections.abc import Callable, Iterable
 
@@ -10,10 +10,10 @@ from deviceshare_cli.conformance.scene import Scene
 
 
 class Deviation(msgspec.Struct, frozen=True):
-    """One rule of ours: its name, the rule, and the scene in which we would answer as Volcano does in a given one.
+    """One rule that differs from Volcano's.
 
-    ``as_volcano`` returns an equal scene where the rule makes no difference. ``code`` is that of the known defect of
-    Volcano that the rule avoids, '' where Volcano means it.
+    ``as_volcano`` returns the scene for which we answer as Volcano does for a given scene, an equal scene if the rule
+    makes no difference. ``code``: the known defect of Volcano that the rule avoids, '' if Volcano's rule is no defect.
     """
 
     name: str
@@ -23,13 +23,13 @@ class Deviation(msgspec.Struct, frozen=True):
 
 
 def as_volcano(scene: Scene, deviations: Iterable[Deviation]) -> Scene:
-    """Return the scene in which we would answer as Volcano does, as far as these rules go."""
+    """Return the scene for which we answer as Volcano does, with respect to these deviations."""
     for deviation in deviations:
         scene = deviation.as_volcano(scene)
     return scene
 
 
 def with_annotation(pod: Pod, key: str, value: str) -> Pod:
-    """Return the pod with an annotation, without it for ''."""
+    """Return the pod with an annotation, or without the annotation if ``value`` is ''."""
     annotations = {name: text for name, text in pod.annotations.items() if name != key}
     return replace(pod, annotations=annotations | {key: value} if value else annotations)

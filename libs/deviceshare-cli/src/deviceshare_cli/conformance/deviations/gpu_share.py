@@ -1,4 +1,4 @@
-"""gpu-share and gpu-number."""
+"""Deviations of gpu-share and gpu-number."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ ENDED = ("Succeeded", "Failed")
 
 
 def _without_policy(scene: Scene) -> Scene:
-    pod = scene.asked
+    pod = scene.pod
     if pod is None or not any(gpu_share.MEMORY in each.limits for each in (*pod.containers, *pod.init_containers)):
         return scene
     return replace(scene, conf=replace(scene.conf, policy=""))
@@ -37,7 +37,7 @@ def _memory_alone(scene: Scene) -> Scene:
         )
 
     existing = {ref: read(pod) for ref, pod in scene.existing.items()}
-    return replace(scene, existing=existing, asked=read(scene.asked) if scene.asked else None)
+    return replace(scene, existing=existing, pod=read(scene.pod) if scene.pod else None)
 
 
 def _without_number(containers: Sequence[Container]) -> tuple[Container, ...]:
@@ -60,6 +60,6 @@ def _with_memory(scene: Scene) -> Scene:
 GPU_SHARE = (
     Deviation("gpu-share-policy", "the policy chooses the card for gpu-memory", _without_policy),
     Deviation("ended-pods", "a pod that has ended holds no card", _ended_counted, "terminated-pod-in-podmap"),
-    Deviation("one-gpu-resource", "a pod asks gpu-memory or gpu-number, not both", _memory_alone),
+    Deviation("one-gpu-resource", "a pod requests gpu-memory or gpu-number, not both", _memory_alone),
     Deviation("number-only-nodes", "a node that offers gpu-number alone has cards", _with_memory),
 )

@@ -1,4 +1,4 @@
-"""Ascend vNPU, HAMi's mode."""
+"""Deviations of Ascend vNPU, HAMi mode."""
 
 from collections.abc import Callable
 from typing import Any
@@ -39,7 +39,7 @@ def _first_containers(scene: Scene) -> Scene:
     existing = {}
     for ref, pod in scene.existing.items():
         for key in map(hami_vnpu.allocated, hami_vnpu.words_held(pod.annotations)):
-            # Volcano takes the ; before the first device of a later container for a part of its id.
+            # Volcano reads the ; before the first device of a later container as part of the device's id.
             first, *others = pod.annotations[key].split(";")
             known = ";".join([first, *(":".join(slot.split(":")[1:]) for slot in others)])
             pod = with_annotation(pod, key, known)
@@ -70,38 +70,40 @@ def _one_for_none(scene: Scene) -> Scene:
 
 
 def _with_containers(scene: Scene, read: Callable[[Container], Container]) -> Scene:
-    pod = scene.asked
+    pod = scene.pod
     if pod is None:
         return scene
-    return replace(scene, asked=replace(pod, containers=tuple(map(read, pod.containers))))
+    return replace(scene, pod=replace(pod, containers=tuple(map(read, pod.containers))))
 
 
 def _without_init_containers(scene: Scene) -> Scene:
-    pod, chips = scene.asked, scene.conf.devices.chips
+    pod, chips = scene.pod, scene.conf.devices.chips
     names = {name for chip in chips for name in (chip.resource, chip.memory_resource, chip.core_resource)}
     if pod is None or not any(names & each.limits.keys() for each in pod.init_containers):
         return scene
-    return replace(scene, asked=replace(pod, init_containers=()))
+    return replace(scene, pod=replace(pod, init_containers=()))
 
 
 def _any_mode(scene: Scene) -> Scene:
-    pod = scene.asked
+    pod = scene.pod
     if pod is None or pod.annotations.get(hami_vnpu.MODE, hami_vnpu.HAMI_CORE) == hami_vnpu.HAMI_CORE:
         return scene
-    return replace(scene, asked=with_annotation(pod, hami_vnpu.MODE, ""))
+    return replace(scene, pod=with_annotation(pod, hami_vnpu.MODE, ""))
 
 
 HAMI_VNPU = (
-    Deviation("unhealthy-chips", "an unhealthy chip is not given", _unhealthy_given, "hami-unhealthy-allocated"),
-    Deviation("ai-cores-and-cpus", "AI cores and AI CPUs of templates count, not memory alone", _by_memory_alone),
+    Deviation("unhealthy-chips", "an unhealthy chip is not allocated", _unhealthy_given, "hami-unhealthy-allocated"),
+    Deviation(
+        "ai-cores-and-cpus", "AI cores, AI CPUs and memory of templates count, not memory alone", _by_memory_alone
+    ),
     Deviation(
         "each-container-charged",
         "devices of every container of a pod are charged",
         _first_containers,
         "hami-multi-container-undercount",
     ),
-    Deviation("vnpu-zero-memory", "0 MiB alone ask no chip", _chip_for_no_memory),
+    Deviation("vnpu-zero-memory", "0 MiB alone request no chip", _chip_for_no_memory),
     Deviation("vnpu-zero-chips", "0 chips are refused", _one_for_none),
-    Deviation("vnpu-init-containers", "init containers ask chips as well", _without_init_containers),
-    Deviation("vnpu-mode-values", "a vnpu-mode that there is not is refused", _any_mode),
+    Deviation("vnpu-init-containers", "chips of init containers count", _without_init_containers),
+    Deviation("vnpu-mode-values", "an unknown vnpu-mode is refused", _any_mode),
 )

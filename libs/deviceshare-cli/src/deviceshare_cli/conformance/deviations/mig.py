@@ -1,4 +1,4 @@
-"""MIG."""
+"""Deviations of MIG."""
 
 from collections.abc import Callable, Collection
 
@@ -12,12 +12,12 @@ from deviceshare_cli.conformance.scene import Scene
 
 
 def _whole_by_size(scene: Scene) -> Scene:
-    if scene.asked is None or all(card.mode != vgpu.MIG for card in cards_of(scene)):
+    if scene.pod is None or all(card.mode != vgpu.MIG for card in cards_of(scene)):
         return scene
     devices = scene.conf.devices
 
     def unwhole(group: MigGroup) -> MigGroup:
-        # With one more instance, of no memory, no instance is a geometry by itself.
+        # With an additional instance without memory, no instance is a geometry by itself.
         return replace(group, instances=(*group.instances, MigInstance("", 0, 1)))
 
     models = (
@@ -34,7 +34,7 @@ def _kept_geometry(scene: Scene) -> Scene:
 def _shared_by_software(scene: Scene) -> Scene:
     cards = cards_of(scene)
     named = [name for model in scene.conf.devices.vgpu.geometries for name in model.models]
-    # Volcano takes a node's mode from its last card.
+    # Volcano reads a node's mode from its last card.
     if not cards or cards[-1].mode != vgpu.MIG or any(name in cards[-1].type for name in named):
         return scene
     register = "".join(
@@ -51,7 +51,7 @@ def _used_kinds(scene: Scene) -> Scene:
         return replace(
             group,
             instances=tuple(
-                each if each.name in used else replace(each, memory=0)  # keeps its positions, is never large enough
+                each if each.name in used else replace(each, memory=0)  # keeps its position but is never large enough
                 for each in group.instances
             ),
         )
@@ -60,9 +60,9 @@ def _used_kinds(scene: Scene) -> Scene:
 
 
 def _recut(scene: Scene, offered: Callable[[MigGroup, Collection[str]], MigGroup | None]) -> Scene:
-    """Give each card that Volcano takes for cut a model of its own, with the one group that is left of its geometries.
+    """Give each card that is partitioned for Volcano its own model with one remaining group of geometries.
 
-    ``offered`` is given the card's group and the names of the instances in use there; None leaves the card as it is.
+    ``offered`` gets the card's group and the names of its used instances; None leaves the card unchanged.
     """
     vgpu_conf, cards = scene.conf.devices.vgpu, cards_of(scene)
     models: list[MigModel] = []
@@ -86,10 +86,8 @@ def _recut(scene: Scene, offered: Callable[[MigGroup, Collection[str]], MigGroup
 
 
 MIG = (
-    Deviation("whole-mig-card", "all of a MIG card is its one instance, though it has less memory", _whole_by_size),
-    Deviation(
-        "empty-mig-card", "a card that nobody is on any more takes any geometry", _kept_geometry, "mig-sticky-geometry"
-    ),
+    Deviation("whole-mig-card", "a whole MIG card is its one instance, although that has less memory", _whole_by_size),
+    Deviation("empty-mig-card", "a card without pods takes any geometry", _kept_geometry, "mig-sticky-geometry"),
     Deviation(
         "all-mig-instances",
         "all instances of a card's geometry are offered",
@@ -98,7 +96,7 @@ MIG = (
     ),
     Deviation(
         "mig-without-geometry",
-        "a MIG card of a model that has no geometry is given to nobody",
+        "a MIG card of a model without a geometry is not allocated",
         _shared_by_software,
     ),
 )

@@ -1,4 +1,4 @@
-"""Ascend 310P, MindCluster's mode."""
+"""Deviations of Ascend 310P, MindCluster mode."""
 
 from collections.abc import Mapping
 
@@ -17,38 +17,38 @@ _COUNTS = (1, 2, 4)
 
 
 def _dvpp_ignored(scene: Scene) -> Scene:
-    pod = scene.asked
+    pod = scene.pod
     if pod is None or pod.labels.get(DVPP, NULL) == NULL or _cores(pod) not in _WITHOUT_DVPP:
         return scene
-    return replace(scene, asked=replace(pod, labels=pod.labels | {DVPP: NULL}))
+    return replace(scene, pod=replace(pod, labels=pod.labels | {DVPP: NULL}))
 
 
 def _any_count(scene: Scene) -> Scene:
-    pod, cores = scene.asked, whole(_cores(scene.asked))
+    pod, cores = scene.pod, whole(_cores(scene.pod))
     if pod is None or cores is None or cores in _COUNTS or (cores and cores % CHIP_CORES == 0):
         return scene
-    return replace(scene, asked=_asking(pod, CHIP_CORES))
+    return replace(scene, pod=_requesting(pod, CHIP_CORES))
 
 
 def _first_container(scene: Scene) -> Scene:
-    booked = sum(cores_asked(pod_fact(pod).ask) - (whole(_cores(pod)) or 0) for pod in scene.existing.values())
-    node, pod = scene.node, scene.asked
-    if booked:
-        # The scheduler counts the requests of all containers against the node's amount, whatever chips they have.
-        left = (whole(node.allocatable.get(CORES, "")) or 0) - booked
+    difference = sum(cores_asked(pod_fact(pod).ask) - (whole(_cores(pod)) or 0) for pod in scene.existing.values())
+    node, pod = scene.node, scene.pod
+    if difference:
+        # Volcano charges the requests of all containers to the node's amount, regardless of their chips.
+        left = (whole(node.allocatable.get(CORES, "")) or 0) - difference
         node = replace(node, allocatable=node.allocatable | {CORES: str(max(left, 0))})
     if pod is not None and (first := _cores(pod)):
-        pod = replace(_asking(pod, whole(first) or 0), init_containers=())
-    return replace(scene, node=node, asked=pod)
+        pod = replace(_requesting(pod, whole(first) or 0), init_containers=())
+    return replace(scene, node=node, pod=pod)
 
 
-def _asking(pod: Pod, cores: int) -> Pod:
-    """Return the pod with one container that asks AI cores."""
-    asking = [at for at, each in enumerate(pod.containers) if CORES in each.limits]
+def _requesting(pod: Pod, cores: int) -> Pod:
+    """Return the pod with one container that requests AI cores."""
+    requesting = [at for at, each in enumerate(pod.containers) if CORES in each.limits]
     containers = list(pod.containers)
-    for at in asking:
+    for at in requesting:
         rest = {name: amount for name, amount in containers[at].limits.items() if name != CORES}
-        containers[at] = replace(containers[at], limits=rest | {CORES: str(cores)} if at == asking[0] else rest)
+        containers[at] = replace(containers[at], limits=rest | {CORES: str(cores)} if at == requesting[0] else rest)
     return replace(pod, containers=tuple(containers))
 
 
@@ -62,29 +62,29 @@ def _named_chips(scene: Scene) -> Scene:
 
 def _one_template(scene: Scene) -> Scene:
     templates = {_template(pod.annotations[CORES]) for pod in scene.existing.values() if CORES in pod.annotations}
-    if scene.asked is None or scene.forgetful or not templates:
+    if scene.pod is None or scene.forgetful or not templates:
         return scene
-    # Where there is room only for a part with fewer AI CPUs, Volcano looks at the template of that one.
+    # If only a part with fewer AI CPUs fits, Volcano checks the template of that part.
     answers = (answer(each, replay_state(each)) for each in (scene, replace(scene, existing={})))
     wanted = _template(next((each.annotations.get(CORES, "") for each in answers if each.fits), ""))
     return scene if wanted and templates == {wanted} else replace(scene, closed=True)
 
 
 def _cores_of_the_node(scene: Scene) -> Scene:
-    state, pod = replay_state(scene), scene.asked
+    state, pod = replay_state(scene), scene.pod
     if pod is None or not scene.filtered or answer(scene, state).fits:
         return scene
     taken = sum(card.cores for card in state.allocator.used_cards(scene.node.name))
     left = max((whole(scene.node.allocatable.get(CORES, "")) or 0) - taken, 0)
     if whole(_cores(pod)) == 0:
-        # There is always room for it: as for 1 AI core where that is idle.
-        pod, left = replace(_asking(pod, 1), labels=pod.labels | {DVPP: NULL}), max(left, 1)
+        # 0 AI cores always fit: they are replaced by 1 AI core on a node where 1 is idle.
+        pod, left = replace(_requesting(pod, 1), labels=pod.labels | {DVPP: NULL}), max(left, 1)
     node = replace(scene.node, allocatable=scene.node.allocatable | {CORES: str(left)})
-    return replace(scene, node=node, existing={}, asked=pod, cluster_cm=_all_healthy(scene.cluster_cm))
+    return replace(scene, node=node, existing={}, pod=pod, cluster_cm=_all_healthy(scene.cluster_cm))
 
 
 class _Info(msgspec.Struct, rename="pascal"):
-    """What ClusterD says of a node: its lists of devices."""
+    """ClusterD's device lists of a node."""
 
     device_list: dict[str, str]
 
@@ -109,24 +109,22 @@ def _template(given: str) -> str:
 
 
 def _cores(pod: Pod | None) -> str:
-    """Return what the first container that asks AI cores asks: of 0 only where none asks more."""
+    """Return the request of the first container with AI cores, '0' only if no container requests more."""
     amounts = [each.limits[CORES] for each in pod.containers if CORES in each.limits] if pod is not None else []
     return next((amount for amount in amounts if whole(amount)), next(iter(amounts), ""))
 
 
 MIND_CLUSTER = (
-    Deviation(
-        "dvpp-by-the-table", "a vnpu-dvpp that the number of AI cores does not go with is refused", _dvpp_ignored
-    ),
+    Deviation("dvpp-by-the-table", "a vnpu-dvpp that does not match the number of AI cores is refused", _dvpp_ignored),
     Deviation(
         "cores-by-the-table",
-        "a number of AI cores that no template has is refused",
+        "a number of AI cores without a template is refused",
         _any_count,
         "mind-core-not-in-table",
     ),
     Deviation(
         "several-templates",
-        "a node has parts of several kinds and whole chips beside them",
+        "a node has parts of several templates, and whole chips",
         _one_template,
         "mind-one-template-per-node",
     ),
@@ -137,9 +135,9 @@ MIND_CLUSTER = (
     ),
     Deviation(
         "room-on-the-chips",
-        "a node passes only where its chips have room for the pod",
+        "a node passes only if its chips have room for the pod",
         _cores_of_the_node,
         "mind-filter-passes-allocate-fails",
     ),
-    Deviation("unnamed-chips", "a node need not say the name of its chips' type", _named_chips),
+    Deviation("unnamed-chips", "the label with the name of the chips' type is optional", _named_chips),
 )

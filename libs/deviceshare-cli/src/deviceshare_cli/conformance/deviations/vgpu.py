@@ -1,4 +1,4 @@
-"""vGPU, however its cards are cut."""
+"""Deviations of vGPU in all modes."""
 
 from collections.abc import Iterable, Sequence
 
@@ -14,9 +14,9 @@ from deviceshare_cli.conformance.deviations.base import Deviation, with_annotati
 from deviceshare_cli.conformance.scene import Scene
 
 NO_PERCENTAGE = "101"
-"""The percentage by which Volcano means that none was asked."""
+"""The percentage that means "no request" in Volcano."""
 USUAL = VgpuConf()
-"""The names of resources where ``device-config.yaml`` gives no others. On nodes Volcano looks for these alone."""
+"""The default names of resources. On nodes Volcano reads only these, even if ``device-config.yaml`` has others."""
 
 
 def _without_cards(scene: Scene) -> Scene:
@@ -52,25 +52,25 @@ def _first_on_each_card(ids: str) -> str:
 
 
 def _only_one_list(scene: Scene) -> Scene:
-    pod = scene.asked
+    pod = scene.pod
     if pod is None or not {vgpu.USE_TYPE, vgpu.NOUSE_TYPE} <= pod.annotations.keys():
         return scene
-    return replace(scene, asked=with_annotation(pod, vgpu.NOUSE_TYPE, ""))
+    return replace(scene, pod=with_annotation(pod, vgpu.NOUSE_TYPE, ""))
 
 
 def _empty_items(scene: Scene) -> Scene:
-    pod = scene.asked
+    pod = scene.pod
     if pod is None:
         return scene
     if "" in pod.annotations.get(vgpu.USE_TYPE, "any").split(","):
-        return replace(scene, asked=with_annotation(pod, vgpu.USE_TYPE, ""))
+        return replace(scene, pod=with_annotation(pod, vgpu.USE_TYPE, ""))
     if "" in pod.annotations.get(vgpu.NOUSE_TYPE, "none").split(","):
-        return replace(scene, asked=_of_cards(with_annotation(pod, vgpu.NOUSE_TYPE, ""), ()))
+        return replace(scene, pod=_of_cards(with_annotation(pod, vgpu.NOUSE_TYPE, ""), ()))
     return scene
 
 
 def _parts_of_words(scene: Scene) -> Scene:
-    pod = scene.asked
+    pod = scene.pod
     if pod is None:
         return scene
     use, nouse = (
@@ -84,12 +84,12 @@ def _parts_of_words(scene: Scene) -> Scene:
         if (not use or _has_part(card.type, use)) and not _has_part(card.type, nouse)
     ]
     return replace(
-        scene, asked=_of_cards(with_annotation(with_annotation(pod, vgpu.USE_TYPE, ""), vgpu.NOUSE_TYPE, ""), allowed)
+        scene, pod=_of_cards(with_annotation(with_annotation(pod, vgpu.USE_TYPE, ""), vgpu.NOUSE_TYPE, ""), allowed)
     )
 
 
 def _number_or_memory(scene: Scene) -> Scene:
-    pod, names = scene.asked, scene.conf.devices.vgpu
+    pod, names = scene.pod, scene.conf.devices.vgpu
     if pod is None:
         return scene
     amounts = {names.number, names.memory, names.percentage, names.cores, USUAL.percentage}
@@ -106,7 +106,7 @@ def _number_or_memory(scene: Scene) -> Scene:
         return replace(container, limits={name: each for name, each in container.limits.items() if name not in amounts})
 
     inits = tuple(without(each) for each in pod.init_containers)
-    return replace(scene, asked=replace(pod, containers=tuple(map(read, pod.containers)), init_containers=inits))
+    return replace(scene, pod=replace(pod, containers=tuple(map(read, pod.containers)), init_containers=inits))
 
 
 def _without_defaults(scene: Scene) -> Scene:
@@ -116,14 +116,14 @@ def _without_defaults(scene: Scene) -> Scene:
 
 
 def _any_policy(scene: Scene) -> Scene:
-    pod = scene.asked
+    pod = scene.pod
     if pod is None or pod.annotations.get(vgpu.PODGROUP_POLICY, vgpu.SPREAD) == vgpu.SPREAD:
         return scene
-    return replace(scene, asked=with_annotation(pod, vgpu.PODGROUP_POLICY, ""))
+    return replace(scene, pod=with_annotation(pod, vgpu.PODGROUP_POLICY, ""))
 
 
 def _no_percentage(scene: Scene) -> Scene:
-    pod, percentage = scene.asked, scene.conf.devices.vgpu.percentage
+    pod, percentage = scene.pod, scene.conf.devices.vgpu.percentage
     if pod is None:
         return scene
 
@@ -131,7 +131,7 @@ def _no_percentage(scene: Scene) -> Scene:
         rest = {name: each for name, each in container.limits.items() if (name, each) != (percentage, NO_PERCENTAGE)}
         return replace(container, limits=rest)
 
-    return replace(scene, asked=replace(pod, containers=tuple(map(read, pod.containers))))
+    return replace(scene, pod=replace(pod, containers=tuple(map(read, pod.containers))))
 
 
 def _without_holes(scene: Scene) -> Scene:
@@ -149,7 +149,7 @@ def _shared_by_hami_core(scene: Scene) -> Scene:
 
 
 def _parts_of_register(scene: Scene) -> Sequence[str]:
-    """Return what stands between the colons of the node's register, nothing behind the last one."""
+    """Return the parts of the node's register annotation, each of which ends with a colon."""
     return scene.node.annotations.get(vgpu.REGISTER, "").split(":")[:-1]
 
 
@@ -166,14 +166,14 @@ def _has_part(name: str, parts: Iterable[str]) -> bool:
 
 
 def _of_cards(pod: Pod, ids: Iterable[str]) -> Pod:
-    """Return the pod, on these cards alone."""
+    """Return the pod restricted to these cards."""
     wanted = items(pod.annotations.get(vgpu.USE_ID))
     allowed = [card for card in ids if not wanted or card in wanted]
     return with_annotation(pod, vgpu.USE_ID, ",".join(allowed) or "none")
 
 
 def cards_of(scene: Scene) -> tuple[Card, ...]:
-    """Return the vGPU cards that the node registers."""
+    """Return the vGPU cards of the node's register annotation."""
     try:
         return vgpu.read_register(scene.node.annotations.get(vgpu.REGISTER, ""), scene.node.name)
     except FormatError:
@@ -181,25 +181,25 @@ def cards_of(scene: Scene) -> tuple[Card, ...]:
 
 
 VGPU = (
-    Deviation("register-holes", "a register with a part that is no card is refused", _without_holes),
+    Deviation("register-holes", "a register annotation with an invalid card is refused", _without_holes),
     Deviation(
         "registered-node",
-        "a node that registers vGPU cards has them, whatever its kubelet does not name",
+        "a node that registers vGPU cards has them, even if its kubelet lacks a resource name",
         _without_cards,
     ),
     Deviation(
-        "each-device-charged", "every device that a pod has is charged", _once_a_card, "vgpu-multi-container-same-card"
+        "each-device-charged", "every device of a pod is charged", _once_a_card, "vgpu-multi-container-same-card"
     ),
-    Deviation("both-type-lists", "use-gputype and nouse-gputype count together", _only_one_list),
-    Deviation("empty-type-items", "an empty item of a list of types means nothing", _empty_items),
+    Deviation("both-type-lists", "use-gputype and nouse-gputype both apply", _only_one_list),
+    Deviation("empty-type-items", "an empty item of a list of types is ignored", _empty_items),
     Deviation("types-by-words", "a type is matched by whole words first", _parts_of_words),
     Deviation(
         "vgpu-by-any-amount",
-        "a percentage or cores alone ask a vGPU, 0 MiB alone none, and init containers ask as well",
+        "a percentage or cores alone request a vGPU, 0 MiB alone none, and init containers count",
         _number_or_memory,
     ),
-    Deviation("mps-cards", "cards in MPS mode serve pods that ask for MPS", _shared_by_hami_core),
-    Deviation("default-amounts", "the default amounts of device-config.yaml hold", _without_defaults),
-    Deviation("podgroup-policies", "a vgpu-podgroup-policy that there is not is refused", _any_policy),
+    Deviation("mps-cards", "cards in MPS mode serve pods that request MPS", _shared_by_hami_core),
+    Deviation("default-amounts", "the default amounts of device-config.yaml apply", _without_defaults),
+    Deviation("podgroup-policies", "an unknown vgpu-podgroup-policy is refused", _any_policy),
     Deviation("percentage-101", "a percentage above 100 is refused", _no_percentage),
 )

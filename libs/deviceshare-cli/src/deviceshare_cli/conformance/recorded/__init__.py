@@ -1,4 +1,4 @@
-"""How each family's answers were recorded: what its state looks like, and which annotation its ties are about."""
+"""The recorded form of each family: its state, and the annotation that names its devices."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""What is to be known of a recorded family to compare its cases with ours."""
+"""The protocol of a recorded family: how its cases are compared with our answers."""
 
 from typing import Protocol
 
@@ -12,14 +12,14 @@ class Form(Protocol):
     """One recorded family. Implementations hold no state."""
 
     columns: int
-    """How many values a row of ``state`` has."""
+    """Number of values of a row of ``state``."""
 
     def present(self, case: Case, node: NodeFact) -> bool:
-        """Return whether a node has cards of the family, and offers them."""
+        """Return whether a node has and offers cards of the family."""
         ...
 
     def choice(self, case: Case) -> str:
-        """Return the annotation that names the devices: ``alternatives`` are values of it."""
+        """Return the annotation that names the devices, of which ``alternatives`` are values."""
         ...
 
     def is_scored(self, case: Case) -> bool:
@@ -27,18 +27,18 @@ class Form(Protocol):
         ...
 
     def bare(self, key: str, value: str) -> str:
-        """Return the value of an annotation without the slots of containers that have no device."""
+        """Return the value of an annotation without the slots of containers without devices."""
         ...
 
     def recorded(self, case: Case, step: Answered) -> object:
-        """Return the recorded state, in a form that equals :meth:`state`."""
+        """Return the recorded state in the form of :meth:`state`."""
         ...
 
     def state(self, case: Case, step: Answered, state: ReplayState) -> object:
-        """Return our state, in a form that equals :meth:`recorded`."""
+        """Return our state in the form of :meth:`recorded`."""
         ...
 
 
 def filled(value: str, separator: str = ";") -> str:
-    """Return the parts of a value that hold anything, separated as they were."""
+    """Return a value without its empty parts."""
     return separator.join(part for part in value.split(separator) if part)

@@ -8,11 +8,11 @@ from deviceshare_cli.conformance.cases import Answered, Case, Value
 from deviceshare_cli.conformance.scene import ReplayState
 
 ENDED = "terminated-pod-in-podmap"
-"""The code of cases where a pod that has ended is still among the pods of a card."""
+"""The code of cases in which Volcano still counts an ended pod among the pods of a card."""
 
 
 class GpuShare:
-    """What both have in common."""
+    """The common base of gpu-memory and gpu-number."""
 
     columns = 3
 
@@ -25,19 +25,19 @@ class GpuShare:
         return gpu_share.INDEX
 
     def is_scored(self, case: Case) -> bool:
-        """Return whether there is no policy: Volcano scores these nodes 0 under any, we by the policy."""
+        """Return whether no policy is set: with a policy Volcano scores these nodes 0, we score by the policy."""
         return not case.args.get("deviceshare.SchedulePolicy")
 
     def bare(self, key: str, value: str) -> str:
-        """Return the value: it has no slots."""
+        """Return the value, which has no slots."""
         return value
 
     def recorded(self, case: Case, step: Answered) -> object:
-        """Return the cards with what is taken of them."""
+        """Return the cards with their allocation."""
         return [self.shown(case, index, memory, pods) for index, memory, pods in step.state or ()]
 
     def state(self, case: Case, step: Answered, state: ReplayState) -> object:
-        """Return the same of ours; pods are counted by card."""
+        """Return our cards with their allocation; pods are counted per card."""
         used = state.allocator.used_cards(state.node.name)
         return [
             self.shown(case, card.index, self.memory(taken), _pods_on(card, state))
@@ -46,11 +46,11 @@ class GpuShare:
         ]
 
     def memory(self, taken: Usage) -> int:
-        """Return the MiB that Volcano counts of what we count."""
+        """Return the MiB that Volcano counts for our usage."""
         return taken.memory
 
     def shown(self, case: Case, index: Value, memory: Value, pods: Value) -> list[Value]:
-        """Return what is compared of a card."""
+        """Return the compared values of a card."""
         return [index, memory, pods]
 
 
@@ -58,7 +58,7 @@ class GpuMemory(GpuShare):
     """gpu-memory."""
 
     def shown(self, case: Case, index: Value, memory: Value, pods: Value) -> list[Value]:
-        """Leave out the number of pods where one that has ended is among them: it holds no memory."""
+        """Omit the number of pods if an ended pod, which holds no memory, is counted."""
         return [index, memory] if ENDED in case.quirks else [index, memory, pods]
 
 
@@ -66,7 +66,7 @@ class GpuNumber(GpuShare):
     """gpu-number."""
 
     def memory(self, taken: Usage) -> int:
-        """Return 0 for a card that is given whole: Volcano counts only its pod."""
+        """Return 0 for a card that is allocated whole: Volcano counts only its pod."""
         return 0 if taken.cores >= gpu_share.CARD_CORES else taken.memory
 
 

@@ -1,4 +1,4 @@
-"""Ascend vNPU, HAMi's mode: state ``[[pods, MiB, cores], …]`` of the chips of the case's kind, by their index."""
+"""Ascend vNPU, HAMi mode: state ``[[pods, MiB, cores], …]`` of the chips of the case's kind, by their index."""
 
 from collections.abc import Callable
 
@@ -10,12 +10,12 @@ from deviceshare_cli.conformance.scene import ReplayState
 
 
 class HamiVnpu:
-    """vNPUs that HAMi's device plugin makes."""
+    """vNPUs of HAMi's device plugin."""
 
     columns = 3
 
     def present(self, case: Case, node: NodeFact) -> bool:
-        """Return whether the node has chips of the case's kind, and its kubelet offers them: others are never given."""
+        """Return whether the node has chips of the case's kind and its kubelet offers them."""
         return bool(node.allocatable.get(hami_vnpu.runtime(case.kind))) and any(map(_of(case), node.cards))
 
     def choice(self, case: Case) -> str:
@@ -27,18 +27,18 @@ class HamiVnpu:
         return True
 
     def bare(self, key: str, value: str) -> str:
-        """Drop empty slots: Volcano leaves none for a container without a request."""
+        """Drop empty slots: Volcano writes none for a container without a request."""
         if not key.endswith(("-devices-allocated", "-devices-to-allocate")):
             return value
         *slots, rest = value.split(";")
         return "".join(f"{slot};" for slot in slots if slot) + rest
 
     def recorded(self, case: Case, step: Answered) -> object:
-        """Return what is taken of the chips."""
+        """Return the allocation of the chips."""
         return [list(row) for row in step.state or ()]
 
     def state(self, case: Case, step: Answered, state: ReplayState) -> object:
-        """Return the same of ours."""
+        """Return our allocation of the chips."""
         used = state.allocator.used_cards(state.node.name)
         return [
             [taken.slots, taken.memory, taken.cores]
@@ -48,5 +48,5 @@ class HamiVnpu:
 
 
 def _of(case: Case) -> Callable[[Card], bool]:
-    """Return what tells whether a card is a chip of the case's kind."""
+    """Return a test whether a card is a chip of the case's kind."""
     return lambda card: card.mode in hami_vnpu.MODES and card.type == case.kind

@@ -1,8 +1,7 @@
-"""Ascend 310P, MindCluster's mode.
+"""Ascend 310P, MindCluster mode.
 
-State ``[[chip, free AI cores, AI CPUs, DVPP, used AI cores, AI CPUs, DVPP, has parts, has unmade parts], …]``; beside
-it the AI cores of the node that nobody has. What else Volcano remembers of a node (which templates are used there,
-which pods it downgraded) is no state of devices.
+State ``[[chip, free AI cores, AI CPUs, DVPP, used AI cores, AI CPUs, DVPP, has parts, has unmade parts], …]``, and the
+node's idle AI cores. Volcano's other records of a node (used templates, downgraded pods) are not state of devices.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,16 +17,16 @@ from deviceshare_cli.conformance.cases import Answered, Case, Release
 from deviceshare_cli.conformance.scene import ReplayState
 
 DVPP = ((YES, NO), (NULL, NULL), (NO, YES))
-"""Free and used DVPP, by how far it is taken."""
+"""Free and used DVPP by degree of use: none, undefined, all."""
 
 
 class MindCluster:
-    """vNPUs that MindCluster's device plugin makes."""
+    """vNPUs of MindCluster's device plugin."""
 
     columns = 9
 
     def present(self, case: Case, node: NodeFact) -> bool:
-        """Return whether the node has such chips."""
+        """Return whether the node has chips in MindCluster mode."""
         return any(card.mode == mindcluster.MODE for card in node.cards)
 
     def choice(self, case: Case) -> str:
@@ -39,15 +38,15 @@ class MindCluster:
         return True
 
     def bare(self, key: str, value: str) -> str:
-        """Return the value: it has no slots."""
+        """Return the value, which has no slots."""
         return value
 
     def recorded(self, case: Case, step: Answered) -> object:
-        """Return what is taken of the chips, and how many AI cores are left."""
+        """Return the allocation of the chips and the number of idle AI cores."""
         return _shown(case, step, step.state or (), step.extra.idle_npu_core)
 
     def state(self, case: Case, step: Answered, state: ReplayState) -> object:
-        """Return the same of ours; what is left of the node are the AI cores that no pod asks."""
+        """Return our allocation of the chips; AI cores that no pod requests are idle."""
         allocator, node = state.allocator, state.node
         used = allocator.used_cards(node.name)
         cpus, dvpp, unmade = (allocator.card_state(node.name, name) for name in (chips.CPUS, chips.DVPP, chips.UNMADE))
@@ -60,17 +59,16 @@ class MindCluster:
             for at, (card, taken) in enumerate(zip(node.cards, used, strict=True))
             if card.healthy
         ]
-        asked = sum(cores_asked(pod.ask) for pod in state.pods.values())
-        idle = node.allocatable.get(mindcluster.CORES, 0) - asked
+        requested = sum(cores_asked(pod.ask) for pod in state.pods.values())
+        idle = node.allocatable.get(mindcluster.CORES, 0) - requested
         return _shown(case, step, found, idle)
 
 
 def _shown(case: Case, step: Answered, found: Iterable[Sequence[Any]], idle: int | None) -> object:
-    """Return what is compared.
+    """Return the compared values.
 
-    What a chip that is given whole says of its DVPP means nothing. In a session Volcano does not take back what pods
-    that leave have noted of DVPP and parts (``mind-discard-keeps-segment``, a code that only the placements have that
-    come to grief by it).
+    The DVPP of a chip that is allocated whole has no meaning. In mode ``session`` Volcano does not revert the DVPP and
+    parts of released pods (``mind-discard-keeps-segment``; only the affected placements have this code).
     """
     kept = case.mode == "session" and _after_release(case, step)
     shown = []
@@ -81,7 +79,7 @@ def _shown(case: Case, step: Answered, found: Iterable[Sequence[Any]], idle: int
 
 
 def _after_release(case: Case, step: Answered) -> bool:
-    """Return whether a pod has left at the step or before it."""
+    """Return whether a pod was released at or before the step."""
     released = False
     for each in case.steps:
         released |= isinstance(each, Release)

@@ -1,6 +1,6 @@
 """vGPU: state ``[[pods, MiB, cores], …]`` by card.
 
-Of MIG cards beside: ``[[geometry or -1, [[instance, [used ones]], …]], …]``, the used ones counted within the kind.
+For MIG cards also ``[[geometry or -1, [[instance, [used indexes]], …]], …]``, with indexes within the kind.
 """
 
 from collections.abc import Iterable
@@ -18,12 +18,12 @@ UNCUT = -1
 
 
 class HamiCore:
-    """vGPUs of cards that are cut by software."""
+    """vGPUs of cards that are shared by software."""
 
     columns = 3
 
     def present(self, case: Case, node: NodeFact) -> bool:
-        """Return whether the node has vGPU cards, however they are cut."""
+        """Return whether the node has vGPU cards in any mode."""
         return any(card.mode in vgpu.MODES for card in node.cards)
 
     def choice(self, case: Case) -> str:
@@ -35,15 +35,15 @@ class HamiCore:
         return True
 
     def bare(self, key: str, value: str) -> str:
-        """Drop empty slots: Volcano leaves none for a container without a request."""
+        """Drop empty slots: Volcano writes none for a container without a request."""
         return filled(value) if key in (vgpu.IDS, vgpu.TO_ALLOCATE) else value
 
     def recorded(self, case: Case, step: Answered) -> object:
-        """Return what is taken of the cards."""
+        """Return the allocation of the cards."""
         return [list(row) for row in step.state or ()]
 
     def state(self, case: Case, step: Answered, state: ReplayState) -> object:
-        """Return the same of ours."""
+        """Return our state in the form of :meth:`recorded`."""
         used = state.allocator.used_cards(state.node.name)
         return [[taken.slots, taken.memory, taken.cores] for taken in used]
 
@@ -52,11 +52,11 @@ class Mig(HamiCore):
     """vGPUs of MIG cards."""
 
     def recorded(self, case: Case, step: Answered) -> object:
-        """Return what is taken of the cards, and which instances."""
+        """Return the allocation of the cards and their used instances."""
         return _shown(case, step, super().recorded(case, step), step.mig or ())
 
     def state(self, case: Case, step: Answered, state: ReplayState) -> object:
-        """Return the same of ours."""
+        """Return our state in the form of :meth:`recorded`."""
         allocator, node = state.allocator, state.node
         cuts, used = (allocator.card_state(node.name, name) for name in (cutting.CUT, cutting.USED))
         instances: list[Cut] = [
@@ -70,10 +70,10 @@ class Mig(HamiCore):
 
 
 def _shown(case: Case, step: Answered, cards: object, instances: Iterable[Cut]) -> object:
-    """Return what is compared.
+    """Return the compared values.
 
-    Of the cache it was not always noted which of several equal instances is used, so there they are only counted; a
-    card keeps its geometry there when nobody is on it any more. A session does not note which instances it gives.
+    In mode ``cache`` Volcano does not always record which of several equal instances is used: they are only counted;
+    and an empty card keeps its geometry. In mode ``session`` Volcano does not record the instances.
     """
     if case.mode == "session" and not isinstance(step, Initial):
         return {"cards": cards}
@@ -93,7 +93,7 @@ def _groups(conf: VgpuConf, card: Card) -> tuple[MigGroup, ...]:
 
 
 def _kinds(group: MigGroup, bits: int) -> Iterable[tuple[str, list[int]]]:
-    """Yield the kinds of instance that are used, and the numbers of the used ones."""
+    """Yield the used kinds of instance with the indexes of the used instances."""
     first = 0
     for instance in group.instances:
         used = [number for number in range(instance.count) if bits >> (first + number) & 1]

@@ -1,6 +1,6 @@
-"""Whole sessions of Volcano's scheduler beside ours: which pods are placed, where, with which devices, in which order.
+"""Compares whole sessions of Volcano's scheduler with ours: pods, nodes, devices and order of placements.
 
-Read :mod:`~deviceshare_cli.conformance.sessions.recorded` (what was recorded), then ``player`` (how our placement core
-runs a recorded cluster), ``rules`` (deliberate differences, each with the argument that disables it), ``replay`` (which
-rules explain a difference) and ``report``.
+Reading order: :mod:`~deviceshare_cli.conformance.sessions.recorded` (the recorded form), ``player`` (the placement core
+on a recorded cluster), ``rules`` (deliberate differences, each with the argument that disables it), ``replay`` (the
+rules that explain a difference) and ``report``.
 """

@@ -1,4 +1,4 @@
-"""The part of ``deviceshare conformance`` that replays sessions."""
+"""The replay of sessions in ``deviceshare conformance``."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ _SESSION, _UNIT_TEST = msgspec.json.Decoder(Session), msgspec.json.Decoder(UnitT
 
 
 def is_of_sessions(path: Path) -> bool:
-    """Return whether a file holds sessions or unit tests; else it holds cases of devices."""
+    """Return whether a file has sessions or unit tests; otherwise it has cases of devices."""
     keys = keys_of_first(path)
     return "volcano" in keys or _is_of_unit_tests(keys)
 
@@ -28,10 +28,10 @@ def _is_of_unit_tests(keys: frozenset[str]) -> bool:
 
 
 def summarize(files: Sequence[Path], *, as_volcano: bool) -> SessionSummary:
-    """Replay the sessions of files, with ``as_volcano`` without the rules that have an argument.
+    """Replay the sessions of files; ``as_volcano`` disables the rules that have an argument.
 
     Raises:
-        CommandError: for a file, a line or a configuration that cannot be used.
+        CommandError: a file, a line or a configuration is invalid.
     """
     off = [rule for rule in RULES if rule.argument] if as_volcano else []
     outcomes: list[SessionOutcome] = []
@@ -45,7 +45,7 @@ def summarize(files: Sequence[Path], *, as_volcano: bool) -> SessionSummary:
                 try:
                     need, session = test.out_of_reach, test.session()
                 except (LookupError, TypeError, AttributeError) as error:
-                    raise CommandError(f"{where}: not a unit test as it is recorded: {error!r}") from None
+                    raise CommandError(f"{where}: not a recorded unit test: {error!r}") from None
                 if need:
                     out_of_reach[need] += 1
                     continue

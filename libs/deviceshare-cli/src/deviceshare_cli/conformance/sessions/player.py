@@ -1,7 +1,7 @@
-"""Our placement core on a recorded cluster: session by session, as Volcano's scheduler ran it.
+"""The placement core on a recorded cluster, session by session as in Volcano's scheduler.
 
-A session is one tick of the core on all that is known. Its pods run when the next session begins, with the devices of
-their claims. PodGroups get the phases that the binder writes.
+A session is one tick of the core. Its pods run, with the devices of their claims, when the next session begins.
+PodGroups get the phases that the binder writes.
 """
 
 from collections.abc import Iterable
@@ -22,9 +22,9 @@ from msgspec.structs import replace
 from deviceshare_cli.conformance.sessions.recorded import Answer, Object, Placed, Session
 
 NOW = 1_780_000_000.0
-"""The time of the sessions, unix seconds: some months after the objects were created."""
+"""The time of the sessions in unix seconds, some months after the creation of the objects."""
 SCHEDULERS = ("volcano", "")
-"""The schedulers whose pods are ours; the unit tests name none."""
+"""Values of ``schedulerName`` of the pods to place; the unit tests set none."""
 _ENCODE = msgspec.msgpack.encode
 _DECODE = msgspec.msgpack.Decoder(PodView).decode
 
@@ -33,7 +33,7 @@ class Player:
     """One cluster and the core that schedules its pods.
 
     Raises:
-        ConfigError: for a configuration that cannot be used.
+        ConfigError: a configuration is invalid.
     """
 
     def __init__(self, session: Session) -> None:
@@ -64,7 +64,7 @@ class Player:
             self._send(CaughtUp(stream))
 
     def play(self, most: int) -> Answer:
-        """Run sessions until one changes nothing, ``most`` at most."""
+        """Run sessions until one changes nothing, at most ``most``."""
         placed: list[Placed] = []
         phases = self._phases()
         for session in range(1, most + 1):
@@ -123,7 +123,7 @@ class Player:
             self._groups.explained(explanation)
 
     def _write_phases(self) -> None:
-        """Let the PodGroups have the phases that the binder would write."""
+        """Set the phases of the PodGroups that the binder would write."""
         while self._groups.waiting:
             for status in self._groups.take(self._groups.waiting):
                 if status.kind != "PodGroup":

@@ -1,8 +1,8 @@
-"""Recorded sessions: a cluster as Kubernetes objects, and what Volcano's scheduler did with it.
+"""Recorded sessions: a cluster as Kubernetes objects, and the decisions of Volcano's scheduler.
 
-Two kinds of lines. A *session* was run by Volcano's scheduler until nothing changed. A *unit test* is the input of one
-of Volcano's own tests with what that test expects of one run of its actions. The form is described beside the recorded
-files, in ``tests/data/sessions/README.md``.
+There are two kinds of lines. A *session* was run by Volcano's scheduler until nothing changed. A *unit test* is the
+input of one of Volcano's own tests and the expected result of one run of its actions.
+``tests/data/sessions/README.md`` describes the format.
 """
 
 from typing import Any
@@ -18,7 +18,7 @@ class Form(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Placed(Form, frozen=True, kw_only=True):
-    """A pod (``namespace/name``) that a session placed, and the annotations that were written on its Binding."""
+    """A pod (``namespace/name``) that a session placed, and the annotations of its Binding."""
 
     session: int
     pod: str
@@ -27,12 +27,12 @@ class Placed(Form, frozen=True, kw_only=True):
 
 
 class Answer(Form, frozen=True, kw_only=True):
-    """What a scheduler did: placements in the order of the decisions, and the PodGroups' phases at the end."""
+    """The result of a scheduler: placements in the order of decisions, and the PodGroups' final phases."""
 
     placed: tuple[Placed, ...] = ()
     phases: dict[str, str] = {}
     sessions: int = 1
-    """How many sessions there were: the last one changed nothing."""
+    """Number of sessions, including the last one, which changed nothing."""
     settled: bool = True
 
 
@@ -47,9 +47,9 @@ class Cluster(Form, frozen=True, kw_only=True):
 
 
 class Session(Cluster, frozen=True, kw_only=True):
-    """A recorded session; ``sessions`` is how many there may be at most.
+    """A recorded session; ``sessions``: the maximum number of sessions.
 
-    ``from_unit_test``: the order of placements, their annotations and some phases are not known.
+    ``from_unit_test``: the order of placements, their annotations and some phases are unknown.
     """
 
     id: str
@@ -61,5 +61,5 @@ class Session(Cluster, frozen=True, kw_only=True):
 
     @property
     def kind(self) -> str:
-        """The part of the id that names the kind of cluster."""
+        """The kind of cluster, from the id."""
         return self.id.split("/")[1] if self.id.count("/") else self.id

@@ -1,4 +1,4 @@
-"""One recorded session beside ours: what differs, and which of our rules explain it."""
+"""One recorded session compared with ours: the differences, and the rules that explain them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -12,13 +12,13 @@ from deviceshare_cli.conformance.sessions.rules import RULES, Rule, without
 INPUT = "input"
 """A configuration or an object that we refuse."""
 PODS, NODES, DEVICES, ORDER, PHASES = "pods", "nodes", "devices", "order", "phases"
-"""What is compared. Nodes, devices and order only where the same pods were placed."""
+"""The compared aspects; nodes, devices and order only if the same pods were placed."""
 _TIMES = ("volcano.sh/vgpu-time", "volcano.sh/bind-time", "predicate-time", "volcano.sh/predicate-time")
 _MOST_SHOWN = 5
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """Something that we do otherwise than recorded."""
+    """A recorded value and our different one."""
 
     aspect: str
     recorded: str
@@ -26,10 +26,10 @@ class Difference(msgspec.Struct, frozen=True):
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """The result of a replay: how our answer differs, and the rules of ours that explain it.
+    """The result of a replay: the differences, and the rules that explain them.
 
-    A rule explains a difference only if the answer is as recorded without it. ``unexplained`` is what is left without
-    all rules, where they do not explain everything.
+    A rule explains a difference only if the answer without the rule is as recorded. ``unexplained``: the differences
+    that remain without any rule.
     """
 
     differences: tuple[Difference, ...] = ()
@@ -38,16 +38,16 @@ class Verdict(msgspec.Struct, frozen=True):
 
     @property
     def failed(self) -> bool:
-        """Whether something differs that no rule explains."""
+        """Whether there is an unexplained difference."""
         return bool(self.differences) and not self.rules
 
     def same(self, *aspects: str) -> bool:
-        """Return whether these aspects are as recorded; none is where we refuse the input."""
+        """Return whether these aspects are as recorded; False if we refuse the input."""
         return not any(difference.aspect in (INPUT, *aspects) for difference in self.differences)
 
 
 def replay(session: Session, *, off: Sequence[Rule] = ()) -> Verdict:
-    """Replay a session; ``off`` are rules that do not apply from the start."""
+    """Replay a session; ``off``: rules that are disabled from the start."""
     try:
         differences = _differences(session, off)
     except DeviceshareError as error:
@@ -63,7 +63,7 @@ def replay(session: Session, *, off: Sequence[Rule] = ()) -> Verdict:
 
 
 def _needed(session: Session, rules: Sequence[Rule], off: Sequence[Rule]) -> list[Rule]:
-    """Return as few rules as explain everything: one alone, else all but those that need not be turned off."""
+    """Return a minimal set of rules that explains everything: one rule if possible."""
     for rule in rules:
         if not _differences(session, [*off, rule]):
             return [rule]
@@ -122,7 +122,7 @@ def _unit_test(session: Session, ours: Answer) -> list[Difference]:
 
 
 def _enqueued(session: Session, ours: Answer) -> dict[str, str]:
-    """Return phases as they are before a session ends: only the action ``enqueue`` has changed any."""
+    """Return the phases before the end of a session, which only the action ``enqueue`` has changed."""
     before = {
         f"{group['metadata']['namespace']}/{group['metadata']['name']}": group["status"]["phase"]
         for group in session.podgroups or ()
@@ -139,7 +139,7 @@ def _by_pod(answer: Answer) -> dict[str, Placed]:
 
 
 def _bare(placed: Placed) -> dict[str, str]:
-    """Return the annotations that name devices: without times, in one order."""
+    """Return the annotations of devices without times, sorted."""
     return {key: value for key, value in sorted(placed.annotations.items()) if key not in _TIMES}
 
 

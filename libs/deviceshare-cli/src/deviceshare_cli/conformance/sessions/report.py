@@ -1,4 +1,4 @@
-"""What ``deviceshare conformance`` prints of sessions, as text or for JSON."""
+"""The report of ``deviceshare conformance`` for sessions, as text or JSON."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -10,16 +10,16 @@ import msgspec
 from deviceshare_cli.conformance.sessions.recorded import Session
 from deviceshare_cli.conformance.sessions.replay import DEVICES, NODES, ORDER, PHASES, PODS, Verdict
 from deviceshare_cli.conformance.sessions.rules import RULES
-from deviceshare_cli.tables import table
+from deviceshare_cli.output import table
 
 MOST_PERCENT = 45.0
-"""How many percent of the sessions our rules should explain at most."""
+"""Limit of the percentage of sessions that our rules explain."""
 SHOWN_FAILURES = 3
 _PLACEMENTS = (PODS, NODES, DEVICES)
 
 
 class SessionOutcome(msgspec.Struct, frozen=True):
-    """One replayed session and where it stands."""
+    """One replayed session with its file and line."""
 
     path: Path
     line: int
@@ -30,7 +30,7 @@ class SessionOutcome(msgspec.Struct, frozen=True):
 class SessionSummary(msgspec.Struct, frozen=True):
     """The results of all sessions; ``as_volcano``: without the rules that have an argument.
 
-    ``out_of_reach`` counts the unit tests that cannot be replayed, by what they need.
+    ``out_of_reach``: number of unit tests that cannot be replayed, by the feature that they need.
     """
 
     outcomes: Sequence[SessionOutcome]
@@ -39,35 +39,35 @@ class SessionSummary(msgspec.Struct, frozen=True):
 
     @property
     def failed(self) -> int:
-        """How many sessions differ in something that no rule explains."""
+        """Number of sessions with an unexplained difference."""
         return sum(outcome.verdict.failed for outcome in self.outcomes)
 
     @property
     def identical(self) -> int:
-        """How many sessions are as recorded in everything."""
+        """Number of sessions that are as recorded in all aspects."""
         return sum(not outcome.verdict.differences for outcome in self.outcomes)
 
     @property
     def by_rule(self) -> int:
-        """How many sessions differ by rules of ours."""
+        """Number of sessions whose differences our rules explain."""
         return sum(bool(outcome.verdict.rules) for outcome in self.outcomes)
 
     def same(self, *aspects: str) -> int:
-        """Return how many sessions are as recorded in these aspects."""
+        """Return the number of sessions that are as recorded in these aspects."""
         return sum(outcome.verdict.same(*aspects) for outcome in self.outcomes)
 
     def percent(self, count: int) -> float:
-        """Return how many percent of all sessions so many are."""
+        """Return a number of sessions as a percentage of all sessions."""
         return 100 * count / len(self.outcomes) if self.outcomes else 0.0
 
 
 def as_text(summary: SessionSummary, verbose: bool) -> str:
-    """Return the summary for people; ``verbose`` shows every session that failed."""
+    """Return the summary as text; ``verbose`` shows every failed session."""
     failures = [outcome for outcome in summary.outcomes if outcome.verdict.failed]
     shown = failures if verbose else failures[:SHOWN_FAILURES]
     blocks = [_failure(outcome) for outcome in shown]
     if len(shown) < len(failures):
-        blocks.append(f"… and {len(failures) - len(shown)} more that failed: --verbose shows all")
+        blocks.append(f"… and {len(failures) - len(shown)} more failures: --verbose shows all")
     blocks.append(_kinds(summary))
     found = _by_rule(summary)
     if found:
@@ -78,7 +78,7 @@ def as_text(summary: SessionSummary, verbose: bool) -> str:
 
 
 def as_object(summary: SessionSummary) -> dict[str, Any]:
-    """Return the summary for programs, with all failures."""
+    """Return the summary for JSON with all failures."""
     return {
         "sessions": len(summary.outcomes),
         "as_volcano": summary.as_volcano,
@@ -136,7 +136,7 @@ def _by_rule(summary: SessionSummary) -> Counter[str]:
 
 
 def _failure(outcome: SessionOutcome) -> str:
-    """Return what differs in a session: ``-`` as recorded, ``+`` as we decide."""
+    """Return the differences of a session: ``-`` as recorded, ``+`` our decisions."""
     lines = [f"FAILED {outcome.session.id} ({outcome.path}, line {outcome.line}; - recorded, + ours)"]
     for difference in outcome.verdict.unexplained:
         lines += [f"  {difference.aspect}", f"  - {difference.recorded}", f"  + {difference.ours}"]

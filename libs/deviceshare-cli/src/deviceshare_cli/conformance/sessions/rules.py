@@ -1,7 +1,7 @@
-"""Deliberate differences from Volcano's sessions: each rule of ours, and how a replay goes without it.
+"""Deliberate differences from Volcano's sessions: our rules, and how a replay disables them.
 
-Most rules have an argument of the plugin ``deviceshare`` that turns them off, so that a cluster can be migrated without
-a change of order or shares. A rule about what a node may take is turned off by changing the recorded nodes instead.
+An argument of the plugin ``deviceshare`` disables most rules, for a migration without a change of order or shares. A
+rule about the feasibility of nodes is disabled by changing the recorded nodes instead.
 """
 
 import json
@@ -20,7 +20,7 @@ _READY = {"type": "Ready", "status": "True"}
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """A rule of ours; ``argument`` turns it off, '' where the recorded nodes are changed instead."""
+    """A rule; ``argument`` disables it, '' if the recorded nodes are changed instead."""
 
     name: str
     text: str
@@ -30,21 +30,23 @@ class Rule(msgspec.Struct, frozen=True):
 RULES = (
     Rule(
         "borrowing",
-        "a queue may exceed what it deserves while no other queue waits for it within its own share",
+        "a queue may exceed its deserved amount while no other queue waits within its own share",
         "deviceshare.BorrowingEnable",
     ),
-    Rule("gangs", "gangs are whole although the plugin gang is not configured", "deviceshare.GangEnable"),
+    Rule("gangs", "gangs start as a whole even without the plugin gang", "deviceshare.GangEnable"),
     Rule(
         "gang-retry",
-        "a gang that does not fit in the order of its pods is tried with those first that its tasks need",
+        "a gang that does not fit in the order of its pods is retried with the minimum of its tasks first",
         "deviceshare.GangRetryEnable",
     ),
     Rule(
         "gang-backfill",
-        "best-effort pods count for their gang where room is held for them, and take none before it is ready",
+        "best-effort pods count for their gang if room is reserved for them, and take no room before it is ready",
         "deviceshare.GangBackfillEnable",
     ),
-    Rule("card-quotas", "queues count all memory and cores of the cards that pods get", "deviceshare.CardQuotaEnable"),
+    Rule(
+        "card-quotas", "queues are charged memory and cores of the cards that pods get", "deviceshare.CardQuotaEnable"
+    ),
     Rule(
         "exact-shares",
         "shares by weight are exact, and guarantees never exceed the cluster",
@@ -53,12 +55,12 @@ RULES = (
     Rule("queue-state", "a queue that is not open serves no pod at all", "deviceshare.QueueStateEnable"),
     Rule(
         "parent-shares",
-        "in a hierarchy of queues what one is given counts at once for the places of all others",
+        "in a hierarchy of queues each allocation updates the order of all other queues at once",
         "deviceshare.ParentShareEnable",
     ),
     Rule(
         "hierarchy-isolation",
-        "what is wrong in a hierarchy of queues keeps only those concerned waiting",
+        "an error in a hierarchy of queues blocks only the affected queues",
         "deviceshare.HierarchyIsolationEnable",
     ),
     Rule(
@@ -66,15 +68,15 @@ RULES = (
         "the policy spread prefers the node with the fewest vGPUs",
         "deviceshare.SpreadNodesEnable",
     ),
-    Rule("node-ready", "a node that is not ready takes no pod, also without a taint"),
+    Rule("node-ready", "a node that is not ready gets no pod, even without a taint"),
 )
-"""In the order in which a replay tries to explain a difference without them."""
+"""All rules, in the order in which a replay disables them to explain a difference."""
 
 
 def without(session: Session, rules: Iterable[Rule]) -> Session:
-    """Return a session as it goes without some of our rules.
+    """Return a session with rules disabled.
 
-    The guard against starvation is always off: a session takes no time.
+    The guard against starvation is always disabled: a session takes no time.
     """
     arguments: dict[str, Any] = {STARVATION_SECONDS: 0}
     nodes = session.nodes
@@ -89,7 +91,7 @@ def without(session: Session, rules: Iterable[Rule]) -> Session:
 def _with_arguments(conf: str, arguments: dict[str, Any]) -> str:
     """Return a ``volcano-scheduler.conf`` with more arguments of the plugin ``deviceshare``.
 
-    Text of another form is returned unchanged: its reader says what is wrong.
+    Text of another form is returned unchanged: the parser reports the error.
     """
     try:
         document = yaml.safe_load(conf)

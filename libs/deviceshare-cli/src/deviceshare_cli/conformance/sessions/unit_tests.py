@@ -1,4 +1,4 @@
-"""Volcano's unit tests of actions and plugins, as sessions."""
+"""Volcano's unit tests of actions and plugins, converted to sessions."""
 
 import json
 from typing import Any
@@ -8,16 +8,16 @@ from deviceshare.conf import EVALUATED_PLUGINS, PLUGINS
 from deviceshare_cli.conformance.sessions.recorded import Answer, Cluster, Object, Placed, Session
 
 _ACTIONS = frozenset({"enqueue", "allocate", "backfill", "reclaim", "preempt"})
-"""Actions that our scheduler runs, and those that do nothing in a test that expects no eviction."""
+"""Actions that placement runs, and actions that have no effect in a test without evictions."""
 _PREFIXES = ("Enabled", "Enable")
 _READY = {"type": "Ready", "status": "True"}
 _AFFINITIES = ("podAffinity", "podAntiAffinity")
 
 
 class UnitTest(Cluster, frozen=True, kw_only=True):
-    """A test with what it expects: pods and their nodes or only their number, and phases of PodGroups.
+    """A test with its expected result: pods with nodes, or only their number, and phases of PodGroups.
 
-    ``tiers`` are Volcano's ``conf.Tier``; a function of a plugin that is null there is off.
+    ``tiers`` are Volcano's ``conf.Tier``; a plugin function that is null is disabled.
     """
 
     name: str
@@ -34,7 +34,7 @@ class UnitTest(Cluster, frozen=True, kw_only=True):
 
     @property
     def out_of_reach(self) -> str:
-        """Why the test cannot be replayed, '' where it can."""
+        """The feature that prevents a replay of the test, '' if there is none."""
         plugins = {plugin["Name"] for tier in self.tiers or () for plugin in tier["Plugins"]}
         needs = {
             "hypernodes": self.hypernodes,
@@ -51,7 +51,7 @@ class UnitTest(Cluster, frozen=True, kw_only=True):
         return next((need for need, needed in needs.items() if needed), "")
 
     def session(self) -> Session:
-        """Return the test as a session of one run. Its nodes are ready and its PodGroups have uids, as in a cluster."""
+        """Return the test as a session of one run, with ready nodes and PodGroups with uids, as in a cluster."""
         binds = self.binds if self.binds or not self.bindsnum else {f"#{at}": "" for at in range(self.bindsnum)}
         return Session(
             id=f"unit/{self.package}/{self.name}",

@@ -1,4 +1,4 @@
-"""Asking the JSON API of the metrics service."""
+"""Requests to the JSON API of the metrics service."""
 
 from typing import TypeVar
 from urllib.parse import quote
@@ -11,15 +11,11 @@ from deviceshare_cli.errors import CommandError
 
 T = TypeVar("T")
 SECONDS = 30.0
-"""How long an answer may take: of a large cluster the first one is drawn for seconds."""
+"""Timeout of a request: the first snapshot of a large cluster takes seconds."""
 
 
-class NotFound(CommandError):
-    """The API does not know what was asked for."""
-
-
-async def ask(metrics: str, path: str, answer: type[T]) -> T:
-    """Return the answer to ``/api/v1/<path>``. Raises CommandError where there is none."""
+async def fetch(metrics: str, path: str, answer: type[T]) -> T:
+    """Return the answer to ``/api/v1/<path>``. Raises CommandError if the request fails."""
     url = f"{metrics}/api/v1/{quote(path)}"
     try:
         async with (
@@ -34,7 +30,7 @@ async def ask(metrics: str, path: str, answer: type[T]) -> T:
     try:
         if response.status == 200:
             return msgspec.json.decode(body, type=answer)
-        said = msgspec.json.decode(body, type=api.ErrorAnswer).error
+        problem = msgspec.json.decode(body, type=api.ErrorAnswer).error
     except msgspec.MsgspecError:
-        said = f"{url} answers with status {response.status} and something that is not understood"
-    raise NotFound(said) if response.status == 404 else CommandError(said)
+        problem = f"{url} answered with status {response.status} and an unexpected body"
+    raise CommandError(problem)

@@ -58,7 +58,7 @@ def test_a_pod_that_goes_is_said_and_one_of_the_same_name_is_a_new_one() -> None
     pods = board()
     pods.take([change("a", node="n1")])
     gone = Change(ChangeType.DELETED, "Pod", "default", "a", 5, b"")
-    assert pods.take([gone, gone]) == ["default/a is gone"]
+    assert pods.take([gone, gone]) == ["default/a deleted"]
     pods.take([change("a", node="n1")])
     assert pods.take([change("a", uid="v", node="n1")]) == ["default/a -> n1: 0 (1024 MiB)"]
 
