@@ -1,7 +1,7 @@
 """The Jobs of Volcano's examples and guides run on a real API server, with PodGroups as its controllers make them.
 
 They and their pods are those of ``tests/data/controllers``, the nodes those of ``examples``. As Volcano's controller
-does, the test makes the pods of a Job once its PodGroup is let into its queue. No object creates the queues ``root``
+does, the test makes the pods of a Job once its PodGroup is let into its queue. No manifest has the queues ``root``
 and ``default``; the binder creates them and sets the state of every queue.
 """
 
