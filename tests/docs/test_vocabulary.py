@@ -12,16 +12,14 @@ GLOSSARY = ROOT / "docs" / "glossary.md"
 
 NOT_DONE = (
     # Branches that are not merged yet still rename and reword these.
-    "libs/deviceshare/",
-    "libs/deviceshare-cli/",
+    "docs/",
+    "libs/",
+    "README.md",
     "services/binder/",
     "tests/cli/",
     "tests/deploy/",
     "tests/examples/",
     "tests/services/test_binder",
-    # These pages wait for the binder's terms and for new names of three examples (``*-nobody-has``).
-    "docs/operators.md",
-    "README.md",
 )
 """Beginnings of the paths that are not checked yet."""
 

@@ -1,4 +1,4 @@
-"""Conditional writes: the sequence of each subject, and the results of the writes that expected it. Pure.
+"""Conditional writes: which sequence each subject has, and what became of the writes that expected it. Pure.
 
 At most one write of a subject is in flight. After a conflict or an unknown answer the subject is read back before it is
 written again, unless a newer message of it has been seen meanwhile.
@@ -24,7 +24,7 @@ WriteAnswer = Written | WriteConflict | WriteUnknown | WriteRefused
 
 
 class Result(Enum):
-    """The result of a write."""
+    """What became of a write."""
 
     WRITTEN = auto()
     CONFLICT = auto()
@@ -36,7 +36,7 @@ class Completed(NamedTuple, Generic[T]):
     """The answer to a write.
 
     ``context`` is what the writer attached to it; ``commands`` read back the subjects whose state is not known.
-    ``newer`` are the messages that were written and are not known to have been overwritten.
+    ``newer`` are the messages that were written and that nobody has written over as far as is known.
     """
 
     result: Result

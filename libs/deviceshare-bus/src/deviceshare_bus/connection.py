@@ -40,7 +40,7 @@ _DENIALS = ("authorization violation", "authentication expired", "authentication
 _STORED = (b"NATS/1.0\r\nNats-Expected-", b"NATS/1.0\r\nNats-Batch-")
 """How the headers begin with which writers sent what a stream keeps."""
 _ANSWER = b"\r\nNats-Sequence: "
-"""The server's header with the number of a message that was requested singly."""
+"""Where somebody asked for one message: the server says which it is."""
 
 
 class ConnectionEnded(Exception):

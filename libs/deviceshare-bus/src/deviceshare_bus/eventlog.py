@@ -60,7 +60,7 @@ class EventLog:
     def quarantine(self, stream: str, message: Message, error: Exception) -> None:
         """Keep a message that cannot be decoded, for a human to look at."""
         log.error(
-            "quarantined a message that cannot be decoded: %s: %s",
+            "put aside a message that cannot be decoded: %s: %s",
             message.subject, error, extra={"stream": stream, "sequence": message.sequence},
         )  # fmt: skip
         self._undecodable.append(Undecodable(stream, message.subject, message.sequence, str(error), message.data))

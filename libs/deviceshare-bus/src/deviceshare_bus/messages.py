@@ -1,7 +1,7 @@
 """Messages of the bus that are neither facts nor ledgers: explanations, the events of a pod's life, a service's status.
 
 On the wire everything is msgpack with a version field ``v``. Unknown fields are ignored when decoding; what cannot be
-decoded at all is quarantined (:class:`Undecodable`).
+decoded at all is put aside (:class:`Undecodable`).
 """
 
 import msgspec
@@ -24,7 +24,7 @@ class Step(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Undecodable(msgspec.Struct, frozen=True):
-    """A message that a reader could not decode, quarantined with its bytes."""
+    """A message that a reader could not decode, put aside with its bytes."""
 
     stream: str
     subject: str
@@ -34,7 +34,7 @@ class Undecodable(msgspec.Struct, frozen=True):
 
 
 class Events(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What happened since a service's last message: steps of many pods, quarantined messages, counters that grew."""
+    """What happened since a service's last message: steps of many pods, messages put aside, counters that grew."""
 
     v: int = 1
     service: str

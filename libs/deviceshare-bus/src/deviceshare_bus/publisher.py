@@ -109,7 +109,7 @@ class Publisher:
                 headers[EXPECTED] = str(write.expected)
             if number == len(writes):
                 headers["Nats-Batch-Commit"] = "1"
-            # Only the answer to the commit has the result of the batch.
+            # Only the commit is answered with what became of the batch.
             await self._requests.publish(write.subject, write.data, reply if number == len(writes) else "", headers)
         return future
 
@@ -123,7 +123,7 @@ _decode = msgspec.json.Decoder(_Ack).decode
 
 def _sequence(message: Msg) -> int:
     """Return the sequence that the server acknowledged. Raises PublishError."""
-    if not message.data:  # no responders: the stream does not exist (yet)
+    if not message.data:  # nobody listens on the subject: the stream does not exist (yet)
         raise Unknown("no stream takes this subject")
     ack = _decode(message.data)
     if ack.error is None:

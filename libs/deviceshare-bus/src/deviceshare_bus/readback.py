@@ -1,4 +1,4 @@
-"""Reading the last message of one subject, for a writer whose write had no answer."""
+"""Reading what stands under one subject now, for a writer that does not know what became of its write."""
 
 import asyncio
 import logging

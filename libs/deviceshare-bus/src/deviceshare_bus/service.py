@@ -2,7 +2,7 @@
 when the bus was wiped.
 
 A service is an async function that takes a :class:`Context` and runs until it is cancelled. It holds no truth of its
-own: where it fails, the process ends and its supervisor restarts it; where the bus was wiped, the function is
+own: where it fails, the process ends and whoever started it starts it again; where the bus was wiped, the function is
 called anew.
 """
 
@@ -78,7 +78,7 @@ class Context:
             instance=self.instance,
             positions={stream: follower.position for stream, follower in self.followers.items()},
             revision=self.revision(),
-            # Before it reads anything the pending work is unknown.
+            # Before it reads anything nobody knows what there is to do.
             open=self.open_work() if self.followers else 1,
             detail=self.detail(),
         )

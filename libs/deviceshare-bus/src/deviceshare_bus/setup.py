@@ -62,7 +62,7 @@ async def make_stream(connection: Connection, name: str, **options: Any) -> None
     try:
         await connection.jetstream.add_stream(config)
     except BadRequestError as error:
-        # Another process created it concurrently, with another epoch.
+        # Somebody else made it in this very moment, with another epoch.
         if error.err_code != _NAME_IN_USE:
             raise
 

@@ -25,6 +25,6 @@ def signing_keys() -> tuple[bytes, ...]:
     if path and not keys:
         raise ConfigError("environment", FILE, path, "a file that holds at least one key")
     if any(len(key) < SHORTEST for key in keys):
-        # The message does not show the key.
+        # Its value is nobody's to see.
         raise ConfigError("environment", FILE if path else KEY, "…", f"keys of at least {SHORTEST} bytes, one a line")
     return keys

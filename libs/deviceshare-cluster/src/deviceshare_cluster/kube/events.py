@@ -11,7 +11,7 @@ LONGEST_NOTE = 1024
 
 
 def new_event(event_record: EventRecord, component: str, instance: str) -> Object:
-    """Return an Event. Equal events have equal names, so callers need not remember what they recorded."""
+    """Return an Event. The same event has the same name, so that nobody has to remember what was recorded."""
     kind, namespace, name, uid, warning, reason, message, at, _ = event_record
     regarding = {"apiVersion": KINDS[kind].version, "kind": kind, "namespace": namespace, "name": name, "uid": uid}
     same = "\0".join((*regarding.values(), str(warning), reason, message))

@@ -1,4 +1,4 @@
-"""``python -m deviceshare_cluster.local``: a local cluster for services that are started separately.
+"""``python -m deviceshare_cluster.local``: a local cluster for services that somebody else starts.
 
 Sets the cluster on a nats-server up, loads a directory of manifests, then plays the controllers until SIGTERM. Started
 again it finds the cluster as it left it: what is loaded a second time is unchanged.

@@ -20,7 +20,7 @@ from deviceshare_cluster.local.writer import Action, Applied
 log = logging.getLogger("deviceshare.local_cluster")
 
 _OWNERS = ("Job", "PodGroup", "Pod", "Queue", "Node")
-"""Kinds whose deletion deletes what they own; owners of other kinds are ignored."""
+"""Kinds whose end takes along what they own; an owner of any other kind is somebody else's business."""
 _WATCHED = ("Job", "PodGroup", "Pod", "ConfigMap", "Secret", "Service", "Queue", "Node", "PriorityClass")
 _RETRY_SECONDS = 0.5
 _JOBS_AT_ONCE = 8

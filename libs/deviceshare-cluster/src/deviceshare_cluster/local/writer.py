@@ -23,7 +23,7 @@ _FRESH_SECONDS = 1.0
 
 
 class Action(StrEnum):
-    """The result for an object, in ``kubectl``'s words."""
+    """What became of an object, in ``kubectl``'s words."""
 
     CREATED = "created"
     CONFIGURED = "configured"
@@ -34,7 +34,7 @@ class Action(StrEnum):
 
 
 class Applied(NamedTuple):
-    """The result for one object; ``problem`` is the reason if it was refused."""
+    """What became of one object; ``problem`` says why where it was refused."""
 
     action: Action
     kind: str
