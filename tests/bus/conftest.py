@@ -1,4 +1,4 @@
-"""A bus with its streams, and somebody who writes there."""
+"""A bus with its streams, and a publisher that writes to them."""
 
 from collections.abc import AsyncIterator
 

@@ -1,4 +1,4 @@
-"""What becomes of a write: its sequence, a conflict, or nobody knows; all or nothing for what belongs together."""
+"""Results of a write: its sequence, a conflict or unknown; a batch is written whole or not at all."""
 
 import asyncio
 

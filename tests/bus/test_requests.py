@@ -14,9 +14,9 @@ from nats.aio.msg import Msg
 from nats.errors import NoRespondersError
 
 
-async def test_a_request_that_nobody_takes_says_so(connection: Connection) -> None:
+async def test_a_request_without_responders_raises(connection: Connection) -> None:
     with pytest.raises(NoRespondersError):
-        await connection.client.request("nobody.listens", b"")
+        await connection.client.request("no.responders", b"")
     assert connection.requests.in_flight == 0
 
 
@@ -24,7 +24,7 @@ async def test_a_silent_server_is_not_waited_for_longer_than_asked(nats_server, 
     nats_server.freeze()
     try:
         with pytest.raises(Unanswered, match=r"no answer within 0\.2 s"):
-            await connection.client.request("nobody.listens", b"", timeout=0.2)
+            await connection.client.request("no.responders", b"", timeout=0.2)
     finally:
         nats_server.thaw()
     assert connection.requests.in_flight == 0
@@ -33,21 +33,21 @@ async def test_a_silent_server_is_not_waited_for_longer_than_asked(nats_server, 
 async def test_what_a_dying_server_took_with_it_fails_at_once_and_nothing_is_sent_without_one(nats_server) -> None:
     connection = await connect(nats_server.url, "test")
     nats_server.freeze()
-    asked = asyncio.create_task(connection.client.request("nobody.listens", b"", timeout=60))
+    asked = asyncio.create_task(connection.client.request("no.responders", b"", timeout=60))
     await asyncio.sleep(0.1)
     nats_server.kill()
     async with asyncio.timeout(5):
         with pytest.raises(Unanswered, match="connection was lost"):
             await asked
     with pytest.raises(Unanswered, match="not connected"):
-        await connection.client.request("nobody.listens", b"")
+        await connection.client.request("no.responders", b"")
     await connection.close()
 
 
-async def test_a_closed_connection_leaves_nobody_waiting(nats_server) -> None:
+async def test_closing_a_connection_ends_pending_requests(nats_server) -> None:
     connection = await connect(nats_server.url, "test")
     nats_server.freeze()
-    asked = asyncio.create_task(connection.client.request("nobody.listens", b"", timeout=60))
+    asked = asyncio.create_task(connection.client.request("no.responders", b"", timeout=60))
     await asyncio.sleep(0.1)
     nats_server.thaw()
     connection.requests.lost()

@@ -56,7 +56,7 @@ async def test_what_was_created_can_be_read(cluster: Any) -> None:
     assert await cluster.list("Node") == []
 
 
-async def test_revisions_tell_what_there_is_and_how_new(cluster: Any) -> None:
+async def test_revisions_identify_objects_and_their_versions(cluster: Any) -> None:
     await created(cluster, "a")
     await created(cluster, "b")
     await cluster.create(node("n1"))
@@ -278,7 +278,7 @@ async def test_annotations_are_merged_if_those_that_are_expected_stand(cluster: 
     assert (first["lock"], first["kept"]) == ("a", "1")
     second = await cluster.annotate("Node", "", "gpu-1", {"lock": "b"}, expected={"lock": None})
     assert second is not None
-    assert second["lock"] == "a", "what stands there is told, and stays"
+    assert second["lock"] == "a", "the answer holds the present value, which stays"
     third = await cluster.annotate("Node", "", "gpu-1", {"lock": None}, expected={"lock": "a"})
     assert third is not None
     assert "lock" not in third

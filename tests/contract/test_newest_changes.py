@@ -1,4 +1,4 @@
-"""Of what happened to an object in a moment its last state is told, and nothing that must not be left out is."""
+"""Of several changes to one object only the last is delivered, except changes that must not be dropped."""
 
 import pytest
 from deviceshare_cluster.changes import newest
@@ -15,7 +15,7 @@ def change(word: str, kind: str = "Pod") -> Change | Listed:
 
 
 @pytest.mark.parametrize(
-    ("happened", "told"),
+    ("happened", "expected"),
     [
         ("a=1 b=2 a=3 a=4", "b=2 a=4"),
         ("a=1 -a=2", "-a=2"),
@@ -25,8 +25,8 @@ def change(word: str, kind: str = "Pod") -> Change | Listed:
         ("", ""),
     ],
 )
-def test_the_last_state_counts(happened: str, told: str) -> None:
-    assert newest([change(word) for word in happened.split()]) == [change(word) for word in told.split()]
+def test_the_last_state_counts(happened: str, expected: str) -> None:
+    assert newest([change(word) for word in happened.split()]) == [change(word) for word in expected.split()]
 
 
 def test_objects_of_different_kinds_are_different() -> None:

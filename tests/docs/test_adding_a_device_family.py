@@ -63,7 +63,7 @@ def test_its_flag_is_an_argument_of_the_configuration():
     assert (conf.families, conf.warnings) == ({"deviceshare.AcmeEnable"}, ())
 
 
-def test_pods_fill_nodes_and_the_last_one_is_told_why_not():
+def test_pods_fill_nodes_and_the_last_one_gets_a_reason():
     allocator = Allocator(CONF)
     allocator.set_node(node("a", "a0,8192;a1,8192"))
     allocator.set_node(node("b", "b0,8192;b1,8192;b2,8192"))

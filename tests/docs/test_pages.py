@@ -101,7 +101,7 @@ def test_every_wish_of_a_pod_is_explained():
     assert {name for cell in rows for name in cell} == wishes
 
 
-def test_what_nodes_tell_is_read():
+def test_the_register_annotations_of_the_page_are_read():
     names = [name for cell in first_cells(section(REQUESTS, "Annotations and labels of a node")) for name in cell]
     assert len(names) > 8
     for name in names:

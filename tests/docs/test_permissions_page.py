@@ -1,4 +1,4 @@
-"""The page for operators tells every permission that the manifests grant, and no other; its directories exist."""
+"""The page for operators lists every permission that the manifests grant, and no other; its directories exist."""
 
 import re
 

@@ -60,7 +60,7 @@ def _scenes(kind: str) -> st.SearchStrategy[Scene]:
 
 
 def live_through(scene: Scene) -> None:
-    """Do with a scene what the services would; raises where something is wrong that is nobody's input."""
+    """Process a scene as the services would; raise where a result is wrong whatever the input was."""
     conf = _conf(scene)
     allocator, again = Allocator(conf), Allocator(conf)
     names = set()

@@ -1,4 +1,4 @@
-"""Says what is searched with, and how much was tried."""
+"""Report the settings of the searches and the number of inputs tried."""
 
 import pytest
 from fuzz.searching import EXAMPLES, SECONDS, SEED
@@ -7,18 +7,18 @@ tried: dict[str, int] = {}
 
 
 @pytest.fixture
-def tell() -> dict[str, int]:
-    """Give where to enter how many inputs were tried, by search."""
+def report() -> dict[str, int]:
+    """Return the number of inputs tried, by search, for tests to fill in."""
     return tried
 
 
 def pytest_report_header() -> str:
-    """Say with what a search can be repeated."""
+    """Return the settings with which a search can be repeated."""
     length = f"{SECONDS:g} s in all" if SECONDS else f"{EXAMPLES} inputs each"
     return f"fuzz: {length}, FUZZ_SEED={SEED}"
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say how many inputs were tried where the time decided."""
+    """Write the number of inputs of searches that were limited by time."""
     for name, count in tried.items():
         terminalreporter.write_line(f"{count:>8} inputs  {name}")

@@ -1,5 +1,5 @@
-"""Values that are nearly right: a published value with pieces dropped, doubled, swapped, or replaced by what nobody
-expects there.
+"""Values that are nearly right: a published value with pieces dropped, doubled, swapped or replaced by an
+unexpected value.
 
 Two kinds: texts, taken apart at the marks that the formats are made of, and trees as JSON and YAML know them. What is
 drawn is a published value and a few numbers, each of which stands for one change: that is fast, and what is found is

@@ -87,7 +87,7 @@ def _mindcluster_devices(namespace: str, name: str, data: Mapping[str, str]) -> 
 
 
 def _data(key: str) -> st.SearchStrategy[dict[str, str]]:
-    """Return the data of a ConfigMap that tells of devices."""
+    """Return the data of a ConfigMap that lists devices."""
     return st.fixed_dictionaries({key: _DEVICE_INFOS.map(lambda raw: raw.decode(errors="replace"))})
 
 

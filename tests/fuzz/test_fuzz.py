@@ -15,13 +15,13 @@ from fuzz.targets import TARGETS, Target
 
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("name", TARGETS)
-def test_only_typed_errors(name, tell):
+def test_only_typed_errors(name, report):
     if not SECONDS:
         search(name, TARGETS[name], examples=EXAMPLES, seed=SEED)
         return
     target = TARGETS[name]
     share = target.weight / sum(each.weight for each in TARGETS.values())
-    tell[name] = search_for(name, target, seconds=SECONDS * share, seed=SEED)
+    report[name] = search_for(name, target, seconds=SECONDS * share, seed=SEED)
 
 
 def careless_register(text: str) -> list[Card]:
@@ -44,7 +44,7 @@ def careless_ids(text: str) -> list[str]:
     ("parse", "published", "error"),
     [(careless_register, corpus.REGISTER, ValueError), (careless_ids, corpus.IDS, IndexError)],
 )
-def test_a_careless_parser_is_found_out_and_how_to_repeat_it_is_told(parse, published, error):
+def test_a_careless_parser_is_found_and_the_command_to_repeat_it_reported(parse, published, error):
     target = Target(texts(*published), parse, (FormatError,))
     with pytest.raises(error) as found:
         search("careless", target, examples=1000, seed=1)
@@ -53,6 +53,6 @@ def test_a_careless_parser_is_found_out_and_how_to_repeat_it_is_told(parse, publ
     assert "given=" in notes
 
 
-def test_a_search_ends_in_time_and_tells_how_much_it_tried():
+def test_a_search_ends_in_time_and_returns_the_number_of_inputs():
     target = Target(texts("0,2"), str.split)
     assert search_for("split", target, seconds=0.3, seed=1) >= 50

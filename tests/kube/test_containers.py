@@ -17,7 +17,7 @@ import pytest
 from support import apiserver as kube
 from support import deploy, mixed
 from support.agents import NodeAgents
-from support.agents.api import MERGE, Api
+from support.agents.api import Api
 from support.agents.plugins import CORES, asked
 from support.apiserver import ApiServer
 from support.deployed import Deployed
@@ -76,10 +76,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
         nodes = 9
         deploy.apply(running, *mixed.config_maps(nodes))
         for node in mixed.nodes(nodes):
-            running.request("POST", "/api/v1/nodes", node)
-            running.request(
-                "PATCH", f"/api/v1/nodes/{node['metadata']['name']}/status", {"status": node["status"]}, MERGE
-            )
+            deploy.create_node(running, node)
         yield running
     finally:
         running.stop()

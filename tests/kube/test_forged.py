@@ -1,4 +1,4 @@
-"""Whoever may create pods may write their annotations where there is no policy: what that does to the ledger.
+"""Without an admission policy, users who create pods can forge annotations: the effect on the ledger.
 
 Inventory and placement at work on a real API server.
 """
@@ -94,7 +94,7 @@ async def test_a_pod_that_its_owner_bound_himself_holds_what_it_asks_and_nothing
 
 
 async def test_forged_annotations_have_no_effect_beyond_what_the_pod_asks(scene: Scene) -> None:
-    """There is no policy on this server: whoever may create pods may write their annotations."""
+    """This server has no policy, so users who create pods can write their annotations."""
     everything = {
         "volcano.sh/vgpu-ids-new": "GPU-0,NVIDIA,32000,100:GPU-1,NVIDIA,32000,100:",
         "volcano.sh/gpu-index": "0",

@@ -13,8 +13,8 @@ NODE = manifests.node(0)
 CARD = "GPU-00000-0"
 
 
-class Told:
-    """An API server that says what a test wants it to, with a moment between two events."""
+class ScriptedServer:
+    """An API server that sends the events of a test, with a pause between two events."""
 
     def __init__(self, *events: tuple[str, Any]) -> None:
         self._events = events
@@ -48,7 +48,7 @@ def listed(*pods: Any) -> tuple[str, Any]:
 
 
 async def judged(*events: tuple[str, Any], minimum: int = 1) -> History:
-    judge = History(Told(*events), Parts())  # type: ignore[arg-type]
+    judge = History(ScriptedServer(*events), Parts())  # type: ignore[arg-type]
     judge.gang(manifests.podgroup("gang", minimum))
     async with judge:
         await judge._task
@@ -88,7 +88,7 @@ async def test_how_long_a_gang_was_torn() -> None:
     assert (await judged(listed(), ("ADDED", waiting("b")), minimum=2)).torn() == {}
 
 
-async def test_what_happened_while_nobody_could_watch_is_seen_by_its_outcome() -> None:
+async def test_changes_during_a_gap_in_the_watch_are_inferred_from_the_new_list() -> None:
     judge = await judged(listed(), ("ADDED", pod("a", 80000)), listed(pod("b", 80000)), ("ADDED", pod("b", 80000)))
     assert (judge.wrong, judge.gaps) == ([], 1)
 

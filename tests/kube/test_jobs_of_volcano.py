@@ -1,8 +1,8 @@
 """The Jobs of Volcano's examples and guides run on a real API server, with PodGroups as its controllers make them.
 
 They and their pods are those of ``tests/data/controllers``, the nodes those of ``examples``. As Volcano's controller
-does, the test makes the pods of a Job once its PodGroup is let into its queue. Nobody makes the queues ``root`` and
-``default``, and nobody gives a queue its state: the binder does.
+does, the test makes the pods of a Job once its PodGroup is let into its queue. No manifest has the queues ``root``
+and ``default``; the binder creates them and sets the state of every queue.
 """
 
 import asyncio
@@ -86,7 +86,7 @@ class Scene:
             if phase not in ("", "Pending") and namespace not in self._with_pods:
                 self._with_pods.add(namespace)
                 for pod in self.rows[namespace]["pods"]:
-                    # The API server fills in what a PriorityClass says, and nobody else may.
+                    # Only the API server may fill in the fields of a PriorityClass.
                     pod["spec"] = {
                         name: pod["spec"][name] for name in pod["spec"].keys() - {"priority", "preemptionPolicy"}
                     }

@@ -96,7 +96,7 @@ async def test_what_a_silent_watch_has_lost_is_found_long_before_the_silence_is(
 
 
 async def test_a_claim_gives_way_to_a_pod_that_another_scheduler_bound(scene: Scene) -> None:
-    """Here no binder is at work, so the claim is asked back, and nobody gives it back."""
+    """Without a binder the claim is marked for withdrawal and stays."""
     await scene.cluster.create(node())
     await scene.cluster.create(pod("b"))
 

@@ -17,6 +17,7 @@ import yaml
 from deviceshare_bus.setup import set_up
 from support import apiserver as kube
 from support import deploy
+from support.agents.api import MERGE
 from support.apiserver import ApiServer
 from support.kube_proxy import KubeProxy, Query
 from support.plugins import serve
@@ -32,7 +33,6 @@ AUDIT = {
     "rules": [{"level": "Metadata"}],
 }
 EXAMPLE = deploy.ROOT / "examples" / "nodes" / "vgpu-1080ti.yaml"
-MERGE = "application/merge-patch+json"
 
 
 class Verb(NamedTuple):
@@ -63,7 +63,7 @@ def granted() -> set[Verb]:
                 for group in rule["apiGroups"]:
                     for resource in rule["resources"]:
                         found |= {Verb(subject["name"], namespace, group, resource, verb) for verb in rule["verbs"]}
-    assert not rules, f"nobody has these rules: {rules}"
+    assert not rules, f"no account is bound to these rules: {rules}"
     return found
 
 
@@ -137,11 +137,11 @@ class Services:
             await asyncio.to_thread(process.wait, 20)
 
     def serve(self) -> None:
-        """Do what device plugins would, but for one pod that nobody serves."""
+        """Serve pods as device plugins would, except one pod."""
         serve(self._server, NAMESPACE, "unserved")
 
-    def told(self) -> list[Any]:
-        """Return what is said of each pod, all Events, and what the API server refused."""
+    def report(self) -> list[Any]:
+        """Return the node of each pod, all Events and the requests that the API server refused."""
         pods = [
             (pod["metadata"]["name"], pod["spec"].get("nodeName")) for pod in self._server.request("GET", PODS)["items"]
         ]
@@ -183,9 +183,8 @@ def add_node(server: ApiServer, name: str, **annotations: str) -> None:
     """Create a node as kubelet and its device plugin would."""
     node = yaml.safe_load(EXAMPLE.read_text())
     node["metadata"] |= {"name": name, "annotations": {**node["metadata"]["annotations"], **annotations}}
-    server.request("POST", "/api/v1/nodes", node)
+    deploy.create_node(server, node)
     server.request("PATCH", f"/api/v1/nodes/{name}", {"spec": {"taints": None}}, MERGE)
-    server.request("PATCH", f"/api/v1/nodes/{name}/status", {"status": node["status"]}, MERGE)
 
 
 async def until(services: Services, what: Any, seconds: float = 60.0) -> Any:
@@ -194,7 +193,7 @@ async def until(services: Services, what: Any, seconds: float = 60.0) -> Any:
     while not (found := what()):
         services.serve()
         if asyncio.get_running_loop().time() > end:
-            pytest.fail(f"it does not come to this:\n{services.told()}\n{services.logs[-6000:]}")
+            pytest.fail(f"it does not come to this:\n{services.report()}\n{services.logs[-6000:]}")
         await asyncio.sleep(0.1)
     return found
 
@@ -240,7 +239,7 @@ async def test_pods_are_bound_under_accounts_that_may_do_what_is_done_and_nothin
     def message(name: str) -> str:
         return str(server.request("GET", f"{PODS}/{name}")["status"]["conditions"][0]["message"])
 
-    def told(name: str, reason: str, times: int = 1) -> bool:
+    def has_event(name: str, reason: str, times: int = 1) -> bool:
         events = server.request("GET", "/apis/events.k8s.io/v1/events")["items"]
         return any(
             event["regarding"]["name"] == name
@@ -260,7 +259,9 @@ async def test_pods_are_bound_under_accounts_that_may_do_what_is_done_and_nothin
         services.start(name)
     await until(services, lambda: bound("single", "a", "b"))
     server.request("POST", PODS, pod("large", "90000"))
-    await until(services, lambda: told("large", "FailedScheduling") and told("odd", "InvalidDeviceAnnotation"))
+    await until(
+        services, lambda: has_event("large", "FailedScheduling") and has_event("odd", "InvalidDeviceAnnotation")
+    )
 
     # A pod ends before its device plugin has served it.
     server.request("POST", PODS, pod("unserved", "1000"))
@@ -275,7 +276,7 @@ async def test_pods_are_bound_under_accounts_that_may_do_what_is_done_and_nothin
     for unschedulable in (True, None):
         server.request("PATCH", "/api/v1/nodes/good", {"spec": {"unschedulable": unschedulable}}, MERGE)
         await until(services, lambda expected=unschedulable: (message("large") != said) is bool(expected))
-    await until(services, lambda: told("large", "FailedScheduling", 2))
+    await until(services, lambda: has_event("large", "FailedScheduling", 2))
     await services.stop("inventory")
     async with KubeProxy(server) as proxy:
 
@@ -286,7 +287,7 @@ async def test_pods_are_bound_under_accounts_that_may_do_what_is_done_and_nothin
         services.start("inventory", proxy.kubeconfig(tmp_path, "inventory", services.token("inventory")))
         server.request("POST", PODS, pod("later", "1000"))
         await until(services, lambda: bound("later"))
-        await until(services, lambda: told("odd", "InvalidDeviceAnnotation", 2))
+        await until(services, lambda: has_event("odd", "InvalidDeviceAnnotation", 2))
         await services.stop()  # before the proxy, which would wait for its watches to end
 
     answered = asked(server)

@@ -221,7 +221,7 @@ def test_device_plugins_write_them(server, tenant, account):
 def test_the_refusal_names_the_annotations(server, tenant):
     body = json.dumps(pod("a", **{"volcano.sh/vgpu-node": "n", "mine": "x"})).encode()
     with pytest.raises(urllib.error.HTTPError) as refused:
-        server.request("POST", f"{PODS}?dryRun=All", json.loads(body))  # an admin is nobody special
+        server.request("POST", f"{PODS}?dryRun=All", json.loads(body))  # no exception for administrators
     message = json.loads(refused.value.read())["message"]
     assert message.endswith("written by the scheduler and the device plugins alone: volcano.sh/vgpu-node")
 

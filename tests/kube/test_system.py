@@ -124,7 +124,7 @@ class Cluster:
             assert any(path.endswith("/pods") and "watch" in query for path, query in resumed)
 
     async def settled(self, what: str, began: float) -> None:
-        """Wait until all pods are bound and served; nobody may have complained."""
+        """Wait until all pods are bound and served, without complaints of the agents."""
         while len(self.agents.pods) != self._alive or self.agents.waiting or not self.agents.idle:
             assert not self.agents.complaints, "\n".join(self.agents.complaints[:20])
             if time.monotonic() > began + PATIENCE or self.system.has_ended:
@@ -134,7 +134,7 @@ class Cluster:
         await self._check()
         torn = max(self.judge.torn().values(), default=0.0)
         seconds = time.monotonic() - began
-        tell(f"{what}: {self._alive} pods bound and served after {seconds:.1f} s; gangs torn {torn:.1f} s at most")
+        report(f"{what}: {self._alive} pods bound and served after {seconds:.1f} s; gangs torn {torn:.1f} s at most")
 
     async def _check(self) -> None:
         """Judge what the API server says, and has said."""
@@ -151,7 +151,7 @@ class Cluster:
         assert {gang: seconds for gang, seconds in self.judge.torn().items() if seconds > WHOLE} == {}
 
     def check_requests(self) -> None:
-        """Judge what the API server was asked: each pod was bound once, and nobody asked what he may not do."""
+        """Judge what the API server was asked: each pod was bound once, and no service made a forbidden request."""
         requests = history.asked(self.server.directory)
         assert history.bound_more_than_once(requests) == []
         bindings = sum(1 for one in requests if one.what.startswith("pods/binding ") and one.code == 201)
@@ -163,32 +163,32 @@ class Cluster:
             and not any(0 <= datetime.fromisoformat(one.at).timestamp() - at < STARTING for at in self._restarts)
         ]
         assert refused == []
-        tell(f"{bindings} bindings, each pod once; {len(requests)} requests in the audit log, none of ours refused")
-        tell(f"the judge's watch was interrupted {self.judge.gaps} times")
+        report(f"{bindings} bindings, each pod once; {len(requests)} requests in the audit log, none of ours refused")
+        report(f"the judge's watch was interrupted {self.judge.gaps} times")
 
-    async def _place_foreign(self, ways: Iterable[Any]) -> None:
+    async def _place_foreign(self, formats: Iterable[Any]) -> None:
         other = OtherScheduler(self.api, NAMESPACE, Parts(device_config()), 0.5 + DELAY / 2)
 
-        async def place(way: Any) -> None:
+        async def place(plugin_format: Any) -> None:
             for number in range(FOREIGN):
                 self._alive += 1
                 self._foreign += 1
-                await other.place(f"foreign-{self._foreign}", way, number)
+                await other.place(f"foreign-{self._foreign}", plugin_format, number)
 
-        await asyncio.gather(*map(place, ways))
+        await asyncio.gather(*map(place, formats))
 
     def _report(self) -> str:
         waiting = self.agents.waiting
-        told = [
+        reasons = [
             f"{pod['metadata']['name']}: {condition.get('message', condition)}"
             for pod in waiting
-            for condition in pod["status"].get("conditions", [{"message": "not told why"}])
+            for condition in pod["status"].get("conditions", [{"message": "no condition"}])
         ]
-        return "\n".join([f"{len(waiting)} pods wait; idle: {self.agents.idle}", *told[:20], self.system.log])
+        return "\n".join([f"{len(waiting)} pods wait; idle: {self.agents.idle}", *reasons[:20], self.system.log])
 
 
-def tell(text: str) -> None:
-    """Say something to whoever watches a long run (``pytest -s``)."""
+def report(text: str) -> None:
+    """Write a line of progress for long runs (``pytest -s``)."""
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 
@@ -251,8 +251,8 @@ async def test_all_families_are_bound_and_served_whatever_breaks_in_the_middle(t
         await there.delete_pods(0.3)
         await there.settled("again", await there.create_pods(MORE))
         there.check_requests()
-        somebody = there.agents.pods[0]["metadata"]
+        metadata = there.agents.pods[0]["metadata"]
         forged = {"metadata": {"annotations": {"volcano.sh/vgpu-ids-new": "GPU-0,NVIDIA,1,0:"}}}
-        path = f"/api/v1/namespaces/{NAMESPACE}/pods/{somebody['name']}"
+        path = f"/api/v1/namespaces/{NAMESPACE}/pods/{metadata['name']}"
         with pytest.raises(urllib.error.HTTPError, match="403"):  # the policy was in force
             there.server.request("PATCH", path, forged, "application/merge-patch+json")

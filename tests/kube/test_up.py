@@ -9,11 +9,11 @@ from support.kube_scene import node, pod
 from support.running import RunningOnKube
 
 
-async def test_pods_of_a_live_cluster_are_bound_or_told_why_not(apiserver: ApiServer, tmp_path: Path) -> None:
+async def test_pods_of_a_live_cluster_are_bound_or_get_a_reason(apiserver: ApiServer, tmp_path: Path) -> None:
     async with CleanCluster(apiserver) as cluster:
         await cluster.create(node())
         await cluster.create(pod("fits", "deviceshare"))
-        await cluster.create(pod("another", "somebody-else"))
+        await cluster.create(pod("another", "another-scheduler"))
         async with RunningOnKube(tmp_path, apiserver.kubeconfig("admin"), "--scheduler-name", "deviceshare") as system:
             await system.bound(cluster, 1, within=30.0)
             await cluster.create(pod("waits", "deviceshare"))

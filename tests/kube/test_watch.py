@@ -139,13 +139,13 @@ async def test_what_vanished_before_a_point_that_the_server_has_forgotten_is_del
 ):
     await cluster.create(node("kept"))
     await cluster.create(node("gone"))
-    gate = {"shut": False, "told": 0}
+    gate = {"shut": False, "expired": 0}
 
     def meddle(path: str, query: Query) -> int | None:
         if gate["shut"]:
             return 503
-        if "resourceVersion" in query and path.endswith("/nodes") and not gate["told"]:
-            gate["told"] += 1
+        if "resourceVersion" in query and path.endswith("/nodes") and not gate["expired"]:
+            gate["expired"] += 1
             query["resourceVersion"] = "1"  # as one who was away for days; the server itself says 410
         return None
 
@@ -159,10 +159,10 @@ async def test_what_vanished_before_a_point_that_the_server_has_forgotten_is_del
         await asyncio.to_thread(apiserver.restart_apiserver)  # it begins to remember from now on
         gate["shut"] = False
         await seen.until("kept", "new", seconds=40)
-    assert gate["told"] == 1
+    assert gate["expired"] == 1
     assert sum("sendInitialEvents" in query for query in proxy.of("nodes")) == 2
     applied = [change.name for change in seen.changes if change.type is ChangeType.APPLIED]
-    assert applied.count("kept") == 1, "what has not changed is not told again"
+    assert applied.count("kept") == 1, "an unchanged object is not delivered again"
 
 
 async def test_a_watch_outlives_the_api_server(apiserver, cluster):
@@ -211,12 +211,12 @@ async def test_a_namespace_that_we_may_not_read_holds_nothing_up(apiserver, clus
 
 async def test_a_kind_that_we_may_not_read_is_waited_for(cluster, proxy, tmp_path):
     await cluster.create(node("a"))
-    refusing = {"on": True}
-    proxy.meddle = lambda path, query: 403 if refusing["on"] else None
+    forbidden = {"on": True}
+    proxy.meddle = lambda path, query: 403 if forbidden["on"] else None
     async with through(proxy, tmp_path) as ours, watching(ours, "Node") as seen:
         await asyncio.sleep(2)
         assert not seen.listed, "a refusal is no empty list"
-        refusing["on"] = False
+        forbidden["on"] = False
         await seen.until("a")
 
 

@@ -237,7 +237,7 @@ def test_what_is_held_on_a_node_that_goes_is_still_held_when_it_comes_back() -> 
     one = cluster(node(cards=[card(0, memory=100)]))
     take(one, vgpu(1, 60), "a")
     one.remove_node("n1")
-    one.release("n1", "nobody")
+    one.release("n1", "absent")
     one.set_node(node("n0"))
     one.set_node(node(cards=[card(0, memory=100)]))
     assert one.place(vgpu(1, 60)) is None

@@ -107,7 +107,7 @@ def test_a_wrong_value_is_an_error_where_it_stands(plugin, argument, value, expe
         ("predicates", "predicate.NodePortEnable", "predicate.NodePortsEnable"),
     ],
 )
-def test_an_argument_that_nobody_knows_is_a_warning(plugin, argument, meant) -> None:
+def test_an_unknown_argument_is_a_warning(plugin, argument, meant) -> None:
     (warning,) = conf(f"{{name: {plugin}, arguments: {{{argument}: 1}}}}").warnings
     assert warning.startswith(
         f"File x, line 1, column {24 + len(plugin)}: [0].arguments: unknown argument '{argument}' is ignored"

@@ -25,7 +25,7 @@ def bound(family, *stages, **changes):
     devices = tuple(DeviceGrant(each, at, 1024, cores, detail) for at, each in enumerate(ids))
     grants = [ContainerGrant("c0", 0, family, devices)]
     for stage in stages:
-        if family == "gpu-number" and not stage:  # whole cards are nobody else's
+        if family == "gpu-number" and not stage:  # whole cards are exclusive
             devices = tuple(DeviceGrant(str(at), at, 1024, 0) for at in range(len(ids), 2 * len(ids)))
         grants.append(ContainerGrant("i0" if stage else "c1", 0 if stage else 1, family, devices, stage))
     claim = Claim(id="c", uid="u", namespace="ns", name="p", grants=tuple(grants))
@@ -65,7 +65,7 @@ def unserved(family, annotations, phase="Pending", node="n1", stages=()):
 def test_a_bound_pod_waits_for_its_plugin_until_that_has_served_it(family):
     annotations = bound(family)
     assert unserved(family, annotations) == ((family, CASES[family][3]),)
-    assert unserved(family, annotations, node="") == (), "nobody looks at it before it is bound"
+    assert unserved(family, annotations, node="") == (), "device plugins ignore pods that are not bound"
     assert unserved(family, annotations | BY_NAME[family].plugin.once_served(annotations)) == ()
 
 
@@ -143,7 +143,7 @@ def test_the_vgpu_plugin_says_itself_when_it_is_done(phase, waits):
     assert bool(unserved("hami-core", bound("hami-core", **{"volcano.sh/bind-phase": phase}))) is waits
 
 
-def test_a_node_tells_who_has_locked_it():
+def test_the_lock_of_a_node_names_its_holder():
     locks = {"hami.io/mutex.lock": "2023-11-14T22:13:20Z,ns,p", "hamivgpu": "2023-11-14T22:13:20Z"}
     raw = json.dumps({"metadata": {"name": "n1", "annotations": {**locks, "else": "1"}}}).encode()
     assert dict(decode_node(raw).locks) == locks

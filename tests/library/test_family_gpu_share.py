@@ -136,7 +136,7 @@ def test_a_node_whose_plugin_shares_memory_gives_no_whole_cards() -> None:
     assert cluster(node("a", share_cards(2)), number_on_shared_nodes=True).place(whole(1)).node == "a"
 
 
-def test_whole_cards_of_a_shared_node_are_unused_ones_and_nobody_shares_them() -> None:
+def test_whole_cards_of_a_shared_node_are_unused_and_exclusive() -> None:
     three = cluster(node(cards=share_cards(3, memory=1000)), number_on_shared_nodes=True)
     take(three, share(1), "sharer")
     assert chosen(take(three, whole(1), "owner")) == [1]
@@ -202,7 +202,7 @@ def test_a_pod_may_choose_among_models(resource) -> None:
     asked = "nvidia.com/use-gputype A100,T4 and nvidia.com/nouse-gputype A100,T4"
     assert [refusal.line for refusal in three.why_not(asking("A100,T4", "A100, T4")).refusals] == [
         f"2 node(s) had cards of type NVIDIA-A100-SXM4-40GB, Tesla-T4 for {asked}",
-        f"1 node(s) had cards whose type nobody tells for {asked}",
+        f"1 node(s) had cards of unknown type for {asked}",
     ]
 
 

@@ -166,7 +166,7 @@ def test_a_score_is_added_up_over_all_containers(first, more) -> None:
     assert cluster(node(cards=cards(2, memory=23034)), policy="binpack").place(what).score == total
 
 
-def test_spread_tells_crowded_nodes_apart_under_a_weight() -> None:
+def test_spread_distinguishes_crowded_nodes_under_a_weight() -> None:
     both = cluster(*(node(name, cards(8, node=name, slots=100), pods=500) for name in "ab"), policy="spread", weight=1)
     placed = [take(both, vgpu(1, 1), f"p{at}").node for at in range(100)]
     assert placed == ["a", "b"] * 50

@@ -62,7 +62,7 @@ def test_the_containers_of_a_pod_get_instances_of_their_own(geometry) -> None:
 def test_all_kinds_of_instance_of_a_geometry_in_use_are_given(geometry) -> None:
     cluster = one_node(geometry=geometry)
     take(cluster, vgpu(1, 9000), "large")
-    assert instances(take(cluster, vgpu(1, 3000), "small")) == ["0:group2-3"], "the 1g.5gb, in which nobody is yet"
+    assert instances(take(cluster, vgpu(1, 3000), "small")) == ["0:group2-3"], "the 1g.5gb, which is unused"
 
 
 @BOTH
@@ -159,7 +159,7 @@ def test_best_fit_leaves_unused_cards_uncut_unless_pods_are_spread(policy, geome
 
 def test_an_unused_card_is_cut_by_what_pods_ask() -> None:
     cluster = one_node()
-    assert instances(cluster.place(vgpu(1, 3000))) == ["0:group1-0"], "nobody is known to ask anything"
+    assert instances(cluster.place(vgpu(1, 3000))) == ["0:group1-0"], "no request is known yet"
     cluster.expect([(vgpu(1, 3000), 5), (vgpu(1, 9000), 20)])
     placement = take(cluster, vgpu(1, 3000), "small")
     assert instances(placement) == ["0:group2-3"]

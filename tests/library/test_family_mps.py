@@ -35,7 +35,7 @@ def test_the_arithmetic_is_that_of_hami_core(first, second, code) -> None:
     assert code in codes(mps, second)
 
 
-def test_after_a_restart_as_much_is_taken_though_the_annotation_does_not_tell_the_mode() -> None:
+def test_a_restart_restores_the_charge_although_the_annotation_lacks_the_mode() -> None:
     before, after, what = one(), one(), vgpu(1, 3000, 20)
     placement = take(before, what, "p")
     after.hold("n1", "p", read(written(placement), what), ())

@@ -185,7 +185,7 @@ def test_a_node_has_room_exactly_where_no_check_gives_a_reason(name: str, chance
     pod_class = allocator._refreshed(request)
     assert not pod_class.unschedulable, allocator.why_not(request)
     rows = np.arange(allocator.nodes)
-    # Only nodes with enough of their own resources tell what the family finds.
+    # The refusals of the family come only from nodes with enough of their own resources.
     enough = np.logical_and.reduce(
         [allocator._resources.free(rows, resource) >= amount for resource, amount in ((PODS, 1), *pod_class.resources)]
     )

@@ -167,7 +167,7 @@ def test_groups_are_the_last_part_of_a_real_device(real, groups):
 # ConfigMaps
 
 
-def test_clusterd_tells_of_many_nodes_at_once():
+def test_clusterd_reports_many_nodes_at_once():
     raw = cluster_map(
         {
             "mindx-dl-deviceinfo-n1": {"DeviceList": DEVICES, "UpdateTime": 1, "SuperPodID": -1},
@@ -177,7 +177,7 @@ def test_clusterd_tells_of_many_nodes_at_once():
     assert decode_device_info(raw) == ({"n1": DEVICES, "n2": {}}, (), True)
 
 
-def test_a_device_plugin_tells_of_its_own_node():
+def test_a_device_plugin_reports_its_own_node():
     text = json.dumps({"DeviceInfo": {"DeviceList": DEVICES, "UpdateTime": 1}, "CheckCode": "x"})
     assert decode_device_info(config_map(*PLUGIN, {"DeviceInfoCfg": text})) == ({"n1": DEVICES}, (), False)
 

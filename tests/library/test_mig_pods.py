@@ -197,7 +197,7 @@ def test_instances_and_other_devices_are_read_by_their_families() -> None:
     assert by_family["hami-core"] == ContainerGrant("b", 1, "hami-core", (DeviceGrant("GPU-1", -1, 500, 0),))
 
 
-def test_the_environment_is_the_plugins_to_tell() -> None:
+def test_the_device_plugin_sets_the_environment() -> None:
     (grant,) = one_node().place(vgpu(1, 3000)).grants
     assert BY_NAME["mig"].environment(grant, ()) == {}
 

@@ -87,7 +87,7 @@ def test_a_malformed_register_leaves_the_node_without_cards_and_with_its_cpu():
     assert problem.value == "ten"
 
 
-def test_a_mode_that_nobody_knows_is_told_once_and_the_other_cards_stay():
+def test_an_unknown_mode_is_reported_once_and_the_other_cards_stay():
     register = "".join(f"GPU-{at},10,32768,T4,true,{mode}:" for at, mode in enumerate(["mig", "turbo", "", "turbo"]))
     fact = node({}, {"capacity": {"cpu": "2"}}, annotations={REGISTER: register})
     assert [card.mode for card in fact.cards] == ["mig", "turbo", "hami-core", "turbo"]
@@ -136,7 +136,7 @@ def test_cards_of_one_plugin_stay(capacity, cards):
     assert (len(fact.cards), fact.contested, fact.problems) == (cards, (), ())
 
 
-def test_chips_that_both_of_ascends_plugins_register_are_nobodys():
+def test_chips_that_both_ascend_plugins_register_are_not_used():
     labels = {"accelerator": "huawei-Ascend310P", "servertype": "Ascend310P-8"}
     labels["node.kubernetes.io/npu.chip.name"] = "310P3"
     annotations = {"baseDeviceInfos": '{"Ascend310P-0":{}}', "hami.io/node-register-Ascend310P": CHIP}
@@ -186,7 +186,7 @@ def test_the_seeds_uuid_says_nothing_of_cards_that_have_only_an_index():
     )
 
 
-def test_a_list_on_a_node_without_cards_is_nobodys_problem():
+def test_a_list_on_a_node_without_cards_is_no_problem():
     assert node({}, {}, annotations={"volcano.sh/gpu-unhealthy-ids": "GPU-a"}).problems == ()
 
 

@@ -180,7 +180,7 @@ def test_the_problem_names_the_part_that_counts():
     assert problem.field == "spec.containers[c].resources.requests[cpu]"
 
 
-def test_init_containers_and_sidecars_are_told_apart():
+def test_init_containers_and_sidecars_are_distinguished():
     fact = pod(
         {"containers": [container()], "initContainers": [container("i"), container("s", restartPolicy="Always")]}
     )
@@ -369,7 +369,7 @@ PORT = {"containerPort": 80}
         ({"resources": {"requests": {"cpu": 1}}}, []),
     ],
 )  # fmt: skip
-def test_hard_demands_that_nobody_evaluates_are_named_and_preferences_are_not(spec, fields):
+def test_unsupported_requirements_are_named_and_preferences_are_not(spec, fields):
     assert pod(spec).ask.unsupported == tuple(fields)
 
 

@@ -183,7 +183,7 @@ def test_what_others_are_guaranteed_is_kept_for_them():
     assert scene.decide() == ["s0", "s1", "s2"]
 
 
-def test_what_nobody_deserves_in_whole_goes_to_the_smallest_share():
+def test_an_indivisible_rest_goes_to_the_smallest_share():
     scene = Scene(cards(1), queues=in_queues("a", "b"))
     scene.single("x", vgpu(1, 100), queue="a", created=2.0)
     scene.single("y", vgpu(1, 100), queue="b", created=1.0)
@@ -211,7 +211,7 @@ def test_a_queue_waits_at_what_it_deserves_and_says_so():
     assert scene.decide() == ["a1", "a2", "a3"]
 
 
-def test_a_queue_passes_what_it_deserves_of_what_nobody_waits_for():
+def test_a_queue_exceeds_its_deserved_amount_of_unrequested_resources():
     scene = Scene(node("s", share_cards(2, memory=100)), cards(1), queues=in_queues("a", "b"))
     gated = pod("gated", share(100))
     scene.queues.put(gated, "a", gated.group)
@@ -233,7 +233,7 @@ def test_who_could_never_be_placed_does_not_keep_others_from_what_it_deserves_fo
     assert len(moments) < 10
 
 
-def test_who_lacks_room_is_not_told_of_what_his_queue_deserves():
+def test_a_refusal_for_lack_of_room_omits_the_deserved_amount():
     scene = Scene(cards(2), queues=in_queues("q"))
     for at in range(3):
         scene.single(f"p{at}", vgpu(1, 100), queue="q", created=float(at))
@@ -376,7 +376,7 @@ def test_nodes_are_kept_free_for_no_job_that_they_could_never_serve():
     assert "s12" in stream(starved(queues=in_queues(QueueFact(name="default", capability={MEMORY: 799}))), rounds=6)
 
 
-def test_who_finds_no_room_since_it_is_kept_free_is_told_so():
+def test_a_refusal_names_the_reservation():
     scene = starved()
     stream(scene, rounds=6)
     (why,) = {refusal.text for _, each in scene.turns.waiting.values() for _, why in each.waiting

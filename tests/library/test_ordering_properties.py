@@ -179,7 +179,7 @@ def _jobs(sizes):
 
 @given(CLUSTERS, CAPABILITIES, WEIGHTS, _jobs(SINGLES | EQUAL), st.lists(st.integers(0, 50), max_size=4))
 @settings(max_examples=300, deadline=None)
-def test_nobody_waits_while_there_is_a_place_that_breaks_no_rule(nodes, capabilities, weights, jobs, ends):
+def test_no_job_waits_while_an_allowed_place_exists(nodes, capabilities, weights, jobs, ends):
     played = Round(nodes, capabilities, weights)
     played.run(jobs)
     played.check(equal_gangs=True)
@@ -230,7 +230,7 @@ def test_gangs_with_best_effort_pods_are_whole_and_fill_no_node(nodes, capabilit
         for key, decision in turns.placed.items():
             placed[key] += len(decision.placed)
             assert placed[key] >= minimums[key], "a gang is whole or not there"
-    assert not played.dispatcher.decide(100).placed, "nobody is left who fits"
+    assert not played.dispatcher.decide(100).placed, "no job that fits is left"
     on_nodes = Counter(
         each.name for each in played.nodes for uid in played.queue_of if played.allocator.holding(each.name, uid)
     )

@@ -60,7 +60,7 @@ def test_init_containers_that_ask_nothing_count_as_well() -> None:
     assert at_least(what) == (200, 400 * MIB)
 
 
-def test_of_a_pod_that_asks_as_a_whole_only_what_nobody_asks_is_filled_in() -> None:
+def test_pod_level_requests_add_only_what_no_container_requests() -> None:
     what = ask(container("a", cpu=10), container("b"), pod_level=(("cpu", 50),))
     assert unasked(what) == ((MEMORY, 400 * MIB),)
     assert unasked(ask(container(), pod_level=(("cpu", 50), ("memory", MIB)))) == ()

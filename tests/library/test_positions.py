@@ -93,7 +93,7 @@ def test_lines_that_are_left_out_keep_the_numbers_of_the_others() -> None:
     assert conf.warnings[1].startswith("File cm.yaml, line 7, column 5: tier: unknown key 'tier' is ignored")
 
 
-def test_a_key_that_nobody_knows_has_the_position_of_the_key() -> None:
+def test_an_unknown_key_has_the_position_of_the_key() -> None:
     (warning,) = parse_devices("nvidia:\n  defaultMem:\n    0\n", "File d.yaml").warnings
     assert warning.startswith("File d.yaml, line 2, column 3: nvidia: unknown key 'defaultMem' is ignored")
 

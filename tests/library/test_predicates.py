@@ -119,7 +119,7 @@ def test_what_is_not_asked_does_not_matter_on_an_overdrawn_node() -> None:
     assert one.place(ask(container(cpu=1))) is None
 
 
-def test_what_nobody_evaluates_is_refused_by_its_name() -> None:
+def test_an_unsupported_requirement_is_refused_by_its_name() -> None:
     what = ask(container(), unsupported=("spec.affinity.podAffinity",))
     assert cluster(node()).place(what) is None
     assert lines(what) == ["the pod asks spec.affinity.podAffinity, which is not evaluated yet"]
@@ -132,7 +132,7 @@ def test_a_node_that_is_not_ready_says_so_once(state) -> None:
     assert lines(ask(container()), taints=[taint]) == [f"1 node(s) had untolerated taint {{{taint.key}: }}"]
 
 
-def test_predicates_that_are_turned_off_keep_nobody_away() -> None:
+def test_disabled_predicates_rule_out_no_node() -> None:
     what = ask(container(), node_selector=(("a", "1"),), node_terms=())
     fact = node(taints=[TAINT], unschedulable=True)
 

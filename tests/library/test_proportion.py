@@ -25,11 +25,11 @@ def test_weights_divide_what_all_want():
     assert of(700, queue(1), queue(2), queue(4)) == pytest.approx([100, 200, 400])
 
 
-def test_nobody_deserves_more_than_it_asks_and_others_have_the_rest():
+def test_no_queue_deserves_more_than_it_requests_and_others_have_the_rest():
     assert of(700, queue(1), queue(2, request=50), queue(4)) == pytest.approx([130, 50, 520])
 
 
-def test_nobody_deserves_more_than_its_capability():
+def test_no_queue_deserves_more_than_its_capability():
     assert of(700, queue(1), queue(6, capability=100)) == pytest.approx([600, 100])
 
 
@@ -38,7 +38,7 @@ def test_a_guarantee_is_deserved_even_where_it_is_not_asked():
     assert of(100, queue(1, request=0, guarantee=30), queue(1)) == pytest.approx([30, 70])
 
 
-def test_what_nobody_asks_is_deserved_by_nobody():
+def test_no_queue_deserves_unrequested_resources():
     assert of(700, queue(request=10), queue(request=20)) == pytest.approx([10, 20])
 
 

@@ -149,7 +149,7 @@ def test_queues_with_parents(case):
     assert Counter(name[0] for name in placed) == expected
 
 
-def test_who_would_carry_a_parent_over_its_capability_is_told_so_and_comes_when_there_is_room():
+def test_a_job_over_the_capability_of_a_parent_gets_a_reason_and_starts_when_there_is_room():
     scene = Scene(cluster(), conf=TREE, queues=Q3)
     scene.single("a", what(3000, 1), queue="q31", created=1.0)
     scene.single("b", what(3000, 1), queue="q32", created=2.0)
@@ -222,11 +222,11 @@ def test_as_in_volcano_it_concerns_all(queues, name, words):
     assert not scene.queues.obstacle(name)
     scene.single("p", CPU, queue=name)
     assert scene.queues.unready
-    fine = Scene(cluster(), conf=strict, queues=[queue("root"), queue("good")])
-    fine.single("p", CPU, queue="good")
-    assert not fine.queues.unready
-    fine.queues.remove_queue("root")
-    assert fine.queues.unready == "queue 'root' does not exist"
+    ready = Scene(cluster(), conf=strict, queues=[queue("root"), queue("good")])
+    ready.single("p", CPU, queue="good")
+    assert not ready.queues.unready
+    ready.queues.remove_queue("root")
+    assert ready.queues.unready == "queue 'root' does not exist"
 
 
 def test_a_queue_may_get_another_parent():

@@ -15,8 +15,8 @@ NODES, GANGS, MEMBERS = 1500, 20, 60
 NOW = 400.0
 
 
-class Work:
-    """The work of searches, by round: nodes added to empty clusters, and pods of trials."""
+class SearchCounter:
+    """The cost of searches, by round: nodes added to empty clusters plus pods of trials."""
 
     def __init__(self) -> None:
         self.rounds: list[int] = []
@@ -26,8 +26,8 @@ class Work:
 
 
 @pytest.fixture
-def work(monkeypatch: pytest.MonkeyPatch) -> Iterator[Work]:
-    counted = Work()
+def counter(monkeypatch: pytest.MonkeyPatch) -> Iterator[SearchCounter]:
+    counted = SearchCounter()
     set_node, decide = Allocator.set_node, node_search.decide
 
     def count_node(self, fact):
@@ -58,53 +58,53 @@ def waiting_gangs(members: int = MEMBERS) -> Scene:
     return scene
 
 
-def search(scene: Scene, work: Work, most: int = 1000) -> None:
+def search(scene: Scene, counter: SearchCounter, most: int = 1000) -> None:
     """Decide as often as something is due now."""
-    work.rounds.append(0)
+    counter.rounds.append(0)
     scene.decide(now=NOW)
     while min(scene.dispatcher.due(), default=NOW + 1) <= NOW:
-        assert len(work.rounds) < most
-        work.rounds.append(0)
+        assert len(counter.rounds) < most
+        counter.rounds.append(0)
         scene.decide(now=NOW)
 
 
-def test_a_round_never_does_more_than_the_bound(work) -> None:
+def test_a_round_never_does_more_than_the_bound(counter) -> None:
     scene = waiting_gangs()
-    search(scene, work)
-    assert len(work.rounds) > 10
-    assert max(work.rounds) <= reservation.MOST_WORK + MEMBERS, "the last trial may exceed it"
+    search(scene, counter)
+    assert len(counter.rounds) > 10
+    assert max(counter.rounds) <= reservation.MOST_WORK + MEMBERS, "the last trial may exceed it"
     kept = [each.nodes for each in scene.dispatcher.reservations]
     assert len(kept) == GANGS
     names = [name for nodes in kept for name in nodes]
     assert len(names) == len(set(names)) == GANGS * MEMBERS, "no node is kept free twice"
 
 
-def test_a_search_that_finds_nothing_ends(work) -> None:
+def test_a_search_that_finds_nothing_ends(counter) -> None:
     scene = waiting_gangs(members=NODES + 1)
-    search(scene, work)
-    assert max(work.rounds) <= reservation.MOST_WORK + NODES + 1
+    search(scene, counter)
+    assert max(counter.rounds) <= reservation.MOST_WORK + NODES + 1
     assert list(scene.dispatcher.reservations) == []
 
 
-def test_a_search_ends_when_its_job_is_taken_out(work) -> None:
+def test_a_search_ends_when_its_job_is_taken_out(counter) -> None:
     scene = waiting_gangs()
-    work.rounds.append(0)
+    counter.rounds.append(0)
     scene.decide(now=NOW)
     searching = scene.dispatcher.reservations.searching
     assert searching is not None
     scene.dispatcher.discard(searching)
-    search(scene, work)
+    search(scene, counter)
     assert searching not in {each.key for each in scene.dispatcher.reservations}
     assert len(list(scene.dispatcher.reservations)) == GANGS - 1
 
 
-def test_nodes_that_are_gone_when_the_search_ends_are_not_kept_free(work) -> None:
+def test_nodes_that_are_gone_when_the_search_ends_are_not_kept_free(counter) -> None:
     scene = waiting_gangs()
-    work.rounds.append(0)
+    counter.rounds.append(0)
     scene.decide(now=NOW)
     # The searches go on with the nodes as they were.
     for at in range(NODES):
         scene.allocator.remove_node(f"n{at:04}")
     held = len(list(scene.dispatcher.reservations))
-    search(scene, work)
+    search(scene, counter)
     assert len(list(scene.dispatcher.reservations)) == held

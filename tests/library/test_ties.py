@@ -22,7 +22,7 @@ def order(ties: Ties, names: list[str]) -> list[str]:
     return found
 
 
-def test_the_lowest_name_goes_first_unless_told_otherwise():
+def test_the_lowest_name_goes_first_by_default():
     assert order(LOWEST, NAMES[::-1]) == NAMES
 
 

@@ -25,7 +25,7 @@ from support.builders import (
 from support.builders import vgpu as asks_vgpu
 
 CARDS = {each.id: each for each in (card(at, memory=32000) for at in range(4))}
-KEY, OLD, FOREIGN = b"a key of ours 123", b"one from before 45", b"somebody else's 67"
+KEY, OLD, FOREIGN = b"a key of ours 123", b"one from before 45", b"a foreign key 6789"
 
 
 def devices(held):
@@ -85,7 +85,7 @@ def test_a_percentage_is_of_the_card_and_all_of_a_card_no_more_than_it_has():
 
 def test_a_slot_without_its_container_counts_for_one_that_asks():
     """Volcano leaves out the slots of containers that ask nothing."""
-    renamed = {"volcano.sh/vgpu-cores": 10}  # no name by which a slot could be told from another
+    renamed = {"volcano.sh/vgpu-cores": 10}  # no resource name identifies a slot
     what = ask(container("idle"), container("busy", **renamed))
     held, problems = counts(what, ids([("GPU-0", 32000, 10)]))
     assert (devices(held), problems) == ([("GPU-0", 32000, 10)], ())

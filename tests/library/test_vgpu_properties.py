@@ -1,4 +1,4 @@
-"""vGPUs of all modes, whatever happened before: nothing is given twice, and annotations alone tell how things stand."""
+"""vGPUs of all modes, after any sequence of steps: no device is allocated twice, and annotations restore the state."""
 
 from collections import Counter
 
@@ -156,7 +156,7 @@ class Vgpus(RuleBasedStateMachine):
         return wrong | {instance for instance, times in holders.items() if times > 1}
 
     @invariant()
-    def annotations_alone_tell_how_things_stand(self) -> None:
+    def annotations_alone_restore_the_state(self) -> None:
         if not hasattr(self, "allocator"):
             return
         fresh = Allocator(self.conf)
@@ -167,8 +167,8 @@ class Vgpus(RuleBasedStateMachine):
             if name in self.nodes:
                 fresh.set_node(self.nodes[name])
         for name in self.nodes:
-            for tell in (Allocator.used_cards, _cut, _used):
-                assert tell(self.allocator, name) == tell(fresh, name)
+            for read_state in (Allocator.used_cards, _cut, _used):
+                assert read_state(self.allocator, name) == read_state(fresh, name)
         for what in QUESTIONS:
             assert self.allocator.place(what) == fresh.place(what)
             assert self.allocator.why_not(what) == fresh.why_not(what)

@@ -53,7 +53,7 @@ def test_what_has_no_name_cannot_be_asked() -> None:
     assert named(percentage="").place(vgpu(1, percentage=25)) is None, "in Volcano it is the whole card"
 
 
-def test_the_configuration_tells_what_holds_where_nothing_is_asked() -> None:
+def test_the_configuration_sets_the_default_of_a_request() -> None:
     usual = named(default_number=2, default_memory=500, default_cores=30)
     assert devices(usual.place(vgpu(None, 700))) == [("GPU-1", 700, 30), ("GPU-0", 700, 30)]
     assert devices(usual.place(vgpu(1))) == [("GPU-1", 500, 30)]
@@ -90,7 +90,7 @@ def test_a_card_is_charged_its_largest_init_container_or_the_sum_of_the_others(w
     assert one.used_cards("n1") == [used]
     again = cluster(node(cards=cards(1)))
     again.hold("n1", "p", read(written(placement), what), ())
-    assert again.used_cards("n1") == [used], "annotations alone tell as much"
+    assert again.used_cards("n1") == [used], "annotations alone restore the same state"
 
 
 def test_an_init_container_takes_the_cards_that_the_pod_has_anyway() -> None:
@@ -150,7 +150,7 @@ def test_pods_of_a_group_are_kept_apart_but_not_a_pods_own_containers() -> None:
     assert chosen(two.place(apart(what, "ns/gang"))) == [0, 0]
 
 
-def test_a_mate_that_takes_nothing_of_a_card_is_in_nobodys_way() -> None:
+def test_a_mate_that_takes_nothing_of_a_card_does_not_block_it() -> None:
     one = cluster(node(cards=cards(1)))
     hold(one, "mate", Tenant("ns/gang"), memory=0)
     assert chosen(one.place(apart(vgpu(1, 10), "ns/gang"))) == [0]

@@ -1,4 +1,4 @@
-"""Whole devices: plain amounts of a node, chosen by model; names that nobody offers."""
+"""Whole devices: plain amounts of a node, chosen by model; names that no node offers."""
 
 import pytest
 from deviceshare.allocation import Allocator, nearest
@@ -69,7 +69,7 @@ def test_many_models_are_not_all_listed() -> None:
     )
 
 
-def test_a_part_of_a_word_counts_until_somebody_has_the_word_and_users_are_told(mixed) -> None:
+def test_a_part_of_a_word_matches_unless_a_card_has_the_word_and_users_are_warned(mixed) -> None:
     assert mixed.place(gpus(use="A10")).node == "a100"
     (caveat,) = mixed.caveats(gpus(use="A10"))
     assert caveat == (
@@ -136,7 +136,7 @@ def test_a_node_whose_cards_two_plugins_register_takes_none_of_both() -> None:
         ("example.com/anything", ""),
     ],
 )
-def test_a_name_that_no_node_has_is_told_with_the_nearest_one(mixed, resource, hint) -> None:
+def test_the_refusal_of_an_unknown_name_suggests_the_nearest_one(mixed, resource, hint) -> None:
     refusal, *_ = mixed.why_not(gpus(resource=resource)).refusals
     assert refusal.code == "ResourceUnknown"
     assert refusal.text == f"Insufficient {resource}, which no node has{hint}"

@@ -166,7 +166,7 @@ async def test_owners_that_are_none_of_its_business_are_left_alone(local: LocalC
         await until_pods(local, "replica")
 
 
-async def test_a_pod_of_the_name_that_belongs_to_nobody_is_not_taken_over(local: LocalCluster) -> None:
+async def test_a_pod_of_the_name_without_an_owner_is_not_adopted(local: LocalCluster) -> None:
     stray = {
         "apiVersion": "v1",
         "kind": "Pod",

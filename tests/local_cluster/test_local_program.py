@@ -23,7 +23,7 @@ JOB = {
     "apiVersion": "batch.volcano.sh/v1alpha1",
     "kind": "Job",
     "metadata": {"name": "train"},
-    "spec": {"queue": "nobody-made-it", "tasks": [{"name": "w", "replicas": 2, "template": TEMPLATE}]},
+    "spec": {"queue": "missing-queue", "tasks": [{"name": "w", "replicas": 2, "template": TEMPLATE}]},
 }
 PODS = {"train-w-0", "train-w-1"}
 
@@ -113,10 +113,10 @@ async def test_it_waits_for_the_server_loads_what_is_good_and_says_what_is_not(n
     async with LocalCluster(nats_server.url) as cluster:
         await until_pods(cluster)
         assert await cluster.get("Node", "", "gpu-1")
-    told = [line for line in program.said("warning") if line.startswith(("rejected: ", "warning: "))]
-    assert Counter(line.split(":")[0] for line in told) == {"rejected": 1, "warning": 1}
-    assert any(line.startswith("rejected: File bad.yaml: ") for line in told)
-    assert any("Queue nobody-made-it did not exist" in line for line in told)
+    reported = [line for line in program.said("warning") if line.startswith(("rejected: ", "warning: "))]
+    assert Counter(line.split(":")[0] for line in reported) == {"rejected": 1, "warning": 1}
+    assert any(line.startswith("rejected: File bad.yaml: ") for line in reported)
+    assert any("Queue missing-queue did not exist" in line for line in reported)
     assert program.end(signal.SIGTERM) == 0
 
 

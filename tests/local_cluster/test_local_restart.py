@@ -84,7 +84,7 @@ async def test_a_watch_that_begins_while_the_server_is_away_lists_when_it_is_bac
 
 
 async def test_nothing_that_was_answered_is_lost_and_nothing_is_bound_twice(nats_server: Server) -> None:
-    """Kill the server in the middle of many bindings: each pod is bound once, as its caller was told."""
+    """Kill the server in the middle of many bindings: each pod is bound once, to the node of the answer."""
     async with LocalCluster(nats_server.url) as cluster:
         await cluster.setup()
         count = 1500
@@ -117,10 +117,10 @@ async def test_nothing_that_was_answered_is_lost_and_nothing_is_bound_twice(nats
                 await asyncio.sleep(0.04)
                 await nats_server.restart()
 
-        *told, _ = await asyncio.gather(*(bind(one, number) for number, one in enumerate(pods)), trouble())
+        *answered, _ = await asyncio.gather(*(bind(one, number) for number, one in enumerate(pods)), trouble())
         assert unknown, "the server was killed while bindings were open"
         bound = {one["metadata"]["name"]: one for one in await patiently(lambda: cluster.list("Pod"))}
-        assert {name: one["spec"]["nodeName"] for name, one in bound.items()} == dict(told)
+        assert {name: one["spec"]["nodeName"] for name, one in bound.items()} == dict(answered)
         assert all(one["metadata"]["annotations"]["on"] == one["spec"]["nodeName"] for one in bound.values())
 
 

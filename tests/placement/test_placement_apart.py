@@ -147,7 +147,7 @@ def test_the_claim_of_a_pod_that_is_not_known_yet_says_its_podgroup() -> None:
     assert cards(successor)["y"] != claim.grants[0].devices[0].index
 
 
-def test_a_pod_on_its_own_is_nobodys_podgroup(played) -> None:
+def test_a_single_pod_belongs_to_no_podgroup(played) -> None:
     claim = Claim(id="o-1", uid="u", namespace="ns", name="n", group="pod/u")
     played.ledger("a", 1, claim)
     assert played.core.cluster.allocator.holding("a", "u").tenant.group == ""

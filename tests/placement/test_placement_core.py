@@ -21,14 +21,14 @@ def played() -> Played:
     return Played()
 
 
-def test_the_environment_is_told_of_each_container() -> None:
+def test_the_explanation_has_the_environment_of_each_container() -> None:
     played = Played(node("a", share_cards(1)))
     what = ask(container("main", **{SHARE: 500}), init_containers=(container("init", **{SHARE: 3000}),))
     played.put(pod("x", what))
-    ((told,),) = (each.explanations for each in played.written(played.tick()))
-    assert [grant.container for grant in told.grants] == ["main", "init"]
-    assert told.environment["main"]["VOLCANO_GPU_ALLOCATED"] == "500"
-    assert told.environment["init"]["VOLCANO_GPU_ALLOCATED"] == "3000"
+    ((explained,),) = (each.explanations for each in played.written(played.tick()))
+    assert [grant.container for grant in explained.grants] == ["main", "init"]
+    assert explained.environment["main"]["VOLCANO_GPU_ALLOCATED"] == "500"
+    assert explained.environment["init"]["VOLCANO_GPU_ALLOCATED"] == "3000"
     assert played.core.cluster.allocator.used_cards("a")[0].memory == 3000
 
 
@@ -67,8 +67,8 @@ def test_gates_problems_queues_and_groups_that_are_missing_say_so(played) -> Non
     played.put(pod("g-0", gang="g"))
     played.put(QueueFact(name="closed", open=False))
     played.put(replace(pod("c"), queue="closed"))
-    told = {explanation.name: explanation.message for explanation in played.tick().explanations}
-    assert told == {
+    explained = {explanation.name: explanation.message for explanation in played.tick().explanations}
+    assert explained == {
         "gated": "waits for scheduling gates: example.com/quota",
         "q": "Pod ns/q: queue 'nowhere' does not exist",
         "g-0": "PodGroup ns/g not found",
@@ -82,13 +82,13 @@ def test_a_gang_waits_for_its_pods_and_then_for_room(played) -> None:
         played.put(pod(f"g-{at}", vgpu(1, 80), gang="g"))
     assert set(played.tick().messages) == {"pod group ns/g is not ready, 2 of 3 pods exist"}
     played.put(pod("g-2", vgpu(1, 80), gang="g"))
-    told = {explanation.name: explanation.message for explanation in played.tick(2.0).explanations}
+    explained = {explanation.name: explanation.message for explanation in played.tick(2.0).explanations}
     why = (
         "0/1 nodes are unavailable: "
         "1 Insufficient volcano.sh/vgpu-memory on a card (asked 80 MiB, at most 20 MiB free, 60 MiB missing)."
     )
-    assert told["g-2"] == f"pod group ns/g is not ready, 2 of 3 pods fit: {why}"
-    assert told["g-0"] == f"pod group ns/g is not ready, 2 of 3 pods fit: this pod would fit, others do not: {why}"
+    assert explained["g-2"] == f"pod group ns/g is not ready, 2 of 3 pods fit: {why}"
+    assert explained["g-0"] == f"pod group ns/g is not ready, 2 of 3 pods fit: this pod would fit, others do not: {why}"
 
 
 def test_the_rest_of_a_gang_needs_only_what_is_missing(played) -> None:
@@ -105,7 +105,7 @@ def test_a_podgroup_in_a_namespace_called_pod_is_a_gang(played) -> None:
     assert played.tick().messages == ["pod group pod/g is not ready, 1 of 2 pods exist"]
 
 
-def test_where_thousands_wait_a_changed_number_is_told_to_some_at_a_time(played) -> None:
+def test_with_thousands_waiting_a_changed_number_is_published_in_portions(played) -> None:
     for at in range(MOST_REPEATED + 100):
         played.put(pod(f"w{at}", vgpu(2, 200)))
     assert len(played.tick().explanations) == MOST_REPEATED + 100, "the first reason at once"
@@ -173,11 +173,11 @@ def test_the_pause_after_a_refused_claim_stays_bounded_for_any_number_of_refusal
     assert len(played.tick(after=1.0).claims) == 1
 
 
-def test_a_pod_that_waits_is_told_of_the_closest_node_and_its_cards(played) -> None:
+def test_the_explanation_of_a_waiting_pod_names_the_closest_node_and_its_cards(played) -> None:
     played.put(pod("h", vgpu(1, 30), node="a", held=_held(1, 30)))
     played.put(pod("x", vgpu(2, 90)))
-    (told,) = played.tick().explanations
-    (near,) = told.closest
+    (explained,) = played.tick().explanations
+    (near,) = explained.closest
     assert (near.node, [(each.code, each.asked, each.free) for each in near.refusals]) == (
         "a", [("CardInsufficientMemory", 90, 70)],
     )  # fmt: skip
@@ -187,7 +187,7 @@ def test_a_pod_that_waits_is_told_of_the_closest_node_and_its_cards(played) -> N
     ]
 
 
-def test_a_model_that_is_no_whole_word_is_told_of_pods_that_wait_and_pods_that_are_placed(played) -> None:
+def test_a_partial_model_name_is_reported_for_waiting_and_placed_pods(played) -> None:
     wish = {"nvidia.com/use-gputype": "V10"}
     played.put(pod("x", vgpu(1, 60, annotations=wish)))
     played.put(pod("y", vgpu(2, 500, annotations=wish)))

@@ -1,4 +1,4 @@
-"""Queues, PodGroups and the action enqueue, as the placement core tells of them."""
+"""Queues, PodGroups and the action enqueue, as the placement core reports them."""
 
 import pytest
 from deviceshare.model import ConfigFact, GroupKey, PodGroupFact, QueueFact
@@ -41,7 +41,7 @@ def test_a_group_that_needs_more_than_its_queue_has_is_pending_with_its_pods() -
     assert len(write.writes[0].message.claims) == 2
 
 
-def test_a_group_without_pods_is_told_that_it_is_let_in_so_that_its_pods_are_made() -> None:
+def test_the_admission_of_a_group_without_pods_is_reported_before_its_pods_exist() -> None:
     played = Played()
     played.put(QueueFact(name="q"))
     played.put(GANG)
@@ -65,8 +65,8 @@ def test_a_group_that_comes_again_has_to_apply_again() -> None:
     played.tick()
     played.put(QueueFact(name="q", capability={MEMORY: 100}))
     played.put(replace(GANG, uid="h"))
-    (told,) = played.tick().explanations
-    assert (told.uid, told.decision) == ("h", "rejected")
+    (explained,) = played.tick().explanations
+    assert (explained.uid, explained.decision) == ("h", "rejected")
 
 
 def test_a_pod_at_its_queues_bound_says_so_and_goes_on_when_another_ends() -> None:
@@ -76,8 +76,8 @@ def test_a_pod_at_its_queues_bound_says_so_and_goes_on_when_another_ends() -> No
         played.put(replace(pod(f"p{at}", vgpu(1, 60)), queue="q", created=float(at)))
     out = played.tick()
     (claim,) = out.claims
-    told = (*out.explanations, *played.tick().explanations)
-    (waits,) = [each for each in told if each.uid == "uid-p1"]
+    explained = (*out.explanations, *played.tick().explanations)
+    (waits,) = [each for each in explained if each.uid == "uid-p1"]
     assert waits.message == (
         "queue 'q' has a capability of 70 MiB of volcano.sh/vgpu-memory, 60 MiB used, 60 MiB asked"
     )
@@ -153,7 +153,7 @@ def test_a_pod_that_counts_less_since_the_largest_card_is_gone_is_looked_at_agai
         (QueueFact(name="q", open=False), "PodGroup ns/g: queue 'q' is not open: its status has no state"),
     ],
 )
-def test_a_queue_that_is_closed_or_unknown_lets_nobody_in(queue, why) -> None:
+def test_a_closed_or_unknown_queue_admits_no_job(queue, why) -> None:
     played = Played()
     if queue is not None:
         played.put(queue)
@@ -208,7 +208,7 @@ def test_a_queue_whose_parent_does_not_exist_serves_once_there_is_one() -> None:
     assert len(played.tick(after=2.0).claims) == 2
 
 
-def test_a_queue_with_children_serves_nobody() -> None:
+def test_a_queue_with_children_serves_no_job() -> None:
     played = in_hierarchy(QueueFact(name="q"), QueueFact(name="child", parent="q"))
     (why,) = set(played.tick().messages)
     assert why == "PodGroup ns/g: queue 'q' is the parent of 'child': only queues without children serve"
@@ -250,6 +250,6 @@ def test_best_effort_pods_of_a_gang_say_why_they_wait_where_others_like_them_wai
     played.put(PodGroupFact(key=GroupKey("ns/m"), uid="m", min_member=1))
     for name, what in (("m-w-0", ask(container(cpu=1))), ("m-l-0", ask(container()))):
         played.put(pod(name, what, gang="m"))
-    told = {each.name: each.message for each in played.tick(2.0).explanations}
-    assert "Too many pods" in told["m-w-0"]
-    assert "Too many pods" in told["m-l-0"]
+    explained = {each.name: each.message for each in played.tick(2.0).explanations}
+    assert "Too many pods" in explained["m-w-0"]
+    assert "Too many pods" in explained["m-l-0"]

@@ -13,7 +13,7 @@ CARDS = [card(index, memory=100, slots=3) for index in range(2)]
 
 
 class Play:
-    """A bus, a cluster, a binder and one placement; time passes when it is told to."""
+    """A bus, a cluster, a binder and one placement; time advances only as the test says."""
 
     def __init__(self, *nodes):
         self.now = 1000.0
@@ -90,7 +90,7 @@ def test_a_fact_that_comes_late_costs_a_bound_pod_nothing():
     assert (play.claims(), play.cluster.bindings["uid-p"]) == ({"p": "a"}, 1)
 
 
-def test_a_claim_whose_pod_nobody_knows_lives_for_seconds():
+def test_a_claim_whose_pod_is_unknown_lives_for_seconds():
     play = Play(node("a", CARDS))
     play.cluster.put(pod("p", vgpu(2)))
     play.decide()
@@ -150,7 +150,7 @@ def test_claims_that_do_not_fit_any_more_give_way_the_newest_first():
     assert play.nodes()["p2"] == "b"
 
 
-def test_what_is_bound_stays_and_the_overdrawn_card_is_given_to_nobody():
+def test_bound_pods_stay_and_the_overcommitted_card_takes_no_pod():
     play = Play(node("a", CARDS[:1]))
     play.cluster.put(pod("p", vgpu(1, 60)))
     play.run()

@@ -71,7 +71,7 @@ async def test_the_cluster_is_on_the_bus_and_stays_there(nats_server):
             await bind(cluster, pod["metadata"]["uid"])
             await settled(context, await last_revision(cluster, ("Pod", "default", "a")))
             assert (await stands(context, subject)).node == "n1"
-        # While inventory is away a node comes and the pod goes, and somebody leaves rubbish on the bus.
+        # While inventory is away a node comes and the pod goes, and an undecodable message is published.
         connection = await connect(nats_server.url, "test")
         publisher = Publisher(connection)
         await publisher.write(Write("cluster.node.rubbish", b"\xc1"))

@@ -46,7 +46,7 @@ def held(bus, uid="u1"):
     return [(device.id, device.memory, device.cores) for grant in standing.held for device in grant.devices]
 
 
-def told(said):
+def reported(said):
     """Return the reason and the value of each problem that was recorded."""
     reports = [one for one in said if isinstance(one, EventRecord)]
     return [(report.reason, re.findall("'(.*)' is not valid", report.message)[0]) for report in reports]
@@ -54,7 +54,7 @@ def told(said):
 
 def test_a_pod_that_was_bound_before_keeps_what_it_names_and_asks():
     _, bus, said = started([pod(one("GPU-0")), node()], 5)
-    assert (held(bus), told(said)) == ([("GPU-0", 3000, 0)], [])
+    assert (held(bus), reported(said)) == ([("GPU-0", 3000, 0)], [])
 
 
 @pytest.mark.parametrize("order", [1, -1])
@@ -66,7 +66,7 @@ def test_what_it_does_not_ask_does_not_count_whichever_object_comes_first(order)
     changes = [pod(one("GPU-0", 32000, 100) + one("GPU-1", 32000, 100)), node(), config]
     _, bus, said = started(changes[::order], 5)
     assert held(bus) == [("GPU-0", 3000, 0)]
-    assert told(said) == [("InvalidDeviceAnnotation", "GPU-0 32000 100, GPU-1 32000 100")]
+    assert reported(said) == [("InvalidDeviceAnnotation", "GPU-0 32000 100, GPU-1 32000 100")]
     assert [subject for subject, _, _ in bus.log].count(fact("pod", "u1")) == 1
 
 
@@ -79,7 +79,7 @@ def test_before_binding_nothing_counts_and_after_it_nothing_more():
     core.deliver([pod(one("GPU-1"), 5)])
     said = work_off(core, bus)
     assert held(bus) == [("GPU-0", 3000, 0)]
-    assert told(said) == [("InvalidDeviceAnnotation", "GPU-1")]
+    assert reported(said) == [("InvalidDeviceAnnotation", "GPU-1")]
     core.deliver([pod(None, 6)])
     work_off(core, bus)
     assert held(bus) == [("GPU-0", 3000, 0)]
@@ -104,7 +104,7 @@ def test_a_scheduler_that_writes_after_it_binds_is_heard():
 def test_a_pod_that_asks_nothing_holds_nothing():
     _, bus, said = started([node(), pod(one("GPU-0", 32000), limits={})], 3)
     assert held(bus) == []
-    ((reason, value),) = told(said)
+    ((reason, value),) = reported(said)
     assert (reason, value) == ("InvalidDeviceAnnotation", "GPU-0 32000 0")
 
 
@@ -116,7 +116,7 @@ def waits_for(named, **asks):
 
 
 def test_a_plugin_owes_a_pod_what_it_asks_and_nothing_that_it_names_beside():
-    """Else whoever may write annotations could hold back all hand-overs of a node."""
+    """Otherwise a user who can write annotations could block all handoffs of a node."""
     assert waits_for(one("GPU-0")) == ["1 vGPU"]
     assert waits_for(one("GPU-0") + one("GPU-1")) == ["1 vGPU"]
     assert waits_for(one("GPU-0"), limits={}) == []

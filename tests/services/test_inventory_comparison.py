@@ -220,7 +220,7 @@ class Compared(LocalCluster):
     comparing: asyncio.Task | None = None
 
     async def revisions(self, kind: str) -> Revisions:
-        await asyncio.sleep(0.5)  # until nobody else asks
+        await asyncio.sleep(0.5)  # until no other comparison is due
         Compared.comparing = asyncio.current_task()
         return await super().revisions(kind)
 

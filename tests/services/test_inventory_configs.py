@@ -92,7 +92,7 @@ def test_a_file_names_the_devices_as_well():
     assert (found.scheduler, found.devices.text) == (file, "vnpus: []")
 
 
-def test_without_a_config_map_of_devices_nothing_is_told_unless_it_was_named():
+def test_a_missing_config_map_of_devices_is_reported_only_if_it_was_named():
     found = resolved(scheduler(GOOD))
     assert (found.devices, texts(found)) == (None, {})
     configs = Configs(None)
@@ -101,7 +101,7 @@ def test_without_a_config_map_of_devices_nothing_is_told_unless_it_was_named():
     (text,) = texts(found)["kube-system", "mine"]
     assert text.startswith("ConfigMap kube-system/mine: data: '' is not valid: expected the key device-config.yaml")
     assert "deviceshare.KnownGeometriesCMName" in text
-    # Now that it is looked for, one without the key is told of as it is.
+    # The ConfigMap is required now, so one without the key is reported too.
     found = resolved(config_map("mine", {"config.json": ""}, namespace="kube-system"), configs=configs)
     (text,) = texts(found)["kube-system", "mine"]
     assert text.startswith("ConfigMap kube-system/mine: data: 'config.json' is not valid")
@@ -109,7 +109,7 @@ def test_without_a_config_map_of_devices_nothing_is_told_unless_it_was_named():
     assert (found.devices.text, texts(found)) == ("nvidia: {}", {})
 
 
-def test_what_cannot_be_used_is_told_and_the_last_good_one_stays():
+def test_an_unusable_configuration_is_reported_and_the_last_usable_one_stays():
     configs = Configs(None)
     assert texts(resolved(scheduler(GOOD), devices("nvidia: {}"), configs=configs)) == {}
     found = resolved(scheduler("tiers: 5", revision=2), devices("nvidia: 5", revision=3), configs=configs)
@@ -131,11 +131,11 @@ def test_what_cannot_be_used_is_told_and_the_last_good_one_stays():
     assert (found.scheduler, found.devices, found.remarks) == (DEFAULTS, None, {})
 
 
-def test_warnings_are_told_of_the_config_map_that_they_are_about():
+def test_warnings_name_their_config_map():
     found = resolved(scheduler(f"{GOOD}\n- name: gagn"), devices("nvidia: {defaultMem: 0}"))
-    told = texts(found)
-    assert "did you mean 'gang'?" in told["volcano-system", "volcano-scheduler-configmap"][0]
-    assert "did you mean 'defaultMemory'?" in told["kube-system", USUAL][0]
+    reported = texts(found)
+    assert "did you mean 'gang'?" in reported["volcano-system", "volcano-scheduler-configmap"][0]
+    assert "did you mean 'defaultMemory'?" in reported["kube-system", USUAL][0]
     assert found.devices is not None
 
 

@@ -62,7 +62,7 @@ def test_a_restart_publishes_only_what_changed():
     assert said == []
 
 
-def test_what_vanished_while_nobody_looked_gets_a_tombstone():
+def test_an_object_that_vanished_between_lists_gets_a_tombstone():
     _, bus, _ = started([node("n1"), node("n2"), pod(), config_map("nvidia: {}", 1, DEVICES, "device-config.yaml")])
     _, bus, _ = started([node("n1")], 20, bus)
     assert bus.fact("cluster.node.n2") == Gone(revision="20")
@@ -111,7 +111,7 @@ def test_a_pod_group_that_returns_under_its_name_replaces_the_tombstone():
     assert core.open_work == 0
 
 
-def test_a_pod_that_was_replaced_while_nobody_watched_is_gone():
+def test_a_pod_that_was_replaced_between_watches_is_gone():
     core, bus, _ = started([pod(uid="old", node="n1"), pod("b", "b1", 2)])
     core.begin_list()
     core.deliver([pod(uid="new", revision=5), Listed(6)])
@@ -153,7 +153,7 @@ def test_a_writer_that_slept_leaves_newer_facts_alone():
     assert bus.fact("cluster.node.n1").allocatable == {"cpu": 1000}
 
 
-def test_problems_are_told_once_until_they_change():
+def test_problems_are_reported_once_until_they_change():
     bad = {"volcano.sh/node-vgpu-register": "nonsense"}
     core, bus, said = started([node("n1", 1, bad)])
     assert [(one.kind, one.name, one.reason) for one in said] == [("Node", "n1", "InvalidDeviceAnnotation")]
@@ -164,7 +164,7 @@ def test_problems_are_told_once_until_they_change():
     assert len([one for one in work_off(core, bus) if isinstance(one, EventRecord)]) == 1
 
 
-def test_an_object_that_cannot_be_read_is_put_aside_and_told_once():
+def test_an_unreadable_object_is_quarantined_and_reported_once():
     core, bus, _ = started([node("n1")])
     broken = Change(ChangeType.APPLIED, "Node", "", "n1", 5, b'{"metadata": {"name": 7}}')
     core.deliver([broken, broken._replace(revision=6), node("n2", 7)])
@@ -207,7 +207,7 @@ def test_devices_that_cannot_be_read_leave_the_last_good_ones_and_without_a_conf
     assert isinstance(bus.fact("cluster.config.devices"), Gone)
 
 
-def test_warnings_of_a_configuration_are_told_once_until_it_was_right():
+def test_warnings_of_a_configuration_are_reported_once_until_it_was_valid():
     misspelt = f"{GOOD}\ntier: []".replace("- name", "tiers:\n- plugins:\n  - name", 1).replace("\n  arg", "\n    arg")
     core, bus, said = started([config_map(misspelt, 1)])
     (report,) = said

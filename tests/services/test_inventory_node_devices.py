@@ -1,4 +1,4 @@
-"""Nodes whose devices are told of in ConfigMaps: their facts follow these, whichever comes first."""
+"""Nodes whose devices are listed in ConfigMaps: facts follow both, whichever comes first."""
 
 import json
 
@@ -99,7 +99,7 @@ def test_only_the_nodes_of_which_something_else_is_said_are_published(bus):
     assert bus.fact("cluster.node.n2").revision == "8", "as new as the newest of what it is made of"
 
 
-def test_a_node_is_told_wrong_until_somebody_tells_of_its_chips(bus):
+def test_a_node_has_a_problem_until_its_chips_are_reported(bus):
     bus.deliver(node(), Listed(2))
     assert bus.fact("cluster.node.n1").cards == ()
     (report,) = bus.reports
@@ -128,7 +128,7 @@ def test_a_node_may_move_from_one_config_map_to_another(bus):
     assert bus.healthy() == [False, True]
 
 
-def test_a_config_map_that_cannot_be_read_is_told_of_and_says_nothing(bus):
+def test_an_unreadable_config_map_is_reported_and_ignored(bus):
     bus.deliver(node(), clusterd({"n1": []}, 2), Listed(3))
     broken = config_map(CLUSTERD, {CLUSTERD[1]: "{"}, 4, {"mx-consumer-volcano": "true"})
     assert bus.deliver(broken) == ["n1"]

@@ -144,7 +144,7 @@ async def running(url, standing=()):
         assert code == 0
 
 
-async def test_what_stands_on_the_bus_is_told_and_what_changes_follows(nats_url):
+async def test_the_state_of_the_bus_is_served_and_changes_follow(nats_url):
     async with running(nats_url, STANDING) as client:
         assert await client.get("/healthz") == "ok"
         (node,) = await client.items("nodes", api.Node)
@@ -163,16 +163,16 @@ async def test_what_stands_on_the_bus_is_told_and_what_changes_follows(nats_url)
         outcomes = NodeOutcomes(node="gpu-1", outcomes=(Outcome("c1", UID, "bound"),))
         await client.publish((subjects.outcome("gpu-1"), outcomes), (subjects.fact("pod", "u2"), Gone()))
 
-        async def told():
+        async def caught_up():
             status = await client.status()
             return status.pods["Bound"] == 1 and status.pods["Pending"] == 0 and status.open_claims == 0
 
-        await client.until(told)
+        await client.until(caught_up)
         first, second = await client.status(), await client.status()
         assert 0 <= first.seconds_since_change <= second.seconds_since_change
 
 
-async def test_a_pod_is_explained_and_one_that_nobody_knows_is_not_found(nats_url):
+async def test_a_pod_is_explained_and_an_unknown_pod_is_not_found(nats_url):
     async with running(nats_url, STANDING) as client:
         text = await client.get("/api/v1/pods/default/vgpu-pod/explain")
         answer = msgspec.json.decode(text, type=api.PodExplanation)
@@ -180,11 +180,11 @@ async def test_a_pod_is_explained_and_one_that_nobody_knows_is_not_found(nats_ur
         assert (answer.pod.state, answer.trace_id) == ("Claimed", UID.replace("-", ""))
         answer = json.loads(await client.get("/api/v1/pods/default/%3Cb%3Ebig%3C%2Fb%3E/explain"))
         assert answer["explanation"]["message"] == "0/1 nodes: <script>"
-        missing = json.loads(await client.get("/api/v1/pods/default/nobody/explain", status=404))
-        assert missing["error"].startswith("pod default/nobody not found: ")
+        missing = json.loads(await client.get("/api/v1/pods/default/absent/explain", status=404))
+        assert missing["error"].startswith("pod default/absent not found: ")
 
 
-async def test_what_cannot_be_decoded_is_put_aside_counted_and_stops_nothing(nats_url):
+async def test_undecodable_messages_are_quarantined_counted_and_stop_nothing(nats_url):
     async with running(nats_url, STANDING) as client:
         await client.publish((subjects.fact("node", "gpu-1"), b"\xc1"), (subjects.explain("u3"), b"not msgpack"))
 

@@ -313,7 +313,7 @@ def test_the_last_steps_of_a_pod_are_kept():
 
 
 @pytest.mark.parametrize("order", [("placement", "binder"), ("binder", "placement")])
-def test_waiting_is_measured_once_whoever_reports_first(order):
+def test_waiting_is_measured_once_for_any_order_of_reports(order):
     core = MetricsCore()
     reports = {
         "placement": events("placement", step("seen", 1.0), step("decided", 1.1)),
@@ -357,7 +357,7 @@ def test_unknown_fields_and_an_ask_of_another_form_are_tolerated():
     assert only(snapshot_of(core).nodes).used == {}
 
 
-def test_forged_devices_of_cards_that_do_not_exist_are_nobodys():
+def test_forged_devices_of_absent_cards_are_not_counted():
     core = read(node(), pod(node="n1", held=grants(card="GPU-forged")))
     assert only(snapshot_of(core).devices).memory_used == 0
     assert "GPU-forged" not in exposed(core)
@@ -440,7 +440,7 @@ def test_a_reader_that_starts_late_sees_the_same_as_one_that_saw_everything(data
 
 
 @given(st.lists(st.one_of(_STREAMS["CLUSTER"], _STREAMS["LEDGER"]), max_size=20))
-def test_cards_and_pods_tell_the_same_story(messages):
+def test_cards_and_pods_have_the_same_totals(messages):
     """What is taken of cards is what claims, and pods that are bound without one, are shown to have."""
     snapshot = snapshot_of(read(*_with_unique_ids(messages)))
     cards = {card.node for card in snapshot.devices}

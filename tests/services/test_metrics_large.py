@@ -101,7 +101,7 @@ async def test_requests_of_a_large_cluster_do_not_block_the_event_loop():
     following = asyncio.create_task(loop.run())
     used = {}
     try:
-        for path in ("/api/v1/status", "/api/v1/pods", "/", "/metrics", "/api/v1/pods/default/nobody/explain"):
+        for path in ("/api/v1/status", "/api/v1/pods", "/", "/metrics", "/api/v1/pods/default/absent/explain"):
             loop.longest, before = 0.0, loop.turns
             with suppress(urllib.error.HTTPError):
                 body = await asyncio.to_thread(get, f"http://127.0.0.1:{port}{path}")

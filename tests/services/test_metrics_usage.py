@@ -68,7 +68,7 @@ def test_a_mig_instance_takes_its_own_memory_not_what_was_asked(facts):
 def test_the_snapshot_follows_the_configuration():
     held = pod("a", vgpu(1, 6000), node="n1", held=instance("group2-0", 6000, 6000))
     core = read(node("n1", [A100]), held)
-    assert snapshot_of(core).devices[0].memory_used == 6000  # nobody knows a geometry yet
+    assert snapshot_of(core).devices[0].memory_used == 6000  # no geometry is known yet
     receive(core, "cluster.config.devices", encode(DEVICES))
     assert snapshot_of(core).devices[0].memory_used == 10240
     broken = ConfigFact(name="devices", text="nvidia: 5")

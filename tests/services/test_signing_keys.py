@@ -13,7 +13,7 @@ def _no_keys(monkeypatch):
     monkeypatch.delenv(FILE, raising=False)
 
 
-def test_there_are_none_unless_somebody_gives_some():
+def test_there_are_no_keys_by_default():
     assert signing_keys() == ()
 
 

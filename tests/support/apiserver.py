@@ -31,7 +31,7 @@ class ApiServer(Server):
     """One that can forget what was, and takes requests."""
 
     def compact(self) -> None:
-        """Forget all that was before: whoever wants to go on from there gets 410, once the API server is new."""
+        """Compact etcd: after a restart of the API server, watches from an older revision get 410."""
         status = self._etcd_call("maintenance/status", {})
         self._etcd_call("kv/compaction", {"revision": status["header"]["revision"], "physical": True})
 

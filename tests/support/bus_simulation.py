@@ -185,7 +185,7 @@ class Cluster:
         """For each bound pod the id of the claim by which it was bound."""
         self.bindings: defaultdict[str, int] = defaultdict(int)
         self.disturbed: set[str] = set()
-        """Gangs of which somebody from outside took something: they may be left with fewer than their minimum."""
+        """Gangs disturbed by an external change: they may be left with fewer pods than their minimum."""
 
     def sync(self) -> None:
         """Say that everything is there."""
@@ -228,7 +228,7 @@ class Cluster:
 
 
 class Binder:
-    """Binds what the ledgers say, one version of a ledger after the other, and says what became of it."""
+    """Binds the claims of the ledgers, one version after the other, and publishes the outcomes."""
 
     def __init__(self, bus: Bus, cluster: Cluster) -> None:
         self.bus = bus

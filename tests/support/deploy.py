@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import yaml
 from deviceshare_cluster.kube.kinds import ApiKind
+from support.agents.api import MERGE
 from support.apiserver import ApiServer
 from support.definitions import install
 
@@ -70,7 +71,7 @@ def apply(server: ApiServer, *objects: Object) -> None:
 
 @contextmanager
 def applied(server: ApiServer, *objects: Object) -> Iterator[None]:
-    """Have objects for a while; namespaces stay, since there is nobody who would empty them."""
+    """Create objects and delete them at the end, except namespaces: no controller runs that would empty them."""
     apply(server, *objects)
     try:
         yield
@@ -113,6 +114,12 @@ def install_all(server: ApiServer, *also: str) -> None:
             install(server, obj)
     others = [obj for obj in objects if obj["kind"] != "CustomResourceDefinition"]
     apply(server, *namespaces("volcano-system", "mindx-dl", *also), *others)
+
+
+def create_node(server: ApiServer, node: Object) -> None:
+    """Create a node with its status, which the API server accepts only on the status subresource."""
+    server.request("POST", "/api/v1/nodes", node)
+    server.request("PATCH", f"/api/v1/nodes/{node['metadata']['name']}/status", {"status": node["status"]}, MERGE)
 
 
 def namespaces(*names: str) -> list[Object]:

@@ -30,7 +30,7 @@ NOW = 1770105600.0
 
 @dataclass
 class Fate:
-    """What became of a pod: ``node``, '' where it waits, and then ``message`` says why."""
+    """The result for a pod: its ``node``, or '' and a ``message`` with the reason why it waits."""
 
     pod: PodFact
     node: str = ""
@@ -103,9 +103,9 @@ class ExampleCluster:
 
     def _fates(self, decision: Decision) -> Iterable[Fate]:
         for pod, placement in decision.placed:
-            told = explaining.placed(self.allocator, pod, placement, decision, NOW, "test")
-            environment = {key: value for each in told.environment.values() for key, value in each.items()}
-            yield Fate(pod, placement.node, placement, "", bound_with(pod, placement), environment, told.caveats)
+            explanation = explaining.placed(self.allocator, pod, placement, decision, NOW, "test")
+            environment = {key: value for each in explanation.environment.values() for key, value in each.items()}
+            yield Fate(pod, placement.node, placement, "", bound_with(pod, placement), environment, explanation.caveats)
         for pod, why in decision.waiting:
             yield Fate(pod, message=explaining.waiting(pod, why, decision, NOW, "test").message)
 

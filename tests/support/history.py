@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from support.agents.api import Api
-from support.agents.world import annotations, has_ended, name
+from support.agents.object_cache import annotations, has_ended, name
 from support.validity_cards import Device, Parts, devices_of, over_cards
 
 Object = dict[str, Any]

@@ -30,7 +30,7 @@ def read(*messages: tuple[str, Any], into: MetricsCore | None = None) -> Metrics
 
 
 def catch_up(core: MetricsCore, now: Now = NOW) -> None:
-    """Tell a core that all streams have been read to their ends."""
+    """Report to a core that all streams have been read to their ends."""
     for stream in Stream:
         core.handle(CaughtUp(stream), now)
     core.handle(Tick(), now)

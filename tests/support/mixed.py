@@ -53,7 +53,7 @@ def config_maps(count: int) -> list[Object]:
     """Return the configurations of the scheduler and of devices, and what ClusterD says of so many nodes' chips."""
     chips = ",".join(f"Ascend310P-{index}" for index in range(CARDS))
     devices = {"huawei.com/Ascend310P": chips, "huawei.com/Ascend310P-Unhealthy": ""}
-    told = {
+    device_infos = {
         f"mindx-dl-deviceinfo-{node['metadata']['name']}": {"DeviceList": devices, "UpdateTime": 1770105600}
         for node in nodes(count)
         if "huawei.com/npu-core" in node["status"]["capacity"]
@@ -71,7 +71,7 @@ def config_maps(count: int) -> list[Object]:
             "apiVersion": "v1",
             "kind": "ConfigMap",
             "metadata": {"name": name, "namespace": "mindx-dl", "labels": {"mx-consumer-volcano": "true"}},
-            "data": {name: json.dumps(told)},
+            "data": {name: json.dumps(device_infos)},
         },
     ]
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from support import mixed
 from support.agents.api import Api, Refused
-from support.agents.world import annotations
+from support.agents.object_cache import annotations
 from support.validity_cards import Device, Parts, cards_of, devices_of
 
 ACCOUNT = "system:serviceaccount:volcano-system:volcano-scheduler"
@@ -21,8 +21,8 @@ GRACE = 0.5
 Object = dict[str, Any]
 
 
-class Way:
-    """How pods of a family are given to their device plugin."""
+class PluginFormat:
+    """The annotations and locks with which pods of a family reach their device plugin."""
 
     lock = ""
     """The annotation of a node by which it is locked, '' where schedulers of this family have none."""
@@ -44,7 +44,7 @@ class Way:
         raise NotImplementedError
 
 
-class Vgpu(Way):
+class Vgpu(PluginFormat):
     """Volcano with hami-core."""
 
     lock = "hamivgpu"
@@ -72,7 +72,7 @@ class Vgpu(Way):
         return annotations(pod).get("volcano.sh/bind-phase") == "allocating"
 
 
-class GpuShare(Way):
+class GpuShare(PluginFormat):
     """Volcano with gpu-share."""
 
     lock = "gpu"
@@ -93,7 +93,7 @@ class GpuShare(Way):
         return "volcano.sh/predicate-time" in said and said.get("volcano.sh/gpu-assigned", "false") == "false"
 
 
-class HamiAscend(Way):
+class HamiAscend(PluginFormat):
     """HAMi with vNPUs."""
 
     lock = "hami.io/mutex.lock"
@@ -123,7 +123,7 @@ class HamiAscend(Way):
         return annotations(pod).get("hami.io/bind-phase") == "allocating"
 
 
-class MindCluster(Way):
+class MindCluster(PluginFormat):
     """Volcano with MindCluster's plugin. It has no lock: two schedulers may only take turns."""
 
     limits: ClassVar = {"huawei.com/npu-core": "1"}
@@ -144,8 +144,8 @@ class MindCluster(Way):
         return "huawei.com/npu-core" in said and "huawei.com/AscendReal" not in said
 
 
-LOCKING: tuple[Way, ...] = (Vgpu(), GpuShare(), HamiAscend())
-TAKING_TURNS: tuple[Way, ...] = (MindCluster(),)
+LOCKING: tuple[PluginFormat, ...] = (Vgpu(), GpuShare(), HamiAscend())
+TAKING_TURNS: tuple[PluginFormat, ...] = (MindCluster(),)
 
 
 class OtherScheduler:
@@ -161,46 +161,48 @@ class OtherScheduler:
         self._parts = parts
         self._grace = grace
 
-    async def place(self, name: str, way: Way, seed: int) -> None:
+    async def place(self, name: str, plugin_format: PluginFormat, seed: int) -> None:
         """Create a pod and bind it to a node, another one for another ``seed``; it is served when this returns."""
-        pod = mixed.pod(name, self._namespace, way.limits, {}, "another")
-        pod["metadata"]["labels"] = way.labels
-        if "huawei.com/npu-core" in way.limits:
-            pod["spec"]["containers"][0]["resources"]["requests"] = way.limits
+        pod = mixed.pod(name, self._namespace, plugin_format.limits, {}, "another")
+        pod["metadata"]["labels"] = plugin_format.labels
+        if "huawei.com/npu-core" in plugin_format.limits:
+            pod["spec"]["containers"][0]["resources"]["requests"] = plugin_format.limits
         pod = await self._api.request("POST", self._pods, pod)
-        nodes = [node for node in (await self._api.request("GET", "/api/v1/nodes"))["items"] if way.suits(node)]
+        nodes = [
+            node for node in (await self._api.request("GET", "/api/v1/nodes"))["items"] if plugin_format.suits(node)
+        ]
         for attempt in range(10 * len(nodes)):
             node = nodes[(seed + attempt) % len(nodes)]["metadata"]["name"]
-            if await self._place_on(pod, way, node):
+            if await self._place_on(pod, plugin_format, node):
                 return
         raise AssertionError(f"there is no room for {name}")
 
-    async def _place_on(self, pod: Object, way: Way, node: str) -> bool:
-        lock = await self._lock(way, node, pod)
-        card = await self._emptiest(way, node)
+    async def _place_on(self, pod: Object, plugin_format: PluginFormat, node: str) -> bool:
+        lock = await self._lock(plugin_format, node, pod)
+        card = await self._emptiest(plugin_format, node)
         if card is not None:
-            await self._bind(pod, node, way.written(node, card))
-            while await self._is_awaited(way, node):
+            await self._bind(pod, node, plugin_format.written(node, card))
+            while await self._is_awaited(plugin_format, node):
                 await asyncio.sleep(0.1)
         if lock:
-            await self._unlock(node, way.lock, lock)
+            await self._unlock(node, plugin_format.lock, lock)
         return card is not None
 
-    async def _is_awaited(self, way: Way, node: str) -> bool:
-        return any(way.is_waiting(pod) for pod in await self._on(node))
+    async def _is_awaited(self, plugin_format: PluginFormat, node: str) -> bool:
+        return any(plugin_format.is_waiting(pod) for pod in await self._on(node))
 
-    async def _lock(self, way: Way, node: str, pod: Object) -> str:
-        """Return the value of the lock, '' for none, once nobody is on his way to the plugin.
+    async def _lock(self, plugin_format: PluginFormat, node: str, pod: Object) -> str:
+        """Return the value of the lock, '' for none, once no pod waits for the plugin.
 
-        A plugin that serves a pod of another scheduler takes the lock away, whoever has it.
+        A plugin that serves a pod of another scheduler releases the lock, whichever scheduler holds it.
         """
-        holder = f",{self._namespace},{pod['metadata']['name']}" if way.lock.startswith("hami.io/") else ""
-        value = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()) + holder if way.lock else ""
+        holder = f",{self._namespace},{pod['metadata']['name']}" if plugin_format.lock.startswith("hami.io/") else ""
+        value = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()) + holder if plugin_format.lock else ""
         while True:
-            if not value or await self._has_locked(node, way.lock, value):
+            if not value or await self._has_locked(node, plugin_format.lock, value):
                 await asyncio.sleep(self._grace)
-                waits = await self._is_awaited(way, node)
-                if not waits and (not value or await self._has_locked(node, way.lock, value)):
+                waits = await self._is_awaited(plugin_format, node)
+                if not waits and (not value or await self._has_locked(node, plugin_format.lock, value)):
                     return value
             await asyncio.sleep(0.1)
 
@@ -224,14 +226,14 @@ class OtherScheduler:
         found = await self._api.request("GET", f"/api/v1/pods?fieldSelector=spec.nodeName={node}")
         return [pod for pod in found["items"] if pod["status"]["phase"] not in ("Succeeded", "Failed")]
 
-    async def _emptiest(self, way: Way, node: str) -> str | None:
+    async def _emptiest(self, plugin_format: PluginFormat, node: str) -> str | None:
         """Return the card with the most room, None if there is too little on each."""
         cards = cards_of(await self._api.request("GET", f"/api/v1/nodes/{node}"), self._parts)
         given: list[Device] = [device for pod in await self._on(node) for device in devices_of(pod, self._parts)]
         room = {
             card: min(
                 (has[what] - sum(one.amounts.get(what, 0) for one in given if one.card == card)) // amount
-                for what, amount in way.takes.items()
+                for what, amount in plugin_format.takes.items()
             )
             for card, has in cards.items()
         }

@@ -1,4 +1,4 @@
-"""Device plugins in one line: on a real API server nobody serves pods unless a test does."""
+"""Minimal device plugins: a real API server has none, so tests serve pods themselves."""
 
 from deviceshare_cluster.local.plugins import written_by_plugins
 from support.apiserver import ApiServer

@@ -1,4 +1,4 @@
-"""ConfigMaps are edited while ``deviceshare`` runs: what waited is placed, what is wrong is told, what runs goes on."""
+"""ConfigMaps change while ``deviceshare`` runs: waiting pods are placed, errors reported, and running pods go on."""
 
 import asyncio
 import json
@@ -92,14 +92,14 @@ class System:
         return str(found["metadata"]["annotations"].get(IDS, ""))
 
     async def refused(self, name: str) -> str:
-        """Wait until a pod is told why it waits; return that."""
+        """Wait until a pod has the reason why it waits, and return the reason."""
 
-        async def told() -> str:
+        async def condition_message() -> str:
             found = await self.cluster.get("Pod", "default", name)
             conditions = found.get("status", {}).get("conditions", ()) if found is not None else ()
             return next((one["message"] for one in conditions if one["type"] == "PodScheduled"), "")
 
-        return str(await self.until(told, f"{name} is not told why it waits"))
+        return str(await self.until(condition_message, f"{name} has no reason"))
 
     async def event(self, reason: str) -> dict[str, Any]:
         """Wait for an Event about a ConfigMap."""

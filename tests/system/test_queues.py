@@ -68,7 +68,7 @@ async def test_a_gang_waits_outside_its_queue_until_there_is_room_for_what_it_ne
         await system.cluster.load([node(), queue(40_000), *first])
         await status(system, "PodGroup", "first", phase="Running", running=2)
         await system.cluster.load([*second, gang("none", 5_000)])
-        # The third one has no pods yet: whoever makes them waits for this word.
+        # The third one has no pods yet: Volcano's controller creates them after this phase.
         await status(system, "PodGroup", "none", phase="Inqueue")
         found = await status(system, "PodGroup", "second", phase="Pending")
         (condition,) = found["conditions"]

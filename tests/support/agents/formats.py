@@ -4,8 +4,8 @@ import json
 import re
 
 from support.agents.api import Object
+from support.agents.object_cache import annotations
 from support.agents.plugins import ASCEND, CORES, MEMORY, NUMBER, VGPU, amount, asked
-from support.agents.world import annotations
 
 _VGPU = re.compile(r"GPU-[0-9A-Za-z-]+(\[[^\[\]-]+-\d+\])?,NVIDIA,(\d+),(\d+)")
 _TEMPLATES = {1: {"vir01"}, 2: {"vir02", "vir02_1c"}, 4: {"vir04", "vir04_3c", "vir04_3c_ndvpp", "vir04_4c_dvpp"}}
@@ -95,10 +95,10 @@ def _ascend(pod: Object, containers: list[Object], word: str) -> list[str]:
         if parts[-1] or len(parts) - 1 != amount(container, f"huawei.com/{word}"):
             found.append(f"{allocated}: {slot!r} of {container['name']}")
         found += [f"{allocated}: {part!r}" for part in parts[:-1] if not device.fullmatch(part)]
-    told = json.loads(annotations(pod).get(f"huawei.com/{word}", "[]"))
+    listed = json.loads(annotations(pod).get(f"huawei.com/{word}", "[]"))
     held = [part.split(",")[0] for slot in slots for part in slot.split(":") if part]
-    if [one.get("UUID") for one in told] != held:
-        found.append(f"huawei.com/{word}: {told}, expected the devices {held}")
+    if [one.get("UUID") for one in listed] != held:
+        found.append(f"huawei.com/{word}: {listed}, expected the devices {held}")
     return found
 
 

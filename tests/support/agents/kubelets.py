@@ -11,8 +11,8 @@ from typing import Self
 
 from support.agents.api import Api, Object, Refused
 from support.agents.formats import departures
+from support.agents.object_cache import ObjectCache, has_ended, name, path
 from support.agents.plugins import Environment, Failed, Gpu, HamiAscend, MindCluster, Plugin, Vgpu, amount
-from support.agents.world import World, has_ended, name, path
 
 
 class NodeAgents:
@@ -20,7 +20,7 @@ class NodeAgents:
 
     Before a device plugin answers, it takes up to ``delay`` seconds, as does a pod that is admitted until it runs;
     ``failures`` is the share of the plugins' calls that fail.
-    ``ours`` tells whose pods have to be in our format, ``forgets`` which pods kubelet never asks any plugin for,
+    ``ours`` selects the pods that must be in our format, ``forgets`` which pods kubelet never asks any plugin for,
     ``refusable`` which pods a plugin may be unable to serve. ``complaints`` has to stay empty; ``environments`` is what
     the containers got, by the pod's uid.
     """
@@ -46,9 +46,9 @@ class NodeAgents:
         self.slept = 0.0
         """Seconds that all plugins took, one after the other."""
         self._api = Api(kubeconfig)
-        self._world = World(self._api, self._changed, lambda pod: None)
+        self._cache = ObjectCache(self._api, self._changed, lambda pod: None)
         fails = lambda: self._random.random() < self._failures  # noqa: E731
-        self._plugins: list[Plugin] = [kind(self._world, fails) for kind in (Vgpu, Gpu, HamiAscend, MindCluster)]
+        self._plugins: list[Plugin] = [kind(self._cache, fails) for kind in (Vgpu, Gpu, HamiAscend, MindCluster)]
         self._bound: dict[str, list[str]] = {}
         """Pods that kubelets have to admit, by node."""
         self._woken: dict[str, asyncio.Event] = {}
@@ -62,8 +62,8 @@ class NodeAgents:
 
     async def __aenter__(self) -> Self:
         await self._api.__aenter__()
-        self._begin(self._world.follow_nodes())
-        self._begin(self._world.follow_pods())
+        self._begin(self._cache.follow_nodes())
+        self._begin(self._cache.follow_pods())
         return self
 
     async def __aexit__(self, *error: object) -> None:
@@ -78,12 +78,12 @@ class NodeAgents:
     @property
     def running(self) -> int:
         """How many pods run."""
-        return sum(1 for pod in self._world.pods.values() if pod.get("status", {}).get("phase") == "Running")
+        return sum(1 for pod in self._cache.pods.values() if pod.get("status", {}).get("phase") == "Running")
 
     @property
     def waiting(self) -> list[Object]:
         """The pods that are on no node."""
-        return [pod for pod in self._world.pods.values() if not pod["spec"].get("nodeName") and not has_ended(pod)]
+        return [pod for pod in self._cache.pods.values() if not pod["spec"].get("nodeName") and not has_ended(pod)]
 
     @property
     def idle(self) -> bool:
@@ -91,13 +91,13 @@ class NodeAgents:
         return (
             not self._admitting
             and not self._starting
-            and not any("deletionTimestamp" in pod["metadata"] for pod in self._world.pods.values())
+            and not any("deletionTimestamp" in pod["metadata"] for pod in self._cache.pods.values())
         )
 
     @property
     def pods(self) -> list[Object]:
         """All pods, as they were heard of last."""
-        return list(self._world.pods.values())
+        return list(self._cache.pods.values())
 
     def _begin(self, work: object) -> None:
         task = asyncio.ensure_future(work)  # type: ignore[call-overload]
@@ -139,12 +139,12 @@ class NodeAgents:
                 await self._admit(node, uid)
             finally:
                 self._admitting.discard(uid)
-            pod = self._world.pods.get(uid)
+            pod = self._cache.pods.get(uid)
             if pod is not None and "deletionTimestamp" in pod["metadata"]:
                 await self._end(pod)
 
     async def _admit(self, node: str, uid: str) -> None:
-        pod = self._world.pods.get(uid)
+        pod = self._cache.pods.get(uid)
         if pod is None or "deletionTimestamp" in pod["metadata"]:
             return
         spec = pod["spec"]
@@ -157,7 +157,7 @@ class NodeAgents:
                     if plugin.serves(node, resource):
                         found = await self._ask(plugin, pod, container, resource)
                         if found is None:
-                            await self._world.set_phase(pod, "Failed", "UnexpectedAdmissionError")
+                            await self._cache.set_phase(pod, "Failed", "UnexpectedAdmissionError")
                             return
                         wrong += found
                     elif plugin.offers(resource):
@@ -169,7 +169,7 @@ class NodeAgents:
     async def _start(self, pod: Object, seconds: float) -> None:
         """Let a pod run, which takes a while: its images are pulled."""
         await asyncio.sleep(seconds)
-        await self._world.set_phase(pod, "Running")
+        await self._cache.set_phase(pod, "Running")
         self._starting.discard(pod["metadata"]["uid"])
 
     async def _ask(self, plugin: Plugin, pod: Object, container: Object, resource: str) -> list[str] | None:
@@ -189,7 +189,7 @@ class NodeAgents:
                 self.complaints.append(f"{what}: {failure}")
             return None
         if served != uid:
-            other = self._world.pods.get(served)
+            other = self._cache.pods.get(served)
             self.complaints.append(f"{what}: got the devices of {name(other) if other else served}: {environment}")
         self.environments.setdefault(uid, {})[container["name"]] = environment
         return [] if meant == container["name"] else [f"{what}: got the devices of container {meant!r}: {environment}"]

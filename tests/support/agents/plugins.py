@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from support.agents.api import Object
-from support.agents.world import VGPU_NODE, World, annotations, has_ended, name
+from support.agents.object_cache import VGPU_NODE, ObjectCache, annotations, has_ended, name
 
 SERVED = str(2**64 - 1)
 Environment = dict[str, str]
@@ -67,8 +67,8 @@ class Plugin:
     ACCOUNT = "volcano-device-plugin"
     """Its service account, by its makers' manifests."""
 
-    def __init__(self, world: World, fails: Callable[[], bool]) -> None:
-        self.world = world
+    def __init__(self, cache: ObjectCache, fails: Callable[[], bool]) -> None:
+        self.cache = cache
         self.fails = fails
 
     def offers(self, resource: str) -> bool:
@@ -76,7 +76,7 @@ class Plugin:
         raise NotImplementedError
 
     def serves(self, node: str, resource: str) -> bool:
-        """Whether the plugin of a node registers a resource with kubelet: kubelet asks nobody for any other."""
+        """Whether the plugin of a node registers a resource with kubelet: kubelet calls no plugin for others."""
         return self.offers(resource)
 
     async def allocate(self, node: str, resource: str, count: int) -> Given:
@@ -84,7 +84,7 @@ class Plugin:
         raise NotImplementedError
 
     async def _annotate(self, pod: Object, written: dict[str, str]) -> None:
-        await self.world.annotate(pod, written, self.ACCOUNT)
+        await self.cache.annotate(pod, written, self.ACCOUNT)
 
 
 class Vgpu(Plugin):
@@ -93,8 +93,8 @@ class Vgpu(Plugin):
     TO_ALLOCATE, TIME, PHASE = "volcano.sh/devices-to-allocate", "volcano.sh/vgpu-time", "volcano.sh/bind-phase"
     LOCK = "hamivgpu"
 
-    def __init__(self, world: World, fails: Callable[[], bool]) -> None:
-        super().__init__(world, fails)
+    def __init__(self, cache: ObjectCache, fails: Callable[[], bool]) -> None:
+        super().__init__(cache, fails)
         self._groups: dict[str, str] = {}
         """How MIG cards were cut last."""
 
@@ -104,7 +104,7 @@ class Vgpu(Plugin):
 
     async def allocate(self, node: str, resource: str, count: int) -> Given:
         """Take the pod with the smallest time of those with as many devices left, whatever its phase."""
-        candidates = [pod for pod in self.world.of(node) if annotations(pod).get(VGPU_NODE) == node]
+        candidates = [pod for pod in self.cache.of(node) if annotations(pod).get(VGPU_NODE) == node]
         candidates = [pod for pod in candidates if sum(len(one) for one in self._left(pod)) == count]
         if not candidates:
             raise Failed("cannot get valid pod")
@@ -116,7 +116,7 @@ class Vgpu(Plugin):
         if self.fails() or len(slots[position]) != count:
             wanted = len(slots[position]) == count
             await self._annotate(pod, {self.PHASE: "failed", self.TIME: SERVED})
-            await self.world.unlock(node, self.LOCK)
+            await self.cache.unlock(node, self.LOCK)
             raise Failed("device number not matched", wanted=wanted)
         devices, slots[position] = slots[position], []
         environment = self._environment(node, pod, devices)
@@ -124,7 +124,7 @@ class Vgpu(Plugin):
         await self._annotate(pod, {self.TO_ALLOCATE: text})
         if "GPU" not in text:
             await self._annotate(pod, {self.PHASE: "success", self.TIME: SERVED})
-            await self.world.unlock(node, self.LOCK)
+            await self.cache.unlock(node, self.LOCK)
         return Given(pod["metadata"]["uid"], pod["spec"]["containers"][position]["name"], environment)
 
     def _left(self, pod: Object) -> list[list[str]]:
@@ -133,7 +133,7 @@ class Vgpu(Plugin):
 
     def _environment(self, node: str, pod: Object, devices: list[str]) -> Environment:
         parts = [device.split(",") for device in devices]
-        register = annotations(self.world.nodes[node])["volcano.sh/node-vgpu-register"]
+        register = annotations(self.cache.nodes[node])["volcano.sh/node-vgpu-register"]
         cards = {item.split(",")[0]: item.split(",")[5] for item in register.split(":") if item}
         if unknown := [uuid for uuid, *_ in parts if uuid.partition("[")[0] not in cards]:
             raise Failed(f"{unknown} of {name(pod)} are not on {node}")
@@ -145,11 +145,11 @@ class Vgpu(Plugin):
         return {"NVIDIA_VISIBLE_DEVICES": ",".join(visible), "CUDA_DEVICE_SM_LIMIT": parts[0][3], **limits}
 
     def _instance(self, node: str, pod: Object, device: str) -> str:
-        """Return the instance's UUID; the card is cut anew where it was cut otherwise, whoever uses it."""
+        """Return the instance's UUID; a card with another geometry is repartitioned, even if it is in use."""
         card, _, instance = device.rstrip("]").partition("[")
         group, _, position = instance.rpartition("-")
         if self._groups.get(card) != group:
-            for other in self.world.of(node):
+            for other in self.cache.of(node):
                 held = annotations(other).get("volcano.sh/vgpu-ids-new", "")
                 if f"{card}[" in held and f"{card}[{group}-" not in held and not has_ended(other):
                     raise Failed(f"{card} would be cut anew for {name(pod)} while {name(other)} uses it: {held}")
@@ -169,7 +169,7 @@ class Gpu(Plugin):
 
     def serves(self, node: str, resource: str) -> bool:
         """The resource of its strategy alone."""
-        capacity = {"resources": {"limits": self.world.nodes[node]["status"]["capacity"]}}
+        capacity = {"resources": {"limits": self.cache.nodes[node]["status"]["capacity"]}}
         return resource == (MEMORY if amount(capacity, MEMORY) else NUMBER)
 
     async def allocate(self, node: str, resource: str, count: int) -> Given:
@@ -177,13 +177,13 @@ class Gpu(Plugin):
         try:
             given = await self._serve(node, resource, count)
         finally:
-            await self.world.unlock(node, self.LOCK)
+            await self.cache.unlock(node, self.LOCK)
         return given
 
     async def _serve(self, node: str, resource: str, count: int) -> Given:
         candidates = [
             pod
-            for pod in self.world.of(node)
+            for pod in self.cache.of(node)
             if pod["spec"].get("nodeName") == node
             and pod["status"]["phase"] == "Pending"
             and annotations(pod).get(self.ASSIGNED, "false") == "false"
@@ -195,7 +195,7 @@ class Gpu(Plugin):
         pod = min(candidates, key=lambda one: time_of(one, self.TIME))
         if self.fails():
             raise Failed("failed to find gpu device", wanted=True)
-        capacity = self.world.nodes[node]["status"]["capacity"]
+        capacity = self.cache.nodes[node]["status"]["capacity"]
         number = int(capacity[NUMBER])
         ids = [int(text) for text in annotations(pod).get(self.INDEX, "-1").split(",")]
         if any(index not in range(number) for index in ids):
@@ -240,10 +240,10 @@ class HamiAscend(Plugin):
             raise
 
     async def _pending(self, node: str) -> Object:
-        found = await self.world.api.get(f"/api/v1/nodes/{node}")
+        found = await self.cache.api.get(f"/api/v1/nodes/{node}")
         assert found is not None
         _, _, holder = annotations(found).get(self.LOCK, "").partition(",")
-        for pod in sorted(self.world.of(node), key=name):
+        for pod in sorted(self.cache.of(node), key=name):
             if holder:
                 if name(pod) == holder.replace(",", "/"):
                     return pod
@@ -267,7 +267,7 @@ class HamiAscend(Plugin):
         devices = [device.split(",") for device in slots[position].split(":") if "," in device]
         if position < 0 or len(devices) != count:
             raise Failed(f"device number not matched: {name(pod)} has {devices}, request has {count}")
-        registered = json.loads(annotations(self.world.nodes[node])[f"hami.io/node-register-{word}"])
+        registered = json.loads(annotations(self.cache.nodes[node])[f"hami.io/node-register-{word}"])
         indexes = {one["id"]: one.get("index", 0) for one in registered}
         if unknown := [device for device, *_ in devices if device not in indexes]:
             raise Failed(f"unknown uuid: {unknown} of {name(pod)}")
@@ -283,7 +283,7 @@ class HamiAscend(Plugin):
 
     async def _end(self, node: str, pod: Object, phase: str) -> None:
         await self._annotate(pod, {self.PHASE: phase})
-        await self.world.unlock(node, self.LOCK, name(pod))
+        await self.cache.unlock(node, self.LOCK, name(pod))
 
 
 class MindCluster(Plugin):
@@ -293,8 +293,8 @@ class MindCluster(Plugin):
     TIME, REAL = "predicate-time", "huawei.com/AscendReal"
     CHIP = 8
 
-    def __init__(self, world: World, fails: Callable[[], bool]) -> None:
-        super().__init__(world, fails)
+    def __init__(self, cache: ObjectCache, fails: Callable[[], bool]) -> None:
+        super().__init__(cache, fails)
         self._made = 99
 
     def offers(self, resource: str) -> bool:
@@ -305,7 +305,7 @@ class MindCluster(Plugin):
         """Take the oldest pod that lives and was given as many AI cores, and make it the youngest."""
         candidates = [
             pod
-            for pod in self.world.of(node)
+            for pod in self.cache.of(node)
             if pod["spec"].get("nodeName") == node
             and not has_ended(pod)
             and "deletionTimestamp" not in pod["metadata"]
@@ -342,7 +342,7 @@ class MindCluster(Plugin):
     def _group(self, node: str, chip: str) -> int:
         """Return the first of the chip's four groups, of two AI cores each, with the most room left."""
         used = [0] * 4
-        for pod in self.world.of(node):
+        for pod in self.cache.of(node):
             for real in annotations(pod).get(self.REAL, "").split(","):
                 match = re.fullmatch(r"Ascend310P-(\d+)c\.\d+cpu-\d+-(\d+)_(\d)", real)
                 if match and match[2] == chip and not has_ended(pod):

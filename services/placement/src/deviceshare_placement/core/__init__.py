@@ -1,6 +1,6 @@
 """The placement core: facts, ledgers and outcomes in, ledgers and explanations out. Pure.
 
-Read :mod:`.events`, then :mod:`.placement_core`, which tells the whole story. :mod:`.cluster_state` and :mod:`.records`
+Read :mod:`.events`, then :mod:`.placement_core`, which shows the whole flow. :mod:`.cluster_state` and :mod:`.records`
 hold the state; :mod:`.facts` and :mod:`.ledgers` update it from the bus; :mod:`.deciding`, :mod:`.readiness` and
 :mod:`.overcommit` decide; :mod:`.claims`, :mod:`.explaining` and :mod:`.reporter` make what is written.
 """

@@ -31,7 +31,7 @@ def test_the_node_that_lacks_least_comes_first_with_all_that_it_lacks() -> None:
     assert lacks(near[1]) == {"CardNotHealth": (0, 0, "", 1), "CardInsufficientMemory": (2000, 1000, "MiB", 1)}
 
 
-def test_what_is_free_is_told_of_nodes_that_the_pod_may_use() -> None:
+def test_free_amounts_are_those_of_nodes_that_the_pod_may_use() -> None:
     blue = (("team", "blue"),)
     two = cluster(
         node("a", [card(0, memory=500, node="a")], labels={"team": "blue"}), node("b", [card(0, memory=1990, node="b")])
@@ -58,7 +58,7 @@ def test_each_card_says_what_is_left_of_it_and_every_check_that_it_fails() -> No
     )
 
 
-def test_only_so_many_nodes_are_told_of_in_full() -> None:
+def test_the_number_of_nodes_in_detail_is_bounded() -> None:
     many = cluster(*(node(f"n{at:02}", [card(0, memory=100 + at, node=str(at))]) for at in range(20)))
     why = many.why_not(vgpu(1, 500))
     assert [near.node for near in why.closest] == [f"n{at}" for at in range(19, 19 - CLOSEST, -1)]
@@ -76,7 +76,7 @@ def test_nodes_of_several_families_that_lack_the_same_are_counted_together() -> 
     )  # fmt: skip
 
 
-def test_without_devices_no_cards_are_told() -> None:
+def test_without_devices_no_cards_are_listed() -> None:
     (near,) = closest(cluster(node("n1", share_cards(2), cpu=1000)), ask(container(cpu=2000)))
     assert (lacks(near), near.cards) == ({"InsufficientResource": (2000, 1000, "millicores", 0)}, ())
 
@@ -87,7 +87,7 @@ def test_what_forbids_every_node_names_none() -> None:
     assert cluster().why_not(vgpu()).closest == ()
 
 
-def test_whole_cards_in_use_are_told_by_card() -> None:
+def test_whole_cards_in_use_are_listed_by_card() -> None:
     one = cluster(node("n1", whole_cards(3)))
     take(one, ask(container(**{"volcano.sh/gpu-number": 1})), "owner")
     what = ask(container(**{"volcano.sh/gpu-number": 3}))

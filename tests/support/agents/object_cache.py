@@ -28,7 +28,7 @@ def path(pod: Object) -> str:
     return f"/api/v1/namespaces/{quote(pod['metadata']['namespace'])}/pods/{quote(pod['metadata']['name'])}"
 
 
-class World:
+class ObjectCache:
     """All pods and nodes; ``changed`` hears of every pod that changed, and of one that is gone with ``gone``."""
 
     def __init__(self, api: Api, changed: Callable[[Object], None], gone: Callable[[Object], None]) -> None:

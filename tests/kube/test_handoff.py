@@ -56,7 +56,7 @@ class Scene:
         return {pod["metadata"]["name"]: pod for pod in (await self.api.request("GET", PATH))["items"]}
 
     async def until(self, true: Callable[[dict[str, Object]], bool], seconds: float) -> dict[str, Object]:
-        """Wait until something is so of the pods, and return them."""
+        """Wait until a condition of the pods holds, and return them."""
         end = time.monotonic() + seconds
         while not true(pods := await self.pods()):
             assert not self.agents.complaints, self.agents.complaints
@@ -65,7 +65,7 @@ class Scene:
             await asyncio.sleep(0.05)
         return pods
 
-    async def told(self, name: str, reason: str, note: str) -> None:
+    async def until_event(self, name: str, reason: str, note: str) -> None:
         """Wait for an Event about a pod."""
         end = time.monotonic() + 30
         while True:
@@ -100,10 +100,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
         )
         for number in range(2):
             node = manifests.node(number)
-            name = node["metadata"]["name"]
-            node["metadata"]["labels"] = {"kubernetes.io/hostname": name}
-            running.request("POST", "/api/v1/nodes", node)
-            running.request("PATCH", f"/api/v1/nodes/{name}/status", {"status": node["status"]}, MERGE)
+            node["metadata"]["labels"] = {"kubernetes.io/hostname": node["metadata"]["name"]}
+            deploy.create_node(running, node)
         yield running
     finally:
         running.stop()
@@ -162,10 +160,10 @@ async def test_a_pod_that_is_never_served_holds_back_those_like_it_on_its_node_u
             await there.create(f"elsewhere-{number}", 1, elsewhere)
         free = [f"{name}-{number}" for name in ("other", "elsewhere") for number in range(2)]
         await there.until(lambda pods: run(pods, *free), 60)
-        await there.told(FORGOTTEN, "DevicePluginStuck", "does not serve this pod, which has 1 vGPU")
+        await there.until_event(FORGOTTEN, "DevicePluginStuck", "does not serve this pod, which has 1 vGPU")
         for number in range(2):
             why = f"has not served pod {NAMESPACE}/{FORGOTTEN} yet, which has 1 vGPU"
-            await there.told(f"alike-{number}", "FailedScheduling", why)
+            await there.until_event(f"alike-{number}", "FailedScheduling", why)
         pods = await there.pods()
         assert [pods[f"alike-{number}"]["spec"].get("nodeName") for number in range(2)] == [None, None]
         await there.api.request("PATCH", f"{PATH}/{FORGOTTEN}/status", {"status": {"phase": "Failed"}}, MERGE)
