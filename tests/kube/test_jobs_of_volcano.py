@@ -36,7 +36,7 @@ CLAIMS = "the pod asks spec.resourceClaims, which is not evaluated yet"
 WAITING = {
     "docs/user-guide/how_to_use_dra_quota.md#6.2": CLAIMS,
     "docs/user-guide/how_to_use_dra_quota.md#7.2": CLAIMS,
-    "made/other-resources": "queue 'default' may have 0, all that there is, of example.com/thing",
+    "made/other-resources": "queue 'default' is limited to the cluster's 0 of example.com/thing",
 }
 """What the cluster of the examples does not offer."""
 

@@ -56,7 +56,7 @@ def test_a_queue_without_a_capability_has_the_whole_cluster():
     door.put("a", 300)
     door.put("b", 200)
     assert door.open() == ["a"]
-    assert door.why["b"].startswith("queue 'q' may have 400 MiB, all that there is, of volcano.sh/vgpu-memory, 300 MiB")
+    assert door.why["b"].startswith("queue 'q' is limited to the cluster's 400 MiB of volcano.sh/vgpu-memory, 300 MiB")
 
 
 def test_what_a_group_has_counts_once_and_what_is_more_than_it_needs_does_not():
@@ -107,7 +107,7 @@ def test_overcommit_promises_so_much_more_than_there_is(factor, let_in):
     assert door.open() == let_in
     if let_in == ["a"]:
         assert door.why["b"] == (
-            "all queues may be promised 400 MiB of volcano.sh/vgpu-memory, 300 MiB are, 300 MiB asked"
+            "the overcommit limit of volcano.sh/vgpu-memory is 400 MiB, 300 MiB promised, 300 MiB asked"
         )
 
 
@@ -119,7 +119,7 @@ def test_overcommit_counts_what_pods_of_other_schedulers_have():
     door.put("a", 300, created=1)
     door.put("b", 30, created=2)
     assert door.open() == ["a"]
-    assert door.why["b"] == "all queues may be promised 400 MiB of volcano.sh/vgpu-memory, 380 MiB are, 30 MiB asked"
+    assert door.why["b"] == "the overcommit limit of volcano.sh/vgpu-memory is 400 MiB, 380 MiB promised, 30 MiB asked"
     door.queues.drop(other.uid)
     assert door.open() == ["b"]
 

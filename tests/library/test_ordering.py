@@ -177,7 +177,10 @@ def test_what_others_are_guaranteed_is_kept_for_them():
     for at in range(3):
         scene.single(f"f{at}", queue="free")
     assert scene.decide() == ["f0"]
-    assert scene.reasons["f1"].startswith("queue 'free' may have 10 MiB, as other queues are guaranteed the rest")
+    assert scene.reasons["f1"] == (
+        "queue 'free' is limited to 10 MiB of volcano.sh/vgpu-memory, 10 MiB used, 10 MiB asked; "
+        "the rest is guaranteed to other queues"
+    )
     for at in range(3):
         scene.single(f"s{at}", queue="sure")
     assert scene.decide() == ["s0", "s1", "s2"]
@@ -203,7 +206,7 @@ def test_a_queue_waits_at_what_it_deserves_and_says_so():
     assert placed == ["a0"]
     assert scene.reasons["a1"] == (
         "queue 'a' deserves 29 MiB of volcano.sh/vgpu-memory, 20 MiB used, 10 MiB asked; "
-        "it gets more when other queues ask for less"
+        "it may borrow more when other queues request less"
     )
     scene.dispatcher.discard(GroupKey("ns/wide"))
     for at in range(2):

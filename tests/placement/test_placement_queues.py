@@ -108,8 +108,8 @@ def test_a_pod_that_is_not_ours_counts_for_overcommit_while_it_holds_something()
     played.put(other)
     played.put(GANG)
     why = (
-        "pod group ns/g is not let into its queue: all queues may be promised 200 MiB of volcano.sh/vgpu-memory, "
-        "100 MiB are, 120 MiB asked"
+        "pod group ns/g is not let into its queue: the overcommit limit of volcano.sh/vgpu-memory is 200 MiB, "
+        "100 MiB promised, 120 MiB asked"
     )
     assert of_groups(played.cycle()) == [("rejected", why)]
     played.put(replace(other, ended=True))

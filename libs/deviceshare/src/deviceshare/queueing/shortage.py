@@ -37,19 +37,20 @@ class Shortage(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         """Return the user-visible message."""
         limit, used, asked = (shown(amount, self._unit) for amount in (self.limit, self.used, self.asked))
-        word = "promised" if self.promised else "used"
+        numbers = f"{used} {'promised' if self.promised else 'used'}, {asked} asked"
         match self.bound:
             case "overcommit":
-                return f"all queues may be promised {limit} of {self.resource}, {used} are, {asked} asked"
+                return f"the overcommit limit of {self.resource} is {limit}, {numbers}"
             case "cluster":
-                what, then = f"may have {limit}, all that there is,", ""
+                return f"queue {self.queue!r} is limited to the cluster's {limit} of {self.resource}, {numbers}"
             case "capability":
-                what, then = f"has a capability of {limit}", ""
+                return f"queue {self.queue!r} has a capability of {limit} of {self.resource}, {numbers}"
             case "guaranteed":
-                what, then = f"may have {limit}, as other queues are guaranteed the rest", ""
+                text = f"queue {self.queue!r} is limited to {limit} of {self.resource}, {numbers}"
+                return f"{text}; the rest is guaranteed to other queues"
             case _:
-                what, then = f"deserves {limit}", "; it gets more when other queues ask for less"
-        return f"queue {self.queue!r} {what} of {self.resource}, {used} {word}, {asked} asked{then}"
+                text = f"queue {self.queue!r} deserves {limit} of {self.resource}, {numbers}"
+                return f"{text}; it may borrow more when other queues request less"
 
     @property
     def refusal(self) -> Refusal:
