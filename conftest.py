@@ -20,6 +20,13 @@ ALLOWED = "allowed:"
 KERNELS = Path(__file__).parent / "libs" / "deviceshare" / "src" / "deviceshare" / "kernels"
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options of the repository's tests."""
+    parser.addoption(
+        "--rewrite-histories", action="store_true", help="write the output of the core into tests/placement/histories"
+    )
+
+
 def pytest_sessionstart() -> None:
     """Look at the kernels first."""
     for compiled in KERNELS.glob("*.so"):

@@ -17,8 +17,5 @@ async def connection(nats_url: str) -> AsyncIterator[Connection]:
 
 
 @pytest.fixture
-async def publisher(connection: Connection) -> AsyncIterator[Publisher]:
-    publisher = Publisher(connection, timeout=1.0)
-    await publisher.start()
-    yield publisher
-    await publisher.stop()
+async def publisher(connection: Connection) -> Publisher:
+    return Publisher(connection, timeout=1.0)

@@ -13,7 +13,6 @@ async def test_the_position_follows_the_reader_not_the_network(nats_url):
     connection = await connect(nats_url, "test")
     await make_streams(connection)
     publisher = Publisher(connection)
-    await publisher.start()
     last = [await publisher.write(Write(f"cluster.node.{n}", b"x")) for n in range(3)][-1]
     follower = Follower(connection, Stream.CLUSTER)
     seen = 0
@@ -26,7 +25,6 @@ async def test_the_position_follows_the_reader_not_the_network(nats_url):
             break
     reader = asyncio.create_task(anext(aiter(Follower(connection, Stream.CLUSTER))))
     assert (await reader).position == last
-    await publisher.stop()
     await connection.close()
 
 
@@ -34,7 +32,6 @@ async def test_what_cannot_be_sent_now_is_not_sent_later(nats_server):
     connection = await connect(nats_server.url, "test")
     await make_streams(connection)
     publisher = Publisher(connection)
-    await publisher.start()
     lost, back = asyncio.Event(), asyncio.Event()
     connection.on_disconnect(lost.set)
     connection.on_reconnect(back.set)
@@ -45,5 +42,4 @@ async def test_what_cannot_be_sent_now_is_not_sent_later(nats_server):
     nats_server.start()
     await back.wait()
     assert await publisher.write(Write("cluster.node.a", b"now", 0)) == 1
-    await publisher.stop()
     await connection.close()

@@ -13,7 +13,6 @@ async def test_all_that_a_dying_bus_left_unanswered_is_written_soon_after_its_re
     connection = await connect(nats_server.url, "test")
     await make_streams(connection)
     publisher = Publisher(connection)
-    await publisher.start()
     writer = LatestWriter(publisher)
     running = asyncio.create_task(writer.run())
     try:
@@ -33,5 +32,4 @@ async def test_all_that_a_dying_bus_left_unanswered_is_written_soon_after_its_re
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
-        await publisher.stop()
         await connection.close()

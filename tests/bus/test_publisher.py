@@ -22,13 +22,13 @@ async def test_who_comes_second_is_refused_and_nothing_of_his_stands(connection,
     assert await last(connection, "ledger.1.a.example.com") == b"third"
 
 
-async def test_thousands_in_flight_each_get_their_own_answer(publisher) -> None:
+async def test_thousands_in_flight_each_get_their_own_answer(connection, publisher) -> None:
     futures = [await publisher.send(Write(f"ledger.1.n{number}", b"x", 0)) for number in range(3000)]
     futures += [await publisher.send(Write(f"ledger.1.n{number}", b"y", 0)) for number in range(3000)]
     answers = await asyncio.gather(*futures, return_exceptions=True)
     assert sorted(answers[:3000]) == list(range(1, 3001))
     assert all(isinstance(answer, Conflict) for answer in answers[3000:])
-    assert publisher.in_flight == 0
+    assert connection.requests.in_flight == 0
 
 
 async def test_a_batch_is_written_whole_and_without_a_gap(connection, publisher) -> None:
@@ -72,7 +72,6 @@ async def test_a_silent_server_makes_it_unknown_and_a_late_answer_changes_nothin
     connection = await connect(nats_server.url, "test")
     await make_streams(connection)
     publisher = Publisher(connection, timeout=0.5)
-    await publisher.start()
     nats_server.freeze()
     future = await publisher.send(Write("ledger.1.a", b"slow", 0))
     try:
@@ -83,5 +82,4 @@ async def test_a_silent_server_makes_it_unknown_and_a_late_answer_changes_nothin
     with pytest.raises(Conflict):
         await publisher.write(Write("ledger.1.a", b"again", 0))
     assert await last(connection, "ledger.1.a") == b"slow"
-    await publisher.stop()
     await connection.close()

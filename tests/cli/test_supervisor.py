@@ -10,13 +10,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from deviceshare_cli.supervisor import BackOff, CannotLive, Program, Supervisor
+from deviceshare.model import Backoff
+from deviceshare_cli.supervisor import CannotLive, Program, RestartPolicy, Supervisor
 from support.processes import is_alive
 
 
 @asynccontextmanager
-async def supervising(said: list[str], back_off: BackOff | None = None) -> AsyncIterator[Supervisor]:
-    supervisor = Supervisor(said.append, back_off)
+async def supervising(said: list[str], policy: RestartPolicy | None = None) -> AsyncIterator[Supervisor]:
+    supervisor = Supervisor(said.append, policy)
     try:
         yield supervisor
     finally:
@@ -32,7 +33,7 @@ async def until(condition: object, seconds: float = 5.0) -> None:
 
 async def test_a_killed_child_is_started_again_and_said_so(tmp_path: Path) -> None:
     said: list[str] = []
-    async with supervising(said, BackOff(first=0.01)) as supervisor:
+    async with supervising(said, RestartPolicy(Backoff(0.01, 5.0))) as supervisor:
         await supervisor.start(Program("sleeper", ("sleep", "60"), tmp_path / "log"))
         first = supervisor.pids["sleeper"]
         os.kill(first, signal.SIGKILL)
@@ -45,7 +46,7 @@ async def test_a_killed_child_is_started_again_and_said_so(tmp_path: Path) -> No
 async def test_a_child_that_cannot_live_ends_the_whole_and_shows_its_log(tmp_path: Path) -> None:
     said: list[str] = []
     command = (sys.executable, "-S", "-c", "import sys; print('no such option'); sys.exit(3)")
-    async with supervising(said, BackOff(first=0.01, longest=0.02, early_deaths=3)) as supervisor:
+    async with supervising(said, RestartPolicy(Backoff(0.01, 0.02), early_deaths=3)) as supervisor:
         await supervisor.start(Program("broken", command, tmp_path / "log"))
         async with asyncio.timeout(10):
             with pytest.raises(CannotLive, match=r"(?s)broken ended with status 3, the 3rd time .*no such option"):
@@ -58,8 +59,8 @@ async def test_a_child_that_cannot_live_ends_the_whole_and_shows_its_log(tmp_pat
 
 async def test_a_healthy_life_makes_the_past_forgotten(tmp_path: Path) -> None:
     said: list[str] = []
-    back_off = BackOff(first=0.01, longest=1.0, healthy=0.0, early_deaths=2)
-    async with supervising(said, back_off) as supervisor:
+    policy = RestartPolicy(Backoff(0.01, 1.0), healthy=0.0, early_deaths=2)
+    async with supervising(said, policy) as supervisor:
         await supervisor.start(Program("brief", ("true",), tmp_path / "log"))
         await until(lambda: len(said) >= 4)
     assert set(said) == {"brief ended with status 0, starting it again in 0.01 s"}
@@ -83,6 +84,7 @@ async def test_children_die_with_a_parent_that_was_killed(tmp_path: Path) -> Non
     script = f"""
 import asyncio
 from pathlib import Path
+from deviceshare.model import Backoff
 from deviceshare_cli.supervisor import Program, Supervisor
 
 async def main():

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from deviceshare_cluster.interface import BindState, Change, ChangeType, EventRecord, Listed
+from deviceshare_cluster.interface import BindState, Change, ChangeType, ClusterError, EventRecord, Listed
 
 AT = 1_700_000_000.0
 AT_TEXT = "2023-11-14T22:13:20Z"
@@ -353,3 +353,10 @@ async def test_an_object_is_created_unless_it_exists(cluster: Any, volcano_kinds
     await cluster.ensure(queue(5))
     assert await cluster.get("Queue", "", "ensured") == made
     await cluster.delete("Queue", "", "ensured")
+
+
+async def test_a_refused_creation_raises_a_final_error(cluster: Any) -> None:
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "no-containers", "namespace": "default"}, "spec": {}}
+    with pytest.raises(ClusterError, match="no-containers") as raised:
+        await cluster.ensure(pod)
+    assert raised.value.final

@@ -19,9 +19,8 @@ from deviceshare_bus import service
 from deviceshare_bus.setup import parser as setup_parser
 from deviceshare_bus.subjects import Stream
 from deviceshare_cli.main import app
-from deviceshare_metrics.exposition import expose
-from deviceshare_metrics.snapshot import build_snapshot
-from deviceshare_metrics.state_store import StateStore
+from deviceshare_metrics.core import MetricsCore
+from support.metrics import exposed
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -115,10 +114,9 @@ def test_resources_that_are_explained_are_asked():
 
 
 def test_every_metric_is_explained():
-    view = StateStore()
-    text = expose(build_snapshot(view), view.tallies, "")[0].decode()
+    text = exposed(MetricsCore())
     shown = {name for name in re.findall(r"^# TYPE (\w+) ", text, re.MULTILINE) if not name.startswith("process_")}
-    counted = set(re.findall(r'events\.count\(\s*"(\w+)"', SOURCES)) | {"undecodable_messages"}
+    counted = set(re.findall(r'\b(?:events\.count|Count)\(\s*"(\w+)"', SOURCES)) | {"undecodable_messages"}
     shown |= {f"deviceshare_{name}_total" for name in counted}
     explained = set(re.findall(r"`((?:deviceshare|volcano_vgpu)_\w+)[`{]", section(OPERATORS, "Metrics")))
     assert explained == shown

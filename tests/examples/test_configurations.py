@@ -89,5 +89,6 @@ def test_a_configmap_that_lost_its_indentation_is_refused_with_what_is_missing()
     with pytest.raises(ConfigError) as refused:
         parse_conf(path.read_text(), "File a.conf")
     assert str(refused.value) == (
-        "File a.conf: data[volcano-scheduler.conf]: '' is not valid: expected the text of the configuration"
+        "File a.conf, line 6, column 6: data[volcano-scheduler.conf]: '' is not valid: "
+        "expected the text of the configuration"
     )

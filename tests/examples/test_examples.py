@@ -22,7 +22,7 @@ def admitted(manifest) -> Admitted:
 
 def test_every_file_is_read_and_holds_one_object():
     assert MANIFESTS.problems == []
-    files = [manifest.source.partition(",")[0] for manifest in MANIFESTS.manifests]
+    files = [manifest.origin.name.removeprefix("File ") for manifest in MANIFESTS.manifests]
     assert sorted(files) == sorted(str(file.relative_to(EXAMPLES)) for file in EXAMPLES.rglob("*.yaml"))
 
 
@@ -31,11 +31,11 @@ def test_no_object_stands_twice():
     assert len(set(names)) == len(names)
 
 
-@pytest.mark.parametrize("manifest", MANIFESTS.manifests, ids=lambda manifest: manifest.source)
+@pytest.mark.parametrize("manifest", MANIFESTS.manifests, ids=lambda manifest: manifest.origin.locate(""))
 def test_the_api_server_takes_it(manifest):
     answer = admitted(manifest)
     # The published pod that only requests its GPU is the one that has to be warned of.
-    assert bool(answer.warnings) == manifest.source.startswith("workloads/specific-gpu-pod.yaml")
+    assert bool(answer.warnings) == manifest.origin.name.startswith("File workloads/specific-gpu-pod.yaml")
 
 
 @pytest.mark.parametrize(

@@ -189,5 +189,5 @@ def test_a_pod_that_lost_its_indentation_is_no_object(name):
     assert read.manifests == []
     (problem,) = read.problems
     assert str(problem) == (
-        "File pod.yaml, line 1: kind: 'nothing' is not valid: expected an object with apiVersion and kind"
+        "File pod.yaml, line 1, column 1: kind: 'nothing' is not valid: expected an object with apiVersion and kind"
     )

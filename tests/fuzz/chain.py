@@ -7,12 +7,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 from deviceshare.allocation import Allocator
-from deviceshare.conf import SchedulerConf, default_conf, parse_conf, parse_devices
+from deviceshare.conf import SchedulerConf, default_conf, matching, parse_conf, parse_devices
 from deviceshare.model import ConfigError, FormatError, PodFact
 from deviceshare.objects import decode_node, decode_pod
 from deviceshare.queueing import Group, decide
 from deviceshare_placement.core import explaining
-from deviceshare_placement.core.asks import Asks
 from fuzz import corpus
 from fuzz.mutations import texts, trees
 from hypothesis import strategies as st
@@ -73,14 +72,16 @@ def live_through(scene: Scene) -> None:
         names.add(node.name)
         allocator.set_node(node)
         again.set_node(node)
-    asks, uids, forged = Asks(), set(), False
+    uids, forged = set(), False
     for tree in scene.pods:
         try:
-            pod = asks.settle(decode_pod(json.dumps(tree).encode()), conf)
+            pod = decode_pod(json.dumps(tree).encode())
         except FormatError:
             continue
         if pod.ended:
             continue
+        rules = matching(conf.exclusive_rules, pod.labels)
+        pod = msgspec.structs.replace(pod, ask=msgspec.structs.replace(pod.ask, exclusive=rules))
         uids.add(pod.uid)
         if pod.node:
             forged = True

@@ -6,22 +6,21 @@ from typing import Any
 
 import msgspec
 from deviceshare.model import AnyFact, RequestError
-from deviceshare_bus.subjects import explain, ledger
+from deviceshare_bus.core import CaughtUp, Now, PutLatest, Tick, Write, Written
 from deviceshare_cluster.interface import Change, ChangeType, Listed
 from deviceshare_cluster.local.admission import Priorities, admit
 from deviceshare_cluster.local.jobs import beside, pod_maker, pod_names
 from deviceshare_cluster.local.kinds import as_read, encode, key_of
 from deviceshare_cluster.local.manifests import parse_manifests
-from deviceshare_inventory.configs import Configs
-from deviceshare_inventory.core import Core
-from deviceshare_inventory.desired_state import Write
-from deviceshare_placement.core import PlacementCore
+from deviceshare_placement.core import FactReceived, PlacementCore
 from fuzz.chain import KINDS
 from fuzz.mutations import trees
 from hypothesis import strategies as st
 from support.example_cluster import NOW, objects
+from support.inventory import Bus, Driver, execute
 
 _SUBJECT = re.compile(r"[^\s.*>]+(\.[^\s.*>]+)+")
+AT = Now(1000.0, NOW)
 _CREATED = "2026-02-03T08:00:00Z"
 _MOST_PODS = 3
 """Pods of a Job that are looked at: it may ask for any number."""
@@ -41,24 +40,26 @@ def clusters() -> st.SearchStrategy[Sequence[Any]]:
 
 def serve(given: Sequence[Any]) -> None:
     """Do what the API server, inventory and placement do; raises where one of them does not stand its input."""
-    core = Core(frozenset({"volcano"}), Configs(None))
+    core, bus = Driver(schedulers=frozenset({"volcano"})), Bus()
     core.begin_list()
     changes = [change for obj in given for change in _changes(obj)]
     half = len(changes) // 2
     core.deliver([*changes[:half], Listed(half)])
     placement = PlacementCore("fuzz")
-    _pass_on(core, placement)
-    placement.on_caught_up(NOW)
+    _pass_on(core, bus, placement)
+    for stream in ("CLUSTER", "LEDGER", "OUTCOME"):
+        placement.handle(CaughtUp(stream), AT)
     core.deliver(changes[half:])
-    _pass_on(core, placement)
+    _pass_on(core, bus, placement)
     for _ in range(3):
-        instructions = placement.cycle(NOW)
-        for explanation in instructions.explanations:
-            _sendable(explain(explanation.uid), explanation)
-        for publication in instructions.publications:
-            for write in publication.writes:
-                _sendable(ledger(write.node), write.ledger)
-            placement.on_published(publication.token, 1, NOW)
+        for command in placement.handle(Tick(), AT):
+            match command:
+                case PutLatest(subject=subject, message=message):
+                    _sendable(subject, message)
+                case Write(token=token, writes=writes):
+                    for write in writes:
+                        _sendable(write.subject, write.message)
+                    placement.handle(Written(token, len(writes)), AT)
 
 
 def _changes(obj: Any) -> list[Change]:
@@ -89,17 +90,22 @@ def _changes(obj: Any) -> list[Change]:
     return changes
 
 
-def _pass_on(core: Core, placement: PlacementCore) -> None:
+def _pass_on(core: Driver, bus: Bus, placement: PlacementCore) -> None:
     """Let placement read what inventory writes."""
-    for number in range(1, 100):
-        writes = [each for each in core.take(NOW) if isinstance(each, Write)]
-        if not writes:
-            return
-        for write in writes:
+    while commands := core.take():
+        for command in commands:
+            match command:
+                case Write(writes=(write,)):
+                    data = write.message
+                case PutLatest():
+                    write, data = command, msgspec.msgpack.encode(command.message)
+                case _:
+                    execute(core, bus, command)
+                    continue
             assert _SUBJECT.fullmatch(write.subject), write.subject
-            fact = msgspec.msgpack.decode(write.data, type=AnyFact)
-            placement.on_fact(write.subject, fact, NOW)
-            core.desired.acknowledged(write.subject, number)
+            fact = msgspec.msgpack.decode(data, type=AnyFact)
+            placement.handle(FactReceived(write.subject, fact), AT)
+            execute(core, bus, command)
 
 
 def _sendable(subject: str, message: msgspec.Struct) -> None:
@@ -114,3 +120,5 @@ def read_manifests(text: str) -> None:
         msgspec.msgpack.encode(problem)
     for manifest in read.manifests:
         _changes(manifest.object)
+        for field in ("", "metadata.name", "spec.containers[0].image", "status.capacity[nvidia.com/gpu]"):
+            assert ", line " in manifest.origin.locate(field)

@@ -243,6 +243,39 @@ async def test_a_server_that_ends_each_watch_at_once_is_not_stormed(cluster, pro
     assert 2 <= len(proxy.asked) < 25
 
 
+NO_LIST = (b"<html>login</html>\n", b"{}\n", b'{"metadata": {"resourceVersion": "x"}, "items": [7]}\n')
+
+
+@pytest.mark.parametrize("body", NO_LIST)
+async def test_an_answer_that_is_not_of_an_api_server_is_a_transient_error(cluster, proxy, tmp_path, body):
+    await cluster.create(node("a"))
+    proxy.meddle = lambda path, query: body if path.endswith(("nodes", "nodes/a")) else None
+    async with through(proxy, tmp_path) as ours:
+        for call in (ours.list("Node"), ours.revisions("Node")):
+            with pytest.raises(ClusterError) as raised:
+                await call
+            assert not raised.value.final
+        if b"metadata" not in body:
+            with pytest.raises(ClusterError):
+                await ours.get("Node", "", "a")
+        async with watching(ours, "Node") as seen:
+            await asyncio.sleep(1.5)  # a watch, and a list after it
+            assert len(proxy.of("nodes")) >= 4
+            proxy.meddle = lambda path, query: None
+            await seen.until("a")
+
+
+async def test_a_write_that_a_proxy_answered_was_not_done(cluster, proxy, tmp_path):
+    pod = {"metadata": {"name": "a", "namespace": "default"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    await cluster.create({"apiVersion": "v1", "kind": "Pod"} | pod)
+    uid = (await cluster.get("Pod", "default", "a"))["metadata"]["uid"]
+    proxy.meddle = lambda path, query: b"<html>login</html>" if path.endswith("/binding") else None
+    async with through(proxy, tmp_path) as ours:
+        with pytest.raises(ClusterError, match="not JSON") as raised:
+            await ours.bind("default", "a", uid, "n1", {})
+    assert not raised.value.final
+
+
 async def test_a_token_that_was_refused_is_read_again(apiserver, tmp_path):
     token = tmp_path / "token"
     config = json.loads(apiserver.kubeconfig().read_text())

@@ -76,7 +76,7 @@ def nodes(draw, name: str | None = None):
 
 
 def answers(allocator: Allocator) -> list:
-    return [(allocator.place(what), allocator.worths(what), allocator.why_not(what)) for what in ASKS]
+    return [(allocator.place(what), allocator.weighted_scores(what), allocator.why_not(what)) for what in ASKS]
 
 
 class Incremental(RuleBasedStateMachine):

@@ -1,5 +1,6 @@
 """What a ``device-config.yaml`` means, and what is said of one that cannot be meant."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -51,7 +52,7 @@ def geometry(*models: dict) -> DevicesConf:
 def problem_of(**sections: object):
     with pytest.raises(ConfigError) as caught:
         parse(**sections)
-    assert caught.value.problem.subject == SOURCE
+    assert re.fullmatch(rf"{SOURCE}, line \d+, column \d+", caught.value.problem.subject)
     return caught.value.problem
 
 
@@ -151,7 +152,7 @@ def test_what_only_the_device_plugin_reads_is_no_reason_for_a_warning():
 )  # fmt: skip
 def test_what_has_no_effect_is_a_warning_that_says_what_was_meant(sections, parts):
     (warning,) = parse(**sections).warnings
-    assert warning.startswith(f"{SOURCE}: ")
+    assert re.match(rf"{SOURCE}, line \d+, column \d+: ", warning)
     assert all(part in warning for part in parts), warning
 
 

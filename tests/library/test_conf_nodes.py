@@ -109,13 +109,15 @@ def test_a_wrong_value_is_an_error_where_it_stands(plugin, argument, value, expe
 )
 def test_an_argument_that_nobody_knows_is_a_warning(plugin, argument, meant) -> None:
     (warning,) = conf(f"{{name: {plugin}, arguments: {{{argument}: 1}}}}").warnings
-    assert warning.startswith(f"File x: [0].arguments: unknown argument '{argument}' is ignored")
+    assert warning.startswith(
+        f"File x, line 1, column {24 + len(plugin)}: [0].arguments: unknown argument '{argument}' is ignored"
+    )
     assert f"did you mean '{meant}'?" in warning
 
 
 def test_the_weight_of_a_resource_that_is_not_listed_is_a_warning() -> None:
     arguments = "binpack.resources: example.com/foo, binpack.resources.nvidia.com/gpu: 3"
     assert conf(f"{{name: binpack, arguments: {{{arguments}}}}}").warnings == (
-        "File x: [0].arguments[binpack.resources.nvidia.com/gpu]: "
+        "File x, line 1, column 101: [0].arguments[binpack.resources.nvidia.com/gpu]: "
         "is ignored: binpack.resources does not name this resource",
     )

@@ -33,7 +33,7 @@ def scene(conf: SchedulerConf, nodes: Sequence[NodeFact], pods: Sequence[PodFact
     for node in nodes:
         allocator.set_node(node)
     for pod in pods:
-        ports, counted = allocator.beside(pod.ask)
+        ports, counted = allocator.ports_and_counted(pod.ask)
         allocator.hold(pod.node, pod.uid, (), allocator.amounts(pod.ask), ports=ports, counted=counted)
     return allocator
 
@@ -44,7 +44,7 @@ def test_nodes_are_scored_and_refused_as_volcano_does(case) -> None:
     nodes = [decode_node(msgspec.json.encode(each)) for each in case["nodes"]]
     *pods, asking = (decode_pod(msgspec.json.encode(each)) for each in (*case["pods"], case["pod"]))
     assert not asking.problems
-    assert scene(conf, nodes, pods).worths(asking.ask) == answer["scores"].get("total", {})
+    assert scene(conf, nodes, pods).weighted_scores(asking.ask) == answer["scores"].get("total", {})
     for node in nodes:
         if not answer["fits"][node.name]:
             refusals = scene(conf, [node], [pod for pod in pods if pod.node == node.name]).why_not(asking.ask).refusals

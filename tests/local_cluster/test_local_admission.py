@@ -105,7 +105,8 @@ def test_a_request_of_devices_without_a_limit_is_taken_for_it_with_a_warning() -
     resources = result.object["spec"]["containers"][0]["resources"]
     assert resources["limits"] == {"nvidia.com/gpu": "1"}
     (warning,) = result.warnings
-    assert warning.startswith("Pod default/a: spec.containers[0].resources.limits has no nvidia.com/gpu")
+    assert warning.field == "spec.containers[0].resources.requests[nvidia.com/gpu]"
+    assert warning.text.startswith("Pod default/a: spec.containers[0].resources.limits has no nvidia.com/gpu")
 
 
 @pytest.mark.parametrize(
@@ -246,7 +247,7 @@ def test_what_volcanos_webhook_refuses(obj: dict[str, Any], field: str, value: s
 def test_a_framework_plugin_brings_the_plugins_it_needs_and_a_warning() -> None:
     result = admitted(job(plugins={"mpi": []}))
     assert set(result.object["spec"]["plugins"]) == {"mpi", "svc", "ssh"}
-    assert any("mpi" in warning for warning in result.warnings)
+    assert any("mpi" in warning.text for warning in result.warnings)
 
 
 def test_queues_groups_and_classes() -> None:

@@ -162,9 +162,9 @@ async def test_a_queue_that_is_missing_is_made_with_a_warning_unless_it_comes_al
     first, second, _, third = await local.load(
         [job("a", "training"), job("b", "training"), queue("own"), job("c", "own")]
     )
-    assert first.warnings == (
-        "Job default/a: Queue training did not exist: created with weight 1; Volcano would refuse the Job",
-    )
+    ((field, text),) = first.warnings
+    assert field == "spec.queue"
+    assert text == "Job default/a: Queue training did not exist: created with weight 1; Volcano would refuse the Job"
     assert second.warnings == ()
     assert third.warnings == ()
     queues = {one["metadata"]["name"]: one["spec"]["weight"] for one in await local.list("Queue")}

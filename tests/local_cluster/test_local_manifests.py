@@ -3,7 +3,9 @@
 from pathlib import Path
 
 import pytest
+from deviceshare.model import RequestError
 from deviceshare_cluster.local import parse_manifests, read_manifests
+from deviceshare_cluster.local.admission import Priorities, admit
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n"
 
@@ -11,11 +13,11 @@ POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n"
 def test_documents_and_lists_of_one_file() -> None:
     text = f"# nothing\n---\n{POD}---\napiVersion: v1\nkind: List\nitems:\n- {{apiVersion: v1, kind: Node}}\n- 3\n"
     read = parse_manifests(text, "a.yaml")
-    assert [(one.object["kind"], one.source) for one in read.manifests] == [
-        ("Pod", "a.yaml, line 3"),
-        ("Node", "a.yaml, line 7, items[0]"),
+    assert [(one.object["kind"], one.origin.locate("")) for one in read.manifests] == [
+        ("Pod", "File a.yaml, line 3, column 1"),
+        ("Node", "File a.yaml, line 10, column 3"),
     ]
-    assert [problem.subject for problem in read.problems] == ["File a.yaml, line 7, items[1]"]
+    assert [problem.subject for problem in read.problems] == ["File a.yaml, line 11, column 3"]
 
 
 def test_json_is_read() -> None:
@@ -36,16 +38,16 @@ def test_what_does_not_parse_is_said_with_its_place_and_the_documents_before_it_
 @pytest.mark.parametrize(
     ("text", "field", "value"),
     [
-        ("just words", "document", "a str"),
-        ("- a", "document", "a list"),
-        ("kind: Pod", "apiVersion", "nothing"),
-        ("apiVersion: v1", "kind", "nothing"),
-        ("apiVersion: 1\nkind: Pod", "apiVersion", "1"),
+        ("just words", "column 1: document", "a str"),
+        ("- a", "column 1: document", "a list"),
+        ("kind: Pod", "column 1: apiVersion", "nothing"),
+        ("apiVersion: v1", "column 1: kind", "nothing"),
+        ("apiVersion: 1\nkind: Pod", "column 13: apiVersion", "1"),
     ],
 )
 def test_a_document_that_is_no_object(text: str, field: str, value: str) -> None:
     (problem,) = parse_manifests(text, "x.yaml").problems
-    assert (problem.subject, problem.field, problem.value) == ("File x.yaml, line 1", field, value)
+    assert (f"{problem.subject}: {problem.field}", problem.value) == (f"File x.yaml, line 1, {field}", value)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +82,7 @@ def test_a_directory_is_read_in_load_order(tmp_path: Path) -> None:
     assert [one.object["kind"] for one in read.manifests] == [
         *("PriorityClass", "Queue", "ConfigMap", "Node", "PodGroup", "Job", "Pod", "Deployment")
     ]
-    assert read.manifests[0].source == "4.yaml, line 1"
+    assert read.manifests[0].origin.locate("") == "File 4.yaml, line 1, column 1"
     assert [problem.subject for problem in read.problems] == ["File broken.yml", "File latin.json"]
 
 
@@ -90,3 +92,15 @@ def test_one_file_and_no_file(tmp_path: Path) -> None:
     assert len(read_manifests(path).manifests) == 1
     with pytest.raises(FileNotFoundError, match=r"none\.yaml"):
         read_manifests(tmp_path / "none.yaml")
+
+
+def test_a_message_about_a_field_names_its_line_and_column() -> None:
+    text = f"{POD}spec:\n  containers:\n  - name: main\n    image: 7\n"
+    (manifest,) = parse_manifests(text, "jobs.yaml").manifests
+    with pytest.raises(RequestError) as caught:
+        admit(manifest.object, uid="u", now="now", priorities=Priorities())
+    problem = caught.value.problem
+    assert manifest.located(problem.field, str(problem)) == (
+        "File jobs.yaml, line 7, column 12: Pod default/a: spec.containers[0].image: "
+        "'7' is not valid: expected the image to run"
+    )

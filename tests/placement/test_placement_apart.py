@@ -1,10 +1,10 @@
 """Pods that share no card with their like: by PodGroup, and by rules of the configuration."""
 
 import pytest
-from deviceshare.model import Claim, ConfigFact, GroupKey, NodeLedger, PodFact, PodGroupFact
+from deviceshare.model import Claim, ConfigFact, GroupKey, PodFact, PodGroupFact
 from msgspec.structs import replace
 from support.builders import pod, vgpu
-from support.played import Played, messages
+from support.played import WALL, Played
 
 RULES = """
 tiers:
@@ -36,9 +36,9 @@ def grouped(name: str) -> PodFact:
 def cards(played: Played) -> dict[str, int]:
     """Place what can be placed; returns the card of each pod that was not placed before."""
     placed = {}
-    while (out := played.cycle(2.0)).publications:
+    while (out := played.tick(2.0)).writes:
         played.written(out)
-        new = [claim for claim in played.claims(out) if claim.decided_at == played.now]
+        new = [claim for claim in out.claims if claim.decided_at == WALL + played.now]
         placed |= {claim.name: claim.grants[0].devices[0].index for claim in new}
     return placed
 
@@ -55,12 +55,12 @@ def test_pods_of_one_podgroup_share_no_card_and_the_next_waits_until_one_ends(pl
     played.put(PodGroupFact(key=GroupKey("ns/g")))
     for name in ("x", "y", "z"):
         played.put(grouped(name))
-    out = played.cycle()
+    out = played.tick()
     played.written(out)
-    placed = {claim.name: claim.grants[0].devices[0].index for claim in played.claims(out)}
+    placed = {claim.name: claim.grants[0].devices[0].index for claim in out.claims}
     assert sorted(placed.values()) == [0, 1]
     (waiting,) = {"x", "y", "z"} - placed.keys()
-    assert messages(out) == [
+    assert out.messages == [
         "0/1 nodes are unavailable: 1 node(s) had cards with a pod of the same PodGroup "
         "(volcano.sh/vgpu-podgroup-policy spread)."
     ]
@@ -124,12 +124,12 @@ def test_a_pod_that_is_labelled_anew_makes_room_for_its_like(played) -> None:
 def test_the_claim_of_a_pod_that_is_not_known_yet_says_which_rule_it_matched(played) -> None:
     played.put(configured())
     played.put(labelled("x", team="a", tier="gold", app="web"))
-    out = played.cycle()
-    (claim,) = played.claims(out)
+    out = played.tick()
+    (claim,) = out.claims
     assert claim.labels == (("team", "a"), ("tier", "gold"))
     successor = Played()
     successor.put(configured())
-    successor.core.on_ledger("a", 1, NodeLedger(node="a", claims=(claim,)), successor.now)
+    successor.ledger("a", 1, claim)
     successor.put(labelled("y", team="a", tier="gold"))
     placed = cards(successor)
     assert placed["y"] != claim.grants[0].devices[0].index
@@ -139,9 +139,9 @@ def test_the_claim_of_a_pod_that_is_not_known_yet_says_its_podgroup() -> None:
     played = Played()
     played.put(PodGroupFact(key=GroupKey("ns/g")))
     played.put(grouped("x"))
-    (claim,) = played.claims(played.cycle())
+    (claim,) = played.tick().claims
     successor = Played()
-    successor.core.on_ledger("a", 1, NodeLedger(node="a", claims=(claim,)), successor.now)
+    successor.ledger("a", 1, claim)
     successor.put(PodGroupFact(key=GroupKey("ns/g")))
     successor.put(grouped("y"))
     assert cards(successor)["y"] != claim.grants[0].devices[0].index
@@ -149,5 +149,5 @@ def test_the_claim_of_a_pod_that_is_not_known_yet_says_its_podgroup() -> None:
 
 def test_a_pod_on_its_own_is_nobodys_podgroup(played) -> None:
     claim = Claim(id="o-1", uid="u", namespace="ns", name="n", group="pod/u")
-    played.core.on_ledger("a", 1, NodeLedger(node="a", claims=(claim,)), played.now)
+    played.ledger("a", 1, claim)
     assert played.core.cluster.allocator.holding("a", "u").tenant.group == ""

@@ -2,23 +2,18 @@
 
 import pytest
 from deviceshare.model import (
-    BOUND,
-    REFUSED,
-    Claim,
     GroupKey,
-    NodeLedger,
     PodFact,
     PodGroupFact,
     PodUid,
     QueueFact,
-    Synced,
 )
-from deviceshare_placement.core import Instructions, PlacementCore
-from deviceshare_placement.core.machine import PAUSE
-from deviceshare_placement.core.reporter import MOST_RETOLD
+from deviceshare_placement.core import PlacementCore
+from deviceshare_placement.core.placement_core import RETRY
+from deviceshare_placement.core.reporter import MOST_REPEATED
 from msgspec.structs import replace
 from support.builders import SHARE, ask, card, container, node, pod, share_cards, vgpu
-from support.played import Played, messages
+from support.played import Played
 
 
 @pytest.fixture
@@ -26,162 +21,15 @@ def played() -> Played:
     return Played()
 
 
-def test_nothing_is_decided_before_the_cluster_is_known() -> None:
-    core = PlacementCore("p")
-    core.on_fact("cluster.node.a", node("a", [card(0)]), 1.0)
-    core.on_fact("cluster.pod.x", pod("x"), 1.0)
-    core.on_caught_up(0.0)
-    assert core.cycle(1.0).publications == []
-    core.on_fact("cluster.synced", Synced(), 1.0)
-    assert len(core.cycle(1.0).publications) == 1
-
-
-def test_a_pod_is_claimed_explained_and_done(played) -> None:
-    played.put(pod("x", vgpu(1, 60)))
-    out = played.cycle()
-    (claim,) = played.claims(out)
-    assert (claim.uid, claim.grants[0].devices[0].memory) == ("uid-x", 60)
-    assert out.explanations == [], "not before it is written"
-    (told,) = played.written(out)
-    assert messages(told) == ["placed on a"]
-    played.cycle()
-    played.put(pod("x", vgpu(1, 60), node="a", held=claim.grants))
-    played.outcome(claim, BOUND)
-    assert played.cycle() == Instructions()
-    assert played.core.open == 0
-    assert played.core.next_due(played.now) is None
-
-
 def test_the_environment_is_told_of_each_container() -> None:
-    core = PlacementCore("p")
-    core.on_fact("cluster.node.a", node("a", share_cards(1)), 1.0)
+    played = Played(node("a", share_cards(1)))
     what = ask(container("main", **{SHARE: 500}), init_containers=(container("init", **{SHARE: 3000}),))
-    core.on_fact("cluster.pod.x", pod("x", what), 1.0)
-    core.on_fact("cluster.synced", Synced(), 1.0)
-    core.on_caught_up(0.0)
-    (publication,) = core.cycle(1.0).publications
-    (told,) = core.on_published(publication.token, 1, 1.0).explanations
+    played.put(pod("x", what))
+    ((told,),) = (each.explanations for each in played.written(played.tick()))
     assert [grant.container for grant in told.grants] == ["main", "init"]
     assert told.environment["main"]["VOLCANO_GPU_ALLOCATED"] == "500"
     assert told.environment["init"]["VOLCANO_GPU_ALLOCATED"] == "3000"
-    assert core.cluster.allocator.used_cards("a")[0].memory == 3000
-
-
-def test_nothing_is_due_while_a_write_is_under_way(played) -> None:
-    played.put(pod("x", vgpu(1, 60)))
-    out = played.cycle()
-    (claim,) = played.claims(out)
-    played.written(out)
-    played.outcome(claim, REFUSED)
-    assert played.core.next_due(played.now) == 0.5
-    played.put(pod("y", vgpu(1, 60)))
-    out = played.cycle()
-    assert played.core.next_due(played.now + 60) is None
-    played.written(out)
-    assert played.core.next_due(played.now) == 0.5
-
-
-def test_a_refused_pod_says_why_and_is_tried_again_ever_later(played) -> None:
-    played.put(pod("x", vgpu(1, 60)))
-    waited = []
-    out = played.cycle()
-    for _ in range(4):
-        (claim,) = played.claims(out)
-        played.written(out)
-        played.outcome(claim, REFUSED, "no route to host")
-        refused_at = played.now
-        played.written(played.cycle())
-        told = messages(played.cycle())
-        while not (out := played.cycle()).publications:
-            told += messages(out)
-            played.now += played.core.next_due(played.now) or 0.01
-        assert told in (["binding was refused: no route to host; it will be tried again"], [])
-        waited.append(round(played.now - refused_at, 1))
-    assert waited == [0.5, 1.0, 2.0, 4.0]
-
-
-def test_a_refusal_that_comes_before_the_claim_is_seen_delays_the_next_try(played) -> None:
-    played.put(pod("x", vgpu(1, 60)))
-    out = played.cycle()
-    (claim,) = played.claims(out)
-    played.outcome(claim, REFUSED, "because")
-    played.written(out)
-    played.written(played.cycle())
-    assert played.cycle().publications == []
-    assert len(played.cycle(0.5).publications) == 1
-
-
-def test_a_claim_taken_out_before_we_heard_that_it_was_written_leaves_nothing_behind(played) -> None:
-    played.put(pod("x", vgpu(2, 100)))
-    out = played.cycle()
-    # Another replica took it out already; its ledger overtook our acknowledgement.
-    played.core.on_ledger("a", 2, NodeLedger(node="a"), played.now)
-    played.sequence = 0
-    played.written(out)
-    assert played.core.cluster.allocator.used_cards("a") == [(0, 0, 0), (0, 0, 0)]
-    assert len(played.cycle().publications) == 1
-
-
-def test_a_write_of_unknown_fate_is_read_before_anything_is_decided_and_then_told(played) -> None:
-    played.put(pod("x", vgpu(2, 100)))
-    out = played.cycle()
-    (publication,) = out.publications
-    assert played.core.on_unknown(publication.token, played.now).read_back == ["a"]
-    played.put(pod("y", vgpu(2, 100)))
-    assert played.cycle().publications == []
-    told = played.core.on_read_back("a", 1, publication.writes[0].ledger, played.now)
-    assert messages(told) == ["placed on a"]
-    assert played.core.next_due(played.now) == pytest.approx(PAUSE)
-    assert "0/1 nodes are unavailable: 1 Insufficient" in messages(played.cycle(after=PAUSE))[0]
-
-
-def test_a_write_that_never_happened_is_decided_again(played) -> None:
-    played.put(pod("x"))
-    (publication,) = played.cycle().publications
-    played.core.on_unknown(publication.token, played.now)
-    played.core.on_read_back("a", 0, None, played.now)
-    assert played.cycle().publications == [], "not as fast as the bus can refuse it"
-    assert len(played.cycle(after=PAUSE).publications) == 1
-
-
-def test_a_conflict_is_decided_again_on_what_stands_there(played) -> None:
-    played.put(pod("x", vgpu(1, 60)))
-    (publication,) = played.cycle().publications
-    other = Claim(id="other-1", uid="uid-z", namespace="ns", name="z")
-    played.core.on_ledger("a", 7, NodeLedger(node="a", claims=(other,)), played.now)
-    assert played.core.on_conflict(publication.token).read_back == []
-    played.put(pod("z"))
-    (again,) = played.cycle().publications
-    (write,) = again.writes
-    assert write.expected == 7
-    assert [claim.uid for claim in write.ledger.claims] == ["uid-z", "uid-x"]
-
-
-def test_what_another_replica_wrote_already_is_not_written_again(played) -> None:
-    played.put(pod("x"))
-    out = played.cycle()
-    played.written(out)
-    played.gone(pod("x"))
-    assert played.core.open > 0
-    played.core.on_ledger("a", 9, NodeLedger(node="a"), played.now)
-    assert played.cycle().publications == []
-    assert played.core.open == 0
-
-
-def test_the_claim_of_a_pod_that_went_meanwhile_goes_at_once(played) -> None:
-    played.put(pod("x"))
-    out = played.cycle()
-    played.gone(pod("x"))
-    played.written(out)
-    (removal,) = played.cycle().publications
-    assert removal.writes[0].ledger.claims == ()
-
-
-def test_a_claim_of_an_unknown_pod_waits_for_its_fact(played) -> None:
-    claim = Claim(id="other-1", uid="uid-x", namespace="ns", name="x")
-    played.core.on_ledger("a", 1, NodeLedger(node="a", claims=(claim,)), played.now)
-    assert played.cycle(9.0).publications == []
-    assert len(played.cycle(1.0).publications) == 1
+    assert played.core.cluster.allocator.used_cards("a")[0].memory == 3000
 
 
 def test_a_pod_that_waits_is_decided_again_when_room_is_made(played) -> None:
@@ -189,10 +37,10 @@ def test_a_pod_that_waits_is_decided_again_when_room_is_made(played) -> None:
     holder = pod("h", vgpu(2, 60), node="a")
     played.put(replace(holder, held=_held(2, 60)))
     played.put(pod("w", vgpu(1, 50)))
-    assert "asked 50 MiB, at most 40 MiB free, 10 MiB missing" in messages(played.cycle())[0]
-    assert played.cycle(5.0) == Instructions()
+    assert "asked 50 MiB, at most 40 MiB free, 10 MiB missing" in played.tick().messages[0]
+    assert played.tick(5.0) == []
     played.put(replace(holder, held=_held(2, 60), ended=True))
-    assert [claim.uid for claim in played.claims(played.cycle())] == ["uid-w"]
+    assert [claim.uid for claim in played.tick().claims] == ["uid-w"]
 
 
 def _held(count, memory):
@@ -205,12 +53,12 @@ def test_higher_priority_then_age_comes_first(played) -> None:
     played.put(pod("late", vgpu(2, 90), created=2.0))
     played.put(pod("early", vgpu(2, 90), created=1.0))
     played.put(pod("urgent", vgpu(2, 90), created=3.0, priority=5))
-    out = played.cycle()
-    assert [claim.name for claim in played.claims(out)] == ["urgent"]
+    out = played.tick()
+    assert [claim.name for claim in out.claims] == ["urgent"]
     played.written(out)
     played.gone(pod("urgent"))
-    played.written(played.cycle())
-    assert [claim.name for claim in played.claims(played.cycle())] == ["early"]
+    played.written(played.tick())
+    assert [claim.name for claim in played.tick().claims] == ["early"]
 
 
 def test_gates_problems_queues_and_groups_that_are_missing_say_so(played) -> None:
@@ -219,7 +67,7 @@ def test_gates_problems_queues_and_groups_that_are_missing_say_so(played) -> Non
     played.put(pod("g-0", gang="g"))
     played.put(QueueFact(name="closed", open=False))
     played.put(replace(pod("c"), queue="closed"))
-    told = {explanation.name: explanation.message for explanation in played.cycle().explanations}
+    told = {explanation.name: explanation.message for explanation in played.tick().explanations}
     assert told == {
         "gated": "waits for scheduling gates: example.com/quota",
         "q": "Pod ns/q: queue 'nowhere' does not exist",
@@ -232,9 +80,9 @@ def test_a_gang_waits_for_its_pods_and_then_for_room(played) -> None:
     played.put(PodGroupFact(key=GroupKey("ns/g"), min_member=3))
     for at in range(2):
         played.put(pod(f"g-{at}", vgpu(1, 80), gang="g"))
-    assert set(messages(played.cycle())) == {"pod group ns/g is not ready, 2 of 3 pods exist"}
+    assert set(played.tick().messages) == {"pod group ns/g is not ready, 2 of 3 pods exist"}
     played.put(pod("g-2", vgpu(1, 80), gang="g"))
-    told = {explanation.name: explanation.message for explanation in played.cycle(2.0).explanations}
+    told = {explanation.name: explanation.message for explanation in played.tick(2.0).explanations}
     why = (
         "0/1 nodes are unavailable: "
         "1 Insufficient volcano.sh/vgpu-memory on a card (asked 80 MiB, at most 20 MiB free, 60 MiB missing)."
@@ -247,38 +95,27 @@ def test_the_rest_of_a_gang_needs_only_what_is_missing(played) -> None:
     played.put(PodGroupFact(key=GroupKey("ns/g"), min_member=2))
     played.put(pod("g-0", vgpu(1, 80), gang="g", node="a", held=_held(1, 80)))
     played.put(pod("g-1", vgpu(1, 80), gang="g"))
-    assert [claim.name for claim in played.claims(played.cycle())] == ["g-1"]
+    assert [claim.name for claim in played.tick().claims] == ["g-1"]
 
 
 def test_a_podgroup_in_a_namespace_called_pod_is_a_gang(played) -> None:
     played.put(PodGroupFact(key=GroupKey("pod/g"), min_member=2))
     one = PodFact(uid=PodUid("u"), namespace="pod", name="x", group=GroupKey("pod/g"), queue="default", ask=vgpu())
     played.put(one)
-    assert messages(played.cycle()) == ["pod group pod/g is not ready, 1 of 2 pods exist"]
-
-
-def test_of_two_claims_the_older_stays_and_the_other_is_asked_back(played) -> None:
-    played.put(node("b", [card(0, node="b")]))
-    played.put(pod("x"))
-    older = Claim(id="o-1", uid="uid-x", namespace="ns", name="x", decided_at=1.0)
-    newer = Claim(id="n-1", uid="uid-x", namespace="ns", name="x", decided_at=2.0)
-    played.core.on_ledger("b", 1, NodeLedger(node="b", claims=(newer,)), played.now)
-    played.core.on_ledger("a", 2, NodeLedger(node="a", claims=(older,)), played.now)
-    (claim,) = played.claims(played.cycle())
-    assert (claim.id, claim.withdraw) == ("n-1", True)
+    assert played.tick().messages == ["pod group pod/g is not ready, 1 of 2 pods exist"]
 
 
 def test_where_thousands_wait_a_changed_number_is_told_to_some_at_a_time(played) -> None:
-    for at in range(MOST_RETOLD + 100):
+    for at in range(MOST_REPEATED + 100):
         played.put(pod(f"w{at}", vgpu(2, 200)))
-    assert len(played.cycle().explanations) == MOST_RETOLD + 100, "the first reason at once"
+    assert len(played.tick().explanations) == MOST_REPEATED + 100, "the first reason at once"
     played.put(pod("h", vgpu(1, 10), node="a", held=_held(1, 10)))
     played.put(node("c"))
-    assert len(played.cycle(5.0).explanations) == MOST_RETOLD
-    assert played.cycle(0.5).explanations == []
-    assert 0.0 < played.core.next_due(played.now) <= 0.5
-    assert len(played.cycle(0.5).explanations) == 100
-    assert played.core.open == 0
+    assert len(played.tick(5.0).explanations) == MOST_REPEATED
+    assert played.tick(0.5).explanations == []
+    assert 0.0 < played.due <= 0.5
+    assert len(played.tick(0.5).explanations) == 100
+    assert played.core.open_work == 0
 
 
 def gang(played: Played, minimum: int, **minimums: int) -> None:
@@ -294,22 +131,22 @@ def test_a_task_below_its_minimum_keeps_the_gang_waiting(played) -> None:
     for name in ("w1", "w2"):
         played.put(member(name, "worker"))
     played.put(member("m", "master", memory=500))
-    out = played.cycle()
-    assert played.claims(out) == []
-    assert all("2 of 2 pods fit, 0 of 1 of task master" in message for message in messages(out))
+    out = played.tick()
+    assert out.claims == []
+    assert all("2 of 2 pods fit, 0 of 1 of task master" in message for message in out.messages)
 
 
 def test_tasks_minimums_that_sum_up_to_more_than_the_gangs_do_not_hold(played) -> None:
     gang(played, 1, master=1, worker=1)
     played.put(member("w", "worker"))
-    assert len(played.claims(played.cycle())) == 1
+    assert len(played.tick().claims) == 1
 
 
 def test_a_gang_whose_task_has_too_few_pods_says_which(played) -> None:
     gang(played, 2, master=1, worker=1)
     for name in ("w1", "w2"):
         played.put(member(name, "worker"))
-    (message, _) = messages(played.cycle())
+    (message, _) = played.tick().messages
     missing = "task master waits for 1 at least, task worker waits for 1 at least"
     assert message == f"pod group default/g is not ready, 2 of 2 pods exist, {missing}"
 
@@ -319,41 +156,27 @@ def test_a_member_that_succeeded_counts_for_its_gang_one_that_failed_does_not(pl
     done = replace(member("done", "worker"), node="a", ended=True, succeeded=True)
     played.put(done)
     played.put(member("late", "worker"))
-    assert len(played.claims(played.cycle())) == 1
+    assert len(played.tick().claims) == 1
     played = Played()
     gang(played, 2)
     played.put(replace(done, succeeded=False))
     played.put(member("late", "worker"))
-    assert played.claims(played.cycle()) == []
+    assert played.tick().claims == []
 
 
-def test_a_claim_that_the_server_will_never_take_is_tried_again_later_and_says_why(played) -> None:
+def test_the_pause_after_a_refused_claim_stays_bounded_for_any_number_of_refusals(played) -> None:
     played.put(pod("x", vgpu(1, 60)))
-    (publication,) = played.cycle().publications
-    played.core.on_refused(publication.token, "message size exceeds maximum", played.now)
-    out = played.cycle(after=PAUSE)
-    assert out.publications == []
-    assert messages(out) == [
-        "binding was refused: the claim on a could not be written: message size exceeds maximum; it will be tried again"
-    ]
-    assert len(played.claims(played.cycle(after=1.0))) == 1
-
-
-def test_a_node_whose_ledger_cannot_be_read_takes_nothing_until_it_can(played) -> None:
-    played.core.on_unreadable_ledger("a")
-    played.put(pod("x", vgpu(1, 60)))
-    assert played.claims(played.cycle()) == []
-    played.put(node("a", [card(at, memory=100) for at in range(2)]))
-    assert played.claims(played.cycle(after=2.0)) == []
-    played.core.on_ledger("a", 7, NodeLedger(node="a"), played.now)
-    (publication,) = played.cycle().publications
-    assert publication.writes[0].expected == 7
+    for _ in range(1100):
+        (write,) = played.tick(after=RETRY.most).writes
+        played.refused(write, "message size exceeds maximum")
+    assert played.tick(after=RETRY.most - 1.0).writes == []
+    assert len(played.tick(after=1.0).claims) == 1
 
 
 def test_a_pod_that_waits_is_told_of_the_closest_node_and_its_cards(played) -> None:
     played.put(pod("h", vgpu(1, 30), node="a", held=_held(1, 30)))
     played.put(pod("x", vgpu(2, 90)))
-    (told,) = played.cycle().explanations
+    (told,) = played.tick().explanations
     (near,) = told.closest
     assert (near.node, [(each.code, each.asked, each.free) for each in near.refusals]) == (
         "a", [("CardInsufficientMemory", 90, 70)],
@@ -368,17 +191,7 @@ def test_a_model_that_is_no_whole_word_is_told_of_pods_that_wait_and_pods_that_a
     wish = {"nvidia.com/use-gputype": "V10"}
     played.put(pod("x", vgpu(1, 60, annotations=wish)))
     played.put(pod("y", vgpu(2, 500, annotations=wish)))
-    out = played.cycle()
+    out = played.tick()
     (placed,), (waiting,) = played.written(out)[0].explanations, out.explanations
     caveat = "nvidia.com/use-gputype V10 is no whole word of any model here: it was read as a part of NVIDIA-Tesla V100"
     assert placed.caveats == waiting.caveats == (caveat,)
-
-
-def test_a_claim_of_a_predecessor_is_explained() -> None:
-    core = PlacementCore("p")
-    core.on_fact("cluster.node.a", node("a", [card(0)]), 1.0)
-    core.on_fact("cluster.pod.x", pod("x"), 1.0)
-    claim = Claim(id="before-1", uid="uid-x", namespace="default", name="x", decided_by="before")
-    core.on_ledger("a", 1, NodeLedger(node="a", claims=(claim,)), 1.0)
-    (told,) = core.on_caught_up(2.0).explanations
-    assert (told.message, told.decided_by) == ("placed on a", "before")

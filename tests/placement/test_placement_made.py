@@ -2,9 +2,9 @@
 
 import pytest
 from deviceshare.families import BY_NAME
-from deviceshare.model import Card, PodRequest, Synced
-from deviceshare_placement.core import PlacementCore
+from deviceshare.model import Card, PodRequest
 from support.builders import ask, container, node, pod
+from support.played import Played
 
 CORES, REAL = "huawei.com/npu-core", "huawei.com/AscendReal"
 CHIP = Card("Ascend310P-0", 0, 7, 0, 8, mode="mindcluster")
@@ -15,37 +15,29 @@ def asks(cores: int) -> PodRequest:
     return ask(container(**{CORES: cores}), labels=labels)
 
 
-class Played:
-    """A core with one node of one chip, all of it synced."""
+class OneChip(Played):
+    """A core with one node of one chip."""
 
     def __init__(self) -> None:
-        self.core = PlacementCore("p")
-        self.core.on_fact("cluster.node.n1", node("n1", [CHIP], **{CORES: 8}), 1.0)
-        self.core.on_fact("cluster.synced", Synced(), 1.0)
-        self.core.on_caught_up(1.0)
-        self.sequence = 0
+        super().__init__(node("n1", [CHIP], **{CORES: 8}))
 
     def wait(self, name: str, cores: int) -> None:
-        self.core.on_fact(f"cluster.pod.uid-{name}", pod(name, asks(cores)), 1.0)
+        self.put(pod(name, asks(cores)))
 
     def run(self, name: str, cores: int, written: dict[str, str]) -> None:
         held = BY_NAME["mindcluster"].held(written, asks(cores), f"ns/{name}")
-        self.core.on_fact(f"cluster.pod.uid-{name}", pod(name, asks(cores), node="n1", held=held), 1.0)
+        self.put(pod(name, asks(cores), node="n1", held=held))
 
     def claimed(self) -> dict[str, str]:
-        """Run a cycle; return the templates that pods of the node have, if its ledger is written."""
-        found = {}
-        for publication in self.core.cycle(1.0).publications:
-            self.sequence += 1
-            self.core.on_published(publication.token, self.sequence, 1.0)
-            for write in publication.writes:
-                found = {claim.name: claim.grants[0].devices[0].detail for claim in write.ledger.claims}
-        return found
+        """Tick; return the templates of the pods of the node, if its ledger is written."""
+        out = self.tick()
+        self.written(out)
+        return {claim.name: claim.grants[0].devices[0].detail for claim in out.claims}
 
 
 @pytest.fixture
-def played() -> Played:
-    played = Played()
+def played() -> OneChip:
+    played = OneChip()
     played.wait("first", 4)
     assert played.claimed() == {"first": "vir04"}
     return played

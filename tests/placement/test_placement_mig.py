@@ -19,10 +19,10 @@ def played() -> Played:
 def cut(one: Played, name: str, after: float = 0.0) -> str:
     """Let a small pod be placed; returns its instance."""
     one.put(pod(name, vgpu(1, 3000, annotations={"volcano.sh/vgpu-mode": "mig"})))
-    out = one.cycle(after)
+    out = one.tick(after)
     (instance,) = (
         device.detail
-        for claim in one.claims(out)
+        for claim in out.claims
         if claim.uid == f"uid-{name}"
         for grant in claim.grants
         for device in grant.devices

@@ -1,11 +1,11 @@
 """What pods take of nodes beside devices: it stands in their claims, and counts for pods that others bound."""
 
 import pytest
-from deviceshare.model import ConfigFact, HostPort, NodeLedger
+from deviceshare.model import ConfigFact, HostPort
 from deviceshare.state import SCORED
 from msgspec.structs import replace
 from support.builders import ask, container, node, pod
-from support.played import Played, messages
+from support.played import Played
 
 WEB = ask(container(cpu=50), host_ports=(HostPort("0.0.0.0", "TCP", 80),))
 IN_USE = "0/1 nodes are unavailable: 1 node(s) didn't have free ports for the requested pod ports."
@@ -18,26 +18,26 @@ def played() -> Played:
 
 def test_a_port_is_taken_by_the_claim_also_where_its_pod_is_not_known_yet(played) -> None:
     played.put(pod("x", WEB))
-    out = played.cycle()
-    (claim,) = played.claims(out)
+    out = played.tick()
+    (claim,) = out.claims
     played.written(out)
     assert (claim.ports, claim.counted) == (WEB.host_ports, (("memory" + SCORED, 200 * 2**20),))
     played.put(pod("y", WEB))
-    assert messages(played.cycle()) == [IN_USE]
+    assert played.tick().messages == [IN_USE]
     after = Played()
-    after.core.on_ledger("a", 1, NodeLedger(node="a", claims=(claim,)), after.now)
+    after.ledger("a", 1, claim)
     after.put(pod("y", WEB))
-    assert messages(after.cycle()) == [IN_USE]
+    assert after.tick().messages == [IN_USE]
 
 
 def test_a_port_is_taken_by_a_pod_that_another_scheduler_bound(played) -> None:
     other = pod("x", WEB, node="a")
     played.put(other)
     played.put(pod("y", WEB))
-    assert messages(played.cycle()) == [IN_USE]
+    assert played.tick().messages == [IN_USE]
     played.put(replace(other, ended=True))
-    out = played.cycle(5.0)
-    assert [claim.name for claim in played.claims(out)] == ["y"]
+    out = played.tick(5.0)
+    assert [claim.name for claim in out.claims] == ["y"]
 
 
 def test_nodes_are_compared_by_what_their_pods_request(played) -> None:
@@ -46,7 +46,7 @@ def test_nodes_are_compared_by_what_their_pods_request(played) -> None:
     played.put(node("b", cpu=64_000))
     played.put(pod("x", ask(container(cpu=32_000)), node="a"))
     played.put(pod("y", ask(container(cpu=1000, memory=2**30))))
-    (answer,) = played.written(played.cycle())
+    (answer,) = played.written(played.tick())
     (explanation,) = answer.explanations
     # 98 left, 74 balanced (a little less than before), and three times 100 for no taint to be avoided.
     assert (explanation.node, *explanation.why) == (

@@ -1,10 +1,10 @@
 """Queues, PodGroups and the action enqueue, as the placement core tells of them."""
 
 import pytest
-from deviceshare.model import WITHDRAWN, ConfigFact, Gone, GroupKey, NodeOutcomes, Outcome, PodGroupFact, QueueFact
+from deviceshare.model import ConfigFact, GroupKey, PodGroupFact, QueueFact
 from msgspec.structs import replace
 from support.builders import MEMORY, ask, card, container, node, pod, vgpu
-from support.played import Played, messages
+from support.played import Played
 
 GANG = PodGroupFact(key=GroupKey("ns/g"), uid="g", queue="q", min_member=2, min_resources={MEMORY: 120})
 
@@ -28,44 +28,44 @@ def test_a_group_that_needs_more_than_its_queue_has_is_pending_with_its_pods() -
     played.put(GANG)
     for at in range(2):
         played.put(pod(f"p{at}", vgpu(1, 60), gang="g"))
-    out = played.cycle()
+    out = played.tick()
     why = (
         "pod group ns/g is not let into its queue: queue 'q' has a capability of 100 MiB of volcano.sh/vgpu-memory, "
         "0 MiB promised, 120 MiB asked"
     )
     assert of_groups(out) == [("rejected", why)]
-    assert messages(out).count(why) == 3, "of the group and of both pods"
-    assert out.publications == []
+    assert out.messages.count(why) == 3, "of the group and of both pods"
+    assert out.writes == []
     played.put(QueueFact(name="q", capability={MEMORY: 200}))
-    (publication,) = played.cycle().publications
-    assert len(publication.writes[0].ledger.claims) == 2
+    (write,) = played.tick().writes
+    assert len(write.writes[0].message.claims) == 2
 
 
 def test_a_group_without_pods_is_told_that_it_is_let_in_so_that_its_pods_are_made() -> None:
     played = Played()
     played.put(QueueFact(name="q"))
     played.put(GANG)
-    assert of_groups(played.cycle()) == [("admitted", "pod group ns/g is let into its queue")]
-    assert of_groups(played.cycle()) == []
+    assert of_groups(played.tick()) == [("admitted", "pod group ns/g is let into its queue")]
+    assert of_groups(played.tick()) == []
     played.put(replace(GANG, admitted=True))
-    assert of_groups(played.cycle()) == []
+    assert of_groups(played.tick()) == []
 
 
 def test_a_group_that_was_let_in_before_stays_in() -> None:
     played = Played()
     played.put(QueueFact(name="q", capability={MEMORY: 100}))
     played.put(replace(GANG, admitted=True))
-    assert played.cycle().explanations == []
+    assert played.tick().explanations == []
 
 
 def test_a_group_that_comes_again_has_to_apply_again() -> None:
     played = Played()
     played.put(QueueFact(name="q"))
     played.put(GANG)
-    played.cycle()
+    played.tick()
     played.put(QueueFact(name="q", capability={MEMORY: 100}))
     played.put(replace(GANG, uid="h"))
-    (told,) = played.cycle().explanations
+    (told,) = played.tick().explanations
     assert (told.uid, told.decision) == ("h", "rejected")
 
 
@@ -74,9 +74,9 @@ def test_a_pod_at_its_queues_bound_says_so_and_goes_on_when_another_ends() -> No
     played.put(QueueFact(name="q", capability={MEMORY: 70}))
     for at in range(2):
         played.put(replace(pod(f"p{at}", vgpu(1, 60)), queue="q", created=float(at)))
-    out = played.cycle()
-    (claim,) = played.claims(out)
-    told = (*out.explanations, *played.cycle().explanations)
+    out = played.tick()
+    (claim,) = out.claims
+    told = (*out.explanations, *played.tick().explanations)
     (waits,) = [each for each in told if each.uid == "uid-p1"]
     assert waits.message == (
         "queue 'q' has a capability of 70 MiB of volcano.sh/vgpu-memory, 60 MiB used, 60 MiB asked"
@@ -86,10 +86,10 @@ def test_a_pod_at_its_queues_bound_says_so_and_goes_on_when_another_ends() -> No
     played.written(out)
     played.put(replace(pod("p0", vgpu(1, 60)), queue="q", node="a", held=claim.grants, ended=True, succeeded=True))
     # Its claim is taken out of the ledger first.
-    out = played.cycle()
+    out = played.tick()
     played.written(out)
-    again = played.cycle()
-    assert [each.uid for each in played.claims(out) + played.claims(again)] == ["uid-p1"]
+    again = played.tick()
+    assert [each.uid for each in out.claims + again.claims] == ["uid-p1"]
 
 
 def test_a_pod_that_is_not_ours_does_not_count_in_any_queue() -> None:
@@ -97,7 +97,7 @@ def test_a_pod_that_is_not_ours_does_not_count_in_any_queue() -> None:
     played.put(QueueFact(name="default", capability={MEMORY: 70}))
     played.put(replace(pod("other", vgpu(1, 60)), scheduler="default-scheduler", node="a"))
     played.put(replace(pod("ours", vgpu(1, 60)), scheduler="deviceshare"))
-    assert [claim.uid for claim in played.claims(played.cycle())] == ["uid-ours"]
+    assert [claim.uid for claim in played.tick().claims] == ["uid-ours"]
 
 
 def test_a_pod_that_is_not_ours_counts_for_overcommit_while_it_holds_something() -> None:
@@ -111,16 +111,16 @@ def test_a_pod_that_is_not_ours_counts_for_overcommit_while_it_holds_something()
         "pod group ns/g is not let into its queue: the overcommit limit of volcano.sh/vgpu-memory is 200 MiB, "
         "100 MiB promised, 120 MiB asked"
     )
-    assert of_groups(played.cycle()) == [("rejected", why)]
+    assert of_groups(played.tick()) == [("rejected", why)]
     played.put(replace(other, ended=True))
-    assert of_groups(played.cycle()) == [("admitted", "pod group ns/g is let into its queue")]
+    assert of_groups(played.tick()) == [("admitted", "pod group ns/g is let into its queue")]
 
 
 def test_a_closed_queue_says_its_state() -> None:
     played = Played()
     played.put(QueueFact(name="q", open=False, state="Closing"))
     played.put(replace(pod("p", vgpu(1, 60)), queue="q"))
-    assert messages(played.cycle()) == ["Pod ns/p: queue 'q' is not open: it is Closing"]
+    assert played.tick().messages == ["Pod ns/p: queue 'q' is not open: it is Closing"]
 
 
 def test_without_backfill_a_pod_that_asks_nothing_waits_and_says_why() -> None:
@@ -128,61 +128,7 @@ def test_without_backfill_a_pod_that_asks_nothing_waits_and_says_why() -> None:
     conf = "actions: allocate\ntiers: [{plugins: [{name: deviceshare, arguments: {deviceshare.VGPUEnable: true}}]}]"
     played.put(ConfigFact(name="scheduler", text=conf, source="x"))
     played.put(pod("p", ask(container())))
-    assert messages(played.cycle()) == ["the action 'backfill' is not configured, which serves such pods"]
-
-
-def of_two_nodes() -> tuple[Played, list]:
-    """Return a core that has claimed a gang of two on nodes a and b; and both claims."""
-    played = Played()
-    played.put(node("a", [card(0, memory=100)]))
-    played.put(node("b", [card(0, memory=100)]))
-    played.put(PodGroupFact(key=GroupKey("ns/g"), min_member=2, admitted=True))
-    for at in range(2):
-        played.put(pod(f"p{at}", vgpu(1, 100), gang="g"))
-    out = played.cycle()
-    claims = [
-        (write.node, claim) for each in out.publications for write in each.writes for claim in write.ledger.claims
-    ]
-    played.written(out)
-    assert [name for name, _ in claims] == ["a", "b"]
-    return played, [claim for _, claim in claims]
-
-
-def asked_back(out) -> dict[str, list[bool]]:
-    return {
-        write.node: [claim.withdraw for claim in write.ledger.claims]
-        for publication in out.publications
-        for write in publication.writes
-    }
-
-
-@pytest.mark.parametrize("lost", ["gone", "not ready", "unschedulable"])
-def test_a_gang_that_loses_a_node_before_it_is_bound_is_decided_again_as_a_whole(lost) -> None:
-    played, claims = of_two_nodes()
-    if lost == "gone":
-        played.core.on_fact("cluster.node.b", Gone(), played.now)
-    else:
-        played.put(node("b", [card(0, memory=100)], ready=lost != "not ready", unschedulable=lost == "unschedulable"))
-    out = played.cycle()
-    assert asked_back(out) == {"a": [True], "b": [True]}
-    played.written(out)
-    played.put(node("c", [card(0, memory=100)]))
-    for name, claim in zip("ab", claims, strict=True):
-        outcome = Outcome(claim.id, claim.uid, WITHDRAWN)
-        played.core.on_outcomes(NodeOutcomes(node=name, outcomes=(outcome,)), played.now)
-        out = played.cycle()
-        played.written(out)
-        assert not any(each.claims for publication in out.publications for each in [publication.writes[0].ledger])
-    out = played.cycle(after=2.0)
-    (publication,) = out.publications
-    assert [write.node for write in publication.writes] == ["a", "c"], "both at once"
-
-
-def test_what_is_bound_of_a_gang_stays_when_it_loses_a_node() -> None:
-    played, claims = of_two_nodes()
-    played.put(pod("p0", vgpu(1, 100), gang="g", node="a", held=claims[0].grants))
-    played.core.on_fact("cluster.node.b", Gone(), played.now)
-    assert asked_back(played.cycle()) == {"b": [True]}
+    assert played.tick().messages == ["the action 'backfill' is not configured, which serves such pods"]
 
 
 def test_a_pod_that_counts_less_since_the_largest_card_is_gone_is_looked_at_again() -> None:
@@ -191,11 +137,11 @@ def test_a_pod_that_counts_less_since_the_largest_card_is_gone_is_looked_at_agai
     played.put(large)
     played.put(QueueFact(name="q", capability={MEMORY: 150}))
     played.put(replace(pod("p", vgpu(1)), queue="q"))
-    out = played.cycle()
-    assert out.publications == []
-    assert messages(out) == [f"queue 'q' has a capability of 150 MiB of {MEMORY}, 0 MiB used, 400 MiB asked"]
-    played.core.on_fact("cluster.node.large", Gone(), played.now)
-    (claim,) = played.claims(played.cycle())
+    out = played.tick()
+    assert out.writes == []
+    assert out.messages == [f"queue 'q' has a capability of 150 MiB of {MEMORY}, 0 MiB used, 400 MiB asked"]
+    played.remove("node", "large")
+    (claim,) = played.tick().claims
     assert claim.name == "p"
 
 
@@ -214,11 +160,11 @@ def test_a_queue_that_is_closed_or_unknown_lets_nobody_in(queue, why) -> None:
     played.put(GANG)
     for at in range(2):
         played.put(pod(f"p{at}", vgpu(1, 60), gang="g"))
-    out = played.cycle()
+    out = played.tick()
     assert of_groups(out) == [("rejected", why)]
-    assert messages(out).count(why) == 3, "of the group and of both pods"
+    assert out.messages.count(why) == 3, "of the group and of both pods"
     played.put(QueueFact(name="q"))
-    assert len(played.claims(played.cycle())) == 2
+    assert len(played.tick().claims) == 2
 
 
 @pytest.mark.parametrize(
@@ -234,7 +180,7 @@ def test_in_a_gang_the_pods_with_the_highest_priority_come_first(priorities) -> 
     played.put(replace(GANG, min_member=1, min_resources=None))
     for name, (priority, of_task) in priorities.items():
         played.put(replace(pod(name, vgpu(1, 60), gang="g"), priority=priority, task_priority=of_task))
-    assert sorted(claim.name for claim in played.claims(played.cycle())) == ["b", "c"]
+    assert sorted(claim.name for claim in played.tick().claims) == ["b", "c"]
 
 
 def in_hierarchy(*queues: QueueFact, argument: str = "") -> Played:
@@ -252,19 +198,19 @@ def in_hierarchy(*queues: QueueFact, argument: str = "") -> Played:
 
 def test_a_queue_whose_parent_does_not_exist_serves_once_there_is_one() -> None:
     played = in_hierarchy(QueueFact(name="q", parent="above"))
-    out = played.cycle()
+    out = played.tick()
     expected = "Queue q: spec.parent: 'above' is not valid: expected the name of a queue that exists"
-    assert {f"PodGroup ns/g: {expected}"} == set(messages(out))
+    assert {f"PodGroup ns/g: {expected}"} == set(out.messages)
     played.put(QueueFact(name="above", capability={MEMORY: 100}))
-    out = played.cycle(after=2.0)
-    assert "queue 'above' has a capability of 100 MiB" in messages(out)[0]
+    out = played.tick(after=2.0)
+    assert "queue 'above' has a capability of 100 MiB" in out.messages[0]
     played.put(QueueFact(name="above", capability={MEMORY: 200}))
-    assert len(played.claims(played.cycle(after=2.0))) == 2
+    assert len(played.tick(after=2.0).claims) == 2
 
 
 def test_a_queue_with_children_serves_nobody() -> None:
     played = in_hierarchy(QueueFact(name="q"), QueueFact(name="child", parent="q"))
-    (why,) = set(messages(played.cycle()))
+    (why,) = set(played.tick().messages)
     assert why == "PodGroup ns/g: queue 'q' is the parent of 'child': only queues without children serve"
 
 
@@ -273,10 +219,10 @@ def test_where_nothing_is_isolated_one_wrong_queue_stops_all() -> None:
     queues = [QueueFact(name="root"), QueueFact(name="q")]
     wrong = QueueFact(name="other", parent="nowhere")
     played = in_hierarchy(*queues, wrong, argument=switch)
-    (why,) = set(messages(played.cycle()))
+    (why,) = set(played.tick().messages)
     assert why.startswith("PodGroup ns/g: Queue other: spec.parent: 'nowhere' is not valid")
     played.put(replace(wrong, parent=""))
-    assert len(played.claims(played.cycle(after=2.0))) == 2
+    assert len(played.tick(after=2.0).claims) == 2
 
 
 def test_a_group_that_was_let_in_and_could_not_be_claimed_is_reported_then() -> None:
@@ -285,14 +231,14 @@ def test_a_group_that_was_let_in_and_could_not_be_claimed_is_reported_then() -> 
     played.put(GANG)
     for at in range(2):
         played.put(pod(f"p{at}", vgpu(1, 60), gang="g"))
-    out = played.cycle()
+    out = played.tick()
     assert of_groups(out) == [], "it was placed at once"
-    (publication,) = out.publications
-    played.core.on_conflict(publication.token)
-    played.core.on_read_back("a", 0, None, played.now)
+    (write,) = out.writes
+    played.conflict(write)
+    played.read_back("a")
     played.put(node("a", [card(0, memory=100)]))
-    assert of_groups(played.cycle()) == [("admitted", "pod group ns/g is let into its queue")]
-    assert of_groups(played.cycle()) == []
+    assert of_groups(played.tick()) == [("admitted", "pod group ns/g is let into its queue")]
+    assert of_groups(played.tick()) == []
 
 
 def test_best_effort_pods_of_a_gang_say_why_they_wait_where_others_like_them_wait_already() -> None:
@@ -300,10 +246,10 @@ def test_best_effort_pods_of_a_gang_say_why_they_wait_where_others_like_them_wai
     played.put(node("a", pods=1))
     played.put(pod("runs", ask(container(cpu=1)), node="a"))
     played.put(pod("alone", ask(container())))
-    played.cycle()
+    played.tick()
     played.put(PodGroupFact(key=GroupKey("ns/m"), uid="m", min_member=1))
     for name, what in (("m-w-0", ask(container(cpu=1))), ("m-l-0", ask(container()))):
         played.put(pod(name, what, gang="m"))
-    told = {each.name: each.message for each in played.cycle(2.0).explanations}
+    told = {each.name: each.message for each in played.tick(2.0).explanations}
     assert "Too many pods" in told["m-w-0"]
     assert "Too many pods" in told["m-l-0"]

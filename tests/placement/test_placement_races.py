@@ -90,12 +90,12 @@ class Races(RuleBasedStateMachine):
 
     @rule(which=WHICH)
     def decide(self, which) -> None:
-        self.replicas[which].cycle(self.now)
+        self.replicas[which].tick(self.now)
 
     @rule()
     def decide_at_once(self) -> None:
         for replica in self.replicas:
-            replica.cycle(self.now)
+            replica.tick(self.now)
 
     @rule(which=WHICH, written=st.lists(st.booleans(), min_size=1, max_size=3))
     def decide_and_lose_the_answers(self, which, written) -> None:
@@ -154,22 +154,22 @@ class Races(RuleBasedStateMachine):
         rounds = 0
         while self.binder.busy or any(replica.busy for replica in self.replicas):
             rounds += 1
-            assert rounds < 300, [(replica.core.open, replica.core.__dict__) for replica in self.replicas]
+            assert rounds < 300, [(replica.core.open_work, replica.core.__dict__) for replica in self.replicas]
             while self.binder.busy:
                 self.binder.work()
             for replica in self.replicas:
                 for stream in STREAMS:
                     replica.read(stream, 1000, self.now)
-                replica.cycle(self.now)
+                replica.tick(self.now)
                 while replica.answers:
                     replica.answer(0, self.now)
                 while replica.read_backs:
                     replica.read_back(0, self.now)
             self.no_card_is_overdrawn()
             self.gangs_are_whole()
-            due = [wait for replica in self.replicas if (wait := replica.core.next_due(self.now)) is not None]
-            if due and min(due) > 0:
-                self.now += min(due)
+            due = [due for replica in self.replicas if (due := replica.due(self.now)) is not None]
+            if due:
+                self.now = max(self.now, min(due))
 
     def check_settled(self) -> None:
         claims = [(claim, name) for name, ledger in self.bus.ledgers().items() for claim in ledger.claims]

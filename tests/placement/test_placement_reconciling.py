@@ -2,8 +2,9 @@
 
 import pytest
 from deviceshare.model import ContainerGrant, DeviceGrant, Gone
+from deviceshare_placement.core import FactReceived
 from deviceshare_placement.core.ledgers import BOUND_GRACE, ORPHAN_GRACE
-from deviceshare_placement.core.machine import CLAIM_NOT_BOUND, CLAIM_WITHOUT_POD, CLAIM_WITHOUT_ROOM
+from deviceshare_placement.core.placement_core import CLAIM_NOT_BOUND, CLAIM_WITHOUT_POD, CLAIM_WITHOUT_ROOM
 from msgspec.structs import replace
 from support.builders import card, node, pod, vgpu
 from support.bus_simulation import STREAMS, Binder, Bus, Cluster, Replica, overdrawn
@@ -31,7 +32,7 @@ class Play:
         for _ in range(5):
             for stream in STREAMS:
                 self.replica.read(stream, 1000, self.now)
-            self.repaired += self.replica.cycle(self.now).reconciled
+            self.repaired += self.replica.tick(self.now).repaired
             while self.replica.answers:
                 self.replica.answer(0, self.now)
 
@@ -112,9 +113,9 @@ def test_messages_that_come_twice_change_nothing(word):
     for stream in STREAMS:
         for _, subject, message in play.bus.streams[stream][:]:
             if stream == "CLUSTER":
-                play.replica.core.on_fact(subject, message, play.now)
+                play.replica.send(FactReceived(subject, message), play.now)
     if word is not None:
-        play.replica.core.on_fact("cluster.pod.uid-never-seen", word, play.now)
+        play.replica.send(FactReceived("cluster.pod.uid-never-seen", word), play.now)
     play.run(60)
     assert (play.nodes(), play.claims()) == ({"p": "a"}, {"p": "a"})
     assert play.cluster.bindings["uid-p"] == 1

@@ -41,12 +41,10 @@ class World:
         self.connection = await connect(self.url, "test")
         await make_streams(self.connection)
         self.publisher = Publisher(self.connection)
-        await self.publisher.start()
         await self.say(fact("node", "n1"), NodeFact(name="n1"))
         return self
 
     async def __aexit__(self, *error):
-        await self.publisher.stop()
         await self.connection.close()
         await self.cluster.__aexit__(*error)
 
@@ -135,7 +133,7 @@ async def test_what_cannot_be_decoded_is_put_aside(nats_url):
             await until(bound)
             await until(lambda: asyncio.sleep(0, context.ready))
             await context.events.flush()
-            await until(lambda: asyncio.sleep(0, not context.publisher.in_flight))
+            await until(lambda: asyncio.sleep(0, not context.connection.requests.in_flight))
             found = await world.connection.jetstream.get_last_msg("EVENT", event("binder"))
         streams = {one.stream for one in decode_events(found.data).undecodable}
         assert streams == {"LEDGER", "OUTCOME", "CLUSTER", "EXPLAIN"}

@@ -3,6 +3,8 @@
 import hypothesis.strategies as st
 import msgspec
 import pytest
+from deviceshare.families import GpuNumber, register
+from deviceshare.families.device_plugin import DevicePlugin
 from deviceshare.model import (
     Claim,
     ContainerGrant,
@@ -21,6 +23,7 @@ from deviceshare_bus.messages import encode
 from deviceshare_cluster.interface import BindState
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, rule
+from support.families import restored_families
 
 READY = NodeView(name="n1")
 
@@ -213,6 +216,53 @@ def test_a_grant_of_an_unknown_family_is_refused():
     assert of(Read, core.take(0.0))
     core.read_answered("c1", "", 0.1)
     assert states(core.take(0.2)) == {"c1": ("refused", "there is no device family 'abacus'")}
+
+
+class AnnotationsFail(GpuNumber):
+    """A family whose devices cannot be written."""
+
+    name = "abacus"
+
+    def annotations(self, claim, node, containers, now, init_containers=()):
+        raise KeyError("beads")
+
+
+class PluginFails(DevicePlugin):
+    def same(self, written, found):
+        raise KeyError("same")
+
+
+class SameFails(GpuNumber):
+    """A family whose devices cannot be compared."""
+
+    name = "abacus"
+    plugin = PluginFails()
+
+
+def test_a_bug_in_a_family_refuses_its_claim_alone_and_is_named():
+    with restored_families():
+        register(AnnotationsFail())
+        grants = (ContainerGrant("main", 0, "abacus", ()),)
+        core = started(claim(grants=grants), claim("c2", "u2"), pods=[pod(), pod("u2")])
+        out = core.take(0.0)
+        assert [one.claim for one in of(Bind, out)] == ["c2"]
+        assert [one.claim for one in of(Read, out)] == ["c1"]
+        core.read_answered("c1", "", 0.1)
+        reason = "bug in the device family 'abacus': annotations raised KeyError: 'beads'"
+        assert states(core.take(0.2)) == {"c1": ("refused", reason)}
+
+
+def test_a_bug_in_a_family_does_not_refuse_a_bound_pod():
+    with restored_families():
+        register(SameFails())
+        core = started(claim(grants=(ContainerGrant("main", 0, "abacus", ()),)), pods=[pod()])
+        assert of(Bind, core.take(0.0))
+        core.bind_answered("c1", BindState.ALREADY, "n1", "", 1.0, {"volcano.sh/vgpu-ids-new": "x"})
+        (outcome,) = states(core.take(1.0)).values()
+        assert outcome == (
+            "bound",
+            "bug in the device family 'abacus': annotations or plugin.same raised KeyError: 'same'",
+        )
 
 
 def test_outcomes_are_folded_while_a_write_is_in_flight():

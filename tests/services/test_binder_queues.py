@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 from deviceshare.conf import default_conf
-from deviceshare.model import ContainerGrant, DeviceGrant, PodRequest
+from deviceshare.model import Backoff, ContainerGrant, DeviceGrant, PodRequest
 from deviceshare_binder.groups import Groups, PodGroupView
 from deviceshare_binder.queues import Charge, Charges, QueueView, as_quantities, with_parents
 from deviceshare_binder.system_queues import keep_queues
@@ -178,7 +178,7 @@ class Reluctant:
 
 
 async def test_queues_are_created_as_soon_as_the_cluster_takes_them(monkeypatch):
-    monkeypatch.setattr("deviceshare_binder.system_queues._FIRST_PAUSE", 0.001)
+    monkeypatch.setattr("deviceshare_binder.system_queues._RETRY", Backoff(0.001, 30.0))
     cluster = Reluctant(failures=3)
 
     def missing():

@@ -1,13 +1,17 @@
 """Inventory as a process-like whole: a local cluster on one nats-server, the bus on the same one."""
 
 import asyncio
+import os
+import subprocess
+import sys
 
 from deviceshare.model import Gone, NodeFact, PodFact, Synced
+from deviceshare_bus import shell
 from deviceshare_bus.connection import connect
-from deviceshare_bus.publisher import Publisher, Write
+from deviceshare_bus.publisher import Publisher, Unknown, Write
 from deviceshare_cluster.interface import ClusterError
 from deviceshare_cluster.local import LocalCluster
-from deviceshare_inventory.shell import main
+from deviceshare_inventory.service import main
 from support.inventory import settled, stands, until
 from support.service import at_work
 
@@ -73,7 +77,6 @@ async def test_the_cluster_is_on_the_bus_and_stays_there(nats_server):
         # While inventory is away a node comes and the pod goes, and somebody leaves rubbish on the bus.
         connection = await connect(nats_server.url, "test")
         publisher = Publisher(connection)
-        await publisher.start()
         await publisher.write(Write("cluster.node.rubbish", b"\xc1"))
         await cluster.delete("Pod", "default", "a")
         await cluster.create(NODE | {"metadata": {"name": "n2"}})
@@ -82,5 +85,93 @@ async def test_the_cluster_is_on_the_bus_and_stays_there(nats_server):
             assert isinstance(await stands(context, subject), Gone)
             assert isinstance(await stands(context, "cluster.node.rubbish"), Gone)
             assert isinstance(await stands(context, "cluster.node.n2"), NodeFact)
-        await publisher.stop()
         await connection.close()
+
+
+REPLAY = """
+import sys
+from pathlib import Path
+from deviceshare_bus.core_log import read_dump, replay
+from deviceshare_inventory.core import build_core, decode_event
+with Path(sys.argv[1]).open("rb") as file:
+    header, entries = read_dump(file)
+    replayed = list(replay(build_core(header.arguments), entries, decode_event))
+assert header.dropped == 0
+assert all(each.identical for each in replayed), [each for each in replayed if not each.identical]
+print(sum(len(each.commands) for each in replayed))
+"""
+
+
+async def test_a_core_log_can_be_replayed_in_another_process(nats_server, tmp_path, monkeypatch):
+    monkeypatch.setenv("DEVICESHARE_CORE_LOG_DIR", str(tmp_path))
+    async with LocalCluster(nats_server.url) as cluster:
+        await cluster.setup()
+        await cluster.create(NODE)
+        async with running(nats_server.url) as context:
+            await settled(context, await last_revision(cluster, ("Node", "", "n1")))
+            for number in range(20):
+                await cluster.create(POD | {"metadata": {"name": f"p{number}", "namespace": "default"}})
+            await cluster.delete("Pod", "default", "p0")
+            await cluster.bind(
+                "default", "p1", (await cluster.get("Pod", "default", "p1"))["metadata"]["uid"], "n1", {}
+            )
+            await settled(context, await last_revision(cluster, ("Pod", "default", "p1")))
+            path = context.dump_core_log()
+    environment = os.environ | {"PYTHONHASHSEED": "1"}
+    command = [sys.executable, "-c", REPLAY, str(path)]
+    done = await asyncio.to_thread(subprocess.run, command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 40
+
+
+def fail_first_write(monkeypatch, error, *subjects):
+    """Have the answers to the first writes of these subjects fail."""
+    left, send = set(subjects), Publisher.send
+
+    async def failing(self, write, *, ttl=None):
+        future = await send(self, write, ttl=ttl)
+        if write.subject not in left:
+            return future
+        left.remove(write.subject)
+        failed = asyncio.get_running_loop().create_future()
+        failed.set_exception(error)
+        return failed
+
+    monkeypatch.setattr(Publisher, "send", failing)
+
+
+async def test_a_slow_read_back_does_not_delay_others(nats_server, monkeypatch):
+    fail_first_write(monkeypatch, Unknown("no answer"), "cluster.node.n1", "cluster.node.n2")
+    answer, read_back = asyncio.Event(), shell.read_back
+
+    async def slow(connection, stream, subject):
+        if subject == "cluster.node.n1":
+            await answer.wait()
+        return await read_back(connection, stream, subject)
+
+    monkeypatch.setattr(shell, "read_back", slow)
+    async with LocalCluster(nats_server.url) as cluster:
+        await cluster.setup()
+        for name in ("n1", "n2"):
+            await cluster.create(NODE | {"metadata": {"name": name}})
+        async with running(nats_server.url) as context:
+            await until(lambda: context.detail().get("unpublished") == 1)
+            labels = {"metadata": {"name": "n2", "labels": {"new": "yes"}}}
+            await cluster.apply(NODE | labels)
+            async with asyncio.timeout(10):
+                while (await stands(context, "cluster.node.n2")).labels != {"new": "yes"}:
+                    await asyncio.sleep(0.01)
+            assert await stands(context, "cluster.synced") is None
+            answer.set()
+            await settled(context, await last_revision(cluster, ("Node", "", "n1")))
+            assert isinstance(await stands(context, "cluster.synced"), Synced)
+
+
+async def test_an_unexpected_error_of_a_write_ends_the_service(nats_server, monkeypatch, tmp_path):
+    monkeypatch.setenv("DEVICESHARE_CORE_LOG_DIR", str(tmp_path))
+    fail_first_write(monkeypatch, ZeroDivisionError(), "cluster.node.n1")
+    async with LocalCluster(nats_server.url) as cluster:
+        await cluster.setup()
+        await cluster.create(NODE)
+        async with running(nats_server.url):
+            await until(lambda: any(tmp_path.iterdir()))  # the service ended and wrote its core log

@@ -1,15 +1,14 @@
 """Pods that others bound: what they name counts as far as they ask, and does not change any more."""
 
 import json
+import re
 
 import pytest
 from deviceshare.formats import vgpu
 from deviceshare.model import Gone, sign
 from deviceshare_bus.subjects import fact
-from deviceshare_cluster.interface import Change, ChangeType, Listed
-from deviceshare_inventory.configs import Configs
-from deviceshare_inventory.core import Core, Report
-from support.inventory import Bus, config_map, gone, started, work_off
+from deviceshare_cluster.interface import Change, ChangeType, EventRecord, Listed
+from support.inventory import config_map, gone, started, work_off
 
 KEY = b"a key of ours 123"
 REGISTER = "GPU-0,10,32000,V100,true,hami-core:GPU-1,10,32000,V100,true,hami-core:"
@@ -48,7 +47,9 @@ def held(bus, uid="u1"):
 
 
 def told(said):
-    return [(report.reason, report.remark.value) for report in said if isinstance(report, Report)]
+    """Return the reason and the value of each problem that was recorded."""
+    reports = [one for one in said if isinstance(one, EventRecord)]
+    return [(report.reason, re.findall("'(.*)' is not valid", report.message)[0]) for report in reports]
 
 
 def test_a_pod_that_was_bound_before_keeps_what_it_names_and_asks():
@@ -143,10 +144,7 @@ def test_a_share_of_a_card_goes_by_the_card():
 def test_what_we_signed_counts_whole_also_when_its_signature_is_gone():
     ids = {vgpu.IDS: one("GPU-0", 8000)}
     ours = pod(one("GPU-0", 8000), **sign([KEY], "u1", "n1", ids))
-    core, bus = Core(frozenset({"volcano"}), Configs(None), keys=[KEY]), Bus()
-    core.begin_list()
-    core.deliver([node(), ours, Listed(3)])
-    work_off(core, bus)
+    core, bus, _ = started([node(), ours], 3, keys=[KEY])
     assert held(bus) == [("GPU-0", 8000, 0)]
     core.deliver([pod(one("GPU-1"), 4)])
     work_off(core, bus)

@@ -7,7 +7,7 @@ import pytest
 import yaml
 from deviceshare.model import ConfigFact
 from deviceshare_cluster.interface import Change, ChangeType
-from deviceshare_inventory.configs import DEFAULTS, Configs
+from deviceshare_inventory.core.configs import DEFAULTS, Configs
 
 SEEDS = Path(__file__).parents[1] / "data" / "seeds"
 GOOD = "- name: deviceshare\n  arguments: {deviceshare.VGPUEnable: true}"
@@ -53,7 +53,10 @@ def test_the_scheduler_configuration_of_the_guides_is_found(name):
     found = resolved(config_map(tree["metadata"]["name"], tree["data"]))
     assert texts(found) == {}
     config = found.scheduler
-    assert (config.name, config.source) == ("scheduler", "ConfigMap volcano-system/volcano-scheduler-configmap")
+    assert (config.name, config.source) == (
+        "scheduler",
+        "ConfigMap volcano-system/volcano-scheduler-configmap data[volcano-scheduler.conf]",
+    )
     assert "deviceshare" in config.text
 
 
@@ -71,7 +74,11 @@ def test_the_devices_are_those_of_the_device_plugins_config_map_unless_another_i
     for change in (devices("nvidia: {}"), devices("vnpus: []", OTHER), devices("nvidia: {defaultCores: 1}", "third")):
         assert configs.apply(change)
     found = configs.resolve().devices
-    assert (found.name, found.text, found.source) == ("devices", "nvidia: {}", f"ConfigMap kube-system/{USUAL}")
+    assert (found.name, found.text, found.source) == (
+        "devices",
+        "nvidia: {}",
+        f"ConfigMap kube-system/{USUAL} data[device-config.yaml]",
+    )
     assert resolved(naming(OTHER), configs=configs).devices.text == "vnpus: []"
     # Another one is named while it runs, one that nothing had named when it came.
     assert resolved(naming("third"), configs=configs).devices.text == "nvidia: {defaultCores: 1}"
@@ -109,7 +116,9 @@ def test_what_cannot_be_used_is_told_and_the_last_good_one_stays():
     (problem,) = found.remarks["volcano-system", "volcano-scheduler-configmap"]
     assert (problem.field, problem.value) == ("tiers", "5")
     (problem,) = found.remarks["kube-system", USUAL]
-    assert (problem.subject, problem.field, problem.value) == (f"ConfigMap kube-system/{USUAL}", "nvidia", "5")
+    assert (problem.subject, problem.field, problem.value) == (
+        f"ConfigMap kube-system/{USUAL} data[device-config.yaml], line 1, column 9", "nvidia", "5",
+    )  # fmt: skip
     assert (found.scheduler.text, found.devices.text) == (GOOD, "nvidia: {}")
 
     found = resolved(config_map("volcano-scheduler-configmap", {"README": "x"}, revision=4), configs=configs)

@@ -4,12 +4,9 @@ import json
 
 import pytest
 from deviceshare.model import Gone
-from deviceshare_bus.messages import decode_fact
 from deviceshare_bus.subjects import SYNCED
 from deviceshare_cluster.interface import Change, ChangeType, Listed
-from deviceshare_inventory.configs import Configs
-from deviceshare_inventory.core import Core, Report
-from deviceshare_inventory.desired_state import Write
+from support import inventory
 
 CLUSTERD = ("mindx-dl", "cluster-info-device-0")
 PLUGIN = ("kube-system", "mindx-dl-deviceinfo-n1")
@@ -54,35 +51,29 @@ def gone(place, revision):
     return Change(ChangeType.DELETED, "ConfigMap", *place, revision, b"")
 
 
-class Bus:
-    """A core and the bus that it writes to, which takes everything at once."""
+class Bus(inventory.Bus):
+    """A core and the bus that it writes to."""
 
     def __init__(self):
-        self.core = Core(frozenset(), Configs(None))
+        super().__init__()
+        self.core = inventory.Driver(schedulers=frozenset())
         self.core.begin_list()
-        self.facts = {}
-        self.writes = []
         self.reports = []
-        self.sequence = 0
 
     def deliver(self, *changes):
         """Let the cluster change; returns the names of the nodes whose facts were written."""
+        before = len(self.log)
         self.core.deliver(changes)
-        written = []
-        while instructions := self.core.take(1.0):
-            for one in instructions:
-                if isinstance(one, Write):
-                    self.sequence += 1
-                    self.facts[one.subject] = decode_fact(one.data)
-                    self.core.desired.acknowledged(one.subject, self.sequence)
-                    written.append(one.subject)
-                elif isinstance(one, Report):
-                    self.reports.append(str(one.remark))
-        self.writes += written
+        self.reports += [one.message for one in inventory.work_off(self.core, self)]
+        written = [subject for subject, *_ in self.log[before:]]
         return [subject.removeprefix("cluster.node.") for subject in written if subject.startswith("cluster.node.")]
 
+    @property
+    def writes(self):
+        return [subject for subject, *_ in self.log]
+
     def healthy(self, name="n1"):
-        return [card.healthy for card in self.facts[f"cluster.node.{name}"].cards]
+        return [card.healthy for card in self.fact(f"cluster.node.{name}").cards]
 
 
 @pytest.fixture
@@ -105,19 +96,19 @@ def test_only_the_nodes_of_which_something_else_is_said_are_published(bus):
     assert bus.deliver(clusterd(both, 6, time=7)) == [], "a heartbeat says nothing new"
     assert bus.deliver(clusterd(both | {"n2": ["Ascend310P-0"], "n3": ["Ascend310P-0"]}, 8)) == ["n2"]
     assert (bus.healthy("n1"), bus.healthy("n2")) == ([True, True], [False, True])
-    assert bus.facts["cluster.node.n2"].revision == "8", "as new as the newest of what it is made of"
+    assert bus.fact("cluster.node.n2").revision == "8", "as new as the newest of what it is made of"
 
 
 def test_a_node_is_told_wrong_until_somebody_tells_of_its_chips(bus):
     bus.deliver(node(), Listed(2))
-    assert bus.facts["cluster.node.n1"].cards == ()
+    assert bus.fact("cluster.node.n1").cards == ()
     (report,) = bus.reports
     assert report.startswith("Node n1: ConfigMap mindx-dl/cluster-info-device-…")
     assert bus.deliver(clusterd({"n1": []}, 3)) == ["n1"]
     assert bus.healthy() == [True, True]
-    assert bus.facts["cluster.node.n1"].problems == ()
+    assert bus.fact("cluster.node.n1").problems == ()
     assert bus.deliver(gone(CLUSTERD, 4)) == ["n1"]
-    assert bus.facts["cluster.node.n1"].cards == ()
+    assert bus.fact("cluster.node.n1").cards == ()
 
 
 def test_what_the_device_plugin_says_itself_counts_without_clusterd(bus):
@@ -141,7 +132,7 @@ def test_a_config_map_that_cannot_be_read_is_told_of_and_says_nothing(bus):
     bus.deliver(node(), clusterd({"n1": []}, 2), Listed(3))
     broken = config_map(CLUSTERD, {CLUSTERD[1]: "{"}, 4, {"mx-consumer-volcano": "true"})
     assert bus.deliver(broken) == ["n1"]
-    assert bus.facts["cluster.node.n1"].cards == ()
+    assert bus.fact("cluster.node.n1").cards == ()
     assert [report.split(":")[0] for report in bus.reports] == ["ConfigMap mindx-dl/cluster-info-device-0", "Node n1"]
 
 
@@ -152,11 +143,11 @@ def test_a_new_list_begins_anew(bus):
     assert bus.healthy() == [True, True], "nothing is said before all is here"
     bus.deliver(Listed(10))
     assert bus.healthy() == [False, True]
-    assert isinstance(bus.facts["cluster.node.n2"], Gone)
+    assert isinstance(bus.fact("cluster.node.n2"), Gone)
 
 
 def test_a_node_that_is_gone_is_not_looked_at_again(bus):
     bus.deliver(node(), clusterd({"n1": []}, 2), Listed(3))
     bus.deliver(Change(ChangeType.DELETED, "Node", "", "n1", 4, b""))
     assert bus.deliver(clusterd({"n1": ["Ascend310P-0"]}, 5)) == []
-    assert isinstance(bus.facts["cluster.node.n1"], Gone)
+    assert isinstance(bus.fact("cluster.node.n1"), Gone)

@@ -27,11 +27,17 @@ from deviceshare.model import (
 )
 from deviceshare_bus import subjects
 from deviceshare_bus.connection import connect
+from deviceshare_bus.core import CaughtUp, Tick, Unreadable
+from deviceshare_bus.core_log import read_dump, replay
 from deviceshare_bus.messages import Events, Step, encode
 from deviceshare_bus.publisher import Publisher, Write
 from deviceshare_bus.setup import make_streams
 from deviceshare_metrics import api
+from deviceshare_metrics.core import build_core, build_snapshot, decode_event
+from deviceshare_metrics.core.events import FactReceived, StepsReceived
+from deviceshare_metrics.service import main
 from prometheus_client.parser import text_string_to_metric_families
+from support.service import at_work
 
 UID = "0191d4c6-51a8-7f40-8b1e-5d8f1c1d2e3f"
 NODE = NodeFact(name="gpu-1", cards=(Card("GPU-1", 0, 10, 11178, 100, "Tesla-P4", True, "hami-core"),))
@@ -115,11 +121,9 @@ async def bus(url):
     connection = await connect(url, "test")
     await make_streams(connection)
     publisher = Publisher(connection)
-    await publisher.start()
     try:
         yield publisher
     finally:
-        await publisher.stop()
         await connection.close()
 
 
@@ -241,6 +245,28 @@ async def test_a_wiped_bus_is_read_anew(nats_url):
 
         await client.until(read_anew)
         assert await client.items("pods", api.Pod) == ()
+
+
+async def test_a_replay_of_the_core_log_gives_the_same_commands_and_state(nats_url):
+    async with bus(nats_url) as publisher:
+        await Client(publisher, None).publish(*STANDING, (subjects.explain("u3"), b"not msgpack"))
+        async with at_work("metrics", main, nats_url, metrics_address="127.0.0.1", metrics_port=0) as context:
+            async with asyncio.timeout(10):
+                while context.detail() != {"nodes": 1, "pods": 2} or not context.ready:
+                    await asyncio.sleep(0.01)
+            await asyncio.sleep(0.1)
+            path = context.dump_core_log()
+    try:
+        with path.open("rb") as file:
+            header, entries = read_dump(file)
+            core = build_core(header.arguments)
+            replayed = list(replay(core, entries, decode_event))
+    finally:
+        path.unlink()
+    assert all(each.identical for each in replayed)
+    assert {type(each.event) for each in replayed} >= {FactReceived, StepsReceived, Unreadable, CaughtUp, Tick}
+    (shown,) = build_snapshot(core.store).devices
+    assert (shown.memory_used, core.tallies.steps) == (3000, {("placement", "seen"): 1})
 
 
 async def test_the_bus_may_go_and_come_back(nats_server):

@@ -13,23 +13,16 @@ from deviceshare.model import (
     QueueFact,
 )
 from deviceshare_bus import subjects
-from deviceshare_bus.messages import Events, Step, Undecodable, encode
-from deviceshare_metrics.exposition import MIB, expose
-from deviceshare_metrics.snapshot import build_snapshot
-from deviceshare_metrics.state_store import StateStore
+from deviceshare_bus.messages import Events, Step, Undecodable
+from deviceshare_metrics.core import MetricsCore
+from deviceshare_metrics.exposition import MIB
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse
+from support.metrics import exposed, read
 
 VGPU = Card("GPU-1", 0, 10, 11178, 100, "Tesla-P4", True, "hami-core")
 SICK = Card("GPU-2", 1, 10, 11178, 100, "Tesla-P4", False, "hami-core")
 SHARED = Card("0", 0, 8000, 8000, 100, mode="gpu-share")
-
-
-def view_of(*messages):
-    view = StateStore()
-    for subject, message in messages:
-        view.apply(subject, encode(message))
-    return view
 
 
 def claim(namespace, name, card, memory, cores=0, containers=("main",), **more):
@@ -39,7 +32,7 @@ def claim(namespace, name, card, memory, cores=0, containers=("main",), **more):
 
 
 def cluster():
-    return view_of(
+    return read(
         (subjects.fact("node", "gpu"), NodeFact(name="gpu", cards=(VGPU, SICK))),
         (subjects.fact("node", "old"), NodeFact(name="old", cards=(SHARED,))),
         (
@@ -56,9 +49,8 @@ def cluster():
     )
 
 
-def scrape(view, accept="", parser=parse):
-    text, _ = expose(build_snapshot(view), view.tallies, accept)
-    families = list(parser(text.decode()))
+def scrape(core, accept="", parser=parse):
+    families = list(parser(exposed(core, accept)))
     samples = {}
     for family in families:
         for sample in family.samples:
@@ -113,7 +105,7 @@ def test_cards_in_base_units():
 
 def test_counts_name_every_state_also_where_it_is_empty():
     samples = scrape(
-        view_of(
+        read(
             (subjects.fact("pod", "1"), PodFact(uid="1", namespace="x", name="a", queue="busy")),
             (subjects.fact("queue", "idle"), QueueFact(name="idle")),
         )
@@ -132,10 +124,10 @@ def test_a_gang_is_pending_until_enough_of_it_is_placed():
         (subjects.fact("pod", f"x-{name}"), PodFact(uid=f"x-{name}", namespace="x", name=name, group="x/g"))
         for name in "abc"
     ]
-    assert value(scrape(view_of(gang)), "deviceshare_gangs_pending") == 0
-    assert value(scrape(view_of(gang, *pods)), "deviceshare_gangs_pending") == 1
+    assert value(scrape(read(gang)), "deviceshare_gangs_pending") == 0
+    assert value(scrape(read(gang, *pods)), "deviceshare_gangs_pending") == 1
     two = (subjects.ledger("n"), NodeLedger(node="n", claims=(claim("x", "a", "0", 1), claim("x", "b", "0", 1))))
-    assert value(scrape(view_of(gang, *pods, two)), "deviceshare_gangs_pending") == 0
+    assert value(scrape(read(gang, *pods, two)), "deviceshare_gangs_pending") == 0
 
 
 def test_what_services_count_is_summed_up():
@@ -144,9 +136,9 @@ def test_what_services_count_is_summed_up():
     more = {"conflicts": 2, "undecodable_messages": 1, "steps": 5, "odd name!": 1}
     event = Events(service="placement", instance="i", at=1.0, steps=steps, undecodable=(bad,), counters=more)
     again = msgspec.structs.replace(event, instance="j", steps=(), counters={"conflicts": 3})
-    view = view_of((subjects.event("placement"), event), (subjects.event("placement"), again))
+    core = read((subjects.event("placement"), event), (subjects.event("placement"), again))
     for accept, parser in (("", parse), ("application/openmetrics-text; version=1.0.0", parse_openmetrics)):
-        samples = scrape(view, accept, parser)
+        samples = scrape(core, accept, parser)
         assert value(samples, "deviceshare_conflicts_total", service="placement") == 5
         assert value(samples, "deviceshare_odd_name__total", service="placement") == 1
         assert value(samples, "deviceshare_steps_total", service="placement", step="seen") == 1
@@ -160,7 +152,7 @@ def test_what_services_count_is_summed_up():
 
 def test_what_was_repaired_is_counted_by_what_it_was():
     counted = Events(service="placement", instance="p", at=1.0, counters={"reconciled:claim not bound": 2})
-    samples = scrape(view_of((subjects.event("placement"), counted)))
+    samples = scrape(read((subjects.event("placement"), counted)))
     assert len(series(samples, "deviceshare_reconciled_total")) == 1
     assert value(samples, "deviceshare_reconciled_total", service="placement", what="claim not bound") == 2
 
@@ -169,13 +161,12 @@ def test_cards_of_which_more_is_held_than_there_is():
     taken = NodeLedger(node="gpu", claims=(claim("x", "a", "GPU-1", 8000), claim("x", "b", "GPU-1", 8000)))
     facts = (subjects.fact("node", "gpu"), NodeFact(name="gpu", cards=(VGPU, SICK)))
     assert (
-        value(scrape(view_of(facts, (subjects.ledger("gpu"), taken))), "deviceshare_cards_overcommitted", node="gpu")
-        == 1
+        value(scrape(read(facts, (subjects.ledger("gpu"), taken))), "deviceshare_cards_overcommitted", node="gpu") == 1
     )
     assert not series(scrape(cluster()), "deviceshare_cards_overcommitted")
 
 
 def test_the_build_and_the_process_are_shown():
-    samples = scrape(StateStore())
+    samples = scrape(MetricsCore())
     assert value(samples, "deviceshare_build_info", version="0.1.0") == 1
     assert value(samples, "process_resident_memory_bytes") > 0

@@ -9,12 +9,11 @@ from deviceshare.conf import default_conf, parse_devices
 from deviceshare.model import Claim, ConfigFact, ContainerGrant, DeviceGrant, Gone, NodeFact, NodeLedger, PodRequest
 from deviceshare_bus import subjects
 from deviceshare_bus.messages import encode
-from deviceshare_metrics.exposition import expose
-from deviceshare_metrics.snapshot import build_snapshot
-from deviceshare_metrics.state_store import StateStore
+from deviceshare_metrics.core import MetricsCore
 from hypothesis import given
 from msgspec.structs import replace
 from support.builders import ask, card, container, node, pod, share, share_cards, vgpu
+from support.metrics import exposed, receive, snapshot_of
 
 PUBLISHED = Path(__file__).parents[1] / "data" / "device-configs" / "volcano-vgpu-device-plugin.yaml"
 DEVICES = ConfigFact(name="devices", text=PUBLISHED.read_text(), source="ConfigMap kube-system/x")
@@ -22,8 +21,8 @@ A100 = card(0, memory=40960, slots=7, model="NVIDIA-NVIDIA A100-SXM4-40GB", mode
 CONF = replace(default_conf(), devices=parse_devices(DEVICES.text, "x"))
 
 
-def read(*facts: object) -> StateStore:
-    view = StateStore()
+def read(*facts: object) -> MetricsCore:
+    core = MetricsCore()
     for fact in facts:
         match fact:
             case NodeFact():
@@ -34,8 +33,8 @@ def read(*facts: object) -> StateStore:
                 subject = subjects.ledger(fact.node)
             case _:
                 subject = subjects.fact("pod", fact.uid)  # type: ignore[attr-defined]
-        view.apply(subject, encode(fact))
-    return view
+        receive(core, subject, encode(fact))
+    return core
 
 
 def instance(detail: str, memory: int, asked: int) -> tuple[ContainerGrant, ...]:
@@ -54,46 +53,46 @@ def claimed(*grants: ContainerGrant) -> NodeLedger:
     ],
 )
 def test_a_mig_instance_takes_its_own_memory_not_what_was_asked(facts):
-    view = read(node("n1", [A100]), DEVICES, *facts)
-    picture = build_snapshot(view)
-    (shown,) = picture.devices
+    core = read(node("n1", [A100]), DEVICES, *facts)
+    snapshot = snapshot_of(core)
+    (shown,) = snapshot.devices
     assert (shown.memory_used, shown.slots_used, shown.pods) == (10240, 1, ("ns/a",))
-    assert [(each.id, each.memory) for each in picture.pods[0].devices] == [("GPU-0[group2-0]", 10240)]
-    assert [(each.container, each.memory) for each in picture.shares] == [("main", 10240)]
-    text = expose(picture, view.tallies, "")[0].decode()
+    assert [(each.id, each.memory) for each in snapshot.pods[0].devices] == [("GPU-0[group2-0]", 10240)]
+    assert [(each.container, each.memory) for each in snapshot.shares] == [("main", 10240)]
+    text = exposed(core)
     assert (
         'volcano_vgpu_device_memory_allocation_for_a_certain_pod{NodeName="n1",devID="GPU-0",podName="a"} 10240' in text
     )
 
 
-def test_the_picture_follows_the_configuration():
+def test_the_snapshot_follows_the_configuration():
     held = pod("a", vgpu(1, 6000), node="n1", held=instance("group2-0", 6000, 6000))
-    view = read(node("n1", [A100]), held)
-    assert build_snapshot(view).devices[0].memory_used == 6000  # nobody knows a geometry yet
-    view.apply("cluster.config.devices", encode(DEVICES))
-    assert build_snapshot(view).devices[0].memory_used == 10240
+    core = read(node("n1", [A100]), held)
+    assert snapshot_of(core).devices[0].memory_used == 6000  # nobody knows a geometry yet
+    receive(core, "cluster.config.devices", encode(DEVICES))
+    assert snapshot_of(core).devices[0].memory_used == 10240
     broken = ConfigFact(name="devices", text="nvidia: 5")
-    view.apply("cluster.config.devices", encode(broken))
-    assert build_snapshot(view).devices[0].memory_used == 10240
-    view.apply("cluster.config.devices", encode(Gone()))
-    assert build_snapshot(view).devices[0].memory_used == 6000
+    receive(core, "cluster.config.devices", encode(broken))
+    assert snapshot_of(core).devices[0].memory_used == 10240
+    receive(core, "cluster.config.devices", encode(Gone()))
+    assert snapshot_of(core).devices[0].memory_used == 6000
 
 
 def test_what_is_a_device_depends_on_the_configuration():
     renamed = ConfigFact(name="devices", text="nvidia: {resourceCountName: acme.io/gpus}")
     bound = pod("a", PodRequest(containers=(container(**{"acme.io/gpus": 1, "cpu": 500}),)), node="n1")
-    assert build_snapshot(read(node("n1"), bound)).nodes[0].used == {"acme.io/gpus": 1, "cpu": 500}
-    assert build_snapshot(read(node("n1"), bound, renamed)).nodes[0].used == {"cpu": 500}
+    assert snapshot_of(read(node("n1"), bound)).nodes[0].used == {"acme.io/gpus": 1, "cpu": 500}
+    assert snapshot_of(read(node("n1"), bound, renamed)).nodes[0].used == {"cpu": 500}
 
 
 def test_memory_is_shown_in_mebibytes_whatever_the_unit_of_the_device_plugin():
     unit = ConfigFact(name="devices", text="nvidia: {gpuMemoryFactor: 1024}")
     grant = ContainerGrant("main", 0, "hami-core", (DeviceGrant("GPU-0", 0, 8, 50),))
     cards = [card(0, memory=32)]
-    (shown,) = build_snapshot(read(node("n1", cards), unit, pod("a"), claimed(grant))).devices
+    (shown,) = snapshot_of(read(node("n1", cards), unit, pod("a"), claimed(grant))).devices
     assert (shown.memory_total, shown.memory_used) == (32768, 8192)
     # Other device plugins know nothing of that unit.
-    assert build_snapshot(read(node("n1", share_cards(1)), unit)).devices[0].memory_total == 11178
+    assert snapshot_of(read(node("n1", share_cards(1)), unit)).devices[0].memory_total == 11178
 
 
 def test_an_init_container_and_the_others_take_a_card_in_turn():
@@ -101,12 +100,12 @@ def test_an_init_container_and_the_others_take_a_card_in_turn():
         ContainerGrant("main", 0, "hami-core", (DeviceGrant("GPU-0", 0, 1000, 20),)),
         ContainerGrant("first", 0, "hami-core", (DeviceGrant("GPU-0", 0, 3000, 10),), "init"),
     )
-    view = read(node("n1", [card(0)]), pod("a"), claimed(*grants))
-    picture = build_snapshot(view)
-    (shown,) = picture.devices
+    core = read(node("n1", [card(0)]), pod("a"), claimed(*grants))
+    snapshot = snapshot_of(core)
+    (shown,) = snapshot.devices
     assert (shown.memory_used, shown.cores_used, shown.slots_used) == (3000, 20, 1)
-    assert [(each.container, each.memory) for each in picture.shares] == [("main", 1000), ("first", 3000)]
-    text = expose(picture, view.tallies, "")[0].decode()
+    assert [(each.container, each.memory) for each in snapshot.shares] == [("main", 1000), ("first", 3000)]
+    text = exposed(core)
     assert (
         'volcano_vgpu_device_memory_allocation_for_a_certain_pod{NodeName="n1",devID="GPU-0",podName="a"} 3000' in text
     )
@@ -128,7 +127,7 @@ ASKS = st.one_of(
 
 
 @given(st.lists(ASKS, max_size=8))
-def test_placement_and_the_picture_count_alike(asks):
+def test_placement_and_the_snapshot_count_alike(asks):
     allocator = Allocator(CONF)
     for each in NODES:
         allocator.set_node(each)
@@ -140,7 +139,7 @@ def test_placement_and_the_picture_count_alike(asks):
                 Claim(id=f"c{number}", uid=f"u{number}", namespace="ns", name=f"p{number}", grants=placement.grants)
             )
     ledgers = [NodeLedger(node=name, claims=tuple(here)) for name, here in claims.items()]
-    shown = build_snapshot(read(DEVICES, *NODES, *ledgers)).devices
+    shown = snapshot_of(read(DEVICES, *NODES, *ledgers)).devices
     assert [(each.memory_used, each.cores_used, each.slots_used) for each in shown] == [
         tuple(used) for each in NODES for used in allocator.used_cards(each.name)
     ]

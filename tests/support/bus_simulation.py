@@ -23,8 +23,23 @@ from deviceshare.model import (
     PodGroupFact,
     Synced,
 )
-from deviceshare_placement.core import Instructions, LedgerWrite, PlacementCore
+from deviceshare_bus import subjects
+from deviceshare_bus.core import (
+    CaughtUp,
+    Core,
+    Event,
+    Now,
+    Read,
+    ReadBack,
+    SubjectWrite,
+    Tick,
+    WriteConflict,
+    WriteUnknown,
+    Written,
+)
+from deviceshare_placement.core import FactReceived, LedgerReceived, OutcomesReceived, PlacementCore
 from msgspec.structs import replace
+from support.played import WALL, Commands
 
 STREAMS = ("CLUSTER", "LEDGER", "OUTCOME")
 
@@ -54,11 +69,11 @@ class Bus:
         last = {subject: (sequence, subject, message) for sequence, subject, message in self.streams[stream]}
         return sorted(last.values(), key=lambda entry: entry[0])
 
-    def compare_and_set(self, writes: Sequence[LedgerWrite]) -> int | None:
+    def compare_and_set(self, writes: Sequence[SubjectWrite]) -> int | None:
         """Write all ledgers and return the last sequence, or write none and return None."""
-        if any(self.last("LEDGER", write.node)[0] != write.expected for write in writes):
+        if any(self.last("LEDGER", write.message.node)[0] != write.expected for write in writes):
             return None
-        return [self.put("LEDGER", write.node, write.ledger) for write in writes][-1]
+        return [self.put("LEDGER", write.message.node, write.message) for write in writes][-1]
 
     def ledgers(self) -> dict[str, NodeLedger]:
         """Return the ledgers as they stand."""
@@ -66,75 +81,77 @@ class Bus:
 
 
 class Replica:
-    """A placement core and the bytes on their way to it and from it."""
+    """A placement core, the events on their way to it and the commands on their way from it."""
 
-    def __init__(self, bus: Bus, name: str) -> None:
+    def __init__(self, bus: Bus, name: str, core: Core | None = None) -> None:
         self.bus = bus
-        self.core = PlacementCore(name)
+        self.core = core or PlacementCore(name)
         self.unread = {stream: bus.latest(stream) for stream in STREAMS}
         self.seen = {stream: len(bus.streams[stream]) for stream in STREAMS}
         self.behind = {stream for stream in STREAMS if self.unread[stream]}
         self.answers: list[tuple[int, int | None]] = []
         """Tokens whose answer is on its way: the sequence, None for a conflict."""
         self.read_backs: list[str] = []
-        if not self.behind:
-            self.core.on_caught_up(0.0)
+        """Subjects of ledgers that the core wants to be read."""
+        for stream in STREAMS:
+            if stream not in self.behind:
+                self.send(CaughtUp(stream), 0.0)
+
+    def send(self, event: Event, now: float) -> Commands:
+        """Pass an event to the core and execute its commands; the answer to a write comes later."""
+        commands = Commands(self.core.handle(event, Now(now, WALL + now)))
+        for write in commands.writes:
+            self.answers.append((write.token, self.bus.compare_and_set(write.writes)))
+        self.carry_out(commands)
+        return commands
+
+    def carry_out(self, commands: Commands) -> None:
+        """Execute everything but writes."""
+        for explanation in commands.explanations:
+            self.bus.explained[explanation.uid] = explanation
+        self.read_backs += [each.subject for each in commands if isinstance(each, Read)]
 
     def read(self, stream: str, most: int, now: float) -> None:
-        """Take in some messages of a stream."""
+        """Receive some messages of a stream."""
         self.unread[stream] += self.bus.streams[stream][self.seen[stream] :]
         self.seen[stream] = len(self.bus.streams[stream])
         taken, self.unread[stream] = self.unread[stream][:most], self.unread[stream][most:]
         for sequence, subject, message in taken:
-            if stream == "CLUSTER":
-                out = self.core.on_fact(subject, message, now)  # type: ignore[arg-type]
-            elif stream == "LEDGER":
-                out = self.core.on_ledger(subject, sequence, message, now)  # type: ignore[arg-type]
-            else:
-                out = self.core.on_outcomes(message, now)  # type: ignore[arg-type]
-            self.carry_out(out)
+            self.send(_received(stream, sequence, subject, message), now)
         if not self.unread[stream] and stream in self.behind:
             self.behind.discard(stream)
-            if not self.behind:
-                self.core.on_caught_up(0.0)
+            self.send(CaughtUp(stream), now)
 
-    def carry_out(self, out: Instructions) -> None:
-        """Do what the core wants; what it publishes comes back as an answer later."""
-        for publication in out.publications:
-            self.answers.append((publication.token, self.bus.compare_and_set(publication.writes)))
-        for explanation in (*out.explanations, *out.forget):
-            self.bus.explained[explanation.uid] = explanation
-        self.read_backs += out.read_back
-
-    def cycle(self, now: float) -> Instructions:
+    def tick(self, now: float) -> Commands:
         """Let it decide."""
-        out = self.core.cycle(now)
-        self.carry_out(out)
-        return out
+        return self.send(Tick(), now)
 
     def lose_writes(self, now: float, written: Sequence[bool]) -> None:
-        """Let it decide; nobody hears what became of the writes, and some never reach the server."""
-        out = self.core.cycle(now)
-        publications, out.publications = out.publications, []
-        self.carry_out(out)
-        for number, publication in enumerate(publications):
+        """Let it decide; no write is answered, and some never reach the server."""
+        commands = Commands(self.core.handle(Tick(), Now(now, WALL + now)))
+        self.carry_out(commands)
+        for number, write in enumerate(commands.writes):
             if written[number % len(written)]:
-                self.bus.compare_and_set(publication.writes)
-            self.carry_out(self.core.on_unknown(publication.token, now))
+                self.bus.compare_and_set(write.writes)
+            self.send(WriteUnknown(write.token), now)
 
     def answer(self, at: int, now: float) -> None:
         """Deliver one of the answers that are on their way."""
         token, sequence = self.answers.pop(at % len(self.answers))
-        if sequence is None:
-            self.carry_out(self.core.on_conflict(token))
-        else:
-            self.carry_out(self.core.on_published(token, sequence, now))
+        self.send(WriteConflict(token) if sequence is None else Written(token, sequence), now)
 
     def read_back(self, at: int, now: float) -> None:
-        """Read one of the ledgers that the core asked for."""
-        node = self.read_backs.pop(at % len(self.read_backs))
+        """Read one of the ledgers that the core wants to be read."""
+        subject = self.read_backs.pop(at % len(self.read_backs))
+        node = subjects.node_of(subject)
         sequence, ledger = self.bus.last("LEDGER", node)
-        self.carry_out(self.core.on_read_back(node, sequence, ledger, now))  # type: ignore[arg-type]
+        if sequence:
+            self.send(_received("LEDGER", sequence, node, ledger), now)
+        self.send(ReadBack(subject, sequence), now)
+
+    def due(self, now: float) -> float | None:
+        """Return when it wants to decide without further events."""
+        return self.core.next_due(Now(now, WALL + now))
 
     @property
     def busy(self) -> bool:
@@ -142,10 +159,18 @@ class Replica:
         return bool(
             self.answers
             or self.read_backs
-            or self.core.open
+            or self.core.open_work
             or any(self.unread.values())
             or any(self.seen[stream] < len(self.bus.streams[stream]) for stream in STREAMS)
         )
+
+
+def _received(stream: str, sequence: int, subject: str, message: object) -> Event:
+    if stream == "CLUSTER":
+        return FactReceived(subject, message)  # type: ignore[arg-type]
+    if stream == "LEDGER":
+        return LedgerReceived(subject, sequence, message)  # type: ignore[arg-type]
+    return OutcomesReceived(subject, message)  # type: ignore[arg-type]
 
 
 class Cluster:

@@ -12,9 +12,10 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Self
 
+from deviceshare.model import Backoff
 from deviceshare_bus.setup import set_up
 from deviceshare_cli import natsserver
-from deviceshare_cli.supervisor import BackOff, Program, Supervisor
+from deviceshare_cli.supervisor import Program, RestartPolicy, Supervisor
 from support import deploy
 from support.apiserver import ApiServer
 from support.kube_proxy import KubeProxy
@@ -39,7 +40,7 @@ class Deployed:
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
             self.proxy = await stack.enter_async_context(KubeProxy(self._server))
-            self._supervisor = Supervisor(self._said.append, BackOff(longest=1.0))
+            self._supervisor = Supervisor(self._said.append, RestartPolicy(Backoff(0.2, 1.0)))
             stack.push_async_callback(self._supervisor.stop)
             bus = natsserver.prepare(BUS, self._directory)
             await self._supervisor.start(bus.program)

@@ -142,7 +142,7 @@ def device_lists() -> dict[str, dict[str, str]]:
 @cache
 def objects() -> Mapping[str, Object]:
     """Return every object under ``examples``, by its file."""
-    return {one.source.partition(",")[0]: one.object for one in read_manifests(EXAMPLES).manifests}
+    return {one.origin.name.removeprefix("File "): one.object for one in read_manifests(EXAMPLES).manifests}
 
 
 def load(path: str) -> Object:

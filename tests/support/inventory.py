@@ -1,20 +1,100 @@
-"""The core of inventory, a cluster's changes and a bus that answers at once; inventory at work, waited for."""
+"""The core of inventory, driven by events, with a bus that answers at once; inventory at work, waited for."""
 
 import asyncio
 import json
+from collections import Counter
 
-from deviceshare_bus.messages import decode_fact
+from deviceshare_bus.core import (
+    CaughtUp,
+    Count,
+    Log,
+    Now,
+    PutLatest,
+    Read,
+    ReadBack,
+    RecordStep,
+    Tick,
+    Unreadable,
+    Write,
+    WriteConflict,
+    Written,
+)
+from deviceshare_bus.core_log import CoreLog
+from deviceshare_bus.messages import decode_fact, encode
+from deviceshare_bus.subjects import SYNCED
 from deviceshare_cluster.interface import Change, ChangeType, Listed
-from deviceshare_inventory.configs import Configs
-from deviceshare_inventory.core import Core
-from deviceshare_inventory.desired_state import ReadBack, Write
+from deviceshare_inventory.core import (
+    EventRecorded,
+    FactReceived,
+    InventoryCore,
+    RecordEvent,
+    WatchStarted,
+    build_core,
+    core_arguments,
+)
+from deviceshare_inventory.service import split
 from nats.js.errors import NotFoundError
 
 OURS = frozenset({"deviceshare", "volcano"})
 
 
-def new_core(file=None, limit=1000):
-    return Core(OURS, Configs(file), limit)
+class Driver:
+    """Passes events to a core and keeps its commands until they are taken; ``log`` is the core log."""
+
+    def __init__(self, file=None, limit=None, keys=(), schedulers=OURS):
+        arguments = core_arguments(schedulers, file, 0.5)
+        self.core = build_core(arguments, keys)
+        if limit is not None:
+            self.core = InventoryCore(schedulers, file, keys=keys, limit=limit)
+        self.log = CoreLog("inventory", "test", arguments, limit=1_000_000)
+        self.now = Now(0.0, 1.0)
+        self.commands = []
+        self.counts = Counter()
+        self.logged = []
+
+    def handle(self, event):
+        commands = self.core.handle(event, self.now)
+        self.log.append(self.now, event, commands)
+        self.commands += commands
+
+    def load(self, subject, sequence, fact):
+        if subject != SYNCED and not self.core.knows(subject, sequence):
+            event = FactReceived(subject, sequence, fact) if fact else Unreadable("CLUSTER", subject, sequence)
+            self.handle(event)
+
+    def load_all(self, bus):
+        for subject, (sequence, data) in bus.messages.items():
+            self.load(subject, sequence, decode_fact(data))
+        self.handle(CaughtUp("CLUSTER"))
+
+    def begin_list(self):
+        self.handle(WatchStarted())
+
+    def deliver(self, batch):
+        for event in split(batch):
+            self.handle(event)
+
+    def take(self):
+        """Let the core act; return the commands since the last call, without what is logged and counted."""
+        self.handle(Tick())
+        commands, self.commands = self.commands, []
+        for one in commands:
+            if isinstance(one, Count):
+                self.counts[one.name] += one.amount
+            elif isinstance(one, Log):
+                self.logged.append(one)
+        return [one for one in commands if not isinstance(one, Count | Log)]
+
+    def wait(self, seconds):
+        self.now = Now(self.now.monotonic + seconds, self.now.wall + seconds)
+
+    @property
+    def open_work(self):
+        return self.core.open_work
+
+    @property
+    def revision(self):
+        return self.core.revision
 
 
 def pod(name="a", uid="u1", revision=1, scheduler="volcano", node=None, phase="Pending", **metadata):
@@ -62,32 +142,42 @@ class Bus:
         return decode_fact(self.messages[subject][1])
 
 
-def work_off(core, bus, now=1.0):
-    """Carry out all that the core says, the bus answering at once; return what was not a write."""
-    said = []
-    while instructions := core.take(now):
-        for one in instructions:
-            if isinstance(one, Write):
-                sequence = bus.write(one.subject, one.data, one.expected)
-                if sequence is None:
-                    core.desired.unclear(one.subject)
-                else:
-                    core.desired.acknowledged(one.subject, sequence)
-            elif isinstance(one, ReadBack):
-                sequence, data = bus.messages.get(one.subject, (0, b""))
-                core.desired.read_back(one.subject, sequence, decode_fact(data) if sequence else None)
-            else:
-                said.append(one)
-    return said
+def execute(driver, bus, command):
+    """Execute a command, the bus and the cluster answering at once."""
+    match command:
+        case Write(token=token, writes=(write,)):
+            sequence = bus.write(write.subject, write.message, write.expected)
+            driver.handle(WriteConflict(token) if sequence is None else Written(token, sequence))
+        case Read(subject=subject):
+            sequence, data = bus.messages.get(subject, (0, b""))
+            if sequence:
+                driver.load(subject, sequence, decode_fact(data))
+            driver.handle(ReadBack(subject, sequence))
+        case PutLatest(subject=subject, message=message):
+            bus.write(subject, encode(message), None)
+        case RecordEvent(token=token):
+            driver.handle(EventRecorded(token))
 
 
-def started(changes=(), revision=1, bus=None, file=None):
-    core, bus = new_core(file), bus or Bus()
-    for subject, (sequence, data) in bus.messages.items():
-        core.load(subject, sequence, decode_fact(data))
-    core.begin_list()
-    core.deliver([*changes, Listed(revision)])
-    return core, bus, work_off(core, bus)
+def work_off(driver, bus):
+    """Execute all commands; return the Events and steps that were recorded."""
+    recorded = []
+    while commands := driver.take():
+        for one in commands:
+            execute(driver, bus, one)
+            if isinstance(one, RecordEvent):
+                recorded.append(one.record)
+            elif isinstance(one, RecordStep):
+                recorded.append(one)
+    return recorded
+
+
+def started(changes=(), revision=1, bus=None, **options):
+    driver, bus = Driver(**options), bus or Bus()
+    driver.load_all(bus)
+    driver.begin_list()
+    driver.deliver([*changes, Listed(revision)])
+    return driver, bus, work_off(driver, bus)
 
 
 async def until(true):

@@ -12,8 +12,8 @@ from aiohttp import web
 from support.apiserver import ApiServer
 
 Query = dict[str, str]
-Meddle = Callable[[str, Query], int | None]
-"""Gets the path and the query, which it may change; may answer with a status in the server's place."""
+Meddle = Callable[[str, Query], int | bytes | None]
+"""Gets the path and the query, which it may change; may answer in the server's place: an error status, or a body."""
 
 
 class KubeProxy:
@@ -68,8 +68,11 @@ class KubeProxy:
         query = dict(request.query)
         if request.method == "GET":
             self.asked.append((request.path, dict(query)))
-        if (status := self.meddle(request.path, query)) is not None:
-            return web.json_response({"kind": "Status", "code": status, "message": "meddled with"}, status=status)
+        answer = self.meddle(request.path, query)
+        if isinstance(answer, bytes):
+            return web.Response(body=answer)
+        if answer is not None:
+            return web.json_response({"kind": "Status", "code": answer, "message": "meddled with"}, status=answer)
         silent = asyncio.Event()
         self._open.add(silent)
         try:
@@ -78,11 +81,11 @@ class KubeProxy:
             url = f"{self._server.url}{request.path}"
             async with self._session.request(
                 request.method, url, params=query, headers=headers, data=body or None
-            ) as answer:
-                response = web.StreamResponse(status=answer.status, headers={"Content-Type": answer.content_type})
+            ) as found:
+                response = web.StreamResponse(status=found.status, headers={"Content-Type": found.content_type})
                 await response.prepare(request)
-                self.gone += answer.status == 410
-                async for chunk in answer.content.iter_any():
+                self.gone += found.status == 410
+                async for chunk in found.content.iter_any():
                     self.gone += b'"type":"ERROR"' in chunk and b'"code":410' in chunk
                     if silent.is_set():
                         await asyncio.Event().wait()

@@ -13,8 +13,8 @@ from deviceshare_bus.messages import decode_fact, decode_ledger
 from deviceshare_bus.service import Context
 from deviceshare_cluster.kube import KubeCluster
 from deviceshare_cluster.kube.kinds import KINDS
-from deviceshare_inventory import shell as inventory
-from deviceshare_placement import shell as placement
+from deviceshare_inventory import service as inventory
+from deviceshare_placement import service as placement
 from nats.js.errors import NotFoundError
 from support.apiserver import ApiServer
 from support.kube_cluster import CleanCluster

@@ -1,52 +1,167 @@
-"""A placement core that is fed by hand, one thing at a time."""
+"""A placement core that is fed by hand, one event at a time."""
 
-from deviceshare.model import AnyFact, Claim, Gone, NodeOutcomes, Outcome, PodFact, Synced
-from deviceshare_placement.core import Instructions, PlacementCore
+from deviceshare.model import (
+    AnyFact,
+    Claim,
+    Explanation,
+    Gone,
+    NodeFact,
+    NodeLedger,
+    NodeOutcomes,
+    Outcome,
+    PodFact,
+    Synced,
+)
+from deviceshare_bus import subjects
+from deviceshare_bus.core import (
+    CaughtUp,
+    Command,
+    Count,
+    Event,
+    Now,
+    PutLatest,
+    Read,
+    ReadBack,
+    RecordStep,
+    Tick,
+    Unreadable,
+    Write,
+    WriteConflict,
+    WriteRefused,
+    WriteUnknown,
+    Written,
+)
+from deviceshare_bus.eventlog import RECONCILED
+from deviceshare_placement.core import FactReceived, LedgerReceived, OutcomesReceived, PlacementCore
 from support.builders import card, node
 
 _NAMES = {"NodeFact": "name", "PodFact": "uid", "PodGroupFact": "key", "QueueFact": "name", "ConfigFact": "name"}
+WALL = 1_780_000_000.0
+"""How far the wall clock of the tests is ahead of the monotonic one, seconds."""
+
+
+class Commands(list[Command]):
+    """The commands of one event, by what tests look at."""
+
+    @property
+    def writes(self) -> list[Write]:
+        return [each for each in self if isinstance(each, Write)]
+
+    @property
+    def explanations(self) -> list[Explanation]:
+        return [each.message for each in self if isinstance(each, PutLatest)]
+
+    @property
+    def messages(self) -> list[str]:
+        return [explanation.message for explanation in self.explanations]
+
+    @property
+    def steps(self) -> list[RecordStep]:
+        return [each for each in self if isinstance(each, RecordStep)]
+
+    @property
+    def reads(self) -> list[str]:
+        """The nodes whose ledgers are read back."""
+        return [subjects.node_of(each.subject) for each in self if isinstance(each, Read)]
+
+    @property
+    def counts(self) -> list[str]:
+        return [each.name for each in self if isinstance(each, Count)]
+
+    @property
+    def repaired(self) -> list[str]:
+        """What was found to differ from the cluster."""
+        return [name.removeprefix(RECONCILED) for name in self.counts if name.startswith(RECONCILED)]
+
+    @property
+    def ledgers(self) -> list[NodeLedger]:
+        return [each.message for write in self.writes for each in write.writes]
+
+    @property
+    def claims(self) -> list[Claim]:
+        return [claim for ledger in self.ledgers for claim in ledger.claims]
 
 
 class Played:
-    """A core with one node of two cards of 100 MiB, all of it synced."""
+    """A core and its clocks.
 
-    def __init__(self) -> None:
+    ``nodes`` (one of two cards of 100 MiB, unless given) are all that the cluster holds at the beginning.
+    """
+
+    def __init__(self, *nodes: NodeFact, synced: bool = True, empty: bool = False) -> None:
         self.core = PlacementCore("p")
         self.now = 100.0
+        """Monotonic seconds."""
         self.sequence = 0
-        self.put(node("a", [card(at, memory=100) for at in range(2)]))
-        self.core.on_fact("cluster.synced", Synced(), self.now)
-        self.core.on_caught_up(0.0)
+        for each in nodes or (() if empty else (node("a", [card(at, memory=100) for at in range(2)]),)):
+            self.put(each)
+        if synced:
+            self.sync()
+            self.caught_up()
 
-    def put(self, fact: AnyFact) -> Instructions:
+    def send(self, event: Event) -> Commands:
+        return Commands(self.core.handle(event, Now(self.now, WALL + self.now)))
+
+    def put(self, fact: AnyFact) -> Commands:
         key = getattr(fact, _NAMES[type(fact).__name__])
         kind = type(fact).__name__.removesuffix("Fact").lower()
-        return self.core.on_fact(f"cluster.{kind}.{key}", fact, self.now)
+        return self.send(FactReceived(f"cluster.{kind}.{key}", fact))
 
-    def gone(self, fact: PodFact) -> None:
-        self.core.on_fact(f"cluster.pod.{fact.uid}", Gone(), self.now)
+    def remove(self, kind: str, key: str) -> Commands:
+        return self.send(FactReceived(f"cluster.{kind}.{key}", Gone()))
 
-    def cycle(self, after: float = 0.0) -> Instructions:
+    def gone(self, fact: PodFact) -> Commands:
+        return self.remove("pod", fact.uid)
+
+    def sync(self) -> Commands:
+        return self.send(FactReceived("cluster.synced", Synced()))
+
+    def caught_up(self) -> Commands:
+        commands = Commands()
+        for stream in ("CLUSTER", "LEDGER", "OUTCOME"):
+            commands += self.send(CaughtUp(stream))
+        return commands
+
+    def tick(self, after: float = 0.0) -> Commands:
         self.now += after
-        return self.core.cycle(self.now)
+        return self.send(Tick())
 
-    def written(self, out: Instructions) -> list[Instructions]:
-        """Let all publications be written."""
+    @property
+    def due(self) -> float | None:
+        """In how many seconds a tick has something to do."""
+        due = self.core.next_due(Now(self.now, WALL + self.now))
+        return None if due is None else max(0.0, due - self.now)
+
+    def written(self, out: Commands) -> list[Commands]:
+        """Acknowledge all writes."""
         answers = []
-        for publication in out.publications:
-            self.sequence += len(publication.writes)
-            answers.append(self.core.on_published(publication.token, self.sequence, self.now))
+        for write in out.writes:
+            self.sequence += len(write.writes)
+            answers.append(self.send(Written(write.token, self.sequence)))
         return answers
 
-    def claims(self, out: Instructions) -> list[Claim]:
-        return [
-            claim for publication in out.publications for write in publication.writes for claim in write.ledger.claims
-        ]
+    def conflict(self, write: Write) -> Commands:
+        return self.send(WriteConflict(write.token))
 
-    def outcome(self, claim: Claim, state: str, reason: str = "") -> None:
-        outcomes = NodeOutcomes(node="a", outcomes=(Outcome(claim.id, claim.uid, state, reason),))
-        self.core.on_outcomes(outcomes, self.now)
+    def unknown(self, write: Write) -> Commands:
+        return self.send(WriteUnknown(write.token))
 
+    def refused(self, write: Write, reason: str) -> Commands:
+        return self.send(WriteRefused(write.token, reason))
 
-def messages(out: Instructions) -> list[str]:
-    return [explanation.message for explanation in out.explanations]
+    def ledger(self, name: str, sequence: int, *claims: Claim) -> Commands:
+        return self.send(LedgerReceived(name, sequence, NodeLedger(node=name, claims=claims)))
+
+    def unreadable(self, name: str, sequence: int = 1) -> Commands:
+        return self.send(Unreadable("LEDGER", subjects.ledger(name), sequence))
+
+    def read_back(self, name: str, sequence: int = 0, ledger: NodeLedger | None = None) -> Commands:
+        """Answer a read: with a ledger, or with none."""
+        commands = Commands()
+        if ledger is not None:
+            commands += self.send(LedgerReceived(name, sequence, ledger))
+        return Commands(commands + self.send(ReadBack(subjects.ledger(name), sequence)))
+
+    def outcome(self, claim: Claim, state: str, reason: str = "", node: str = "a") -> Commands:
+        outcomes = NodeOutcomes(node=node, outcomes=(Outcome(claim.id, claim.uid, state, reason),))
+        return self.send(OutcomesReceived(node, outcomes))

@@ -20,7 +20,6 @@ async def at_work(service: str, main: Main, url: str, **options: Any) -> AsyncIt
     connection = await connect(url, service)
     await make_streams(connection)
     publisher = Publisher(connection)
-    await publisher.start()
     events = EventLog(publisher, Tracing(service, "1", {}), service, "1")
     context = Context(service, "1", argparse.Namespace(**options), connection, publisher, events)
     task = asyncio.ensure_future(main(context))
@@ -29,5 +28,4 @@ async def at_work(service: str, main: Main, url: str, **options: Any) -> AsyncIt
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        await publisher.stop()
         await connection.close()

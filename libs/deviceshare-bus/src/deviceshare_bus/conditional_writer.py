@@ -4,7 +4,7 @@ At most one write of a subject is in flight. After a conflict or an unknown answ
 written again, unless a newer message of it has been seen meanwhile.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import Enum, auto
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -36,12 +36,14 @@ class Completed(NamedTuple, Generic[T]):
     """The answer to a write.
 
     ``context`` is what the writer attached to it; ``commands`` read back the subjects whose state is not known.
+    ``newer`` are the messages that were written and that nobody has written over as far as is known.
     """
 
     result: Result
     write: Write
     context: T
     commands: list[Command]
+    newer: Sequence[SubjectWrite] = ()
 
 
 class ConditionalWriter(Generic[T]):
@@ -98,22 +100,23 @@ class ConditionalWriter(Generic[T]):
     def handle(self, answer: WriteAnswer) -> Completed[T]:
         """Apply the answer to a write."""
         write, context = self._writes.pop(answer.token)
-        for each in write.writes:
+        writes = write.writes
+        for each in writes:
             del self._in_flight[each.subject]
         unclear: list[str] = []
         match answer:
             case Written(sequence=last):
-                for sequence, each in enumerate(write.writes, last - len(write.writes) + 1):
-                    self.seen(each.subject, sequence)
-                return Completed(Result.WRITTEN, write, context, [])
+                first = last - len(writes) + 1
+                newer = [each for sequence, each in enumerate(writes, first) if self.seen(each.subject, sequence)]
+                return Completed(Result.WRITTEN, write, context, [], newer)
             case WriteRefused():
                 return Completed(Result.REFUSED, write, context, [])
             case WriteConflict():
                 result = Result.CONFLICT
-                unclear = [each.subject for each in write.writes if self.sequence(each.subject) == each.expected]
+                unclear = [each.subject for each in writes if self.sequence(each.subject) == each.expected]
             case WriteUnknown():
                 result = Result.UNKNOWN
-                unclear = [each.subject for each in write.writes]
+                unclear = [each.subject for each in writes]
         self._reading.update(unclear)
         return Completed(result, write, context, [Read(self._stream, subject) for subject in unclear])
 

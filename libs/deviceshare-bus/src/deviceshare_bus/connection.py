@@ -1,4 +1,4 @@
-"""Connecting to a nats-server: for ever, and without losing what matters.
+"""Connecting to nats-server and staying connected.
 
 Nothing of value waits in the client's buffer: writers learn that an outcome is unknown and read back, readers resume
 by sequence.
@@ -7,28 +7,72 @@ by sequence.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from itertools import count
+from typing import Any
 
 import nats.errors
+from deviceshare.model import Backoff, ConfigError
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
+
+from deviceshare_bus.requests import Requests
+from deviceshare_bus.tasks import heed_cancellation
 
 log = logging.getLogger("deviceshare.connection")
 
 MAX_PAYLOAD = 8 * 1024 * 1024
 """What the server must allow: 1,000 claims on one node."""
-
+PENDING_MESSAGES = 1 << 20
+PENDING_BYTES = 1 << 27
+BUS = "--bus / DEVICESHARE_BUS"
+"""The option that names the bus."""
+DENIED_TRIES = 10
+"""Connection attempts in a row that the server denies, some 0.1 s apart, before the credentials count as wrong."""
+UNREACHABLE_INTERVAL = 10.0
+"""Seconds between two warnings that the server cannot be reached."""
+RETRY = Backoff(0.1, 2.0)
+"""Seconds between two tries while nats-server does not answer."""
 Handler = Callable[[Msg], Awaitable[None]]
 
-
+_DENIALS = ("authorization violation", "authentication expired", "authentication revoked")
+"""Errors of the server that another try with the same credentials does not change."""
 _STORED = (b"NATS/1.0\r\nNats-Expected-", b"NATS/1.0\r\nNats-Batch-")
 """How the headers begin with which writers sent what a stream keeps."""
 _ANSWER = b"\r\nNats-Sequence: "
 """Where somebody asked for one message: the server says which it is."""
 
 
+class ConnectionEnded(Exception):
+    """nats-server ended the connection, and nats-py does not connect again."""
+
+
 class _Client(Client):
-    """Leaves the headers unread that were meant for the server: they come with every message of a stream."""
+    """nats-py's client, with requests that do not lose a cancellation.
+
+    It also leaves the headers unread that were meant for the server: they come with every message of a stream.
+    """
+
+    requests: Requests
+
+    async def request(
+        self,
+        subject: str,
+        payload: bytes = b"",
+        timeout: float = 5.0,
+        old_style: bool = False,
+        headers: dict[str, Any] | None = None,
+    ) -> Msg:
+        """Send a request and return the answer, as :meth:`Requests.request`; JetStream's API calls this."""
+        return await self.requests.request(subject, payload, timeout, headers)
+
+    async def _connect_to_server(self, s: Any) -> None:
+        if self._transport:  # nats-py leaves it open when the server denies a reconnect
+            self._transport.close()
+        await super()._connect_to_server(s)
+
+    async def _flush_pending(self, force_flush: bool = False) -> Any:
+        return await heed_cancellation(super()._flush_pending(force_flush))
 
     async def _process_headers(self, headers: bytes) -> dict[str, str] | None:
         if headers and headers.startswith(_STORED) and _ANSWER not in headers:
@@ -38,16 +82,33 @@ class _Client(Client):
 
 
 class Connection:
-    """A NATS connection with hooks for those who must act when it comes back."""
+    """A connection to nats-server, with hooks for those who must act when it is lost or comes back.
 
-    def __init__(self, client: Client) -> None:
-        self.client = client
-        self.jetstream = client.jetstream(timeout=5.0)
+    After a loss it connects again every 0.1 s, for as long as it takes. Subscriptions survive. Requests in flight fail
+    (:class:`~deviceshare_bus.requests.Requests`), and none is sent while the connection is down.
+
+    Final, as :attr:`failure`: the server denies the credentials :data:`DENIED_TRIES` times in a row (ConfigError, which
+    names the option), or ends the connection for good (ConnectionEnded). Every follower then raises it.
+    """
+
+    def __init__(self, url: str, option: str = BUS) -> None:
+        """Take the server's URL and the option that names it in errors. Made by :func:`connect`."""
+        self.client = _Client()
+        self.client.requests = self.requests = Requests(self.client)
+        self.jetstream = self.client.jetstream(timeout=5.0)
+        self.closing = False
+        self.failure: ConfigError | ConnectionEnded | None = None
+        """Why the connection will not come back."""
+        self._url = url
+        self._shown_url = without_password(url)
+        self._option = option
+        self._opening = True
+        self._ending: asyncio.Task[None] | None = None
+        self._denials = 0
+        self._warn_at = 0.0
         self._reconnected: list[Callable[[], None]] = []
         self._disconnected: list[Callable[[], None]] = []
-        self.closing = False
         self._up = asyncio.Event()
-        self._up.set()
 
     @property
     def connected(self) -> bool:
@@ -55,77 +116,157 @@ class Connection:
         return bool(self.client.is_connected)
 
     async def wait_connected(self) -> None:
-        """Wait until the server can be reached."""
+        """Wait until the server can be reached.
+
+        Raises:
+            ConfigError: the server denies the credentials.
+            ConnectionEnded: the connection will not come back.
+        """
         while not self.connected:
+            if self.failure is not None:
+                raise self.failure
             if self._up.is_set():  # the client knows of a loss a moment before it says so
                 await asyncio.sleep(0.01)
             else:
                 await self._up.wait()
 
     def on_reconnect(self, hook: Callable[[], None]) -> Callable[[], None]:
-        """Call ``hook`` after each reconnect; the returned function takes it back."""
+        """Call ``hook`` after each reconnect, and when :attr:`failure` is set; returns a function that removes it."""
         self._reconnected.append(hook)
         return lambda: self._reconnected.remove(hook)
 
     def on_disconnect(self, hook: Callable[[], None]) -> Callable[[], None]:
-        """Call ``hook`` when the connection is lost; the returned function takes it back."""
+        """Call ``hook`` when the connection is lost; returns a function that removes it."""
         self._disconnected.append(hook)
         return lambda: self._disconnected.remove(hook)
 
     async def subscribe(self, subject: str, handler: Handler) -> Subscription:
-        """Subscribe with limits that a burst does not reach: a reader that falls behind is not cut off."""
+        """Subscribe. Messages beyond :data:`PENDING_MESSAGES` or :data:`PENDING_BYTES` that wait are dropped.
+
+        The flow control of a follower and the limits of writers are lower.
+        """
         return await self.client.subscribe(
-            subject, cb=handler, pending_msgs_limit=4_000_000, pending_bytes_limit=1 << 30
+            subject, cb=handler, pending_msgs_limit=PENDING_MESSAGES, pending_bytes_limit=PENDING_BYTES
         )
 
     async def close(self) -> None:
-        """Flush and close."""
+        """Flush and close; requests in flight fail."""
         self.closing = True
-        await self.client.close()
-
-
-async def connect(url: str, name: str) -> Connection:
-    """Connect, waiting for the server as long as it takes."""
-    connection: Connection | None = None
-
-    async def reconnected() -> None:
-        log.info("connected again", extra={"url": url})
-        if connection is not None:
-            connection._up.set()
-            for hook in list(connection._reconnected):
-                hook()
-
-    async def disconnected() -> None:
-        if connection is None or not connection.closing:
-            log.warning("connection lost", extra={"url": url})
-        if connection is not None:
-            connection._up.clear()
-            for hook in list(connection._disconnected):
-                hook()
-
-    async def failed(error: Exception) -> None:
-        log.debug("nats: %r", error)
-
-    while True:
+        self.requests.lost("the connection was closed")
         try:
-            client = _Client()
-            await client.connect(
-                url,
-                name=name,
-                max_reconnect_attempts=-1,
-                reconnect_time_wait=0.1,  # type: ignore[arg-type]  # seconds, which may be parts of one
-                connect_timeout=5,
-                ping_interval=10,
-                max_outstanding_pings=2,
-                pending_size=64 * 1024 * 1024,
-                allow_reconnect=True,
-                reconnected_cb=reconnected,
-                disconnected_cb=disconnected,
-                error_cb=failed,
-            )
-        except (OSError, TimeoutError, nats.errors.Error) as error:
-            log.warning("cannot connect to %s: %s", url, error or type(error).__name__)
-            await asyncio.sleep(0.2)
-            continue
-        connection = Connection(client)
-        return connection
+            await heed_cancellation(self.client.close())
+        except OSError as error:  # there was no connection to flush
+            log.debug("closed a lost connection: %r", error)
+
+    async def open(self, name: str) -> None:
+        """Connect under a name, as :func:`connect` says."""
+        for failures in count():
+            try:
+                await heed_cancellation(
+                    self.client.connect(
+                        self._url,
+                        name=name,
+                        max_reconnect_attempts=-1,
+                        reconnect_time_wait=0.1,  # type: ignore[arg-type]  # seconds, which may be parts of one
+                        connect_timeout=5,
+                        ping_interval=10,
+                        max_outstanding_pings=2,
+                        pending_size=64 * 1024 * 1024,
+                        allow_reconnect=True,
+                        reconnected_cb=self._came_back,
+                        disconnected_cb=self._was_lost,
+                        closed_cb=self._was_closed,
+                        error_cb=self._failed,
+                    )
+                )
+                break
+            except OSError as error:
+                self._warn_unreachable(error)
+                await asyncio.sleep(RETRY.delay(failures))
+            except nats.errors.Error as error:
+                expected = f"a URL such as nats://127.0.0.1:4222 ({error})"
+                raise ConfigError("command line", self._option, self._shown_url, expected) from error
+            except BaseException:
+                await self.close()
+                raise
+        self._opening = False
+        self._denials = 0
+        self._up.set()
+        await self.subscribe(self.requests.subject, self.requests.answered)
+
+    async def _came_back(self) -> None:
+        log.info("connected again", extra={"url": self._shown_url})
+        self._denials = 0
+        self._up.set()
+        for hook in list(self._reconnected):
+            hook()
+
+    async def _was_lost(self) -> None:
+        if not self.closing:
+            log.warning("connection lost", extra={"url": self._shown_url})
+        self._up.clear()
+        self.requests.lost()
+        for hook in list(self._disconnected):
+            hook()
+
+    async def _was_closed(self) -> None:
+        if not self.closing:
+            error = self.client.last_error
+            self._give_up(self._denied(error) if _is_denial(error) else ConnectionEnded(f"nats-server: {error}"))
+
+    async def _failed(self, error: Exception) -> None:
+        """Hear of an error of nats-py. To raise one here ends its ``connect``; its reconnecting ends by closing."""
+        log.debug("nats: %r", error)
+        if not _is_denial(error):
+            if not self.connected:
+                self._warn_unreachable(error)
+            return
+        self._denials += 1
+        if self._denials < DENIED_TRIES or self.failure is not None:
+            return
+        self._give_up(self._denied(error))
+        if self._opening:
+            raise self._denied(error)
+        self._ending = asyncio.create_task(self.close())
+
+    def _give_up(self, failure: ConfigError | ConnectionEnded) -> None:
+        self.failure = failure
+        self._up.set()
+        for hook in list(self._reconnected):
+            hook()
+
+    def _denied(self, error: Exception | None) -> ConfigError:
+        expected = f"credentials that nats-server accepts ({error})"
+        return ConfigError("command line", self._option, self._shown_url, expected)
+
+    def _warn_unreachable(self, error: Exception) -> None:
+        now = asyncio.get_running_loop().time()
+        if now >= self._warn_at:
+            self._warn_at = now + UNREACHABLE_INTERVAL
+            log.warning("waiting for %s: %s", self._shown_url, error or type(error).__name__)
+
+
+def _is_denial(error: Exception | None) -> bool:
+    return isinstance(error, nats.errors.AuthorizationError) or any(denial in str(error).lower() for denial in _DENIALS)
+
+
+def without_password(url: str) -> str:
+    """Return a URL as it may be shown: user and password, or token, replaced by ``…``."""
+    scheme, mark, rest = url.rpartition("://")
+    return f"{scheme}{mark}…@{rest.rpartition('@')[2]}" if "@" in rest else url
+
+
+async def connect(url: str, name: str, option: str = BUS) -> Connection:
+    """Connect under a name, waiting for as long as the server cannot be reached.
+
+    Args:
+        url: ``nats://[USER:PASSWORD@]HOST:PORT``.
+        name: shown by the server's monitoring.
+        option: the option that the URL came from, for errors.
+
+    Raises:
+        ConfigError: the URL is not valid, or the server denied the credentials :data:`DENIED_TRIES` times in a row.
+    """
+    connection = Connection(url, option)
+    await connection.open(name)
+    return connection

@@ -25,6 +25,11 @@ class Now(NamedTuple):
 class Event(msgspec.Struct, frozen=True, tag=True, tag_field="event"):
     """Something that happened. Events are immutable: the core log keeps references to them."""
 
+    @property
+    def size(self) -> int:
+        """What the event counts against the bound of the core log; more than 1 for one that holds many objects."""
+        return 1
+
 
 class Command(msgspec.Struct, frozen=True, tag=True, tag_field="command"):
     """Something that the shell is to do. Commands are executed in the order in which the core returned them."""

@@ -6,14 +6,17 @@ and annotations of the cluster, but no signing keys.
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, TypeVar
 
 import msgspec
 
 from deviceshare_bus.core import Command, Core, Event, Now
 
 LIMIT = 10_000
-"""Entries that a core log keeps."""
+"""The sum of the sizes of the events that a core log keeps."""
+VERSION = 1
+"""The format of a dump."""
+T = TypeVar("T")
 
 
 class Header(msgspec.Struct, frozen=True):
@@ -26,7 +29,7 @@ class Header(msgspec.Struct, frozen=True):
     instance: str
     arguments: dict[str, Any]
     dropped: int
-    v: int = 1
+    v: int = VERSION
 
 
 class Entry(NamedTuple):
@@ -44,20 +47,25 @@ class CoreLog:
         service: the service's name.
         instance: the process's name.
         arguments: the arguments from which the service builds its core, without secrets.
-        limit: entries to keep.
+        limit: the sum of the events' sizes to keep; the latest event is kept whatever its size.
     """
 
     def __init__(self, service: str, instance: str, arguments: dict[str, Any], limit: int = LIMIT) -> None:
         self._service = service
         self._instance = instance
         self._arguments = arguments
-        self._entries: deque[Entry] = deque(maxlen=limit)
+        self._limit = limit
+        self._entries: deque[Entry] = deque()
+        self._size = 0
         self._count = 0
 
     def append(self, now: Now, event: Event, commands: Sequence[Command]) -> None:
         """Record one call of :meth:`.core.Core.handle`. Encoding waits for :meth:`dump`: this is on the hot path."""
         self._count += 1
         self._entries.append(Entry(now, event, commands))
+        self._size += event.size
+        while self._size > self._limit and len(self._entries) > 1:
+            self._size -= self._entries.popleft().event.size
 
     def dump(self) -> bytes:
         """Return the log as the content of a file for ``deviceshare replay``."""
@@ -78,16 +86,25 @@ def read_dump(file: BinaryIO) -> tuple[Header, Iterator[RecordedEntry]]:
     """Return the header and the entries of a dump.
 
     Raises:
-        ValueError: the file is not a dump, or is cut off.
+        ValueError: the file is not a dump, is of another version, or is cut off; entries raise it as they are read.
     """
-    header = msgspec.msgpack.decode(_next_frame(file), type=Header)
+    header = _decode(msgspec.msgpack.Decoder(Header), _next_frame(file))
+    if header.v != VERSION:
+        raise ValueError(f"the core log has version {header.v}, expected {VERSION}")
     return header, _entries(file)
 
 
 def _entries(file: BinaryIO) -> Iterator[RecordedEntry]:
     decoder = msgspec.msgpack.Decoder(RecordedEntry)
     while frame := _next_frame(file):
-        yield decoder.decode(frame)
+        yield _decode(decoder, frame)
+
+
+def _decode(decoder: msgspec.msgpack.Decoder[T], frame: bytes) -> T:
+    try:
+        return decoder.decode(frame)
+    except msgspec.MsgspecError as error:
+        raise ValueError(f"the file is not a core log: {error}") from error
 
 
 class Replayed(NamedTuple):
@@ -122,5 +139,5 @@ def _next_frame(file: BinaryIO) -> bytes:
         return b""
     data = file.read(int.from_bytes(size, "big"))
     if len(size) < 4 or len(data) < int.from_bytes(size, "big"):
-        raise ValueError("the file is not a complete core log")
+        raise ValueError("the file is not a core log, or is cut off")
     return data

@@ -1,24 +1,25 @@
-"""Following a stream: the last message of every subject, then all that comes, without a gap, for ever.
+"""Following a stream: the last message of every subject, then every new message, without a gap.
 
 nats-py's ordered consumer can stay blind for many seconds after a restart of the server. This one is a plain
-ephemeral push consumer that is made anew, from the sequence after the last one seen, whenever the connection comes
-back, a delivery is missing, or the server has been silent for longer than its heartbeat. Nothing is acknowledged and
-nothing is durable: the position is the reader's.
+ephemeral push consumer. It is replaced by a new one, from the sequence after the last message received, when the
+connection comes back, a delivery is missing, or the server has been silent for longer than its heartbeat. Nothing is
+acknowledged and nothing is durable: the reader holds the position.
 """
 
 import asyncio
 import logging
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
+from itertools import count
 from typing import Any, NamedTuple
 
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 from nats.errors import Error as NatsError
 from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
-from nats.js.errors import APIError, NotFoundError
+from nats.js.errors import NotFoundError
 
-from deviceshare_bus.connection import Connection
+from deviceshare_bus.connection import RETRY, Connection
 from deviceshare_bus.setup import EPOCH
 from deviceshare_bus.tasks import Pace
 
@@ -26,6 +27,10 @@ log = logging.getLogger("deviceshare.follower")
 
 FOLD = 0.002
 """Seconds in which messages gather for a batch, while they come that fast."""
+INBOX_MESSAGES = 1 << 16
+INBOX_BYTES = 1 << 26
+"""Messages and bytes that may wait for the reader. Beyond either, the follower withholds its flow-control replies, and
+the server stops at the end of its window: 32 MiB (nats-server ``JsFlowControlMaxPending``)."""
 HEARTBEAT = 1.0
 ANSWER = 2.0
 """Seconds that making a consumer may take before it is tried again."""
@@ -60,11 +65,17 @@ class Batch(NamedTuple):
 
 
 class Follower:
-    """Reads one stream for ever: ``async for batch in follower``.
+    """Reads one stream until closed: ``async for batch in follower``.
 
-    It begins with the last message of every subject, or with all messages where ``history`` is wanted.
+    It begins with the last message of every subject, or with all messages if ``history`` is set. Each message is
+    delivered once and in order, also after a loss of the connection.
 
-    Raises :class:`BusWiped` where the stream was deleted and made anew, or lost its end.
+    * Retried without end, with a back-off: an unreachable server, a stream that does not exist yet, a lost consumer.
+    * Final: :class:`BusWiped` if the stream was deleted, made anew or lost its end, and
+      :attr:`~deviceshare_bus.connection.Connection.failure` of the connection.
+    * Bounded: a reader that is slower than the stream holds delivery back by flow control. At most
+      :data:`INBOX_MESSAGES` or :data:`INBOX_BYTES` wait for it, and what the server's window of 32 MiB holds.
+      :attr:`stalls` counts how often delivery was held back.
     """
 
     def __init__(
@@ -84,6 +95,9 @@ class Follower:
         self._expected = 1
         self._target = 0
         self._inbox: list[Message] = []
+        self._inbox_bytes = 0
+        self._withheld = ""
+        """The subject of the flow-control reply that waits until the reader has taken the inbox."""
         self._wake = asyncio.Event()
         self._stale = True
         self._heard = 0.0
@@ -91,6 +105,8 @@ class Follower:
         self.position = 0
         """Sequence up to which the stream has been delivered, and the reader has come back for more."""
         self.caught_up = False
+        self.stalls = 0
+        """How often delivery was held back because the reader was slower than the stream."""
 
     async def __aiter__(self) -> AsyncGenerator[Batch, None]:
         """Deliver batches as they come; the first that is caught up may be empty."""
@@ -122,7 +138,7 @@ class Follower:
                             self._stale |= await self._missed_something()
                 if self._inbox:
                     await pace.turn()
-                messages, self._inbox = self._inbox, []
+                messages = await self._take()
                 if messages or (self.caught_up and not said):
                     said |= self.caught_up
                     position = self._received_up_to
@@ -133,6 +149,15 @@ class Follower:
             take_back()
             if subscription is not None:
                 await _quietly_unsubscribe(subscription)
+
+    async def _take(self) -> list[Message]:
+        """Return what has arrived, and let the server go on."""
+        messages, self._inbox, self._inbox_bytes = self._inbox, [], 0
+        if reply := self._withheld:
+            self._withheld = ""
+            with suppress(NatsError):  # the connection is lost: the next consumer has a window of its own
+                await self._connection.client.publish(reply)
+        return messages
 
     async def standing(self) -> list[Message]:
         """Read to the end once, and return what stands there. Raises BusWiped."""
@@ -151,7 +176,7 @@ class Follower:
                 info = await self._connection.jetstream.stream_info(self._stream)
         except NotFoundError:
             return True
-        except (NatsError, APIError, TimeoutError, OSError):
+        except (NatsError, TimeoutError, OSError):
             return False  # the connection's own trouble is noticed elsewhere
         epoch = (info.config.metadata or {}).get(EPOCH, "")
         return bool(epoch != self._epoch or info.state.last_seq != self._received_up_to)
@@ -163,7 +188,7 @@ class Follower:
 
     async def _begin(self) -> Subscription:
         """Make a consumer that starts after the last message delivered."""
-        while True:
+        for failures in count():
             await self._connection.wait_connected()
             self._stale = False
             try:
@@ -173,10 +198,10 @@ class Follower:
             except NotFoundError:
                 if self._epoch is not None:
                     raise BusWiped(f"stream {self._stream} is gone") from None
-                await asyncio.sleep(0.2)
-            except (NatsError, APIError, TimeoutError, OSError) as error:
+            except (NatsError, TimeoutError, OSError) as error:
                 log.warning("cannot read %s yet: %r", self._stream, error)
-                await asyncio.sleep(0.2)
+            await asyncio.sleep(RETRY.delay(failures))
+        raise AssertionError("unreachable")
 
     async def _try_begin(self) -> Subscription:
         jetstream = self._connection.jetstream
@@ -189,6 +214,7 @@ class Follower:
         if not self.caught_up:
             self._target = info.state.last_seq
         self._expected = 1
+        self._withheld = ""
         self._generation += 1
         generation = self._generation
 
@@ -245,17 +271,24 @@ class Follower:
         self._heard = asyncio.get_running_loop().time()
         self._received_up_to = sequence
         self._inbox.append(Message(message.subject, sequence, message.data))
+        self._inbox_bytes += len(message.data)
         if not self.caught_up and (sequence >= self._target or pending == 0):
             self._received_up_to = max(sequence, self._target)
             self.caught_up = True
         self._wake.set()
 
     async def _controlled(self, message: Msg) -> None:
-        """Answer flow control, and see by the heartbeat whether a delivery is missing."""
+        """Answer flow control unless the inbox is full, and see by the heartbeat whether a delivery is missing."""
         self._heard = asyncio.get_running_loop().time()
         headers = message.headers or {}
-        if answer := message.reply or headers.get("Nats-Consumer-Stalled", ""):
-            await self._connection.client.publish(answer)
+        if reply := message.reply or headers.get("Nats-Consumer-Stalled", ""):
+            if len(self._inbox) < INBOX_MESSAGES and self._inbox_bytes < INBOX_BYTES:
+                await self._connection.client.publish(reply)
+            else:
+                if not self._withheld:
+                    self.stalls += 1
+                    log.info("%s: the reader is behind, delivery waits", self._stream, extra={"stalls": self.stalls})
+                self._withheld = reply
         last = headers.get("Nats-Last-Consumer")
         if last is not None and int(last) != self._expected - 1:
             self._lost()

@@ -1,22 +1,28 @@
-"""Writing the last word under a subject, until it is known to stand there.
+"""Writing the newest message of a subject until the server has acknowledged it.
 
-For messages that only one writer writes and of which only the newest counts (EXPLAIN): no compare-and-set, but
-nothing is lost when the bus goes away for a while.
+For subjects that have one writer and of which only the newest message counts (EXPLAIN): there is no compare-and-set,
+and nothing is lost while the bus is unreachable.
 """
 
 import asyncio
 import logging
 
+from deviceshare_bus.connection import RETRY
 from deviceshare_bus.publisher import Publisher, PublishError, Refused, Write
 
 log = logging.getLogger("deviceshare.latest")
 
-RETRY = 0.2
-"""Seconds between two tries while the bus does not answer."""
-
 
 class LatestWriter:
-    """Keeps the newest message of each subject until the server has acknowledged it."""
+    """Keeps the newest message of each subject until the server has acknowledged it.
+
+    * Retried without end, with a back-off: writes whose outcome is unknown. A message may be written twice.
+    * Final: a write that the server refuses. It is logged as an error and dropped.
+    * Dropped: a message that is still waiting when a newer one for its subject is put.
+    * Bounded by the number of subjects that the caller uses: one message is kept for each.
+
+    :meth:`run` raises nothing but CancelledError; what is not acknowledged then is lost.
+    """
 
     def __init__(self, publisher: Publisher) -> None:
         self._publisher = publisher
@@ -29,19 +35,26 @@ class LatestWriter:
         return len(self._wanted)
 
     def put(self, subject: str, data: bytes, *, ttl: float | None = None) -> None:
-        """Write a message under a subject, in place of one that is still on its way."""
+        """Write a message under a subject, in place of one that is still waiting.
+
+        ``ttl``: seconds after which the server deletes the message, counted from the write; None keeps it.
+        """
         self._wanted[subject] = (data, ttl)
         self._due.set()
 
     async def run(self) -> None:
-        """Write for ever."""
+        """Write until cancelled."""
+        failures = 0
         while True:
             await self._due.wait()
             self._due.clear()
-            if not await self._write_all():
-                # One pause for all of them: a bus that goes away leaves thousands unanswered at once.
-                await asyncio.sleep(RETRY)
-                self._due.set()
+            if await self._write_all():
+                failures = 0
+                continue
+            # One pause for all of them: a bus that goes away leaves thousands unanswered at once.
+            await asyncio.sleep(RETRY.delay(failures))
+            failures += 1
+            self._due.set()
 
     async def _write_all(self) -> bool:
         """Write what is wanted now; returns whether all of it was answered."""

@@ -2,28 +2,32 @@
 
 import asyncio
 import logging
+from itertools import count
 
 from nats.errors import Error as NatsError
 from nats.js.errors import NotFoundError
 
-from deviceshare_bus.connection import Connection
+from deviceshare_bus.connection import RETRY, Connection
 from deviceshare_bus.follower import Message
 
 log = logging.getLogger("deviceshare.readback")
 
-RETRY = 0.2
-"""Seconds between two tries while the bus does not answer."""
-
 
 async def read_back(connection: Connection, stream: str, subject: str) -> Message | None:
-    """Return the last message under a subject, None where there is none; asks for as long as it takes."""
-    while True:
+    """Return the last message under a subject, None if there is none.
+
+    The stream's leader answers, so a write that was acknowledged before is seen. It asks again with a back-off, for as
+    long as it takes: a writer that cannot read back cannot write either.
+    """
+    for failures in count():
+        await connection.wait_connected()
         try:
             found = await connection.jetstream.get_last_msg(stream, subject)
         except NotFoundError:
             return None
-        except (NatsError, TimeoutError, OSError) as error:
+        except (NatsError, OSError) as error:
             log.debug("cannot read %s back yet: %r", subject, error)
-            await asyncio.sleep(RETRY)
+            await asyncio.sleep(RETRY.delay(failures))
         else:
             return Message(subject, found.seq or 0, found.data or b"")
+    raise AssertionError("unreachable")

@@ -32,7 +32,7 @@ from deviceshare_bus.plugins import load_families
 from deviceshare_bus.publisher import Publisher
 from deviceshare_bus.setup import wait_for_streams
 from deviceshare_bus.subjects import status
-from deviceshare_bus.tasks import end
+from deviceshare_bus.tasks import end, find_error
 from deviceshare_bus.tracing import Tracing
 
 log = logging.getLogger("deviceshare.service")
@@ -142,8 +142,11 @@ async def _run(service: str, instance: str, main: Main, options: argparse.Namesp
     stop = asyncio.create_task(stopping.wait())
     await asyncio.wait({work, stop}, return_when=asyncio.FIRST_COMPLETED)
     failed = work.done()
-    await end(work, stop, every=1.0)
+    await end(work, stop)
     if failed and (error := work.exception()) is not None:
+        if (wrong := find_error(error, ConfigError)) is not None:
+            log.error("%s", wrong)
+            return 1
         log.error("the service failed: %r", error, exc_info=error)
         return 1
     log.info("stopped")
@@ -166,7 +169,6 @@ async def _serve(service: str, instance: str, main: Main, options: argparse.Name
     tracing = Tracing(service, instance)
     connection = await connect(options.bus, instance)
     publisher = Publisher(connection)
-    await publisher.start()
 
     async def answer(message: Msg) -> None:
         if state.context is not None:
@@ -190,7 +192,6 @@ async def _serve(service: str, instance: str, main: Main, options: argparse.Name
     finally:
         if state.context is not None:
             await state.context.events.flush()
-        await publisher.stop()
         await connection.close()
         await health.cleanup()
         tracing.close()

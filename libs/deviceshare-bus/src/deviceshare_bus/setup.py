@@ -5,17 +5,24 @@
 
 import argparse
 import asyncio
+import logging
 import os
 import secrets
+import sys
 from collections.abc import Sequence
+from itertools import count
 from typing import Any
 
+from deviceshare.model import ConfigError
+from nats.errors import Error as NatsError
 from nats.js.api import StorageType, StreamConfig
 from nats.js.errors import BadRequestError, NotFoundError
 
-from deviceshare_bus.connection import Connection, connect
+from deviceshare_bus.connection import RETRY, Connection, connect
 from deviceshare_bus.logs import set_up_logs
 from deviceshare_bus.subjects import Stream
+
+log = logging.getLogger("deviceshare.setup")
 
 EPOCH = "epoch"
 _NAME_IN_USE = 10058
@@ -63,12 +70,14 @@ async def make_stream(connection: Connection, name: str, **options: Any) -> None
 async def wait_for_streams(connection: Connection) -> None:
     """Wait until every stream exists."""
     for stream in Stream:
-        while True:
+        for failures in count():
+            await connection.wait_connected()
             try:
                 await connection.jetstream.stream_info(stream)
                 break
-            except Exception:  # whatever keeps the answer away, it is asked again
-                await asyncio.sleep(0.2)
+            except (NatsError, OSError) as error:
+                log.debug("stream %s is not there yet: %r", stream, error)
+                await asyncio.sleep(RETRY.delay(failures))
 
 
 def parser() -> argparse.ArgumentParser:
@@ -96,7 +105,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the set-up step as a command."""
     options = parser().parse_args(arguments)
     set_up_logs("setup", "setup", "info")
-    asyncio.run(set_up(options.bus, options.replicas))
+    try:
+        asyncio.run(set_up(options.bus, options.replicas))
+    except ConfigError as error:
+        log.error("%s", error)
+        sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -280,6 +280,7 @@ class Shell:
     def _written(self, token: int, done: asyncio.Future[int]) -> None:
         self._performing -= 1
         if done.cancelled():
+            self.post(WriteUnknown(token))
             return
         match done.exception():
             case None:

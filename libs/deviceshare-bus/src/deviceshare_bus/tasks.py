@@ -1,7 +1,11 @@
-"""Ending tasks for certain, and letting work gather."""
+"""Cancellation, and letting work gather."""
 
 import asyncio
-from typing import Any
+from collections.abc import Awaitable
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+E = TypeVar("E", bound=BaseException)
 
 
 class Pace:
@@ -19,22 +23,29 @@ class Pace:
         self._next = clock() + self._seconds
 
 
-def being_cancelled() -> bool:
-    """Return whether the task that asks is being cancelled.
+async def heed_cancellation(awaitable: Awaitable[T]) -> T:
+    """Await something that may lose a cancellation, as ``asyncio.wait_for`` in nats-py can on Python 3.11.
 
-    To be asked by what asks nats-server again and again, since a task group cancels its tasks once (see :func:`end`).
+    Raises CancelledError when it is done, if the task was cancelled meanwhile.
     """
-    this = asyncio.current_task()
-    return this is not None and this.cancelling() > 0
+    task = asyncio.current_task()
+    before = task.cancelling() if task is not None else 0
+    result = await awaitable
+    if task is not None and task.cancelling() > before:
+        raise asyncio.CancelledError
+    return result
 
 
-async def end(*tasks: asyncio.Future[Any], every: float = 0.5) -> None:
-    """Cancel tasks until all of them are done, again after ``every`` seconds.
+async def end(*tasks: asyncio.Future[Any]) -> None:
+    """Cancel tasks and wait until all of them are done; their errors are ignored."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
-    Once is not enough: on Python 3.11 ``asyncio.wait_for``, which nats-py uses, can swallow a cancellation.
-    """
-    while waiting := [task for task in tasks if not task.done()]:
-        for task in waiting:
-            task.cancel()
-        await asyncio.wait(waiting, timeout=every)
-    await asyncio.gather(*tasks, return_exceptions=True)  # so that no error stays unseen
+
+def find_error(error: BaseException, kind: type[E]) -> E | None:
+    """Return the first error of a type: ``error`` itself, or one in its exception groups."""
+    if isinstance(error, kind):
+        return error
+    inner = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
+    return next((found for one in inner if (found := find_error(one, kind)) is not None), None)

@@ -47,10 +47,10 @@ async def apply(run: runfile.Run, paths: Sequence[str]) -> int:
     async with connected(run) as cluster:
         results = await cluster.load([manifest.object for manifest in manifests])
     for manifest, result in zip(manifests, results, strict=True):
-        for warning in result.warnings:
-            to_stderr(f"Warning: {warning}")
+        for field, text in result.warnings:
+            to_stderr(f"Warning: {manifest.located(field, text)}")
         if result.problem is not None:
-            to_stderr(f"error: {result.problem} ({manifest.source})")
+            to_stderr(f"error: {manifest.located(result.problem.field, str(result.problem))}")
             failed = True
         else:
             print(f"{title(result, manifest.object['apiVersion'])} {result.action}")
@@ -68,7 +68,7 @@ async def delete(run: runfile.Run, paths: Sequence[str], *, ignore_not_found: bo
         try:
             named.append((manifest.object["apiVersion"], identify(manifest.object)))
         except InputError as error:
-            to_stderr(f"error: {error} ({manifest.source})")
+            to_stderr(f"error: {manifest.located(error.problem.field, str(error))}")
             failed = True
     async with connected(run) as cluster:
         results = await cluster.delete_all([key for _, key in named])

@@ -58,7 +58,7 @@ async def load(cluster: LocalCluster, directory: Path, schedulers: Iterable[str]
         and result.kind == "Pod"
         and (pod := refused_pod(manifest.object, result.namespace, result.name, str(result.problem), schedulers))
     ]
-    return Loaded([Rejected(problem.subject, str(problem)) for problem in rejected], refused_pods, warnings)
+    return Loaded([Rejected(*each) for each in rejected], refused_pods, warnings)
 
 
 def title(applied: Applied, api_version: str) -> str:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from deviceshare.model import Backoff
 from deviceshare_bus.tasks import end
 
 PR_SET_PDEATHSIG = 1
@@ -32,11 +33,10 @@ class Program:
 
 
 @dataclass(frozen=True)
-class BackOff:
+class RestartPolicy:
     """How long to wait before a program is started again, and when to give up. Seconds."""
 
-    first: float = 0.2
-    longest: float = 5.0
+    backoff: Backoff = Backoff(0.2, 5.0)  # noqa: RUF009 - immutable
     healthy: float = 10.0
     """A life of this length makes the past forgotten."""
     early_deaths: int = 5
@@ -50,9 +50,9 @@ class CannotLive(Exception):
 class Supervisor:
     """Starts programs, starts them again, ends them. ``say`` gets one line whenever a program has died."""
 
-    def __init__(self, say: Callable[[str], None], back_off: BackOff | None = None) -> None:
+    def __init__(self, say: Callable[[str], None], policy: RestartPolicy | None = None) -> None:
         self._say = say
-        self._back_off = back_off or BackOff()
+        self._policy = policy or RestartPolicy()
         self._processes: dict[str, asyncio.subprocess.Process] = {}
         self._keepers: dict[str, asyncio.Task[None]] = {}
         self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -82,27 +82,28 @@ class Supervisor:
 
     async def _keep(self, program: Program, process: asyncio.subprocess.Process) -> None:
         loop = asyncio.get_running_loop()
-        back_off = self._back_off
-        delay, early = back_off.first, 0
+        policy = self._policy
+        restarts, early = 0, 0
         while True:
             started = loop.time()
             status = await process.wait()
-            if loop.time() - started >= back_off.healthy:
-                delay, early = back_off.first, 0
+            if loop.time() - started >= policy.healthy:
+                restarts, early = 0, 0
             else:
                 early += 1
-            if early >= back_off.early_deaths:
+            if early >= policy.early_deaths:
                 if not self._failed.done():
                     self._failed.set_exception(
                         CannotLive(
                             f"{program.name} {how_it_ended(status)}, the {_ordinal(early)} time "
-                            f"within {back_off.healthy:g} s of its start; the end of its log:\n{tail(program.log)}"
+                            f"within {policy.healthy:g} s of its start; the end of its log:\n{tail(program.log)}"
                         )
                     )
                 return
+            delay = policy.backoff.delay(restarts)
+            restarts += 1
             self._say(f"{program.name} {how_it_ended(status)}, starting it again in {delay:g} s")
             await asyncio.sleep(delay)
-            delay = min(delay * 2, back_off.longest)
             process = await self._spawn(program)
 
     async def _spawn(self, program: Program) -> asyncio.subprocess.Process:
@@ -148,7 +149,8 @@ async def _end(process: asyncio.subprocess.Process, patience: float) -> None:
     with contextlib.suppress(ProcessLookupError):
         process.terminate()
     try:
-        await asyncio.wait_for(process.wait(), patience)
+        async with asyncio.timeout(patience):
+            await process.wait()
     except TimeoutError:
         with contextlib.suppress(ProcessLookupError):
             process.kill()

@@ -1,4 +1,4 @@
-"""What bindings, conditions, statuses and annotations make of an object: pure functions, for every cluster.
+"""The effect of bindings, conditions, statuses and annotations on objects: pure functions, for every cluster.
 
 Source: the API server's handling of ``pods/binding``: node, annotations and the condition in one write.
 """
@@ -7,11 +7,19 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from deviceshare_cluster.interface import Binding, BindState, Change, ChangeType, Listed, Object, StatusValue
+from deviceshare_cluster.interface import (
+    Binding,
+    BindState,
+    Change,
+    ChangeType,
+    Listed,
+    Object,
+    StatusValue,
+)
 
 
 def why_not_bound(pod: Object | None, uid: str) -> Binding | None:
-    """Return the answer to a binding that changes nothing, or None where the pod can be bound."""
+    """Return the answer to a binding that is not possible, None if the pod can be bound."""
     if pod is None or pod["metadata"]["uid"] != uid:
         return Binding(BindState.GONE, reason="there is no such pod" if pod is None else "the pod has another uid")
     spec = pod["spec"]
@@ -26,7 +34,7 @@ def why_not_bound(pod: Object | None, uid: str) -> Binding | None:
 
 
 def bind(pod: Object, node: str, annotations: Mapping[str, str], at: float) -> None:
-    """Bind a pod, in place. There is no kubelet, so it runs from now on."""
+    """Bind a pod, in place. It runs at once, since there is no kubelet."""
     metadata = pod["metadata"]
     if annotations:
         metadata["annotations"] = {**(metadata.get("annotations") or {}), **annotations}
@@ -40,8 +48,9 @@ def bind(pod: Object, node: str, annotations: Mapping[str, str], at: float) -> N
 def annotated(
     obj: Object, annotations: Mapping[str, str | None], expected: Mapping[str, str | None]
 ) -> dict[str, str] | None:
-    """Return an object's annotations with these merged in (None removes one), or None where others than expected stand
-    there, or where nothing changes.
+    """Return an object's annotations with these merged in (None removes one).
+
+    None if the object does not have the expected ones, or nothing changes.
     """
     before: dict[str, str] = obj["metadata"].get("annotations") or {}
     if any(before.get(key) != value for key, value in expected.items()):
@@ -52,7 +61,7 @@ def annotated(
 
 
 def set_condition(pod: Object, *, status: bool, reason: str, message: str, at: float) -> bool:
-    """Write the condition ``PodScheduled`` into a pod, in place; False where it says so already."""
+    """Write the condition ``PodScheduled`` into a pod, in place; return whether it changed."""
     condition: dict[str, Any] = {"type": "PodScheduled", "status": "True" if status else "False"}
     if reason:
         condition["reason"] = reason
@@ -71,12 +80,12 @@ def set_condition(pod: Object, *, status: bool, reason: str, message: str, at: f
 def changed_status(
     obj: Object, fields: Mapping[str, StatusValue], condition: Mapping[str, str] | None, at: float
 ) -> dict[str, Any] | None:
-    """Return what changes in an object's status where these fields and this condition are to stand there, or None.
+    """Return the merge patch that gives an object's status these fields and this condition, None if it has them.
 
-    It is a merge patch: keys that a mapping no longer has are null in it.
+    Keys that a mapping no longer has are null in the patch.
     """
     status: dict[str, Any] = obj.get("status") or {}
-    # A number that is not there is 0.
+    # A missing number is 0.
     changed: dict[str, Any] = {
         name: value for name, value in fields.items() if status.get(name, 0 if isinstance(value, int) else "") != value
     }
@@ -107,9 +116,9 @@ def merged(before: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any
 
 
 def newest(items: Sequence[Change | Listed]) -> list[Change | Listed]:
-    """Return changes without those after which the same object changed again, in order.
+    """Return the changes in order, without those that a later change of the same object supersedes.
 
-    What a :class:`Listed` speaks of stays before it, and an object that went has gone even if it is there again.
+    No change moves behind a :class:`Listed`, and deletions are kept even if the object exists again.
     """
     kept: dict[int, Change | Listed] = {}
     latest: dict[tuple[str, str, str], int] = {}
@@ -127,7 +136,7 @@ def newest(items: Sequence[Change | Listed]) -> list[Change | Listed]:
 
 
 def has_ended(pod: Object) -> bool:
-    """Return whether a pod holds nothing any more."""
+    """Return whether a pod has ended and holds no devices."""
     return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
 
 

@@ -1,7 +1,7 @@
-"""The cluster as inventory, binder and the command see it: one protocol for the local cluster and for Kubernetes.
+"""The interface to the cluster: one protocol for the local cluster and for Kubernetes.
 
-Objects travel as raw JSON, as the API server would send them; whoever needs typed facts decodes them with
-:mod:`deviceshare.objects`. The suite ``tests/contract`` runs on every implementation.
+Objects are raw JSON as the API server sends them; :mod:`deviceshare.objects` decodes them into typed facts. The tests
+in ``tests/contract`` run on every implementation.
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -12,8 +12,7 @@ KINDS = ("Node", "Pod", "ConfigMap", "PodGroup", "Queue", "Job", "PriorityClass"
 """Kinds that a cluster holds. Job, PodGroup and Queue are Volcano's."""
 
 Object = dict[str, Any]
-"""A Kubernetes object as JSON decodes."""
-
+"""A Kubernetes object, decoded from JSON."""
 
 StatusValue = str | int | Mapping[str, str]
 """The value of a field of a status. A mapping replaces the previous one as a whole."""
@@ -27,7 +26,7 @@ class ChangeType(Enum):
 
 
 class Change(NamedTuple):
-    """One object as it is now (``raw`` JSON), or that it is gone (``raw`` is its last state or empty)."""
+    """An object's current state (``raw`` JSON), or its deletion (``raw`` is its last state or empty)."""
 
     type: ChangeType
     kind: str
@@ -44,20 +43,20 @@ class Listed(NamedTuple):
 
 
 class BindState(Enum):
-    """How a binding ended."""
+    """The result of a binding."""
 
     BOUND = "bound"
-    """It is done, by this call."""
+    """This call bound the pod."""
     ALREADY = "already"
-    """The pod was bound before: compare ``node`` and ``annotations`` with the claim."""
+    """The pod was bound before; compare ``node`` and ``annotations`` with the claim."""
     GONE = "gone"
-    """There is no such pod any more, or one with another uid."""
+    """The pod does not exist, or has another uid."""
     REFUSED = "refused"
-    """The API server said no; ``reason`` says why."""
+    """The API server refused the binding for ``reason``; it will refuse it again."""
 
 
 class Binding(NamedTuple):
-    """The answer to :meth:`Cluster.bind`; ``node`` and ``annotations`` are the pod's as they stand now."""
+    """The answer to :meth:`Cluster.bind`; ``node`` and ``annotations`` are the pod's current ones."""
 
     state: BindState
     node: str = ""
@@ -66,10 +65,9 @@ class Binding(NamedTuple):
 
 
 class EventRecord(NamedTuple):
-    """What a Kubernetes Event tells of an object, ``at`` unix seconds.
+    """A Kubernetes Event about an object, ``at`` unix seconds.
 
-    With ``once`` the same again is not counted: what happens once may be said again by one that does not know whether
-    it was heard.
+    Recording is idempotent with ``once``: a repeated event does not increment its count.
     """
 
     kind: str
@@ -84,21 +82,46 @@ class EventRecord(NamedTuple):
 
 
 class Revisions(NamedTuple):
-    """The revision of each object of a kind, by namespace and name, as they were ``at`` a revision of the cluster."""
+    """The revision of each object of a kind, by namespace and name, ``at`` a revision of the cluster."""
 
     found: Mapping[tuple[str, str], int]
     at: int
 
 
 class ClusterError(Exception):
-    """The cluster cannot be reached or answered with an error that is nobody's input; try again."""
+    """A call to the cluster failed.
+
+    Args:
+        message: what was requested and why it failed.
+        final: True: the cluster understood the request and refused it, and will refuse the same request again until
+            something else changes (permissions, a webhook, a quota, the object). Report it; give up, or try again
+            after minutes. False (transient): the cluster was not reachable, was overloaded, gave an answer that
+            cannot be decoded, or the object kept changing. Try again with a back-off. A write may have been done:
+            every write of :class:`Cluster` can be repeated.
+    """
+
+    def __init__(self, message: str, *, final: bool = False) -> None:
+        super().__init__(message)
+        self.final = final
 
 
 class Cluster(Protocol):
-    """A cluster that can be listed, watched and written to. Use as an async context manager."""
+    """A cluster that can be listed, watched and written to. Use as an async context manager.
+
+    Every call raises :class:`ClusterError` and no other error of the connection; its docstring names the final errors.
+    Any call can raise a transient one: no connection, no answer within the time limit (30 s for Kubernetes, 5 s for
+    the local cluster), HTTP 5xx, 401, 408 and 429, and an answer that is not the expected JSON. Apart from
+    :meth:`watch`, a call sends each request once; it repeats only a write whose object changed since it was read, a
+    few times, then raises a transient error. Final are the API server's other answers 4xx, unless a call says
+    otherwise; the local cluster has few.
+    """
 
     async def __aenter__(self) -> Self:
-        """Connect."""
+        """Connect. A local cluster waits for its server without a time limit.
+
+        Raises:
+            ClusterError: final: there is no usable kubeconfig or service account.
+        """
         ...
 
     async def __aexit__(self, *error: object) -> None:
@@ -106,31 +129,61 @@ class Cluster(Protocol):
         ...
 
     def watch(self, kinds: Sequence[str]) -> AsyncIterator[list[Change | Listed]]:
-        """List all objects of these kinds, say :class:`Listed`, then follow, for ever; batches as they come.
+        """List all objects of these kinds, yield :class:`Listed`, then follow changes without end, in batches.
 
-        What vanished while nobody could watch is delivered as deleted before the next :class:`Listed`. Changes of one
-        object arrive in order, and those of one kind; intermediate states may be left out.
+        Objects that vanished while the watch was interrupted are delivered as deleted before the next
+        :class:`Listed`. Changes of one kind, and so of one object, arrive in order; intermediate states may be left
+        out.
+
+        Everything is retried inside, with a back-off and a line in the log: lost connections, refused requests
+        (permissions can be granted later), a revision that the server no longer knows (then everything is listed
+        anew). A kind that the cluster does not have counts as empty until it appears. An iterator that raises
+        nevertheless has ended; start a new one.
         """
         ...
 
     async def list(self, kind: str) -> list[Object]:
-        """Return all objects of a kind."""
+        """Return all objects of a kind, none for a kind that the cluster does not have.
+
+        Raises:
+            ClusterError: final: not allowed.
+        """
         ...
 
     async def revisions(self, kind: str) -> Revisions:
-        """Return at which revision each object of a kind is; it may be a moment ago. Costs a server little."""
+        """Return the revision of each object of a kind, possibly from a cache a moment old. Cheap for the server.
+
+        Raises:
+            ClusterError: final: not allowed.
+        """
         ...
 
     async def get(self, kind: str, namespace: str, name: str) -> Object | None:
-        """Return one object, or None."""
+        """Return one object, None if it or its kind does not exist.
+
+        Raises:
+            ClusterError: final: not allowed.
+        """
         ...
 
     async def ensure(self, obj: Object) -> None:
-        """Create an object, unless there is one of its kind and name: that one stays as it is."""
+        """Create an object unless one of its kind and name exists, which stays as it is.
+
+        Raises:
+            ClusterError: final: invalid, refused by an admission webhook, not allowed, or the cluster does not have
+                the kind or the namespace.
+        """
         ...
 
     async def bind(self, namespace: str, name: str, uid: str, node: str, annotations: Mapping[str, str]) -> Binding:
-        """Bind a pod, if its uid is this one and it is not bound, and merge the annotations into it, in one write."""
+        """Bind a pod if it has this uid and is not bound, and merge the annotations into it, in one write.
+
+        A refusal of the API server is no error: it gives ``BindState.REFUSED``, which is final. After a transient
+        error the pod may be bound; bind again, which answers ``BindState.ALREADY`` then.
+
+        Raises:
+            ClusterError: final: the binding was refused and reading the pod back is not allowed.
+        """
         ...
 
     async def annotate(
@@ -143,18 +196,24 @@ class Cluster(Protocol):
         uid: str = "",
         expected: Mapping[str, str | None] = {},
     ) -> Mapping[str, str] | None:
-        """Merge annotations into an object (None removes one), if it has this uid, where one is given, and these stand.
+        """Merge annotations into an object (None removes one) if it has this uid ('' for any) and those ``expected``.
 
-        Returns its annotations as they stand then, changed or not; None where there is no such object.
+        Returns the object's annotations after the call, changed or not; None if there is no such object.
+
+        Raises:
+            ClusterError: final: not allowed, or refused by an admission webhook or validation.
         """
         ...
 
     async def set_pod_condition(
         self, namespace: str, name: str, uid: str, *, status: bool, reason: str, message: str, at: float
     ) -> None:
-        """Write the condition ``PodScheduled``.
+        """Write the condition ``PodScheduled``; ``at`` is the time of its transition in unix seconds.
 
-        Nothing happens if the pod is gone or bound, or the condition says so already.
+        Nothing is written if the pod is gone or bound, or already has this condition.
+
+        Raises:
+            ClusterError: final: not allowed, or refused by an admission webhook or validation.
         """
         ...
 
@@ -171,10 +230,17 @@ class Cluster(Protocol):
     ) -> None:
         """Write fields of an object's status, and a condition (type, reason, message) that is true.
 
-        Nothing happens if the object is gone, has another uid ('' for any), or says so already.
+        Nothing is written if the object is gone, has another uid ('' for any), or already has this status.
+
+        Raises:
+            ClusterError: final: not allowed, or refused by an admission webhook or validation.
         """
         ...
 
     async def record_event(self, event_record: EventRecord) -> None:
-        """Record a Kubernetes Event; the same event again raises its count."""
+        """Record a Kubernetes Event; recording the same event again increments its count, unless it is ``once``.
+
+        Raises:
+            ClusterError: final: invalid, not allowed, or the namespace does not exist or is being deleted.
+        """
         ...

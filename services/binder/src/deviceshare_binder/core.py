@@ -15,7 +15,8 @@ Nothing is begun before the ledger, the outcomes and the facts that stood on the
 
 from collections.abc import Mapping, Sequence
 
-from deviceshare.model import BOUND, REFUSED, WITHDRAWN, Claim, InputError, Outcome, sign
+from deviceshare.families import FamilyError, UnknownFamilyError
+from deviceshare.model import BOUND, REFUSED, WITHDRAWN, Backoff, Claim, InputError, Outcome, sign
 from deviceshare_cluster.interface import BindState
 
 from deviceshare_binder.bind_queue import BindQueue
@@ -41,7 +42,7 @@ GRACE = 10.0
 """Seconds that a claim waits for the facts of its pod and its node."""
 MOMENT = 1e-6
 """Seconds between two bindings, at least, in what the annotations say."""
-FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
+RETRY = Backoff(0.1, 5.0)
 """Seconds between two tries while the cluster does not answer."""
 
 
@@ -188,7 +189,7 @@ class Core:
         elif node:
             self._finish(work, REFUSED, f"the pod is bound to {node}", now)
         elif verdict is not None:  # a fact says that it is bound
-            self._works.sleep(work, State.BACKING_OFF, now + FIRST_PAUSE)
+            self._works.sleep(work, State.BACKING_OFF, now + RETRY.first)
         else:  # the pod is there, its fact is on its way
             work.deadline = None
             work.unsure = False
@@ -212,8 +213,8 @@ class Core:
         if work.dropped:
             self._remove(work)
             return
-        pause = min(FIRST_PAUSE * 2**work.tries, LONGEST_PAUSE) * (1 + jitter)
-        work.tries = min(work.tries + 1, 10)
+        pause = RETRY.delay(work.tries, jitter)
+        work.tries += 1
         self._works.sleep(work, State.BACKING_OFF, now + pause)
 
     def next_due(self) -> float | None:
@@ -377,9 +378,8 @@ class Core:
         self._moment = max(now, self._moment + MOMENT)
         try:
             annotations = annotations_of(claim, node, self.pods[claim.uid], self._moment)
-        except (InputError, KeyError) as error:
-            reason = str(error) if isinstance(error, InputError) else f"there is no device family {error}"
-            self._read(work, Verdict(REFUSED, reason, sure=False), out)
+        except (InputError, UnknownFamilyError, FamilyError) as error:
+            self._read(work, Verdict(REFUSED, str(error), sure=False), out)
             return
         annotations |= sign(self._keys, claim.uid, node, annotations)
         self.handoffs.begin(node, claim.uid, work.keys)
@@ -389,7 +389,13 @@ class Core:
     def _found(self, work: BindTask, annotations: Mapping[str, str] | None, now: float) -> None:
         """The pod is bound to the claim's node: by us, if it has the claim's devices."""
         pod, node = self.pods.get(work.claim.uid), work.node.name
-        if annotations is None or pod is None or has_its_devices(work.claim, node, pod, annotations):
+        try:
+            ours = annotations is None or pod is None or has_its_devices(work.claim, node, pod, annotations)
+        except FamilyError as error:
+            # The pod runs on the node: its devices stay claimed, and the outcome names the family.
+            self._finish(work, BOUND, str(error), now)
+            return
+        if ours:
             self._finish(work, BOUND, "", now)
         else:
             self._finish(work, REFUSED, f"the pod is bound to {node} with other devices", now)

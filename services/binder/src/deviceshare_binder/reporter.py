@@ -5,6 +5,7 @@ import logging
 import time
 from collections.abc import Callable
 
+from deviceshare.model import Backoff
 from deviceshare_cluster.interface import Cluster, ClusterError, EventRecord
 
 from deviceshare_binder.groups import Groups, StatusUpdate
@@ -18,6 +19,8 @@ GIVE_WAY = 4
 """While pods are being bound their reports are slower by this: a binding is worth more than an Event."""
 STATUS_INTERVAL = 0.5
 """Seconds between two looks at what PodGroups and Queues say."""
+RETRY = Backoff(0.1, 5.0)
+"""Seconds between two tries while the cluster does not answer."""
 REPORT_TRIES = 5
 
 
@@ -108,7 +111,7 @@ class Reporter:
                     return
                 except ClusterError as error:
                     log.debug("cannot report on %s/%s yet: %s", reported.namespace, reported.name, error)
-                    await asyncio.sleep(0.1 * 2**attempt)
+                    await asyncio.sleep(RETRY.delay(attempt))
             log.warning("could not report on %s/%s: %s", reported.namespace, reported.name, reported.message)
             if isinstance(reported, ReportPending):
                 self._reports.failed(reported)

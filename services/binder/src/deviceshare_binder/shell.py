@@ -5,6 +5,7 @@ import logging
 import random
 import time
 from collections.abc import Callable, Mapping
+from itertools import count
 from typing import NamedTuple
 
 import msgspec
@@ -22,7 +23,7 @@ from deviceshare_cluster.interface import Cluster, ClusterError
 from deviceshare_cluster.signing import signing_keys
 
 from deviceshare_binder.bind_task import Bind, Finished, GiveUp, Read, WriteOutcomes
-from deviceshare_binder.core import Core
+from deviceshare_binder.core import RETRY, Core
 from deviceshare_binder.groups import Groups, PodGroupView
 from deviceshare_binder.locks import Lock, Unlock
 from deviceshare_binder.plugin_handoff import PATIENCE, Stuck
@@ -141,6 +142,8 @@ class Binder:
             conf = decode_fact(message.data)
             if isinstance(conf, ConfigFact):
                 self._conf.take(conf)
+                if key in self._conf.problems:
+                    log.warning("%s", self._conf.problems[key])
             else:
                 self._conf.drop(key)
             self._core.locks.every_family = self._conf.conf.node_lock
@@ -262,10 +265,9 @@ class Binder:
 
     async def _until_annotated(self, one: Annotation) -> None:
         """Write annotations, however long the cluster does not answer."""
-        pause = 0.1
         self._annotating += 1
         try:
-            while True:
+            for failures in count():
                 try:
                     await self._cluster.annotate(
                         one.kind, one.namespace, one.name, one.annotations, uid=one.uid, expected=one.expected
@@ -274,8 +276,7 @@ class Binder:
                 except ClusterError as error:
                     log.debug("cannot annotate %s %s/%s yet: %s", one.kind, one.namespace, one.name, error)
                     self._context.events.count("cluster_errors")
-                    await asyncio.sleep(pause)
-                    pause = min(2 * pause, 5.0)
+                    await asyncio.sleep(RETRY.delay(failures))
         finally:
             self._annotating -= 1
 

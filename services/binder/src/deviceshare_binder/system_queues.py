@@ -8,12 +8,13 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 
+from deviceshare.model import Backoff
 from deviceshare.queueing import ROOT
 from deviceshare_cluster.interface import Cluster, ClusterError, Object
 
 log = logging.getLogger("deviceshare.binder")
 
-_FIRST_PAUSE, _LONGEST_PAUSE = 2.0, 30.0
+_RETRY = Backoff(2.0, 30.0)
 """Seconds between two checks for missing Queues; the pause grows while they cannot be created."""
 
 
@@ -22,9 +23,9 @@ async def keep_queues(cluster: Cluster, missing: Callable[[], Iterable[str]]) ->
 
     It retries with a growing pause while the cluster refuses them: the kind, or Volcano's webhook, may come later.
     """
-    pause, warned = _FIRST_PAUSE, set[str]()
+    failures, warned = 0, set[str]()
     while True:
-        failed = False
+        pause, failed = _RETRY.delay(failures), False
         for name in missing():
             try:
                 await cluster.ensure(_new_queue(name))
@@ -32,11 +33,11 @@ async def keep_queues(cluster: Cluster, missing: Callable[[], Iterable[str]]) ->
             except ClusterError as error:
                 failed = True
                 # It may only be too early; what lasts is something to look at.
-                level = logging.WARNING if pause == _LONGEST_PAUSE and name not in warned else logging.DEBUG
+                level = logging.WARNING if pause == _RETRY.most and name not in warned else logging.DEBUG
                 warned |= {name} if level == logging.WARNING else set()
                 log.log(level, "cannot create queue %s: %s", name, error)
-        pause = min(2 * pause, _LONGEST_PAUSE) if failed else _FIRST_PAUSE
-        await asyncio.sleep(pause)
+        failures = failures + 1 if failed else 0
+        await asyncio.sleep(_RETRY.delay(failures))
 
 
 def _new_queue(name: str) -> Object:

@@ -9,7 +9,7 @@ from deviceshare_cluster import UnknownCluster, open_cluster
 from deviceshare_cluster.kube import SILENCE
 from deviceshare_cluster.signing import signing_keys
 
-from deviceshare_inventory.shell import main, read_conf
+from deviceshare_inventory.service import main, read_conf
 
 SCHEDULERS = ("deviceshare", "volcano")
 
@@ -17,25 +17,25 @@ SCHEDULERS = ("deviceshare", "volcano")
 def start() -> None:
     """Read the options and run."""
     options = parser("inventory")
-    options.add_argument("--cluster", required=True, help="local:nats://host:port")
-    options.add_argument("--conf", metavar="FILE", help="volcano-scheduler.conf; else a ConfigMap of the cluster")
+    options.add_argument("--cluster", required=True, help="kube, kube:CONTEXT or local:nats://host:port")
+    options.add_argument("--conf", metavar="FILE", help="volcano-scheduler.conf (default: a ConfigMap of the cluster)")
     options.add_argument(
         "--scheduler-name",
         action="append",
         metavar="NAME",
-        help=f"spec.schedulerName of the pods that are ours (repeatable; default: {', '.join(SCHEDULERS)})",
+        help=f"spec.schedulerName of the pods to serve (repeatable; default: {', '.join(SCHEDULERS)})",
     )
     options.add_argument(
         "--watch-silence",
         type=float,
         default=SILENCE,
         metavar="SECONDS",
-        help=f"a watch that says nothing for so long is begun anew (default: {SILENCE:g})",
+        help=f"restart a watch that is silent for so long (default: {SILENCE:g})",
     )
     parsed = options.parse_args()
     parsed.scheduler_name = parsed.scheduler_name or list(SCHEDULERS)
     try:
-        load_families()  # their flags may stand in the configuration
+        load_families()  # the configuration may contain their flags
         open_cluster(parsed.cluster)
         signing_keys()
         if parsed.conf:

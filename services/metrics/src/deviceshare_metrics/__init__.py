@@ -1,6 +1,7 @@
-"""Metrics: reads every stream of the bus and shows what it says, for Prometheus, for programs and for people.
+"""Metrics: reads every stream of the bus and shows the state of the cluster to Prometheus, programs and people.
 
-Reading order: :mod:`~deviceshare_metrics.state_store` (what the streams say now), :mod:`~deviceshare_metrics.snapshot`
-(what that means for nodes, cards and pods), :mod:`~deviceshare_metrics.api` (the JSON, as types),
-:mod:`~deviceshare_metrics.exposition` (Prometheus), :mod:`~deviceshare_metrics.server`.
+Reading order: :mod:`~deviceshare_metrics.core` (the state), :mod:`~deviceshare_metrics.api` (the JSON, as types; pure
+and outside of the core, since commands import it and have to start fast), :mod:`~deviceshare_metrics.service`,
+:mod:`~deviceshare_metrics.queries`, :mod:`~deviceshare_metrics.server`, :mod:`~deviceshare_metrics.exposition`
+(Prometheus), :mod:`~deviceshare_metrics.page`.
 """

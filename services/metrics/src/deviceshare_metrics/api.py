@@ -7,7 +7,7 @@
 ``/api/v1/claims``                              ``Items[Claim]``
 ``/api/v1/pods/{namespace}/{name}/explain``     :class:`PodExplanation`
 ``/api/v1/status``                              :class:`ClusterStatus`
-anything that goes wrong                        :class:`ErrorAnswer`
+any error                                       :class:`ErrorAnswer`
 ==============================================  ==========================
 
 Units: MiB of device memory, percent of a card's cores (or AI cores), unix seconds; resources as in
@@ -37,7 +37,7 @@ class Items(msgspec.Struct, Generic[T], frozen=True):
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A node; ``used`` is what claims and pods bound there take, ``pods`` how many those are."""
+    """A node; ``used`` are the resources of its claims and bound pods, ``pods`` is their number."""
 
     name: str
     ready: bool
@@ -50,7 +50,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Device(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A card and what is taken of it.
+    """A card and its usage.
 
     ``slots_used`` counts shares, ``pods`` (``namespace/name``) names each pod once.
     """
@@ -71,10 +71,10 @@ class Device(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class PodDevice(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A device that a container has.
+    """A device of a container.
 
-    ``id`` is the device as its plugin knows it: UUID, ``UUID[group-position]`` for a MIG instance, index for
-    gpu-share. ``memory`` is 0 where a card was taken whole and is not registered any more.
+    ``id`` is the name of the device plugin: UUID, ``UUID[group-position]`` for a MIG instance, index for gpu-share.
+    ``memory`` is 0 if a whole card is allocated that is no longer registered.
     """
 
     container: str
@@ -84,9 +84,9 @@ class PodDevice(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A pod; ``reason`` says why it is pending, as far as anybody knows.
+    """A pod; ``reason`` says why it is pending, if known.
 
-    ``node`` is where it is claimed or bound. ``queue`` is that of its PodGroup where it names none itself.
+    ``node`` is where it is claimed or bound. ``queue`` is the queue of its PodGroup, else its own.
     """
 
     namespace: str
@@ -118,7 +118,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class PodStep(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One step in the life of a pod: which service did what, when."""
+    """One step in the life of a pod: the service, the step and its time."""
 
     time: float
     service: str
@@ -128,20 +128,19 @@ class PodStep(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class PodExplanation(msgspec.Struct, frozen=True, kw_only=True):
-    """All that is known of a pod: as it is now (null once it is gone), the last decision, its steps, its trace."""
+    """The current state of a pod (null if it is gone), the last decision, its steps, its trace id (32 hex digits)."""
 
     pod: Pod | None
     explanation: Explanation | None
     steps: tuple[PodStep, ...]
     trace_id: str
-    """32 hex digits."""
 
 
 class ClusterStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """Counts, and how long nothing has changed.
+    """Counts, and the time since the last change.
 
-    ``open_claims`` have no outcome yet; ``undecodable`` counts messages that were put aside, ``problems`` what is
-    wrong with objects; ``synced``: everything that the cluster held once is on the bus.
+    ``open_claims`` have no outcome yet; ``undecodable`` counts messages in quarantine, ``problems`` counts invalid
+    fields of objects; ``synced``: inventory has published the whole cluster once.
     """
 
     pods: dict[PodState, int]
@@ -155,6 +154,6 @@ class ClusterStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ErrorAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """Why there is no answer."""
+    """An error, in one sentence."""
 
     error: str

@@ -1,63 +1,69 @@
-"""Prometheus: a picture and the tallies as metric families.
+"""Prometheus: a snapshot and the tallies as metric families.
 
-Series are made anew from the picture at each scrape, so those of deleted objects vanish at once. Cards are shown
-twice: under Volcano's own six names, so that its users' dashboards go on working, and in base units with plain labels.
+Series are created from the snapshot at each scrape, so that those of deleted objects disappear at once. Cards are shown
+twice: under Volcano's own six names, for existing dashboards, and in base units with plain labels.
 """
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import version
 
 from deviceshare.formats import vgpu
 from deviceshare_bus.eventlog import RECONCILED
-from prometheus_client import CollectorRegistry, Metric, ProcessCollector
+from prometheus_client import Metric, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, InfoMetricFamily
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from deviceshare_metrics.api import CLAIM_STATES, NODE_STATES, POD_STATES, Device
-from deviceshare_metrics.snapshot import Snapshot
-from deviceshare_metrics.states import node_state
-from deviceshare_metrics.tallies import Tallies
+from deviceshare_metrics.core import Snapshot, Tallies
+from deviceshare_metrics.core.states import node_state
 
 MIB = 1024 * 1024
 _VGPU_MODES = frozenset({vgpu.HAMI_CORE, vgpu.MIG, vgpu.MPS})
+_END = b"# EOF\n"
+"""The last line of the OpenMetrics format."""
 _CARD = ("node", "device", "type", "mode")
 _OWN_COUNTERS = frozenset({"steps", "undecodable_messages"})
-"""Counted here from the messages themselves; a service's counter of that name would say it twice."""
+"""Counted by the core from the messages themselves; a service's counter of that name would be a duplicate."""
 
 
-def expose(snapshot: Snapshot, tallies: Tallies, accept: str) -> tuple[bytes, str]:
-    """Return the text and its content type, in the newest format that ``accept`` (the request's header) allows.
+def expose(snapshot: Snapshot, tallies: Tallies, accept: str) -> tuple[Iterator[bytes], str]:
+    """Return the text in parts and its content type, in the newest format that ``accept`` (a request's header) allows.
 
-    Takes a while for many cards; ``tallies`` must not change meanwhile.
+    The parts are computed one by one: each takes less than a second for tens of thousands of cards, all of them
+    seconds. ``tallies`` must not change meanwhile.
     """
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Everything(snapshot, tallies))
-    ProcessCollector(registry=registry)
     encode, content_type = choose_encoder(accept)
-    return encode(registry), content_type
+    return _encoded(encode, _metrics(snapshot, tallies)), content_type
 
 
-class _Everything(Collector):
-    def __init__(self, snapshot: Snapshot, tallies: Tallies) -> None:
-        self._picture = snapshot
-        self._tallies = tallies
+def _encoded(encode: Callable[[Collector], bytes], metrics: Iterable[Metric]) -> Iterator[bytes]:
+    for metric in metrics:
+        yield encode(_Metrics(metric)).removesuffix(_END)
+    yield encode(_Metrics())
 
-    def describe(self) -> Iterable[Metric]:
-        return ()
 
-    def collect(self) -> Iterator[Metric]:
-        yield from _volcano(self._picture)
-        yield from _cards(self._picture)
-        yield _overcommitted(self._picture.devices)
-        yield _containers(self._picture)
-        yield from _counts(self._picture)
-        yield from _tallied(self._tallies)
-        yield InfoMetricFamily(
-            "deviceshare_build", "What runs here.", value={"version": version("deviceshare-metrics")}
-        )
+class _Metrics(Collector):
+    def __init__(self, *metrics: Metric) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterable[Metric]:
+        return self._metrics
+
+
+def _metrics(snapshot: Snapshot, tallies: Tallies) -> Iterator[Metric]:
+    yield from _volcano(snapshot)
+    yield from _cards(snapshot)
+    yield _overcommitted(snapshot.devices)
+    yield _containers(snapshot)
+    yield from _counts(snapshot)
+    yield from _tallied(tallies)
+    yield InfoMetricFamily(
+        "deviceshare_build", "The running version.", value={"version": version("deviceshare-metrics")}
+    )
+    yield from ProcessCollector(registry=None).collect()
 
 
 def _volcano(snapshot: Snapshot) -> Iterator[Metric]:
@@ -68,7 +74,7 @@ def _volcano(snapshot: Snapshot) -> Iterator[Metric]:
     cards = [device for device in snapshot.devices if device.mode in _VGPU_MODES]
     labels = ["devID", "NodeName"]
     for name, text, values in (
-        ("shared_number", "How many vGPU pods share this card.", [len(card.pods) for card in cards]),
+        ("shared_number", "Number of vGPU pods that share this card.", [len(card.pods) for card in cards]),
         ("allocated_memory", "vGPU memory allocated on this card, in MiB.", [card.memory_used for card in cards]),
         ("allocated_cores", "Percent of this card's cores that is allocated.", [card.cores_used for card in cards]),
         ("memory_limit", "Memory of this card, in MiB.", [card.memory_total for card in cards]),
@@ -107,10 +113,10 @@ def _cards(snapshot: Snapshot) -> Iterator[Metric]:
         ("memory_allocated_bytes", "Memory allocated on the card.", [device.memory_used * MIB for device in devices]),
         ("cores", "Compute of the card: percent, or AI cores.", [device.cores_total for device in devices]),
         ("cores_allocated_ratio", "Share of the card's compute that is allocated.", [*map(_cores_ratio, devices)]),
-        ("slots", "How many shares the card can be cut into.", [device.slots_total for device in devices]),
-        ("slots_allocated", "How many shares are allocated.", [device.slots_used for device in devices]),
-        ("pods", "How many pods have a share of the card.", [len(device.pods) for device in devices]),
-        ("healthy", "1 where the device plugin says that the card is healthy.", [device.healthy for device in devices]),
+        ("slots", "Number of shares that the card can be divided into.", [device.slots_total for device in devices]),
+        ("slots_allocated", "Number of shares that are allocated.", [device.slots_used for device in devices]),
+        ("pods", "Number of pods that have a share of the card.", [len(device.pods) for device in devices]),
+        ("healthy", "1 if the device plugin reports the card as healthy.", [device.healthy for device in devices]),
     ):
         family = GaugeMetricFamily(f"deviceshare_card_{name}", text, labels=_CARD)
         for label, value in zip(labels, values, strict=True):
@@ -127,7 +133,7 @@ def _overcommitted(devices: Iterable[Device]) -> Metric:
         or device.slots_used > device.slots_total
     )
     family = GaugeMetricFamily(
-        "deviceshare_cards_overcommitted", "Cards of the node of which more is held than there is.", labels=("node",)
+        "deviceshare_cards_overcommitted", "Cards of the node of which more is allocated than exists.", labels=("node",)
     )
     for node, count in sorted(counts.items()):
         family.add_metric((node,), count)
@@ -158,7 +164,7 @@ def _counts(snapshot: Snapshot) -> Iterator[Metric]:
     yield _by_state("nodes", "Nodes.", NODE_STATES, Counter(map(node_state, snapshot.nodes)))
     waiting = sum(gang.pending > 0 and gang.placed < gang.min_member for gang in snapshot.gangs)
     yield GaugeMetricFamily(
-        "deviceshare_gangs_pending", "Gangs with pods that wait and too few that are placed.", value=waiting
+        "deviceshare_gangs_pending", "Gangs with pending pods and fewer placed pods than minMember.", value=waiting
     )
     family = GaugeMetricFamily("deviceshare_queue_pods", "Pods of the queue.", labels=("queue", "state"))
     counts = Counter((pod.queue, pod.state) for pod in snapshot.pods)
@@ -181,7 +187,9 @@ def _tallied(tallies: Tallies) -> Iterator[Metric]:
         steps.add_metric(key, count)
     yield steps
     undecodable = CounterMetricFamily(
-        "deviceshare_undecodable_messages", "Messages that could not be decoded and were put aside.", labels=("stream",)
+        "deviceshare_undecodable_messages",
+        "Messages that could not be decoded and were put in quarantine.",
+        labels=("stream",),
     )
     for stream, count in tallies.undecodable.items():
         undecodable.add_metric((stream,), count)
@@ -195,7 +203,7 @@ def _tallied(tallies: Tallies) -> Iterator[Metric]:
     )
     reconciled = CounterMetricFamily(
         "deviceshare_reconciled",
-        "What was found to differ from the cluster, and was repaired.",
+        "Differences from the cluster that were found and repaired.",
         labels=("service", "what"),
     )
     by_name: dict[str, Counter[str]] = {}

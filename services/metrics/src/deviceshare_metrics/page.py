@@ -1,4 +1,4 @@
-"""One page for people: nodes with their cards as bars, pods that wait and why. Plain HTML, nothing from elsewhere."""
+"""The page: nodes with their cards as bars, waiting pods with their reasons. Plain HTML without external resources."""
 
 from collections.abc import Iterable, Iterator
 from html import escape
@@ -6,7 +6,7 @@ from itertools import groupby, islice
 from urllib.parse import quote
 
 from deviceshare_metrics.api import ClusterStatus, Device, Pod
-from deviceshare_metrics.snapshot import Snapshot
+from deviceshare_metrics.core import Snapshot
 
 MOST_NODES = 200
 MOST_PODS = 200
@@ -27,7 +27,7 @@ HEADERS = {
 
 
 def page(snapshot: Snapshot, status: ClusterStatus) -> str:
-    """Return the page; everything in it that comes from the cluster is escaped."""
+    """Return the page; everything that comes from the cluster is escaped."""
     return "".join(_parts(snapshot, status))
 
 

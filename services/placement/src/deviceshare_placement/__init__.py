@@ -1,4 +1,4 @@
-"""Placement: decides which node and which devices each pod gets, or says why none.
+"""Placement: decides which node and which devices each pod gets, or reports why none.
 
-:mod:`deviceshare_placement.core` is a pure state machine, :mod:`deviceshare_placement.shell` moves its bytes.
+:mod:`deviceshare_placement.core` is a pure state machine, :mod:`deviceshare_placement.service` connects it to the bus.
 """

@@ -2,7 +2,7 @@
 
 from deviceshare_bus.service import parser, run
 
-from deviceshare_placement.shell import main
+from deviceshare_placement.service import main
 
 if __name__ == "__main__":
     run("placement", main, parser("placement").parse_args())

@@ -10,7 +10,7 @@ from deviceshare_cli.conformance.cases import Batch, BatchNode, Case, Initial, P
 from deviceshare_cli.conformance.deviations import DEVIATIONS, Deviation, able_in, as_volcano
 from deviceshare_cli.conformance.explaining import explanation
 from deviceshare_cli.conformance.replay import Difference, Replay, Verdict, differing
-from deviceshare_cli.conformance.scene import Scene, pod_fact, stand
+from deviceshare_cli.conformance.scene import Scene, pod_fact, replay_state
 
 
 def replay(case: Case, conf: SchedulerConf) -> Verdict:
@@ -59,7 +59,7 @@ def _best(batch: Batch, scenes: Sequence[Scene]) -> Sequence[Difference]:
     """Return the difference between the nodes with the best recorded score and ours, of which only one is known."""
     allocator = Allocator(scenes[0].conf)
     for scene in scenes:
-        stand(scene, allocator)
+        replay_state(scene, allocator)
     asked = scenes[0].asked
     placement = allocator.place(pod_fact(asked).ask) if asked is not None else None
     best = max(batch.scores.values())

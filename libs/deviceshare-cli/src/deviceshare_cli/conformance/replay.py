@@ -19,10 +19,10 @@ from deviceshare_cli.conformance.recorded import FORMS
 from deviceshare_cli.conformance.scene import (
     NOW,
     Answer,
+    ReplayState,
     Scene,
-    Standing,
     answer,
-    stand,
+    replay_state,
     with_grants,
     with_pod,
     without_pod,
@@ -53,7 +53,7 @@ class Verdict(msgspec.Struct, frozen=True):
     steps: int
 
 
-Differ = Callable[[Scene, Standing], Sequence[Difference]]
+Differ = Callable[[Scene, ReplayState], Sequence[Difference]]
 """Compares what we say of a scene with what was recorded."""
 
 
@@ -68,14 +68,14 @@ class Replay:
         self.scene = Scene(
             conf=conf,
             node=case.node,
-            standing={pod.ref: pod for pod in case.pods},
+            existing={pod.ref: pod for pod in case.pods},
             counted=frozenset(pod.ref for pod in case.pods),
             cluster_cm=case.cluster_cm,
             forgetful=case.variant == "con-cache-cleared",
             filtered=case.kind == BATCH,
             mig=case.initial.mig or (),
         )
-        self.standing = stand(self.scene)
+        self.state = replay_state(self.scene)
         self.differences: list[Difference] = []
         self.deviations: dict[str, None] = {}
 
@@ -97,10 +97,10 @@ class Replay:
     def place(self, name: str, step: Place) -> None:
         """Compare the answer for a pod, then go on as Volcano did."""
         asked = replace(self.scene, asked=step.pod)
-        ours = answer(asked, self.standing)
+        ours = answer(asked, self.state)
 
-        def differ(scene: Scene, standing: Standing) -> Sequence[Difference]:
-            return self.answered(name, step, ours if scene is asked else answer(scene, standing))
+        def differ(scene: Scene, state: ReplayState) -> Sequence[Difference]:
+            return self.answered(name, step, ours if scene is asked else answer(scene, state))
 
         self.compare(asked, differ)
         if step.placed and step.allocate is not None:
@@ -109,12 +109,12 @@ class Replay:
 
     def release(self, name: str, step: Release) -> None:
         """Take a pod off the node, and compare what is left."""
-        if step.pod_ref not in self.scene.standing:
+        if step.pod_ref not in self.scene.existing:
             self.differences.append(Difference(name, "pod", "is on the node", "was never placed there"))
             return
-        pods = {ref: pod for ref, pod in self.scene.standing.items() if ref != step.pod_ref}
-        self.scene = replace(self.scene, standing=pods)
-        self.standing = stand(self.scene) if self.case.mode == "rebuild" else without_pod(self.standing, step.pod_ref)
+        pods = {ref: pod for ref, pod in self.scene.existing.items() if ref != step.pod_ref}
+        self.scene = replace(self.scene, existing=pods)
+        self.state = replay_state(self.scene) if self.case.mode == "rebuild" else without_pod(self.state, step.pod_ref)
         self.compare_state(name, step)
 
     # What happens
@@ -131,25 +131,25 @@ class Replay:
             self.enter(replace(pod, annotations=pod.annotations | step.device_plugin_annotations))
             return
         locked = self.scene.locked or bool(allocate.node_lock)
-        self.scene = replace(self.scene, standing=self.scene.standing | {pod.ref: pod}, locked=locked)
+        self.scene = replace(self.scene, existing=self.scene.existing | {pod.ref: pod}, locked=locked)
         if self.bare(ours.annotations) == self.bare(annotations):
-            self.standing = with_grants(self.standing, pod, ours.grants)
+            self.state = with_grants(self.state, pod, ours.grants)
         else:
-            self.standing = with_pod(self.standing, pod, decided=True)
+            self.state = with_pod(self.state, pod, decided=True)
 
     def enter(self, pod: Pod) -> None:
         """Put a pod on the node, or what has become of it, to be counted by its annotations."""
-        standing = self.scene.standing | {pod.ref: pod}
-        self.scene = replace(self.scene, standing=standing, counted=self.scene.counted | {pod.ref})
-        self.standing = stand(self.scene) if self.case.mode == "rebuild" else with_pod(self.standing, pod)
+        existing = self.scene.existing | {pod.ref: pod}
+        self.scene = replace(self.scene, existing=existing, counted=self.scene.counted | {pod.ref})
+        self.state = replay_state(self.scene) if self.case.mode == "rebuild" else with_pod(self.state, pod)
 
     # What is compared
 
-    def presence(self, scene: Scene, standing: Standing) -> Sequence[Difference]:
+    def presence(self, scene: Scene, state: ReplayState) -> Sequence[Difference]:
         """Compare whether the node has cards of the family, where that was recorded."""
         if self.initial.present is None:
             return ()
-        ours = self.form.present(self.case, standing.node)
+        ours = self.form.present(self.case, state.node)
         return differing(BEFORE, "devices on the node", self.initial.present, ours)
 
     def compare_state(self, name: str, step: Answered) -> None:
@@ -159,7 +159,7 @@ class Replay:
         recorded = self.form.recorded(self.case, step)
         self.compare(
             self.scene,
-            lambda _, standing: differing(name, "state", recorded, self.form.state(self.case, step, standing)),
+            lambda _, state: differing(name, "state", recorded, self.form.state(self.case, step, state)),
         )
         self.scene = replace(self.scene, mig=step.mig or ())
 
@@ -193,13 +193,13 @@ class Replay:
 
     def compare(self, scene: Scene, differ: Differ) -> None:
         """Compare, and ask the deviations where there is a difference."""
-        found = differ(scene, self.standing)
+        found = differ(scene, self.state)
         if not found:
             return
 
         def explains(deviations: Sequence[Deviation]) -> bool:
             other = as_volcano(scene, deviations)
-            return not differ(other, stand(other))
+            return not differ(other, replay_state(other))
 
         if explaining := explanation(able_in(scene), explains):
             self.deviations |= dict.fromkeys(deviation.name for deviation in explaining)

@@ -23,13 +23,13 @@ NOW = 1_700_000_000.0
 class Scene(msgspec.Struct, frozen=True):
     """A node, the pods on it, and the pod that is asked about; None where only the state is looked at.
 
-    ``standing`` is by ``namespace/name``, in the order in which the pods came; ``counted`` are those of them whose
+    ``existing`` is by ``namespace/name``, in the order in which the pods came; ``counted`` are those of them whose
     devices are known from their annotations alone. Where ``locked`` holds, an earlier pod's lock is on the node.
     """
 
     conf: SchedulerConf
     node: Node
-    standing: dict[str, Pod]
+    existing: dict[str, Pod]
     counted: frozenset[str] = frozenset()
     asked: Pod | None = None
     cluster_cm: dict[str, str] = {}
@@ -53,7 +53,7 @@ class Answer(msgspec.Struct, frozen=True):
     grants: tuple[ContainerGrant, ...] = ()
 
 
-class Standing(msgspec.Struct, frozen=True):
+class ReplayState(msgspec.Struct, frozen=True):
     """A node and what stands on it, by ``namespace/name``, as the library has counted it."""
 
     allocator: Allocator
@@ -61,53 +61,51 @@ class Standing(msgspec.Struct, frozen=True):
     pods: Mapping[str, PodFact]
 
 
-def stand(scene: Scene, allocator: Allocator | None = None) -> Standing:
+def replay_state(scene: Scene, allocator: Allocator | None = None) -> ReplayState:
     """Count what stands on the node from nothing but the annotations of the pods, in an allocator or a new one."""
     node = node_fact(scene.node, scene.cluster_cm)
-    standing = Standing(allocator or Allocator(scene.conf), node, {})
-    standing.allocator.set_node(node)
-    for ref, pod in scene.standing.items():
-        standing = with_pod(standing, pod, decided=ref not in scene.counted)
-    return standing
+    state = ReplayState(allocator or Allocator(scene.conf), node, {})
+    state.allocator.set_node(node)
+    for ref, pod in scene.existing.items():
+        state = with_pod(state, pod, decided=ref not in scene.counted)
+    return state
 
 
-def with_pod(standing: Standing, pod: Pod, *, decided: bool = False) -> Standing:
+def with_pod(state: ReplayState, pod: Pod, *, decided: bool = False) -> ReplayState:
     """Count one more pod by its annotations; of one that is only decided no device plugin knows yet."""
-    fact = pod_fact(pod, standing.node.name)
+    fact = pod_fact(pod, state.node.name)
     grants = fact.held
     if decided:
         grants = tuple(
             replace(grant, devices=tuple(replace(device, made="") for device in grant.devices)) for grant in grants
         )
-    return _with(standing, pod.ref, fact, grants)
+    return _with(state, pod.ref, fact, grants)
 
 
-def with_grants(standing: Standing, pod: Pod, grants: tuple[ContainerGrant, ...]) -> Standing:
+def with_grants(state: ReplayState, pod: Pod, grants: tuple[ContainerGrant, ...]) -> ReplayState:
     """Count one more pod by what was decided for it."""
-    return _with(standing, pod.ref, pod_fact(pod, standing.node.name), grants)
+    return _with(state, pod.ref, pod_fact(pod, state.node.name), grants)
 
 
-def _with(standing: Standing, ref: str, fact: PodFact, grants: tuple[ContainerGrant, ...]) -> Standing:
-    allocator = standing.allocator
+def _with(state: ReplayState, ref: str, fact: PodFact, grants: tuple[ContainerGrant, ...]) -> ReplayState:
+    allocator = state.allocator
     if not fact.ended:
         # Volcano's device code counts devices alone, not what pods take of a node beside them.
-        allocator.hold(standing.node.name, fact.uid, grants, (), fact.tenant)
-    return Standing(allocator, standing.node, {**standing.pods, ref: fact})
+        allocator.hold(state.node.name, fact.uid, grants, (), fact.tenant)
+    return ReplayState(allocator, state.node, {**state.pods, ref: fact})
 
 
-def without_pod(standing: Standing, ref: str) -> Standing:
+def without_pod(state: ReplayState, ref: str) -> ReplayState:
     """Give back what a pod has."""
-    standing.allocator.release(standing.node.name, standing.pods[ref].uid)
-    return Standing(
-        standing.allocator, standing.node, {other: fact for other, fact in standing.pods.items() if other != ref}
-    )
+    state.allocator.release(state.node.name, state.pods[ref].uid)
+    return ReplayState(state.allocator, state.node, {other: fact for other, fact in state.pods.items() if other != ref})
 
 
-def answer(scene: Scene, standing: Standing) -> Answer:
+def answer(scene: Scene, state: ReplayState) -> Answer:
     """Return our answer for the pod that is asked about; charges nothing."""
     assert scene.asked is not None
     fact = pod_fact(scene.asked)
-    placement = None if fact.problems or scene.closed else standing.allocator.place(fact.ask)
+    placement = None if fact.problems or scene.closed else state.allocator.place(fact.ask)
     if placement is None:
         return Answer(fits=False)
     return Answer(True, placement.score, _written(fact, placement.node, placement.grants), placement.grants)

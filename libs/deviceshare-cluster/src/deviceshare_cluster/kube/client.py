@@ -1,12 +1,12 @@
 """Requests to the API server: the official client's configuration, TLS and tokens, with raw JSON in and out.
 
-Typed models are not used: a Binding's answer does not fit its own model, and decoding every pod into them costs more
-than all the rest (kubernetes 37).
+The client's typed models are not used: the answer to a Binding does not fit its model, and decoding every pod into a
+model costs more than everything else (kubernetes 37).
 """
 
 import os
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
@@ -30,7 +30,7 @@ _AUTH = ("BearerToken",)
 
 
 class ApiRefusal(Exception):
-    """The API server understood and said no: its ``status`` code (4xx), ``reason`` and message."""
+    """The API server refused a request: its ``status`` code (4xx), ``reason`` and message."""
 
     def __init__(self, status: int, reason: str, message: str) -> None:
         super().__init__(message or reason or str(status))
@@ -46,7 +46,7 @@ class _Status(msgspec.Struct):
 
 
 _TRY_AGAIN = (401, 408, 429)
-"""A token that is being renewed, a slow server, priority and fairness."""
+"""Transient: an expired token, a slow server, priority and fairness."""
 
 
 class KubeClient:
@@ -59,31 +59,32 @@ class KubeClient:
         self._api: client.ApiClient
         self._headers: dict[str, str] = {}
         self._refused = False
-        """The last answer was 401: the token has run out, or was replaced."""
+        """The last answer was 401: the token expired or was replaced."""
 
     async def start(self) -> None:
-        """Find the API server: that of the pod that we run in, else of the kubeconfig. Raises ClusterError."""
-        configuration = await self._configuration()
+        """Find the API server: by the pod's service account, else by the kubeconfig. Raises a final ClusterError."""
+        try:
+            configuration = await self._configuration()
+        except (ConfigException, OSError) as error:
+            raise ClusterError(f"no cluster: {error}", final=True) from error
         configuration.proxy = configuration.proxy or _proxy_of(configuration.host)
-        # Else aiohttp looks for proxies and ~/.netrc in threads of their own, for each request: twice what it costs.
+        # With trust_env aiohttp looks for proxies and ~/.netrc in a thread for each request, which doubles its cost.
         configuration.client_session_kwargs = {"trust_env": False}
         self._api = client.ApiClient(configuration)
 
     async def _configuration(self) -> client.Configuration:
+        """Raises ConfigException, OSError."""
         configuration = client.Configuration()
-        try:
-            if self._kubeconfig or self._context or not _has_service_account():
-                await config.load_kube_config(
-                    _existing(self._kubeconfig), self._context or None, client_configuration=configuration
-                )
-            else:
-                config.load_incluster_config(client_configuration=configuration)
-        except (ConfigException, OSError) as error:
-            raise ClusterError(f"no cluster: {error}") from error
+        if self._kubeconfig or self._context or not _has_service_account():
+            await config.load_kube_config(
+                _existing(self._kubeconfig), self._context or None, client_configuration=configuration
+            )
+        else:
+            config.load_incluster_config(client_configuration=configuration)
         return configuration
 
     async def _renew_token(self) -> None:
-        """Read the token again where it was refused; the official client renews that of a service account alone."""
+        """Read the token again if it was refused; the official client renews only that of a service account."""
         if self._refused:
             self._refused = False
             fresh = await self._configuration()
@@ -97,13 +98,21 @@ class KubeClient:
     async def request(
         self, method: str, path: str, query: Query = (), body: Any = None, content: str = JSON, accept: str = JSON
     ) -> bytes:
-        """Return the answer's body. Raises ApiRefusal, or ClusterError where it is worth trying again."""
+        """Return the answer's body, a JSON object.
+
+        Raises:
+            ApiRefusal: the API server refused the request.
+            ClusterError: transient: no answer, or one that does not come from an API server, such as a proxy's page.
+        """
         async with self._send(method, path, query, body, content, _TIMEOUT, accept) as response:
-            return await response.read()
+            raw = await response.read()
+        if not raw.lstrip().startswith(b"{"):
+            raise ClusterError(f"the answer to {method} {path} is not JSON: {raw[:80]!r}")
+        return raw
 
     @asynccontextmanager
     async def stream(self, path: str, query: Query, silence: float) -> AsyncIterator[aiohttp.StreamReader]:
-        """Open an answer that goes on; ``silence`` is how many seconds nothing may come. Raises as :meth:`request`."""
+        """Open a streamed answer; ``silence``: seconds without a byte that end it. Raises as :meth:`request`."""
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=REQUEST_SECONDS, sock_read=silence)
         async with self._send("GET", path, query, None, JSON, timeout) as response:
             yield response.content
@@ -140,8 +149,17 @@ class KubeClient:
             raise ClusterError(f"the API server's credentials cannot be had: {error}") from error
 
 
+@contextmanager
+def decoding(path: str) -> Iterator[None]:
+    """Decode an answer to a request to ``path``. Raises a transient ClusterError if it is not what was expected."""
+    try:
+        yield
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise ClusterError(f"the API server's answer to {path} cannot be decoded: {error}") from error
+
+
 def _proxy_of(url: str) -> str | None:
-    """Return the proxy that the environment names for a server, as HTTPS_PROXY and NO_PROXY do."""
+    """Return the proxy of a server according to the environment (HTTPS_PROXY, NO_PROXY)."""
     host, scheme = urlsplit(url).hostname, urlsplit(url).scheme
     return None if host is None or proxy_bypass(host) else getproxies().get(scheme)
 
@@ -151,10 +169,10 @@ def _has_service_account() -> bool:
 
 
 def _existing(kubeconfig: str) -> str:
-    """Return where the kubeconfig is, several paths as KUBECONFIG has them. Raises ClusterError where there is none."""
+    """Return the path of the kubeconfig, or several as in KUBECONFIG. Raises ConfigException if no file exists."""
     paths = kubeconfig or os.environ.get("KUBECONFIG") or str(Path("~/.kube/config").expanduser())
     if not any(Path(path).is_file() for path in paths.split(os.pathsep) if path):
-        raise ClusterError(f"no cluster: we run under no service account, and there is no kubeconfig {paths}")
+        raise ConfigException(f"we run under no service account, and there is no kubeconfig {paths}")
     return paths
 
 

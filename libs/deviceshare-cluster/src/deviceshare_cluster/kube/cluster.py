@@ -1,14 +1,16 @@
-"""A Kubernetes cluster behind the interface: watches in, bindings, conditions and Events out."""
+"""A Kubernetes cluster: the implementation of :class:`deviceshare_cluster.interface.Cluster` by its API server."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import Self
 
 import msgspec
 from deviceshare_bus.tasks import end
 
 from deviceshare_cluster.changes import annotated, changed_status, newest, set_condition, why_not_bound
+from deviceshare_cluster.conflicts import VersionConflict, update_with_retry
 from deviceshare_cluster.interface import (
     Binding,
     BindState,
@@ -20,17 +22,17 @@ from deviceshare_cluster.interface import (
     Revisions,
     StatusValue,
 )
-from deviceshare_cluster.kube.client import MERGE, STRATEGIC, ApiRefusal, KubeClient, Query
+from deviceshare_cluster.kube.client import JSON, MERGE, STRATEGIC, ApiRefusal, KubeClient, Query, decoding
 from deviceshare_cluster.kube.events import as_core, new_event, seen_again
 from deviceshare_cluster.kube.follow import PAGE, PATIENCE, Follower, Patience, Update, decode_object, decode_page
 from deviceshare_cluster.kube.kinds import KINDS
 
 METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-"""What is asked for where the metadata of objects will do."""
+"""The media type of lists of metadata without objects."""
 CONFIG_NAMESPACES = ("deviceshare-system", "volcano-system", "kube-system", "mindx-dl")
-"""Where ConfigMaps are looked for: ours, Volcano's, the device plugins', ClusterD's."""
+"""The namespaces whose ConfigMaps are read: ours, Volcano's, the device plugins', ClusterD's."""
 NOT_CONFIGURATION: Query = [("fieldSelector", "metadata.name!=kube-root-ca.crt")]
-"""Every namespace has this ConfigMap; it configures nothing."""
+"""Excludes a ConfigMap that every namespace has."""
 
 
 class KubeCluster:
@@ -44,7 +46,7 @@ class KubeCluster:
         instance: str = "",
         patience: Patience = PATIENCE,
     ) -> None:
-        """Take the kubeconfig and its context, who Events say they come from, and which process of it."""
+        """Connect later with a kubeconfig and its context; ``name`` and ``instance`` are the reporter of Events."""
         self._patience = patience
         self._api = KubeClient(kubeconfig, context, user_agent=name)
         self._component = name
@@ -60,9 +62,9 @@ class KubeCluster:
         await self._api.stop()
 
     async def watch(self, kinds: Sequence[str]) -> AsyncIterator[list[Change | Listed]]:
-        """List and follow kinds, for ever. ConfigMaps are those of :data:`CONFIG_NAMESPACES` that we may read.
+        """List and follow kinds without end; of ConfigMaps the readable ones of :data:`CONFIG_NAMESPACES`.
 
-        Raises what a follower raises: it handles all that a server does, so that is a defect of ours.
+        An exception is a defect of a follower, which handles every answer of a server.
         """
         followers = [follower for kind in dict.fromkeys(kinds) for follower in self._followers(kind)]
         queue: asyncio.Queue[tuple[Follower, Update | Exception]] = asyncio.Queue(maxsize=1000)
@@ -114,43 +116,50 @@ class KubeCluster:
         """Return all objects of a kind. Raises ClusterError."""
         objects: list[Object] = []
         query: Query = [("limit", str(PAGE))]
+        path = KINDS[kind].collection()
         while True:
             try:
-                page = msgspec.json.decode(await self._api.request("GET", KINDS[kind].collection(), query))
+                raw = await self._api.request("GET", path, query)
             except ApiRefusal as refusal:
                 if KINDS[kind].optional and refusal.status == 404:
                     return []
-                raise ClusterError(f"cannot list {kind}: {refusal}") from refusal
+                raise _error(f"cannot list {kind}: {refusal}", refusal) from refusal
             api = {"apiVersion": KINDS[kind].version, "kind": kind}
-            items = [api | item for item in page.get("items") or ()]
+            with decoding(path):
+                page = decode_page(raw)
+                items = [api | _decode_object(each) for each in page.items or ()]
             objects += map(as_core, items) if kind == "Event" else items
-            token = page["metadata"].get("continue")
+            token = page.metadata.continue_
             if not token:
                 return objects
             query = [("limit", str(PAGE)), ("continue", token)]
 
     async def revisions(self, kind: str) -> Revisions:
-        """Return at which revision each object of a kind is, out of the server's cache. Raises ClusterError."""
+        """Return the revision of each object of a kind, from the server's cache. Raises ClusterError."""
         path = KINDS[kind].collection()
         try:
-            found = decode_page(await self._api.request("GET", path, [("resourceVersion", "0")], accept=METADATA))
+            raw = await self._api.request("GET", path, [("resourceVersion", "0")], accept=METADATA)
         except ApiRefusal as refusal:
             if KINDS[kind].optional and refusal.status == 404:
                 return Revisions({}, 0)
-            raise ClusterError(f"cannot list {kind}: {refusal}") from refusal
-        metadata = [decode_object(raw).metadata for raw in found.items or ()]
-        revisions = {(each.namespace, each.name): int(each.resource_version) for each in metadata}
-        return Revisions(revisions, int(found.metadata.resource_version or 0))
+            raise _error(f"cannot list {kind}: {refusal}", refusal) from refusal
+        with decoding(path):
+            found = decode_page(raw)
+            metadata = [decode_object(each).metadata for each in found.items or ()]
+            revisions = {(each.namespace, each.name): int(each.resource_version) for each in metadata}
+            return Revisions(revisions, int(found.metadata.resource_version or 0))
 
     async def get(self, kind: str, namespace: str, name: str) -> Object | None:
         """Return one object, or None. Raises ClusterError."""
+        path = KINDS[kind].object(namespace, name)
         try:
-            found: Object = msgspec.json.decode(await self._api.request("GET", KINDS[kind].object(namespace, name)))
+            raw = await self._api.request("GET", path)
         except ApiRefusal as refusal:
             if refusal.status == 404:
                 return None
-            raise ClusterError(f"cannot read {kind} {namespace}/{name}: {refusal}") from refusal
-        return found
+            raise _error(f"cannot read {kind} {namespace}/{name}: {refusal}", refusal) from refusal
+        with decoding(path):
+            return _decode_object(raw)
 
     async def ensure(self, obj: Object) -> None:
         """Create an object, unless there is one of its kind and name. Raises ClusterError."""
@@ -159,12 +168,12 @@ class KubeCluster:
             await self._api.request("POST", kind.collection(metadata.get("namespace", "")), body=obj)
         except ApiRefusal as refusal:
             if refusal.status != 409:
-                raise ClusterError(f"cannot create {obj['kind']} {metadata['name']}: {refusal}") from refusal
+                raise _error(f"cannot create {obj['kind']} {metadata['name']}: {refusal}", refusal) from refusal
 
     async def bind(self, namespace: str, name: str, uid: str, node: str, annotations: Mapping[str, str]) -> Binding:
         """Bind a pod: the API server merges the Binding's annotations into it in the same write.
 
-        What it refuses is looked at again, since its answer does not say whether the pod is bound already. Raises
+        After a refusal the pod is read, since the answer does not say whether it is bound already. Raises
         ClusterError.
         """
         body = {
@@ -190,30 +199,29 @@ class KubeCluster:
         uid: str = "",
         expected: Mapping[str, str | None] = {},
     ) -> Mapping[str, str] | None:
-        """Merge annotations into an object, if these stand. Raises ClusterError."""
-        path = KINDS[kind].object(namespace, name)
-        while True:
-            found = await self.get(kind, namespace, name)
-            if found is None or (uid and found["metadata"]["uid"] != uid):
+        """Merge annotations into an object if it has the expected ones. Raises ClusterError."""
+        standing: dict[str, str] | None = None
+
+        def changed(found: Object) -> Object | None:
+            nonlocal standing
+            if uid and found["metadata"]["uid"] != uid:
+                standing = None
                 return None
-            standing = annotated(found, annotations, expected)
-            if standing is None:
-                return found["metadata"].get("annotations") or {}
-            metadata = {"resourceVersion": found["metadata"]["resourceVersion"], "annotations": dict(annotations)}
-            try:
-                await self._api.request("PATCH", path, (), {"metadata": metadata}, MERGE)
-            except ApiRefusal as refusal:
-                if refusal.status == 409:
-                    continue
-                if refusal.status == 404:
-                    return None
-                raise ClusterError(f"cannot annotate {kind} {namespace}/{name}: {refusal}") from refusal
-            return standing
+            after = annotated(found, annotations, expected)
+            standing = (found["metadata"].get("annotations") or {}) if after is None else after
+            if after is None:
+                return None
+            version = found["metadata"]["resourceVersion"]
+            return {"metadata": {"resourceVersion": version, "annotations": dict(annotations)}}
+
+        what = f"annotations of {kind} {namespace}/{name}"
+        there = await self._update(kind, namespace, name, what, changed)
+        return standing if there else None
 
     async def set_pod_condition(
         self, namespace: str, name: str, uid: str, *, status: bool, reason: str, message: str, at: float
     ) -> None:
-        """Write the condition ``PodScheduled`` of a pod that waits. Raises ClusterError."""
+        """Write the condition ``PodScheduled`` of a pending pod. Raises ClusterError."""
 
         def changed(pod: Object) -> Object | None:
             if pod["spec"].get("nodeName"):
@@ -255,27 +263,59 @@ class KubeCluster:
         content: str,
         what: str,
     ) -> None:
-        """Write what ``changed`` makes of an object's status, None for nothing; ``what`` names it in errors.
+        """Patch an object's status with the result of ``changed``, None for nothing; ``what`` names it in errors.
 
-        With the version that was read: a pod that was bound meanwhile would say that it waits.
+        The patch expects the version that was read: a pod that was bound meanwhile must not be marked pending.
         """
-        path = KINDS[kind].object(namespace, name) + ("/status" if KINDS[kind].status_apart else "")
-        while True:
+
+        def patch(found: Object) -> Object | None:
+            if (uid and found["metadata"]["uid"] != uid) or (status := changed(found)) is None:
+                return None
+            return {"metadata": {key: found["metadata"][key] for key in ("uid", "resourceVersion")}, "status": status}
+
+        part = "/status" if KINDS[kind].status_apart else ""
+        await self._update(kind, namespace, name, what, patch, content=content, part=part)
+
+    async def _update(
+        self,
+        kind: str,
+        namespace: str,
+        name: str,
+        what: str,
+        changed: Callable[[Object], Object | None],
+        *,
+        method: str = "PATCH",
+        content: str = MERGE,
+        part: str = "",
+    ) -> bool:
+        """Write what ``changed`` makes of an object, None for nothing; returns whether the object exists.
+
+        Raises ClusterError, also after too many conflicts.
+        """
+        exists = False
+
+        async def get() -> Object | None:
+            nonlocal exists
             found = await self.get(kind, namespace, name)
-            if found is None or (uid and found["metadata"]["uid"] != uid) or (status := changed(found)) is None:
-                return
-            metadata = {key: found["metadata"][key] for key in ("uid", "resourceVersion")}
+            exists = found is not None
+            return found
+
+        async def put(body: Object) -> None:
+            nonlocal exists
             try:
-                await self._api.request("PATCH", path, (), {"metadata": metadata, "status": status}, content)
+                await self._api.request(method, KINDS[kind].object(namespace, name) + part, (), body, content)
             except ApiRefusal as refusal:
                 if refusal.status == 409:
-                    continue
+                    raise VersionConflict(str(refusal)) from refusal
                 if refusal.status != 404:
-                    raise ClusterError(f"cannot write the {what}: {refusal}") from refusal
-            return
+                    raise _error(f"cannot write the {what}: {refusal}", refusal) from refusal
+                exists = False
+
+        await update_with_retry(f"the {what}", get, changed, put)
+        return exists
 
     async def record_event(self, event_record: EventRecord) -> None:
-        """Record an Event: one write for a new one; the same again becomes a series. Raises ClusterError."""
+        """Record an Event: one write for a new one; a repeated one becomes a series. Raises ClusterError."""
         event = new_event(event_record, self._component, self._instance)
         named = f"{event_record.namespace}/{event_record.name}"
         where = event["metadata"]["namespace"], event["metadata"]["name"]
@@ -283,17 +323,23 @@ class KubeCluster:
             await self._api.request("POST", KINDS["Event"].collection(where[0]), body=event)
         except ApiRefusal as refusal:
             if refusal.status != 409:
-                raise ClusterError(f"cannot record an Event about {named}: {refusal}") from refusal
+                raise _error(f"cannot record an Event about {named}: {refusal}", refusal) from refusal
         else:
             return
-        while not event_record.once:
-            known = await self.get("Event", *where)
-            if known is None:
-                return
-            try:
-                await self._api.request("PUT", KINDS["Event"].object(*where), body=seen_again(known, event_record.at))
-            except ApiRefusal as refusal:
-                if refusal.status == 409:
-                    continue
-                raise ClusterError(f"cannot count an Event about {named}: {refusal}") from refusal
-            return
+        if not event_record.once:
+            what = f"count of an Event about {named}"
+            again = partial(seen_again, at=event_record.at)
+            await self._update("Event", *where, what, again, method="PUT", content=JSON)
+
+
+def _decode_object(raw: bytes | msgspec.Raw) -> Object:
+    """Return an object. Raises MsgspecError, ValueError."""
+    found: Object = msgspec.json.decode(raw, type=Object)
+    if not isinstance(found.get("metadata"), dict):
+        raise ValueError("the object has no metadata")
+    return found
+
+
+def _error(message: str, refusal: ApiRefusal) -> ClusterError:
+    """Return the error of a refused request: final unless the request was too late (409, 410) for what it had read."""
+    return ClusterError(message, final=refusal.status not in (409, 410))

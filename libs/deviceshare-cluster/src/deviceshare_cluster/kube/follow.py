@@ -1,9 +1,9 @@
-"""List and watch one kind of object, for ever: what a client's reflector is.
+"""List and watch one kind of object without end, as a reflector of client-go does.
 
-A watch brings what there is, then what happens to it (watch-list); where the server cannot do that, what there is comes
-as a list in pages, and a watch goes on from there. The watch is begun anew, from where it was, when it ends, is silent
-for too long or fails; all is read again when the server no longer knows that point (410). After a failure it waits,
-longer each time, with jitter, so that not everybody comes back at once.
+A watch-list delivers all objects, then their changes; a server that does not support it is listed in pages, and a watch
+continues from the revision of the list. A watch that ends, is silent for too long or fails is started again from its
+last revision; if the server no longer knows this revision (410), everything is listed again. After a failure it pauses,
+longer each time, with jitter so that clients do not return all at once.
 """
 
 import asyncio
@@ -14,38 +14,40 @@ from typing import NamedTuple
 
 import aiohttp
 import msgspec
+from deviceshare.model import Backoff
 from deviceshare_bus.tasks import Pace
 
 from deviceshare_cluster.interface import Change, ChangeType, ClusterError
-from deviceshare_cluster.kube.client import ApiRefusal, KubeClient, Query
+from deviceshare_cluster.kube.client import ApiRefusal, KubeClient, Query, decoding
 from deviceshare_cluster.kube.kinds import KINDS
 
 log = logging.getLogger("deviceshare.kube")
 
 FOLD = 0.02
-"""Seconds in which changes gather, while they come that fast."""
+"""Seconds in which changes are collected for a batch."""
 PAGE = 500
 WATCH_SECONDS = 290
-"""How long the server keeps a watch open; a little longer at random, so that not all end together."""
+"""How long the server keeps a watch open; random seconds are added, so that watches do not end together."""
 SHORT_WATCH = 1.0
-"""Seconds; a watch that ended sooner, and brought nothing, is a failure."""
-FIRST_PAUSE, LONGEST_PAUSE = 0.2, 20.0
+"""Seconds; a watch that ended sooner without delivering anything has failed."""
+RETRY = Backoff(0.2, 20.0)
+"""Seconds before a watch that failed is begun anew, plus up to as much at random."""
 FORBIDDEN_TRIES = 4
-"""After so many refusals we believe that we may not read: a server that has just started refuses for a moment."""
+"""Refusals that count as a missing permission; a server that has just started refuses for a moment."""
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
 SILENCE = 120.0
-"""Seconds; the server sends a bookmark every minute or so where nothing else happens."""
+"""Seconds; an idle server sends a bookmark about every minute."""
 
 
 class Patience(NamedTuple):
     """Seconds that a follower waits."""
 
     silence: float = SILENCE
-    """Without a byte, not even a bookmark, until a watch is begun anew."""
+    """Without a byte, not even a bookmark, until a watch is started again."""
     absent: float = 30.0
-    """Between two looks for a kind that the server does not have, or a namespace that we may not read."""
+    """Between two tries of a kind that the server does not have, or of a namespace that must not be read."""
 
 
 PATIENCE = Patience()
@@ -97,7 +99,7 @@ _decode_error = msgspec.json.Decoder(_Error).decode
 
 
 class Update:
-    """What came together: changes, and whether everything that existed at ``revision`` has now been delivered."""
+    """A batch of changes; ``listed``: everything that existed at ``revision`` has been delivered."""
 
     __slots__ = ("changes", "listed", "revision")
 
@@ -108,13 +110,13 @@ class Update:
 
 
 class _Expired(Exception):
-    """The server no longer knows the point from which to watch."""
+    """The server no longer knows the revision from which to watch."""
 
 
 class Follower:
-    """Follows one kind, in one namespace where one is given, of what the selectors let through.
+    """Follows the objects of one kind that the selectors match, in one namespace or ('') all.
 
-    Where it is ``spared``, objects that we may not read are objects that are not there.
+    ``spared``: objects that must not be read count as absent.
     """
 
     def __init__(
@@ -136,15 +138,15 @@ class Follower:
         self._spared = spared
         self._known: dict[tuple[str, str], int] = {}
         self._revision: int | None = None
-        """From where to watch; None where all has to be read first."""
+        """The revision from which to watch, None to list first."""
         self._read_once = False
         self._has_watch_list = True
         self._list_next = False
-        """The last watch-list failed, maybe because the server cannot do it now."""
+        """The last watch-list failed: the server may not support it now."""
         self._failures = 0
 
     async def updates(self) -> AsyncGenerator[Update, None]:
-        """Read all, then follow, for ever. What vanished while nobody looked is delivered as deleted with the rest."""
+        """List, then follow without end. Objects that vanished before a new list are delivered as deleted."""
         clock = asyncio.get_running_loop().time
         while True:
             try:
@@ -172,7 +174,7 @@ class Follower:
                     await self._pause()
             except ClusterError as error:
                 self._list_next = self._revision is None
-                log.info("lost sight of %s: %s", self._path, error)
+                log.info("the watch of %s failed: %s", self._path, error)
                 await self._pause()
 
     def _is_absent(self, refusal: ApiRefusal) -> bool:
@@ -181,12 +183,12 @@ class Follower:
         return refusal.status == 404 and self._where.optional
 
     async def _pause(self) -> None:
-        pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2**self._failures)
+        pause = RETRY.delay(self._failures, random.random())  # noqa: S311 - jitter
         self._failures += 1
-        await asyncio.sleep(pause * (1 + random.random()))  # noqa: S311 - jitter
+        await asyncio.sleep(pause)
 
     async def _list(self) -> Update:
-        """Read everything, in pages of one snapshot."""
+        """List everything, in pages of one snapshot."""
         found: dict[tuple[str, str], Change] = {}
         page_token = ""
         while True:
@@ -194,22 +196,25 @@ class Follower:
             if page_token:
                 query.append(("continue", page_token))
             try:
-                page = decode_page(await self._api.request("GET", self._path, query))
+                raw_page = await self._api.request("GET", self._path, query)
             except ApiRefusal as refusal:
                 if refusal.status == 410:  # the snapshot is too old for its own next page
                     raise _Expired from refusal
                 raise
-            for raw in page.items or ():
-                change = self._applied(bytes(raw))
-                found[change.namespace, change.name] = change
+            with decoding(self._path):
+                page = decode_page(raw_page)
+                for raw in page.items or ():
+                    change = self._applied(bytes(raw))
+                    found[change.namespace, change.name] = change
+                revision = int(page.metadata.resource_version or 0)
             page_token = page.metadata.continue_
             if not page_token:
                 break
         self._list_next = False
-        return self._all(found, int(page.metadata.resource_version or 0))
+        return self._all(found, revision)
 
     def _all(self, found: dict[tuple[str, str], Change], revision: int) -> Update:
-        """Take ``found`` for all that there is at ``revision``: what is new, what has changed, what is gone."""
+        """Return the difference to ``found``, which is all that exists at ``revision``."""
         self._revision = revision
         self._read_once = True
         update = self._vanished(found)
@@ -228,7 +233,7 @@ class Follower:
         return Update(gone, self._revision or 0, listed=True)
 
     async def _watch(self) -> AsyncIterator[Update]:
-        """Watch from where we are; where that is nowhere, from all that there is, which comes as one update."""
+        """Watch from the last revision; without one, start with all objects, delivered as one update."""
         query = [
             *self._selectors,
             ("watch", "true"),
@@ -253,7 +258,9 @@ class Follower:
                                 self._note(change)
                                 changes.append(change)
                         elif event == "BOOKMARK":
-                            if _ends_initial_events(change.raw):
+                            with decoding(self._path):
+                                ended = _ends_initial_events(change.raw)
+                            if ended:
                                 yield self._all(found, change.revision)
                                 found = None
                         elif event == "DELETED":
@@ -274,15 +281,13 @@ class Follower:
             self._known[change.namespace, change.name] = change.revision
 
     def _read(self, raw: bytes) -> tuple[str, Change]:
-        """Return what a line of a watch says: the event's type and the object."""
-        try:
+        """Return the type of a watch event, and its object."""
+        with decoding(self._path):
             line = _decode_line(raw)
             if line.type != "ERROR":
                 change = self._applied(bytes(line.object))
                 return line.type, change._replace(type=ChangeType.DELETED) if line.type == "DELETED" else change
             said = _decode_error(line.object)
-        except (msgspec.MsgspecError, ValueError) as error:
-            raise ClusterError(f"the watch of {self._path} brought what is no event: {error}") from error
         if said.code == 410:
             raise _Expired
         raise ClusterError(f"the watch of {self._path} ended: {said.code} {said.message}")
@@ -299,7 +304,7 @@ def _ends_initial_events(bookmark: bytes) -> bool:
 
 
 async def _lines(stream: aiohttp.StreamReader) -> AsyncIterator[list[bytes]]:
-    """Yield whole lines, those that came together together. A line may be longer than any buffer."""
+    """Yield complete lines in batches as they arrive. A line may be longer than any buffer."""
     rest = b""
     pace = Pace(FOLD)
     while chunk := await stream.readany():

@@ -16,6 +16,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from deviceshare.model import ConfigError
+from deviceshare_bus.connection import without_password
 from deviceshare_bus.logs import set_up_logs
 
 from deviceshare_cluster.interface import ClusterError
@@ -71,7 +73,7 @@ def _server(text: str) -> str:
 
 async def serve(url: str, directory: Path | None) -> None:
     """Set the cluster up and load a directory, as soon as the server answers, then run the controllers, for ever."""
-    log.info("waiting for %s", url)
+    log.info("waiting for %s", without_password(url))
     async with LocalCluster(url, name=NAME) as cluster:
         while True:
             try:
@@ -96,19 +98,15 @@ async def run(url: str, directory: Path | None) -> int:
     """Serve until SIGTERM or SIGINT, and return the exit status: 1 where it fails."""
     work = asyncio.create_task(serve(url, directory))
     loop = asyncio.get_running_loop()
-
-    def stop() -> None:
-        work.cancel()
-        # In Python 3.11 asyncio.wait_for, which nats-py uses, can swallow it: it is said until it is heard.
-        loop.call_later(1.0, stop)
-
     for signum in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(signum, stop)
+        loop.add_signal_handler(signum, work.cancel)
     try:
         await work
     except asyncio.CancelledError:
         log.info("stopped")
         return 0
+    except ConfigError as error:
+        log.error("%s", error)
     except Exception as error:
         log.error("the local cluster failed: %r", error, exc_info=error)
     return 1

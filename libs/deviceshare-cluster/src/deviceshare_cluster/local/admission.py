@@ -1,17 +1,18 @@
 """What the API server does with an object before it stores it: check it, and fill in what was left out.
 
-A pure function of the object and of what the cluster knows beside it. Bad input raises a RequestError that names
-object, field, value and what would be right; what is accepted but not meant that way becomes a warning, as ``kubectl``
+A pure function of the object and the cluster's PriorityClasses. Bad input raises a RequestError that names object,
+field, value and what would be right; input that is accepted but probably not intended becomes a warning, as ``kubectl``
 shows them.
 """
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
+from deviceshare.model import FieldWarning
 
 from deviceshare_cluster.interface import Object
-from deviceshare_cluster.local.checks import At, shown
+from deviceshare_cluster.local.checks import ManifestField, manifest_root
 from deviceshare_cluster.local.job_admission import admit_job
 from deviceshare_cluster.local.kinds import KINDS, Key
 from deviceshare_cluster.local.pod_admission import admit_amounts, admit_pod
@@ -30,10 +31,10 @@ class Priorities(NamedTuple):
 
 
 class Admitted(NamedTuple):
-    """An object as it is to be stored, and what to warn of."""
+    """An object as it is to be stored, and the warnings about it."""
 
     object: Object
-    warnings: list[str]
+    warnings: list[FieldWarning]
 
 
 def admit(given: Object, *, uid: str, now: str, priorities: Priorities) -> Admitted:
@@ -42,85 +43,75 @@ def admit(given: Object, *, uid: str, now: str, priorities: Priorities) -> Admit
     ``uid`` and ``now`` (RFC 3339) are for an object that has none yet; one from another cluster keeps its own.
     """
     key = identify(given)
-    obj: Object = _copy(given, At(str(key)))
-    at = At(str(key))
-    metadata = obj["metadata"]
+    given_root = manifest_root(str(key), given)
+    root = given_root.holding(_copy(given_root))
+    metadata = root.value["metadata"]
     if key.namespace:
         metadata["namespace"] = key.namespace
-    at["metadata"]["labels"].labels(metadata.get("labels"))
-    annotations = at["metadata"]["annotations"].texts(metadata.get("annotations"))
-    at["metadata"]["annotations"].keys(annotations)
+    root["metadata"]["labels"].check_labels()
+    root["metadata"]["annotations"].texts().check_keys()
     for field in ("labels", "annotations"):
         if metadata.get(field, metadata) is None:
             del metadata[field]
     # It becomes a part of subjects.
-    metadata["uid"] = at["metadata"]["uid"].name(metadata.get("uid") or uid)
+    metadata["uid"] = root["metadata"]["uid"].otherwise(uid).name()
     metadata.setdefault("creationTimestamp", now)
     metadata.pop("resourceVersion", None)
-    warnings: list[str] = []
+    if key.kind in _BY_KIND:
+        _BY_KIND[key.kind](root)
     if key.kind == "Pod":
-        admit_pod(obj, at, warnings)
-        _prioritise(obj["spec"], at["spec"], priorities)
-    elif key.kind == "Job":
-        admit_job(obj, at, warnings)
-    elif key.kind in _OTHERS:
-        _OTHERS[key.kind](obj, at)
-    return Admitted(obj, warnings)
+        _set_priority(root["spec"], priorities)
+    return Admitted(root.value, root.source.warnings)
 
 
 def identify(obj: Object) -> Key:
     """Return which object this is. Raises RequestError where it has no kind that the cluster knows, or no name."""
-    name_given = obj.get("kind")
-    metadata = obj.get("metadata")
-    called = metadata.get("name") if isinstance(metadata, dict) else None
-    at = At(f"{shown(name_given)} {shown(called)}" if called else shown(name_given))
-    kind = KINDS.get(name_given) if isinstance(name_given, str) else None
+    root = manifest_root("", obj)
+    name_given, metadata = root["kind"], root["metadata"]
+    called = metadata["name"]
+    root.source.subject = name_given.shown() + (f" {called.shown()}" if called.value else "")
+    kind = KINDS.get(name_given.value) if isinstance(name_given.value, str) else None
     if kind is None:
-        raise at["kind"].error(name_given, f"a kind that is known here: {', '.join(KINDS)}")
-    if obj.get("apiVersion") != kind.api_version:
-        raise at["apiVersion"].error(obj.get("apiVersion"), f"{kind.api_version}, the {kind.name} that is known here")
-    if not isinstance(metadata, dict):
-        raise at["metadata"].error(metadata, "a mapping with a name")
-    name = at["metadata"]["name"].name(called)
-    namespace = ""
+        raise name_given.error(f"a kind that is known here: {', '.join(KINDS)}")
+    if root["apiVersion"].value != kind.api_version:
+        raise root["apiVersion"].error(f"{kind.api_version}, the {kind.name} that is known here")
+    metadata.mapping("a mapping with a name")
+    name, namespace = called.name(), ""
     if kind.namespaced:
-        namespace = at["metadata"]["namespace"].label(metadata.get("namespace") or DEFAULT_NAMESPACE)
+        namespace = metadata["namespace"].otherwise(DEFAULT_NAMESPACE).label()
     return Key(kind.name, namespace, name)
 
 
-def _copy(given: Object, at: At) -> Object:
+def _copy(given: ManifestField) -> Object:
     """Return a copy of which nothing is shared, made of what JSON can hold."""
     try:
-        copy: Object = msgspec.json.decode(msgspec.json.encode(given))
+        copy: Object = msgspec.json.decode(msgspec.json.encode(given.value))
     except (TypeError, ValueError, msgspec.MsgspecError) as error:
-        raise at["object"].error(str(error), "texts, numbers, lists and mappings with texts as keys") from error
+        expected = "texts, numbers, lists and mappings with texts as keys"
+        raise given["object"].holding(str(error)).error(expected) from error
     return copy
 
 
-def _prioritise(spec: dict[str, Any], at: At, priorities: Priorities) -> None:
-    """Fill in the pod's priority, as Kubernetes' admission of that name does."""
-    name = spec.get("priorityClassName")
+def _set_priority(spec: ManifestField, priorities: Priorities) -> None:
+    """Fill in the pod's priority, as Kubernetes' admission plugin Priority does."""
+    name = spec["priorityClassName"].value
     priority = priorities.values.get(name) if name else priorities.otherwise
     if priority is None:
         known = ", ".join(sorted(priorities.values))
-        raise at["priorityClassName"].error(name, f"the name of a PriorityClass; there are: {known}")
-    given = spec.get("priority")
-    if given is not None and given != priority:
-        raise at["priority"].error(given, f"nothing: it comes from the PriorityClass, which gives {priority}")
-    spec["priority"] = priority
+        raise spec["priorityClassName"].error(f"the name of a PriorityClass; there are: {known}")
+    if spec["priority"].value not in (None, priority):
+        raise spec["priority"].error(f"nothing: it comes from the PriorityClass, which gives {priority}")
+    spec.value["priority"] = priority
 
 
-def _admit_node(node: Object, at: At) -> None:
-    status = at["status"].mapping(node.get("status"))
-    node["status"] = status
-    at = at["status"]
+def _admit_node(node: ManifestField) -> None:
+    status = node.ensured("status")
+    values = status.value
     for field in ("capacity", "allocatable"):
-        admit_amounts(at[field].mapping(status.get(field)), at[field])
-    if status.get("capacity") and not status.get("allocatable"):
-        status["allocatable"] = dict(status["capacity"])
-    conditions = at["conditions"].items(status.get("conditions"))
-    for index, condition in enumerate(conditions):
-        at["conditions"][index].entry(condition)
+        admit_amounts(status[field])
+    if values.get("capacity") and not values.get("allocatable"):
+        values["allocatable"] = dict(values["capacity"])
+    conditions = [condition.mapping() for condition in status["conditions"].items()]
     if not any(condition.get("type") == "Ready" for condition in conditions):
         # There is no kubelet to report it.
         ready = {
@@ -129,49 +120,53 @@ def _admit_node(node: Object, at: At) -> None:
             "reason": "LocalCluster",
             "message": "no kubelet: ready unless told",
         }
-        status["conditions"] = [*conditions, ready]
-    spec = at["spec"].mapping(node.get("spec"))
-    for index, taint in enumerate(at["spec"]["taints"].items(spec.get("taints"))):
-        at["spec"]["taints"][index].entry(taint)
+        values["conditions"] = [*conditions, ready]
+    node["spec"].optional_mapping()
+    for taint in node["spec"]["taints"].items():
+        taint.mapping()
 
 
-def _admit_pod_group(group: Object, at: At) -> None:
-    spec = at["spec"].mapping(group.get("spec"))
-    group["spec"] = spec
-    spec.setdefault("minMember", 1)
-    at["spec"]["minMember"].whole(spec["minMember"])
-    for task, count in at["spec"]["minTaskMember"].mapping(spec.get("minTaskMember")).items():
-        at["spec"]["minTaskMember"][task].whole(count)
-    if not at["spec"]["queue"].optional_text(spec.get("queue")):
-        spec["queue"] = DEFAULT_QUEUE
-    at["spec"]["queue"].name(spec["queue"])
-    at["status"].mapping(group.setdefault("status", {})).setdefault("phase", "Pending")
+def _admit_pod_group(group: ManifestField) -> None:
+    spec = group.ensured("spec")
+    spec.value.setdefault("minMember", 1)
+    spec["minMember"].whole()
+    for task in spec["minTaskMember"].optional_mapping():
+        spec["minTaskMember"][task].whole()
+    if not spec["queue"].optional_text():
+        spec.value["queue"] = DEFAULT_QUEUE
+    spec["queue"].name()
+    _set_status(group, "phase", "Pending")
 
 
-def _admit_queue(queue: Object, at: At) -> None:
-    spec = at["spec"].mapping(queue.get("spec"))
-    queue["spec"] = spec
-    weight = at["spec"]["weight"].whole(spec.get("weight") or 1, 1)
+def _admit_queue(queue: ManifestField) -> None:
+    spec = queue.ensured("spec")
+    weight = spec["weight"].otherwise(1).whole(1)
     if weight > 65535:
-        raise at["spec"]["weight"].error(weight, "a whole number from 1 to 65535")
-    spec["weight"] = weight
-    spec.setdefault("reclaimable", True)
+        raise spec["weight"].error("a whole number from 1 to 65535")
+    spec.value["weight"] = weight
+    spec.value.setdefault("reclaimable", True)
     for field in ("capability", "deserved"):
-        admit_amounts(at["spec"][field].mapping(spec.get(field)), at["spec"][field])
-    at["status"].mapping(queue.setdefault("status", {})).setdefault("state", "Open")
+        admit_amounts(spec[field])
+    _set_status(queue, "state", "Open")
 
 
-def _admit_priority_class(priority: Object, at: At) -> None:
-    value = priority.get("value")
+def _set_status(obj: ManifestField, field: str, default: str) -> None:
+    obj.ensured("status").value.setdefault(field, default)
+
+
+def _admit_priority_class(priority: ManifestField) -> None:
+    value = priority["value"].value
     if isinstance(value, bool) or not isinstance(value, int) or value > _HIGHEST_USER_PRIORITY:
-        raise at["value"].error(value, f"a whole number of at most {_HIGHEST_USER_PRIORITY}")
+        raise priority["value"].error(f"a whole number of at most {_HIGHEST_USER_PRIORITY}")
 
 
-def _admit_config_map(config: Object, at: At) -> None:
-    at["data"].texts(config.get("data"))
+def _admit_config_map(config: ManifestField) -> None:
+    config["data"].texts()
 
 
-_OTHERS = {
+_BY_KIND = {
+    "Pod": admit_pod,
+    "Job": admit_job,
     "Node": _admit_node,
     "PodGroup": _admit_pod_group,
     "Queue": _admit_queue,

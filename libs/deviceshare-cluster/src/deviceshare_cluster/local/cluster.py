@@ -1,20 +1,22 @@
-"""The local cluster: the interface of :mod:`deviceshare_cluster.interface` on a nats-server of its own, and more.
+"""The local cluster: :class:`deviceshare_cluster.interface.Cluster` on a nats-server of its own.
 
-What ``kubectl`` would do is there as well: create, apply, load, delete.
-There is no kubelet: a pod that is bound has its devices and runs, one that is deleted is gone at once. Controllers are
-in :mod:`deviceshare_cluster.local.controller`.
+It also has the operations of ``kubectl``: create, apply, load, delete. There is no kubelet: a bound pod has its devices
+and runs at once, a deleted one is gone at once. Controllers are in :mod:`deviceshare_cluster.local.controller`.
 """
 
 import hashlib
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Self
 
 from deviceshare_cluster.changes import annotated, bind, changed_status, merged, set_condition, timestamp, why_not_bound
+from deviceshare_cluster.conflicts import VersionConflict, update_with_retry
 from deviceshare_cluster.interface import (
     Binding,
     BindState,
     Change,
+    ClusterError,
     EventRecord,
     Listed,
     Object,
@@ -24,11 +26,12 @@ from deviceshare_cluster.interface import (
 from deviceshare_cluster.local.admission import DEFAULT_QUEUE
 from deviceshare_cluster.local.kinds import KINDS, Key, decode
 from deviceshare_cluster.local.plugins import served
-from deviceshare_cluster.local.store import RevisionConflict, Store
-from deviceshare_cluster.local.writer import Applied, Writer
+from deviceshare_cluster.local.reader import Stored
+from deviceshare_cluster.local.store import Store
+from deviceshare_cluster.local.writer import Action, Applied, Writer
 
 EVENT_SECONDS = 3600.0
-"""How long an Event is kept after it was last seen, as by the API server."""
+"""How long an Event is kept after its last occurrence, as by the API server."""
 
 
 class LocalCluster:
@@ -37,13 +40,13 @@ class LocalCluster:
     def __init__(
         self, url: str, *, name: str = "local-cluster", component: str = "deviceshare", timeout: float = 5.0
     ) -> None:
-        """Take the server's URL, our name there, who Events say they come from, and seconds to wait for an answer."""
+        """Connect later to ``url`` as ``name``; ``component`` reports Events; ``timeout`` in seconds per request."""
         self._store = Store(url, name, timeout)
         self._writer = Writer(self._store)
         self._component = component
 
     async def __aenter__(self) -> Self:
-        """Connect, waiting for the server as long as it takes."""
+        """Connect; wait for the server without a time limit."""
         await self._store.start()
         return self
 
@@ -52,14 +55,14 @@ class LocalCluster:
         await self._store.stop()
 
     async def setup(self) -> None:
-        """Make what an empty cluster has: the stream, and the queue ``default``. Nothing that is there is changed."""
+        """Create the stream and the queue ``default`` if they do not exist. Raises ClusterError."""
         await self._store.setup()
         await self._writer.ensure_queue(DEFAULT_QUEUE)
 
     def watch(self, kinds: Sequence[str]) -> AsyncIterator[list[Change | Listed]]:
-        """List and follow, as :meth:`deviceshare_cluster.interface.Cluster.watch` says.
+        """List and follow, see :meth:`deviceshare_cluster.interface.Cluster.watch`.
 
-        After a loss of the connection reading goes on where it was, without a new list, unless the cluster was wiped.
+        After a lost connection it continues without a new list, unless the cluster was wiped.
         """
         return self._store.watch(kinds)
 
@@ -69,25 +72,28 @@ class LocalCluster:
 
     async def ensure(self, obj: Object) -> None:
         """Create an object, unless there is one of its kind and name. Raises ClusterError."""
-        await self._writer.make([obj], update=False)
+        (result,) = await self._writer.make([obj], update=False)
+        if result.action is Action.REFUSED:
+            raise ClusterError(f"cannot create {result.kind} {result.name}: {result.problem}", final=True)
 
     async def bind(self, namespace: str, name: str, uid: str, node: str, annotations: Mapping[str, str]) -> Binding:
-        """Bind a pod, and let its device plugins serve it, in one write.
+        """Bind a pod, with the annotations of its device plugins, in one write.
 
-        That the node exists is not checked, as the API server does not. Raises ClusterError.
+        Like the API server, it does not check that the node exists. Raises ClusterError.
         """
-        key = Key("Pod", namespace, name)
-        while True:
-            stored = await self._store.read(key)
-            pod = decode("Pod", stored.data, stored.revision) if stored.data else None
-            if (answer := why_not_bound(pod, uid)) is not None or pod is None:
-                return answer or Binding(BindState.GONE)
+        done = Binding(BindState.GONE)
+
+        def bound(pod: Object) -> Object | None:
+            nonlocal done
+            if (answer := why_not_bound(pod, uid)) is not None:
+                done = answer
+                return None
             bind(pod, node, {**annotations, **served(annotations)}, time.time())
-            try:
-                await self._store.write(pod, stored.revision)
-            except RevisionConflict:
-                continue
-            return Binding(BindState.BOUND, node, pod["metadata"].get("annotations") or {})
+            done = Binding(BindState.BOUND, node, pod["metadata"].get("annotations") or {})
+            return pod
+
+        exists = await self._update(Key("Pod", namespace, name), bound)
+        return done if exists else Binding(BindState.GONE)
 
     async def annotate(
         self,
@@ -99,38 +105,35 @@ class LocalCluster:
         uid: str = "",
         expected: Mapping[str, str | None] = {},
     ) -> Mapping[str, str] | None:
-        """Merge annotations into an object, if these stand. Raises ClusterError."""
-        key = _key(kind, namespace, name)
-        while True:
-            found = await self._store.get(key)
-            if found is None or (uid and found["metadata"]["uid"] != uid):
+        """Merge annotations into an object if it has the expected ones. Raises ClusterError."""
+        standing: dict[str, str] | None = None
+
+        def changed(found: Object) -> Object | None:
+            nonlocal standing
+            if uid and found["metadata"]["uid"] != uid:
+                standing = None
                 return None
-            standing = annotated(found, annotations, expected)
-            if standing is None:
-                return found["metadata"].get("annotations") or {}
-            found["metadata"]["annotations"] = standing
-            try:
-                await self._store.write(found, int(found["metadata"]["resourceVersion"]))
-            except RevisionConflict:
-                continue
-            return standing
+            after = annotated(found, annotations, expected)
+            standing = (found["metadata"].get("annotations") or {}) if after is None else after
+            if after is None:
+                return None
+            found["metadata"]["annotations"] = after
+            return found
+
+        exists = await self._update(_key(kind, namespace, name), changed)
+        return standing if exists else None
 
     async def set_pod_condition(
         self, namespace: str, name: str, uid: str, *, status: bool, reason: str, message: str, at: float
     ) -> None:
-        """Write the condition ``PodScheduled`` of a pod that waits. Raises ClusterError."""
-        key = Key("Pod", namespace, name)
-        while True:
-            pod = await self._store.get(key)
-            if pod is None or pod["metadata"]["uid"] != uid or pod["spec"].get("nodeName"):
-                return
-            if not set_condition(pod, status=status, reason=reason, message=message, at=at):
-                return
-            try:
-                await self._store.write(pod, int(pod["metadata"]["resourceVersion"]))
-            except RevisionConflict:
-                continue
-            return
+        """Write the condition ``PodScheduled`` of a pending pod. Raises ClusterError."""
+
+        def changed(pod: Object) -> Object | None:
+            if pod["metadata"]["uid"] != uid or pod["spec"].get("nodeName"):
+                return None
+            return pod if set_condition(pod, status=status, reason=reason, message=message, at=at) else None
+
+        await self._update(Key("Pod", namespace, name), changed)
 
     async def set_status(
         self,
@@ -144,27 +147,40 @@ class LocalCluster:
         at: float,
     ) -> None:
         """Write fields of an object's status, and a condition that is true. Raises ClusterError."""
-        key = _key(kind, namespace, name)
-        while True:
+
+        def changed(found: Object) -> Object | None:
+            if uid and found["metadata"]["uid"] != uid:
+                return None
+            patch = changed_status(found, fields, condition, at)
+            return None if patch is None else found | {"status": merged(found.get("status") or {}, patch)}
+
+        await self._update(_key(kind, namespace, name), changed)
+
+    async def _update(self, key: Key, changed: Callable[[Object], Object | None]) -> bool:
+        """Write what ``changed`` makes of an object, None for nothing; returns whether the object exists.
+
+        Raises ClusterError, also after too many conflicts.
+        """
+        exists = False
+
+        async def get() -> Object | None:
+            nonlocal exists
             found = await self._store.get(key)
-            if found is None or (uid and found["metadata"]["uid"] != uid):
-                return
-            status = changed_status(found, fields, condition, at)
-            if status is None:
-                return
-            found["status"] = merged(found.get("status") or {}, status)
-            try:
-                await self._store.write(found, int(found["metadata"]["resourceVersion"]))
-            except RevisionConflict:
-                continue
-            return
+            exists = found is not None
+            return found
+
+        async def put(obj: Object) -> None:
+            await self._store.write(obj, int(obj["metadata"]["resourceVersion"]))
+
+        await update_with_retry(str(key), get, changed, put)
+        return exists
 
     async def record_event(self, event_record: EventRecord) -> None:
-        """Record an Event: one write for a new one; the same again raises its count. Raises ClusterError."""
+        """Record an Event: one write for a new one; a repeated one increments its count. Raises ClusterError."""
         kind, namespace, name, uid, warning, reason, message, at, once = event_record
         involved = {"kind": kind, "namespace": namespace, "name": name, "uid": uid}
         same = "\0".join((kind, namespace, name, uid, str(warning), reason, message))
-        # The same event has the same name, so that nobody has to remember what was recorded.
+        # The same event has the same name, so that no record of Events is needed.
         digest = hashlib.blake2b(same.encode(), digest_size=8).hexdigest()
         event: Object = {
             "apiVersion": "v1",
@@ -181,23 +197,24 @@ class LocalCluster:
             "count": 1,
         }
         key = Key("Event", namespace or "default", f"{name}.{digest}")
-        expected = 0
-        while True:
-            try:
-                await self._store.write(event, expected, ttl=EVENT_SECONDS)
-            except RevisionConflict:
-                stored = await self._store.read(key)
-                expected = stored.revision
-                if stored.data and once:
-                    return
-                if stored.data:
-                    known = decode("Event", stored.data, stored.revision)
-                    event |= {"firstTimestamp": known["firstTimestamp"], "count": known["count"] + 1}
-            else:
-                return
+
+        def again(stored: Stored) -> tuple[Object, int] | None:
+            if not stored.data:
+                return event, stored.revision
+            known = decode("Event", stored.data, stored.revision)
+            seen = {"firstTimestamp": known["firstTimestamp"], "count": known["count"] + 1}
+            return None if once else (event | seen, stored.revision)
+
+        async def put(change: tuple[Object, int]) -> None:
+            await self._store.write(*change, ttl=EVENT_SECONDS)
+
+        try:
+            await put((event, 0))
+        except VersionConflict:
+            await update_with_retry(str(key), partial(self._store.read, key), again, put)
 
     async def create(self, obj: Object) -> Applied:
-        """Create an object. Raises RequestError where it is refused or exists, ClusterError."""
+        """Create an object. Raises RequestError if it is refused or exists, ClusterError."""
         return await self._writer.create(obj)
 
     async def apply(self, obj: Object) -> Applied:
@@ -234,7 +251,7 @@ class LocalCluster:
         return await self._store.list_kind(kind)
 
     async def revisions(self, kind: str) -> Revisions:
-        """Return at which revision each object of a kind is. Raises ClusterError."""
+        """Return the revision of each object of a kind. Raises ClusterError."""
         return await self._store.revisions(kind)
 
 

@@ -9,7 +9,6 @@ import logging
 from collections import defaultdict
 
 import msgspec
-from deviceshare_bus.tasks import being_cancelled
 
 from deviceshare_cluster.interface import Change, ChangeType, ClusterError, Listed, Object
 from deviceshare_cluster.local.admission import SYSTEM_PRIORITIES
@@ -90,14 +89,13 @@ class Controller:
 
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(watch())
-            while not being_cancelled():
+            while True:
                 if not self._listed or not (self._unsure or self._dirty):
                     self._take(await changes.get())
                 while not changes.empty():
                     self._take(changes.get_nowait())
                 if self._listed:
                     await self._act()
-            raise asyncio.CancelledError
 
     def _take(self, batch: list[Change | Listed]) -> None:
         for change in batch:

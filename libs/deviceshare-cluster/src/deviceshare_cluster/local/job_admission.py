@@ -7,8 +7,7 @@ from typing import Any
 
 import msgspec
 
-from deviceshare_cluster.interface import Object
-from deviceshare_cluster.local.checks import At
+from deviceshare_cluster.local.checks import ManifestField
 from deviceshare_cluster.local.job_plugins import FRAMEWORKS, PLUGINS
 from deviceshare_cluster.local.pod_admission import admit_pod_spec
 
@@ -25,130 +24,122 @@ _ACTIONS = (
 )
 
 
-def admit_job(job: Object, at: At, warnings: list[str]) -> None:
+def admit_job(job: ManifestField) -> None:
     """Check a Job and fill in its defaults, in place. Raises RequestError."""
-    spec = at["spec"].mapping(job.get("spec"))
-    job["spec"] = spec
-    at = at["spec"]
-    if not at["tasks"].items(spec.get("tasks")):
-        raise at["tasks"].error(spec.get("tasks"), "at least one task with replicas and a template")
-    if not at["queue"].optional_text(spec.get("queue")):
-        spec["queue"] = "default"
-    at["queue"].name(spec["queue"])
-    if not at["schedulerName"].optional_text(spec.get("schedulerName")):
-        spec["schedulerName"] = "volcano"
-    at["priorityClassName"].optional_text(spec.get("priorityClassName"))
-    spec["maxRetry"] = at["maxRetry"].whole(spec.get("maxRetry") or 3)
+    spec = job.ensured("spec")
+    values = spec.value
+    spec["tasks"].some_items("at least one task with replicas and a template")
+    if not spec["queue"].optional_text():
+        values["queue"] = "default"
+    spec["queue"].name()
+    if not spec["schedulerName"].optional_text():
+        values["schedulerName"] = "volcano"
+    spec["priorityClassName"].optional_text()
+    values["maxRetry"] = spec["maxRetry"].otherwise(3).whole()
     names: set[str] = set()
-    for index, task in enumerate(spec["tasks"]):
-        _admit_task(task, index, job, at["tasks"][index], names, warnings)
-    _admit_min_available(spec, at)
-    _admit_depends_on(spec, at, warnings)
-    _admit_policies(spec, at)
-    _admit_plugins(spec, at, warnings)
-    _admit_volumes(spec, at)
+    for index, task in enumerate(spec["tasks"].items()):
+        _admit_task(task, index, job["metadata"]["name"].value, names)
+    _admit_min_available(spec)
+    _admit_depends_on(spec)
+    _admit_policies(spec)
+    _admit_plugins(spec)
+    _admit_volumes(spec)
 
 
-def _admit_task(task: Any, index: int, job: Object, at: At, names: set[str], warnings: list[str]) -> None:
-    if not isinstance(task, dict):
-        raise at.error(task, "a task with replicas and a template")
-    if not at["name"].optional_text(task.get("name")):
-        task["name"] = f"default{index}"
-    name = at["name"].label(task["name"])
+def _admit_task(task: ManifestField, index: int, job_name: str, names: set[str]) -> None:
+    values = task.mapping("a task with replicas and a template")
+    if not task["name"].optional_text():
+        values["name"] = f"default{index}"
+    name = task["name"].label()
     if name in names:
-        raise at["name"].error(name, "a name that no other task of the Job has")
+        raise task["name"].error("a name that no other task of the Job has")
     names.add(name)
-    replicas = at["replicas"].whole(task.setdefault("replicas", 0))
+    values.setdefault("replicas", 0)
+    replicas = task["replicas"].whole()
     if replicas == 0:
-        warnings.append(f"{at.subject}: {at.path}.replicas is 0: task {name} makes no pods")
-    if task.get("minAvailable") is None:
-        task["minAvailable"] = _least_of_partitions(
-            at["partitionPolicy"].mapping(task.get("partitionPolicy")), replicas
-        )
-    least = at["minAvailable"].whole(task["minAvailable"])
-    if least > replicas:
-        raise at["minAvailable"].error(least, f"at most the task's replicas, which are {replicas}")
-    task["maxRetry"] = at["maxRetry"].whole(task.get("maxRetry") or 3)
-    pod_name = f"{job['metadata']['name']}-{name}-{index}"
+        task["replicas"].warn(f"{task.path}.replicas is 0: task {name} makes no pods")
+    if task["minAvailable"].value is None:
+        values["minAvailable"] = _min_of_partitions(task["partitionPolicy"].optional_mapping(), replicas)
+    if task["minAvailable"].whole() > replicas:
+        raise task["minAvailable"].error(f"at most the task's replicas, which are {replicas}")
+    values["maxRetry"] = task["maxRetry"].otherwise(3).whole()
+    pod_name = f"{job_name}-{name}-{index}"
     if len(pod_name) > 63:
-        raise at["name"].error(
-            name, f"a shorter one: {pod_name} would be the name of a pod, with more than 63 characters"
-        )
-    template = at["template"].mapping(task.get("template"))
-    metadata = at["template"]["metadata"].mapping(template.get("metadata"))
-    at["template"]["metadata"]["labels"].labels(metadata.get("labels"))
-    at["template"]["metadata"]["annotations"].texts(metadata.get("annotations"))
+        raise task["name"].error(f"a shorter one: {pod_name} would be the name of a pod, with more than 63 characters")
+    template = task["template"]
+    template.optional_mapping()
+    metadata = template["metadata"]
+    metadata.optional_mapping()
+    metadata["labels"].check_labels()
+    metadata["annotations"].texts()
     # Checked, not changed: the defaults belong to each pod.
-    admit_pod_spec(msgspec.json.decode(msgspec.json.encode(template.get("spec"))), at["template"]["spec"], warnings)
+    spec = template["spec"]
+    admit_pod_spec(spec.holding(msgspec.json.decode(msgspec.json.encode(spec.value))))
 
 
-def _least_of_partitions(policy: dict[str, Any], replicas: int) -> int:
-    """Return how many pods a task has at least that says so of its partitions only, if it does."""
+def _min_of_partitions(policy: dict[str, Any], replicas: int) -> int:
+    """Return the minimum of pods of a task that states it for its partitions only, else its replicas."""
     least: int = policy.get("minPartitions") or 0
     return least * int(policy.get("partitionSize") or 0) if least > 0 else replicas
 
 
-def _admit_min_available(spec: dict[str, Any], at: At) -> None:
-    total = sum(task["replicas"] for task in spec["tasks"])
-    least = at["minAvailable"].whole(spec.get("minAvailable") or 0)
+def _admit_min_available(spec: ManifestField) -> None:
+    tasks = spec.value["tasks"]
+    total = sum(task["replicas"] for task in tasks)
+    least = spec["minAvailable"].otherwise(0).whole()
     if least > total:
-        raise at["minAvailable"].error(least, f"at most the sum of the tasks' replicas, which is {total}")
-    spec["minAvailable"] = least or sum(task["minAvailable"] for task in spec["tasks"])
+        raise spec["minAvailable"].error(f"at most the sum of the tasks' replicas, which is {total}")
+    spec.value["minAvailable"] = least or sum(task["minAvailable"] for task in tasks)
 
 
-def _admit_depends_on(spec: dict[str, Any], at: At, warnings: list[str]) -> None:
-    names = [task["name"] for task in spec["tasks"]]
-    for index, task in enumerate(spec["tasks"]):
-        place = at["tasks"][index]["dependsOn"]
-        given = place.mapping(task.get("dependsOn"))
-        place = place["name"]
-        for other in place.items(given.get("name")):
-            if other not in names or other == task["name"]:
-                raise place.error(other, f"the name of another task: {', '.join(names)}")
-            warnings.append(f"{at.subject}: {place.path} is not played here: all tasks get their pods at once")
+def _admit_depends_on(spec: ManifestField) -> None:
+    names = [task["name"] for task in spec.value["tasks"]]
+    for task in spec["tasks"].items():
+        task["dependsOn"].optional_mapping()
+        place = task["dependsOn"]["name"]
+        for other in place.items():
+            if other.value not in names or other.value == task.value["name"]:
+                raise place.holding(other.value).error(f"the name of another task: {', '.join(names)}")
+            other.warn(f"{place.path} is not played here: all tasks get their pods at once")
 
 
-def _admit_policies(spec: dict[str, Any], at: At) -> None:
-    places = [(at["policies"], spec.get("policies"))]
-    places += [(at["tasks"][index]["policies"], task.get("policies")) for index, task in enumerate(spec["tasks"])]
-    for place, policies in places:
+def _admit_policies(spec: ManifestField) -> None:
+    for policies in (spec["policies"], *(task["policies"] for task in spec["tasks"].items())):
         seen: set[str] = set()
-        for index, policy in enumerate(place.items(policies)):
-            one = place[index].entry(policy)
-            events = [*([one["event"]] if one.get("event") else []), *place[index]["events"].items(one.get("events"))]
-            if not events and one.get("exitCode") is None:
-                raise place[index].error(one, "an event or an exitCode, and an action")
+        for policy in policies.items():
+            given = policy.mapping()
+            events = [given["event"]] if given.get("event") else []
+            events += [each.value for each in policy["events"].items()]
+            if not events and given.get("exitCode") is None:
+                raise policy.error("an event or an exitCode, and an action")
             for event in events:
-                if event not in _EVENTS:
-                    raise place[index]["event"].error(event, f"one of {', '.join(_EVENTS)}")
-                if event in seen:
-                    raise place[index]["event"].error(event, "an event that no other policy of the list has")
+                if policy["event"].holding(event).choice(_EVENTS) in seen:
+                    raise policy["event"].holding(event).error("an event that no other policy of the list has")
             seen |= set(events)
-            if one.get("action") not in _ACTIONS:
-                raise place[index]["action"].error(one.get("action"), f"one of {', '.join(_ACTIONS)}")
+            policy["action"].choice(_ACTIONS)
 
 
-def _admit_plugins(spec: dict[str, Any], at: At, warnings: list[str]) -> None:
-    plugins = at["plugins"].mapping(spec.get("plugins"))
+def _admit_plugins(spec: ManifestField) -> None:
+    plugins = spec["plugins"]
+    values = plugins.optional_mapping()
     known = (*PLUGINS, *FRAMEWORKS)
-    for name in list(plugins):
-        if name not in known:
-            raise at["plugins"].error(name, f"one of {', '.join(known)}")
-        for index, argument in enumerate(at["plugins"][name].items(plugins[name])):
-            at["plugins"][name][index].text(argument)
+    for name in list(values):
+        plugins.holding(name).choice(known)
+        for argument in plugins[name].items():
+            argument.text()
         for needed in FRAMEWORKS.get(name, ()):
-            plugins.setdefault(needed, [])
+            values.setdefault(needed, [])
         if name in FRAMEWORKS:
-            warnings.append(f"{at.subject}: {at.path}.plugins[{name}] is not played here: its variables are left out")
+            plugins[name].warn(f"{spec.path}.plugins[{name}] is not played here: its variables are left out")
 
 
-def _admit_volumes(spec: dict[str, Any], at: At) -> None:
+def _admit_volumes(spec: ManifestField) -> None:
     paths: set[str] = set()
-    for index, volume in enumerate(at["volumes"].items(spec.get("volumes"))):
-        place = at["volumes"][index]
-        path = place["mountPath"].text(place.entry(volume).get("mountPath"))
+    for volume in spec["volumes"].items():
+        given = volume.mapping()
+        path = volume["mountPath"].text()
         if path in paths:
-            raise place["mountPath"].error(path, "a path that no other volume of the Job has")
+            raise volume["mountPath"].error("a path that no other volume of the Job has")
         paths.add(path)
-        if bool(volume.get("volumeClaimName")) == bool(volume.get("volumeClaim")):
-            raise place.error(volume, "either volumeClaimName, for a claim that exists, or volumeClaim, for a new one")
+        if bool(given.get("volumeClaimName")) == bool(given.get("volumeClaim")):
+            raise volume.error("either volumeClaimName, for a claim that exists, or volumeClaim, for a new one")

@@ -1,39 +1,46 @@
-"""Putting manifests into the local cluster: what is wrong with one is said, the rest goes on."""
+"""Loading manifests into the local cluster; a manifest that is rejected stops none of the others."""
 
 from collections.abc import Callable
 from typing import NamedTuple
-
-from deviceshare.model import Problem
 
 from deviceshare_cluster.local.cluster import LocalCluster
 from deviceshare_cluster.local.manifests import Manifest, Manifests
 from deviceshare_cluster.local.writer import Applied
 
 
+class Rejected(NamedTuple):
+    """The object or file that was rejected, and a message that names it, its field, and the line and column of it."""
+
+    subject: str
+    message: str
+
+
 class Loaded(NamedTuple):
     """What became of manifests that were loaded."""
 
     results: list[tuple[Manifest, Applied]]
-    """All that could be read, also what the cluster refused."""
-    rejected: list[Problem]
+    """All manifests that could be read, including those that the cluster refused."""
+    rejected: list[Rejected]
     """What could not be read, then what the cluster refused."""
     warnings: list[str]
 
 
 async def load_manifests(cluster: LocalCluster, manifests: Manifests, say: Callable[[str], None]) -> Loaded:
-    """Apply manifests; ``say`` gets one line for each warning and for each thing that was rejected.
+    """Apply manifests; ``say`` gets one line for each warning and for each manifest that was rejected.
 
-    Nothing is said until all of it is done, so that who tries again says nothing twice. Raises ClusterError.
+    Calls ``say`` only after all manifests are applied, so that a caller that retries reports nothing twice. Raises
+    ClusterError.
     """
     applied = await cluster.load([manifest.object for manifest in manifests.manifests])
-    loaded = Loaded(list(zip(manifests.manifests, applied, strict=True)), list(manifests.problems), [])
-    for problem in manifests.problems:
-        say(f"rejected: {problem}")
+    rejected = [Rejected(problem.subject, str(problem)) for problem in manifests.problems]
+    loaded = Loaded(list(zip(manifests.manifests, applied, strict=True)), rejected, [])
+    for _, message in rejected:
+        say(f"rejected: {message}")
     for manifest, result in loaded.results:
-        for warning in result.warnings:
-            loaded.warnings.append(warning)
-            say(f"warning: {warning}")
-        if result.problem is not None:
-            loaded.rejected.append(result.problem)
-            say(f"rejected: {result.problem} ({manifest.source})")
+        for field, text in result.warnings:
+            loaded.warnings.append(manifest.located(field, text))
+            say(f"warning: {loaded.warnings[-1]}")
+        if (problem := result.problem) is not None:
+            loaded.rejected.append(Rejected(problem.subject, manifest.located(problem.field, str(problem))))
+            say(f"rejected: {loaded.rejected[-1].message}")
     return loaded

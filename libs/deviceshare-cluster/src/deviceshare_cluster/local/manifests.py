@@ -3,11 +3,12 @@
 A file that does not parse, or a document that is no Kubernetes object, is one problem; all others are read.
 """
 
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
-from deviceshare.conf import YAML_ERRORS, YamlLoader
+from deviceshare.conf import YAML_ERRORS, Origin, YamlLoader, YamlText
 from deviceshare.model import Problem
 
 from deviceshare_cluster.interface import Object
@@ -17,10 +18,14 @@ SUFFIXES = (".yaml", ".yml", ".json")
 
 
 class Manifest(NamedTuple):
-    """One object and its source, ``jobs.yaml, line 12``."""
+    """One object, and where it comes from."""
 
     object: Object
-    source: str
+    origin: Origin
+
+    def located(self, field: str, message: str) -> str:
+        """Return a message about a field with its place in front: ``File jobs.yaml, line 12, column 10: message``."""
+        return f"{self.origin.locate(field)}: {message}"
 
 
 class Manifests(NamedTuple):
@@ -57,12 +62,12 @@ def read_manifests(path: Path) -> Manifests:
 def parse_manifests(text: str, name: str, into: Manifests | None = None) -> Manifests:
     """Read the documents of one text; ``name`` is the file's, for messages. Lists are taken apart."""
     read = into if into is not None else Manifests([], [])
-    loader = YamlLoader(text)
+    loader, origin = YamlLoader(text), Origin(f"File {name}", YamlText(text))
     try:
-        while loader.check_node():
-            node: Any = loader.get_node()
-            line = node.start_mark.line + 1
-            _take(loader.construct_document(node), f"{name}, line {line}", read)
+        for document in count():
+            if not loader.check_node():
+                break
+            _take(loader.construct_document(loader.get_node()), origin._replace(document=document), read)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = f"line {mark.line + 1}, column {mark.column + 1}" if mark else "content"
@@ -76,23 +81,23 @@ def parse_manifests(text: str, name: str, into: Manifests | None = None) -> Mani
     return read
 
 
-def _take(document: Any, source: str, read: Manifests) -> None:
+def _take(document: Any, origin: Origin, read: Manifests) -> None:
     """Add one document, or each item of a List."""
     if document is None:
         return
+    expected = "an object with apiVersion and kind"
     if not isinstance(document, dict):
-        shown = f"a {type(document).__name__}"
-        read.problems.append(Problem(f"File {source}", "document", shown, "an object with apiVersion and kind"))
+        read.problems.append(Problem(origin.locate(""), "document", f"a {type(document).__name__}", expected))
         return
     kind, version = document.get("kind"), document.get("apiVersion")
     if not isinstance(kind, str) or not isinstance(version, str):
         field, value = ("apiVersion", version) if isinstance(kind, str) else ("kind", kind)
         shown = "nothing" if value is None else str(value)
-        read.problems.append(Problem(f"File {source}", field, shown, "an object with apiVersion and kind"))
+        read.problems.append(Problem(origin.locate(field), field, shown, expected))
         return
     items = document.get("items")
     if kind.endswith("List") and isinstance(items, list):
         for number, item in enumerate(items):
-            _take(item, f"{source}, items[{number}]", read)
+            _take(item, origin.part(f"items[{number}]"), read)
         return
-    read.manifests.append(Manifest(document, source))
+    read.manifests.append(Manifest(document, origin))

@@ -5,118 +5,99 @@ extended resource that stands among the requests only is refused by Kubernetes; 
 warning, since published examples are written so.
 """
 
-from typing import Any
-
 from deviceshare.model import RequestError, is_native, to_amount
 
-from deviceshare_cluster.interface import Object
-from deviceshare_cluster.local.checks import At
+from deviceshare_cluster.local.checks import ManifestField
 
 DEFAULT_SCHEDULER = "default-scheduler"
 _RESTART_POLICIES = ("Always", "OnFailure", "Never")
 _PHASES = ("Pending", "Running", "Succeeded", "Failed", "Unknown")
 
 
-def admit_pod_spec(spec: Any, at: At, warnings: list[str]) -> None:
-    """Check a pod's spec and fill in its defaults, in place. Raises RequestError.
-
-    ``at`` is where the spec stands: in a pod, or in a template of a Job.
-    """
-    if not isinstance(spec, dict) or not spec:
-        raise at.error(spec, "a pod's spec with containers")
+def admit_pod_spec(spec: ManifestField) -> None:
+    """Check the spec of a pod or of a template, and fill in its defaults, in place. Raises RequestError."""
+    if not isinstance(spec.value, dict) or not spec.value:
+        raise spec.error("a pod's spec with containers")
     names: set[str] = set()
-    containers = at["containers"].items(spec.get("containers"))
-    if not containers:
-        raise at["containers"].error(spec.get("containers"), "at least one container with a name and an image")
+    spec["containers"].some_items("at least one container with a name and an image")
     for field in ("containers", "initContainers"):
-        for index, container in enumerate(at[field].items(spec.get(field))):
-            _admit_container(container, at[field][index], names, warnings)
-    policy = spec.setdefault("restartPolicy", "Always")
-    if policy not in _RESTART_POLICIES:
-        raise at["restartPolicy"].error(policy, f"one of {', '.join(_RESTART_POLICIES)}")
+        for container in spec[field].items():
+            _admit_container(container, names)
+    spec.value.setdefault("restartPolicy", "Always")
+    spec["restartPolicy"].choice(_RESTART_POLICIES)
     for field in ("schedulerName", "nodeName", "priorityClassName", "hostname", "subdomain"):
-        at[field].optional_text(spec.get(field))
-    at["nodeSelector"].texts(spec.get("nodeSelector"))
+        spec[field].optional_text()
+    spec["nodeSelector"].texts()
     for field in ("tolerations", "schedulingGates", "volumes"):
-        for index, one in enumerate(at[field].items(spec.get(field))):
-            at[field][index].entry(one)
-    at["affinity"].mapping(spec.get("affinity"))
+        for item in spec[field].items():
+            item.mapping()
+    spec["affinity"].optional_mapping()
 
 
-def admit_pod(pod: Object, at: At, warnings: list[str]) -> None:
+def admit_pod(pod: ManifestField) -> None:
     """Check a pod and fill in its defaults, in place. Raises RequestError."""
-    spec = pod.get("spec")
-    admit_pod_spec(spec, at["spec"], warnings)
-    assert isinstance(spec, dict)
+    admit_pod_spec(pod["spec"])
+    spec = pod.value["spec"]
     if not spec.get("schedulerName"):
         spec["schedulerName"] = DEFAULT_SCHEDULER
-    status = at["status"].mapping(pod.get("status"))
-    # There is no kubelet to say so: what stands on a node runs.
-    phase = status.setdefault("phase", "Running" if spec.get("nodeName") else "Pending")
-    if phase not in _PHASES:
-        raise at["status"]["phase"].error(phase, f"one of {', '.join(_PHASES)}")
-    pod["status"] = status
+    status = pod.ensured("status")
+    # There is no kubelet to report the phase: a pod that is bound runs.
+    status.value.setdefault("phase", "Running" if spec.get("nodeName") else "Pending")
+    status["phase"].choice(_PHASES)
 
 
-def _admit_container(container: Any, at: At, names: set[str], warnings: list[str]) -> None:
-    if not isinstance(container, dict):
-        raise at.error(container, "a container with a name and an image")
-    name = at["name"].label(container.get("name"))
+def _admit_container(container: ManifestField, names: set[str]) -> None:
+    values = container.mapping("a container with a name and an image")
+    name = container["name"].label()
     if name in names:
-        raise at["name"].error(name, "a name that no other container of the pod has")
+        raise container["name"].error("a name that no other container of the pod has")
     names.add(name)
-    at["image"].text(container.get("image"), "the image to run")
-    if "resources" in container:
-        at = at["resources"]
-        resources = at.mapping(container["resources"])
-        limits = _amounts(resources, at, "limits")
-        requests = _amounts(resources, at, "requests")
+    container["image"].text("the image to run")
+    if "resources" in values:
+        resources = container["resources"]
+        resources.optional_mapping()
+        limits, requests = _amounts(resources["limits"]), _amounts(resources["requests"])
         if limits or requests:
-            _balance(resources, limits, requests, at, warnings)
+            _balance(resources, limits, requests)
 
 
-def _amounts(resources: dict[str, Any], at: At, field: str) -> dict[str, int]:
-    """Check the amounts of one side, write each as a text, and return them."""
-    given = at[field].mapping(resources.get(field), "a mapping of resource names to amounts")
-    return admit_amounts(given, at[field])
+def _amounts(field: ManifestField) -> dict[str, int]:
+    field.optional_mapping("a mapping of resource names to amounts")
+    return admit_amounts(field)
 
 
-def admit_amounts(given: dict[str, Any], at: At) -> dict[str, int]:
-    """Check amounts by resource name and write each as a text, as the API server does, in place; return what they say.
+def admit_amounts(field: ManifestField) -> dict[str, int]:
+    """Check amounts by resource name and write each as a text, as the API server does, in place; return them.
 
-    Millicores, bytes or counts. Raises RequestError.
+    Units: millicores, bytes or counts. Raises RequestError.
     """
-    amounts = {}
+    amounts, given = {}, field.optional_mapping()
     for name, value in given.items():
         if not is_native(name) and "/" not in name and name != "pods":
-            raise at.error(name, "cpu, memory or a name with a domain, such as nvidia.com/gpu")
-        amounts[name] = to_amount(name, value, at.subject, at[name].path, RequestError)
+            raise field.holding(name).error("cpu, memory or a name with a domain, such as nvidia.com/gpu")
+        amounts[name] = to_amount(name, value, field.source.subject, field[name].path, RequestError)
         given[name] = value if isinstance(value, str) else str(value)
     return amounts
 
 
-def _balance(
-    resources: dict[str, Any], limits: dict[str, int], requests: dict[str, int], at: At, warnings: list[str]
-) -> None:
+def _balance(resources: ManifestField, limits: dict[str, int], requests: dict[str, int]) -> None:
     """Make requests and limits agree: at most the limits, and equal to them for what cannot be overcommitted."""
+    values = resources.value
     for name, limit in limits.items():
         request = requests.get(name)
         if request is None:
-            resources["requests"] = {**(resources.get("requests") or {}), name: resources["limits"][name]}
+            values["requests"] = {**(values.get("requests") or {}), name: values["limits"][name]}
         elif _is_fixed(name) and request != limit:
-            raise at["requests"][name].error(
-                resources["requests"][name], f"the same as limits[{name}], which is {resources['limits'][name]}"
-            )
+            expected = f"the same as limits[{name}], which is {values['limits'][name]}"
+            raise resources["requests"][name].error(expected)
         elif request > limit:
-            raise at["requests"][name].error(
-                resources["requests"][name], f"at most limits[{name}], which is {resources['limits'][name]}"
-            )
+            raise resources["requests"][name].error(f"at most limits[{name}], which is {values['limits'][name]}")
     for name in requests:
         if name not in limits and _is_fixed(name):
-            value = resources["requests"][name]
-            resources["limits"] = {**(resources.get("limits") or {}), name: value}
-            warnings.append(
-                f"{at.subject}: {at.path}.limits has no {name}: the request of {value} is taken for the limit; "
+            value = values["requests"][name]
+            values["limits"] = {**(values.get("limits") or {}), name: value}
+            resources["requests"][name].warn(
+                f"{resources.path}.limits has no {name}: the request of {value} is taken for the limit; "
                 "Kubernetes would refuse it"
             )
 

@@ -10,12 +10,13 @@ from contextlib import aclosing
 
 from deviceshare_bus.connection import Connection, connect
 from deviceshare_bus.follower import Batch, BusWiped, Follower, Message
-from deviceshare_bus.publisher import Conflict, Publisher, PublishError, Write
+from deviceshare_bus.publisher import Conflict, Publisher, PublishError, Refused, Write
 from deviceshare_bus.setup import make_stream
 from deviceshare_bus.tasks import end
 from nats.errors import Error as NatsError
 from nats.js.errors import NotFoundError
 
+from deviceshare_cluster.conflicts import VersionConflict
 from deviceshare_cluster.interface import Change, ChangeType, ClusterError, Listed, Object, Revisions
 from deviceshare_cluster.local.kinds import (
     ALL_SUBJECTS,
@@ -31,14 +32,10 @@ from deviceshare_cluster.local.kinds import (
 from deviceshare_cluster.local.reader import Reader, Stored
 
 TOMBSTONE_SECONDS = 3600.0
-"""How long a deletion can still be seen by a watcher that was away."""
+"""How long a watcher that was away can still see a deletion."""
 LIST_SECONDS = 60.0
 CHUNK = 1000
 """Writes in flight at once: the server refuses a stream's writers beyond 10,000."""
-
-
-class RevisionConflict(Exception):
-    """The object is not at the revision that the writer read; nothing was written."""
 
 
 class Store:
@@ -53,27 +50,24 @@ class Store:
         self._reader: Reader
 
     async def start(self) -> None:
-        """Connect, waiting for the server as long as it takes."""
-        self._connection = await connect(self._url, self._name)
+        """Connect; wait for the server without a time limit."""
+        self._connection = await connect(self._url, self._name, "--cluster")
         self._publisher = Publisher(self._connection, self._timeout)
-        await self._publisher.start()
         self._reader = Reader(self._connection, STREAM, self._timeout)
-        await self._reader.start()
 
     async def stop(self) -> None:
         """Disconnect."""
-        await self._publisher.stop()
         await self._connection.close()
 
     async def setup(self) -> None:
-        """Create the stream, unless it is there already. Raises ClusterError."""
+        """Create the stream if it does not exist. Raises ClusterError."""
         try:
             await make_stream(self._connection, STREAM, subjects=[ALL_SUBJECTS], max_msgs_per_subject=1)
         except (NatsError, OSError, TimeoutError) as error:
             raise ClusterError(f"the local cluster cannot be set up: {error!r}") from error
 
     async def read(self, key: Key) -> Stored:
-        """Return what stands under a key. Raises ClusterError."""
+        """Return the message of a key. Raises ClusterError."""
         return await self._reader.last(key.subject)
 
     async def get(self, key: Key) -> Object | None:
@@ -84,43 +78,43 @@ class Store:
     async def write(self, obj: Object, expected: int, *, ttl: float | None = None) -> int:
         """Write an object if its subject stands at revision ``expected`` (0: nothing there) and return the new one.
 
-        Raises RevisionConflict, or ClusterError where the outcome is unknown.
+        Raises VersionConflict, or ClusterError where the outcome is unknown.
         """
         return await _settled(await self._send(obj, expected, ttl=ttl))
 
     async def _send(self, obj: Object, expected: int, *, ttl: float | None = None) -> asyncio.Future[int]:
         return await self._publisher.send(Write(key_of(obj).subject, encode(obj), expected), ttl=ttl)
 
-    async def write_all(self, objects: Sequence[Object]) -> list[int | RevisionConflict]:
-        """Create many objects, pipelined; a conflict stands in its object's place. Raises ClusterError."""
-        results: list[int | RevisionConflict] = []
+    async def write_all(self, objects: Sequence[Object]) -> list[int | VersionConflict]:
+        """Create many objects, pipelined; a conflict is returned in its object's place. Raises ClusterError."""
+        results: list[int | VersionConflict] = []
         for start in range(0, len(objects), CHUNK):
             futures = [await self._send(obj, 0) for obj in objects[start : start + CHUNK]]
             for future in futures:
                 try:
                     results.append(await _settled(future))
-                except RevisionConflict as conflict:
+                except VersionConflict as conflict:
                     results.append(conflict)
         return results
 
     async def bury(self, key: Key, expected: int) -> int:
-        """Replace an object at revision ``expected`` by its tombstone. Raises RevisionConflict, ClusterError."""
+        """Replace an object at revision ``expected`` by its tombstone. Raises VersionConflict, ClusterError."""
         write = Write(key.subject, b"", expected)
         return await _settled(await self._publisher.send(write, ttl=TOMBSTONE_SECONDS))
 
     async def list_kind(self, kind: str) -> list[Object]:
-        """Return all objects of a kind. Raises ClusterError where the cluster is not set up or does not answer."""
+        """Return all objects of a kind. Raises ClusterError if the cluster is not set up or does not answer."""
         _, standing = await self._standing(kind)
         return [decode(kind, message.data, message.sequence) for message in standing.values()]
 
     async def revisions(self, kind: str) -> Revisions:
-        """Return at which revision each object of a kind is. Raises ClusterError as :meth:`list_kind`."""
+        """Return the revision of each object of a kind. Raises ClusterError as :meth:`list_kind`."""
         at, standing = await self._standing(kind)
         keys = ((key_of_subject(subject), message.sequence) for subject, message in standing.items())
         return Revisions({(key.namespace, key.name): revision for key, revision in keys}, at)
 
     async def _standing(self, kind: str) -> tuple[int, dict[str, Message]]:
-        """Return a revision, and what stood under each subject of a kind then or later."""
+        """Return a revision, and the message of each subject of a kind at this revision or later."""
         try:
             async with asyncio.timeout(LIST_SECONDS):
                 info = await self._connection.jetstream.stream_info(STREAM)
@@ -138,9 +132,9 @@ class Store:
         return info.state.last_seq, standing
 
     async def watch(self, kinds: Sequence[str]) -> AsyncIterator[list[Change | Listed]]:
-        """List and follow kinds, for ever.
+        """List and follow kinds without end.
 
-        Where the store was wiped, all is listed anew, and what did not come again is delivered as deleted.
+        If the store was wiped, everything is listed again, and objects that no longer exist are delivered as deleted.
         """
         alive: set[Key] = set()
         while True:
@@ -161,7 +155,7 @@ class Store:
                 alive |= stale
 
     async def _watch(self, kinds: Sequence[str]) -> AsyncGenerator[list[Change | Listed], None]:
-        """Follow each kind by itself, as one does with an API server: order holds within a kind only."""
+        """Follow each kind separately, as with an API server: only changes of one kind are in order."""
         queue: asyncio.Queue[tuple[Follower, Batch] | Exception] = asyncio.Queue(maxsize=64)
 
         async def follow(follower: Follower) -> None:
@@ -207,6 +201,8 @@ async def _settled(future: asyncio.Future[int]) -> int:
     try:
         return await future
     except Conflict as conflict:
-        raise RevisionConflict(str(conflict)) from conflict
+        raise VersionConflict(str(conflict)) from conflict
+    except Refused as error:
+        raise ClusterError(f"the local cluster refused the write: {error}", final=True) from error
     except PublishError as error:
-        raise ClusterError(f"nobody knows whether the write was done: {error}") from error
+        raise ClusterError(f"the outcome of the write is unknown: {error}") from error

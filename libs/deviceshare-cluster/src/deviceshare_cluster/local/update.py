@@ -1,14 +1,13 @@
-"""What becomes of an object that exists when a manifest is applied to it.
+"""Updates of objects that exist by manifests that are applied to them.
 
-The manifest says what the user wants; what others wrote stays: the status, where a pod is bound, annotations and labels
-that no manifest ever named. Which ones a manifest named stands in ``metadata.managedFields``, as with
-``kubectl apply --server-side``.
+Fields that others wrote stay: the status, the node of a bound pod, annotations and labels that no manifest ever named.
+``metadata.managedFields`` holds those that a manifest named, as with ``kubectl apply --server-side``.
 """
 
 from typing import Any
 
 from deviceshare_cluster.interface import Object
-from deviceshare_cluster.local.checks import At
+from deviceshare_cluster.local.checks import ManifestField, manifest_root
 from deviceshare_cluster.local.kinds import key_of
 
 _MANAGER = "deviceshare"
@@ -38,14 +37,14 @@ def updated(live: Object, given: Object) -> Object:
 
     Raises RequestError where the manifest changes what cannot be changed.
     """
-    at = At(str(key_of(given)))
+    root = manifest_root(str(key_of(given)), given)
     out = given | {"metadata": _metadata(live["metadata"], given["metadata"])}
     if given["kind"] == "Pod":
-        out["spec"] = _pod_spec(live["spec"], given["spec"], at["spec"])
+        out["spec"] = _pod_spec(live["spec"], root["spec"])
     elif given["kind"] == "Job":
-        _check_job_spec(live["spec"], given["spec"], at["spec"])
+        _check_job_spec(live["spec"], root["spec"])
     elif given["kind"] == "PriorityClass" and live.get("value") != given.get("value"):
-        raise at["value"].error(given.get("value"), f"{live.get('value')}: it cannot be changed")
+        raise root["value"].error(f"{live.get('value')}: it cannot be changed")
     if "status" in live or "status" in given:
         out["status"] = _status(given["kind"], live.get("status") or {}, given.get("status") or {})
     return out
@@ -78,57 +77,53 @@ def _metadata(live: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
     return out
 
 
-def _pod_spec(live: dict[str, Any], given: dict[str, Any], at: At) -> dict[str, Any]:
-    """Return the pod's spec; all of it but a few fields is fixed, and only a binding says where it runs."""
+def _pod_spec(live: dict[str, Any], spec: ManifestField) -> dict[str, Any]:
+    """Return the pod's spec: only a few of its fields can change, and only a binding sets the node."""
+    given: dict[str, Any] = spec.value
     if given.get("nodeName", live.get("nodeName")) != live.get("nodeName"):
-        expected = (
-            f"{live['nodeName']}, where the pod is bound" if live.get("nodeName") else "nothing: binding says where"
-        )
-        raise at["nodeName"].error(given.get("nodeName"), expected)
+        bound = f"{live['nodeName']}, where the pod is bound" if live.get("nodeName") else ""
+        raise spec["nodeName"].error(bound or "nothing: binding says where")
     for field in ("containers", "initContainers"):
-        for index, (old, new) in enumerate(zip(live.get(field) or (), given.get(field) or (), strict=False)):
-            _same(
-                {**old, "image": ""}, {**new, "image": ""}, at[field][index], "a pod's containers, but for their image"
-            )
+        for old, new in zip(live.get(field) or (), spec[field].items(), strict=False):
+            changed = new.holding({**new.value, "image": ""})
+            _check_same({**old, "image": ""}, changed, "a pod's containers, but for their image")
         if len(live.get(field) or ()) != len(given.get(field) or ()):
-            raise at[field].error(given.get(field), "the containers that the pod has: delete it first to change them")
+            raise spec[field].error("the containers that the pod has: delete it first to change them")
     free = (*_FREE_POD_FIELDS, "containers", "initContainers", "nodeName")
-    _same(_without(live, free), _without(given, free), at, "a pod's spec")
+    _check_same(_without(live, free), spec.holding(_without(given, free)), "a pod's spec")
     if any(gate not in (live.get("schedulingGates") or ()) for gate in given.get("schedulingGates") or ()):
-        raise at["schedulingGates"].error(given["schedulingGates"], "no new gates: they can only be taken away")
+        raise spec["schedulingGates"].error("no new gates: they can only be taken away")
     return given | ({"nodeName": live["nodeName"]} if "nodeName" in live else {})
 
 
-def _check_job_spec(live: dict[str, Any], given: dict[str, Any], at: At) -> None:
+def _check_job_spec(live: dict[str, Any], spec: ManifestField) -> None:
     """Volcano lets replicas, minAvailable and the priority class of a Job change, and nothing else."""
-    if len(live["tasks"]) != len(given["tasks"]):
-        raise at["tasks"].error(given["tasks"], f"the {len(live['tasks'])} tasks that the Job has: delete it first")
-    for index, (old, new) in enumerate(zip(live["tasks"], given["tasks"], strict=True)):
-        place = at["tasks"][index]
-        _same(
-            _without(old, _FREE_TASK_FIELDS), _without(new, _FREE_TASK_FIELDS), place, "a Job's tasks, but for replicas"
-        )
-    free = (*_FREE_JOB_FIELDS, "tasks")
-    _same(_without(live, free), _without(given, free), at, "a Job's spec, but for replicas and minAvailable")
+    tasks = spec["tasks"].items()
+    if len(live["tasks"]) != len(tasks):
+        raise spec["tasks"].error(f"the {len(live['tasks'])} tasks that the Job has: delete it first")
+    for old, new in zip(live["tasks"], tasks, strict=True):
+        changed = new.holding(_without(new.value, _FREE_TASK_FIELDS))
+        _check_same(_without(old, _FREE_TASK_FIELDS), changed, "a Job's tasks, but for replicas")
+    changed = spec.holding(_without(spec.value, (*_FREE_JOB_FIELDS, "tasks")))
+    _check_same(
+        _without(live, (*_FREE_JOB_FIELDS, "tasks")), changed, "a Job's spec, but for replicas and minAvailable"
+    )
 
 
 def _without(mapping: dict[str, Any], fields: tuple[str, ...]) -> dict[str, Any]:
     return {name: value for name, value in mapping.items() if name not in fields}
 
 
-def _same(live: Any, given: Any, at: At, what: str) -> None:
+def _check_same(live: Any, given: ManifestField, what: str) -> None:
     """Raise RequestError at the first place where two values differ."""
-    if live == given:
+    if live == given.value:
         return
-    if isinstance(live, dict) and isinstance(given, dict):
-        for name in sorted(live.keys() | given.keys()):
-            _same(live.get(name), given.get(name), at[name], what)
-    elif isinstance(live, list) and isinstance(given, list) and len(live) == len(given):
-        for index, (old, new) in enumerate(zip(live, given, strict=True)):
-            _same(old, new, at[index], what)
+    if isinstance(live, dict) and isinstance(given.value, dict):
+        for name in sorted(live.keys() | given.value.keys()):
+            _check_same(live.get(name), given[name], what)
+    elif isinstance(live, list) and isinstance(given.value, list) and len(live) == len(given.value):
+        for old, new in zip(live, given.items(), strict=True):
+            _check_same(old, new, what)
     else:
-        raise at.error(given, f"{_quoted(live)}: {what} cannot be changed; delete it first")
-
-
-def _quoted(value: Any) -> str:
-    return "nothing" if value is None else str(value)
+        shown = "nothing" if live is None else str(live)
+        raise given.error(f"{shown}: {what} cannot be changed; delete it first")

@@ -5,15 +5,18 @@ import time
 import uuid
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
+from functools import partial
 from typing import NamedTuple
 
-from deviceshare.model import InputError, Problem, RequestError
+from deviceshare.model import FieldWarning, InputError, Problem, RequestError
 
+from deviceshare_cluster.conflicts import VersionConflict, update_with_retry
 from deviceshare_cluster.interface import Object
 from deviceshare_cluster.local.admission import DEFAULT_QUEUE, SYSTEM_PRIORITIES, Priorities, admit, identify
-from deviceshare_cluster.local.checks import At
+from deviceshare_cluster.local.checks import manifest_root
 from deviceshare_cluster.local.kinds import KINDS, Key, decode, key_of
-from deviceshare_cluster.local.store import RevisionConflict, Store
+from deviceshare_cluster.local.reader import NOTHING, Stored
+from deviceshare_cluster.local.store import Store
 from deviceshare_cluster.local.update import note_applied, updated
 
 _FRESH_SECONDS = 1.0
@@ -37,7 +40,7 @@ class Applied(NamedTuple):
     kind: str
     namespace: str
     name: str
-    warnings: Sequence[str] = ()
+    warnings: Sequence[FieldWarning] = ()
     problem: Problem | None = None
 
 
@@ -55,7 +58,8 @@ class Writer:
         admitted = await self._admit(obj)
         key = key_of(admitted.object)
         if not await self._create(admitted.object):
-            raise At(str(key))["metadata"]["name"].error(key.name, f"a name that no other {key.kind} has")
+            root = manifest_root(str(key), admitted.object)
+            raise root["metadata"]["name"].error(f"a name that no other {key.kind} has")
         return Applied(Action.CREATED, *key, (*admitted.warnings, *await self._need_queue(admitted.object)))
 
     async def apply(self, obj: Object) -> Applied:
@@ -94,16 +98,16 @@ class Writer:
     async def delete(self, kind: str, namespace: str, name: str) -> Applied:
         """Delete an object, at once: there is no kubelet to wait for. Raises ClusterError."""
         key = Key(kind, namespace, name)
-        while True:
-            stored = await self._store.read(key)
-            if not stored.data:
-                return Applied(Action.ABSENT, *key)
-            try:
-                await self._store.bury(key, stored.revision)
-            except RevisionConflict:
-                continue
+
+        async def bury(stored: Stored) -> None:
+            await self._store.bury(key, stored.revision)
+
+        buried = await update_with_retry(
+            str(key), partial(self._store.read, key), lambda stored: stored if stored.data else None, bury
+        )
+        if buried:
             self._queues.discard(name)
-            return Applied(Action.DELETED, *key)
+        return Applied(Action.DELETED if buried else Action.ABSENT, *key)
 
     async def delete_all(self, keys: Iterable[Key]) -> list[Applied]:
         """Delete many objects, many at a time. Raises ClusterError."""
@@ -141,7 +145,7 @@ class Writer:
             admitted.append(one.object)
             places.append(place)
         for place, obj, written in zip(places, admitted, await self._store.write_all(admitted), strict=True):
-            if isinstance(written, RevisionConflict):
+            if isinstance(written, VersionConflict):
                 try:
                     action = await (self._apply(obj) if update else self._create_or_leave(obj))
                     results[place] = results[place]._replace(action=action)
@@ -176,40 +180,42 @@ class Writer:
 
     async def _create(self, obj: Object) -> bool:
         """Store a new object; False where there is one. A tombstone is no hindrance."""
-        expected = 0
-        while True:
-            try:
-                await self._store.write(obj, expected)
-            except RevisionConflict:
-                stored = await self._store.read(key_of(obj))
-                if stored.data:
-                    return False
-                expected = stored.revision
-            else:
-                return True
+        key = key_of(obj)
+
+        async def put(stored: Stored) -> None:
+            await self._store.write(obj, stored.revision)
+
+        try:
+            await put(NOTHING)
+        except VersionConflict:
+            return await update_with_retry(
+                str(key), partial(self._store.read, key), lambda stored: None if stored.data else stored, put
+            )
+        return True
 
     async def _create_or_leave(self, obj: Object) -> Action:
         return Action.CREATED if await self._create(obj) else Action.UNCHANGED
 
     async def _apply(self, obj: Object) -> Action:
         key = key_of(obj)
-        while True:
-            stored = await self._store.read(key)
+        action = Action.UNCHANGED
+
+        def change(stored: Stored) -> tuple[Object, int] | None:
+            nonlocal action
+            action = Action.CONFIGURED if stored.data else Action.CREATED
             if not stored.data:
-                if await self._create(obj):
-                    return Action.CREATED
-                continue
+                return obj, stored.revision
             live = decode(key.kind, stored.data, stored.revision)
             wanted = updated(live, obj)
-            if wanted == live:
-                return Action.UNCHANGED
-            try:
-                await self._store.write(wanted, stored.revision)
-            except RevisionConflict:
-                continue
-            return Action.CONFIGURED
+            return None if wanted == live else (wanted, stored.revision)
 
-    async def _need_queue(self, obj: Object) -> tuple[str, ...]:
+        async def put(changed: tuple[Object, int]) -> None:
+            await self._store.write(*changed)
+
+        written = await update_with_retry(str(key), partial(self._store.read, key), change, put)
+        return action if written else Action.UNCHANGED
+
+    async def _need_queue(self, obj: Object) -> tuple[FieldWarning, ...]:
         """Make the queue that a Job or PodGroup names, with a warning where it was not there."""
         if obj["kind"] not in ("Job", "PodGroup"):
             return ()
@@ -217,12 +223,13 @@ class Writer:
         if not await self.ensure_queue(queue) or queue == DEFAULT_QUEUE:
             return ()
         would = "Volcano would refuse it" if obj["kind"] == "PodGroup" else "Volcano would refuse the Job"
-        return (f"{key_of(obj)}: Queue {queue} did not exist: created with weight 1; {would}",)
+        text = f"{key_of(obj)}: Queue {queue} did not exist: created with weight 1; {would}"
+        return (FieldWarning("spec.queue", text),)
 
 
 class _Admitted(NamedTuple):
     object: Object
-    warnings: tuple[str, ...]
+    warnings: tuple[FieldWarning, ...]
 
 
 def _refused(obj: Object, error: InputError) -> Applied:

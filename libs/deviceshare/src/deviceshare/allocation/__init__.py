@@ -1,17 +1,18 @@
 """Allocation of one pod: node filters, scores, the ranking cache, the allocator, and the diagnosis of a failure.
 
-Reading order: :mod:`.allocator` (the entry point), :mod:`.pod_class` (pods with equal requests), :mod:`.node_ranking`
-(feasibility and score of every node, cached), :mod:`.card_request` (asking the device families), :mod:`.predicates` and
-:mod:`.node_filter` (which nodes a pod may use), :mod:`.node_scores`, :mod:`.node_checks` and :mod:`.diagnosis` (why a
-node is not feasible), :mod:`.ties`.
+Reading order: :mod:`.allocator` (the entry point), :mod:`.node_table` (the state of the cluster), :mod:`.pod_class` and
+:mod:`.pod_classes` (pods with equal requests), :mod:`.node_ranking` (feasibility and score of every node, cached),
+:mod:`.card_request` (asking the device families), :mod:`.predicates` and :mod:`.node_filter` (which nodes a pod may
+use), :mod:`.node_scores`, :mod:`.node_checks` and :mod:`.diagnosis` (why a node is not feasible), :mod:`.ties`.
 """
 
 from deviceshare.allocation.allocator import Allocator, Placement, Unplaceable
 from deviceshare.allocation.diagnosis import CLOSEST
 from deviceshare.allocation.node_scores import counted, enter_nodes, node_scores
+from deviceshare.allocation.pod_class import PodClass
 from deviceshare.allocation.predicates import (
     CORDONED,
-    Reason,
+    RefusalReason,
     Rule,
     admits,
     discouraging,
@@ -28,7 +29,8 @@ __all__ = [
     "LOWEST",
     "Allocator",
     "Placement",
-    "Reason",
+    "PodClass",
+    "RefusalReason",
     "Rule",
     "Ties",
     "Unplaceable",

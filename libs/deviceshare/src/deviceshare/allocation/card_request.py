@@ -1,6 +1,6 @@
-"""One request of a pod, and how the families answer it on many nodes at once.
+"""One request of a pod for cards, and how device families answer it on many nodes at once.
 
-Everything is vectorised over nodes; nothing here knows a device family by name.
+Everything is vectorised over nodes. Nothing here names a device family.
 """
 
 from collections.abc import Sequence
@@ -10,35 +10,38 @@ import numpy as np
 
 from deviceshare.allocation.diagnosis import everywhere
 from deviceshare.conf import SchedulerConf
-from deviceshare.families import Check, Demand, Family, Pick, Places
+from deviceshare.families import Check, Demand, ExpectedDemand, Family, Pick, Places
 from deviceshare.kernels import CardSelector
 from deviceshare.model import Card, ContainerGrant
 from deviceshare.state import Bools, CardView, Codes, Ints
 
 
 class CardChoice(NamedTuple):
-    """The number of an answer, and for each of the demand's ``cards`` column and detail of what is chosen."""
+    """The number of an answer, and for each of the demand's ``cards`` the columns and details of the chosen cards."""
 
     number: int
     chosen: list[list[tuple[int, int]]]
 
 
 class CardSelectors(NamedTuple):
-    """The kernels that answer a pod's request, and which of its answers each is; none where no cards are asked."""
+    """The kernels that answer a card request, each with the number of its answer; none where no cards are requested."""
 
     numbers: tuple[int, ...] = ()
     kernels: tuple[CardSelector, ...] = ()
 
 
 class CardRequest:
-    """One request of a pod, and the families that answer it, each in its own way."""
+    """One request of a pod for cards, and the families that answer it, each in its own way."""
 
     def __init__(self, answers: list[tuple[Family, Demand]]) -> None:
         self.answers = tuple(answers)
         self._counts = [cards.count for cards in answers[0][1].cards]
 
     def selectors(self, codes: Codes, conf: SchedulerConf) -> CardSelectors | None:
-        """Return the kernels of the families that have cards; None: some answer on a view only, or none has cards."""
+        """Return the kernels of the families with cards in the cluster.
+
+        None: fall back to the NumPy path, since a family has no kernel for the demand, or no family has cards.
+        """
         found = []
         for number, (family, demand) in enumerate(self.answers):
             if not family.modes or any(codes.kinds.modes.find(mode) > 0 for mode in family.modes):
@@ -49,7 +52,7 @@ class CardRequest:
         return CardSelectors(*map(tuple, zip(*found, strict=True))) if found else None
 
     def answer(self, view: CardView, conf: SchedulerConf) -> tuple[Places, Ints]:
-        """Return the best answer on each node of the view and its number; charges it in the view."""
+        """Return the best answer on each node of the view and its number, and charge it in the view."""
         able = [
             (number, family, demand)
             for number, (family, demand) in enumerate(self.answers)
@@ -80,14 +83,16 @@ class CardRequest:
         empty = [np.zeros((rows, count), dtype=np.int64) for count in self._counts]
         return Places(np.zeros(rows, dtype=np.bool_), empty, empty, np.zeros(rows), np.zeros(rows))
 
-    def grants(self, answer: CardChoice, cards: tuple[Card, ...], conf: SchedulerConf) -> tuple[ContainerGrant, ...]:
-        """Return the grants that an answer on a node with these cards stands for."""
+    def grants(
+        self, answer: CardChoice, cards: tuple[Card, ...], conf: SchedulerConf, expected: ExpectedDemand
+    ) -> tuple[ContainerGrant, ...]:
+        """Return the grants that a choice on a node with these cards means."""
         family, demand = self.answers[answer.number]
         picks = [[Pick(cards[column], detail) for column, detail in each] for each in answer.chosen]
-        return family.grants(demand, picks, conf)
+        return family.grants(demand, picks, conf, expected)
 
     def checks(self, view: CardView, conf: SchedulerConf) -> list[Check]:
-        """Return the checks that fail, on each node those of the families whose cards it has."""
+        """Return the checks that fail: on each node the checks of the families whose cards the node has."""
         total = len(view.mode)
         return [
             everywhere(check, rows, total)
@@ -96,9 +101,9 @@ class CardRequest:
         ]
 
     def _askable(self, view: CardView) -> list[tuple[Ints, tuple[Family, Demand]]]:
-        """Return the families to ask, each with the numbers of the view's rows that it is asked about.
+        """Return the families to ask, each with the rows of the view that have its cards.
 
-        A node that has cards of none of them is asked about once, so that it is counted once.
+        The first family is asked about nodes without cards of any of them, so that each node is counted once.
         """
         has = [view.of_modes(family.modes).any(axis=1) for family, _ in self.answers]
         has[0] = has[0] | ~np.logical_or.reduce(has)
@@ -114,7 +119,7 @@ def _take(best: Places, other: Places, rows: Bools) -> None:
 
 
 def selectors_of(card_requests: Sequence[CardRequest], codes: Codes, conf: SchedulerConf) -> CardSelectors | None:
-    """Return the kernels that answer all that a pod asks, or None: they can where it is one request at most."""
+    """Return the kernels for a pod's card requests. None: fall back to the NumPy path, as for more than one request."""
     if len(card_requests) > 1:
         return None
     return card_requests[0].selectors(codes, conf) if card_requests else CardSelectors()

@@ -1,7 +1,6 @@
-"""Why no node takes a pod: the checks that fail, counted over nodes for the one line, and in full for the nodes that
-come closest.
+"""Why no node is feasible: the checks that fail, counted over nodes, and in full for the nodes that lack least.
 
-All checks are over the same R nodes, rows of the view, in the order of their names.
+All checks are over the same R nodes, the rows of the view, sorted by name.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -15,17 +14,17 @@ from deviceshare.model import NearCard, NearNode, Refusal
 from deviceshare.state import Bools, CardView, Ints
 
 CLOSEST = 3
-"""So many nodes are told of in full."""
+"""The number of nodes that are reported in full."""
 
 _NO_CARDS = "CardNotFound"
 _ELSEWHERE = 5.0
-"""What a node that does not admit the pod is farther than one that does: less than one without cards."""
+"""The distance added for a node that the node filter does not admit: less than for a node without cards."""
 _LEAST = 1e-6
-"""What a check that fails counts at least: the node refuses."""
+"""The least distance of a check that fails."""
 
 
 def everywhere(check: Check, rows: Ints, total: int) -> Check:
-    """Return a check of some rows (int64, their numbers) as one of all ``total`` rows, where it does not fail."""
+    """Return a check of some rows (int64, their numbers) as a check of all ``total`` rows, which the others pass."""
     if len(rows) == total:
         return check
 
@@ -46,9 +45,9 @@ def everywhere(check: Check, rows: Ints, total: int) -> Check:
 
 
 def merged(checks: Iterable[Check]) -> list[Check]:
-    """Return one check for each code and text: several families may make it, each of its own nodes.
+    """Return one check for each code and text, which several families may report, each for its own nodes.
 
-    Of checks that ask different amounts, for containers in turn, the one that fails on most nodes stands for all.
+    Of checks about different amounts, one for each container, the check that most nodes fail is kept.
     """
     found: dict[tuple[str, str], dict[int, Check]] = {}
     for check in checks:
@@ -75,10 +74,10 @@ def _free_where_failed(check: Check) -> Ints:
 
 
 def counted(check: Check, name: Callable[[int], str], admitted: Bools) -> Refusal:
-    """Return a check as a reason that is counted over the nodes.
+    """Return a check as a refusal that is counted over the nodes.
 
-    What is free at most is told of the nodes that admit the pod (bool[R]) where some of them fail the check: what
-    others have is of no use to it.
+    The largest free amount is that of the admitted nodes (bool[R]) if some of them fail the check: the pod cannot use
+    what other nodes have free.
     """
     free = None
     if check.free is not None:
@@ -100,9 +99,9 @@ def counted(check: Check, name: Callable[[int], str], admitted: Bools) -> Refusa
 def closest(
     checks: Sequence[Check], view: CardView | None, name: Callable[[int], str], admitted: Bools
 ) -> tuple[NearNode, ...]:
-    """Return the nodes that lack least, those that admit the pod (bool[R]) first, each with every check that it fails.
+    """Return the nodes that lack least, admitted nodes (bool[R]) first, each with every check that it fails.
 
-    ``view`` None: no cards are asked.
+    ``view`` None: the pod requests no cards.
     """
     if not checks:
         return ()
@@ -119,10 +118,10 @@ def closest(
 
 
 def _lack(check: Check, view: CardView | None) -> NDArray[np.float64]:
-    """Return float64[R]: how far a check keeps the nodes from taking the pod.
+    """Return float64[R]: how far the nodes are from passing a check.
 
-    The missing part of an amount, the part of a node's cards that fail, 1 for what is about the node as such. A node
-    without cards of the kind is farther than any that has some.
+    The missing part of an amount, the part of a node's cards that fail, or 1 for a check of the node itself. A node
+    without cards of the family is farther than any node that has some.
     """
     if check.code == _NO_CARDS:
         far = np.full(len(check.nodes), 10.0)

@@ -1,4 +1,4 @@
-"""What keeps a pod from nodes beside their cards: their state and labels, the model of their GPUs, plain amounts."""
+"""Why nodes are not feasible, cards aside: state and labels, the model of whole GPUs, ports, the nodes' resources."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -11,13 +11,13 @@ from deviceshare.allocation.resource_names import nearest
 from deviceshare.families import Check, listed
 from deviceshare.formats.nvidia import PREFIX, PRODUCT
 from deviceshare.model import HostPort, NodeFact
-from deviceshare.state import PODS, RESERVED, UNLIMITED, Bools, HostPorts, Ints, ResourceTable
+from deviceshare.state import PODS, Bools, HostPorts, Ints, ResourceTable
 
 _UNITS = {"cpu": "millicores", "memory": "bytes", "ephemeral-storage": "bytes"}
 
 
 def state_checks(rule: Rule, nodes: Sequence[NodeFact | None], admitted: Bools) -> list[Check]:
-    """Return the reasons of kube-scheduler's rules; ``admitted`` bool[R]: where there is none."""
+    """Return the checks of the node filter; ``admitted`` bool[R]: the nodes that pass all of them."""
     found: defaultdict[tuple[str, str], Bools] = defaultdict(lambda: np.zeros(len(nodes), dtype=np.bool_))
     for number in np.flatnonzero(~admitted).tolist():
         node = nodes[number]
@@ -34,13 +34,13 @@ def model_checks(
     table: ResourceTable,
     rows: Ints,
 ) -> list[Check]:
-    """Return which nodes have GPUs of models that the pod does not accept, and which do not tell their model.
+    """Return which nodes have GPUs of models that the pod does not accept, and which do not state their model.
 
     Args:
         wish: the pod's choice.
         names: of models, by code.
-        models: int64[R], the codes of the nodes' models, 0 where nobody tells.
-        asked: the pod's plain amounts: only nodes that have such GPUs at all count.
+        models: int64[R], the codes of the nodes' models, 0 where the model is not known.
+        asked: what the pod takes of the node's own resources: only nodes with these GPUs count.
         table: what the nodes have.
         rows: int64[R], their rows there.
     """
@@ -62,9 +62,9 @@ def model_checks(
 def amount_checks(
     asked: Iterable[tuple[str, int]], table: ResourceTable, rows: Ints, devices: frozenset[str]
 ) -> list[Check]:
-    """Return which plain amounts the nodes lack, and that they run as many pods as they may.
+    """Return which of the nodes' own resources are short, and which nodes are full of pods or reserved.
 
-    ``devices`` are the resources by which devices are asked: a name that no node has may be meant for one of them.
+    ``devices`` are the resources by which devices are requested: a resource that no node has may be a misspelt one.
     """
     checks = []
     for name, amount in ((PODS, 1), *asked):
@@ -73,7 +73,7 @@ def amount_checks(
         if not short.any():
             continue
         if name == PODS:
-            kept = free < UNLIMITED - RESERVED
+            kept = table.reserved(rows)
             if kept.any():
                 checks.append(
                     Check(
@@ -96,7 +96,7 @@ def amount_checks(
 
 
 def port_checks(asked: Sequence[HostPort], ports: HostPorts, rows: Ints) -> list[Check]:
-    """Return which nodes have one of the ports in use on which the pod listens."""
+    """Return the nodes on which one of the pod's host ports is in use."""
     taken = np.array([not ports.free(row, asked) for row in rows.tolist()], dtype=np.bool_)
     text = "node(s) didn't have free ports for the requested pod ports"
     return [Check("HostPortInUse", text, taken, _no_cards(taken))] if taken.any() else []

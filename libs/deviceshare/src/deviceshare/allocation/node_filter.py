@@ -1,4 +1,4 @@
-"""Which nodes pods may use at all, remembered: one answer for all pods with the same rule."""
+"""The nodes that pods may use, cached: one result for all pods with the same rule."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ from deviceshare.state import Bools
 
 
 class NodeFilter:
-    """The nodes that a rule admits: ``admitted`` bool[rows], as of ``seen`` changes of facts."""
+    """The nodes that a rule admits: ``admitted`` bool[rows], as of change number ``seen`` of the facts."""
 
     def __init__(self, rule: Rule) -> None:
         self.rule = rule
@@ -19,7 +19,7 @@ class NodeFilter:
         self.seen = -1
 
     def refresh(self, facts: Changes, nodes: Sequence[NodeFact | None]) -> None:
-        """Look again at the nodes whose fact has changed; ``nodes`` are those of all rows."""
+        """Re-evaluate the nodes whose fact changed; ``nodes`` are those of all rows."""
         if self.seen == facts.now:
             return
         if len(self.admitted) < facts.rows:

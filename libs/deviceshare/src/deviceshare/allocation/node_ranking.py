@@ -1,7 +1,7 @@
-"""What a pod is worth on every node: one answer for all pods that the nodes cannot tell apart.
+"""Feasibility and score of every node, cached per equivalence class of pods.
 
-Shapes are *alike* where their asks differ only in what makes no difference to nodes: the names of containers, or memory
-that comes to the same instance or template. They share one outlook.
+Pod classes are equivalent where their requests differ only in what makes no difference to nodes: the names of
+containers, or memory for which a card gives the same instance or template. They share one ranking.
 """
 
 from collections.abc import Hashable, Sequence
@@ -15,22 +15,22 @@ from deviceshare.allocation.node_filter import NodeFilter
 from deviceshare.allocation.node_scores import enter_nodes
 from deviceshare.allocation.predicates import Rule
 from deviceshare.conf import SchedulerConf
-from deviceshare.kernels import NEVER, Best, Changes, Floats, NodeIndex, NodeScores, Order, weighted_score
+from deviceshare.kernels import NEVER, Best, Changes, Floats, NodeIndex, NodeScores, TieOrder, weighted_score
 from deviceshare.model import NodeFact, PodRequest
-from deviceshare.state import Amounts, Bools, CardTable, Ints, ResourceTable
+from deviceshare.state import Bools, CardTable, Ints, ResourceAmounts, ResourceTable
 
 _TIE_BREAK = 1e-9
-"""What a score counts beside its weighed, rounded value: it decides between nodes that are equal otherwise."""
+"""The weight of the exact score, which breaks ties between nodes with equal rounded scores."""
 
 
 class NodeRanking:
-    """What pods of some shapes are worth on every node.
+    """The ranking of all nodes for equivalent pod classes.
 
-    ``standing`` is worth what a placement there would score, weighed; of nodes of equal worth that with the least waste
-    (MiB given beyond what is asked) is taken. ``favourites`` is there where a family prefers one node to all others.
+    ``node_index`` has the weighted score of a placement on each node; ties break by least waste (MiB given beyond the
+    request). ``favourites`` ranks nodes where a family prefers one node to all others, else it is None.
 
-    Where the cards are found by kernels (``standing.pickers``) nodes are looked at straight in the table, in one call.
-    Otherwise the families are asked in numpy, on a view.
+    Where kernels pick the cards (``node_index.selectors``) nodes are evaluated in the table, in one call. Otherwise the
+    families evaluate them in NumPy, on a view.
     """
 
     def __init__(
@@ -41,26 +41,26 @@ class NodeRanking:
         favourites: Best | None,
     ) -> None:
         self.card_requests = card_requests
-        """Those of the first of these shapes: what the others waste could not be compared with what is remembered."""
+        """Those of the first class: the waste of equivalent classes differs by a constant, and is not comparable."""
         self.node_index = node_index
         self.node_filter = node_filter
         self.favourites = favourites
         self.version = -1
-        """Of the tables by whose codes ``standing`` knows what is asked."""
+        """The version of the tables whose codes ``node_index`` uses."""
 
     def resolve(
         self,
-        asked: Amounts,
+        asked: ResourceAmounts,
         models: ModelWish | None,
         cards: CardTable,
         resources: ResourceTable,
         conf: SchedulerConf,
     ) -> None:
-        """Look up by which codes the tables know what is asked."""
+        """Translate the request into the codes and columns of the tables."""
         node_index = self.node_index
         node_index.columns, node_index.wanted = resources.wanted(asked)
         if models is not None:
-            node_index.choosy = True
+            node_index.restricts_models = True
             node_index.models = models.accepted(cards.type_names).view(np.uint8)
         selectors = selectors_of(self.card_requests, cards, conf)
         node_index.selectors = None if selectors is None else selectors.kernels
@@ -70,7 +70,7 @@ class NodeRanking:
                 selector.offered = resources.column(selector.offers)
 
     def refresh(self, facts: Changes, nodes: Sequence[NodeFact | None], ask: PodRequest) -> None:
-        """Look again which of ``nodes``, those of all rows, such a pod may use and likes, where a fact has changed."""
+        """Re-run node filters and preference scores for rows whose NodeFact changed; ``nodes`` are by row."""
         node_index = self.node_index
         self.node_filter.refresh(facts, nodes)
         if node_index.best.rows < facts.rows:
@@ -84,16 +84,13 @@ class NodeRanking:
         node_index.facts_version = facts.now
 
     def weighted_score(self, scores: Floats) -> list[float]:
-        """Return what scores of cards (float64[R]) count for their nodes."""
+        """Return the weighted scores of nodes whose cards score so (float64[R])."""
         return [
             weighted_score(score, self.node_index.weight, self.node_index.tie_break_weight) for score in scores.tolist()
         ]
 
     def put_rows(self, rows: Ints, fits: Bools, key: Floats, waste: Floats, rank: Floats) -> None:
-        """Enter what families say of some nodes, all [R].
-
-        That is whether the pod fits, what its cards are worth and waste, and how the family ranks the node.
-        """
+        """Set feasibility, weighted score of the cards, waste, and the family's rank of some nodes, [R] each."""
         key = np.where(fits, key, NEVER)
         if self.node_index.scores is not None:
             self.node_index.scores.enter_rows(rows, key)
@@ -102,9 +99,9 @@ class NodeRanking:
             self.favourites.put_rows(rows, np.where(fits, rank, NEVER), np.zeros(len(rows)))
 
     def best(self, bonus: float) -> tuple[int, float]:
-        """Return the best node's row, -1 where none fits, and what it scores as the favourite of a family.
+        """Return the row of the best node, -1 where none is feasible, and the bonus that its score includes.
 
-        That one scores ``bonus`` more.
+        The node that a family ranks first scores ``bonus`` more, before weighting.
         """
         best = self.node_index.best
         row = best.first()
@@ -114,23 +111,26 @@ class NodeRanking:
         gained = best.key(favourite) + weighted_score(bonus, self.node_index.weight, self.node_index.tie_break_weight)
         if favourite == row or gained > best.key(row):
             return favourite, bonus
-        # Of equal ones it is as without the bonus: the waste, then the order.
+        # Ties break as without the bonus: by waste, then by the order.
         if gained == best.key(row) and best.precedes(favourite, row):
             return favourite, bonus
         return row, 0.0
 
 
 class RankingCache:
-    """The outlooks that shapes have by now, under one configuration, and the admissions that these share."""
+    """The rankings of the pod classes in use, under one configuration, and the node filters that rankings share.
 
-    def __init__(self, conf: SchedulerConf, order: Order) -> None:
+    Holds weak references: pod classes keep their ranking alive, and :class:`~.pod_classes.PodClasses` bounds these.
+    """
+
+    def __init__(self, conf: SchedulerConf, order: TieOrder) -> None:
         self._conf = conf
         self._order = order
         self._rankings: WeakValueDictionary[Hashable, NodeRanking] = WeakValueDictionary()
         self._filters: WeakValueDictionary[Rule, NodeFilter] = WeakValueDictionary()
 
     def get(self, equivalence_key: Hashable) -> NodeRanking | None:
-        """Return the outlook of shapes that are alike, None where there is none yet."""
+        """Return the ranking of equivalent pod classes, or None."""
         return self._rankings.get(equivalence_key)
 
     def add(
@@ -142,7 +142,7 @@ class RankingCache:
         *,
         favouring: bool,
     ) -> NodeRanking:
-        """Return a new one; ``favouring``: a family prefers one node to all others."""
+        """Add a ranking; ``favouring``: a family prefers one node to all others."""
         node_filter = self._filters.get(rule)
         if node_filter is None:
             node_filter = self._filters[rule] = NodeFilter(rule)
@@ -154,5 +154,5 @@ class RankingCache:
 
 
 def _tie_break_weight(conf: SchedulerConf) -> float:
-    """Return what the exact score counts: where it has no weight, and under spread, it decides between equal nodes."""
+    """Return the weight of the exact score: above 0 where the rounded score has no weight, and unless under binpack."""
     return 0.0 if conf.weight and conf.policy == "binpack" else _TIE_BREAK

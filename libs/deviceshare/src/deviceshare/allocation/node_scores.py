@@ -1,10 +1,11 @@
-"""How the nodes that a pod may have are scored, beside its devices: Volcano's plugins ``nodeorder`` and ``binpack``.
+"""The scores of feasible nodes, devices aside: Volcano's plugins ``nodeorder`` and ``binpack``.
 
-Volcano adds up, for each node, what its plugins say (pkg/scheduler/util/scheduler_helper.go: PrioritizeNodes): first
-what they say of a node by itself (binpack, deviceshare), then what they say of all nodes that fit together (nodeorder).
+Volcano adds up the scores of its plugins for each node (pkg/scheduler/util/scheduler_helper.go: PrioritizeNodes): first
+the scores of a node by itself (binpack, deviceshare), then the scores that are normalized over all feasible nodes
+(nodeorder).
 
-Of nodeorder's scores three are not here: image locality, inter-pod affinity and topology spread look at what is not
-known. As far as no pod and no image has to do with them, they are 0 for all nodes in Volcano too.
+Three scores of nodeorder are not implemented: image locality, inter-pod affinity and topology spread depend on facts
+that are not known here. Where no pod and no image has to do with them, they are 0 for all nodes in Volcano too.
 """
 
 from collections.abc import Mapping
@@ -15,17 +16,17 @@ from deviceshare.allocation.predicates import discouraging, preferred
 from deviceshare.conf import NodeOrder, SchedulerConf
 from deviceshare.kernels import NodeScores, NormalizedScore
 from deviceshare.model import NodeFact, PodRequest
-from deviceshare.state import PODS, SCORED, Amounts, ResourceTable, at_least, pod_resources, unasked
+from deviceshare.state import PODS, SCORED, ResourceAmounts, ResourceTable, at_least, pod_resources, unasked
 
 _GPU = "nvidia.com/gpu"
 _NO_ORDER = NodeOrder(**dict.fromkeys(NodeOrder.__struct_fields__, 0))
 
 
-def counted(ask: PodRequest, conf: SchedulerConf, devices: frozenset[str]) -> Amounts:
-    """Return what scores count of a pod on a node beside what it takes of it, sorted by name.
+def counted(ask: PodRequest, conf: SchedulerConf, devices: frozenset[str]) -> ResourceAmounts:
+    """Return what scores count of a pod on a node in addition to its resources, sorted by name.
 
-    That is the CPU and memory of containers that request none, and the resources that binpack weighs of those by which
-    devices are asked (``devices``): families account for these by card.
+    These are the CPU and memory of containers that request none, and the device resources (``devices``) to which
+    binpack gives a weight: families account for devices by card.
     """
     weighed = dict(conf.binpack.resources if conf.binpack else ())
     if not devices.isdisjoint(weighed):
@@ -34,8 +35,8 @@ def counted(ask: PodRequest, conf: SchedulerConf, devices: frozenset[str]) -> Am
     return unasked(ask)
 
 
-def scored(ask: PodRequest, conf: SchedulerConf) -> tuple[Amounts, tuple[int, int]] | None:
-    """Return all of a pod that :func:`node_scores` goes by, None where the configuration scores no node."""
+def scored(ask: PodRequest, conf: SchedulerConf) -> tuple[ResourceAmounts, tuple[int, int]] | None:
+    """Return all of a request that :func:`node_scores` depends on, None where the configuration scores no node."""
     if conf.nodeorder is None and conf.binpack is None:
         return None
     names = {"cpu", "memory", _GPU, *(name for name, _ in (conf.binpack.resources if conf.binpack else ()))}
@@ -45,9 +46,9 @@ def scored(ask: PodRequest, conf: SchedulerConf) -> tuple[Amounts, tuple[int, in
 def node_scores(
     ask: PodRequest, conf: SchedulerConf, devices: frozenset[str], table: ResourceTable
 ) -> NodeScores | None:
-    """Return the scores of pods that ask so much and prefer such nodes, None where the configuration scores no node.
+    """Return the node scores for pods with this request, None where the configuration scores no node.
 
-    ``devices`` are the resources by which devices are asked.
+    ``devices`` are the resources by which devices are requested.
     """
     if conf.nodeorder is None and conf.binpack is None:
         return None
@@ -65,7 +66,7 @@ def node_scores(
     scores.asks_cpu, scores.asks_memory = asked.get("cpu", 0), asked.get("memory", 0)
     scores.asks_gpu = asked.get(_GPU, 0)
     scores.counts_cpu, scores.counts_memory = at_least(ask)
-    # As in Kubernetes, lest all pods that ask nothing go to one node.
+    # As in Kubernetes: otherwise all pods that request nothing go to one node.
     scores.balanced = order.balanced_resource if scores.asks_cpu or scores.asks_memory or scores.asks_gpu else 0
     if conf.binpack is not None:
         asked[PODS] = 1
@@ -81,16 +82,16 @@ def node_scores(
 
 
 def enter_nodes(scores: NodeScores, ask: PodRequest, nodes: Mapping[int, NodeFact], rows: int) -> None:
-    """Enter what a pod likes and dislikes of some nodes; whether it fits has to be entered after that.
+    """Set preferred affinity and PreferNoSchedule taints of some nodes, by row, as nodes that are not feasible.
 
-    The nodes are by their rows; ``rows`` is how many there are in all.
+    Feasibility has to be entered next. ``rows`` is the number of all rows.
     """
     if scores.preferred_affinity.weight:
         for row, node in nodes.items():
             scores.preferred_affinity.put(row, preferred(ask.preferences, node), rows)
     if scores.prefer_no_schedule.weight:
         for row, node in nodes.items():
-            # Most nodes have no taints, and most clusters none that is a preference.
+            # Most nodes have no taints, and most clusters no PreferNoSchedule taint.
             value = discouraging(ask.tolerations, node) if node.taints else 0
-            if value or len(scores.prefer_no_schedule.worth):
+            if value or len(scores.prefer_no_schedule.values):
                 scores.prefer_no_schedule.put(row, value, rows)

@@ -1,6 +1,6 @@
-"""What is known of one ask, and how the families are asked.
+"""Pods with equal requests: the request as every device family reads it, and the ranking of the nodes for it.
 
-Nothing here knows a device family by name.
+Nothing here names a device family.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -13,87 +13,121 @@ from deviceshare.allocation.node_ranking import NodeRanking, RankingCache
 from deviceshare.allocation.node_scores import counted, node_scores, scored
 from deviceshare.allocation.predicates import Rule
 from deviceshare.conf import SchedulerConf
-from deviceshare.families import FAMILIES, MOST_CARDS, Check, Demand, Family
-from deviceshare.kernels import Amounts, NodeIndex
+from deviceshare.families import FAMILIES, MOST_CARDS, Check, Demand, ExpectedDemand, Family, FamilyError, calling
+from deviceshare.kernels import NodeAmounts, NodeIndex
 from deviceshare.model import Card, ContainerGrant, PodRequest, Problem, Refusal, RequestError, is_native
 from deviceshare.state import Bools, CardTable, CardView, Ints, ResourceTable, pod_resources
 
 
 class PodClass:
-    """One ask, read by every family. Shapes that the nodes cannot tell apart share an ``outlook``."""
+    """Pods with equal requests: a handle that the records of pods keep, and what is read under the configuration.
 
-    def __init__(self, ask: PodRequest, conf: SchedulerConf) -> None:
-        self.ask = ask
+    Classes whose differences make no difference to any node share a ``ranking``. A class has one only while it is used:
+    see :class:`~.pod_classes.PodClasses`.
+    """
+
+    request: PodRequest
+    conf: SchedulerConf
+    """The configuration under which the request was read."""
+    ranking: NodeRanking
+    node_index: NodeIndex
+    """That of the ranking."""
+
+    def __init__(self, request: PodRequest) -> None:
+        self.request = request
+        self.generation = -1
+        """Of the configuration under which the request was read; -1: it was not read yet."""
+        self.version = -1
+        """Of the tables by whose codes ``ranking`` was chosen; -1: there is none."""
+
+    def read(self, conf: SchedulerConf, generation: int) -> None:
+        """Read the request under a configuration, and drop the ranking."""
+        request = self.request
+        self.drop_ranking()
         self.problem: Problem | None = None
+        """Why the request is invalid."""
         self.card_requests: tuple[CardRequest, ...]
+        self.family_errors: list[FamilyError] = []
+        """Bugs of families that the request brought to light."""
         self.disabled: list[Family] = []
-        self.unsupported = tuple(field for field in ask.unsupported if conf.predicates.refuses(field))
-        self._devices = self._ask_families(ask, conf)
-        """The resources by which devices are asked."""
-        self.unschedulable = bool(self.problem or self.disabled or self.unsupported)
-        """Whether no node of any cluster would take it."""
-        self.resources = pod_resources(ask, self._devices)
-        self.ports = ask.host_ports if conf.predicates.node_ports else ()
-        """Those that have to be free."""
-        self.counted = counted(ask, conf, self._devices)
-        """What scores count of such a pod on a node beside ``resources``."""
-        self.rule = Rule.of(ask, self._hardware(), conf.predicates)
-        self.models = model_wish(ask, self.resources)
+        """Families that the configuration turns off, where no other answers the same request."""
+        self.unsupported = tuple(field for field in request.unsupported if conf.predicates.refuses(field))
+        """Fields of the pod that nothing evaluates."""
+        self._devices = self._ask_families(request, conf)
+        """The resources by which devices are requested."""
+        self.unschedulable = bool(self.problem or self.disabled or self.unsupported or self.family_errors)
+        """Whether no node of any cluster is feasible."""
+        self.resources = pod_resources(request, self._devices)
+        """How much of the node's own resources a pod takes."""
+        self.ports = request.host_ports if conf.predicates.node_ports else ()
+        """The host ports that have to be free."""
+        self.counted = counted(request, conf, self._devices)
+        """What node scores count in addition to ``resources``."""
+        self.rule = Rule.of(request, self._hardware(), conf.predicates)
+        self.models = model_wish(request, self.resources)
         self.caveats: tuple[str, ...] = ()
         self.caveats_at = -1
-        """The version of the cluster's types of cards that ``caveats`` are about."""
-        self.version = -1
-        """Of the tables by whose codes ``outlook`` was chosen; -1: there is none yet."""
-        self.ranking: NodeRanking
-        self.node_index: NodeIndex
-        """That of the outlook."""
+        """The version of the cluster's card types that ``caveats`` are about."""
         self._numbers: tuple[int, ...] = ()
-        """Of each picker of the outlook, which answer it is."""
+        """For each selector of the ranking the number of the answer that it stands for."""
         self.bonus = max(
             (family.best_node_score for card_request in self.card_requests for family, _ in card_request.answers),
             default=0.0,
         )
-        """What the one node that a family prefers counts more."""
+        """What a family adds to the score of the one node that it ranks first."""
+        self.conf = conf
+        self.generation = generation
 
-    def _ask_families(self, ask: PodRequest, conf: SchedulerConf) -> frozenset[str]:
-        """Ask every family what the pod asks of it; returns the resources that families account for."""
+    def drop_ranking(self) -> None:
+        """Release the ranking; the next :meth:`resolve` finds it again."""
+        if self.version != -1:
+            del self.ranking, self.node_index
+            self.version = -1
+
+    def _ask_families(self, request: PodRequest, conf: SchedulerConf) -> frozenset[str]:
+        """Ask every family for its demand; return the resources that families account for."""
         handled: set[str] = set()
         asked: dict[str, list[tuple[Family, Demand]]] = {}
         disabled: dict[str, Family] = {}
         problems: dict[str, Problem] = {}
         for family in FAMILIES:
             handled |= family.resources(conf)
-            request = family.answers or family.name
+            answered = family.answers or family.name
             try:
-                demand = family.demand(ask, conf)
+                with calling(family.name, "demand"):
+                    demand = family.demand(request, conf)
             except RequestError as error:
-                problems.setdefault(request, error.problem)
+                problems.setdefault(answered, error.problem)
+                continue
+            except FamilyError as error:
+                # Whether the pod requests cards of the family is not known, so that the pod has to wait.
+                self.family_errors.append(error)
                 continue
             if demand is None:
                 continue
             most = max((cards.count for cards in demand.cards), default=0)
             if most > MOST_CARDS:
                 expected = f"at most {MOST_CARDS} of one node: more pods, of a gang"
-                problems.setdefault(request, Problem("Pod", f"spec: cards of {family.name}", str(most), expected))
+                problems.setdefault(answered, Problem("Pod", f"spec: cards of {family.name}", str(most), expected))
                 continue
             if family.flag in conf.families:
-                asked.setdefault(request, []).append((family, demand))
+                asked.setdefault(answered, []).append((family, demand))
             else:
-                disabled.setdefault(request, family)
+                disabled.setdefault(answered, family)
         self.card_requests = tuple(CardRequest(answers) for answers in asked.values())
-        self.problem = next((problem for request, problem in problems.items() if request not in asked), None)
-        self.disabled = [family for request, family in disabled.items() if request not in asked]
+        self.problem = next((problem for answered, problem in problems.items() if answered not in asked), None)
+        self.disabled = [family for answered, family in disabled.items() if answered not in asked]
         return frozenset(handled)
 
     def _hardware(self) -> frozenset[str]:
-        """Return the names of the hardware of which the pod asks cards, cut or whole."""
+        """Return the names of the hardware whose cards the pod requests, shared or whole."""
         asked = {name for name, _ in self.resources}
         cut = {family.hardware.name for card_request in self.card_requests for family, _ in card_request.answers}
         whole = {family.hardware.name for family in FAMILIES if family.hardware.whole in asked}
         return frozenset(cut | whole)
 
-    def for_no_node(self, ask: PodRequest, conf: SchedulerConf) -> tuple[Refusal, ...]:
-        """Return the reasons for which no node of any cluster takes the pod, beside a ``problem`` of its own."""
+    def for_no_node(self) -> tuple[Refusal, ...]:
+        """Return why no node of any cluster is feasible, the ``problem`` aside."""
         unsupported = [
             Refusal(code="NotEvaluated", text=f"the pod asks {field}, which is not evaluated yet", nodes=0)
             for field in self.unsupported
@@ -101,44 +135,43 @@ class PodClass:
         disabled = [
             Refusal(
                 code="FamilyDisabled",
-                text=f"the pod asks {_asked_of(family, ask, conf)}: set {family.flag}: true in volcano-scheduler.conf",
+                text=f"the pod asks {self._resources_of(family)}: set {family.flag}: true in volcano-scheduler.conf",
                 nodes=0,
             )
             for family in self.disabled
         ]
-        return (*unsupported, *disabled)
+        bugs = [Refusal(code="DeviceFamilyFailed", text=str(error), nodes=0) for error in self.family_errors]
+        return (*unsupported, *disabled, *bugs)
 
-    def resolve(
-        self, cards: CardTable, resources: ResourceTable, conf: SchedulerConf, rankings: RankingCache, version: int
-    ) -> None:
-        """Choose the outlook, by the codes that the tables know by now."""
-        self.version = version
-        selectors = selectors_of(self.card_requests, cards, conf)
+    def resolve(self, cards: CardTable, resources: ResourceTable, rankings: RankingCache, version: int) -> None:
+        """Find or add the ranking; ``version`` is that of the tables, whose codes it uses."""
+        selectors = selectors_of(self.card_requests, cards, self.conf)
         self._numbers = selectors.numbers if selectors is not None else ()
-        equivalence_key = self._equivalence_key(selectors, conf)
+        equivalence_key = self._equivalence_key(selectors)
         ranking = rankings.get(equivalence_key)
         if ranking is None:
-            scores = node_scores(self.ask, conf, self._devices, resources)
+            scores = node_scores(self.request, self.conf, self._devices, resources)
             ranking = rankings.add(equivalence_key, self.card_requests, self.rule, scores, favouring=bool(self.bonus))
         if ranking.version != version:
             ranking.version = version
-            ranking.resolve(self.resources, self.models, cards, resources, conf)
+            ranking.resolve(self.resources, self.models, cards, resources, self.conf)
         self.ranking, self.node_index = ranking, ranking.node_index
+        self.version = version
 
-    def _equivalence_key(self, selectors: CardSelectors | None, conf: SchedulerConf) -> Hashable:
-        """Return all that decides which nodes the pod may have and what they are worth to it."""
+    def _equivalence_key(self, selectors: CardSelectors | None) -> Hashable:
+        """Return all that decides which nodes are feasible and what they score."""
         if selectors is None or any(each.equivalence_key is None for each in selectors.kernels):
-            return self.ask
-        asked = (selectors.numbers, tuple(each.equivalence_key for each in selectors.kernels))
-        seen = (self.rule, self.ask.preferences, self.ports, self.resources, self.models)
-        return (asked, seen, scored(self.ask, conf))
+            return self.request
+        cards = (selectors.numbers, tuple(each.equivalence_key for each in selectors.kernels))
+        nodes = (self.rule, self.request.preferences, self.ports, self.resources, self.models)
+        return (cards, nodes, scored(self.request, self.conf))
 
-    def evaluate(self, rows: Ints, view: CardView, conf: SchedulerConf) -> None:
-        """Ask the families in turn about these nodes, on a view that each charges for the next."""
+    def evaluate(self, rows: Ints, view: CardView) -> None:
+        """Ask the families in turn about these nodes, on a view that each charges for the next one."""
         fits: Bools = np.ones(len(rows), dtype=np.bool_)
         key, waste, rank = (np.zeros(len(rows)) for _ in range(3))
         for card_request in self.card_requests:
-            places, _ = card_request.answer(view, conf)
+            places, _ = card_request.answer(view, self.conf)
             fits &= places.fits
             waste += places.waste
             if places.rank is not None:
@@ -147,13 +180,11 @@ class PodClass:
         self.ranking.put_rows(rows, fits, key, waste, rank)
 
     def best(self) -> tuple[int, float]:
-        """Return the best node's row, -1 where none fits, and what it scores as the favourite of a family."""
+        """Return the row of the best node, -1 where none is feasible, and what it scores as a family's first choice."""
         return self.ranking.best(self.bonus) if self.bonus else (self.node_index.best.first(), 0.0)
 
-    def chosen(
-        self, row: int, amounts: Amounts, view: Callable[[], CardView], conf: SchedulerConf
-    ) -> tuple[float, list[CardChoice]]:
-        """Return what the cards of a node score, and the answer to each question."""
+    def chosen(self, row: int, amounts: NodeAmounts, view: Callable[[], CardView]) -> tuple[float, list[CardChoice]]:
+        """Return what the chosen cards of a node score, and the choice for each card request."""
         node_index = self.node_index
         if node_index.selectors is not None:
             if not node_index.selectors:
@@ -163,7 +194,7 @@ class PodClass:
         score, chosen = 0.0, list[CardChoice]()
         one = view()
         for card_request in self.card_requests:
-            places, choice = card_request.answer(one, conf)
+            places, choice = card_request.answer(one, self.conf)
             score += float(places.score[0])
             cards = [
                 list(zip(columns[0].tolist(), details[0].tolist(), strict=True))
@@ -173,26 +204,28 @@ class PodClass:
         return score, chosen
 
     def grants(
-        self, chosen: Sequence[CardChoice], cards: tuple[Card, ...], conf: SchedulerConf
+        self, chosen: Sequence[CardChoice], cards: tuple[Card, ...], expected: ExpectedDemand
     ) -> tuple[ContainerGrant, ...]:
-        """Return what a pod would be given on a node with these cards."""
+        """Return the grants that the choices mean on a node with these cards."""
         grants: tuple[ContainerGrant, ...] = ()
         for card_request, answer in zip(self.card_requests, chosen, strict=True):
-            grants += card_request.grants(answer, cards, conf)
+            grants += card_request.grants(answer, cards, self.conf, expected)
         return grants
 
-    def checks(self, view: CardView, conf: SchedulerConf) -> list[Check]:
-        """Return the checks of cards that fail; each question sees what the ones before took."""
+    def checks(self, view: CardView) -> list[Check]:
+        """Return the checks of cards that fail; each card request sees what the ones before it took."""
         found: list[Check] = []
         for number, card_request in enumerate(self.card_requests):
             if number:
-                self.card_requests[number - 1].answer(view, conf)
-            found += card_request.checks(view, conf)
+                self.card_requests[number - 1].answer(view, self.conf)
+            found += card_request.checks(view, self.conf)
         return found
 
+    def _resources_of(self, family: Family) -> str:
+        """Return the resources by which the pod requests cards of a family.
 
-def _asked_of(family: Family, ask: PodRequest, conf: SchedulerConf) -> str:
-    """Return the resources by which a pod asks a family; where they are the node's own, all that are no native ones."""
-    containers = (*ask.containers, *ask.init_containers)
-    asked = {name for each in containers for name, amount in each.resources if amount and not is_native(name)}
-    return ", ".join(sorted(asked & family.resources(conf) or asked))
+        Where these are the node's own resources, all resources that are not native ones.
+        """
+        containers = (*self.request.containers, *self.request.init_containers)
+        asked = {name for each in containers for name, amount in each.resources if amount and not is_native(name)}
+        return ", ".join(sorted(asked & family.resources(self.conf) or asked))

@@ -1,8 +1,7 @@
-"""Which nodes a pod may use at all: ready, not cordoned, selected, tolerated; and which of them it would rather.
+"""Node filters and node preferences: ready, not cordoned, selected, tolerated; preferred affinity, PreferNoSchedule.
 
-The rules are those of kube-scheduler's plugins NodeUnschedulable, NodeAffinity and TaintToleration; the texts are the
-ones that its users know. Only node facts and the pod's wishes count here, never what is taken, so an answer holds
-until one of the two changes. Which of the rules count is the configuration's to say.
+The rules are those of kube-scheduler's plugins NodeUnschedulable, NodeAffinity and TaintToleration, and so are the
+texts. The result depends on the NodeFact and the request alone, not on usage. The configuration says which rules apply.
 """
 
 import re
@@ -23,38 +22,38 @@ _LARGEST = 2**63 - 1
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """The part of a pod's ask that looks at nodes as such. Pods with equal rules share one answer."""
+    """The part of a request that node filters depend on. Pods with equal rules share one node filter."""
 
     node_selector: tuple[tuple[str, str], ...] = ()
     node_terms: tuple[tuple[Requirement, ...], ...] | None = None
     tolerations: tuple[Toleration, ...] = ()
     hardware: frozenset[str] = frozenset()
-    """What the pod asks cards of, by name (:class:`~deviceshare.families.Hardware`)."""
+    """The names of the hardware of which the pod requests cards (:class:`~deviceshare.families.Hardware`)."""
     cordons: bool = True
     taints: bool = True
-    """Whether cordons and taints keep it away."""
+    """Whether cordons and taints apply."""
 
     @classmethod
     def of(cls, ask: PodRequest, hardware: frozenset[str], counting: Predicates = ALL_PREDICATES) -> "Rule":
-        """Return the rule of a pod that asks such cards, by the predicates that count."""
+        """Return the rule of a pod that requests cards of this hardware, under the enabled predicates."""
         chosen = (ask.node_selector, ask.node_terms) if counting.node_affinity else ((), None)
         return cls(*chosen, ask.tolerations, hardware, counting.unschedulable, counting.taint_toleration)
 
 
-class Reason(msgspec.Struct, frozen=True):
-    """Why a node is not for a pod: a stable code and the words of kube-scheduler."""
+class RefusalReason(msgspec.Struct, frozen=True):
+    """Why something refuses a pod: a stable code, and a text, kube-scheduler's if it has the reason."""
 
     code: str
     text: str
 
 
-NOT_READY = Reason("NodeNotReady", "node(s) were not ready")
-UNSCHEDULABLE = Reason("NodeUnschedulable", "node(s) were unschedulable")
-MISMATCH = Reason("NodeAffinityMismatch", "node(s) didn't match Pod's node affinity/selector")
+NOT_READY = RefusalReason("NodeNotReady", "node(s) were not ready")
+UNSCHEDULABLE = RefusalReason("NodeUnschedulable", "node(s) were unschedulable")
+MISMATCH = RefusalReason("NodeAffinityMismatch", "node(s) didn't match Pod's node affinity/selector")
 
 
-def reasons(rule: Rule, node: NodeFact) -> list[Reason]:
-    """Return every reason why the node is not for such a pod, [] where it is."""
+def reasons(rule: Rule, node: NodeFact) -> list[RefusalReason]:
+    """Return every reason why the rule does not admit the node, [] where it does."""
     found = []
     if not node.ready:
         found.append(NOT_READY)
@@ -63,14 +62,14 @@ def reasons(rule: Rule, node: NodeFact) -> list[Reason]:
     if not matches(rule, node):
         found.append(MISMATCH)
     found += [
-        Reason("CardsRegisteredTwice", f"node(s) had {name} that two device plugins register")
+        RefusalReason("CardsRegisteredTwice", f"node(s) had {name} that two device plugins register")
         for name in node.contested
         if name in rule.hardware
     ]
     found += [
-        Reason("TaintNotTolerated", f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}")
+        RefusalReason("TaintNotTolerated", f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}")
         for taint in _untolerated(rule, node)
-        # These taints say what is said already.
+        # Taints that repeat one of the reasons above.
         if not (taint.key == CORDONED.key and node.unschedulable) and not (taint.key in _NOT_READY and not node.ready)
     ]
     return found
@@ -92,23 +91,23 @@ def _cordoned(rule: Rule, node: NodeFact) -> bool:
 
 
 def _untolerated(rule: Rule, node: NodeFact) -> list[Taint]:
-    """Return the taints that keep such a pod away."""
+    """Return the taints that the rule does not tolerate."""
     blocking = (taint for taint in node.taints if taint.effect in _BLOCKING) if rule.taints else ()
     return [taint for taint in blocking if not tolerates(rule.tolerations, taint)]
 
 
 def discouraging(tolerations: Sequence[Toleration], node: NodeFact) -> int:
-    """Return how many taints that are a preference only the pod does not tolerate."""
+    """Return the number of PreferNoSchedule taints that the pod does not tolerate."""
     return sum(taint.effect == _DISCOURAGING and not tolerates(tolerations, taint) for taint in node.taints)
 
 
 def preferred(preferences: Sequence[Preference], node: NodeFact) -> int:
-    """Return the weights of the terms of a preferred node affinity that the node meets, added up."""
+    """Return the sum of the weights of the preferred node affinity terms that the node matches."""
     return sum(each.weight for each in preferences if all(_meets(one, node) for one in each.requirements))
 
 
 def tolerates(tolerations: Sequence[Toleration], taint: Taint) -> bool:
-    """Return whether one of the tolerations covers the taint."""
+    """Return whether one of the tolerations matches the taint."""
     for toleration in tolerations:
         if toleration.effect and toleration.effect != taint.effect:
             continue
@@ -120,12 +119,12 @@ def tolerates(tolerations: Sequence[Toleration], taint: Taint) -> bool:
 
 
 def matches(rule: Rule, node: NodeFact) -> bool:
-    """Return whether node selector and required node affinity choose the node."""
+    """Return whether node selector and required node affinity match the node."""
     if any(node.labels.get(key) != value for key, value in rule.node_selector):
         return False
     if rule.node_terms is None:
         return True
-    # A term without requirements chooses nothing, as in Kubernetes.
+    # A term without requirements matches nothing, as in Kubernetes.
     return any(term and all(_meets(requirement, node) for requirement in term) for term in rule.node_terms)
 
 
@@ -152,6 +151,6 @@ def _meets(requirement: Requirement, node: NodeFact) -> bool:
 
 
 def _number(text: str) -> int | None:
-    """Return the number that a label stands for, None where it is none of 64 bits: Python reads more than Go does."""
+    """Return the number in a label, None where it is not a 64-bit integer as Go reads it."""
     number = int(text) if _NUMBER.fullmatch(text) else None
     return number if number is not None and -_LARGEST <= number <= _LARGEST else None

@@ -1,4 +1,4 @@
-"""Names of resources: those of devices, and what a name was meant to be that no node has."""
+"""Names of resources: those of devices, and the resource that a misspelt name may mean."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -8,14 +8,14 @@ from deviceshare.families import device_resources
 
 
 def device_names(conf: SchedulerConf) -> frozenset[str]:
-    """Return the resources by which devices are asked, also those that are plain amounts of the node beside."""
+    """Return the resources by which devices are requested, including those that the node offers itself."""
     return device_resources(conf).union(chip.resource for chip in conf.devices.chips)
 
 
 def nearest(resource: str, known: Iterable[str]) -> str:
-    """Return the known name that a misspelt one is nearest to, '' where none is near.
+    """Return the known name that is most similar to a misspelt one, '' where none is similar.
 
-    Names of one domain are alike anyway: there what follows the domain has to be near.
+    Within the same domain only the part after the domain is compared.
     """
     names = {name.lower(): name for name in known if name != resource}
     domain, slash, _ = resource.lower().rpartition("/")

@@ -1,4 +1,4 @@
-"""Which of equal nodes takes a pod. The same rule gives the same node to all who ask, in whatever order nodes came."""
+"""The tie order: which of equal nodes takes a pod. It does not depend on the order in which nodes were added."""
 
 from hashlib import blake2b
 
@@ -8,15 +8,15 @@ from deviceshare.model import ConfigError
 
 
 class Ties(msgspec.Struct, frozen=True):
-    """The node with the lowest name, or, with a ``seed``, the first in an order of nodes that it makes up.
+    """The lowest node name goes first, or, with a ``seed``, the first node of a pseudo-random order.
 
-    That order tells nodes apart by seed and name alone: one that comes or goes does not move the others.
+    That order depends on the seed and the name alone: nodes that come or go do not reorder the others.
     """
 
     seed: int | None = None
 
     def key(self, name: str) -> tuple[bytes, str]:
-        """Return what a node is ordered by."""
+        """Return the sort key of a node."""
         return (b"" if self.seed is None else blake2b(f"{self.seed} {name}".encode(), digest_size=8).digest(), name)
 
 
@@ -27,7 +27,7 @@ def parse_ties(text: str) -> Ties:
     """Read ``lowest`` or ``seed:N``.
 
     Raises:
-        ConfigError: it is neither.
+        ConfigError: the text is neither.
     """
     if text == "lowest":
         return LOWEST

@@ -16,7 +16,6 @@ from deviceshare.conf.device_model import (
     VnpuTemplate,
 )
 from deviceshare.conf.devices import parse_devices
-from deviceshare.conf.document import YAML_ERRORS, YamlLoader
 from deviceshare.conf.effective import DEVICES, SCHEDULER, EffectiveConfiguration, scheduler_conf
 from deviceshare.conf.known import (
     DEVICES_NAME,
@@ -38,8 +37,10 @@ from deviceshare.conf.node_plugins import (
     NodeOrder,
     Predicates,
 )
+from deviceshare.conf.positions import Origin, Position, YamlText
 from deviceshare.conf.scheduler import POLICIES, default_conf, parse_conf
 from deviceshare.conf.times import seconds_of
+from deviceshare.conf.yaml_loader import YAML_ERRORS, YamlLoader
 
 __all__ = [
     "ALL_PREDICATES",
@@ -68,13 +69,16 @@ __all__ = [
     "MigInstance",
     "MigModel",
     "NodeOrder",
+    "Origin",
     "Plugin",
+    "Position",
     "Predicates",
     "SchedulerConf",
     "VgpuConf",
     "VnpuChip",
     "VnpuTemplate",
     "YamlLoader",
+    "YamlText",
     "add_family_flag",
     "default_conf",
     "family_flags",

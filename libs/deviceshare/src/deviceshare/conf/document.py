@@ -2,36 +2,17 @@
 
 from typing import Any
 
-import msgspec
 import yaml
 
-from deviceshare.model import ConfigError
-
-YAML_ERRORS = (yaml.YAMLError, ValueError, LookupError, AttributeError, RecursionError)
-"""What PyYAML raises: its own errors, and those of values that do not suit a tag such as ``!!float``."""
+from deviceshare.conf.positions import Origin, Position, YamlText
+from deviceshare.conf.yaml_loader import YAML_ERRORS, YamlLoader
+from deviceshare.model import ConfigError, FieldWarning, as_text
 
 _ELLIPSIS = "..."
 
 
-class YamlLoader(yaml.CSafeLoader):
-    """Reads YAML; a number of thousands of digits, which Python does not convert to text, is an error."""
-
-    def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
-        """Return a whole number."""
-        try:
-            value: int = super().construct_yaml_int(node)
-            str(value)
-        except (ValueError, LookupError):
-            expected = "not a whole number of at most 4300 digits"
-            raise yaml.constructor.ConstructorError(None, None, expected, node.start_mark) from None
-        return value
-
-
-YamlLoader.add_constructor("tag:yaml.org,2002:int", YamlLoader.construct_yaml_int)
-
-
-def read_document(text: str, source: str, key: str, expected: str, warnings: list[str]) -> Any:
-    """Return the parsed YAML of a configuration.
+def read_document(text: str, source: str, key: str, expected: str, warnings: list[FieldWarning]) -> tuple[Any, Origin]:
+    """Return the parsed YAML of a configuration, and where its fields stand.
 
     Args:
         text: the configuration itself, or a ConfigMap manifest, alone or among others, that holds it.
@@ -43,14 +24,15 @@ def read_document(text: str, source: str, key: str, expected: str, warnings: lis
     Raises:
         ConfigError: for what is not YAML, is not one document, or is a ConfigMap without the key.
     """
-    document = _one_document(text, source, key, expected, warnings)
+    document, origin = _one_document(Origin(source, YamlText(text)), key, expected, warnings)
     if not _is_config_map(document):
-        return document
-    data = document.get("data")
+        return document, origin
+    data, path = document.get("data"), f"data[{key}]"
     inner = data.get(key) if isinstance(data, dict) else None
     if not isinstance(inner, str):
-        raise ConfigError(source, f"data[{key}]", as_text(inner), "the text of the configuration")
-    return _one_document(inner, f"{source} data[{key}]", key, expected, warnings)
+        raise ConfigError(origin.locate(path), path, as_text(inner), "the text of the configuration")
+    embedded = Origin(f"{source} {path}", YamlText(inner), around=origin._replace(path=path))
+    return _one_document(embedded, key, expected, warnings)
 
 
 def _is_config_map(document: Any) -> bool:
@@ -59,39 +41,32 @@ def _is_config_map(document: Any) -> bool:
     )
 
 
-def _one_document(text: str, source: str, key: str, expected: str, warnings: list[str]) -> Any:
-    """Parse the text; of several documents the one ConfigMap counts that there is, or that has the key."""
+def _one_document(origin: Origin, key: str, expected: str, warnings: list[FieldWarning]) -> tuple[Any, Origin]:
+    """Parse a text; of several documents the one ConfigMap counts that there is, or that has the key."""
+    text = origin.text.text
     lines = text.split("\n")
     for number, line in enumerate(lines, start=1):
         if line.strip() == _ELLIPSIS:
-            warnings.append(
-                f"{source}: line {number}: '{_ELLIPSIS}' says that something is left out here: line dropped"
-            )
+            name, position = origin.at(Position(number, 1))
+            message = f"line {position.line}: '{_ELLIPSIS}' says that something is left out here: line dropped"
+            warnings.append(FieldWarning("$", f"{name}: {message}"))
             lines[number - 1] = ""
+    origin = origin._replace(text=YamlText("\n".join(lines)))
     try:
-        documents = [document for document in yaml.load_all("\n".join(lines), YamlLoader) if document is not None]
+        loaded = enumerate(yaml.load_all(origin.text.text, YamlLoader))
+        documents = [(number, document) for number, document in loaded if document is not None]
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        line_number = mark.line + 1 if mark else 1
-        shown = lines[line_number - 1] if line_number <= len(lines) else ""
-        raise ConfigError(source, f"line {line_number}", shown.strip(), f"YAML ({error.problem})") from error
+        inner = Position(mark.line + 1, mark.column + 1) if mark else Position(1, 1)
+        shown = lines[inner.line - 1] if inner.line <= len(lines) else ""
+        name, position = origin.at(inner)
+        raise ConfigError(name, f"line {position.line}", shown.strip(), f"YAML ({error.problem})") from error
     except YAML_ERRORS as error:
-        raise ConfigError(source, "$", text[:120], f"YAML ({error})") from error
+        raise ConfigError(origin.name, "$", text[:120], f"YAML ({error})") from error
     if len(documents) > 1:
-        maps = [document for document in documents if _is_config_map(document)]
-        documents = [each for each in maps if isinstance(each.get("data"), dict) and key in each["data"]] or maps
+        maps = [each for each in documents if _is_config_map(each[1])]
+        documents = [each for each in maps if isinstance(each[1].get("data"), dict) and key in each[1]["data"]] or maps
     if len(documents) != 1:
-        raise ConfigError(source, "$", text[:120].strip(), f"one document: {expected}")
-    return documents[0]
-
-
-def as_text(value: Any) -> str:
-    """Return a YAML value as users would write it on one line: words as they are, structures as JSON."""
-    if isinstance(value, str):
-        return value
-    if value is None:
-        return ""
-    try:
-        return msgspec.json.encode(value, enc_hook=str).decode()
-    except (TypeError, ValueError, OverflowError, RecursionError):
-        return str(value)  # keys that are no names, numbers beyond 64 bits, aliases to themselves
+        raise ConfigError(origin.name, "$", text[:120].strip(), f"one document: {expected}")
+    number, document = documents[0]
+    return document, origin._replace(document=number)

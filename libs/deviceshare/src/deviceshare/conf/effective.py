@@ -1,4 +1,4 @@
-"""The configuration that holds, as inventory's facts tell it."""
+"""The configuration in effect, from the facts that inventory publishes."""
 
 from msgspec.structs import replace
 
@@ -6,44 +6,50 @@ from deviceshare.conf.device_model import BUILT_IN
 from deviceshare.conf.devices import parse_devices
 from deviceshare.conf.model import SchedulerConf
 from deviceshare.conf.scheduler import default_conf, parse_conf
-from deviceshare.model import ConfigError, ConfigFact
+from deviceshare.model import ConfigError, ConfigFact, Problem
 
 SCHEDULER = "scheduler"
 DEVICES = "devices"
-"""What a :class:`~deviceshare.model.ConfigFact` may be called."""
+"""Names of a :class:`~deviceshare.model.ConfigFact`."""
 
 
 def scheduler_conf(fact: ConfigFact) -> SchedulerConf:
-    """Return what a scheduler's configuration says; an empty text stands for the defaults. Raises ConfigError."""
+    """Return a scheduler's configuration; an empty text stands for the defaults. Raises ConfigError."""
     return parse_conf(fact.text, fact.source) if fact.text.strip() else default_conf()
 
 
 class EffectiveConfiguration:
-    """Follows the facts. ``conf`` is what they amount to, ``device-config.yaml`` in it; the defaults at the start."""
+    """Follows the configuration facts.
+
+    ``conf`` is the configuration in effect, with ``device-config.yaml`` in it; the defaults at the start. ``problems``
+    holds, by the name of the fact, why its last version cannot be used; the last good version stays in effect.
+    """
 
     def __init__(self) -> None:
         self.conf = default_conf()
+        self.problems: dict[str, Problem] = {}
 
     def take(self, fact: ConfigFact) -> bool:
-        """Take in a fact; returns whether another configuration holds now.
-
-        One that cannot be used leaves the last good one: inventory tells the user.
-        """
+        """Take a fact; returns whether the configuration changed. One that cannot be used is in ``problems``."""
         try:
             if fact.name == SCHEDULER:
-                return self._set(replace(scheduler_conf(fact), devices=self.conf.devices))
-            if fact.name == DEVICES:
-                return self._set(replace(self.conf, devices=parse_devices(fact.text, fact.source)))
-        except ConfigError:
-            pass
-        return False
+                conf = replace(scheduler_conf(fact), devices=self.conf.devices)
+            elif fact.name == DEVICES:
+                conf = replace(self.conf, devices=parse_devices(fact.text, fact.source))
+            else:
+                return False
+        except ConfigError as error:
+            self.problems[fact.name] = error.problem
+            return False
+        return self._set(fact.name, conf)
 
     def drop(self, name: str) -> bool:
-        """Hear that a fact is gone, the defaults hold in its place; returns whether another configuration holds now."""
+        """Replace a fact that is gone by the defaults; returns whether the configuration changed."""
         if name == SCHEDULER:
-            return self._set(replace(default_conf(), devices=self.conf.devices))
-        return name == DEVICES and self._set(replace(self.conf, devices=BUILT_IN))
+            return self._set(name, replace(default_conf(), devices=self.conf.devices))
+        return name == DEVICES and self._set(name, replace(self.conf, devices=BUILT_IN))
 
-    def _set(self, conf: SchedulerConf) -> bool:
+    def _set(self, name: str, conf: SchedulerConf) -> bool:
+        self.problems.pop(name, None)
         changed, self.conf = conf != self.conf, conf
         return changed

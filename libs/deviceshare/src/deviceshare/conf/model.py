@@ -109,9 +109,6 @@ class SchedulerConf(msgspec.Struct, frozen=True, kw_only=True):
     """The arguments under ``configurations`` as text, by name (``init-params``, …)."""
     devices: DevicesConf = BUILT_IN
     """``device-config.yaml``: the names of the resources, the geometries, the chips."""
-    asked: tuple[tuple[str, int, int], ...] = ()
-    """What pods ask at present: a family, the MiB of a card, how many cards. Never in the file, only in the questions
-    that the allocator puts to families (:meth:`deviceshare.allocation.Allocator.expect`)."""
     warnings: tuple[str, ...] = ()
 
     def enabled(self, function: str) -> tuple[str, ...]:

@@ -1,92 +1,84 @@
-"""Looking at parsed YAML: a wrong value is an error that names it, a name that nobody knows is a warning."""
+"""Fields of a configuration: a wrong value is an error, an unknown name a warning."""
 
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Collection
+from typing import Self
 
-from deviceshare.conf.document import as_text
+from deviceshare.conf.document import read_document
 from deviceshare.conf.known import did_you_mean
-from deviceshare.model import ConfigError
+from deviceshare.model import ConfigError, Field, FieldWarning, Source, as_text
 
 LARGEST = 2**31 - 1
 """The largest number that Volcano and the device plugins can read."""
 
-_TRUTH = {word: value for value, words in ((True, "1 t true"), (False, "0 f false")) for word in words.split()}
+_BOOLEANS = {word: value for value, words in ((True, "1 t true"), (False, "0 f false")) for word in words.split()}
 _DIGITS = 10
 
 
-class Reader:
-    """Reads one configuration, collecting warnings. ``source`` says where it comes from, for messages.
+def read_root(text: str, source: str, key: str, expected: str) -> "ConfField":
+    """Return a configuration as a field. Arguments and errors: :func:`deviceshare.conf.document.read_document`."""
+    warnings: list[FieldWarning] = []
+    document, origin = read_document(text, source, key, expected, warnings)
+    root = ConfField(Source(source, ConfigError, locate=origin.locate), document)
+    root.source.warnings += warnings
+    return root
 
-    The fields that its methods take are paths in the file. Booleans and numbers may be strings. A value that is not
-    there is None.
-    """
 
-    def __init__(self, source: str) -> None:
-        self.source = source
-        self.warnings: list[str] = []
+class ConfField(Field):
+    """A field of a configuration. Booleans and numbers may be strings, as in Volcano's guides."""
 
-    def items(self, field: str, value: Any) -> list[Any]:
-        """Return a list, empty where there is none."""
-        if value is None:
-            return []
-        if not isinstance(value, list):
-            raise self.error(field, value, "a list")
-        return value
+    __slots__ = ()
 
-    def mapping(self, field: str, value: Any) -> dict[str, Any]:
-        """Return names with values."""
-        if not isinstance(value, dict):
-            raise self.error(field, value, "names with values")
-        return {str(key): entry for key, entry in value.items()}
+    def names(self) -> Self:
+        """Return a mapping, its keys as text."""
+        return self.holding({str(key): value for key, value in self.mapping("names with values").items()})
 
-    def truth(self, field: str, value: Any) -> bool:
-        """Return whether something is so; what is not there is not so."""
-        if value is None:
+    def section(self, known: Collection[str]) -> Self:
+        """Return a mapping, its keys as text, with a warning for each key that is not known."""
+        section = self.names()
+        for key in section.value:
+            section.is_known(key, known, "key")
+        return section
+
+    def blank(self) -> bool:
+        """Return whether the value is absent or blank."""
+        return not as_text(self.value).strip()
+
+    def boolean(self) -> bool:
+        """Return a boolean, False where it is absent."""
+        if self.value is None:
             return False
-        truth = _TRUTH.get(as_text(value).strip().lower())
-        if truth is None:
-            raise self.error(field, value, f"one of true, false{did_you_mean(as_text(value), ('true', 'false'))}")
-        return truth
+        found = _BOOLEANS.get(as_text(self.value).strip().lower())
+        if found is None:
+            raise self.error(f"one of true, false{did_you_mean(as_text(self.value), ('true', 'false'))}")
+        return found
 
-    def whole(self, field: str, value: Any, least: int, most: int) -> int:
-        """Return a whole number in these bounds, both included."""
-        text = as_text(value).strip()
-        if isinstance(value, float) and value.is_integer():
-            text = str(int(value))
+    def number(self, least: int = 0, most: int = LARGEST) -> int:
+        """Return a whole number within bounds, both included."""
+        text = as_text(self.value).strip()
+        if isinstance(self.value, float) and self.value.is_integer():
+            text = str(int(self.value))
         digits = text.removeprefix("-")
         number = int(text) if digits.isascii() and digits.isdecimal() and len(digits) <= _DIGITS else least - 1
-        if isinstance(value, bool) or not least <= number <= most:
-            bounds = f"from {least} to {most}" if most < LARGEST else f"from {least}"
-            raise self.error(field, value, f"a whole number {bounds}")
+        if isinstance(self.value, bool) or not least <= number <= most:
+            raise self.error(f"a whole number from {least}" + (f" to {most}" if most < LARGEST else ""))
         return number
 
-    def choice(self, field: str, value: Any, choices: Collection[str], default: str) -> str:
-        """Return one of some words, the default where nothing stands."""
-        word = as_text(value).strip()
-        if not word:
-            return default
-        if word not in choices:
+    def word(self, choices: Collection[str], default: str) -> str:
+        """Return one of some words, the default where the value is absent or blank."""
+        word = as_text(self.value).strip()
+        if word and word not in choices:
             named = [choice for choice in choices if choice]
-            raise self.error(field, value, f"one of {', '.join(named)}, or nothing{did_you_mean(word, named)}")
-        return word
+            raise self.error(f"one of {', '.join(named)}, or nothing{did_you_mean(word, named)}")
+        return word or default
 
-    def error(self, field: str, value: Any, expected: str) -> ConfigError:
-        """Return what is wrong, to be raised."""
-        return ConfigError(self.source, field, as_text(value), expected)
+    def warn(self, message: str, key: str = "") -> None:
+        """Add a warning about the value, or about a key of it."""
+        super().warn(f"{self.path or key}: {message}", key)
 
-    def warn(self, field: str, message: str) -> None:
-        """Note something that can be gone on with."""
-        self.warnings.append(f"{self.source}: {field}: {message}")
-
-    def is_known(self, field: str, name: str, names: Collection[str], noun: str) -> bool:
-        """Return whether the name is known; if not, say so with the nearest known one and all others."""
-        if name in names:
+    def is_known(self, name: str, known: Collection[str], noun: str) -> bool:
+        """Return whether a name is known; if not, add a warning with the nearest known one and all others."""
+        if name in known:
             return True
-        hint = did_you_mean(name, names)
-        self.warn(field or name, f"unknown {noun} '{name}' is ignored{hint}; known: {', '.join(names)}")
+        hint = did_you_mean(name, known)
+        self.warn(f"unknown {noun} '{name}' is ignored{hint}; known: {', '.join(known)}", name)
         return False
-
-    def keys(self, field: str, section: Mapping[str, Any], names: Collection[str]) -> None:
-        """Warn of keys that nobody knows."""
-        for key in section:
-            self.is_known(field, key, names, "key")

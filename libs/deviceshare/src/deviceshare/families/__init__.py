@@ -2,6 +2,7 @@
 
 from deviceshare.families.common import charge, place_one_by_one
 from deviceshare.families.device_plugin import SERVED
+from deviceshare.families.errors import FamilyError, UnknownFamilyError, calling
 from deviceshare.families.gpu_number import GpuNumber
 from deviceshare.families.gpu_share import GpuShare
 from deviceshare.families.hami_vnpu import HamiVnpu
@@ -13,13 +14,14 @@ from deviceshare.families.protocol import (
     CardNames,
     Check,
     Demand,
+    ExpectedDemand,
     Family,
     HeldInPart,
     Pick,
     Picks,
     Places,
 )
-from deviceshare.families.registry import BY_NAME, FAMILIES, caveats, register
+from deviceshare.families.registry import BY_NAME, FAMILIES, caveats, family_named, register
 from deviceshare.families.selection import WISHES, listed, parts_of_words, type_matches, types_accepted, types_asked
 from deviceshare.families.trust import clamp_to_request
 from deviceshare.families.usage import CardCounter, counting_families, device_resources
@@ -36,7 +38,9 @@ __all__ = [
     "CardNames",
     "Check",
     "Demand",
+    "ExpectedDemand",
     "Family",
+    "FamilyError",
     "GpuNumber",
     "GpuShare",
     "HamiCore",
@@ -49,11 +53,14 @@ __all__ = [
     "Pick",
     "Picks",
     "Places",
+    "UnknownFamilyError",
+    "calling",
     "caveats",
     "charge",
     "clamp_to_request",
     "counting_families",
     "device_resources",
+    "family_named",
     "listed",
     "parts_of_words",
     "place_one_by_one",

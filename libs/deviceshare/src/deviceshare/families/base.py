@@ -1,18 +1,18 @@
-"""The usual family: containers are answered one after the other, what they take of a card adds up."""
+"""The usual family: containers are placed one after the other, and what they take of a card adds up."""
 
 from collections.abc import Sequence
 
 from deviceshare.conf import SchedulerConf
 from deviceshare.families import common
 from deviceshare.families.device_plugin import DevicePlugin
-from deviceshare.families.protocol import CardDemand, CardNames, Check, Demand, Pick, Picks, Places
+from deviceshare.families.protocol import CardDemand, CardNames, Check, Demand, ExpectedDemand, Pick, Picks, Places
 from deviceshare.kernels import CardSelector
 from deviceshare.model import Card, ContainerGrant, DeviceGrant
-from deviceshare.state import CardView, Codes, Counted, Share
+from deviceshare.state import CardShare, CardView, Codes, Counted
 
 
 class OneByOne:
-    """Members of the protocol as most families have them. A subclass says how it picks cards and what they fail."""
+    """The members of the protocol that most families share. A subclass adds :meth:`pick` and :meth:`failed`."""
 
     name: str
     answers = ""
@@ -23,15 +23,15 @@ class OneByOne:
     plugin = DevicePlugin()
 
     def card_names(self, of: Demand | Card, conf: SchedulerConf) -> CardNames:
-        """Return no names: the family's cards count in no queue unless it says how."""
+        """Return no names: cards count in no queue unless the family names resources."""
         return CardNames()
 
     def pick(self, demand: Demand, cards: CardDemand, view: CardView, conf: SchedulerConf) -> Picks:
-        """Choose cards for one container on every node of the view at once; charges nothing."""
+        """Pick cards for one container on every node of the view; charge nothing."""
         raise NotImplementedError
 
     def failed(self, demand: Demand, cards: CardDemand, view: CardView, conf: SchedulerConf) -> list[Check]:
-        """Return what keeps one container from nodes; also asked about nodes where it fits."""
+        """Return the checks that cards fail for one container, also on nodes that are feasible."""
         raise NotImplementedError
 
     def place(self, demand: Demand, view: CardView, conf: SchedulerConf) -> Places:
@@ -44,11 +44,11 @@ class OneByOne:
         )
 
     def selector(self, demand: Demand, codes: Codes, conf: SchedulerConf) -> CardSelector | None:
-        """Return nothing: cards are picked in numpy."""
+        """Return None: cards are picked in NumPy."""
         return None
 
     def checks(self, demand: Demand, view: CardView, conf: SchedulerConf) -> list[Check]:
-        """Return what fails, container by container."""
+        """Return the checks that fail, container by container."""
         return common.check_one_by_one(
             demand,
             lambda cards: self.pick(demand, cards, view, conf),
@@ -58,9 +58,9 @@ class OneByOne:
         )
 
     def grants(
-        self, demand: Demand, chosen: Sequence[Sequence[Pick]], conf: SchedulerConf
+        self, demand: Demand, chosen: Sequence[Sequence[Pick]], conf: SchedulerConf, expected: ExpectedDemand
     ) -> tuple[ContainerGrant, ...]:
-        """One grant a container, its devices in the order in which they were chosen."""
+        """Return one grant for each container, its devices in the order of the picks."""
         grants = []
         for cards, picks in zip(demand.cards, chosen, strict=True):
             devices = [
@@ -69,12 +69,12 @@ class OneByOne:
             grants.append(ContainerGrant(cards.container, cards.position, self.name, tuple(devices), cards.stage))
         return tuple(grants)
 
-    def count(self, card: Card, pods: Sequence[Sequence[Share]], conf: SchedulerConf) -> Counted:
-        """Never asked where there is no state."""
+    def count(self, card: Card, pods: Sequence[Sequence[CardShare]], conf: SchedulerConf) -> Counted:
+        """Never called where there is no state."""
         raise NotImplementedError
 
     def at_most(self, device: DeviceGrant, asked: CardDemand, card: Card | None) -> DeviceGrant:
-        """Cut memory and cores."""
+        """Clamp memory and cores."""
         return common.at_most(device, asked, card)
 
     def caveats(self, grants: Sequence[ContainerGrant]) -> tuple[str, ...]:

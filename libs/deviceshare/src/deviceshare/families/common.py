@@ -1,4 +1,4 @@
-"""What the families share: choosing columns by a key, charging a view, counting failed checks."""
+"""Functions that several families use: picking columns by a key, charging a view, counting failed checks."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from deviceshare.families.protocol import CardDemand, Check, Demand, Picks, Places
 from deviceshare.kernels import CardCharges, CardSelector
 from deviceshare.model import INIT, WHOLE, Card, DeviceGrant
-from deviceshare.state import Bools, CardView, Ints, Kinds
+from deviceshare.state import Bools, CardKinds, CardView, Ints
 
 Floats = NDArray[np.float64]
 _NEVER = np.int64(2**62)
@@ -21,7 +21,7 @@ def memory_asked(cards: CardDemand, view: CardView) -> Ints:
     return memory_of_kinds(cards, view.kinds)[view.kind]
 
 
-def memory_of_kinds(cards: CardDemand, kinds: Kinds) -> Ints:
+def memory_of_kinds(cards: CardDemand, kinds: CardKinds) -> Ints:
     """Return int64[kinds]: the MiB that the demand would take of a card of each kind."""
     asked: Ints = kinds.memory
     if cards.memory_percentage:
@@ -51,9 +51,9 @@ def at_most(device: DeviceGrant, asked: CardDemand, card: Card | None) -> Device
 
 
 def essence(demand: Demand, **changes: int) -> Demand:
-    """Return a demand for the cards of one container without what does not decide which cards these are.
+    """Return a demand for the cards of one container without the fields that do not affect which cards are picked.
 
-    ``changes`` are amounts (of :class:`~deviceshare.families.CardDemand`) that come to the same.
+    ``changes`` are fields of :class:`~deviceshare.families.CardDemand`, set to the same value for equivalent demands.
     """
     (cards,) = demand.cards
     return replace(demand, cards=(replace(cards, container="", position=0, **changes),), shares=())
@@ -66,9 +66,9 @@ def place_one_by_one(
     charge: Callable[[CardDemand, Picks], None],
     turns: Iterable[CardDemand] | None = None,
 ) -> Places:
-    """Answer a demand container by container, each seeing what the ones before took (:func:`in_turn`).
+    """Place a demand container by container, each sees what the ones before it took (:func:`in_turn`).
 
-    A family that knows by itself what an init container may use gives ``turns``: the demand's cards as they are.
+    A family that implements the rule for init containers itself passes ``turns``: ``demand.cards``.
     """
     rows = view.mode.shape[0]
     places = Places(np.ones(rows, dtype=np.bool_), [], [], np.zeros(rows), np.zeros(rows))
@@ -94,9 +94,9 @@ def check_one_by_one(
     checks: Callable[[CardDemand], list[Check]],
     turns: Iterable[CardDemand] | None = None,
 ) -> list[Check]:
-    """Return what each container fails, each seeing what the ones before took.
+    """Return the checks that each container fails, each sees what the ones before it took.
 
-    Where there are init containers, ``turns`` is what :func:`place_one_by_one` goes by.
+    ``turns`` has to be the same as for :func:`place_one_by_one`, which matters for init containers.
     """
     found = []
     for cards in demand.cards if turns is None else turns:
@@ -110,10 +110,10 @@ def check_one_by_one(
 
 
 def in_turn(demand: Demand, view: CardView) -> Iterator[CardDemand]:
-    """Yield the containers one after the other, for each to be charged in the view before the next comes.
+    """Yield the containers one after the other; the caller charges each in the view before it takes the next.
 
-    An init container sees what was there before the pod and prefers the cards that the pod has anyway; what it takes
-    beyond the others is added at the end.
+    An init container sees the view as it was before the pod, and prefers cards that the pod has already. In the end
+    the view holds the maximum of each init container and the sum of the others.
     """
     mains = [cards for cards in demand.cards if cards.stage != INIT]
     inits = demand.cards[len(mains) :]
@@ -132,7 +132,7 @@ def in_turn(demand: Demand, view: CardView) -> Iterator[CardDemand]:
 
 
 def picks_of(selector: CardSelector, view: CardView, allowed: Bools | None) -> Picks:
-    """Return what a kernel picks on every row of a view; ``allowed`` bool[R, D]: the cards that the pod accepts."""
+    """Return the picks of a kernel on every row of a view; ``allowed`` bool[R, D]: the cards that the pod accepts."""
     if allowed is not None:
         selector.restricted, selector.allowed = True, allowed.view(np.uint8)
     if view.preferred is not None:
@@ -147,9 +147,9 @@ def picks_of(selector: CardSelector, view: CardView, allowed: Bools | None) -> P
 
 
 def choose(usable: Bools, key: Ints, count: int, preferred: Bools | None = None) -> tuple[Bools, Ints]:
-    """Choose per row the ``count`` usable columns with the smallest keys (ties: lowest column), preferred ones first.
+    """Pick per row the ``count`` usable columns with the smallest keys (ties: lowest column), preferred ones first.
 
-    ``key`` is int64[R, D] or int64[1, D]. Returns bool[R], whether there are enough, and int64[R, count], the columns
+    ``key`` is int64[R, D] or int64[1, D]. Returns bool[R]: whether there are enough, and int64[R, count]: the columns
     in the order of their keys.
     """
     rows, columns = usable.shape
@@ -171,12 +171,12 @@ def at(array: Ints, columns: Ints) -> Ints:
 
 
 def spread_score(fits: Bools, view: CardView) -> Floats:
-    """Return float64[R]: a node's score under the policy spread, 100/(1 + shares on it), 0 where it does not fit."""
+    """Return float64[R]: the score under the policy spread, 100/(1 + shares on the node), 0 where infeasible."""
     return np.where(fits, 100.0 / (1 + view.slots_used.sum(axis=1)), 0.0)
 
 
 def charge(cards: CardDemand, view: CardView, picks: Picks) -> None:
-    """Take the picked cards' memory, cores and a slot each in the view, on the rows where the demand fits."""
+    """Charge memory, cores and a slot of each picked card in the view, on the feasible rows."""
     if cards.count > view.mode.shape[1]:
         return
     rows = np.flatnonzero(picks.fits)[:, None]
@@ -188,7 +188,7 @@ def charge(cards: CardDemand, view: CardView, picks: Picks) -> None:
 
 
 def any_card(cards: Bools) -> Bools:
-    """Return bool[R]: the rows that have such a card."""
+    """Return bool[R]: the rows with any of these cards."""
     found: Bools = np.count_nonzero(cards, axis=1) > 0
     return found
 
@@ -217,7 +217,7 @@ def nth_largest(values: Ints, usable: Bools, count: Ints) -> Ints:
 
 
 def card_check(code: str, text: str, failed: Bools) -> Check:
-    """Return a check that is a reason wherever a card fails it; ``failed`` is bool[R, D]."""
+    """Return a check that is a reason for each node with a card that fails it; ``failed`` is bool[R, D]."""
     counts = np.count_nonzero(failed, axis=1).astype(np.int64)
     return Check(code, text, counts > 0, counts, cards=failed)
 
@@ -232,7 +232,7 @@ def amount_check(
     free: Ints,
     unit: str,
 ) -> Check:
-    """Return a check about an amount: ``free`` int64[R] is what could be had at most."""
+    """Return a check about an amount; ``free`` int64[R] is the largest free amount."""
     counts = np.count_nonzero(failed, axis=1).astype(np.int64)
     return Check(code, text, counts > 0, counts, resource, asked, free, unit, failed)
 

@@ -19,7 +19,17 @@ from deviceshare.families.device_plugin import DevicePlugin, serves_one_containe
 from deviceshare.families.gpu_plugin import GpuPlugin
 from deviceshare.families.gpu_share import annotations, candidates, card_checks, peak, shares_of
 from deviceshare.families.hardware import NVIDIA
-from deviceshare.families.protocol import CardDemand, CardNames, Check, Demand, NodeView, Pick, Picks, Share
+from deviceshare.families.protocol import (
+    CardDemand,
+    CardNames,
+    Check,
+    ContainerShare,
+    Demand,
+    ExpectedDemand,
+    NodeView,
+    Pick,
+    Picks,
+)
 from deviceshare.formats import gpu_share
 from deviceshare.model import INIT, WHOLE, Card, Claim, ContainerGrant, DeviceGrant, PodRequest, RequestError
 from deviceshare.state import Bools, CardView
@@ -50,7 +60,7 @@ class GpuNumber(OneByOne):
         return CardNames(number=gpu_share.NUMBER, whole=True)
 
     def demand(self, ask: PodRequest, conf: SchedulerConf) -> Demand | None:
-        """Ask as many cards as the pod has at most."""
+        """Request the peak number of cards of the pod."""
         shares = shares_of(ask, gpu_share.NUMBER)
         count = peak(shares)
         if not count:
@@ -70,7 +80,7 @@ class GpuNumber(OneByOne):
         )
 
     def pick(self, demand: Demand, cards: CardDemand, view: CardView, conf: SchedulerConf) -> Picks:
-        """Choose the unused cards with the lowest indexes.
+        """Pick the unused cards with the lowest indexes.
 
         Score: binpack 100·cards used after the placement / cards, so that nodes fill up; spread 100/(1 + shares on
         the node).
@@ -89,14 +99,14 @@ class GpuNumber(OneByOne):
         return Picks(fits, columns, score)
 
     def grants(
-        self, demand: Demand, chosen: Sequence[Sequence[Pick]], conf: SchedulerConf
+        self, demand: Demand, chosen: Sequence[Sequence[Pick]], conf: SchedulerConf, expected: ExpectedDemand
     ) -> tuple[ContainerGrant, ...]:
-        """Let the containers take the cards in turn."""
+        """Distribute the cards to the containers in turn."""
         cards = [pick.card for pick in chosen[0]]
         return self._deal(demand.shares, [DeviceGrant(card.id, card.index, card.memory, ALL_CORES) for card in cards])
 
-    def _deal(self, shares: Sequence[Share], devices: Sequence[DeviceGrant]) -> tuple[ContainerGrant, ...]:
-        """Give the devices out: an init container, which runs before the others, has the first ones as well."""
+    def _deal(self, shares: Sequence[ContainerShare], devices: Sequence[DeviceGrant]) -> tuple[ContainerGrant, ...]:
+        """Distribute the devices; an init container, which runs before the others, shares the first ones."""
         rest = iter(devices)
         dealt = (
             (share, devices[: share.amount] if share.stage == INIT else islice(rest, share.amount)) for share in shares
@@ -108,13 +118,13 @@ class GpuNumber(OneByOne):
         )
 
     def failed(self, demand: Demand, cards: CardDemand, view: CardView, conf: SchedulerConf) -> list[Check]:
-        """No cards, a plugin that shares them, unhealthy cards, cards that the pod did not choose, too few unused."""
+        """Return the checks for no cards, a plugin that shares them, unhealthy, excluded, and too few unused cards."""
         shared = _shared(view, conf)
         usable = candidates(demand, view) & ~shared
         in_use = usable & ~_unused(view)
         taken = np.count_nonzero(in_use, axis=1)
         free = np.count_nonzero(usable, axis=1) - taken
-        # Where there is no card at all, the other checks say why.
+        # On nodes without any usable card the other checks are the reasons.
         few = common.any_card(usable) & (free < cards.count)
         text = f"Insufficient {gpu_share.NUMBER}"
         number = Check("NodeInsufficientDevice", text, few, taken, gpu_share.NUMBER, cards.count, free, cards=in_use)

@@ -1,7 +1,8 @@
-"""gpu-share: a pod asks MB of GPU memory and gets one card, shared by whoever else fits on it.
+"""gpu-share: a pod requests MiB of GPU memory and gets a part of one card.
 
-Rules: Volcano pkg/scheduler/api/devices/nvidia/gpushare (share.go, device_info.go). Beyond Volcano: the policy holds
-(binpack the fullest card that fits, spread the emptiest), and a pod may choose its card by ``volcano.sh/gpu-index``.
+Rules: Volcano pkg/scheduler/api/devices/nvidia/gpushare (share.go, device_info.go). Additions to
+Volcano: the policy applies (binpack: the fullest card with room, spread: the emptiest), and a pod may select its card
+by ``volcano.sh/gpu-index``.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,9 +15,19 @@ from deviceshare.families.base import OneByOne
 from deviceshare.families.device_plugin import DevicePlugin, serves_one_container
 from deviceshare.families.gpu_plugin import GpuPlugin
 from deviceshare.families.hardware import NVIDIA
-from deviceshare.families.protocol import CardDemand, CardNames, Check, Demand, NodeView, Pick, Picks, Share
+from deviceshare.families.protocol import (
+    CardDemand,
+    CardNames,
+    Check,
+    ContainerShare,
+    Demand,
+    ExpectedDemand,
+    NodeView,
+    Pick,
+    Picks,
+)
 from deviceshare.formats import gpu_share, nvidia
-from deviceshare.kernels import CardSelector, SharedCards
+from deviceshare.kernels import CardSelector, SharedCardSelector
 from deviceshare.model import INIT, SIDECAR, Card, Claim, ContainerGrant, DeviceGrant, PodRequest
 from deviceshare.state import Bools, CardView, Codes
 
@@ -32,7 +43,7 @@ class GpuShare(OneByOne):
     plugin: DevicePlugin = GpuPlugin(gpu_share.MEMORY)
 
     def node_cards(self, node: NodeView) -> tuple[Card, ...]:
-        """Return the cards that the node's capacity tells; their model is the node's label."""
+        """Return the cards by the node's capacity; their model is that of the node's label."""
         return gpu_share.read_cards(node.capacity, node.name, node.labels.get(nvidia.PRODUCT, ""))
 
     def resources(self, conf: SchedulerConf) -> frozenset[str]:
@@ -44,7 +55,7 @@ class GpuShare(OneByOne):
         return CardNames(memory=gpu_share.MEMORY)
 
     def demand(self, ask: PodRequest, conf: SchedulerConf) -> Demand | None:
-        """Ask one card for the whole pod, for all that it takes there."""
+        """Request one card for the pod, with the peak of its containers' memory."""
         shares = shares_of(ask, gpu_share.MEMORY)
         total = peak(shares)
         if not total:
@@ -57,40 +68,40 @@ class GpuShare(OneByOne):
         )
 
     def selector(self, demand: Demand, codes: Codes, conf: SchedulerConf) -> CardSelector | None:
-        """Return the kernel, where the pod does not choose by names of cards."""
+        """Return the kernel, unless the pod restricts cards by index or id."""
         if demand.use_ids or demand.use_indexes or demand.nouse_ids:
             return None
-        selector = self._picker(demand, codes, conf)
+        selector = self._selector(demand, codes, conf)
         selector.equivalence_key = common.essence(demand)
         return selector
 
-    def _picker(self, demand: Demand, codes: Codes, conf: SchedulerConf) -> SharedCards:
-        """Choose one card: the lowest index that has room; binpack the fullest, spread the emptiest.
+    def _selector(self, demand: Demand, codes: Codes, conf: SchedulerConf) -> SharedCardSelector:
+        """Pick one card with room: the lowest index; under binpack the fullest, under spread the emptiest.
 
         Score: binpack 100·used/memory after the placement; spread 100/(1 + pods on the node's cards).
         """
         kinds = codes.kinds
         asked = common.memory_of_kinds(demand.cards[0], kinds)
-        selector = SharedCards(1, kinds.memory, asked, selection.usable_kinds(demand, gpu_share.MODE, codes))
+        selector = SharedCardSelector(1, kinds.memory, asked, selection.usable_kinds(demand, gpu_share.MODE, codes))
         selector.filling, selector.spreading = conf.policy == "binpack", conf.policy == "spread"
         selector.by_memory = int(selector.spreading) - int(selector.filling)
         return selector
 
     def pick(self, demand: Demand, cards: CardDemand, view: CardView, conf: SchedulerConf) -> Picks:
-        """Choose one card for the pod."""
-        return common.picks_of(self._picker(demand, view, conf), view, selection.id_allowed(demand, view))
+        """Pick one card for the pod."""
+        return common.picks_of(self._selector(demand, view, conf), view, selection.id_allowed(demand, view))
 
     def grants(
-        self, demand: Demand, chosen: Sequence[Sequence[Pick]], conf: SchedulerConf
+        self, demand: Demand, chosen: Sequence[Sequence[Pick]], conf: SchedulerConf, expected: ExpectedDemand
     ) -> tuple[ContainerGrant, ...]:
-        """All containers that ask share the one card, each with its own amount."""
+        """Return one grant for each container that requests memory, all of the same card."""
         card = chosen[0][0].card
         return tuple(
             _grant(share, self.name, DeviceGrant(card.id, card.index, share.amount, 0)) for share in demand.shares
         )
 
     def failed(self, demand: Demand, cards: CardDemand, view: CardView, conf: SchedulerConf) -> list[Check]:
-        """No cards, unhealthy cards, cards that the pod did not choose, too little memory."""
+        """Return the checks for no cards, unhealthy cards, cards that the pod excludes, and too little memory."""
         usable = candidates(demand, view)
         free = view.memory - view.memory_used
         return common.some(
@@ -135,12 +146,12 @@ class GpuShare(OneByOne):
         return serves_one_container(gpu_share.MEMORY, self.plugin.name, grants)
 
 
-def _grant(share: Share, family: str, *devices: DeviceGrant) -> ContainerGrant:
+def _grant(share: ContainerShare, family: str, *devices: DeviceGrant) -> ContainerGrant:
     return ContainerGrant(share.container, share.position, family, devices, share.stage)
 
 
-def shares_of(ask: PodRequest, resource: str) -> tuple[Share, ...]:
-    """Return what each container asks of a resource that the pod gets as a whole: init containers last."""
+def shares_of(ask: PodRequest, resource: str) -> tuple[ContainerShare, ...]:
+    """Return each container's part of a resource that the pod requests as a whole: init containers last."""
     first = enumerate(ask.init_containers)
     shares = [
         *((container, position, "") for position, container in enumerate(ask.containers)),
@@ -150,14 +161,14 @@ def shares_of(ask: PodRequest, resource: str) -> tuple[Share, ...]:
         ),
     ]
     return tuple(
-        Share(container.name, position, amount, stage)
+        ContainerShare(container.name, position, amount, stage)
         for container, position, stage in shares
         if (amount := container.get(resource))
     )
 
 
-def peak(shares: Iterable[Share]) -> int:
-    """Return what a pod takes at most: the larger of its largest init container and the sum of all others.
+def peak(shares: Iterable[ContainerShare]) -> int:
+    """Return the peak of a pod: the larger of its largest init container and the sum of all others.
 
     Volcano leaves out sidecars (share.go), which run beside the containers.
     """
@@ -171,7 +182,7 @@ def peak(shares: Iterable[Share]) -> int:
 
 
 def annotations(claim: Claim, family: str, now: float) -> dict[str, str]:
-    """Return what the device plugin waits for: each card once, in the order of the grants, and the time."""
+    """Return the annotations for the device plugin: each card once, in the order of the grants, and the time."""
     indexes = [device.index for grant in claim.grants if grant.family == family for device in grant.devices]
     return {
         gpu_share.INDEX: gpu_share.write_index(dict.fromkeys(indexes)),
@@ -189,7 +200,7 @@ def candidates(demand: Demand, view: CardView) -> Bools:
 
 
 def card_checks(demand: Demand, view: CardView) -> list[Check]:
-    """Return the checks that do not depend on what is taken."""
+    """Return the checks that do not depend on usage."""
     of_mode = view.of_mode(gpu_share.MODE)
     none = np.zeros(len(of_mode), dtype=np.int64)
     return [

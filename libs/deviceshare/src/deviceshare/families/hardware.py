@@ -1,4 +1,4 @@
-"""Whose cards a family cuts, and what is said of them whichever family it is."""
+"""The hardware of a family's cards, and what all families of the same hardware have in common."""
 
 import msgspec
 
@@ -6,14 +6,14 @@ from deviceshare.formats import gpu_share, nvidia
 
 
 class Hardware(msgspec.Struct, frozen=True):
-    """Cards of one kind: where several device plugins register those of a node, they are the same cards."""
+    """Cards of one vendor: what several device plugins register on a node are the same cards."""
 
     name: str
-    """What the cards are called: ``NVIDIA GPUs``."""
+    """The name of the cards: ``NVIDIA GPUs``."""
     whole: str = ""
-    """Resource by which a device plugin of the vendor gives them whole, '' for none."""
+    """The resource by which the vendor's device plugin offers whole cards, '' for none."""
     unhealthy: str = ""
-    """Annotation of a node that lists cards which must not be used, by index or id; '' for none."""
+    """The annotation of a node that lists cards that must not be used, by index or id; '' for none."""
 
 
 NVIDIA = Hardware("NVIDIA GPUs", whole=nvidia.GPU, unhealthy=gpu_share.UNHEALTHY)

@@ -3,20 +3,33 @@
 from collections.abc import Sequence
 
 from deviceshare.conf import add_family_flag
+from deviceshare.families.errors import UnknownFamilyError
 from deviceshare.families.protocol import Family
 from deviceshare.model import ContainerGrant
 
 FAMILIES: list[Family] = []
-"""All families, in the order in which a pod's demands are answered."""
+"""All families, in the order in which the requests of a pod are placed."""
 
 BY_NAME: dict[str, Family] = {}
 
 
-def register(family: Family) -> None:
-    """Make a family known, before anything is decoded or decided. One of the same name is replaced.
+def family_named(name: str) -> Family:
+    """Return a registered family.
 
     Raises:
-        TypeError: it lacks members of the protocol.
+        UnknownFamilyError: there is none of this name.
+    """
+    family = BY_NAME.get(name)
+    if family is None:
+        raise UnknownFamilyError(name)
+    return family
+
+
+def register(family: Family) -> None:
+    """Register a family, before anything is decoded or decided. A family of the same name is replaced.
+
+    Raises:
+        TypeError: the family lacks members of the protocol.
     """
     members = {**Family.__annotations__, **vars(Family)}
     if missing := [name for name in members if not name.startswith("_") and not hasattr(family, name)]:
@@ -31,7 +44,7 @@ def register(family: Family) -> None:
 
 
 def caveats(grants: Sequence[ContainerGrant]) -> tuple[str, ...]:
-    """Return what a user should know of the grants to one pod, of whichever families they are."""
+    """Return what the device plugins will not do with the grants to one pod; see :meth:`.protocol.Family.caveats`."""
     names = dict.fromkeys(grant.family for grant in grants)
     return tuple(
         caveat

@@ -1,4 +1,4 @@
-"""Choosing GPUs by model, index and id, as pod annotations ask for it.
+"""Restricting GPUs by model, index and id, as pod annotations request it.
 
 Annotations: Volcano's user guides; :mod:`deviceshare.formats.gpu_share` and :mod:`deviceshare.formats.vgpu` name them.
 """
@@ -17,14 +17,14 @@ from deviceshare.model import FormatError, PodRequest, RequestError
 from deviceshare.state import Bools, CardView, Codes
 
 WISHES = frozenset({vgpu.USE_TYPE, vgpu.NOUSE_TYPE, gpu_share.INDEX, gpu_share.UNHEALTHY})
-"""Annotations of a pod by which it chooses among GPUs, whichever family cuts them."""
+"""Annotations of a pod that restrict its GPUs, in all families."""
 
 _MOST_TYPES = 4
 _WORD = re.compile(r"[A-Z0-9]+")
 
 
 class Wishes(NamedTuple):
-    """What :data:`WISHES` say; the names are those of :class:`~deviceshare.families.Demand`."""
+    """The values of :data:`WISHES`, as fields of :class:`~deviceshare.families.Demand`."""
 
     use_types: tuple[str, ...]
     nouse_types: tuple[str, ...]
@@ -33,10 +33,10 @@ class Wishes(NamedTuple):
 
 
 def wishes(ask: PodRequest) -> Wishes:
-    """Return which GPUs a pod chooses and which it excludes.
+    """Return which GPUs a pod selects and which it excludes.
 
-    ``volcano.sh/gpu-unhealthy-ids``, which is for nodes, excludes the same cards for one pod where it stands there.
-    Raises :class:`~deviceshare.model.RequestError` for indexes that are none.
+    ``volcano.sh/gpu-unhealthy-ids``, an annotation of nodes, excludes cards for a single pod if the pod has it.
+    Raises :class:`~deviceshare.model.RequestError` for invalid indexes.
     """
     try:
         indexes = gpu_share.read_index(ask.annotation(gpu_share.INDEX) or "", "")
@@ -52,7 +52,7 @@ def wishes(ask: PodRequest) -> Wishes:
 
 
 def type_matches(wanted: str, names: Sequence[str]) -> list[bool]:
-    """Return which model names a wanted type means, ignoring case.
+    """Return which model names a wanted type matches, ignoring case.
 
     Whole words match first, so that A10 is not an A100. A part of a word counts only where no name has the whole word.
     """
@@ -64,7 +64,7 @@ def type_matches(wanted: str, names: Sequence[str]) -> list[bool]:
 
 
 def parts_of_words(wanted: str, names: Sequence[str]) -> list[str]:
-    """Return the model names that a wanted type means only as a part of a word."""
+    """Return the model names that a wanted type matches only as a part of a word."""
     words = _WORD.findall(wanted.upper())
     meant = [name for name, matches in zip(names, type_matches(wanted, names), strict=True) if matches]
     return [name for name in meant if not _contains(_WORD.findall(name.upper()), words)]
@@ -76,7 +76,7 @@ def _contains(words: list[str], wanted: list[str]) -> bool:
 
 
 def types_accepted(use: Iterable[str], nouse: Iterable[str], names: Sequence[str]) -> Bools:
-    """Return for each model name whether a pod that asks so accepts it. Both lists count; '' is none that is asked."""
+    """Return for each model name whether a pod with these lists accepts it. Both lists count; '' matches no type."""
     chosen = [type_matches(wanted, names) for wanted in use]
     accepted = np.any(chosen, axis=0) if chosen else np.ones(len(names), dtype=np.bool_)
     for unwanted in nouse:
@@ -85,7 +85,7 @@ def types_accepted(use: Iterable[str], nouse: Iterable[str], names: Sequence[str
 
 
 def type_allowed(demand: Demand, view: CardView) -> Bools | None:
-    """Return bool[R, D]: cards of a model that the pod accepts; None where it accepts all."""
+    """Return bool[R, D]: the cards whose model the pod accepts; None where it accepts all."""
     if not (demand.use_types or demand.nouse_types):
         return None
     found: Bools = types_accepted(demand.use_types, demand.nouse_types, view.type_names)[view.type]
@@ -93,7 +93,7 @@ def type_allowed(demand: Demand, view: CardView) -> Bools | None:
 
 
 def usable_kinds(demand: Demand, mode: str, codes: Codes) -> Bools:
-    """Return bool[kinds]: those of a mode that are healthy and of a type that the pod accepts."""
+    """Return bool[kinds]: healthy kinds with this mode and with a type that the pod accepts."""
     kinds = codes.kinds
     accepted = types_accepted(demand.use_types, demand.nouse_types, codes.type_names)
     found: Bools = kinds.of_mode(mode) & (kinds.healthy != 0) & accepted[kinds.type]
@@ -101,22 +101,22 @@ def usable_kinds(demand: Demand, mode: str, codes: Codes) -> Bools:
 
 
 def types_asked(use: Sequence[str], nouse: Sequence[str]) -> str:
-    """Return the annotations that choose models, as a user wrote them."""
+    """Return the annotations that restrict models, as the user wrote them."""
     lists = ((vgpu.USE_TYPE, use), (vgpu.NOUSE_TYPE, nouse))
     return " and ".join(f"{name} {','.join(wanted)}" for name, wanted in lists if wanted)
 
 
 def listed(types: Iterable[str]) -> str:
-    """Return types of cards for a text that must not get long: the first by name, and how many more there are."""
+    """Return types of cards for a short text: the first four by name, and the number of the others."""
     names = sorted(types)
     more = f" and {len(names) - _MOST_TYPES} more" if len(names) > _MOST_TYPES else ""
     return ", ".join(names[:_MOST_TYPES]) + more
 
 
 def id_allowed(demand: Demand, view: CardView) -> Bools | None:
-    """Return bool[R, D]: cards that the pod accepts by their id and index; None where it accepts all.
+    """Return bool[R, D]: the cards that the pod accepts by id and index; None where it accepts all.
 
-    What is excluded, by id or by index, is excluded also where it is chosen.
+    A card that is both selected and excluded is excluded.
     """
     if not (demand.use_ids or demand.use_indexes or demand.nouse_ids):
         return None
@@ -148,7 +148,7 @@ def _with_indexes(indexes: frozenset[int], view: CardView) -> Bools:
 
 
 def checks(demand: Demand, view: CardView, cards: Bools) -> list[Check]:
-    """Return what keeps the pod from some of these cards (bool[R, D]) by its own choice."""
+    """Return the checks for cards among these (bool[R, D]) that the pod's own restrictions exclude."""
     found = []
     if demand.use_types or demand.nouse_types:
         refused = cards & ~types_accepted(demand.use_types, demand.nouse_types, view.type_names)[view.type]

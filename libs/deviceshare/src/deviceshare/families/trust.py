@@ -1,7 +1,8 @@
-"""How much of what a bound pod's annotations name counts where nobody signed them: at most what the pod asks.
+"""Unsigned device annotations of bound pods, clamped to the pod's request.
 
-Whoever may create a pod may write its annotations. So a card counts for the pod only as far as one of its containers
-asks so many of its kind, so much memory and so many cores; a pod that asks nothing of a family holds nothing of it.
+Anybody who may create a pod may write its annotations. Therefore a card counts for the pod only as far as one of its
+containers requests that many cards of the family, that much memory and that many cores. A pod that requests nothing of
+a family holds nothing of it.
 """
 
 from collections import defaultdict
@@ -11,7 +12,7 @@ from msgspec.structs import replace
 
 from deviceshare.conf import SchedulerConf
 from deviceshare.families.protocol import CardDemand, Family
-from deviceshare.families.registry import BY_NAME, FAMILIES
+from deviceshare.families.registry import FAMILIES, family_named
 from deviceshare.model import (
     Card,
     ContainerGrant,
@@ -29,18 +30,21 @@ _FIELD = "metadata.annotations"
 def clamp_to_request(
     held: Sequence[ContainerGrant], ask: PodRequest, conf: SchedulerConf, cards: Mapping[str, Card], subject: str
 ) -> tuple[tuple[ContainerGrant, ...], tuple[Problem, ...]]:
-    """Return what of the grants the pod asks, and what was cut.
+    """Return the grants clamped to the pod's request, and a problem for each part that was removed.
 
     Args:
-        held: what the pod's annotations name.
-        ask: what its containers ask.
-        conf: says what the resources are called.
-        cards: those of the pod's node, by id; of a card that is not among them the size is not known.
+        held: the grants in the pod's annotations.
+        ask: the pod's request.
+        conf: the configuration, which names the resources.
+        cards: the cards of the pod's node by id; the size of other cards is not known.
         subject: the pod, for messages.
+
+    Raises:
+        UnknownFamilyError: a grant names a family that is not registered.
     """
     by_answer: defaultdict[str, list[int]] = defaultdict(list)
     for at, grant in enumerate(held):
-        family = BY_NAME[grant.family]
+        family = family_named(grant.family)
         by_answer[family.answers or family.name].append(at)
     kept: dict[int, ContainerGrant] = {}
     problems: list[Problem] = []
@@ -55,18 +59,18 @@ def clamp_to_request(
 
 
 class _Budget:
-    """What a pod asks of families that answer the same request."""
+    """What a pod requests of families that answer the same request."""
 
     def __init__(self, families: Sequence[Family], ask: PodRequest, conf: SchedulerConf) -> None:
         self._family = families[0]
         self._left: list[tuple[CardDemand, int]] | None = None
-        """For each container what it asks of each card, and of how many more; None: nobody can say."""
+        """For each container what it requests of each card, and the number of cards left; None: not by container."""
         asked = False
         for family in families:
             try:
                 demand = family.demand(ask, conf)
             except RequestError:
-                # It was bound all the same, by one that reads requests in another way.
+                # Another scheduler bound the pod all the same, and reads requests in another way.
                 self._left = [*_by_count(ask)]
                 break
             if demand is not None:
@@ -83,12 +87,12 @@ class _Budget:
             self.text = ", ".join(map(_shown, self._left or ())) or "nothing of the kind"
 
     def spend(self, grants: Sequence[ContainerGrant], cards: Mapping[str, Card]) -> list[ContainerGrant]:
-        """Return each grant with the devices that are asked.
+        """Return each grant with the devices that the pod requests.
 
-        Its own container's first; what is left of a container that has less, for others: not every writer says which
-        container a device is for.
+        A grant is matched with its own container first, then with any container that has cards left: not every
+        scheduler writes which container a device is for.
         """
-        if self._left is None:  # asked by the pod as a whole: the family deals it out by the ask
+        if self._left is None:  # requested by the pod as a whole: the family distributes it by the request
             return list(grants)
         given: list[list[DeviceGrant | None]] = [[None] * len(grant.devices) for grant in grants]
         for own in (True, False):
@@ -111,7 +115,7 @@ class _Budget:
 
 
 def _by_count(ask: PodRequest) -> Iterator[tuple[CardDemand, int]]:
-    """Yield for each container as many cards as the smallest number of any device resource that it asks."""
+    """Yield for each container as many cards as the smallest amount of any device resource that it requests."""
 
     def counted(containers: Iterable[ContainerRequest], stage: str) -> Iterator[tuple[CardDemand, int]]:
         for position, container in enumerate(containers):
@@ -135,7 +139,7 @@ def _shown(left: tuple[CardDemand, int]) -> str:
 
 
 def _more(pairs: Iterable[tuple[ContainerGrant, ContainerGrant]]) -> Iterator[str]:
-    """Yield what was named and does not count, each with its amounts."""
+    """Yield the devices that were removed or reduced, with the amounts in the annotations."""
     for named, kept in pairs:
         rest = list(kept.devices)
         for device in named.devices:

@@ -1,7 +1,7 @@
-"""What is taken of a card, by the one rule of those who decide and those who show.
+"""The usage of cards: one rule for placement and for metrics.
 
-Amounts add up over pods (:func:`~deviceshare.state.usage_of`), except on cards of a family that counts by itself:
-what a MIG instance or a template takes is not what was asked.
+Amounts add up over pods (:func:`~deviceshare.state.usage_of`), except on cards of a family that counts by itself: a MIG
+instance or a template takes more than the pod requests.
 """
 
 from collections.abc import Sequence
@@ -10,16 +10,16 @@ from deviceshare.conf import SchedulerConf
 from deviceshare.families.protocol import Family
 from deviceshare.families.registry import FAMILIES
 from deviceshare.model import Card
-from deviceshare.state import Share, Usage, total, usage_of
+from deviceshare.state import CardShare, Usage, total, usage_of
 
 
 def counting_families() -> dict[str, Family]:
-    """Return the families that count what is taken of a card by themselves, by the modes of their cards."""
+    """Return the families that count usage by themselves, by the modes of their cards."""
     return {mode: family for family in FAMILIES if family.state for mode in family.modes}
 
 
 def device_resources(conf: SchedulerConf) -> frozenset[str]:
-    """Return the resources that families account for on cards: they are no plain amounts of a node."""
+    """Return the resources that families account for on cards, and that are no resources of the node itself."""
     return frozenset[str]().union(*(family.resources(conf) for family in FAMILIES))
 
 
@@ -30,8 +30,8 @@ class CardCounter:
         self._conf = conf
         self._families = counting_families()
 
-    def used(self, card: Card, pods: Sequence[Sequence[Share]]) -> Usage:
-        """Return what is taken of a card where each of these pods holds these shares of it."""
+    def used(self, card: Card, pods: Sequence[Sequence[CardShare]]) -> Usage:
+        """Return the usage of a card of which each of these pods holds these shares."""
         family = self._families.get(card.mode)
         if family is not None and pods:
             return family.count(card, pods, self._conf)[0]

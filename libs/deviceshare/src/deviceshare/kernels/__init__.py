@@ -1,35 +1,39 @@
 """Kernels: the loops over rows (nodes) and columns (cards) that every placement runs through, compiled by Cython.
 
+Reading order: :mod:`.node_index` (feasibility and score of every node), :mod:`.card_selector` and its subclasses
+:mod:`.shared`, :mod:`.chips` and :mod:`.instances` (picking cards), :mod:`.best`, :mod:`.changes`, :mod:`.scores`.
+
 A kernel is a module of plain typed Python: loops over numpy arrays, numbers as arguments, state in the attributes of
-a class. Beside it stands ``<name>.pxd`` with the C types of the same names (Cython's pure Python mode: an *augmenting*
+a class. ``<name>.pxd`` beside it declares the C types of the same names (Cython's pure Python mode: an *augmenting*
 file): ``cdef class`` and its attributes, the signatures of methods, ``@cython.locals`` for the variables of a loop.
-mypy, ruff and readers see ordinary Python, and where there is no C compiler the same file runs as it is, some hundred
-times slower in these loops. ``setup.py`` finds every module that has a ``.pxd``; ``make setup`` compiles them anew when
-one of them changes, and pytest does not start with a kernel that is older than its source.
+mypy, ruff and readers see ordinary Python. Without a C compiler the same file runs uncompiled, with loops that are some
+hundred times slower. ``setup.py`` finds every module that has a ``.pxd``; ``make setup`` compiles modules that changed,
+and pytest does not start with a kernel that is older than its source.
 
-How to write one:
+How to write a kernel:
 
-* Name every variable of a loop in the ``.pxd``: one that is not named there is a Python object, and as slow.
+* Declare every variable of a loop in the ``.pxd``: an undeclared variable is a Python object, and as slow.
 * An array is an attribute or an argument with a type of its own: ``long long[::1]`` for int64, ``double[::1]`` for
-  float64, ``unsigned char[::1]`` for bool as uint8, ``[:, :, ::1]`` for three axes. To hand one over costs some tenths
-  of a microsecond: what stays is kept in an attribute. What must be read from outside as numpy is kept there as well.
-* One kernel uses another as Python does, ``from deviceshare.kernels.x import f``, and its ``.pxd`` says
-  ``from deviceshare.kernels.x cimport f``: then the call is one of C.
-* A method that only kernels call is ``cdef`` there, the faster call; what Python calls too, or another module imports,
-  is ``cpdef``.
+  float64, ``unsigned char[::1]`` for bool as uint8, ``[:, :, ::1]`` for three axes. Passing an array costs some tenths
+  of a microsecond: keep arrays that stay in attributes. An array that Python code reads as numpy needs a second
+  reference there.
+* A kernel uses another one as in Python, ``from deviceshare.kernels.x import f``, and its ``.pxd`` says
+  ``from deviceshare.kernels.x cimport f``, which makes the call a C call.
+* A method that only kernels of the same module call is ``cdef``, the faster call. A method that Python calls too, or
+  that another module imports, is ``cpdef``.
 * A constant of another module, such as those of :mod:`.constants`, is imported as usual, and the ``.pxd`` declares it
   as a variable of the kernel's own: ``cdef long long MEMORY``.
-* No bounds are checked and -1 is no index from the end, as in C. Integer division and ``%`` round as in C as well:
-  only of what is not negative.
-* Sums of floats are taken in the order in which they stand; the compiler may not change it (``-ffp-contract=off``), so
-  that compiled and plain kernels agree to the last bit.
+* Bounds are not checked, and -1 is no index from the end, as in C. Integer division and ``%`` round as in C as well:
+  use them for non-negative numbers only.
+* Sums of floats are taken in the order of the source. The compiler may not change the order (``-ffp-contract=off``),
+  so that compiled and uncompiled kernels agree to the last bit.
 """
 
-from deviceshare.kernels.best import Best, Order
+from deviceshare.kernels.best import Best, TieOrder
 from deviceshare.kernels.card_selector import CardSelector, Floats
 from deviceshare.kernels.changes import Changes
-from deviceshare.kernels.charges import Amounts, CardCharges
-from deviceshare.kernels.chips import Chips
+from deviceshare.kernels.charges import CardCharges, NodeAmounts
+from deviceshare.kernels.chips import ChipSelector
 from deviceshare.kernels.constants import (
     CORES_USED,
     CUT_BITS,
@@ -42,7 +46,7 @@ from deviceshare.kernels.constants import (
 )
 from deviceshare.kernels.node_index import NodeIndex, weighted_score
 from deviceshare.kernels.scores import NodeScores, NormalizedScore, balance, free_part, full_part
-from deviceshare.kernels.shared import SharedCards
+from deviceshare.kernels.shared import SharedCardSelector
 
 __all__ = [
     "CORES_USED",
@@ -53,18 +57,18 @@ __all__ = [
     "NEVER",
     "SLOTS_USED",
     "UNPARTITIONED",
-    "Amounts",
     "Best",
     "CardCharges",
     "CardSelector",
     "Changes",
-    "Chips",
+    "ChipSelector",
     "Floats",
+    "NodeAmounts",
     "NodeIndex",
     "NodeScores",
     "NormalizedScore",
-    "Order",
-    "SharedCards",
+    "SharedCardSelector",
+    "TieOrder",
     "balance",
     "free_part",
     "full_part",

@@ -5,13 +5,13 @@ cdef int _BITS
 
 
 @cython.final
-cdef class Order:
+cdef class TieOrder:
     cdef public long long[::1] ranks
 
 
 @cython.final
 cdef class Best:
-    cdef public Order order
+    cdef public TieOrder order
     cdef public Py_ssize_t rows, able, blocks
     cdef public double[::1] keys, tops
     cdef public float[::1] waste

@@ -1,4 +1,6 @@
-"""The best of all rows, known at any time: blocks of rows each know theirs, and look again only where it got worse."""
+"""The best of all rows, at any time: each block of rows keeps its best row, and is searched again only where that row
+got worse.
+"""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,13 +11,13 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 _BITS = 6
-"""A block has 64 rows: 8 cache lines of keys, and 313 blocks for 20,000 nodes."""
+"""A block has 64 rows: 8 cache lines of keys. 20,000 nodes have 313 blocks."""
 
 
-class Order:
-    """Which of equal rows goes first: ``ranks`` int64[rows], the lowest. One for all who compare rows.
+class TieOrder:
+    """Which of equal rows is best: the row with the lowest of ``ranks`` int64[rows]. All rankings share one order.
 
-    Ranks may be numbered anew as long as those that rows have among each other stay, but for rows that are put again.
+    Ranks may change only if the order of any two rows stays, except for rows that are put again.
     """
 
     def __init__(self) -> None:
@@ -23,31 +25,31 @@ class Order:
 
 
 class Best:
-    """What each row is worth (``keys`` float64[rows], -inf: not to be had), and the row that is worth most.
+    """The score of each row (``keys`` float64[rows], -inf: infeasible), and the row with the highest score.
 
-    Of equal ones that with the least ``waste`` (float32[rows], whole MiB) wins, then the first in ``order``. To change
-    a row is cheap; of the blocks whose best row got worse since, all rows are compared when the best is asked for.
+    Ties break by least ``waste`` (float32[rows], whole MiB), then by ``order``. A change of a row is cheap. Where the
+    best row of a block got worse, all rows of the block are compared when the best row is next looked for.
     """
 
-    def __init__(self, order: Order) -> None:
+    def __init__(self, order: TieOrder) -> None:
         self.order = order
         self.rows = 0
         self.able = 0
-        """How many rows are to be had."""
+        """The number of feasible rows."""
         self.keys: Floats = np.zeros(0)
         self.wasteful = False
-        """Whether ``waste`` is there: most kinds of cards waste nothing."""
+        """Whether ``waste`` is allocated: most kinds of cards waste nothing."""
         self.waste: NDArray[np.float32] = np.zeros(0, dtype=np.float32)
         self.blocks = 0
         self.winners: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
         """int32[blocks]: the best row of each block."""
         self.tops: Floats = np.zeros(0)
-        """float64[blocks]: what it is worth."""
+        """float64[blocks]: the score of that row."""
         self.stale: NDArray[np.uint8] = np.zeros(0, dtype=np.uint8)
-        """uint8[blocks]: where ``winners`` and ``tops`` have to be found anew."""
+        """uint8[blocks]: where ``winners`` and ``tops`` are out of date."""
 
     def grow(self, rows: int) -> None:
-        """Make room for so many rows."""
+        """Allocate this number of rows; new rows are infeasible."""
         keys = np.full(rows, NEVER)
         keys[: self.rows] = np.asarray(self.keys)
         self.keys = keys
@@ -62,7 +64,7 @@ class Best:
         self.stale = np.ones(self.blocks, dtype=np.uint8)
 
     def first(self) -> int:
-        """Return the best row, -1 where none is to be had."""
+        """Return the best row, -1 where none is feasible."""
         best = -1
         top = NEVER
         for block in range(self.blocks):
@@ -77,11 +79,11 @@ class Best:
         return best
 
     def key(self, row: int) -> float:
-        """Return what a row is worth."""
+        """Return the score of a row."""
         return float(self.keys[row])
 
     def put(self, row: int, key: float, waste: float) -> None:
-        """Say what a row is worth, and what it wastes."""
+        """Set the score and the waste of a row."""
         before = self.keys[row]
         if before == NEVER and key == NEVER:
             return
@@ -96,23 +98,23 @@ class Best:
         if self.stale[block]:
             return
         if self.winners[block] == row and key <= before:
-            # Its rank may be another, too.
+            # The rank of the row may have changed as well.
             self.stale[block] = 1
         elif self.winners[block] == row or key > self.tops[block] or self.levels(row, block):
             self.winners[block] = row
             self.tops[block] = key
 
     def levels(self, row: int, block: int) -> bool:
-        """Return whether a row is worth as much as the best of its block, and precedes it."""
+        """Return whether a row has the score of the best row of its block, and precedes it."""
         return bool(self.keys[row] == self.tops[block] and self.precedes(row, self.winners[block]))
 
     def put_rows(self, rows: Ints, keys: Floats, wastes: Floats) -> None:
-        """Say it of some rows."""
+        """Set the scores and wastes of some rows."""
         for at in range(len(rows)):
             self.put(rows[at], keys[at], wastes[at])
 
     def precedes(self, one: int, other: int) -> bool:
-        """Return whether a row goes before another that is worth the same."""
+        """Return whether a row precedes another one with the same score."""
         if self.wasteful and self.waste[one] != self.waste[other]:
             return bool(self.waste[one] < self.waste[other])
         return bool(self.order.ranks[one] < self.order.ranks[other])

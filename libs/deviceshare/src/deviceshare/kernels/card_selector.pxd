@@ -1,7 +1,7 @@
 cimport cython
 
 from deviceshare.kernels.changes cimport Changes
-from deviceshare.kernels.charges cimport Amounts, CardCharges
+from deviceshare.kernels.charges cimport NodeAmounts, CardCharges
 
 cdef long long EVERY_NODE, INFEASIBLE, SLOTS_USED, _PREFERRED
 
@@ -22,10 +22,10 @@ cdef class CardSelector:
     cdef public unsigned char[:, ::1] allowed, preferred
 
     @cython.locals(at=cython.Py_ssize_t, row=cython.longlong, score=cython.double)
-    cdef void answer(self, Changes changes, Py_ssize_t count, Amounts amounts) except *
+    cdef void answer(self, Changes changes, Py_ssize_t count, NodeAmounts amounts) except *
     @cython.final
     @cython.locals(column=cython.longlong)
-    cdef bint is_offered(self, Amounts amounts, Py_ssize_t row) noexcept
+    cdef bint is_offered(self, NodeAmounts amounts, Py_ssize_t row) noexcept
     cdef bint pick(self, Py_ssize_t row) except? -1
     cdef int rank(self, Py_ssize_t row) except -1
     cdef int rate(self, Py_ssize_t row) except -1

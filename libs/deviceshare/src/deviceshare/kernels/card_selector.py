@@ -1,4 +1,4 @@
-"""One container's demand for cards, answered row by row: what the kernels of all families have in common."""
+"""One container's demand for cards, answered row by row: the base of the kernels of all families."""
 
 from collections.abc import Hashable
 
@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deviceshare.kernels.changes import Changes
-from deviceshare.kernels.charges import Amounts, CardCharges
+from deviceshare.kernels.charges import CardCharges, NodeAmounts
 from deviceshare.kernels.constants import EVERY_NODE, INFEASIBLE, SLOTS_USED
 
 Ints = NDArray[np.int64]
@@ -19,47 +19,46 @@ _NO_MASK: Mask = np.zeros((0, 0), dtype=np.uint8)
 
 
 class CardSelector:
-    """Picks ``count`` cards of a row. A subclass says by :meth:`rank` in which order cards are taken, and by
-    :meth:`rate` what the choice scores.
+    """Picks ``count`` cards of a row. A subclass orders the cards (:meth:`rank`) and scores the pick (:meth:`rate`).
 
-    After :meth:`pick` has found enough, ``columns`` and ``details`` int64[count] are the cards; the first ``scored`` of
-    ``terms`` (float64) are what the choice scores, to be added in this order; ``waste`` are the MiB that are given
-    and not asked.
+    After :meth:`pick` found enough cards, ``columns`` and ``details`` int64[count] are the picked cards, and ``waste``
+    the MiB that are given beyond the request. The score is the sum of the first ``scored`` of ``terms`` (float64), in
+    this order; higher is better. Each term is 0 to 100 before weighting; see the subclasses.
 
-    Pickers of which ``likeness`` is the same give the same answers but for a part of the waste that is the same on all
-    rows; None: it is like no other. ``offers`` is a resource of which a node must have some, '' for none: whoever asks
-    looks at that, since it is not a matter of cards.
+    Selectors with the same ``equivalence_key`` give the same answers, except for a part of the waste that is the same
+    on all rows; None: the selector is equivalent to no other. ``offers`` is a resource of which a node must have some,
+    '' for none: the caller checks it, since it is no matter of cards.
     """
 
     def __init__(self, count: int) -> None:
         self.count = count
         self.cards = CardCharges(_NO_CARDS)
-        """What it picks from; whoever asks says it."""
+        """The cards to pick from; the caller sets them."""
         self.held = 0
         self.columns: Ints = np.zeros(count, dtype=np.int64)
         self.details: Ints = np.zeros(count, dtype=np.int64)
         self.keys: Ints = np.zeros(1, dtype=np.int64)
-        """int64[columns]: the cards with the smallest are taken, of equal ones the first; ``OUT``: not to be had."""
+        """int64[columns]: the cards with the smallest keys are picked, of equal ones the first."""
         self.notes: Ints = np.zeros(1, dtype=np.int64)
-        """int64[columns]: what is to be remembered of each card, should it be taken."""
+        """int64[columns]: the detail of each card, should it be picked."""
         self.terms: Floats = np.zeros(max(count, 2))
         self.scored = 0
         self.waste = 0.0
         self.equivalence_key: Hashable = None
         self.offers = ""
         self.offered = EVERY_NODE
-        """The column of ``offers`` among the plain resources, -1 where no node has it, ``EVERYWHERE`` for none."""
+        """The column of ``offers`` among the nodes' own resources, -1 where no node has it."""
         self.restricted = False
         self.allowed: Mask = _NO_MASK
         """uint8[rows, columns] where ``restricted``: the cards that the pod accepts."""
         self.preferring = False
         self.preferred: Mask = _NO_MASK
-        """uint8[rows, columns] where ``preferring``: the cards that are taken before all others."""
+        """uint8[rows, columns] where ``preferring``: the cards that are picked before all others."""
 
-    def answer(self, changes: Changes, count: int, amounts: Amounts) -> None:
-        """Pick on the first ``count`` rows that were found, and keep what is better than was known.
+    def answer(self, changes: Changes, count: int, amounts: NodeAmounts) -> None:
+        """Pick on the first ``count`` rows of ``changes.found``, and keep the pick where it is better.
 
-        ``changes.keys`` and ``waste`` are the score and the waste of each, NEVER where nothing is known yet.
+        ``changes.keys`` and ``changes.waste`` are score and waste of the best pick so far, NEVER for none.
         """
         for at in range(count):
             row = changes.found[at]
@@ -69,13 +68,13 @@ class CardSelector:
                     changes.keys[at] = score
                     changes.waste[at] = self.waste
 
-    def is_offered(self, amounts: Amounts, row: int) -> bool:
-        """Return whether a row has some of what is asked beside cards."""
+    def is_offered(self, amounts: NodeAmounts, row: int) -> bool:
+        """Return whether a row has some of the resource ``offers``."""
         column = self.offered
         return column == EVERY_NODE or bool(column >= 0 and amounts.allocatable[row, column] > 0)
 
     def pick(self, row: int) -> bool:
-        """Pick cards of a row; returns whether there are enough."""
+        """Pick cards of a row; return whether there are enough."""
         if len(self.keys) != self.cards.block.shape[2]:
             self.keys = np.zeros(self.cards.block.shape[2], dtype=np.int64)
             self.notes = np.zeros(self.cards.block.shape[2], dtype=np.int64)
@@ -90,15 +89,15 @@ class CardSelector:
         return True
 
     def rank(self, row: int) -> None:
-        """Write the ``keys`` of a row's cards, and what is to be remembered of them."""
+        """Write the ``keys`` of a row's cards, and their ``notes``."""
         raise NotImplementedError
 
     def rate(self, row: int) -> None:
-        """Write what the choice scores, and what it wastes."""
+        """Write the ``terms`` of the pick's score, and its ``waste``."""
         raise NotImplementedError
 
     def rate_spread(self, row: int) -> None:
-        """Write as the score 100 / (1 + how many share the row's cards)."""
+        """Write the score 100 / (1 + shares of all cards of the row)."""
         shares = 0
         for column in range(self.cards.block.shape[2]):
             shares += self.cards.block[row, SLOTS_USED, column]
@@ -106,19 +105,19 @@ class CardSelector:
         self.terms[0] = 100.0 / (1 + shares)
 
     def restrict(self, row: int) -> None:
-        """Take out the cards that the pod does not accept."""
+        """Mark the cards as infeasible that the pod does not accept."""
         for column in range(len(self.keys)):
             if not self.allowed[row, column]:
                 self.keys[column] = INFEASIBLE
 
     def prefer(self, row: int) -> None:
-        """Put the cards first that are taken before all others."""
+        """Move the preferred cards before all others."""
         for column in range(len(self.keys)):
             if self.preferred[row, column] and self.keys[column] != INFEASIBLE:
                 self.keys[column] -= _PREFERRED
 
     def take(self) -> bool:
-        """Take the first cards; returns whether there are enough."""
+        """Pick the first cards; return whether there are enough."""
         if self.count == 1:
             first = 0
             least = self.keys[0]
@@ -151,20 +150,20 @@ class CardSelector:
         return True
 
     def score(self) -> float:
-        """Return what the choice scores."""
+        """Return the score of the pick."""
         total = 0.0
         for at in range(self.scored):
             total += self.terms[at]
         return total
 
     def chosen(self) -> list[tuple[int, int]]:
-        """Return the cards as pairs of column and detail."""
+        """Return the picked cards as pairs of column and detail."""
         return [(self.columns[at], self.details[at]) for at in range(self.count)]
 
     def pick_rows(self, fits: Mask, columns: Ints, details: Ints, terms: Floats, waste: Floats) -> None:
-        """Pick on every row, and write the answers where it fits.
+        """Pick on every row, and write the picks of the feasible rows.
 
-        ``fits`` and ``waste`` [rows], ``columns`` and ``details`` [rows, count], ``terms`` as wide as the picker's.
+        ``fits`` and ``waste`` [rows], ``columns`` and ``details`` [rows, count], ``terms`` [rows, terms].
         """
         for row in range(self.cards.block.shape[0]):
             fits[row] = self.pick(row)
@@ -178,5 +177,5 @@ class CardSelector:
 
 
 def better(score: float, waste: float, than: float, than_waste: float) -> bool:
-    """Return whether an answer is better than another one: by its score, then by what it wastes."""
+    """Return whether a pick is better than another one: by higher score, then by less waste."""
     return score > than or (score == than and waste < than_waste)

@@ -1,6 +1,6 @@
 cimport cython
 
-cdef int _NOBODY
+cdef int _NO_ROW
 
 
 @cython.final

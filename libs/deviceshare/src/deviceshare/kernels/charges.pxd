@@ -13,7 +13,7 @@ cdef class CardCharges:
 
 
 @cython.final
-cdef class Amounts:
+cdef class NodeAmounts:
     cdef public long long[:, ::1] allocatable, used
 
     cpdef void add(self, long long row, long long column, long long amount) noexcept

@@ -1,4 +1,4 @@
-"""What is taken: of cards (``block``), and of a node's plain resources (``used`` beside ``allocatable``)."""
+"""What pods use: of cards (``block``), and of the nodes' own resources (``used`` of ``allocatable``)."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,15 +12,15 @@ _NO_MODELS: Ints = np.zeros(0, dtype=np.int64)
 
 
 class CardCharges:
-    """Takes and gives back memory, cores and slots of single cards of ``block`` int64[rows, fields, columns]."""
+    """Adds to the used memory, cores and slots of single cards of ``block`` int64[rows, fields, columns]."""
 
     def __init__(self, block: Ints) -> None:
         self.block: Ints = block
         self.models: Ints = _NO_MODELS
-        """int64[rows]: the codes of the models of nodes' whole devices."""
+        """int64[rows]: the code of the model of each node's whole devices."""
 
     def add(self, row: int, column: int, memory: int, cores: int, slots: int) -> None:
-        """Take these amounts, or give them back where they are negative."""
+        """Add these amounts to what is used; negative amounts release."""
         self.block[row, MEMORY_USED, column] += memory
         self.block[row, CORES_USED, column] += cores
         self.block[row, SLOTS_USED, column] += slots
@@ -30,13 +30,13 @@ class CardCharges:
         self.block[row, field, column] = value
 
 
-class Amounts:
-    """Plain resources, both int64[rows, resources]."""
+class NodeAmounts:
+    """The nodes' own resources: what is allocatable and what is used, both int64[rows, resources]."""
 
     def __init__(self, allocatable: Ints, used: Ints) -> None:
         self.allocatable: Ints = allocatable
         self.used: Ints = used
 
     def add(self, row: int, column: int, amount: int) -> None:
-        """Take an amount of a resource, or give it back where it is negative."""
+        """Add an amount to what is used of a resource; a negative amount releases."""
         self.used[row, column] += amount

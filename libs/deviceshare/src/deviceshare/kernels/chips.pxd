@@ -2,10 +2,10 @@ cimport cython
 
 from deviceshare.kernels.card_selector cimport CardSelector
 
-cdef long long CORES_USED, KIND, MEMORY_USED, INFEASIBLE, SLOTS_USED, _FINE, _ROOM
+cdef long long CORES_USED, KIND, MEMORY_USED, INFEASIBLE, SLOTS_USED, _STEPS, _ROOM
 
 
-cdef class Chips(CardSelector):
+cdef class ChipSelector(CardSelector):
     cdef public long long[::1] sizes, most_memory, most_shares, most_cores, networks
     cdef public unsigned char[::1] of_kind
     cdef public long long most_ai_cores, most_ai_cpus, ai_cores_field, ai_cpus_field, shares_field, numbers

@@ -1,4 +1,4 @@
-"""Chips cut by templates or shared, some kinds of them linked in networks: vNPUs in HAMi mode."""
+"""Chips that are partitioned by templates or shared, some linked in networks: vNPUs in HAMi mode."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,18 +9,19 @@ from deviceshare.kernels.constants import CORES_USED, INFEASIBLE, KIND, MEMORY_U
 Ints = NDArray[np.int64]
 Mask = NDArray[np.uint8]
 
-_FINE = 1 << 20
-"""Parts of a chip's memory by which fuller chips are told from emptier ones."""
-_ROOM = 2 * _FINE
+_STEPS = 1 << 20
+"""The resolution of the used part of a chip's memory in a key."""
+_ROOM = 2 * _STEPS
 
 
-class Chips(CardSelector):
-    """Picks chips that have room, by their kinds: ``sizes`` and ``asked`` are MiB, ``slots`` shares, int64[kinds].
+class ChipSelector(CardSelector):
+    """Picks chips with room: ``sizes`` and ``asked`` are MiB, ``slots`` the number of shares, int64[kinds] each.
 
-    Only of ``usable`` kinds (bool[kinds]) chips are to be had. ``filling`` takes the fullest and scores how full the
-    first is; ``spreading`` takes unused ones and scores whether the first is one. Of ``linked`` chips the network with
-    the most that are to be had goes first, then that with the lowest number, unless some chip of the row
-    (``of_kind``, bool[kinds]) does not tell its own; a known network scores ``link_score`` more.
+    Only chips of ``usable`` kinds (bool[kinds]) are feasible. Order and score, which ranges from 0 to 100, higher is
+    better: with ``filling`` the fullest chip first, 100 x used / memory of the first chip before the placement; with
+    ``spreading`` unused chips first, 100 where the first chip is unused. Of ``linked`` chips the network with the most
+    feasible chips goes first, then the network with the lowest number, unless the network of some chip of the row
+    (``of_kind``, bool[kinds]) is not known; a known network adds ``link_score``.
     """
 
     def __init__(
@@ -30,19 +31,19 @@ class Chips(CardSelector):
         self.sizes: Ints = sizes
         self.of_kind: Mask = of_kind.view(np.uint8)
         self.most_memory: Ints = np.where(usable, sizes - asked, -1)
-        """int64[kinds]: how much others may have of a chip, -1 where it is not to be had."""
+        """int64[kinds]: how much memory of a chip may be in use, -1 where the kind is not usable."""
         self.most_shares: Ints = slots - 1
         self.most_cores: Ints = np.full(len(sizes), NO_LIMIT, dtype=np.int64)
         self.most_ai_cores = NO_LIMIT
         self.most_ai_cpus = NO_LIMIT
-        """What others may have of a chip: shares, cores, AI cores and AI CPUs."""
+        """How many shares, cores, AI cores and AI CPUs of a chip may be in use."""
         self.ai_cores_field = 0
         self.ai_cpus_field = 0
         self.shares_field = 0
         self.unshared = False
-        """Whether no HAMi-core share may be on the chip."""
+        """Whether the chip may have no HAMi-core share."""
         self.only_shared = False
-        """Whether nothing else may be."""
+        """Whether the chip may have nothing but HAMi-core shares."""
         self.filling = False
         self.spreading = False
         self.linked = False
@@ -52,7 +53,7 @@ class Chips(CardSelector):
         self.link_score = 0.0
 
     def has_room(self, row: int, column: int) -> bool:
-        """Return whether one more may have a part of a chip."""
+        """Return whether a chip has room for one more container."""
         kind = self.cards.block[row, KIND, column]
         if self.cards.block[row, MEMORY_USED, column] > self.most_memory[kind]:
             return False
@@ -77,7 +78,7 @@ class Chips(CardSelector):
             if self.has_room(row, column):
                 key = 0
                 if self.filling:
-                    key = -int(min(self.share(row, column) * _FINE, _ROOM - 1))
+                    key = -int(min(self.share(row, column) * _STEPS, _ROOM - 1))
                 elif self.spreading:
                     key = 1 if self.cards.block[row, SLOTS_USED, column] > 0 else 0
             self.keys[column] = key
@@ -87,7 +88,7 @@ class Chips(CardSelector):
             self.order_networks(row)
 
     def order_networks(self, row: int) -> None:
-        """Put the chips first of whose network most are to be had, then those of the network with the lowest number."""
+        """Order chips by how many of their network are feasible, most first, then by the number of the network."""
         for column in range(self.cards.block.shape[2]):
             count = 0
             network = self.networks[self.cards.block[row, KIND, column]]
@@ -102,7 +103,7 @@ class Chips(CardSelector):
             self.notes[column] = 0
 
     def rate(self, row: int) -> None:
-        """Score by how the first chip stands before, and by whether its network is known."""
+        """Score the first chip before the placement, and add to it where its network is known."""
         first = self.columns[0]
         self.scored = 2
         self.terms[0] = 0.0
@@ -115,7 +116,7 @@ class Chips(CardSelector):
             self.terms[1] = self.link_score
 
     def share(self, row: int, column: int) -> float:
-        """Return the part of a chip's memory that is taken."""
+        """Return the used part of a chip's memory, 0 to 1."""
         used: float = self.cards.block[row, MEMORY_USED, column]
         size: float = max(self.sizes[self.cards.block[row, KIND, column]], 1)
         return used / size

@@ -1,16 +1,17 @@
-"""Numbers that several kernels share: what a row is worth that is not to be had, and where each field of a card stands,
-on the second axis of the table's block, int64[rows, fields, columns].
+"""Constants of several kernels: the score of an infeasible row, and the index of each field of a card on the second
+axis of the table's block, int64[rows, fields, columns].
 
-The kind of a card says what no pod changes (:class:`deviceshare.state.Kinds`); 0 is no card.
+The kind of a card stands for all that no pod changes (:class:`deviceshare.state.CardKinds`); 0 is no card.
 """
 
 NEVER = float("-inf")
+"""The score of an infeasible row."""
 NO_LIMIT = 1 << 61
-"""More than there is of anything."""
+"""A limit above every amount."""
 EVERY_NODE = -2
-"""Instead of the column of a resource: it does not matter which a row has."""
+"""In place of the column of a resource: no row needs to have any."""
 INFEASIBLE = 1 << 62
-"""The key of a card that is not to be had: greater than all others."""
+"""The key of an infeasible card: greater than all other keys."""
 
 KIND = 0
 MEMORY_USED = 1
@@ -18,9 +19,9 @@ CORES_USED = 2
 SLOTS_USED = 3
 
 FIELDS = ("kind", "memory_used", "cores_used", "slots_used")
-"""What there is of every card, in this order; what families count beside comes after it."""
+"""The fields of every card, in this order; the state of families follows."""
 
 CUT_BITS = 8
 UNPARTITIONED = 1 << 40
-"""An instance is remembered as its position, the number of its geometry above ``CUT_BITS``, and ``FRESH`` where the
-card was not cut before."""
+"""An instance is encoded as its position, the number of its geometry shifted by ``CUT_BITS``, and ``UNPARTITIONED``
+where the card was not partitioned before."""

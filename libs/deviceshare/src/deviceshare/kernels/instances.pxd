@@ -6,7 +6,7 @@ cdef long long CORES_USED, CUT_BITS, UNPARTITIONED, KIND, MEMORY_USED, INFEASIBL
 
 
 @cython.final
-cdef class Geometries:
+cdef class GeometryTables:
     cdef public long long[::1] base, largest, counts
     cdef public long long[:, ::1] sizes, ranked
 
@@ -16,8 +16,8 @@ cdef class Geometries:
     cdef long long free(self, long long kind, long long cut, long long used) noexcept
 
 
-cdef class Instances(CardSelector):
-    cdef public Geometries geometries
+cdef class InstanceSelector(CardSelector):
+    cdef public GeometryTables geometries
     cdef public long long[::1] memory, needed, fresh_detail, fresh_size, shares
     cdef public unsigned char[::1] usable
     cdef public long long cut_field, used_field, cores, size, lost

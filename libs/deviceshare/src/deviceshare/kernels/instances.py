@@ -1,7 +1,7 @@
-"""Cards cut into instances of fixed sizes: MIG.
+"""Cards that are partitioned into instances of fixed sizes: MIG.
 
-A *cut* is the number of a geometry of the card's model, from 1 on; 0 is a card that is not cut, -1 one of which nothing
-is given. ``used`` has a bit for each position of the geometry that is taken.
+A *cut* is the number of a geometry of the card's model, from 1 on; 0 is a card that is not partitioned, -1 a card that
+gives nothing. ``used`` has a bit for each position of the geometry that is in use.
 """
 
 import numpy as np
@@ -15,15 +15,15 @@ Mask = NDArray[np.uint8]
 
 _MOST_WASTE = 1 << 20
 _MOST_ORDER = 1 << 37
-"""Where differences between cards stop to count, so that a key fits into 64 bits."""
+"""Greater differences between cards are not distinguished, so that a key fits into 64 bits."""
 _NO_CARDS: Ints = np.zeros((0, 0), dtype=np.int64)
 
 
-class Geometries:
-    """All cuts of all kinds of cards, one after the other: kind's ``base`` int64[kinds] + cut is the number of one.
+class GeometryTables:
+    """The geometries of all kinds of cards in one table; its rows are ``base`` int64[kinds] of the kind + cut.
 
     ``sizes`` int64[cuts, positions] are MiB, ``ranked`` the ``counts`` int64[cuts] positions by size, the smallest
-    first. ``largest`` int64[kinds] is the largest instance of all.
+    first. ``largest`` int64[kinds] is the largest instance of any geometry, in MiB.
     """
 
     def __init__(self, base: Ints, largest: Ints, sizes: Ints, ranked: Ints, counts: Ints) -> None:
@@ -34,7 +34,7 @@ class Geometries:
         self.counts: Ints = counts
 
     def smallest(self, number: int, allowed: int, needed: int) -> int:
-        """Return the position of the smallest instance that is large enough, of those whose bit is set; -1 for none."""
+        """Return the position of the smallest instance with ``needed`` MiB whose bit is set in ``allowed``, or -1."""
         for at in range(self.counts[number]):
             position: int = self.ranked[number, at]
             if self.sizes[number, position] >= needed and (allowed >> position) & 1:
@@ -42,7 +42,7 @@ class Geometries:
         return -1
 
     def free(self, kind: int, cut: int, used: int) -> int:
-        """Return the MiB of the largest instance that a card could still give, 0 for none."""
+        """Return the MiB of the largest free instance of a card, 0 for none."""
         if cut < 0:
             return 0
         if cut == 0:
@@ -55,20 +55,20 @@ class Geometries:
         return 0
 
 
-class Instances(CardSelector):
-    """Picks instances, of which ``needed`` int64[kinds] MiB are asked, on cards of ``usable`` kinds (bool[kinds]).
+class InstanceSelector(CardSelector):
+    """Picks instances with at least ``needed`` int64[kinds] MiB on cards of ``usable`` kinds (bool[kinds]).
 
-    On a card that is not cut, that is ``fresh_detail`` int64[kinds] (-1: none), of ``fresh_size``. ``shares``
-    int64[kinds] and ``cores`` are how many others may share a card, and the cores that they may have; ``alone``: nobody
-    may.
+    On an unpartitioned card the instance is ``fresh_detail`` int64[kinds] (-1: none), of ``fresh_size`` MiB. ``shares``
+    int64[kinds] and ``cores`` are how many shares and cores of a card may be in use; ``alone``: none may.
 
-    With ``careful`` the card that wastes least is taken, of equal ones one that is cut already (where ``spreading``
-    whichever); then, and without, the fullest (``filling``), the one with fewest shares, or the last. Without it waste
-    does not count between nodes either.
+    With ``careful`` the card with the least waste goes first, of equal cards a partitioned one (with ``spreading``
+    either). Then, and without ``careful``, the fullest card (``filling``), the card with the fewest shares
+    (``spreading``), or the last one. Without ``careful`` nodes are not compared by waste either. The score is that of
+    :class:`~.shared.SharedCardSelector`.
     """
 
     def __init__(
-        self, count: int, geometries: Geometries, memory: Ints, usable: NDArray[np.bool_], needed: Ints, fresh: Ints
+        self, count: int, geometries: GeometryTables, memory: Ints, usable: NDArray[np.bool_], needed: Ints, fresh: Ints
     ) -> None:
         super().__init__(count)
         self.geometries = geometries
@@ -86,18 +86,18 @@ class Instances(CardSelector):
         self.filling = False
         self.spreading = False
         self.first = False
-        """Whether it is for an init container: what the pod has (``own`` int64[rows, columns], a bit each) is used
-        again, and of what others have only that counts which they had before the pod."""
+        """Whether it is for an init container: the pod's instances (``own`` int64[rows, columns], a bit each) are used
+        again, and shares and cores count as they were before the pod."""
         self.own: Ints = _NO_CARDS
         self.shares_before: Ints = _NO_CARDS
         self.cores_before: Ints = _NO_CARDS
         self.size = 0
         self.lost = 0
         self.reused = False
-        """Of the card that :meth:`look` saw last."""
+        """MiB and waste of the instance that :meth:`look` found last, and whether the pod has the instance already."""
 
     def look(self, row: int, column: int) -> int:
-        """Return the detail of the instance that a card has for the container, -1 for none."""
+        """Return the encoded instance that a card has for the container, -1 for none."""
         kind = self.cards.block[row, KIND, column]
         cut: int = self.cards.block[row, self.cut_field, column]
         self.reused = False
@@ -124,7 +124,7 @@ class Instances(CardSelector):
         return (cut << CUT_BITS) | position
 
     def has_room(self, row: int, column: int, kind: int) -> bool:
-        """Return whether one more may share a card, and its cores suffice."""
+        """Return whether shares and cores of a card are within their limits."""
         shares = self.cards.block[row, SLOTS_USED, column]
         cores = self.cards.block[row, CORES_USED, column]
         if shares > self.shares[kind] and not self.reused:
@@ -165,7 +165,7 @@ class Instances(CardSelector):
             self.restrict(row)
 
     def rate(self, row: int) -> None:
-        """Score as cards that are shared."""
+        """Score the picked cards, and add up their waste."""
         for at in range(self.count):
             column = self.columns[at]
             self.look(row, column)
@@ -180,8 +180,10 @@ class Instances(CardSelector):
             self.rate_spread(row)
 
     def show(self, found: Mask, reused: Mask, free: Ints) -> None:
-        """Write for each card of a ``usable`` kind whether it has an instance, whether the pod has it already, and the
-        largest that is free: [rows, columns] each.
+        """Write what each card of a ``usable`` kind offers, [rows, columns] each.
+
+        ``found``: whether it has an instance; ``reused``: whether the pod has the instance already; ``free``: the MiB
+        of the card's largest free instance.
         """
         for row in range(self.cards.block.shape[0]):
             for column in range(self.cards.block.shape[2]):

@@ -1,8 +1,8 @@
 cimport cython
 
-from deviceshare.kernels.best cimport Best, Order
+from deviceshare.kernels.best cimport Best, TieOrder
 from deviceshare.kernels.changes cimport Changes
-from deviceshare.kernels.charges cimport Amounts, CardCharges
+from deviceshare.kernels.charges cimport NodeAmounts, CardCharges
 from deviceshare.kernels.card_selector cimport CardSelector, better
 from deviceshare.kernels.scores cimport NodeScores
 
@@ -19,21 +19,21 @@ cdef class NodeIndex:
     cdef public double weight, tie_break_weight, score
     cdef public unsigned char[::1] admitted, models
     cdef public long long[::1] columns, wanted
-    cdef public bint choosy
+    cdef public bint restricts_models
     cdef public NodeScores scores
     cdef public tuple selectors
 
     @cython.locals(at=cython.Py_ssize_t, row=cython.longlong, count=cython.longlong, left=cython.longlong)
-    cpdef long long narrow(self, Changes changes, Amounts amounts, CardCharges cards) except *
+    cpdef long long narrow(self, Changes changes, NodeAmounts amounts, CardCharges cards) except *
     @cython.final
     @cython.locals(at=cython.Py_ssize_t, column=cython.longlong)
-    cdef inline bint suffices(self, Amounts amounts, Py_ssize_t row) noexcept
+    cdef inline bint suffices(self, NodeAmounts amounts, Py_ssize_t row) noexcept
     cpdef void put(self, Py_ssize_t row, double key, double waste) except *
     @cython.locals(
         at=cython.Py_ssize_t, number=cython.Py_ssize_t, key=cython.double, selector=CardSelector
     )
-    cpdef void evaluate(self, Changes changes, long long count, Amounts amounts) except *
+    cpdef void evaluate(self, Changes changes, long long count, NodeAmounts amounts) except *
     @cython.locals(
         number=cython.Py_ssize_t, chosen=cython.Py_ssize_t, score=cython.double, waste=cython.double, selector=CardSelector
     )
-    cpdef Py_ssize_t choose(self, Amounts amounts, Py_ssize_t row) except? -2
+    cpdef Py_ssize_t choose(self, NodeAmounts amounts, Py_ssize_t row) except? -2

@@ -1,12 +1,12 @@
-"""How one shape stands on every row: brought up to date for the rows that have changed."""
+"""Feasibility and score of every row for one class of pods, refreshed for the rows that changed."""
 
 import numpy as np
 from numpy.typing import NDArray
 
-from deviceshare.kernels.best import Best, Order
+from deviceshare.kernels.best import Best, TieOrder
 from deviceshare.kernels.card_selector import CardSelector, better
 from deviceshare.kernels.changes import Changes
-from deviceshare.kernels.charges import Amounts, CardCharges
+from deviceshare.kernels.charges import CardCharges, NodeAmounts
 from deviceshare.kernels.constants import NEVER
 from deviceshare.kernels.scores import NodeScores
 
@@ -15,10 +15,10 @@ Mask = NDArray[np.uint8]
 
 
 def weighted_score(score: float, weight: float, tie_break_weight: float) -> float:
-    """Return what the score of cards counts for a node.
+    """Return the weighted score of a node for a score of its cards.
 
-    Volcano rounds it to an integer before it is weighed (plugins/deviceshare/deviceshare.go), and nodes that are equal
-    then are equal. ``fine`` is what the exact score counts beside.
+    Volcano rounds the score to an integer before weighting (plugins/deviceshare/deviceshare.go), which makes nodes
+    equal. ``tie_break_weight`` is the weight of the exact score, which is added to distinguish such nodes.
     """
     rounded = int(score + 0.5)
     if rounded > score + 0.5:
@@ -30,17 +30,17 @@ def weighted_score(score: float, weight: float, tie_break_weight: float) -> floa
 
 
 class NodeIndex:
-    """What one shape is worth on every row (``best``), as of ``seen`` changes.
+    """The score of every row (``best``) for one class of pods, as of change number ``seen``.
 
-    Before cards are looked at: ``admitted`` uint8[rows] says which nodes take such a pod at all; ``wanted`` int64[n] is
-    taken of the plain resources ``columns``; ``models`` uint8, by the code of a node's model, says which are accepted
-    (where ``choosy``).
+    Cards aside, a row is feasible where ``admitted`` uint8[rows] is set, where the ``wanted`` int64[n] amounts of the
+    node's own resources ``columns`` are free, and, with ``restricts_models``, where ``models`` (uint8, by the code of
+    the node's model) is set.
 
-    ``weight`` and ``fine`` are those of :func:`worth`. ``pickers`` answer for the cards, and each row takes the best
-    answer; () where no cards are asked, and every row will do; None where no kernel can tell.
+    ``weight`` and ``tie_break_weight`` are those of :func:`weighted_score`. ``selectors`` pick the cards, and the best
+    pick of a row counts. ``()``: the pod requests no cards. ``None``: fall back to the NumPy path.
     """
 
-    def __init__(self, order: Order, weight: float, tie_break_weight: float) -> None:
+    def __init__(self, order: TieOrder, weight: float, tie_break_weight: float) -> None:
         self.best = Best(order)
         self.seen = -1
         self.weight = weight
@@ -48,20 +48,20 @@ class NodeIndex:
         self.admitted: Mask = np.zeros(0, dtype=np.uint8)
         self.columns: Ints = np.zeros(0, dtype=np.int64)
         self.wanted: Ints = np.zeros(0, dtype=np.int64)
-        self.choosy = False
+        self.restricts_models = False
         self.models: Mask = np.zeros(0, dtype=np.uint8)
         self.selectors: tuple[CardSelector, ...] | None = ()
         self.scores: NodeScores | None = None
-        """What a node is worth beside its cards, None for nothing."""
+        """The scores of the plugins nodeorder and binpack, None without them."""
         self.score = 0.0
-        """Of the last choice."""
+        """The score of the cards that :meth:`choose` picked last."""
         self.facts_version = -1
-        """As of how many changes of facts ``admitted`` and ``scores`` know the nodes."""
+        """The number of the change of facts as of which ``admitted`` and ``scores`` know the nodes."""
 
-    def narrow(self, changes: Changes, amounts: Amounts, cards: CardCharges) -> int:
-        """Find the rows that have changed, and put aside those that do not take the pod, whatever their cards.
+    def narrow(self, changes: Changes, amounts: NodeAmounts, cards: CardCharges) -> int:
+        """Find the rows that changed, and mark those as infeasible that are, whatever their cards.
 
-        The others stand first in ``changes.found``; returns how many.
+        The others are moved to the front of ``changes.found``; their number is returned.
         """
         count = changes.since(self.seen)
         self.seen = changes.now
@@ -70,19 +70,19 @@ class NodeIndex:
             row = changes.found[at]
             if (
                 self.admitted[row]
-                and (not self.choosy or self.models[cards.models[row]])
+                and (not self.restricts_models or self.models[cards.models[row]])
                 and self.suffices(amounts, row)
             ):
                 changes.found[left] = row
-                # Read here, the memory of many rows is waited for at once.
+                # Reading the old keys here overlaps the cache misses of many rows.
                 changes.keys[left] = self.best.keys[row]
                 left += 1
             else:
                 self.put(row, NEVER, 0.0)
         return left
 
-    def suffices(self, amounts: Amounts, row: int) -> bool:
-        """Return whether a row has what is wanted of plain resources; of -1, which no node has, it has nothing."""
+    def suffices(self, amounts: NodeAmounts, row: int) -> bool:
+        """Return whether a row has the wanted resources; column -1 stands for a resource that no node has."""
         for at in range(len(self.columns)):
             column = self.columns[at]
             if column < 0 or amounts.allocatable[row, column] - amounts.used[row, column] < self.wanted[at]:
@@ -90,13 +90,13 @@ class NodeIndex:
         return True
 
     def put(self, row: int, key: float, waste: float) -> None:
-        """Say what a row's cards are worth, and what it wastes."""
+        """Set the score of a row's cards, and what the row wastes."""
         if self.scores is not None:
             key = self.scores.enter(row, key)
         self.best.put(row, key, waste)
 
-    def evaluate(self, changes: Changes, count: int, amounts: Amounts) -> None:
-        """Ask the pickers about the first ``count`` rows that were found."""
+    def evaluate(self, changes: Changes, count: int, amounts: NodeAmounts) -> None:
+        """Score the first ``count`` rows of ``changes.found`` by the selectors."""
         assert self.selectors is not None
         for at in range(count):
             changes.keys[at] = NEVER if len(self.selectors) else 0.0
@@ -112,8 +112,8 @@ class NodeIndex:
                 changes.waste[at],
             )
 
-    def choose(self, amounts: Amounts, row: int) -> int:
-        """Return which picker answers best on a row, -1 where none finds cards. Its answer stays in the picker."""
+    def choose(self, amounts: NodeAmounts, row: int) -> int:
+        """Return which selector has the best pick on a row, -1 for none. The selector keeps the pick."""
         assert self.selectors is not None
         chosen = -1
         score = NEVER

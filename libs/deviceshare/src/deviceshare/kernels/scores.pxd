@@ -1,6 +1,6 @@
 cimport cython
 
-from deviceshare.kernels.charges cimport Amounts
+from deviceshare.kernels.charges cimport NodeAmounts
 
 cdef double NEVER
 
@@ -13,11 +13,11 @@ cdef extern from "math.h":
 cdef class NormalizedScore:
     cdef public long long weight, highest
     cdef public bint moved, reverse
-    cdef public int[::1] worth
+    cdef public int[::1] values
     cdef public long long[::1] counts
     cdef public unsigned char[::1] fitting
 
-    @cython.locals(worth=cython.longlong, before=cython.longlong)
+    @cython.locals(value=cython.longlong, before=cython.longlong)
     cpdef void enter(self, long long row, bint fits) noexcept
     @cython.locals(part=cython.longlong)
     cpdef long long score(self, long long row) noexcept
@@ -25,7 +25,7 @@ cdef class NormalizedScore:
 
 @cython.final
 cdef class NodeScores:
-    cdef public Amounts amounts
+    cdef public NodeAmounts amounts
     cdef public NormalizedScore preferred_affinity, prefer_no_schedule
     cdef public long long[:, ::1] binpack_terms
     cdef public long long least, most, balanced, cpu, memory, more_cpu, more_memory, gpu

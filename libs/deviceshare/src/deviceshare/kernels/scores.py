@@ -1,8 +1,8 @@
-"""What Volcano's plugins ``nodeorder`` and ``binpack`` make of nodes, for one shape.
+"""The scores of nodes by Volcano's plugins ``nodeorder`` and ``binpack``, for one class of pods.
 
 Sources: volcano-sh/volcano pkg/scheduler/plugins/{nodeorder,binpack} and kubernetes/kubernetes
-pkg/scheduler/framework/plugins/{noderesources,nodeaffinity,tainttoleration,helper}. Each score is 0 to 100 before it is
-weighed. All but that of binpack are whole numbers, and so are the divisions in them.
+pkg/scheduler/framework/plugins/{noderesources,nodeaffinity,tainttoleration,helper}. Each score is 0 to 100 before
+weighting. All except that of binpack are integers, computed by integer divisions.
 """
 
 from math import fabs, sqrt
@@ -10,7 +10,7 @@ from math import fabs, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from deviceshare.kernels.charges import Amounts
+from deviceshare.kernels.charges import NodeAmounts
 from deviceshare.kernels.constants import NEVER
 
 Ints = NDArray[np.int64]
@@ -22,101 +22,101 @@ _NO_ROWS = np.zeros(0, dtype=np.int64)
 
 
 class NormalizedScore:
-    """A score that is stretched over the nodes that fit: the highest worth that one of them has stands for 100.
+    """A score that is normalized over the feasible nodes: the highest value of a feasible node scores 100.
 
-    With ``reverse`` it stands for 0, and a worth of 0 for 100. Until a node has a worth above 0 nothing is kept.
+    With ``reverse`` the highest value scores 0, and the value 0 scores 100. While all values are 0 nothing is stored.
     """
 
     def __init__(self, weight: int, reverse: bool) -> None:
         self.weight = weight
         self.reverse = reverse
-        self.worth: SmallInts = np.zeros(0, dtype=np.int32)
-        """int32[N]: what each node has, 0 or more."""
+        self.values: SmallInts = np.zeros(0, dtype=np.int32)
+        """int32[N]: the value of each node, 0 or more."""
         self.fitting: Flags = np.zeros(0, dtype=np.uint8)
-        """uint8[N]: the nodes that fit, as far as they are worth something."""
+        """uint8[N]: the feasible nodes with a value above 0."""
         self.counts: Ints = np.zeros(1, dtype=np.int64)
-        """For each worth how many nodes that fit have it."""
+        """For each value the number of feasible nodes that have it."""
         self.highest = 0
-        """The highest worth of a node that fits."""
+        """The highest value of a feasible node."""
         self.moved = False
-        """Whether it has been another since it was asked."""
+        """Whether ``highest`` changed since :meth:`NodeScores.outdated` was called."""
 
-    def put(self, row: int, worth: int, rows: int) -> None:
-        """Enter what a node has; that it fits has to be entered after that. ``rows`` is how many there are."""
+    def put(self, row: int, value: int, rows: int) -> None:
+        """Set the value of a node, as one that is not feasible: call :meth:`enter` next. ``rows`` is their number."""
         self.enter(row, False)
-        if worth and row >= len(self.worth):
-            more = rows - len(self.worth)
-            self.worth = np.pad(self.worth, (0, more))
+        if value and row >= len(self.values):
+            more = rows - len(self.values)
+            self.values = np.pad(self.values, (0, more))
             self.fitting = np.pad(self.fitting, (0, more))
-        if worth >= len(self.counts):
-            self.counts = np.pad(self.counts, (0, worth))
-        if row < len(self.worth):
-            self.worth[row] = worth
+        if value >= len(self.counts):
+            self.counts = np.pad(self.counts, (0, value))
+        if row < len(self.values):
+            self.values[row] = value
 
     def enter(self, row: int, fits: bool) -> None:
-        """Enter whether a node fits."""
-        if row >= len(self.worth) or self.worth[row] == 0 or self.fitting[row] == fits:
+        """Set whether a node is feasible."""
+        if row >= len(self.values) or self.values[row] == 0 or self.fitting[row] == fits:
             return
-        worth = self.worth[row]
+        value = self.values[row]
         self.fitting[row] = fits
-        self.counts[worth] += 1 if fits else -1
+        self.counts[value] += 1 if fits else -1
         before = self.highest
-        self.highest = max(self.highest, worth)
+        self.highest = max(self.highest, value)
         while self.highest > 0 and self.counts[self.highest] == 0:
             self.highest -= 1
         if self.highest != before:
             self.moved = True
 
     def score(self, row: int) -> int:
-        """Return a node's score, weighed."""
+        """Return the weighted score of a node."""
         part = 0
-        if self.highest > 0 and row < len(self.worth):
-            part = 100 * self.worth[row] // self.highest
+        if self.highest > 0 and row < len(self.values):
+            part = 100 * self.values[row] // self.highest
         return self.weight * (100 - part if self.reverse else part)
 
 
 class NodeScores:
-    """The scores of all nodes for one shape, as loops want them: the requests as numbers, the columns by number."""
+    """The scores of all nodes for one class of pods: requests as numbers, resources as columns."""
 
     def __init__(
-        self, amounts: Amounts, preferred_affinity: NormalizedScore, prefer_no_schedule: NormalizedScore
+        self, amounts: NodeAmounts, preferred_affinity: NormalizedScore, prefer_no_schedule: NormalizedScore
     ) -> None:
         self.amounts = amounts
-        """What the nodes have, and what is requested of it."""
+        """What the nodes have, and what pods request of it."""
         self.preferred_affinity = preferred_affinity
-        """By preferred node affinity."""
+        """The score by preferred node affinity."""
         self.prefer_no_schedule = prefer_no_schedule
-        """By taints that are a preference only."""
+        """The score by taints with the effect PreferNoSchedule."""
         self.least = self.most = self.balanced = 0
-        """Weights."""
+        """The weights of nodeorder."""
         self.cpu = self.memory = self.more_cpu = self.more_memory = self.gpu = 0
-        """Columns; ``more`` is what scores add to what is requested (:mod:`deviceshare.state.pod_sums`)."""
+        """Columns; ``more`` is what scores count in addition to requests (:mod:`deviceshare.state.pod_sums`)."""
         self.asks_cpu = self.asks_memory = self.asks_gpu = 0
         self.counts_cpu = self.counts_memory = 0
-        """What the pod requests, and as how much scores count it."""
+        """What the pod requests, and what scores count for it."""
         self.pack = 0
         """The weight of binpack."""
         self.binpack_terms: Ints = np.zeros((0, 4), dtype=np.int64)
-        """int64[K, 4]: of each resource that the pod asks and that has a weight the columns of what nodes have and of
-        what is requested of it, what the pod requests, the weight."""
+        """int64[K, 4]: for each resource that the pod requests and that has a weight the column of what nodes have, the
+        column of what pods request, what the pod requests, and the weight."""
         self.weight_sum = 0
-        """The sum of these weights."""
+        """The sum of the weights in ``binpack_terms``."""
 
     def enter(self, row: int, key: float) -> float:
-        """Enter what a node is worth by its devices (NEVER: the pod does not fit); return what it is worth in all."""
+        """Set whether a node is feasible (its cards score ``key``, NEVER: infeasible); return its total score."""
         self.preferred_affinity.enter(row, key != NEVER)
         self.prefer_no_schedule.enter(row, key != NEVER)
         return key if key == NEVER else self.total(row, key)
 
     def enter_rows(self, rows: Ints, keys: Floats) -> None:
-        """Do so for some nodes, in place."""
+        """Call :meth:`enter` for some nodes, and write the total scores into ``keys``."""
         for at in range(len(rows)):
             keys[at] = self.enter(rows[at], keys[at])
 
     def outdated(self) -> Ints:
-        """Return the nodes that have to be entered again, since the highest worth was another; asked once.
+        """Return int64[R]: the nodes to enter again since the highest value changed. The next call returns none.
 
-        int64[R]. Those that are worth nothing score the same whatever the highest is.
+        Nodes with the value 0 are not among them: their score does not depend on the highest value.
         """
         if not (self.preferred_affinity.moved or self.prefer_no_schedule.moved):
             return _NO_ROWS
@@ -126,13 +126,13 @@ class NodeScores:
         )
 
     def total(self, row: int, devices: float) -> float:
-        """Return what a node is worth with what its devices are, added up in the order in which Volcano does it."""
+        """Return the total score of a node whose cards score ``devices``, added up in the order of Volcano."""
         return (self.packed(row) + devices) + (
             self.ordered(row) + self.preferred_affinity.score(row) + self.prefer_no_schedule.score(row)
         )
 
     def packed(self, row: int) -> float:
-        """Return binpack's score: how full the node would be; 0 where one of the resources is short."""
+        """Return binpack's score: how full the node would be; 0 where it lacks one of the resources."""
         score = 0.0
         for at in range(len(self.binpack_terms)):
             has, weight = self.amounts.allocatable[row, self.binpack_terms[at, 0]], self.binpack_terms[at, 3]
@@ -169,14 +169,14 @@ class NodeScores:
 
 
 def free_part(requested: int, has: int) -> int:
-    """Return how much of a resource is left, 0 to 100."""
+    """Return the percentage of a resource that is left, 0 to 100."""
     if has == 0 or requested > has:
         return 0
     return (has - requested) * 100 // has
 
 
 def full_part(requested: int, has: int) -> int:
-    """Return how much of a resource is requested, 0 to 100."""
+    """Return the percentage of a resource that is requested, 0 to 100."""
     if has == 0:
         return 0
     if requested > has:
@@ -185,7 +185,7 @@ def full_part(requested: int, has: int) -> int:
 
 
 def balance(cpu: int, has_cpu: int, memory: int, has_memory: int, gpus: int, has_gpus: int) -> int:
-    """Return 100 where the same part of each resource is requested, less the more the parts differ; 50 at least."""
+    """Return 100 where pods request the same part of each resource, less the more the parts differ, 50 at least."""
     kinds = 0
     one = two = three = 0.0
     if has_cpu:
@@ -199,7 +199,7 @@ def balance(cpu: int, has_cpu: int, memory: int, has_memory: int, gpus: int, has
         kinds += 1
     spread = 0.0
     if kinds == 2:
-        # The part of what is not there is 0.
+        # The part of a resource that the node does not have is 0.
         spread = fabs((one + two - three if has_gpus else one - two) / 2)
     elif kinds > 2:
         mean = (one + two + three) / 3

@@ -1,13 +1,13 @@
 cimport cython
 
 from deviceshare.kernels.changes cimport Changes
-from deviceshare.kernels.charges cimport Amounts
+from deviceshare.kernels.charges cimport NodeAmounts
 from deviceshare.kernels.card_selector cimport CardSelector, better
 
 cdef long long CORES_USED, EVERY_NODE, KIND, MEMORY_USED, NO_LIMIT, INFEASIBLE, SLOTS_USED
 
 
-cdef class SharedCards(CardSelector):
+cdef class SharedCardSelector(CardSelector):
     cdef public long long[::1] sizes, asked, most_memory, most_shares
     cdef public long long most_cores, by_memory, by_slots, by_column
     cdef public bint filling, spreading
@@ -16,7 +16,7 @@ cdef class SharedCards(CardSelector):
         at=cython.Py_ssize_t, row=cython.longlong, column=cython.Py_ssize_t, first=cython.Py_ssize_t,
         key=cython.longlong, least=cython.longlong, score=cython.double,
     )
-    cdef void answer(self, Changes changes, Py_ssize_t count, Amounts amounts) except *
+    cdef void answer(self, Changes changes, Py_ssize_t count, NodeAmounts amounts) except *
     @cython.locals(column=cython.Py_ssize_t)
     cdef int rank(self, Py_ssize_t row) except -1
     @cython.final

@@ -1,22 +1,23 @@
-"""Cards that give any amount of memory that is left: hami-core, MPS, gpu-share."""
+"""Cards that give any free amount of their memory: hami-core, MPS, gpu-share."""
 
 import numpy as np
 from numpy.typing import NDArray
 
 from deviceshare.kernels.card_selector import CardSelector, better
 from deviceshare.kernels.changes import Changes
-from deviceshare.kernels.charges import Amounts
+from deviceshare.kernels.charges import NodeAmounts
 from deviceshare.kernels.constants import CORES_USED, EVERY_NODE, INFEASIBLE, KIND, MEMORY_USED, NO_LIMIT, SLOTS_USED
 
 Ints = NDArray[np.int64]
 
 
-class SharedCards(CardSelector):
-    """Picks cards that have room, by their kinds: ``sizes`` and ``asked`` are MiB, int64[kinds].
+class SharedCardSelector(CardSelector):
+    """Picks cards with room: ``sizes`` and ``asked`` are MiB, int64[kinds] each.
 
-    Only of ``usable`` kinds (bool[kinds]) cards are to be had. The smallest ``by_memory`` x memory used + ``by_slots``
-    x shares + ``by_column`` x column goes first. ``filling`` scores 100 x used / memory after the placement, a card
-    each; ``spreading`` 100 / (1 + shares on the row).
+    Only cards of ``usable`` kinds (bool[kinds]) are feasible. The card with the smallest ``by_memory`` x used memory +
+    ``by_slots`` x shares + ``by_column`` x column goes first. The score, higher is better: with ``filling`` the sum
+    over the cards of 100 x used / memory after the placement, 0 to 100 each; with ``spreading`` 100 / (1 + shares on
+    the row), up to 100; otherwise 0.
     """
 
     def __init__(self, count: int, sizes: Ints, asked: Ints, usable: NDArray[np.bool_]) -> None:
@@ -24,7 +25,7 @@ class SharedCards(CardSelector):
         self.sizes: Ints = sizes
         self.asked: Ints = asked
         self.most_memory: Ints = np.where(usable, sizes - asked, -1)
-        """int64[kinds]: how much others may have of a card, -1 where it is not to be had."""
+        """int64[kinds]: how much memory of a card may be in use, -1 where the kind is not usable."""
         self.most_shares: Ints = np.full(len(sizes), NO_LIMIT, dtype=np.int64)
         self.most_cores = NO_LIMIT
         self.by_memory = 0
@@ -34,12 +35,12 @@ class SharedCards(CardSelector):
         self.spreading = False
 
     def limit(self, shares: Ints, cores: int) -> None:
-        """Say how many others may share a card (int64[kinds]) and how many cores they may have."""
+        """Set how many shares (int64[kinds]) and cores of a card may be in use."""
         self.most_shares = shares
         self.most_cores = cores
 
-    def answer(self, changes: Changes, count: int, amounts: Amounts) -> None:
-        """Pick on rows as all do; in a loop without calls where one card is asked, whichever, as most pods do."""
+    def answer(self, changes: Changes, count: int, amounts: NodeAmounts) -> None:
+        """Pick on rows; in a loop without calls for a single card under binpack, which most pods request."""
         if self.count > 1 or not self.filling or self.restricted or self.preferring or self.offered != EVERY_NODE:
             CardSelector.answer(self, changes, count, amounts)
             return
@@ -59,18 +60,18 @@ class SharedCards(CardSelector):
                     changes.waste[at] = 0.0
 
     def rank(self, row: int) -> None:
-        """Order the cards that have room."""
+        """Order the cards with room."""
         for column in range(self.cards.block.shape[2]):
             self.keys[column] = self.key(row, column)
         if self.restricted:
             self.restrict(row)
 
     def key(self, row: int, column: int) -> int:
-        """Return what a card is ordered by."""
+        """Return the key by which cards are ordered."""
         kind = self.cards.block[row, KIND, column]
         memory_used = self.cards.block[row, MEMORY_USED, column]
         shares = self.cards.block[row, SLOTS_USED, column]
-        # Whether a card has room is hard to foretell: a processor that guesses loses more than it costs to look.
+        # No branches: whether a card has room is hard to predict, and a wrong prediction costs more than all three.
         full = (
             (memory_used > self.most_memory[kind])
             | (shares > self.most_shares[kind])
@@ -80,7 +81,7 @@ class SharedCards(CardSelector):
         return INFEASIBLE if full else key
 
     def rate(self, row: int) -> None:
-        """Score by how full the cards are then, or by how many share the row."""
+        """Score by how full the cards are after the placement, or by the shares on the row."""
         if self.filling:
             self.scored = self.count
             for at in range(self.count):
@@ -89,7 +90,7 @@ class SharedCards(CardSelector):
             self.rate_spread(row)
 
     def fullness(self, row: int, column: int) -> float:
-        """Return how full a card would be, 0 to 100."""
+        """Return how full a card is after the placement, 0 to 100."""
         kind = self.cards.block[row, KIND, column]
         used: float = self.cards.block[row, MEMORY_USED, column] + self.asked[kind]
         size: float = max(self.sizes[kind], 1)

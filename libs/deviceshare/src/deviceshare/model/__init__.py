@@ -1,10 +1,11 @@
 """The data types that travel between services, and the errors of bad input. Imports nothing of the library.
 
 Reading order: :mod:`.facts` (what is known of the cluster), :mod:`.claims` (decisions), :mod:`.explanations` (reasons),
-:mod:`.problems` (what is wrong with input), :mod:`.quantities` (Kubernetes quantities), :mod:`.signatures` (HMAC of
-device annotations).
+:mod:`.problems` (what is wrong with input), :mod:`.fields` (validation of input), :mod:`.quantities` (Kubernetes
+quantities), :mod:`.signatures` (HMAC of device annotations), :mod:`.backoff` (pauses between retries).
 """
 
+from deviceshare.model.backoff import Backoff
 from deviceshare.model.claims import (
     BOUND,
     INIT,
@@ -59,6 +60,7 @@ from deviceshare.model.facts import (
     Taint,
     Toleration,
 )
+from deviceshare.model.fields import Field, FieldWarning, Source, as_text
 from deviceshare.model.problems import ConfigError, DeviceshareError, FormatError, InputError, Problem, RequestError
 from deviceshare.model.quantities import LARGEST, Quantity, format_quantity, is_native, parse_quantity, to_amount
 from deviceshare.model.signatures import SIGNATURE, read_keys, sign, signed
@@ -78,6 +80,7 @@ __all__ = [
     "WHOLE",
     "WITHDRAWN",
     "AnyFact",
+    "Backoff",
     "Card",
     "Claim",
     "ConfigError",
@@ -88,6 +91,8 @@ __all__ = [
     "DeviceshareError",
     "Explanation",
     "Fact",
+    "Field",
+    "FieldWarning",
     "FormatError",
     "Gone",
     "GroupKey",
@@ -114,10 +119,12 @@ __all__ = [
     "Requirement",
     "ResourceAmounts",
     "Resources",
+    "Source",
     "Synced",
     "Taint",
     "Tenant",
     "Toleration",
+    "as_text",
     "format_quantity",
     "is_native",
     "parse_quantity",

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from deviceshare.model import FormatError, Problem
+from deviceshare.model import Field, FormatError, Problem, Source
 from deviceshare.objects.views import Object
 
 V = TypeVar("V", bound=Object)
@@ -51,16 +51,16 @@ def _decode_repaired(raw: bytes, view_type: type[V], kind: str, problems: list[P
         tree: Any = msgspec.json.decode(raw)
     except _MALFORMED as error:
         raise _not_json(kind, raw, error) from error
-    subject = _subject(kind, tree)
+    root = Field(Source(_subject(kind, tree), FormatError, absent="null"), tree)
     for _ in range(MOST_REPAIRS):
         try:
             return msgspec.convert(tree, view_type)
         except msgspec.ValidationError as error:
             path, expected = _location(error)
             if path in ([], ["metadata"], ["metadata", "name"]):
-                raise FormatError(subject, _spell(path) or "$", _show(_follow(tree, path)), expected) from error
-            problems.extend(_cut(tree, path, expected, view_type, subject))
-    problems.append(Problem(subject, "$", "…", f"fewer than {MOST_REPAIRS} fields of a wrong type"))
+                raise _follow(root, path).error(expected) from error
+            problems.extend(_cut(root, path, expected, view_type))
+    problems.append(root.holding("…").error(f"fewer than {MOST_REPAIRS} fields of a wrong type").problem)
     return msgspec.convert({"metadata": _identity(tree)}, view_type)
 
 
@@ -88,14 +88,14 @@ def _location(error: msgspec.ValidationError) -> tuple[Path, str]:
     return path, f"{expected}, not {found}" if found else expected
 
 
-def _cut(tree: Any, path: Path, expected: str, view_type: type[Object], subject: str) -> list[Problem]:
+def _cut(root: Field, path: Path, expected: str, view_type: type[Object]) -> list[Problem]:
     """Remove what the path leads to; return what was wrong with it."""
     if path[-1] == _SOME_ENTRY:
         path = path[:-1]
-        if len(_follow(tree, path)) <= _LONGEST_MAPPING:
-            return _cut_entries(tree, path, expected, view_type, subject)
-    holder, last = _follow(tree, path[:-1]), path[-1]
-    problem = Problem(subject, _spell(path), _show(holder[last]), expected)
+        if len(_follow(root, path).value) <= _LONGEST_MAPPING:
+            return _cut_entries(root, path, expected, view_type)
+    holder, last = _follow(root, path[:-1]).value, path[-1]
+    problem = _follow(root, path).error(expected).problem
     if isinstance(holder, list) and expected.startswith("object"):
         holder[int(last)] = {}  # what follows keeps its position
     else:
@@ -103,36 +103,28 @@ def _cut(tree: Any, path: Path, expected: str, view_type: type[Object], subject:
     return [problem]
 
 
-def _cut_entries(tree: Any, path: Path, expected: str, view_type: type[Object], subject: str) -> list[Problem]:
+def _cut_entries(root: Field, path: Path, expected: str, view_type: type[Object]) -> list[Problem]:
     """Try the entries of a mapping one by one and keep those that have the right type."""
-    mapping = _follow(tree, path)
-    entries, problems = dict(mapping), []
+    mapping = _follow(root, path)
+    entries, problems = dict(mapping.value), []
     for key, value in list(entries.items()):
-        mapping.clear()
-        mapping[key] = value
+        mapping.value.clear()
+        mapping.value[key] = value
         try:
-            msgspec.convert(tree, view_type)
+            msgspec.convert(root.value, view_type)
         except msgspec.ValidationError as error:
             if _location(error)[0] == [*path, _SOME_ENTRY]:
-                problems.append(Problem(subject, f"{_spell(path)}[{key}]", _show(value), expected))
+                problems.append(mapping.entry(key).error(expected).problem)
                 del entries[key]
-    mapping.clear()
-    mapping.update(entries)
+    mapping.value.clear()
+    mapping.value.update(entries)
     return problems
 
 
-def _follow(tree: Any, path: Path) -> Any:
+def _follow(field: Field, path: Path) -> Field:
     for step in path:
-        tree = tree[step] if isinstance(step, int) else tree.get(step)
-    return tree
-
-
-def _spell(path: Path) -> str:
-    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).lstrip(".")
-
-
-def _show(value: Any) -> str:
-    return (value if isinstance(value, str) else msgspec.json.encode(value).decode())[:_LONGEST_VALUE]
+        field = field[step]
+    return field
 
 
 def seconds(timestamp: str | None, subject: str, field: str, problems: list[Problem]) -> float:

@@ -9,9 +9,19 @@ counts as if the card were the largest of the cluster.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from deviceshare.conf import SchedulerConf
-from deviceshare.families import BY_NAME, FAMILIES, CardDemand, CardNames, Demand, device_resources
+from deviceshare.families import (
+    BY_NAME,
+    FAMILIES,
+    CardDemand,
+    CardNames,
+    Demand,
+    FamilyError,
+    calling,
+    device_resources,
+)
 from deviceshare.model import INIT, WHOLE, ContainerGrant, InputError, NodeFact, PodRequest, ResourceAmounts
 from deviceshare.state import PODS, pod_resources
 
@@ -27,8 +37,8 @@ class Counting:
         self._by_card = conf.extensions.card_quotas
         self._devices = device_resources(conf) if self._by_card else _uncounted(conf)
         self._families = {mode: [family for family in FAMILIES if mode in family.modes] for mode in _modes()}
-        self._asked: dict[int, tuple[PodRequest, ResourceAmounts, bool]] = {}
-        """By identity of the request, which is kept alive: equal requests are one object, and hashing them is slow."""
+        self._known = lru_cache(_MAX_KNOWN)(self._read)
+        """:meth:`_read`, cached for the most recently used requests."""
         self._of_node: dict[str, tuple[NodeFact, Mapping[str, int], Mapping[str, int]]] = {}
         """Each node, its resources, and the memory of its largest card by resource name."""
         self._sizes: defaultdict[str, Counter[int]] = defaultdict(Counter)
@@ -85,7 +95,7 @@ class Counting:
         largest = {name: max(sizes) for name, sizes in self._sizes.items() if sizes}
         if largest != self.largest:
             self.largest = largest
-            self._asked.clear()
+            self._known.cache_clear()
 
     def _count(self, node: NodeFact) -> tuple[Mapping[str, int], Mapping[str, int]]:
         largest: dict[str, int] = {}
@@ -110,16 +120,8 @@ class Counting:
         amounts, depends = self._known(request)
         return _with_memory(amounts, grants, self._conf) if depends else amounts
 
-    def _known(self, request: PodRequest) -> tuple[ResourceAmounts, bool]:
-        """Return the amounts of a request, and whether they depend on the granted cards."""
-        found = self._asked.get(id(request))
-        if found is None:
-            if len(self._asked) > _MAX_KNOWN:
-                self._asked.clear()
-            found = self._asked[id(request)] = (request, *self._read(request))
-        return found[1], found[2]
-
     def _read(self, request: PodRequest) -> tuple[ResourceAmounts, bool]:
+        """Return the amounts of a request, and whether they depend on the granted cards."""
         total = Counter(dict(pod_resources(request, self._devices)))
         total[PODS] = 1
         depends = False
@@ -129,8 +131,10 @@ class Counting:
             if request_group in answered or family.flag not in self._conf.families:
                 continue
             try:
-                demand = family.demand(request, self._conf)
-            except InputError:
+                with calling(family.name, "demand"):
+                    demand = family.demand(request, self._conf)
+            except (InputError, FamilyError):
+                # The allocator rejects the pod.
                 continue
             if demand is not None:
                 answered.add(request_group)

@@ -11,7 +11,7 @@ import msgspec
 
 from deviceshare.allocation import Allocator, Placement, Unplaceable
 from deviceshare.conf import SchedulerConf
-from deviceshare.model import GroupKey, PodFact, PodUid
+from deviceshare.model import GroupKey, PodFact, PodRequest, PodUid
 from deviceshare.queueing.gangs import Decision, Group, decide
 from deviceshare.queueing.job_queue import JobClass, JobQueue
 from deviceshare.queueing.jobs import Job, JobOrder, JobOrderKey
@@ -39,9 +39,9 @@ class Dispatcher:
         self.reservations = Reservations(allocator, queues, conf)
         """The nodes reserved for overdue jobs."""
         self._room_was_made = False
-        self._now = 0.0
+        self._now = self._wall_offset = 0.0
         self._due = inf
-        """When a job that lacks capacity needs attention without an event, unix seconds."""
+        """When a job that lacks capacity needs attention without an event, monotonic seconds."""
         self.configure(conf)
 
     def configure(self, conf: SchedulerConf) -> None:
@@ -104,14 +104,16 @@ class Dispatcher:
         """Retry all job classes that lack capacity in the next round."""
         self._room_was_made = True
 
-    def decide(self, most: int, now: float = 0.0) -> RoundResult:
+    def decide(self, most: int, now: float = 0.0, wall: float | None = None) -> RoundResult:
         """Decide until about ``most`` pods are placed or no job is left.
 
-        ``now`` (unix seconds) determines which jobs are overdue.
+        ``now`` (monotonic seconds) is for pauses, ``wall`` (unix seconds, None: the same as ``now``) determines which
+        jobs are overdue.
         """
         result = RoundResult()
-        no_room: dict[int, Unplaceable] = {}
+        no_room: dict[PodRequest, Unplaceable] = {}
         self._now = now
+        self._wall_offset = 0.0 if wall is None else wall - now
         self.queues.refresh()
         for reservation in self.reservations:
             if self._job_queues[ALLOCATE].find(reservation.key) is None:
@@ -139,7 +141,7 @@ class Dispatcher:
         return result
 
     def due(self) -> list[float]:
-        """Return when the next round is due without an event, unix seconds: [] or one time.
+        """Return when the next round is due without an event, monotonic seconds: [] or one time.
 
         At this time a job becomes overdue, its diagnosis may be repeated, or nodes may be reserved for it.
         """
@@ -172,23 +174,34 @@ class Dispatcher:
                 self._drop(reservation)
 
     def _keep_free(self, now: float) -> None:
-        """Reserve nodes for the first overdue job of each queue."""
+        """Reserve nodes for overdue jobs: one per queue, the first ones."""
         jobs = self._job_queues[ALLOCATE]
-        overdue = sorted(self._overdue(now))
-        for reservation in self.reservations:
-            found = jobs.find(reservation.key)
-            if found is not None and now >= self.reservations.old_at(reservation, found[1]):
-                self.reservations.plan(found[1], now)
-                after = self.reservations.of(reservation.queue)
-                if after is None or after.nodes != reservation.nodes:
-                    self.made_room()
-        for _, _, job in overdue:
-            look_at = self.reservations.may_plan_at(job.queue)
+        waiting = [(job, False) for _, _, job in sorted(self._overdue(now))]
+        found = [jobs.find(reservation.key) for reservation in self.reservations]
+        old = [(each[1], True) for each in found if each is not None and self._is_old(each[1], now)]
+        candidates = [*old, *waiting]
+        self.reservations.begin_round({job.key for job, _ in candidates})
+        # A search that is in progress goes on first.
+        for job, again in sorted(candidates, key=lambda each: each[0].key != self.reservations.searching):
+            before = self.reservations.of(job.queue)
+            look_at = 0.0 if again else self.reservations.may_plan_at(job.queue)
             if now < look_at:
                 self._due = min(self._due, look_at)
-            elif not self.reservations.plan(job, now):
+                continue
+            if not self.reservations.plan(job, now):
+                self._due = now
+                return
+            after = self.reservations.of(job.queue)
+            if after is None and not again:
                 # Jobs that it kept from borrowing may borrow now.
                 self._due = now
+            elif again and (before is None or after is None or after.nodes != before.nodes):
+                self.made_room()
+
+    def _is_old(self, job: Job, now: float) -> bool:
+        """Return whether the nodes that are kept free for a job should be chosen anew."""
+        reservation = self.reservations.of(job.queue)
+        return reservation is not None and now >= self.reservations.old_at(reservation, job)
 
     def _drop(self, reservation: Reservation) -> None:
         self.reservations.drop(reservation.queue)
@@ -211,6 +224,7 @@ class Dispatcher:
             overdue = self.reservations.overdue_at(job)
             if overdue is None:
                 continue
+            overdue -= self._wall_offset
             if now < overdue:
                 self._due = min(self._due, overdue)
             elif not self.reservations.is_hopeless(job):
@@ -221,7 +235,7 @@ class Dispatcher:
         return self._order.key(job, self.queues.dominant_share(job.key))
 
     def _serve(
-        self, jobs: JobQueue, result: RoundResult, no_room: dict[int, Unplaceable], most: int, *, borrowing: bool
+        self, jobs: JobQueue, result: RoundResult, no_room: dict[PodRequest, Unplaceable], most: int, *, borrowing: bool
     ) -> None:
         queues = self.queues.heap(jobs.queues, borrowing=borrowing)
         while queues and len(result.order) < most:
@@ -252,7 +266,7 @@ class Dispatcher:
             self._enqueue(BACKFILL, job)
 
     def _backfill_job(self, job: Job, result: RoundResult, most: int) -> None:
-        jobs, no_room = self._job_queues[BACKFILL], dict[int, Unplaceable]()
+        jobs, no_room = self._job_queues[BACKFILL], dict[PodRequest, Unplaceable]()
         if not self._only_ready:
             job.group = msgspec.structs.replace(job.group, minimum=0, tasks=())
         self._place_reserved(job.key, result)
@@ -310,7 +324,7 @@ class Dispatcher:
         job_class: JobClass,
         job: Job,
         result: RoundResult,
-        no_room: dict[int, Unplaceable],
+        no_room: dict[PodRequest, Unplaceable],
         *,
         borrowing: bool,
     ) -> Sequence[PodFact]:

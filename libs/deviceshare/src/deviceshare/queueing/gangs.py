@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import force_setattr
 
 from deviceshare.allocation import Allocator, Placement, Unplaceable
-from deviceshare.model import GroupKey, PodFact
+from deviceshare.model import GroupKey, PodFact, PodRequest
 from deviceshare.queueing.queues import Queues
 from deviceshare.queueing.shortage import Shortage
 
@@ -141,7 +141,7 @@ def decide(
     queues: Queues | None = None,
     *,
     borrowing: bool = False,
-    no_room: MutableMapping[int, Unplaceable] | None = None,
+    no_room: MutableMapping[PodRequest, Unplaceable] | None = None,
     reasons: bool = True,
 ) -> Decision:
     """Place the missing minimum of a group, one pod if it has its minimum, or none.
@@ -154,11 +154,10 @@ def decide(
         group: the group.
         queues: the accounts that limit the pods' queue; None: no limit.
         borrowing: the queue may exceed its deserved amount.
-        no_room: diagnoses of requests that fit no node, by identity of the request; valid while capacity only
-            shrinks. Extended in place.
+        no_room: diagnoses of requests that fit no node; valid while capacity only shrinks. Extended in place.
         reasons: whether to diagnose why no node fits, which costs more than the decision.
     """
-    known: MutableMapping[int, Unplaceable] = {} if no_room is None else no_room
+    known: MutableMapping[PodRequest, Unplaceable] = {} if no_room is None else no_room
     attempt = _Attempt(allocator, group, queues, known, borrowing=borrowing, reasons=reasons)
     if attempt.place(group.pods):
         return attempt.success()
@@ -180,7 +179,7 @@ class _Attempt:
         allocator: Allocator,
         group: Group,
         queues: Queues | None,
-        no_room: MutableMapping[int, Unplaceable],
+        no_room: MutableMapping[PodRequest, Unplaceable],
         *,
         borrowing: bool,
         reasons: bool,
@@ -194,8 +193,8 @@ class _Attempt:
         self._placed: list[tuple[PodFact, Placement]] = []
         self._reserved: list[tuple[PodFact, Placement]] = []
         self._refused: list[PodFact] = []
-        self._lacking: dict[int, Reason] = {}
-        """Why requests do not fit, by identity of the request."""
+        self._lacking: dict[PodRequest, Reason] = {}
+        """Why requests do not fit."""
         self._tasks = Counter[str]()
 
     def place(self, pods: Sequence[PodFact]) -> bool:
@@ -229,7 +228,7 @@ class _Attempt:
 
     def _reserve(self, pod: PodFact) -> None:
         """Hold a pod slot of a node without changing the scores of nodes."""
-        request = id(pod.ask)
+        request = pod.ask
         placement = self._allocator.place(pod.ask) if request not in self._lacking else None
         if placement is None:
             self._lacking.setdefault(request, None)
@@ -240,7 +239,7 @@ class _Attempt:
         self._tasks[pod.task] += 1
 
     def _try(self, pod: PodFact) -> None:
-        request = id(pod.ask)
+        request = pod.ask
         if request in self._lacking:
             self._refused.append(pod)
             return
@@ -271,11 +270,11 @@ class _Attempt:
     def failure(self) -> Decision:
         """Return the decision that places no pod; reasons are diagnosed with the other pods of the gang placed."""
         for pod in self._refused:
-            if self._lacking[id(pod.ask)] is None:
-                self._lacking[id(pod.ask)] = self._why_not(pod)
+            if self._lacking[pod.ask] is None:
+                self._lacking[pod.ask] = self._why_not(pod)
         waiting = [
             *((pod, None) for pod, _ in self._placed),
-            *((pod, self._lacking[id(pod.ask)]) for pod in self._refused),
+            *((pod, self._lacking[pod.ask]) for pod in self._refused),
         ]
         if self._group.mixed:
             # Some pods were not tried. Best-effort pods may be placed without the rest of the gang.
@@ -300,14 +299,13 @@ class _Attempt:
             self._allocator.release(placement.node, pod.uid)
 
     def _why_not(self, pod: PodFact) -> Unplaceable:
-        why = self._no_room.get(id(pod.ask), UNEXPLAINED)
+        why = self._no_room.get(pod.ask, UNEXPLAINED)
         return self._allocator.why_not(pod.ask) if self._reasons and why is UNEXPLAINED else why
 
 
 def _count_best_effort(pods: Sequence[PodFact]) -> int:
-    # Equal requests are one object, so there are few distinct ones.
-    requests = {id(pod.ask): pod.ask for pod in pods}
-    if not any(request.best_effort for request in requests.values()):
+    # There are few distinct requests.
+    if not any(request.best_effort for request in {pod.ask for pod in pods}):
         return 0
     return sum(pod.ask.best_effort for pod in pods)
 

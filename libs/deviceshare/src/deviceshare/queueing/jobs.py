@@ -45,9 +45,9 @@ class Job(msgspec.Struct, kw_only=True):
         group = self.group
         ask = group.pods[0].ask
         if self.uniform is None:
-            # Equal requests are one object, which the job keeps alive.
+            # Pods of one class share one request object.
             self.uniform = not group.tasks and all(pod.ask is ask for pod in group.pods)
-        return (self.queue, id(ask), max(1, group.missing)) if self.uniform else (group.key, self.best_effort)
+        return (self.queue, ask, max(1, group.missing)) if self.uniform else (group.key, self.best_effort)
 
     def may_wait(self, default: float | None) -> float | None:
         """Return its limit of the waiting time in seconds, or else the given default."""

@@ -5,11 +5,12 @@ waited ``deviceshare.StarvationSeconds`` (or ``sla-waiting-time``) the nodes are
 were empty, those with the fewest pods first, and nobody else is placed there. At most one job of a queue has nodes kept
 free, no node is kept free for two, and none is for a job that its queue's capability or the cluster could never serve.
 After as long again the nodes are chosen anew, since pods that never end may run on the first ones.
+One search runs at a time, and each round continues it by a bounded amount of work.
 
 Beyond Volcano, whose plugin ``sla`` lets such a job into its queue, and puts it first, and leaves the rest to chance.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from math import inf
 
@@ -17,16 +18,18 @@ import msgspec
 
 from deviceshare.allocation import Allocator
 from deviceshare.conf import SchedulerConf
-from deviceshare.model import GroupKey
-from deviceshare.queueing.gangs import Group, decide
+from deviceshare.model import GroupKey, NodeFact
 from deviceshare.queueing.jobs import Job
+from deviceshare.queueing.node_search import NodeSearch
 from deviceshare.queueing.queues import Queues
-from deviceshare.state import PODS, RESERVED
+from deviceshare.state import PODS
 
 _LOOKS = 30
 """So often at most nodes are looked for, for a queue, in the time after which a job has waited too long."""
-_FIRST_LOOK = 8
-"""Nodes that are looked at first; as many again each time that they are not enough."""
+MOST_WORK = 500
+"""Units of work (see :meth:`.node_search.NodeSearch.run`) of one round."""
+_LISTED_PER_UNIT = 20
+"""Nodes that are listed and sorted for one unit of work."""
 
 
 class Reservation(msgspec.Struct, frozen=True):
@@ -47,6 +50,9 @@ class Reservations:
         self._of_queue: dict[str, Reservation] = {}
         self._look_again: dict[str, float] = {}
         """When nodes may be looked for again for somebody of a queue, unix seconds: that costs more than a decision."""
+        self._search: NodeSearch | None = None
+        self._work_left = 0
+        """Units of work that are left in this round."""
         self._hopeless: dict[GroupKey, tuple[Job, int, frozenset[str]]] = {}
         """Jobs that no empty nodes would serve, and of which nodes that is true."""
         self.configure(conf)
@@ -57,6 +63,7 @@ class Reservations:
         self._of_queue.clear()
         self._look_again.clear()
         self._hopeless.clear()
+        self._search = None
 
     def __iter__(self) -> Iterator[Reservation]:
         return iter(list(self._of_queue.values()))
@@ -72,8 +79,10 @@ class Reservations:
         return found is not None and found[0] is job and found[1:] == (self._queues.nodes_version, self._taken)
 
     def forget(self, key: GroupKey) -> None:
-        """Forget what was found of a job."""
+        """Forget what was found of a job, and end a search for it."""
         self._hopeless.pop(key, None)
+        if self._search is not None and self._search.job.key == key:
+            self._search = None
 
     def old_at(self, reservation: Reservation, job: Job) -> float:
         """Return when a job's nodes should be chosen anew, unix seconds."""
@@ -92,17 +101,53 @@ class Reservations:
         """Keep nothing free for a queue any more."""
         self._of_queue.pop(queue, None)
 
+    @property
+    def searching(self) -> GroupKey | None:
+        """The job for which a search is in progress, None for no job."""
+        return None if self._search is None else self._search.job.key
+
+    def begin_round(self, jobs: Collection[GroupKey]) -> None:
+        """Allow the work of one more round, for these jobs; a search for another job ends without a result."""
+        self._work_left = MOST_WORK
+        if self.searching not in jobs:
+            self._search = None
+
     def plan(self, job: Job, now: float) -> bool:
-        """Keep nodes free for a job; returns whether there are any that would serve it."""
+        """Search nodes to keep free for a job; return whether the search is complete.
+
+        If it is not, the next round continues. A search for another job that is in progress ends without a result.
+        """
+        if self._work_left <= 0:
+            return False
+        search = self._search
+        if search is None or search.job is not job:
+            search = self._search = self._begin_search(job)
+        self._work_left -= search.run(self._work_left)
+        if not search.done:
+            return False
+        self._search = None
+        self._finish(search, now)
+        return True
+
+    def _begin_search(self, job: Job) -> NodeSearch:
+        nodes: list[NodeFact] = []
+        if self._may_have(job):
+            taken = {name for each in self._of_queue.values() if each.queue != job.queue for name in each.nodes}
+            nodes = [node for node in self._queues.counting.nodes if node.name not in taken and node.ready]
+            nodes.sort(key=lambda node: (self._allocator.used_amount(node.name, PODS), node.name))
+        # To list and sort the nodes costs about as much as to add a part of them.
+        self._work_left -= len(nodes) // _LISTED_PER_UNIT
+        return NodeSearch(job, nodes, self._allocator.conf, self._queues.nodes_version)
+
+    def _finish(self, search: NodeSearch, now: float) -> None:
+        job = search.job
         self.drop(job.queue)
         self._look_again[job.queue] = now + self._after / _LOOKS
-        nodes = self._nodes_for(job.group) if self._may_have(job) else ()
-        if not nodes:
-            self._hopeless[job.key] = (job, self._queues.nodes_version, self._taken)
-            return False
-        self._hopeless.pop(job.key, None)
-        self._of_queue[job.queue] = Reservation(job.key, job.queue, nodes, now)
-        return True
+        if not search.found:
+            self._hopeless[job.key] = (job, search.version, self._taken)
+        elif all(self._allocator.node(name) is not None for name in search.found):
+            self._hopeless.pop(job.key, None)
+            self._of_queue[job.queue] = Reservation(job.key, job.queue, search.found, now)
 
     def _may_have(self, job: Job) -> bool:
         """Return whether the job's minimum is within its queue's bounds, were it alone in the queue."""
@@ -112,29 +157,14 @@ class Reservations:
     def _taken(self) -> frozenset[str]:
         return frozenset(name for reservation in self._of_queue.values() for name in reservation.nodes)
 
-    def _nodes_for(self, group: Group) -> tuple[str, ...]:
-        taken = self._taken
-        nodes = [node for node in self._queues.counting.nodes if node.name not in taken and node.ready]
-        nodes.sort(key=lambda node: (self._allocator.used(node.name).get(PODS, 0), node.name))
-        empty = Allocator(self._allocator.conf)
-        seen, size = 0, _FIRST_LOOK
-        while seen < len(nodes):
-            for node in nodes[seen : seen + size]:
-                empty.set_node(node)
-            seen = size = seen + size
-            decision = decide(empty, group, reasons=False)
-            if decision.placed:
-                return tuple(sorted({placement.node for _, placement in (*decision.placed, *decision.reserved)}))
-        return ()
-
     @contextmanager
     def kept_free(self, *, but_for: GroupKey | None = None) -> Iterator[None]:
         """Let nobody be placed on the nodes that are kept free, or nobody but one job on those of its own."""
-        held = [(name, each.key) for each in self._of_queue.values() if each.key != but_for for name in each.nodes]
-        for name, key in held:
-            self._allocator.hold(name, f"kept free for {key}", (), ((PODS, RESERVED),))
+        reserved = [name for each in self._of_queue.values() if each.key != but_for for name in each.nodes]
+        for name in reserved:
+            self._allocator.reserve(name)
         try:
             yield
         finally:
-            for name, key in held:
-                self._allocator.release(name, f"kept free for {key}")
+            for name in reserved:
+                self._allocator.unreserve(name)

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from deviceshare.allocation import Reason
+from deviceshare.allocation import RefusalReason
 from deviceshare.model import Refusal, shown
 
 CAPABILITY, GUARANTEED, DESERVED = "capability", "guaranteed", "deserved"
@@ -11,11 +11,11 @@ CLUSTER, OVERCOMMIT = "cluster", "overcommit"
 """Further limits of admission: the cluster, and the total that may be committed to all queues."""
 
 _REASONS = {
-    CAPABILITY: Reason("QueueOverCapability", "the queue would pass its capability"),
-    GUARANTEED: Reason("QueueOverGuarantees", "the queue would take what others are guaranteed"),
-    DESERVED: Reason("QueueOverDeserved", "the queue would pass what it deserves"),
-    CLUSTER: Reason("ClusterTooSmall", "the queue's groups would need more than the cluster has"),
-    OVERCOMMIT: Reason("ClusterOvercommitted", "all queues' groups would need more than they may be promised"),
+    CAPABILITY: RefusalReason("QueueOverCapability", "the queue would pass its capability"),
+    GUARANTEED: RefusalReason("QueueOverGuarantees", "the queue would take what others are guaranteed"),
+    DESERVED: RefusalReason("QueueOverDeserved", "the queue would pass what it deserves"),
+    CLUSTER: RefusalReason("ClusterTooSmall", "the queue's groups would need more than the cluster has"),
+    OVERCOMMIT: RefusalReason("ClusterOvercommitted", "all queues' groups would need more than they may be promised"),
 }
 _UNITS = {"cpu": "millicores", "memory": "bytes", "ephemeral-storage": "bytes"}
 

@@ -5,21 +5,20 @@ Reading order: :mod:`.cards` (the table of cards), :mod:`.card_kinds` (what no p
 :mod:`.host_ports`.
 """
 
-from deviceshare.state.card_kinds import Codes, Kinds
+from deviceshare.state.card_kinds import CardKinds, Codes
 from deviceshare.state.cards import Bools, CardTable, CardView, Ints
-from deviceshare.state.holdings import Counted, Holding, Share, Usage, shares_by_card, shares_on, total, usage_of
+from deviceshare.state.holdings import CardShare, Counted, Holding, Usage, shares_by_card, shares_on, total, usage_of
 from deviceshare.state.host_ports import ANY_ADDRESS, HostPorts
-from deviceshare.state.node_resources import PODS, RESERVED, UNLIMITED, ResourceTable
-from deviceshare.state.pod_sums import SCORED, Amounts, at_least, pod_resources, sums, unasked
+from deviceshare.state.node_resources import PODS, ResourceTable
+from deviceshare.state.pod_sums import SCORED, ResourceAmounts, at_least, pod_resources, sums, unasked
 
 __all__ = [
     "ANY_ADDRESS",
     "PODS",
-    "RESERVED",
     "SCORED",
-    "UNLIMITED",
-    "Amounts",
     "Bools",
+    "CardKinds",
+    "CardShare",
     "CardTable",
     "CardView",
     "Codes",
@@ -27,9 +26,8 @@ __all__ = [
     "Holding",
     "HostPorts",
     "Ints",
-    "Kinds",
+    "ResourceAmounts",
     "ResourceTable",
-    "Share",
     "Usage",
     "at_least",
     "pod_resources",

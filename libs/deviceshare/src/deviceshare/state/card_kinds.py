@@ -1,6 +1,6 @@
-"""Kinds of cards: two cards are of one kind where all is equal that no pod changes. There are few in a cluster.
+"""Kinds of cards: two cards are of one kind if all is equal that no pod changes. A cluster has few kinds.
 
-What a question makes of a card before anybody has a part of it is therefore found once a kind, not once a card.
+What a demand means for an unused card is therefore computed once for each kind, not once for each card.
 """
 
 from typing import Protocol
@@ -21,7 +21,7 @@ class Interner:
         self._codes: dict[str, int] = {"": 0}
 
     def code(self, name: str) -> int:
-        """Return the number of a string, a new one if it was never seen."""
+        """Return the number of a string, a new one for a new string."""
         code = self._codes.get(name)
         if code is None:
             code = self._codes[name] = len(self.names)
@@ -29,12 +29,12 @@ class Interner:
         return code
 
     def find(self, name: str) -> int:
-        """Return the number of a string, -1 if it was never seen."""
+        """Return the number of a string, -1 for a new string."""
         return self._codes.get(name, -1)
 
 
-class Kinds:
-    """All kinds that were ever seen, by their number; 0 is no card.
+class CardKinds:
+    """All kinds that the cluster has had, by number; 0 is no card.
 
     ``mode`` and ``type`` are codes, ``memory`` MiB, ``cores`` percent or AI cores, ``slots`` counts, ``healthy`` 0 or
     1, ``network`` as in :class:`~deviceshare.model.Card`: int64[kinds] each.
@@ -47,7 +47,7 @@ class Kinds:
         self._enter(np.zeros((7, 1), dtype=np.int64))
 
     def code(self, card: Card) -> int:
-        """Return the number of a card's kind, a new one if it was never seen."""
+        """Return the number of a card's kind, a new one for a new kind."""
         key = (card.mode, card.type, card.memory, card.cores, card.slots, card.healthy, card.network)
         code = self._known.get(key)
         if code is None:
@@ -60,7 +60,7 @@ class Kinds:
         return len(self._known) + 1
 
     def of_mode(self, mode: str) -> NDArray[np.bool_]:
-        """Return bool[kinds]: those that are cut in this way."""
+        """Return bool[kinds]: the kinds with this mode."""
         found: NDArray[np.bool_] = self.mode == self.modes.find(mode)
         return found
 
@@ -70,10 +70,10 @@ class Kinds:
 
 
 class Codes(Protocol):
-    """What the numbers in a table of cards stand for."""
+    """The meaning of the numbers in a table of cards."""
 
     @property
-    def kinds(self) -> Kinds:
+    def kinds(self) -> CardKinds:
         """The kinds of cards."""
         ...
 
@@ -83,5 +83,5 @@ class Codes(Protocol):
         ...
 
     def field(self, name: str) -> int:
-        """Return where a family's state stands among the fields of a card."""
+        """Return the index of a name of a family's ``state`` among the fields of a card."""
         ...

@@ -1,8 +1,7 @@
 """All cards of all nodes as arrays, node × card, for all families alike.
 
 A row is a node, a column a card in the order of registration. Cards that a node does not have are empty columns of
-kind 0. Rows grow by a quarter, columns to the widest node, so that a question is asked of every card of the cluster at
-once.
+kind 0. Rows grow by a quarter, columns to the widest node.
 """
 
 from collections import Counter
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 
 from deviceshare.kernels import CORES_USED, FIELDS, KIND, MEMORY_USED, SLOTS_USED, CardCharges
 from deviceshare.model import Card
-from deviceshare.state.card_kinds import Kinds
+from deviceshare.state.card_kinds import CardKinds
 from deviceshare.state.holdings import Holding, Usage
 
 _T = TypeVar("_T")
@@ -24,10 +23,10 @@ Bools = NDArray[np.bool_]
 
 
 class CardView:
-    """Some rows of the table, copied: R nodes × D cards. A family charges tentatively here, never in the table.
+    """A copy of some rows of the table: R nodes × D cards. A family charges here tentatively, never in the table.
 
     All arrays are [R, D]: ``kind`` the number of each card's kind (0: no card), ``memory_used`` MiB, ``cores_used``
-    percent or AI cores, ``slots_used`` how many containers share it (int64), and what the kind says of a card.
+    percent or AI cores, ``slots_used`` the number of containers (int64), and the properties of the kind.
     """
 
     kind: Ints
@@ -37,7 +36,7 @@ class CardView:
 
     def __init__(
         self,
-        kinds: Kinds,
+        kinds: CardKinds,
         type_names: list[str],
         cards: Sequence[tuple[Card, ...]],
         fields: Sequence[str],
@@ -51,17 +50,17 @@ class CardView:
         self.cards = cards
         """The cards of each row, as registered."""
         self.allocatable = allocatable
-        """Returns int64[R]: how much of a resource each node has."""
+        """Returns int64[R]: how much of a resource is allocatable on each node."""
         self.holdings = holdings
         """What the pods on each row hold."""
         self.preferred: Bools | None = None
-        """bool[R, D]: cards that are taken before all others where they can be; None: no card."""
+        """bool[R, D]: feasible cards that are picked before all others; None: no card."""
         self._fields = fields
         self.block = block
-        """int64[R, F, D]: all that changes, as the kernels read it."""
+        """int64[R, F, D]: all fields that change, as the kernels read them."""
         self.kind, self.memory_used, self.cores_used, self.slots_used = block[:, : len(FIELDS)].transpose(1, 0, 2)
         self.state: dict[str, Ints] = {name: block[:, at] for at, name in enumerate(fields) if at >= len(FIELDS)}
-        """int64[R, D] for each name in ``state`` of a family: what it counts of a card beside the amounts."""
+        """int64[R, D] for each name in ``state`` of a family: what the family counts besides the amounts."""
 
     @cached_property
     def mode(self) -> Ints:
@@ -89,7 +88,7 @@ class CardView:
 
     @cached_property
     def slots(self) -> Ints:
-        """How many containers may share a card."""
+        """The number of containers that may share a card."""
         found: Ints = self.kinds.slots[self.kind]
         return found
 
@@ -101,18 +100,18 @@ class CardView:
 
     @cached_property
     def healthy(self) -> Bools:
-        """Whether the device plugin says so."""
+        """Whether the device plugin reports the card as healthy."""
         found: Bools = (self.kinds.healthy != 0)[self.kind]
         return found
 
     def copy(self) -> "CardView":
-        """Return a view of the same nodes that is charged by itself."""
+        """Return an independent copy of the view."""
         return CardView(
             self.kinds, self.type_names, self.cards, self._fields, self.block.copy(), self.allocatable, self.holdings
         )
 
     def part(self, rows: Ints) -> "CardView":
-        """Return some of the nodes (int64, numbers of rows) as a view that is charged by itself."""
+        """Return an independent copy of some rows (int64, their numbers)."""
         if len(rows) == len(self.block):
             return self.copy()
         return CardView(
@@ -126,16 +125,16 @@ class CardView:
         )
 
     def field(self, name: str) -> int:
-        """Return where a family's state stands among the fields of a card."""
+        """Return the index of a name of a family's ``state`` among the fields of a card."""
         return self._fields.index(name)
 
     def of_mode(self, mode: str) -> Bools:
-        """Return bool[R, D]: which cards are cut in this way."""
+        """Return bool[R, D]: the cards with this mode."""
         found: Bools = self.kinds.of_mode(mode)[self.kind]
         return found
 
     def of_modes(self, modes: Iterable[str]) -> Bools:
-        """Return bool[R, D]: which cards are cut in any of these ways."""
+        """Return bool[R, D]: the cards with one of these modes."""
         wanted = np.zeros(len(self.kinds), dtype=np.bool_)
         for mode in modes:
             wanted |= self.kinds.of_mode(mode)
@@ -143,7 +142,7 @@ class CardView:
         return found
 
     def with_ids(self, ids: Sequence[str]) -> Bools:
-        """Return bool[R, D]: which cards have one of these ids."""
+        """Return bool[R, D]: the cards with one of these ids."""
         found = np.zeros(self.kind.shape, dtype=np.bool_)
         wanted = frozenset(ids)
         for row, cards in enumerate(self.cards):
@@ -153,44 +152,44 @@ class CardView:
 
 
 class CardTable:
-    """The cards of the whole cluster and what is taken of them.
+    """The cards of the whole cluster and their usage.
 
-    ``state`` names what families count of a card beside the amounts (:attr:`Family.state`).
+    ``state`` names what families count of a card besides the amounts (:attr:`Family.state`).
     """
 
     def __init__(self, state: Iterable[str] = ()) -> None:
-        self.kinds = Kinds()
+        self.kinds = CardKinds()
         self.cards: list[tuple[Card, ...]] = []
         self._type_names: list[str] = [""]
         self._of_type: Counter[str] = Counter()
         self.types_version = 0
-        """How often a type of card came that the cluster did not have, or the last card of a type went."""
+        """The number of times that the first card of a type was added, or the last card of a type removed."""
         self.models: Ints = np.zeros(0, dtype=np.int64)
-        """For each row the code of the type of the cards that are no columns: whole devices, which kubelet gives; 0
-        where nobody tells."""
+        """For each row the code of the model of the node's whole devices, which kubelet allocates and which have no
+        columns; 0 where it is not known."""
         self._fields = (*FIELDS, *state)
-        # At least one column, so that the first or best card of a row can be looked for where no node has any.
+        # At least one column, so that kernels can look for the first card of a row although no node has cards.
         self.block: Ints = np.zeros((0, len(self._fields), 1), dtype=np.int64)
-        """int64[rows, fields, columns]: a row's fields stand together, as a kernel reads them."""
+        """int64[rows, fields, columns]: the fields of a row are contiguous, as a kernel reads them."""
         self.charges = CardCharges(self.block)
         self.charges.models = self.models
 
     @property
     def rows(self) -> int:
-        """For how many rows there is room."""
+        """The number of rows that are allocated."""
         return len(self.block)
 
     @property
     def version(self) -> int:
-        """Grows with the codes that there are."""
+        """Grows whenever a code is added or a type comes or goes."""
         return self.types_version + len(self.kinds)
 
     def field(self, name: str) -> int:
-        """Return where a family's state stands among the fields of a card."""
+        """Return the index of a name of a family's ``state`` among the fields of a card."""
         return self._fields.index(name)
 
     def set_cards(self, row: int, cards: tuple[Card, ...]) -> None:
-        """Put these cards into a row, with nothing taken."""
+        """Set the cards of a row, with nothing in use."""
         while len(self.cards) <= row:
             self.cards.append(())
         self._reserve(row + 1, len(cards))
@@ -200,7 +199,7 @@ class CardTable:
         self.block[row, KIND, : len(cards)] = [self.kinds.code(card) for card in cards]
 
     def set_model(self, row: int, model: str) -> None:
-        """Say of what type a node's whole devices are, '' where nobody tells or it has none."""
+        """Set the model of a node's whole devices, '' where it is not known or the node has none."""
         self._reserve(row + 1, 1)
         self._count_types((self.kinds.types.names[self.models[row]],), (model,))
         self.models[row] = self.kinds.types.code(model)
@@ -221,10 +220,7 @@ class CardTable:
             self.types_version += 1
 
     def column(self, row: int, name: str, index: int) -> int:
-        """Return the column of a card in a row by its id, -1 where the row does not have it.
-
-        It is looked for at ``index`` first.
-        """
+        """Return the column of a card by its id, -1 where the row does not have it. Looks at ``index`` first."""
         cards = self.cards[row]
         if 0 <= index < len(cards) and cards[index].id == name:
             return index
@@ -234,7 +230,7 @@ class CardTable:
         return -1
 
     def put(self, row: int, column: int, usage: Usage, state: Mapping[str, int]) -> None:
-        """Write what is taken of a card, whatever was written before."""
+        """Overwrite usage and state of a card."""
         put = self.charges.put
         put(row, MEMORY_USED, column, usage.memory)
         put(row, CORES_USED, column, usage.cores)
@@ -243,19 +239,19 @@ class CardTable:
             put(row, self._fields.index(name), column, value)
 
     def used(self, row: int) -> list[Usage]:
-        """Return what is taken of each card of a row."""
+        """Return the usage of each card of a row."""
         taken = self.block[row][[MEMORY_USED, CORES_USED, SLOTS_USED], : len(self.cards[row])]
         return [Usage(*each) for each in taken.T.tolist()]
 
     def state(self, row: int, name: str) -> list[int]:
-        """Return what a family counts of each card of a row."""
+        """Return a value of a family's ``state`` for each card of a row."""
         values: list[int] = self.block[row, self._fields.index(name), : len(self.cards[row])].tolist()
         return values
 
     def view(
         self, rows: Ints, allocatable: Callable[[str], Ints], holdings: Callable[[int], Collection[Holding]]
     ) -> CardView:
-        """Return a copy of some rows."""
+        """Return a copy of some rows, with what is allocatable and held there."""
         return CardView(
             self.kinds,
             self._type_names,
@@ -278,7 +274,7 @@ class CardTable:
 
 
 class _Rows(Sequence[_T]):
-    """Something of each of some rows, looked up when it is asked for."""
+    """A value for each of some rows, looked up lazily."""
 
     def __init__(self, look_up: Callable[[int], _T], rows: Ints) -> None:
         self._look_up = look_up

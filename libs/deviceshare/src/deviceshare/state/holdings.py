@@ -1,7 +1,7 @@
-"""What pods hold of cards, and what that takes of a card.
+"""What pods hold of cards, and the usage of a card that follows.
 
-A pod's init containers have their devices before its other containers have theirs: a card is charged the larger of its
-largest init container and the sum of the others.
+Init containers run before the pod's other containers: a card is charged the larger of the pod's largest init container
+and the sum of the others.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,7 +12,7 @@ import msgspec
 from deviceshare.model import INIT, WHOLE, Card, ContainerGrant, DeviceGrant, HostPort, Tenant
 
 
-# There are many, and none can be part of a cycle: the garbage collector need not know them.
+# Excluded from garbage collection: there are many, and none can be part of a reference cycle.
 class Holding(msgspec.Struct, frozen=True, gc=False):
     """What one pod holds on one node."""
 
@@ -21,18 +21,18 @@ class Holding(msgspec.Struct, frozen=True, gc=False):
     tenant: Tenant = Tenant()
     ports: tuple[HostPort, ...] = ()
     counted: tuple[tuple[str, int], ...] = ()
-    """What scores count beside ``resources`` (:func:`deviceshare.allocation.counted`)."""
+    """What node scores count in addition to ``resources`` (:func:`deviceshare.allocation.counted`)."""
 
 
 class Usage(NamedTuple):
-    """What is taken of a card: MiB, percent or AI cores, and how many containers share it."""
+    """Usage of a card: MiB, percent or AI cores, and the number of containers that share it."""
 
     memory: int = 0
     cores: int = 0
     slots: int = 0
 
 
-class Share(NamedTuple):
+class CardShare(NamedTuple):
     """A container's part of one card; ``position`` and ``stage`` as in :class:`~deviceshare.model.ContainerGrant`."""
 
     device: DeviceGrant
@@ -40,17 +40,17 @@ class Share(NamedTuple):
     stage: str
 
 
-def shares_by_card(grants: Iterable[ContainerGrant]) -> dict[str, list[Share]]:
-    """Return what one pod's grants take, by the id of the card."""
-    shares: dict[str, list[Share]] = {}
+def shares_by_card(grants: Iterable[ContainerGrant]) -> dict[str, list[CardShare]]:
+    """Return the shares of one pod by the id of the card."""
+    shares: dict[str, list[CardShare]] = {}
     for grant in grants:
         for device in grant.devices:
-            shares.setdefault(device.id, []).append(Share(device, grant.position, grant.stage))
+            shares.setdefault(device.id, []).append(CardShare(device, grant.position, grant.stage))
     return shares
 
 
-def usage_of(card: Card, shares: Iterable[Share]) -> Usage:
-    """Return what one pod's shares take of a card."""
+def usage_of(card: Card, shares: Iterable[CardShare]) -> Usage:
+    """Return the usage of a card by the shares of one pod."""
     memory = cores = slots = 0
     first: dict[int, Usage] = {}
     for device, position, stage in shares:
@@ -65,15 +65,15 @@ def usage_of(card: Card, shares: Iterable[Share]) -> Usage:
     return Usage(*(max(each) for each in zip((memory, cores, slots), *first.values(), strict=True)))
 
 
-def shares_on(card: Card, holdings: Iterable[Holding]) -> list[list[Share]]:
-    """Return for each pod that holds a part of a card its shares."""
-    found: list[list[Share]] = []
+def shares_on(card: Card, holdings: Iterable[Holding]) -> list[list[CardShare]]:
+    """Return the shares of a card, one list for each pod that has some."""
+    found: list[list[CardShare]] = []
     for holding in holdings:
-        shares: list[Share] = []
+        shares: list[CardShare] = []
         for grant in holding.grants:
             for device in grant.devices:
                 if device.id == card.id:
-                    shares.append(Share(device, grant.position, grant.stage))  # noqa: PERF401 - a hot path
+                    shares.append(CardShare(device, grant.position, grant.stage))  # noqa: PERF401 - a hot path
         if shares:
             found.append(shares)
     return found
@@ -88,4 +88,4 @@ def total(usages: Iterable[Usage]) -> Usage:
 
 
 Counted = tuple[Usage, Mapping[str, int]]
-"""What a family counts of a card: the amounts taken, and its own state by name."""
+"""What a family counts of a card: usage, and the values of its ``state`` by name."""

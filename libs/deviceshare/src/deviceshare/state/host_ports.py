@@ -1,7 +1,4 @@
-"""Which ports of the nodes are in use, by kube-scheduler's rule (plugin NodePorts).
-
-Most pods have none, and so have most nodes: what nobody uses costs nothing.
-"""
+"""Host ports in use, by the rule of kube-scheduler's plugin NodePorts. Nodes without host ports take no memory."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
@@ -13,14 +10,14 @@ ANY_ADDRESS = "0.0.0.0"  # noqa: S104
 
 
 class HostPorts:
-    """The ports in use, by the number of the node's row."""
+    """The ports in use, by the row of the node."""
 
     def __init__(self) -> None:
         self._used: defaultdict[int, dict[tuple[str, int], Counter[str]]] = defaultdict(dict)
-        """For each protocol and port how many pods use it, by address."""
+        """For each row, protocol and port the number of pods by address."""
 
     def charge(self, row: int, ports: Iterable[HostPort], sign: int) -> None:
-        """Take (``sign`` 1) or give back (-1) ports of a node."""
+        """Add (``sign`` 1) or release (-1) ports of a node."""
         for ip, protocol, port in ((each.ip, each.protocol, each.port) for each in ports):
             used = self._used[row].setdefault((protocol, port), Counter())
             used[ip] += sign
@@ -32,11 +29,11 @@ class HostPorts:
                 del self._used[row]
 
     def clear(self, row: int) -> None:
-        """Forget a node."""
+        """Remove a node."""
         self._used.pop(row, None)
 
     def free(self, row: int, ports: Iterable[HostPort]) -> bool:
-        """Return whether none of the ports is in use; one on all addresses is in the way of that port on any."""
+        """Return whether none of the ports is in use. A port on all addresses conflicts with any address."""
         used = self._used.get(row)
         return used is None or not any(
             addresses and (each.ip == ANY_ADDRESS or ANY_ADDRESS in addresses or each.ip in addresses)

@@ -5,66 +5,83 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from deviceshare.kernels import Amounts
+from deviceshare.kernels import NodeAmounts
 from deviceshare.model import Resources
-from deviceshare.state.cards import Ints
+from deviceshare.state.cards import Bools, Ints
 from deviceshare.state.pod_sums import SCORED
 
 PODS = "pods"
 UNLIMITED = 2**62
-RESERVED = 2**62 + 2**61
-"""So many pods more than any node may run: a node that is charged them is kept free for somebody else."""
+"""The number of pods of a node that states no limit."""
 
 
 class ResourceTable:
-    """What every node has and what is taken of it. Units: :data:`deviceshare.model.Resources`."""
+    """What is allocatable and used on every node. Units: :data:`deviceshare.model.Resources`."""
 
     def __init__(self) -> None:
         self._columns: dict[str, int] = {PODS: 0}
         self._allocatable: Ints = np.zeros((0, 4), dtype=np.int64)
         self._used: Ints = np.zeros((0, 4), dtype=np.int64)
-        self.amounts = Amounts(self._allocatable, self._used)
+        self._reserved: dict[int, int] = {}
+        """The rows that are reserved, and how many pods each may run otherwise."""
+        self.amounts = NodeAmounts(self._allocatable, self._used)
         """The same arrays, as kernels read and write them."""
 
     @property
     def version(self) -> int:
-        """Grows with the resources that are known by name."""
+        """Grows with the number of resource names."""
         return len(self._columns)
 
     def set_node(self, row: int, allocatable: Resources) -> None:
-        """Enter what a node has; what is taken stays. A node that does not say how many pods it runs has no limit."""
+        """Set what a node has; what is used stays. A node that does not state how many pods it runs has no limit."""
+        reserved = row in self._reserved
+        self.set_reserved(row, reserved=False)
         columns = [self.reserve(name) for name in allocatable]
         self._reserve(row + 1)
         self._allocatable[row] = 0
         self._allocatable[row, 0] = UNLIMITED
         for column, amount in zip(columns, allocatable.values(), strict=True):
             self._allocatable[row, column] = amount
+        self.set_reserved(row, reserved=reserved)
+
+    def set_reserved(self, row: int, *, reserved: bool) -> None:
+        """Reserve a node, so that it has room for no pod, or end that."""
+        if reserved and row not in self._reserved:
+            self._reserved[row] = int(self._allocatable[row, 0])
+            self._allocatable[row, 0] = 0
+        elif not reserved and row in self._reserved:
+            self._allocatable[row, 0] = self._reserved.pop(row)
+
+    def reserved(self, rows: Ints) -> Bools:
+        """Return bool[R]: whether a node is reserved."""
+        return np.array([row in self._reserved for row in rows.tolist()], dtype=np.bool_)
 
     def clear(self, row: int) -> None:
-        """Forget a node."""
+        """Remove a node."""
         self._reserve(row + 1)
+        self._reserved.pop(row, None)
         self._allocatable[row] = 0
         self._used[row] = 0
 
     def charge(self, row: int, amounts: Iterable[tuple[str, int]], sign: int) -> None:
-        """Take (``sign`` 1) or give back (-1) amounts, and one pod."""
+        """Add (``sign`` 1) or release (-1) amounts and one pod."""
         self.amounts.add(row, 0, sign)
         for name, amount in amounts:
-            # A new name may make the arrays wider.
+            # A new name may replace the arrays by wider ones.
             column = self.reserve(name)
             self.amounts.add(row, column, sign * amount)
 
     def wanted(self, amounts: Sequence[tuple[str, int]]) -> tuple[Ints, Ints]:
-        """Return what one more pod takes: columns, -1 for a resource that no node has, and amounts."""
+        """Return what one more pod needs: columns, -1 for a resource that no node has, and amounts."""
         columns = [0, *(self.column(name) for name, _ in amounts)]
         return np.array(columns, dtype=np.int64), np.array([1, *(amount for _, amount in amounts)], dtype=np.int64)
 
     def column(self, name: str) -> int:
-        """Return where a resource stands, -1 where it is not known."""
+        """Return the column of a resource, -1 for an unknown one."""
         return self._columns.get(name, -1)
 
     def free(self, rows: Ints, name: str) -> Ints:
-        """Return int64[R]: how much is left, below 0 where more is taken than the node has."""
+        """Return int64[R]: how much is free, negative where more is used than allocatable."""
         column = self._columns.get(name)
         if column is None:
             return np.zeros(len(rows), dtype=np.int64)
@@ -72,7 +89,7 @@ class ResourceTable:
         return left
 
     def allocatable(self, rows: Ints, name: str) -> Ints:
-        """Return int64[R]: how much each node has, taken or not."""
+        """Return int64[R]: how much is allocatable on each node."""
         column = self._columns.get(name)
         if column is None:
             return np.zeros(len(rows), dtype=np.int64)
@@ -84,12 +101,17 @@ class ResourceTable:
         return [name for name, column in self._columns.items() if self._allocatable[:, column].any()]
 
     def used(self, row: int) -> Resources:
-        """Return what is taken of a node."""
+        """Return what is used on a node."""
         taken = ((name, int(self._used[row, column])) for name, column in self._columns.items())
         return {name: amount for name, amount in taken if not name.endswith(SCORED)}
 
+    def used_amount(self, row: int, name: str) -> int:
+        """Return how much of one resource of a node is used."""
+        column = self._columns.get(name)
+        return 0 if column is None else int(self._used[row, column])
+
     def reserve(self, name: str) -> int:
-        """Return where a resource stands, or will."""
+        """Return the column of a resource, a new one for a new name."""
         column = self._columns.get(name)
         if column is None:
             column = self._columns[name] = len(self._columns)

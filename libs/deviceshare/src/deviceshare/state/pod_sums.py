@@ -1,11 +1,11 @@
-"""What a pod takes of a node beside its devices, added up over its containers as Kubernetes does.
+"""The effective request of a pod, devices aside, computed from its containers as in Kubernetes.
 
 It is the larger of its largest init container and the sum of the others. A sidecar counts from its start on: beside the
 init containers after it and beside all containers (KEP-753). What the pod requests as a whole stands in place of that
 (KEP-2837), and its overhead comes on top (KEP-688). Source: kubernetes/component-helpers, resource/helpers.go.
 
-Where scores compare nodes by what is requested, a container that says nothing of CPU or memory counts as if it had
-asked :data:`LEAST` (kubernetes/kubernetes, pkg/scheduler/util/pod_resources.go).
+Where scores compare nodes by requests, a container that requests no CPU or memory counts as if it requested
+:data:`LEAST` (kubernetes/kubernetes, pkg/scheduler/util/pod_resources.go).
 """
 
 from collections.abc import Mapping
@@ -14,16 +14,19 @@ from msgspec.structs import replace
 
 from deviceshare.model import ContainerRequest, PodRequest
 
-Amounts = tuple[tuple[str, int], ...]
+ResourceAmounts = tuple[tuple[str, int], ...]
 
 LEAST = {"cpu": 100, "memory": 200 * 2**20}
 """Millicores and bytes."""
 SCORED = " (scored)"
-"""The end of the names under which nodes count what only scores look at. No resource can be called so."""
+"""The suffix of the names of amounts that only scores count. No resource name can end in it.
+
+    Claims on the bus carry these names (``Claim.counted``).
+    """
 
 
-def pod_resources(ask: PodRequest, leave_out: frozenset[str]) -> Amounts:
-    """Return what a pod takes of a node, sorted by name.
+def pod_resources(ask: PodRequest, leave_out: frozenset[str]) -> ResourceAmounts:
+    """Return what a pod takes of the node's own resources, sorted by name.
 
     ``leave_out`` are the resources that device families account for.
     """
@@ -32,18 +35,18 @@ def pod_resources(ask: PodRequest, leave_out: frozenset[str]) -> Amounts:
 
 
 def at_least(ask: PodRequest) -> tuple[int, int]:
-    """Return the millicores and bytes with which a pod that asks for a node counts in scores.
+    """Return the millicores and bytes that scores count for a pod that waits for a node.
 
-    What it requests as a whole counts only once it is on a node, as in Kubernetes 1.36 (noderesources/fit.go).
+    Pod-level requests count only once the pod is on a node, as in Kubernetes 1.36 (noderesources/fit.go).
     """
     found = _sum(replace(ask, pod_level=()), LEAST)
     return found.get("cpu", 0), found.get("memory", 0)
 
 
-def unasked(ask: PodRequest) -> Amounts:
-    """Return by how much more than it takes a pod that is on a node counts there in scores, under such names.
+def unasked(ask: PodRequest) -> ResourceAmounts:
+    """Return what scores count for a pod on a node beyond its requests, under names with :data:`SCORED`.
 
-    Of a pod that requests something as a whole only what neither it nor a container requests is filled in
+    For a pod with pod-level requests only resources are filled in that neither the pod nor a container requests
     (kubernetes/kubernetes, pkg/scheduler/framework/types.go: getNonMissingContainerRequests).
     """
     asked = sums(ask)
@@ -54,12 +57,12 @@ def unasked(ask: PodRequest) -> Amounts:
 
 
 def sums(ask: PodRequest) -> dict[str, int]:
-    """Return what a pod asks of each resource that it names, devices included; a request of 0 is one."""
+    """Return what a pod requests of each resource that it names, devices included; a request of 0 is a request."""
     return _sum(ask, {})
 
 
 def _sum(ask: PodRequest, least: Mapping[str, int]) -> dict[str, int]:
-    """Return the sums; what a container does not name counts ``least``. A request of 0 is one."""
+    """Return the sums; a resource that a container does not name counts ``least``."""
     running: dict[str, int] = {}
     peak: dict[str, int] = {}
     for container in ask.init_containers:

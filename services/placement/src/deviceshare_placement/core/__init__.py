@@ -1,10 +1,18 @@
-"""The placement core: events in (facts, ledgers, outcomes, acknowledgements, time), instructions out.
+"""The placement core: facts, ledgers and outcomes in, ledgers and explanations out. Pure.
 
-It knows no bus and no clock, so that every race can be replayed in a test. :mod:`~deviceshare_placement.core.machine`
-is the whole story; the other modules are its nouns.
+Read :mod:`.events`, then :mod:`.placement_core`, which tells the whole story. :mod:`.cluster_state` and :mod:`.records`
+hold the state; :mod:`.facts` and :mod:`.ledgers` update it from the bus; :mod:`.deciding`, :mod:`.readiness` and
+:mod:`.overcommit` decide; :mod:`.claims`, :mod:`.explaining` and :mod:`.reporter` make what is written.
 """
 
-from deviceshare_placement.core.instructions import Instructions, LedgerWrite, Publication
-from deviceshare_placement.core.machine import PlacementCore
+from typing import Any
 
-__all__ = ["Instructions", "LedgerWrite", "PlacementCore", "Publication"]
+from deviceshare_placement.core.events import FactReceived, LedgerReceived, OutcomesReceived, decode_event
+from deviceshare_placement.core.placement_core import PlacementCore
+
+__all__ = ["FactReceived", "LedgerReceived", "OutcomesReceived", "PlacementCore", "build_core", "decode_event"]
+
+
+def build_core(arguments: dict[str, Any]) -> PlacementCore:
+    """Return the core of a service; ``arguments`` (``instance``: the name of the process) are part of the core log."""
+    return PlacementCore(arguments["instance"])

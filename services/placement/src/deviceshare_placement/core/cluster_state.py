@@ -1,4 +1,4 @@
-"""The cluster and its ledgers as the core knows them, and what each pod holds.
+"""The cluster and its ledgers as the core knows them, and the devices that each pod holds.
 
 Usage of a node = claims ∪ pods seen bound there, by uid: where a pod has a claim on a node the claim counts, where it
 is bound without one, what it was bound with.
@@ -6,8 +6,8 @@ is bound without one, what it was bound with.
 
 from collections import Counter, defaultdict
 
-from deviceshare.allocation import Allocator
-from deviceshare.conf import SchedulerConf, default_conf
+from deviceshare.allocation import Allocator, PodClass
+from deviceshare.conf import SchedulerConf, default_conf, matching
 from deviceshare.model import (
     Claim,
     GroupKey,
@@ -21,6 +21,7 @@ from deviceshare.model import (
     with_made,
 )
 from deviceshare.queueing import Dispatcher, EnqueueAction, Queues
+from msgspec.structs import replace
 
 from deviceshare_placement.core.records import GroupRecord, LedgerRecord, PodRecord
 
@@ -32,11 +33,11 @@ class ClusterState:
         conf = default_conf()
         self.allocator = Allocator(conf)
         self.accounts = Queues(conf)
-        """What queues have, ask and may have."""
+        """The accounts of the queues: what their pods hold and request, and their limits."""
         self.dispatcher = Dispatcher(self.allocator, self.accounts, conf)
-        """The groups that can be decided, in their lines."""
+        """The groups that can be decided, in their queues."""
         self.enqueue = EnqueueAction(self.accounts, conf)
-        """The groups that wait to be let into their queues."""
+        """The groups that wait to be admitted to their queues."""
         self.pods: dict[str, PodRecord] = {}
         self.groups: dict[GroupKey, GroupRecord] = {}
         self.queues: dict[str, QueueFact] = {}
@@ -45,13 +46,13 @@ class ClusterState:
         self.claims: defaultdict[str, dict[str, str]] = defaultdict(dict)
         """For each pod's uid: the ids of its claims and their nodes, whether or not the pod is known."""
         self.candidates: set[GroupKey] = set()
-        """Groups that have to be looked at: whether they can be decided."""
+        """Groups to check in the next round: whether they can be decided."""
         self.too_wide: set[GroupKey] = set()
-        """Groups that cannot be claimed together as there is room now."""
+        """Groups that span too many nodes with the room that there is now."""
         self.schedulers: set[str] = set()
-        """Whose pods are ours: only those count in queues."""
+        """The schedulers whose pods this service places: only their pods count in queues."""
         self.crowded: set[str] = set()
-        """Nodes that may be overdrawn: pods without a claim came there, or the node has something else than before."""
+        """Nodes that may be overcommitted: pods without a claim were bound there, or the node has changed."""
 
     def group(self, key: GroupKey) -> GroupRecord:
         """Return a group, a new one if it was never seen."""
@@ -75,14 +76,14 @@ class ClusterState:
         return None
 
     def gives_back(self, pod: PodRecord) -> bool:
-        """Return whether all that a pod holds is asked back."""
+        """Return whether all claims of a pod are being withdrawn."""
         return bool(pod.claims) and all(
             self.ledgers[node].claims[claim].withdraw or claim in self.ledgers[node].withdraw
             for claim, node in pod.claims.items()
         )
 
     def charge(self, node: str, uid: str) -> None:
-        """Charge a pod to a node for what it holds there now, which may be nothing any more."""
+        """Update what a pod holds on a node, which may be nothing any more."""
         claim = self.claim_on(node, uid)
         pod = self.pods.get(uid)
         before = self.allocator.holding(node, uid)
@@ -96,7 +97,7 @@ class ClusterState:
         elif pod is not None and pod.fact.node == node and not pod.fact.ended:
             amounts = self.allocator.amounts(pod.fact.ask)
             self.allocator.hold(
-                node, uid, pod.fact.held, amounts, pod.fact.tenant, *self.allocator.beside(pod.fact.ask)
+                node, uid, pod.fact.held, amounts, pod.fact.tenant, *self.allocator.ports_and_counted(pod.fact.ask)
             )
             self.crowded.add(node)
         else:
@@ -107,11 +108,11 @@ class ClusterState:
         elif pod is None or not (pod.claims or pod.fact.node):
             self.accounts.release(uid)
         if before is not None and after != before:
-            # Less may be held, or by somebody with whom others may share a card.
+            # The pod may hold less, or other pods may share a card with it now.
             self.made_room()
 
     def account(self, pod: PodRecord) -> None:
-        """Enter a pod in the account of its queue, or as one of another scheduler."""
+        """Add a pod to the account of its queue, or to the pods of other schedulers."""
         fact = pod.fact
         if (not fact.node or pod.claims) and fact.scheduler not in self.schedulers:
             self.schedulers.add(fact.scheduler)
@@ -134,13 +135,13 @@ class ClusterState:
         return pod.queue if group is None or group.fact is None else group.fact.queue
 
     def set_node(self, fact: NodeFact) -> None:
-        """Enter a node, or what changed of it."""
+        """Add or update a node."""
         self.allocator.set_node(fact)
         self.crowded.add(fact.name)
         self._of_nodes_changed(counts=self.accounts.set_node(fact))
 
     def set_group(self, fact: PodGroupFact) -> None:
-        """Enter a PodGroup, or what changed of it."""
+        """Add or update a PodGroup."""
         group = self.group(fact.key)
         if group.fact is None or group.fact.uid != fact.uid:
             group.admitted, group.reported = False, ""
@@ -153,7 +154,7 @@ class ClusterState:
         self._of_group_changed(group)
 
     def remove_group(self, key: GroupKey) -> None:
-        """Forget a PodGroup; its pods stay."""
+        """Remove a PodGroup; its pods stay."""
         group = self.group(key)
         group.fact = None
         self.accounts.release_commitment(key)
@@ -161,30 +162,30 @@ class ClusterState:
         self.drop_if_empty(group)
 
     def _of_group_changed(self, group: GroupRecord) -> None:
-        for uid in group.members:
+        for uid in sorted(group.members):
             # It may be in another queue now.
             self.account(self.pods[uid])
         self.reconsider(group.key)
 
     def set_queue(self, fact: QueueFact) -> None:
-        """Enter a queue, or what changed of it."""
+        """Add or update a queue."""
         self.queues[fact.name] = fact
         self.accounts.set_queue(fact)
         self.look_at_all()
 
     def remove_queue(self, name: str) -> None:
-        """Forget a queue."""
+        """Remove a queue."""
         self.queues.pop(name, None)
         self.accounts.remove_queue(name)
         self.look_at_all()
 
     def set_priority_class(self, fact: PriorityClassFact) -> None:
-        """Enter a PriorityClass, or what changed of it."""
+        """Add or update a PriorityClass."""
         self.priority_classes[fact.name] = fact
         self.look_at_all()
 
     def remove_priority_class(self, name: str) -> None:
-        """Forget a PriorityClass."""
+        """Remove a PriorityClass."""
         self.priority_classes.pop(name, None)
         self.look_at_all()
 
@@ -199,19 +200,22 @@ class ClusterState:
         return max((each.value for each in self.priority_classes.values() if each.default), default=0)
 
     def remove_node(self, name: str) -> None:
-        """Forget a node."""
+        """Remove a node."""
         self.allocator.remove_node(name)
         self._of_nodes_changed(counts=self.accounts.remove_node(name))
 
     def _of_nodes_changed(self, *, counts: bool) -> None:
-        """Give those another turn who lack room, or all if what they count in their queues may have changed."""
+        """Retry the groups that lack room, or check all groups if what they count in their queues may have changed."""
         if counts:
             self.look_at_all()
         self.made_room()
 
     def configure(self, conf: SchedulerConf) -> None:
         """Decide by another configuration from now on; what is held stays held."""
+        other_rules = conf.exclusive_rules != self.allocator.conf.exclusive_rules
         self.allocator.set_configuration(conf)
+        for pod in self.pods.values() if other_rules else ():
+            pod.fact, pod.pod_class = self.classify(pod.fact)
         self.accounts.configure(conf)
         self.dispatcher.configure(conf)
         self.enqueue.configure(conf)
@@ -222,39 +226,48 @@ class ClusterState:
                 self.charge(pod.fact.node, uid)
         self.look_at_all()
 
-    def asked(self, most: int) -> list[tuple[PodRequest, int]]:
-        """Return the most frequent asks of pods that have not ended, and how many pods ask so."""
-        asks = [record.fact.ask for record in self.pods.values() if not record.fact.ended]
-        # Equal asks are one object.
-        counts, by_id = Counter(map(id, asks)), {id(ask): ask for ask in asks}
-        return [(by_id[each], count) for each, count in counts.most_common(most)]
+    def classify(self, fact: PodFact) -> tuple[PodFact, PodClass]:
+        """Return the class of a pod, and its fact with the request of that class.
+
+        The request names the rules of exclusion that the pod's labels match under the configuration.
+        """
+        request, exclusive = fact.ask, matching(self.allocator.conf.exclusive_rules, fact.labels)
+        if request.exclusive != exclusive:
+            request = replace(request, exclusive=exclusive)
+        pod_class = self.allocator.pod_class(request)
+        return (fact if fact.ask is pod_class.request else replace(fact, ask=pod_class.request)), pod_class
+
+    def most_frequent_requests(self, most: int) -> list[tuple[PodRequest, int]]:
+        """Return the most frequent requests of pods that have not ended, each with the number of its pods."""
+        counts = Counter(record.pod_class for record in self.pods.values() if not record.fact.ended)
+        return [(pod_class.request, count) for pod_class, count in counts.most_common(most)]
 
     def reconsider(self, key: GroupKey) -> None:
-        """Look at a group in the next cycle."""
+        """Check a group in the next round."""
         self.dispatcher.discard(key)
         self.enqueue.discard(key)
         self.too_wide.discard(key)
         self.candidates.add(key)
 
     def reconsider_pod(self, uid: str) -> None:
-        """Look at a pod's group in the next cycle."""
+        """Check the group of a pod in the next round."""
         record = self.pods.get(uid)
         if record is not None:
             self.reconsider(record.fact.group)
 
     def look_at_all(self) -> None:
-        """Look at every group in the next cycle."""
+        """Check every group in the next round."""
         for key in self.groups:
             self.reconsider(key)
 
     def made_room(self) -> None:
-        """Give all groups another turn that lack room: something happened that may let them in."""
+        """Retry all groups that lack room, since there may be room now."""
         self.dispatcher.made_room()
         self.candidates |= self.too_wide
         self.too_wide.clear()
 
     def drop_if_empty(self, group: GroupRecord) -> None:
-        """Forget a group of which nothing is left."""
+        """Remove a group without a PodGroup and pods."""
         if group.empty:
             self.groups.pop(group.key, None)
             self.candidates.discard(group.key)
@@ -264,5 +277,5 @@ class ClusterState:
 
 
 def _tenant(claim: Claim) -> Tenant:
-    """Return who holds a claim whose pod is not known."""
+    """Return the tenant of a claim whose pod is not known."""
     return Tenant("" if claim.group == f"pod/{claim.uid}" else claim.group, claim.labels)

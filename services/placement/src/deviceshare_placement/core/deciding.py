@@ -1,16 +1,17 @@
-"""One round of decisions: which groups can be decided, who is let into queues, whose turn it is, and what is told.
+"""One round of decisions: which groups can be decided, which are admitted to their queues, and what is reported.
 
-The order is the library's (:mod:`deviceshare.queueing`); here the world is put into its words, and its answers into
-those that users read.
+The order of work is the library's (:mod:`deviceshare.queueing`); this module turns the state of the cluster into jobs,
+and the decisions into explanations.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
 from deviceshare.allocation import Unplaceable
 from deviceshare.model import Explanation, GroupKey, PodGroupFact, PodUid, Resources
 from deviceshare.queueing import Applicant, Decision, Group, Job, JobClass, Reason, Shortage
+from deviceshare_bus.core import Now
 
 from deviceshare_placement.core import explaining
 from deviceshare_placement.core.cluster_state import ClusterState
@@ -19,9 +20,10 @@ from deviceshare_placement.core.records import GroupRecord
 from deviceshare_placement.core.reporter import Reporter
 
 MOST_PODS = 500
-"""Pods that one cycle places, more or less: a cycle is published before the next one begins."""
+"""Pods that one round places, more or less: the claims of a round are written before the next one begins."""
 EXPECT_INTERVAL, MOST_EXPECTED = 10.0, 100
-"""How often, in seconds, and of how many asks the allocator is told what pods ask: how cards are cut goes by it."""
+"""Seconds between two reports to the allocator of the most frequent requests, and how many: they decide how cards
+are partitioned."""
 
 
 class Round(NamedTuple):
@@ -36,26 +38,38 @@ class Round(NamedTuple):
 
 
 class Deciding:
-    """Decides what can be decided in a world, and lets the teller tell why the rest waits."""
+    """Decides the groups of a cluster, and gives the explanations of those that wait to the reporter."""
 
     def __init__(self, cluster: ClusterState, reporter: Reporter, instance: str) -> None:
         self._cluster = cluster
         self._reporter = reporter
         self._instance = instance
         self.retries: dict[str, float] = {}
-        """When pods whose claim was refused may be decided again, by uid."""
+        """When pods whose claim was refused may be decided again: monotonic, by uid."""
         self._expect_at = 0.0
-        """When the allocator is told again what pods ask."""
+        """When the requests are reported to the allocator again, monotonic."""
         self._of_groups: list[Explanation] = []
-        """What is to be told of PodGroups in this round."""
+        """Explanations of PodGroups in this round."""
 
-    def decide(self, now: float) -> Round:
+    def drop(self, uid: str) -> None:
+        """Neither retry nor report a pod that waits no more."""
+        self._reporter.drop(uid)
+        self.retries.pop(uid, None)
+
+    def due(self, now: Now) -> Iterator[float]:
+        """Yield the monotonic times at which a round has something to do without further events."""
+        yield from self.retries.values()
+        yield from self._cluster.dispatcher.due()
+        # How long a PodGroup has waited follows from its creation timestamp.
+        yield from (now.monotonic + due - now.wall for due in self._cluster.enqueue.due(now.wall))
+
+    def decide(self, now: Now) -> Round:
         """Decide what can be decided now."""
         cluster = self._cluster
-        if now >= self._expect_at:
-            self._expect_at = now + EXPECT_INTERVAL
-            cluster.allocator.expect(cluster.asked(MOST_EXPECTED))
-        for uid in [uid for uid, due in self.retries.items() if due <= now]:
+        if now.monotonic >= self._expect_at:
+            self._expect_at = now.monotonic + EXPECT_INTERVAL
+            cluster.allocator.expect(cluster.most_frequent_requests(MOST_EXPECTED))
+        for uid in [uid for uid, due in self.retries.items() if due <= now.monotonic]:
             del self.retries[uid]
             cluster.reconsider_pod(uid)
         candidates, cluster.candidates = cluster.candidates, set()
@@ -63,11 +77,11 @@ class Deciding:
             if (record := cluster.groups.get(key)) is not None:
                 self._look_at(record, now)
         self._admit(now)
-        turns = cluster.dispatcher.decide(MOST_PODS, now)
+        turns = cluster.dispatcher.decide(MOST_PODS, now.monotonic, now.wall)
         for job_class, decision in turns.waiting.values():
-            self._report_job_class(job_class, decision, now)
+            self._report_job_class(job_class, decision, now.wall)
         reported, self._of_groups = self._of_groups, []
-        # A gang that was placed whole needs no report that it was let into its queue.
+        # For a gang that was placed whole no explanation says that it was admitted to its queue.
         whole = {key for key, decision in turns.placed.items() if decision.whole}
         for each in reported:
             if each.uid and each.group in whole and each.group in cluster.groups:
@@ -78,15 +92,15 @@ class Deciding:
             of_groups=[each for each in reported if each.uid and each.group not in whole],
         )
 
-    def _look_at(self, record: GroupRecord, now: float) -> None:
-        """Put a group in line, if it can be decided; what keeps it or some of its pods waiting is to be told."""
+    def _look_at(self, record: GroupRecord, now: Now) -> None:
+        """Put a group in its queue if it can be decided; report why it or some of its pods wait."""
         cluster, fact = self._cluster, record.fact
         if fact is not None:
             self._commit(record, fact)
             if record.applies:
                 closed = enqueue_obstacle(cluster, fact)
                 if closed:
-                    self._reject(record, closed, None, now)
+                    self._reject(record, closed, None, now.wall)
                 else:
                     needs = fact.min_resources
                     reserved = self._without_gated(record, needs) if needs else needs
@@ -94,22 +108,22 @@ class Deciding:
                 return
         if not record.members:
             return
-        found = readiness(cluster, record, self.retries, now)
+        found = readiness(cluster, record, self.retries, now.monotonic)
         for pod, obstacle in found.obstacles:
-            self._reporter.put(explaining.held_up(pod, obstacle, now, self._instance))
+            self._reporter.put(explaining.held_up(pod, obstacle, now.wall, self._instance))
         if found.job is None:
             return
         if record.unreported:
             # It was placed, but not claimed.
             record.unreported = False
-            self._of_groups.append(explaining.admitted(record, now, self._instance))
+            self._of_groups.append(explaining.admitted(record, now.wall, self._instance))
         for job_class in cluster.dispatcher.put(found.job):
             if job_class.reasons and job_class.reported_reasons:
-                # Others that ask the same wait already.
-                self._report(_alike(job_class.jobs[record.key].group, job_class.reported_reasons), now)
+                # Other jobs of the class wait already.
+                self._report(_alike(job_class.jobs[record.key].group, job_class.reported_reasons), now.wall)
 
     def _commit(self, record: GroupRecord, fact: PodGroupFact) -> None:
-        """Reserve in its queue what a group has of its ``minResources``, and what it lacks of them while it starts.
+        """Reserve in its queue what a group has of its ``minResources``, and while it starts what it lacks of them.
 
         Source: Volcano pkg/scheduler/plugins/{proportion,capacity} (OnSessionOpen: inqueue, elastic).
         """
@@ -122,7 +136,7 @@ class Deciding:
         self._cluster.accounts.commit(record.key, fact.queue, reserved)
 
     def _starts(self, record: GroupRecord, fact: PodGroupFact) -> bool:
-        """Return whether what a group lacks is kept for it: it was let in, or runs with its minimum."""
+        """Return whether what a group lacks is reserved for it: it was admitted, or runs with its minimum."""
         if record.admitted or fact.phase == "Inqueue":
             return True
         members = [self._cluster.pods[uid] for uid in record.members]
@@ -130,25 +144,25 @@ class Deciding:
         return fact.phase == "Running" and on_nodes >= fact.min_member
 
     def _without_gated(self, record: GroupRecord, amounts: Resources) -> Resources:
-        """Return amounts without what pods of the group request that have scheduling gates."""
+        """Return amounts less the requests of the group's pods that have scheduling gates."""
         facts = [self._cluster.pods[uid].fact for uid in record.members]
         gated = self._cluster.accounts.asked([fact for fact in facts if fact.gates and not fact.node])
         return {name: max(0, amount - gated[name]) for name, amount in amounts.items()}
 
-    def _admit(self, now: float) -> None:
-        """Let groups into their queues."""
-        found = self._cluster.enqueue.decide(now)
+    def _admit(self, now: Now) -> None:
+        """Admit groups to their queues."""
+        found = self._cluster.enqueue.decide(now.wall)
         for applicant in found.admitted:
             record = self._cluster.groups[applicant.job.key]
             record.admitted, record.reported = True, ""
-            self._of_groups.append(explaining.admitted(record, now, self._instance))
+            self._of_groups.append(explaining.admitted(record, now.wall, self._instance))
             self._look_at(record, now)
         for applicant, shortage in found.rejected:
             record = self._cluster.groups[applicant.job.key]
-            self._reject(record, f"pod group {record.key} is not let into its queue: {shortage}", shortage, now)
+            self._reject(record, f"pod group {record.key} is not let into its queue: {shortage}", shortage, now.wall)
 
     def _reject(self, record: GroupRecord, why: str, shortage: Shortage | None, now: float) -> None:
-        """Tell why a group is not let into its queue; its pods wait for the same."""
+        """Report why a group is not admitted to its queue; its pods wait for the same reason."""
         if record.reported != why:
             record.reported = why
             self._of_groups.append(explaining.rejected(record, why, shortage, now, self._instance))
@@ -162,19 +176,19 @@ class Deciding:
             self._reporter.put(explaining.waiting(pod, why, decision, now, self._instance))
 
     def _report_job_class(self, job_class: JobClass, decision: Decision, now: float) -> None:
-        """Tell why the jobs of a kind wait: the first one as it was decided, the others like it."""
+        """Report why the jobs of a class wait: the first one as it was decided, the others like it."""
         self._report(decision, now)
         if len(job_class.jobs) == 1:
             return
         reasons = tuple(why for _, why in decision.waiting)
         (first, why), *_ = decision.waiting
         message = explaining.waiting(first, why, decision, now, self._instance).message
-        same_words = decision.group.minimum <= 1 and not (isinstance(why, Unplaceable) and why.problem is not None)
+        same_message = decision.group.minimum <= 1 and not (isinstance(why, Unplaceable) and why.problem is not None)
         for job in job_class.jobs.values():
             if job.key == decision.group.key:
                 continue
-            if not same_words or job.group.minimum > 1:
-                # The words name the pod, or its group.
+            if not same_message or job.group.minimum > 1:
+                # The message names the pod, or its group.
                 self._report(_alike(job.group, reasons), now)
                 continue
             for pod in job.group.pods:
@@ -184,7 +198,7 @@ class Deciding:
 
 
 def _alike(group: Group, reasons: Sequence[Reason]) -> Decision:
-    """Return what became of a group that was answered like another one, of whose pods these are the reasons."""
+    """Return the decision of a group that waits for the same reasons as another one of its class."""
     fitted = sum(reason is None for reason in reasons)
     last = next((reason for reason in reversed(reasons) if reason is not None), None)
     waiting = tuple((pod, None if at < fitted else last) for at, pod in enumerate(group.pods))
@@ -192,7 +206,7 @@ def _alike(group: Group, reasons: Sequence[Reason]) -> Decision:
 
 
 def _applying(cluster: ClusterState, record: GroupRecord, fact: PodGroupFact) -> Job:
-    """Return a group as it would stand in line; it may have no pods yet."""
+    """Return a group as the job that it would be in its queue; it may have no pods yet."""
     return Job(
         queue=fact.queue,
         group=Group(key=GroupKey(record.key), pods=(), minimum=fact.min_member),

@@ -1,4 +1,7 @@
-"""Turning decisions into explanations: why there, or why nowhere."""
+"""Turning decisions into explanations: why a pod goes to its node, or why it waits.
+
+``now`` is unix time; ``by`` is the name of the process that decided.
+"""
 
 from typing import NamedTuple
 
@@ -20,21 +23,28 @@ from deviceshare.model import (
     unavailable,
 )
 from deviceshare.queueing import Decision, Group, Reason, Shortage
+from deviceshare_bus.core import PutLatest
+from deviceshare_bus.subjects import explain
 
 from deviceshare_placement.core.records import GroupRecord
 
 
 class Obstacle(NamedTuple):
-    """What keeps a pod from being decided at all, in words, and in one word where Volcano has one for its PodGroup."""
+    """Why a pod cannot be decided; ``reason`` is the reason of Volcano's PodGroup condition, where there is one."""
 
     text: str
     reason: str = ""
 
 
+def publish(explanation: Explanation, *, ttl: float | None = None) -> PutLatest:
+    """Return the command that publishes an explanation, for ``ttl`` seconds or, with None, without limit."""
+    return PutLatest(explain(explanation.uid), explanation, ttl)
+
+
 def placed(
     allocator: Allocator, pod: PodFact, placement: Placement, decision: Decision, now: float, by: str
 ) -> Explanation:
-    """Return why a pod goes where it goes."""
+    """Return why a pod goes to its node."""
     conf, group = allocator.conf, decision.group
     node = allocator.node(placement.node)
     cards = {card.id: card for card in node.cards} if node is not None and placement.grants else {}
@@ -59,7 +69,7 @@ def placed(
 
 
 def claimed(pod: PodFact, claim: Claim, node: str, now: float) -> Explanation:
-    """Return where a pod was found to be claimed: by a predecessor of whose reasons nothing is known."""
+    """Return where a pod was found to be claimed by another process, whose reasons are not known."""
     return _placed_on(pod, node, claim.grants, now, claim.decided_by)
 
 
@@ -81,7 +91,7 @@ def _placed_on(pod: PodFact, node: str, grants: tuple[ContainerGrant, ...], now:
 
 
 def gone(pod: PodFact, reported: str, now: float, by: str) -> Explanation:
-    """Return that a pod is gone, with the last thing that was said of it."""
+    """Return that a pod is gone, with the last message that was reported of it."""
     return pending(pod, f"the pod is gone; before that: {reported}" if reported else "the pod is gone", now, by)
 
 
@@ -104,7 +114,7 @@ def waiting(pod: PodFact, why: Reason, decision: Decision, now: float, by: str) 
 
 
 def pending(pod: PodFact, message: str, now: float, by: str, *, why: Reason = None, gang: str = "") -> Explanation:
-    """Return that a pod waits, and for what."""
+    """Return that a pod waits, with a message and the refusals behind it."""
     room = why if isinstance(why, Unplaceable) else Unplaceable(0, (why.refusal,) if why is not None else ())
     return Explanation(
         uid=pod.uid,
@@ -125,17 +135,17 @@ def pending(pod: PodFact, message: str, now: float, by: str, *, why: Reason = No
 
 
 def held_up(pod: PodFact, obstacle: Obstacle, now: float, by: str) -> Explanation:
-    """Return what keeps a pod from being decided at all."""
+    """Return why a pod cannot be decided."""
     return msgspec.structs.replace(pending(pod, obstacle.text, now, by), gang_reason=obstacle.reason)
 
 
 def admitted(record: GroupRecord, now: float, by: str) -> Explanation:
-    """Return that a PodGroup was let into its queue."""
+    """Return that a PodGroup was admitted to its queue."""
     return _of_group(record, ADMITTED, f"pod group {record.key} is let into its queue", (), now, by)
 
 
 def rejected(record: GroupRecord, why: str, shortage: Shortage | None, now: float, by: str) -> Explanation:
-    """Return why a PodGroup was not let into its queue; no shortage: the queue lets in nobody."""
+    """Return why a PodGroup was not admitted to its queue; ``shortage`` None: the queue admits no PodGroup."""
     return _of_group(record, REJECTED, why, () if shortage is None else (shortage.refusal,), now, by)
 
 
@@ -164,7 +174,7 @@ def _of_group(
 
 
 def describe(why: Reason, subject: str) -> str:
-    """Return the one line that says why a pod is not placed."""
+    """Return why a pod is not placed, as one line."""
     if why is None:
         return ""
     if isinstance(why, Shortage):

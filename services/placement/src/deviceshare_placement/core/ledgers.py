@@ -1,8 +1,8 @@
-"""Keeping up with the ledgers: entering their versions, and what must be taken out of them.
+"""The claims in the ledgers: applying new versions, and the removals and withdrawals that are due.
 
-A claim is taken out when its pod is gone or has ended, or when its outcome says refused or withdrawn. Of several
-claims of one pod all but one are asked back, and so is one that is said to be bound while its pod is not: the binder
-reads the pod back then.
+A claim is removed when its pod is gone or has ended, or when its outcome is refused or withdrawn. A withdrawal is
+requested for all but one of several claims of one pod, and for a claim with the outcome bound whose pod is not bound:
+the binder then reads the pod back. Times are monotonic.
 """
 
 from collections.abc import Iterable
@@ -13,11 +13,11 @@ from deviceshare_placement.core.cluster_state import ClusterState
 from deviceshare_placement.core.records import LedgerRecord, PodRecord
 
 ORPHAN_GRACE = 10.0
-"""Seconds for which a claim may stand whose pod is not known: its fact may be on its way."""
+"""Seconds for which a claim is kept whose pod is not known: the fact of the pod may be on its way."""
 BOUND_GRACE = 10.0
-"""Seconds for which a claim may count as bound whose pod is not: its fact may be on its way."""
+"""Seconds for which a claim may have the outcome bound while its pod is not bound: the fact may be on its way."""
 REMEMBER_GONE = 60.0
-"""Seconds for which a pod that is gone is remembered: a claim of it may be on its way."""
+"""Seconds for which a deleted pod is remembered: a claim of it may be on its way."""
 
 
 class Ledgers:
@@ -27,24 +27,18 @@ class Ledgers:
         self._cluster = cluster
         self._outcomes: dict[str, tuple[Outcome, ...]] = {}
         self.due: set[str] = set()
-        """Nodes whose ledger has claims to take out or to ask back."""
+        """Nodes whose ledger has claims to remove or to withdraw."""
         self.orphans: dict[str, tuple[str, float]] = {}
-        """Claims whose pod was never seen: by uid, the node, and since when."""
+        """Claims whose pod was never seen: by uid, the node, and since when; bounded by the ledgers."""
         self.unconfirmed: dict[str, tuple[str, float]] = {}
-        """Claims that are said to be bound while their pod is not: the pod's uid, and since when, in order."""
+        """Claims with the outcome bound whose pod is not bound: the pod's uid, and since when, the oldest first."""
         self._gone: dict[str, float] = {}
-        """Pods that are gone, the first one first, and when that was heard."""
+        """Deleted pods and when the deletion was received, the oldest first; kept for :data:`REMEMBER_GONE`."""
 
-    def enter(self, node: str, sequence: int, claims: Iterable[Claim], now: float) -> None:
-        """Make a version of a ledger the one we know.
-
-        Charge what came, give back what went. Older versions change nothing.
-        """
+    def enter(self, node: str, claims: Iterable[Claim], now: float) -> None:
+        """Make the claims of a newer version of a ledger the known ones: charge new claims, release removed ones."""
         record = self._cluster.ledger(node)
-        if sequence <= record.sequence:
-            return
         before, record.claims = record.claims, {claim.id: claim for claim in claims}
-        record.sequence = sequence
         gone = [claim for claim in before.values() if claim.id not in record.claims]
         new = [claim for claim in record.claims.values() if claim.id not in before]
         for claim in gone:
@@ -65,23 +59,26 @@ class Ledgers:
             self.node_lost(node)
         record.remove &= record.claims.keys()
         record.withdraw &= {claim.id for claim in record.claims.values() if not claim.withdraw}
-        self._take_out_ended(record)
+        self._remove_ended(record)
 
     def _check(self, node: str, claim: Claim, now: float) -> None:
-        """See whether a new claim may stay."""
+        """Check whether a new claim may stay."""
         pod = self._cluster.pods.get(claim.uid)
         if pod is None and claim.uid not in self._gone:
             self.orphans[claim.uid] = (node, now)
         elif pod is None or pod.fact.ended:
-            self.take_out(claim.uid)
+            self.remove(claim.uid)
         else:
             self.keep_one(pod)
 
-    def outcomes(self, outcomes: NodeOutcomes, now: float) -> list[Outcome]:
-        """Take in the outcomes of a node's claims; returns those by which a claim has to go and that were not known."""
-        known = {(outcome.claim, outcome.state) for outcome in self._outcomes.get(outcomes.node, ())}
-        self._outcomes[outcomes.node] = outcomes.outcomes
-        self._take_out_ended(self._cluster.ledger(outcomes.node))
+    def outcomes(self, node: str, outcomes: NodeOutcomes, now: float) -> list[Outcome]:
+        """Apply the outcomes of a node's claims; return the new ones that say refused or withdrawn."""
+        known = {(outcome.claim, outcome.state) for outcome in self._outcomes.get(node, ())}
+        if outcomes.outcomes:
+            self._outcomes[node] = outcomes.outcomes
+        else:
+            self._outcomes.pop(node, None)
+        self._remove_ended(self._cluster.ledger(node))
         for outcome in outcomes.outcomes:
             if outcome.state == BOUND:
                 self._doubt(outcome, now)
@@ -92,7 +89,7 @@ class Ledgers:
         ]
 
     def doubt(self, pod: PodRecord, now: float) -> None:
-        """See whether a claim of a pod is said to be bound though the pod is not."""
+        """Find claims of a pod with the outcome bound though the pod is not bound."""
         for claim, node in pod.claims.items():
             for outcome in self._outcomes.get(node, ()):
                 if outcome.claim == claim and outcome.state == BOUND:
@@ -103,19 +100,19 @@ class Ledgers:
         if pod is not None and outcome.claim in pod.claims and not (pod.fact.node or pod.fact.ended):
             self.unconfirmed.setdefault(outcome.claim, (outcome.uid, now))
 
-    def ask_back_unconfirmed(self, now: float) -> int:
-        """Ask back the claims that have counted as bound for too long; returns how many."""
+    def withdraw_unconfirmed(self, now: float) -> int:
+        """Withdraw the claims whose pods were not bound for too long; return how many."""
         asked = 0
         while self.unconfirmed and now >= (first := next(iter(self.unconfirmed.items())))[1][1] + BOUND_GRACE:
             claim, (uid, _) = first
             del self.unconfirmed[claim]
             pod = self._cluster.pods.get(uid)
             if pod is not None and claim in pod.claims and not (pod.fact.node or pod.fact.ended):
-                asked += self.ask_back(pod.claims[claim], claim)
+                asked += self.withdraw(pod.claims[claim], claim)
         return asked
 
-    def ask_back(self, node: str, claim: str) -> bool:
-        """Ask the binder for a claim back; returns whether that is new."""
+    def withdraw(self, node: str, claim: str) -> bool:
+        """Request the withdrawal of a claim; return False if it was requested before."""
         record = self._cluster.ledgers[node]
         if record.claims[claim].withdraw or claim in record.withdraw:
             return False
@@ -124,9 +121,9 @@ class Ledgers:
         return True
 
     def node_lost(self, node: str) -> None:
-        """Ask back what gangs hold anywhere and is not bound yet, if some of it is on a node that takes no pods now.
+        """Withdraw all unbound claims of gangs that have an unbound claim on a node that takes no pods now.
 
-        The gang is decided again as a whole: what is left of it need not be where it was.
+        The gang is decided again as a whole: its other pods may go to other nodes as well.
         """
         for claim in list(self._cluster.ledger(node).claims.values()):
             pod = self._cluster.pods.get(claim.uid)
@@ -138,31 +135,31 @@ class Ledgers:
             for member in (self._cluster.pods[uid] for uid in group.members):
                 if not (member.fact.node or member.fact.ended):
                     for each, where in member.claims.items():
-                        self.ask_back(where, each)
+                        self.withdraw(where, each)
 
-    def _take_out_ended(self, record: LedgerRecord) -> None:
+    def _remove_ended(self, record: LedgerRecord) -> None:
         for outcome in self._outcomes.get(record.node, ()):
             if outcome.state in (REFUSED, WITHDRAWN) and outcome.claim in record.claims:
                 record.remove.add(outcome.claim)
         if record.changes:
             self.due.add(record.node)
 
-    def take_out(self, uid: str) -> None:
-        """Take out all claims of a pod that holds nothing any more."""
+    def remove(self, uid: str) -> None:
+        """Remove all claims of a pod that holds no devices any more."""
         for claim, node in self._cluster.claims[uid].items() if uid in self._cluster.claims else ():
             self._cluster.ledgers[node].remove.add(claim)
             self.due.add(node)
         self.orphans.pop(uid, None)
 
     def forget(self, uid: str, now: float) -> None:
-        """Take out all claims of a pod that is gone, and those that are yet to come."""
+        """Remove all claims of a deleted pod, also those that are received later."""
         self._gone[uid] = now
-        self.take_out(uid)
+        self.remove(uid)
 
     def keep_one(self, pod: PodRecord) -> None:
-        """Ask back all claims of a pod but one: that on the node where it is bound, else the oldest.
+        """Withdraw all claims of a pod but one: the claim on the node where it is bound, else the oldest claim.
 
-        One that another replica asks back already comes last, lest the pod loses both.
+        A claim that another replica withdraws already is the last choice: otherwise the pod might lose both.
         """
         bound = pod.fact.node
         if len(pod.claims) < 2 and all(node == bound for node in pod.claims.values() if bound):
@@ -174,10 +171,10 @@ class Ledgers:
         for claim, node in claims:
             stays = claim.id == keep.id and bound in ("", node)
             if not stays:
-                self.ask_back(node, claim.id)
+                self.withdraw(node, claim.id)
 
     def give_up_orphans(self, now: float) -> int:
-        """Take out claims whose pod has not been seen for too long; returns of how many pods."""
+        """Remove claims whose pod has not been seen for too long; return the number of pods."""
         given_up = 0
         while self._gone and now >= next(iter(self._gone.values())) + REMEMBER_GONE:
             del self._gone[next(iter(self._gone))]
@@ -185,6 +182,6 @@ class Ledgers:
             if uid in self._cluster.pods:
                 del self.orphans[uid]
             elif now >= since + ORPHAN_GRACE:
-                self.take_out(uid)
+                self.remove(uid)
                 given_up += 1
         return given_up

@@ -1,4 +1,4 @@
-"""Whether a group can be decided now, and what it waits for where it cannot."""
+"""Whether a group can be decided now, and otherwise what it waits for."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -13,24 +13,21 @@ from deviceshare_placement.core.explaining import Obstacle
 from deviceshare_placement.core.records import GroupRecord, PodRecord
 
 _INDEXED_PARTS = 3
-"""Parts of the name of a pod that a Job made, at least: the Job's, the task's, the index."""
+"""Parts of the name of a Job's pod, at least: the names of the Job and the task, and the index."""
 _GIVES_BACK = "other pods of its gang give back their places first, since the gang lost a node"
 
 
 class Readiness(msgspec.Struct):
-    """``job`` to be decided, or None.
-
-    ``obstacles`` are the pods that cannot be, with the reason.
-    """
+    """The job to decide, None for none, and the pods that cannot be decided, each with the reason."""
 
     job: Job | None = None
     obstacles: list[tuple[PodFact, Obstacle]] = []
 
 
 def readiness(cluster: ClusterState, record: GroupRecord, retries: Mapping[str, float], now: float) -> Readiness:
-    """Look at a group's members: which wait, which are held back, whether there are enough.
+    """Check the members of a group: which ones wait, which cannot be decided, and whether they are enough.
 
-    ``retries`` says for pods whose claim was refused when they may be decided again.
+    ``retries`` maps pods whose claim was refused to the monotonic times at which they may be decided again.
     """
     members = [cluster.pods[uid] for uid in sorted(record.members)]
     waiting = [member for member in members if member.waits]
@@ -87,7 +84,7 @@ def readiness(cluster: ClusterState, record: GroupRecord, retries: Mapping[str, 
 
 
 def _job(cluster: ClusterState, record: GroupRecord, group: Group, members: list[PodFact]) -> Job:
-    """Return the group as it stands in line: by its PodGroup's word, else by its pods'."""
+    """Return the group as a job: with the values of its PodGroup, else of its pods."""
     fact = record.fact
     return Job(
         queue=cluster.queue_of(members[0]),
@@ -99,7 +96,7 @@ def _job(cluster: ClusterState, record: GroupRecord, group: Group, members: list
 
 
 def _terms(cluster: ClusterState, record: GroupRecord, first: PodFact) -> tuple[int, str]:
-    """Return a group's minimum and what keeps it from being decided at all.
+    """Return a group's minimum and why it cannot be decided, '' if it can.
 
     As in Volcano the minimum is 0 where nothing enforces gangs: the plugin ``gang``, or our extension.
     """
@@ -128,7 +125,7 @@ def _tasks(record: GroupRecord, members: list[PodRecord]) -> tuple[tuple[str, in
 
 
 def queue_obstacle(cluster: ClusterState, name: str, subject: str) -> str:
-    """Return why nobody gets anything in a queue, '' where it is open; ``subject`` is who is in it."""
+    """Return why a queue serves no pod, '' if it is open; ``subject`` is the object in the queue."""
     queue = cluster.queues.get(name)
     if queue is None:
         return "" if name == DEFAULT_QUEUE else f"{subject}: queue {name!r} does not exist"
@@ -141,9 +138,9 @@ def queue_obstacle(cluster: ClusterState, name: str, subject: str) -> str:
 
 
 def enqueue_obstacle(cluster: ClusterState, group: PodGroupFact) -> str:
-    """Return why a queue does not let a PodGroup in, '' where it does.
+    """Return why a queue does not admit a PodGroup, '' if it does.
 
-    In Volcano a queue that is not open lets in PodGroups without ``minResources``, and all where neither
+    In Volcano a queue that is not open admits PodGroups without ``minResources``, and all where neither
     ``proportion`` nor ``capacity`` is configured.
     """
     subject = f"PodGroup {group.key}"
@@ -157,7 +154,7 @@ def enqueue_obstacle(cluster: ClusterState, group: PodGroupFact) -> str:
 
 
 def _closed(cluster: ClusterState, queue: QueueFact) -> str:
-    """Return why a queue serves no pod, by its own state or that of the hierarchy; '' where it serves."""
+    """Return why a queue serves no pod, by its state or the state of the hierarchy; '' if it does."""
     if queue.open:
         return cluster.accounts.unready
     state = f"it is {queue.state}" if queue.state else "its status has no state"
@@ -167,12 +164,12 @@ def _closed(cluster: ClusterState, queue: QueueFact) -> str:
 def _without_closed_queue(
     cluster: ClusterState, record: GroupRecord, able: list[PodRecord], found: Readiness
 ) -> list[PodRecord]:
-    """Return the pods that their queue serves: of a queue that is not open those that request nothing, as in Volcano.
+    """Return the pods that their queue serves: a queue that is not open serves only pods without requests.
 
     The others are added to the obstacles.
 
-    Source: Volcano pkg/scheduler/plugins/{proportion,capacity} (AllocatableFn). Where our extension is on the whole
-    group has an obstacle instead.
+    Source: Volcano pkg/scheduler/plugins/{proportion,capacity} (AllocatableFn). With our extension the whole group has
+    an obstacle instead.
     """
     conf = cluster.allocator.conf
     queue = cluster.queues.get(cluster.queue_of(able[0].fact))

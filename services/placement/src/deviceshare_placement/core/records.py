@@ -1,16 +1,23 @@
-"""What the core remembers of pods, groups and nodes' ledgers."""
+"""The records that the core keeps of pods, groups and the ledgers of nodes."""
 
 from dataclasses import dataclass, field
 
 import msgspec
+from deviceshare.allocation import PodClass
 from deviceshare.model import Claim, GroupKey, PodFact, PodGroupFact
 
 
 @dataclass(slots=True)
 class PodRecord:
-    """A pod as it was last seen, and its claims: the id of each and the node whose ledger holds it."""
+    """A pod as it was last seen.
+
+    ``claims`` maps the ids of its claims to the nodes whose ledgers hold them; ``seen_at`` is the unix time at which
+    the pod was first seen.
+    """
 
     fact: PodFact
+    pod_class: PodClass
+    """All pods with the same request; ``fact.ask`` is the request object of the class."""
     claims: dict[str, str]
     seen_at: float
     refusals: int = 0
@@ -18,15 +25,16 @@ class PodRecord:
     """Why its last claim was refused."""
     reported: str = ""
     """The message of the last explanation."""
-    told_at: float = 0.0
+    reported_at: float = 0.0
+    """When that was, monotonic."""
 
     def report(self, message: str, now: float) -> None:
-        """Note what was told of it."""
-        self.reported, self.told_at = message, now
+        """Record the message of an explanation that is being published; ``now`` is monotonic."""
+        self.reported, self.reported_at = message, now
 
     @property
     def waits(self) -> bool:
-        """Whether it needs a place and may get one."""
+        """Whether it has no node and may get one."""
         fact = self.fact
         return not (fact.node or fact.ended or fact.terminating or self.claims)
 
@@ -43,41 +51,44 @@ class GroupRecord:
     key: GroupKey
     fact: PodGroupFact | None = None
     admitted: bool = False
-    """Whether it was let into its queue, though its fact may not say so yet."""
+    """Whether it was admitted to its queue, though its fact may not say so yet."""
     unreported: bool = False
-    """Whether nobody was told that it was let in, since it was placed whole at once."""
+    """Whether its admission was not reported, since all of it was placed in the same round."""
     reported: str = ""
-    """Why it was not let in, as it was told last."""
+    """Why it was not admitted, as it was last reported."""
     members: set[str] = field(default_factory=set)
 
     @property
     def empty(self) -> bool:
-        """Whether nothing is left of it."""
+        """Whether it has neither a PodGroup nor pods."""
         return self.fact is None and not self.members
 
     @property
     def applies(self) -> bool:
-        """Whether it waits to be let into its queue."""
+        """Whether it waits to be admitted to its queue."""
         return self.fact is not None and not (self.admitted or self.fact.admitted)
 
 
 @dataclass(slots=True)
 class LedgerRecord:
-    """The ledger of one node: the last version known, and what must be changed in it."""
+    """The claims in the ledger of one node, and the changes that are due: claim ids to remove and to withdraw."""
 
     node: str
-    sequence: int = 0
     claims: dict[str, Claim] = field(default_factory=dict)
     remove: set[str] = field(default_factory=set)
     withdraw: set[str] = field(default_factory=set)
+    refusals: int = 0
+    """Writes of it in a row that the server refused."""
+    retry_at: float = 0.0
+    """When changes alone may be written again after a refusal, monotonic."""
 
     @property
     def changes(self) -> bool:
-        """Whether something must be changed in it."""
+        """Whether a change is due."""
         return bool(self.remove or self.withdraw)
 
     def remaining(self) -> list[Claim]:
-        """Return the claims as they should stand: without those to take out, those to ask back marked."""
+        """Return the claims after the changes that are due."""
         return [
             msgspec.structs.replace(claim, withdraw=True) if claim.id in self.withdraw else claim
             for claim in self.claims.values()

@@ -1,6 +1,6 @@
-"""When to tell why pods wait: the first reason at once, a changed one not too often.
+"""When to publish why pods wait: the first reason at once, a changed reason at a limited rate.
 
-A reason holds numbers, and with every pod that ends the numbers of all that wait change.
+Reasons contain numbers, and every pod that ends changes the numbers of all pods that wait. Times are monotonic.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,50 +11,50 @@ from deviceshare_placement.core.records import PodRecord
 
 INTERVAL = 1.0
 """Seconds between two explanations of one waiting pod, at least."""
-MOST_RETOLD = 500
-"""Changed explanations in one interval, at most; a first one is never held back."""
+MOST_REPEATED = 500
+"""Changed explanations in one interval, at most; the first explanation of a pod is never delayed."""
 
 
 class Reporter:
-    """Holds the newest explanation of each waiting pod until it may be told."""
+    """Holds the newest explanation of each waiting pod until it may be published; bounded by the pods."""
 
     def __init__(self) -> None:
-        self._untold: dict[str, tuple[str, Callable[[], Explanation]]] = {}
-        """By the pod's uid: the message, and what makes the explanation."""
-        self._retold = 0
+        self._unreported: dict[str, tuple[str, Callable[[], Explanation]]] = {}
+        """By the pod's uid: the message, and a function that makes the explanation."""
+        self._repeated = 0
         self._since = 0.0
 
     def __len__(self) -> int:
-        return len(self._untold)
+        return len(self._unreported)
 
     def put(self, explanation: Explanation) -> None:
-        """Tell this of its pod, in place of what was not told yet."""
+        """Report an explanation of its pod, in place of one that was not published yet."""
         self.put_later(explanation.uid, explanation.message, lambda: explanation)
 
     def put_later(self, uid: str, message: str, make: Callable[[], Explanation]) -> None:
-        """Tell this of a pod, in place of what was not told yet; it is made when it is told."""
-        self._untold[uid] = (message, make)
+        """Report a message of a pod like :meth:`put`; the explanation is made when it is published."""
+        self._unreported[uid] = (message, make)
 
     def drop(self, uid: str) -> None:
-        """Tell nothing of a pod: it waits no more."""
-        self._untold.pop(uid, None)
+        """Report nothing of a pod, which waits no more."""
+        self._unreported.pop(uid, None)
 
     def due(self, pods: Mapping[str, PodRecord]) -> list[float]:
-        """Return when something may be told, unix seconds."""
-        return [self._at(pods[uid]) for uid in self._untold]
+        """Return the times at which explanations may be published."""
+        return [self._at(pods[uid]) for uid in self._unreported]
 
     def take(self, pods: Mapping[str, PodRecord], now: float) -> list[Explanation]:
-        """Return what is to be told now; what is no news is dropped."""
+        """Return the explanations to publish now; messages that were published before are dropped."""
         if now >= self._since + INTERVAL:
-            self._retold, self._since = 0, now
+            self._repeated, self._since = 0, now
         reported = []
-        for uid, (message, make) in list(self._untold.items()):
+        for uid, (message, make) in list(self._unreported.items()):
             record = pods.get(uid)
             if record is None or not record.waits or record.reported == message:
-                del self._untold[uid]
+                del self._unreported[uid]
             elif now >= self._at(record):
-                del self._untold[uid]
-                self._retold += bool(record.reported)
+                del self._unreported[uid]
+                self._repeated += bool(record.reported)
                 record.report(message, now)
                 reported.append(make())
         return reported
@@ -62,5 +62,5 @@ class Reporter:
     def _at(self, record: PodRecord) -> float:
         if not record.reported:
             return 0.0
-        after = max(record.told_at, self._since) if self._retold >= MOST_RETOLD else record.told_at
+        after = max(record.reported_at, self._since) if self._repeated >= MOST_REPEATED else record.reported_at
         return after + INTERVAL

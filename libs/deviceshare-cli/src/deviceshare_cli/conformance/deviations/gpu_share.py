@@ -21,10 +21,10 @@ def _without_policy(scene: Scene) -> Scene:
 
 
 def _ended_counted(scene: Scene) -> Scene:
-    standing = {
-        ref: replace(pod, phase="Running") if pod.phase in ENDED else pod for ref, pod in scene.standing.items()
+    existing = {
+        ref: replace(pod, phase="Running") if pod.phase in ENDED else pod for ref, pod in scene.existing.items()
     }
-    return replace(scene, standing=standing)
+    return replace(scene, existing=existing)
 
 
 def _memory_alone(scene: Scene) -> Scene:
@@ -36,8 +36,8 @@ def _memory_alone(scene: Scene) -> Scene:
             pod, containers=_without_number(pod.containers), init_containers=_without_number(pod.init_containers)
         )
 
-    standing = {ref: read(pod) for ref, pod in scene.standing.items()}
-    return replace(scene, standing=standing, asked=read(scene.asked) if scene.asked else None)
+    existing = {ref: read(pod) for ref, pod in scene.existing.items()}
+    return replace(scene, existing=existing, asked=read(scene.asked) if scene.asked else None)
 
 
 def _without_number(containers: Sequence[Container]) -> tuple[Container, ...]:

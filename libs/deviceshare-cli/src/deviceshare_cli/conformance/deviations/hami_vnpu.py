@@ -36,15 +36,15 @@ def _by_memory_alone(scene: Scene) -> Scene:
 
 
 def _first_containers(scene: Scene) -> Scene:
-    standing = {}
-    for ref, pod in scene.standing.items():
+    existing = {}
+    for ref, pod in scene.existing.items():
         for key in map(hami_vnpu.allocated, hami_vnpu.words_held(pod.annotations)):
             # Volcano takes the ; before the first device of a later container for a part of its id.
             first, *others = pod.annotations[key].split(";")
             known = ";".join([first, *(":".join(slot.split(":")[1:]) for slot in others)])
             pod = with_annotation(pod, key, known)
-        standing[ref] = pod
-    return replace(scene, standing=standing)
+        existing[ref] = pod
+    return replace(scene, existing=existing)
 
 
 def _chip_for_no_memory(scene: Scene) -> Scene:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from deviceshare_cli.conformance.cases import Pod
 from deviceshare_cli.conformance.deviations.base import Deviation
-from deviceshare_cli.conformance.scene import Scene, answer, pod_fact, stand
+from deviceshare_cli.conformance.scene import Scene, answer, pod_fact, replay_state
 
 _WITHOUT_DVPP = ("1", "2")
 _COUNTS = (1, 2, 4)
@@ -31,7 +31,7 @@ def _any_count(scene: Scene) -> Scene:
 
 
 def _first_container(scene: Scene) -> Scene:
-    booked = sum(cores_asked(pod_fact(pod).ask) - (whole(_cores(pod)) or 0) for pod in scene.standing.values())
+    booked = sum(cores_asked(pod_fact(pod).ask) - (whole(_cores(pod)) or 0) for pod in scene.existing.values())
     node, pod = scene.node, scene.asked
     if booked:
         # The scheduler counts the requests of all containers against the node's amount, whatever chips they have.
@@ -61,26 +61,26 @@ def _named_chips(scene: Scene) -> Scene:
 
 
 def _one_template(scene: Scene) -> Scene:
-    templates = {_template(pod.annotations[CORES]) for pod in scene.standing.values() if CORES in pod.annotations}
+    templates = {_template(pod.annotations[CORES]) for pod in scene.existing.values() if CORES in pod.annotations}
     if scene.asked is None or scene.forgetful or not templates:
         return scene
     # Where there is room only for a part with fewer AI CPUs, Volcano looks at the template of that one.
-    answers = (answer(each, stand(each)) for each in (scene, replace(scene, standing={})))
+    answers = (answer(each, replay_state(each)) for each in (scene, replace(scene, existing={})))
     wanted = _template(next((each.annotations.get(CORES, "") for each in answers if each.fits), ""))
     return scene if wanted and templates == {wanted} else replace(scene, closed=True)
 
 
 def _cores_of_the_node(scene: Scene) -> Scene:
-    standing, pod = stand(scene), scene.asked
-    if pod is None or not scene.filtered or answer(scene, standing).fits:
+    state, pod = replay_state(scene), scene.asked
+    if pod is None or not scene.filtered or answer(scene, state).fits:
         return scene
-    taken = sum(card.cores for card in standing.allocator.used_cards(scene.node.name))
+    taken = sum(card.cores for card in state.allocator.used_cards(scene.node.name))
     left = max((whole(scene.node.allocatable.get(CORES, "")) or 0) - taken, 0)
     if whole(_cores(pod)) == 0:
         # There is always room for it: as for 1 AI core where that is idle.
         pod, left = replace(_asking(pod, 1), labels=pod.labels | {DVPP: NULL}), max(left, 1)
     node = replace(scene.node, allocatable=scene.node.allocatable | {CORES: str(left)})
-    return replace(scene, node=node, standing={}, asked=pod, cluster_cm=_all_healthy(scene.cluster_cm))
+    return replace(scene, node=node, existing={}, asked=pod, cluster_cm=_all_healthy(scene.cluster_cm))
 
 
 class _Info(msgspec.Struct, rename="pascal"):

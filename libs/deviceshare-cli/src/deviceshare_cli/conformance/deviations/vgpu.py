@@ -28,13 +28,13 @@ def _without_cards(scene: Scene) -> Scene:
 
 
 def _once_a_card(scene: Scene) -> Scene:
-    standing = {
+    existing = {
         ref: with_annotation(pod, vgpu.IDS, _first_on_each_card(pod.annotations.get(vgpu.IDS, "")))
         if ref in scene.counted
         else pod
-        for ref, pod in scene.standing.items()
+        for ref, pod in scene.existing.items()
     }
-    return replace(scene, standing=standing)
+    return replace(scene, existing=existing)
 
 
 def _first_on_each_card(ids: str) -> str:

@@ -5,7 +5,7 @@ from typing import Protocol
 from deviceshare.model import NodeFact
 
 from deviceshare_cli.conformance.cases import Answered, Case
-from deviceshare_cli.conformance.scene import Standing
+from deviceshare_cli.conformance.scene import ReplayState
 
 
 class Form(Protocol):
@@ -34,7 +34,7 @@ class Form(Protocol):
         """Return the recorded state, in a form that equals :meth:`state`."""
         ...
 
-    def state(self, case: Case, step: Answered, standing: Standing) -> object:
+    def state(self, case: Case, step: Answered, state: ReplayState) -> object:
         """Return our state, in a form that equals :meth:`recorded`."""
         ...
 

@@ -5,7 +5,7 @@ from deviceshare.model import Card, NodeFact
 from deviceshare.state import Usage
 
 from deviceshare_cli.conformance.cases import Answered, Case, Value
-from deviceshare_cli.conformance.scene import Standing
+from deviceshare_cli.conformance.scene import ReplayState
 
 ENDED = "terminated-pod-in-podmap"
 """The code of cases where a pod that has ended is still among the pods of a card."""
@@ -36,12 +36,12 @@ class GpuShare:
         """Return the cards with what is taken of them."""
         return [self.shown(case, index, memory, pods) for index, memory, pods in step.state or ()]
 
-    def state(self, case: Case, step: Answered, standing: Standing) -> object:
+    def state(self, case: Case, step: Answered, state: ReplayState) -> object:
         """Return the same of ours; pods are counted by card."""
-        used = standing.allocator.used_cards(standing.node.name)
+        used = state.allocator.used_cards(state.node.name)
         return [
-            self.shown(case, card.index, self.memory(taken), _pods_on(card, standing))
-            for card, taken in zip(standing.node.cards, used, strict=True)
+            self.shown(case, card.index, self.memory(taken), _pods_on(card, state))
+            for card, taken in zip(state.node.cards, used, strict=True)
             if card.healthy
         ]
 
@@ -70,8 +70,8 @@ class GpuNumber(GpuShare):
         return 0 if taken.cores >= gpu_share.CARD_CORES else taken.memory
 
 
-def _pods_on(card: Card, standing: Standing) -> int:
-    holdings = (standing.allocator.holding(standing.node.name, pod.uid) for pod in standing.pods.values())
+def _pods_on(card: Card, state: ReplayState) -> int:
+    holdings = (state.allocator.holding(state.node.name, pod.uid) for pod in state.pods.values())
     return sum(
         any(device.id == card.id for grant in holding.grants for device in grant.devices)
         for holding in holdings

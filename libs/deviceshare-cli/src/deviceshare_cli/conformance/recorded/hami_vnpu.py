@@ -6,7 +6,7 @@ from deviceshare.formats import hami_vnpu
 from deviceshare.model import Card, NodeFact
 
 from deviceshare_cli.conformance.cases import Answered, Case
-from deviceshare_cli.conformance.scene import Standing
+from deviceshare_cli.conformance.scene import ReplayState
 
 
 class HamiVnpu:
@@ -37,12 +37,12 @@ class HamiVnpu:
         """Return what is taken of the chips."""
         return [list(row) for row in step.state or ()]
 
-    def state(self, case: Case, step: Answered, standing: Standing) -> object:
+    def state(self, case: Case, step: Answered, state: ReplayState) -> object:
         """Return the same of ours."""
-        used = standing.allocator.used_cards(standing.node.name)
+        used = state.allocator.used_cards(state.node.name)
         return [
             [taken.slots, taken.memory, taken.cores]
-            for card, taken in zip(standing.node.cards, used, strict=True)
+            for card, taken in zip(state.node.cards, used, strict=True)
             if _of(case)(card)
         ]
 

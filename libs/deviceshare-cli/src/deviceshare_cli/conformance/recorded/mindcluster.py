@@ -15,7 +15,7 @@ from deviceshare.formats.mindcluster import CHIP_CORES, CHIP_CPUS, NO, NULL, YES
 from deviceshare.model import Card, NodeFact
 
 from deviceshare_cli.conformance.cases import Answered, Case, Release
-from deviceshare_cli.conformance.scene import Standing
+from deviceshare_cli.conformance.scene import ReplayState
 
 DVPP = ((YES, NO), (NULL, NULL), (NO, YES))
 """Free and used DVPP, by how far it is taken."""
@@ -46,21 +46,21 @@ class MindCluster:
         """Return what is taken of the chips, and how many AI cores are left."""
         return _shown(case, step, step.state or (), step.extra.idle_npu_core)
 
-    def state(self, case: Case, step: Answered, standing: Standing) -> object:
+    def state(self, case: Case, step: Answered, state: ReplayState) -> object:
         """Return the same of ours; what is left of the node are the AI cores that no pod asks."""
-        allocator, node = standing.allocator, standing.node
+        allocator, node = state.allocator, state.node
         used = allocator.used_cards(node.name)
         cpus, dvpp, unmade = (allocator.card_state(node.name, name) for name in (chips.CPUS, chips.DVPP, chips.UNMADE))
         found = [
             (
                 *(card.index, CHIP_CORES - taken.cores, CHIP_CPUS - cpus[at], DVPP[dvpp[at]][0]),
                 *(taken.cores, cpus[at], DVPP[dvpp[at]][1]),
-                *(_has_parts(card, standing), unmade[at] > 0),
+                *(_has_parts(card, state), unmade[at] > 0),
             )
             for at, (card, taken) in enumerate(zip(node.cards, used, strict=True))
             if card.healthy
         ]
-        asked = sum(cores_asked(pod.ask) for pod in standing.pods.values())
+        asked = sum(cores_asked(pod.ask) for pod in state.pods.values())
         idle = node.allocatable.get(mindcluster.CORES, 0) - asked
         return _shown(case, step, found, idle)
 
@@ -90,8 +90,8 @@ def _after_release(case: Case, step: Answered) -> bool:
     return False
 
 
-def _has_parts(card: Card, standing: Standing) -> bool:
-    holdings = (standing.allocator.holding(standing.node.name, pod.uid) for pod in standing.pods.values())
+def _has_parts(card: Card, state: ReplayState) -> bool:
+    holdings = (state.allocator.holding(state.node.name, pod.uid) for pod in state.pods.values())
     return any(
         device.id == card.id and bool(device.detail)
         for holding in holdings

@@ -12,7 +12,7 @@ from deviceshare.model import Card, NodeFact
 
 from deviceshare_cli.conformance.cases import Answered, Case, Cut, Initial
 from deviceshare_cli.conformance.recorded.form import filled
-from deviceshare_cli.conformance.scene import Standing
+from deviceshare_cli.conformance.scene import ReplayState
 
 UNCUT = -1
 
@@ -42,9 +42,9 @@ class HamiCore:
         """Return what is taken of the cards."""
         return [list(row) for row in step.state or ()]
 
-    def state(self, case: Case, step: Answered, standing: Standing) -> object:
+    def state(self, case: Case, step: Answered, state: ReplayState) -> object:
         """Return the same of ours."""
-        used = standing.allocator.used_cards(standing.node.name)
+        used = state.allocator.used_cards(state.node.name)
         return [[taken.slots, taken.memory, taken.cores] for taken in used]
 
 
@@ -55,9 +55,9 @@ class Mig(HamiCore):
         """Return what is taken of the cards, and which instances."""
         return _shown(case, step, super().recorded(case, step), step.mig or ())
 
-    def state(self, case: Case, step: Answered, standing: Standing) -> object:
+    def state(self, case: Case, step: Answered, state: ReplayState) -> object:
         """Return the same of ours."""
-        allocator, node = standing.allocator, standing.node
+        allocator, node = state.allocator, state.node
         cuts, used = (allocator.card_state(node.name, name) for name in (cutting.CUT, cutting.USED))
         instances: list[Cut] = [
             (cut - 1, list(_kinds(_groups(allocator.conf.devices.vgpu, card)[cut - 1], bits)))
@@ -66,7 +66,7 @@ class Mig(HamiCore):
             for card, cut, bits in zip(node.cards, cuts, used, strict=True)
             if card.mode == vgpu.MIG
         ]
-        return _shown(case, step, super().state(case, step, standing), instances)
+        return _shown(case, step, super().state(case, step, state), instances)
 
 
 def _shown(case: Case, step: Answered, cards: object, instances: Iterable[Cut]) -> object:

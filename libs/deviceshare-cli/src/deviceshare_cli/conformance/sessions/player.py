@@ -1,6 +1,6 @@
 """Our placement core on a recorded cluster: session by session, as Volcano's scheduler ran it.
 
-A session is one cycle of the core on all that is known. Its pods run when the next session begins, with the devices of
+A session is one tick of the core on all that is known. Its pods run when the next session begins, with the devices of
 their claims. PodGroups get the phases that the binder writes.
 """
 
@@ -8,15 +8,16 @@ from collections.abc import Iterable
 
 import msgspec
 from deviceshare.conf import DEVICES, SCHEDULER, parse_conf, parse_devices
-from deviceshare.model import PENDING, AnyFact, Claim, ConfigFact, PodFact, PodGroupFact, Synced
+from deviceshare.model import PENDING, AnyFact, Claim, ConfigFact, Explanation, PodFact, PodGroupFact, Synced
 from deviceshare.objects import decode_node, decode_pod, decode_podgroup, decode_priority_class, decode_queue
 from deviceshare_binder.delivery import annotations_of
 from deviceshare_binder.groups import Groups, PodGroupView
 from deviceshare_binder.views import PodView
 from deviceshare_binder.views import decode_pod as pod_view
-from deviceshare_bus.subjects import SYNCED
+from deviceshare_bus.core import CaughtUp, Command, Event, Now, PutLatest, Tick, Write, Written
+from deviceshare_bus.subjects import SYNCED, Stream
 from deviceshare_bus.subjects import fact as subject_of
-from deviceshare_placement.core import Instructions, PlacementCore
+from deviceshare_placement.core import FactReceived, PlacementCore
 from msgspec.structs import replace
 
 from deviceshare_cli.conformance.sessions.recorded import Answer, Object, Placed, Session
@@ -41,7 +42,7 @@ class Player:
         self._group_facts: dict[str, PodGroupFact] = {}
         self._pods: dict[str, PodFact] = {}
         self._phase: dict[str, str] = {}
-        self._sequence = 0
+        self._sequence = self._sessions = 0
         parse_conf(session.conf, "conf")
         self._fact(subject_of("config", SCHEDULER), ConfigFact(name=SCHEDULER, text=session.conf, source="conf"))
         if session.devices:
@@ -58,8 +59,9 @@ class Player:
         for pod in map(decode_pod, _raw(session.pods)):
             if pod.node or pod.scheduler in SCHEDULERS:
                 self._pod(pod)
-        self._core.on_fact(SYNCED, Synced(), NOW)
-        self._core.on_caught_up(NOW)
+        self._fact(SYNCED, Synced())
+        for stream in (Stream.CLUSTER, Stream.LEDGER, Stream.OUTCOME):
+            self._send(CaughtUp(stream))
 
     def play(self, most: int) -> Answer:
         """Run sessions until one changes nothing, ``most`` at most."""
@@ -74,25 +76,32 @@ class Player:
         return Answer(placed=tuple(placed), phases=phases, sessions=most, settled=False)
 
     def _session(self, number: int) -> list[Placed]:
-        out = self._core.cycle(NOW + number)
-        claims: dict[str, tuple[str, Claim]] = {}
-        for publication in out.publications:
-            claims |= {claim.uid: (write.node, claim) for write in publication.writes for claim in write.ledger.claims}
-            self._sequence += len(publication.writes)
-            self._explained(self._core.on_published(publication.token, self._sequence, NOW + number))
-        self._explained(out)
+        self._sessions = number
+        claims: list[tuple[str, Claim]] = []
+        for write in [each for each in self._send(Tick()) if isinstance(each, Write)]:
+            new = [(each.message.node, claim) for each in write.writes for claim in each.message.claims]
+            claims += [(node, claim) for node, claim in new if not self._pods[claim.uid].node]
+            self._sequence += len(write.writes)
+            self._send(Written(write.token, self._sequence))
         placed = []
-        for uid in out.placed:
-            node, claim = claims[uid]
-            pod = self._pods[uid]
+        for node, claim in sorted(claims, key=_decided):
+            pod = self._pods[claim.uid]
             annotations = annotations_of(claim, node, _view(pod), NOW)
             placed.append(Placed(session=number, pod=pod.ref, node=node, annotations=annotations))
             self._pod(replace(pod, node=node, running=bool(pod.podgroup), held=claim.grants, signed=True))
         self._write_phases()
         return placed
 
+    def _send(self, event: Event) -> list[Command]:
+        """Pass an event to the core, and what the core reports to the PodGroups."""
+        commands = self._core.handle(event, Now(self._sessions, NOW + self._sessions))
+        for command in commands:
+            if isinstance(command, PutLatest):
+                self._explained(command.message)
+        return commands
+
     def _fact(self, subject: str, fact: AnyFact) -> None:
-        self._explained(self._core.on_fact(subject, fact, NOW))
+        self._send(FactReceived(subject, fact))
 
     def _pod(self, fact: PodFact) -> None:
         self._pods[fact.uid] = fact
@@ -107,12 +116,11 @@ class Player:
             PodGroupView(key=fact.key, uid=fact.uid, queue=fact.queue, min_member=fact.min_member, phase=fact.phase),
         )
 
-    def _explained(self, out: Instructions) -> None:
-        for explanation in out.explanations:
-            if explanation.group and explanation.uid not in self._pods:
-                self._groups.decided(explanation)
-            elif explanation.decision == PENDING:
-                self._groups.explained(explanation)
+    def _explained(self, explanation: Explanation) -> None:
+        if explanation.group and explanation.uid not in self._pods:
+            self._groups.decided(explanation)
+        elif explanation.decision == PENDING:
+            self._groups.explained(explanation)
 
     def _write_phases(self) -> None:
         """Let the PodGroups have the phases that the binder would write."""
@@ -127,6 +135,11 @@ class Player:
     def _phases(self) -> dict[str, str]:
         self._write_phases()
         return dict(sorted(self._phase.items()))
+
+
+def _decided(found: tuple[str, Claim]) -> int:
+    """Return the number of a claim in the order of the decisions, which ends its id."""
+    return int(found[1].id.rpartition("-")[2])
 
 
 def _raw(objects: Iterable[Object] | None) -> list[bytes]:

@@ -16,11 +16,21 @@ from deviceshare.conf import SchedulerConf, VnpuChip
 from deviceshare.families import common
 from deviceshare.families.device_plugin import DevicePlugin
 from deviceshare.families.hami_vnpu.checks import checks
-from deviceshare.families.hami_vnpu.demand import ChipDemand, VnpuDemand, read_demand, template_for
-from deviceshare.families.hami_vnpu.placing import AI_CORES, AI_CPUS, NETWORK_SCORE, SHARES, Board, selector_of
+from deviceshare.families.hami_vnpu.demand import VnpuCardDemand, VnpuDemand, read_demand, template_for
+from deviceshare.families.hami_vnpu.placing import AI_CORES, AI_CPUS, NETWORK_SCORE, SHARES, ChipChooser, selector_of
 from deviceshare.families.hami_vnpu.plugin import HamiPlugin
 from deviceshare.families.hardware import ASCEND
-from deviceshare.families.protocol import CardDemand, CardNames, Check, Demand, HeldInPart, NodeView, Pick, Places
+from deviceshare.families.protocol import (
+    CardDemand,
+    CardNames,
+    Check,
+    Demand,
+    ExpectedDemand,
+    HeldInPart,
+    NodeView,
+    Pick,
+    Places,
+)
 from deviceshare.formats import hami_vnpu as wire
 from deviceshare.kernels import CardSelector
 from deviceshare.model import (
@@ -35,8 +45,7 @@ from deviceshare.model import (
     FormatError,
     PodRequest,
 )
-from deviceshare.state import CardView, Codes, Counted, total, usage_of
-from deviceshare.state import Share as HeldShare
+from deviceshare.state import CardShare, CardView, Codes, Counted, total, usage_of
 
 _OTHERS = -1
 """In the place of an init container's position: all that is not of an init container."""
@@ -82,12 +91,12 @@ class HamiVnpu:
         return read_demand(self.name, ask, conf)
 
     def place(self, demand: Demand, view: CardView, conf: SchedulerConf) -> Places:
-        """Choose and charge, container by container."""
+        """Pick and charge, container by container."""
         assert isinstance(demand, VnpuDemand)
-        return Board(demand, view, conf).place()
+        return ChipChooser(demand, view, conf).place()
 
     def selector(self, demand: Demand, codes: Codes, conf: SchedulerConf) -> CardSelector | None:
-        """Return the kernel, where the pod does not choose by names of chips."""
+        """Return the kernel, unless the pod restricts chips by id or index."""
         assert isinstance(demand, VnpuDemand)
         (cards, *others) = demand.cards
         if others or cards.stage == INIT or demand.use_ids or demand.nouse_ids or demand.use_indexes:
@@ -96,14 +105,14 @@ class HamiVnpu:
         selector.offers = demand.chip.resource
         # A single chip is a network of its own.
         selector.link_score = NETWORK_SCORE
-        # How much was asked of what a template gives says only the grant.
+        # The requested memory only matters in the grant: the template decides what is charged.
         selector.equivalence_key = common.essence(demand, asked=-1, number=1)
         return selector
 
     def grants(
-        self, demand: Demand, chosen: Sequence[Sequence[Pick]], conf: SchedulerConf
+        self, demand: Demand, chosen: Sequence[Sequence[Pick]], conf: SchedulerConf, expected: ExpectedDemand
     ) -> tuple[ContainerGrant, ...]:
-        """One grant a container, its devices in the order in which they were chosen."""
+        """Return one grant for each container, its devices in the order of the picks."""
         assert isinstance(demand, VnpuDemand)
         return tuple(
             ContainerGrant(
@@ -117,11 +126,11 @@ class HamiVnpu:
         )
 
     def checks(self, demand: Demand, view: CardView, conf: SchedulerConf) -> list[Check]:
-        """Return what keeps the demand from nodes, container by container."""
+        """Return the checks that fail, container by container."""
         assert isinstance(demand, VnpuDemand)
-        return checks(Board(demand, view, conf))
+        return checks(ChipChooser(demand, view, conf))
 
-    def count(self, card: Card, pods: Sequence[Sequence[HeldShare]], conf: SchedulerConf) -> Counted:
+    def count(self, card: Card, pods: Sequence[Sequence[CardShare]], conf: SchedulerConf) -> Counted:
         """Return what is taken, and the AI cores, AI CPUs and shares of a chip."""
         chip = next((chip for chip in conf.devices.chips if chip.word == card.type), None)
         state = [sum(amounts) for amounts in zip(*(_state_of(shares, chip, card) for shares in pods), strict=True)]
@@ -177,7 +186,7 @@ class HamiVnpu:
         """Cut memory and cores; a template is the one that is asked."""
         device = common.at_most(device, asked, card)
         detail = wire.Detail.of(device)
-        if not isinstance(asked, ChipDemand) or detail.cut in ("", asked.cut):
+        if not isinstance(asked, VnpuCardDemand) or detail.cut in ("", asked.cut):
             return device
         return replace(device, detail=str(wire.Detail(detail.word, asked.cut)))
 
@@ -222,7 +231,7 @@ class HamiVnpu:
         return tuple(warnings)
 
 
-def _device(chip: VnpuChip, cards: ChipDemand, card: Card) -> DeviceGrant:
+def _device(chip: VnpuChip, cards: VnpuCardDemand, card: Card) -> DeviceGrant:
     memory = cards.memory or card.memory
     detail = str(wire.Detail(chip.word, cards.cut))
     return _with_asked(DeviceGrant(card.id, card.index, memory, cards.cores, detail), cards.asked)
@@ -255,7 +264,7 @@ def _owners(ask: PodRequest, word: str, slots: int) -> list[tuple[str, int, Cont
     return [*owners[:slots], *[last] * (slots - len(owners))]
 
 
-def _state_of(shares: Sequence[HeldShare], chip: VnpuChip | None, card: Card) -> tuple[int, ...]:
+def _state_of(shares: Sequence[CardShare], chip: VnpuChip | None, card: Card) -> tuple[int, ...]:
     """Return the AI cores, AI CPUs and shares that one pod takes of a chip: the larger of its largest init container
     and the sum of the others.
     """

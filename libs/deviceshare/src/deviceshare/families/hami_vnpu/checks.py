@@ -1,49 +1,52 @@
-"""Why chips of a node are not given, in numbers."""
+"""The checks that chips fail, in numbers."""
 
 import numpy as np
 
 from deviceshare.families import common
-from deviceshare.families.hami_vnpu.demand import ALL_CORES, ChipDemand
-from deviceshare.families.hami_vnpu.placing import AI_CORES, AI_CPUS, Board
+from deviceshare.families.hami_vnpu.demand import ALL_CORES, VnpuCardDemand
+from deviceshare.families.hami_vnpu.placing import AI_CORES, AI_CPUS, ChipChooser
 from deviceshare.families.protocol import CardDemand, Check
 from deviceshare.families.selection import id_allowed
 from deviceshare.formats import hami_vnpu as wire
 from deviceshare.state import Bools, Ints
 
 
-def checks(board: Board) -> list[Check]:
-    """Return every check that keeps the demand from nodes, container by container."""
-    turns = common.in_turn(board.demand, board.view)
-    return common.check_one_by_one(board.demand, board.pick, board.charge, lambda cards: _checks(board, cards), turns)
+def checks(chooser: ChipChooser) -> list[Check]:
+    """Return every check that nodes fail, container by container."""
+    turns = common.in_turn(chooser.demand, chooser.view)
+    return common.check_one_by_one(
+        chooser.demand, chooser.pick, chooser.charge, lambda cards: checks_of_container(chooser, cards), turns
+    )
 
 
-def _checks(board: Board, cards: CardDemand) -> list[Check]:
-    """Every check that a chip fails; checks about room look only at chips that may be chosen at all."""
-    assert isinstance(cards, ChipDemand)
-    demand, view = board.demand, board.view
+def checks_of_container(chooser: ChipChooser, cards: CardDemand) -> list[Check]:
+    """Return every check that chips fail for one container; checks about room only for chips that the pod may use."""
+    assert isinstance(cards, VnpuCardDemand)
+    demand, view = chooser.demand, chooser.view
     word, resource = demand.chip.word, demand.chip.resource
-    offered = board.of_kind & board.offered[:, None]
+    offered = chooser.of_kind & chooser.offered[:, None]
     none = np.zeros(len(offered), dtype=np.int64)
     found = [
         Check("CardNotFound", f"node(s) had no {word}", ~common.any_card(offered), none),
         common.card_check(
-            "ModeNotFit", f"node(s) had chips that {wire.HAMI_CORE} does not share", offered & ~board.of_mode
+            "ModeNotFit", f"node(s) had chips that {wire.HAMI_CORE} does not share", offered & ~chooser.of_mode
         ),
-        common.card_check("CardNotHealth", "node(s) had unhealthy chips", offered & board.of_mode & ~view.healthy),
+        common.card_check("CardNotHealth", "node(s) had unhealthy chips", offered & chooser.of_mode & ~view.healthy),
     ]
     if (allowed := id_allowed(demand, view)) is not None:
         wishes = ", ".join(key.replace("*", word) for key in (wire.USE_ID, wire.NOUSE_ID))
         found.append(
             common.card_check(
-                "CardUuidMismatch", f"node(s) had chips other than {wishes} allow", offered & board.of_mode & ~allowed
+                "CardUuidMismatch", f"node(s) had chips other than {wishes} allow", offered & chooser.of_mode & ~allowed
             )
         )
-    candidates = board.candidates(cards)
+    candidates = chooser.candidates(cards)
     enough = np.count_nonzero(candidates, axis=1)
     found.append(
         Check(
             "NodeInsufficientDevice",
-            f"Insufficient {word} chips" + (", each container has chips of its own" if board.given is not None else ""),
+            f"Insufficient {word} chips"
+            + (", each container has chips of its own" if chooser.given is not None else ""),
             (enough < cards.count) & common.any_card(offered),
             none,
             resource,
@@ -51,14 +54,14 @@ def _checks(board: Board, cards: CardDemand) -> list[Check]:
             enough.astype(np.int64),
         )
     )
-    for code, failed in board.failures(cards).items():
-        found.append(_about_room(board, cards, code, candidates, candidates & failed))
+    for code, failed in chooser.failures(cards).items():
+        found.append(_about_room(chooser, cards, code, candidates, candidates & failed))
     return common.some(found)
 
 
-def _about_room(board: Board, cards: ChipDemand, code: str, candidates: Bools, failed: Bools) -> Check:
-    """Return one check about what is left of chips."""
-    view, chip, shared = board.view, board.demand.chip, board.demand.shared
+def _about_room(chooser: ChipChooser, cards: VnpuCardDemand, code: str, candidates: Bools, failed: Bools) -> Check:
+    """Return one check about room on chips."""
+    view, chip, shared = chooser.view, chooser.demand.chip, chooser.demand.shared
 
     def amount(text: str, resource: str, asked: int, free: Ints, unit: str) -> Check:
         most = common.most_free(free, candidates, failed, cards.count)
@@ -72,10 +75,10 @@ def _about_room(board: Board, cards: ChipDemand, code: str, candidates: Bools, f
         name = chip.core_resource
         return amount(f"Insufficient {name} on a chip", name, cards.cores, ALL_CORES - view.cores_used, "percent")
     if code == "CardInsufficientCore":
-        free = chip.ai_cores - board.has[AI_CORES]
+        free = chip.ai_cores - chooser.has[AI_CORES]
         return amount("Insufficient AI cores on a chip", chip.resource, cards.ai_cores, free, "AI cores")
     if code == "CardInsufficientCpu":
-        free = chip.ai_cpus - board.has[AI_CPUS]
+        free = chip.ai_cpus - chooser.has[AI_CPUS]
         return amount("Insufficient AI CPUs on a chip", chip.resource, cards.ai_cpus, free, "AI CPUs")
     return common.card_check(code, _TEXTS[code, shared], failed)
 

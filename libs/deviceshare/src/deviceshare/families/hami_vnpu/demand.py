@@ -1,7 +1,7 @@
-"""What a pod asks of Ascend chips in HAMi's way, and which part of a chip that is.
+"""The request of a pod for Ascend chips in HAMi's form, and the templates that it means.
 
-Rules: Volcano pkg/scheduler/api/devices/ascend/hami, HAMi pkg/device/ascend. Where Volcano is wrong we differ: more
-memory than a chip has is refused and not taken for none, as are 0 devices and cores beside a template.
+Rules: Volcano pkg/scheduler/api/devices/ascend/hami, HAMi pkg/device/ascend. Deviations from Volcano: a
+request for more memory than a chip has is refused, as are 0 devices, and cores together with a template.
 """
 
 from deviceshare.conf import SchedulerConf, VnpuChip, VnpuTemplate
@@ -14,18 +14,18 @@ ALL_CORES = 100
 """Under HAMi-core cores are percent of a chip."""
 
 _LINKED_CHIPS = "Ascend910"
-"""Chips whose words begin so are linked in networks."""
+"""The prefix of the words of chips that are linked in networks."""
 _RESOURCES = "huawei.com/ascend"
-"""How the names of resources begin that nobody else means, in lower case."""
+"""The prefix of the names of Ascend resources, in lower case."""
 _MINDCLUSTER = "huawei.com/npu-core"
 
 
-class ChipDemand(CardDemand, frozen=True, kw_only=True):
-    """What one container asks: ``memory`` MiB are charged on each chip, 0 for the whole chip.
+class VnpuCardDemand(CardDemand, frozen=True, kw_only=True):
+    """The demand of one container: ``memory`` MiB are charged on each chip, 0 for the whole chip.
 
-    ``cut`` as in :class:`~deviceshare.formats.hami_vnpu.Detail`, with the AI cores and AI CPUs that it takes (0 under
-    HAMi-core); ``asked`` are the MiB asked, -1 where they are what is charged. ``number`` is the same for containers of
-    the pod whose devices are cut alike.
+    ``cut`` as in :class:`~deviceshare.formats.hami_vnpu.Detail`, with the AI cores and AI CPUs of the template (0 under
+    HAMi-core); ``asked`` are the requested MiB, -1 where they equal the charged MiB. ``number`` is the same for
+    containers of the pod with the same template.
     """
 
     cut: str = ""
@@ -36,10 +36,10 @@ class ChipDemand(CardDemand, frozen=True, kw_only=True):
 
 
 class VnpuDemand(Demand, frozen=True, kw_only=True):
-    """What a pod asks of one kind of chip; ``shared``: shares under HAMi-core instead of templates."""
+    """The demand of a pod for one kind of chip; ``shared``: shares under HAMi-core instead of templates."""
 
     chip: VnpuChip
-    cards: tuple[ChipDemand, ...]
+    cards: tuple[VnpuCardDemand, ...]
     shared: bool = False
 
     @property
@@ -49,12 +49,12 @@ class VnpuDemand(Demand, frozen=True, kw_only=True):
 
 
 def template_for(chip: VnpuChip, memory: int) -> VnpuTemplate | None:
-    """Return the smallest template with so many MiB, None for the whole chip."""
+    """Return the smallest template with at least ``memory`` MiB, None for the whole chip."""
     return next((template for template in chip.templates if memory <= template.memory), None)
 
 
 def read_demand(family: str, ask: PodRequest, conf: SchedulerConf) -> VnpuDemand | None:
-    """Return what a pod asks of Ascend chips, None for nothing."""
+    """Return the demand of a pod for Ascend chips, or None."""
     chip = _chip(ask, conf)
     if chip is None:
         return None
@@ -62,7 +62,7 @@ def read_demand(family: str, ask: PodRequest, conf: SchedulerConf) -> VnpuDemand
     inits = [(INIT, *each) for each in enumerate(ask.init_containers) if not each[1].sidecar]
     sidecars = [(SIDECAR, *each) for each in enumerate(ask.init_containers) if each[1].sidecar]
     mains = [("", *each) for each in enumerate(ask.containers)]
-    cards: list[ChipDemand] = []
+    cards: list[VnpuCardDemand] = []
     numbers: dict[tuple[str, int, int], int] = {}
     for stage, position, container in (*sidecars, *mains, *inits):
         asked = _Asked(chip, shared, container, stage)
@@ -71,7 +71,7 @@ def read_demand(family: str, ask: PodRequest, conf: SchedulerConf) -> VnpuDemand
         cut, memory, cores = key = asked.cut()
         template = next((each for each in chip.templates if each.name == cut), None)
         cards.append(
-            ChipDemand(
+            VnpuCardDemand(
                 count=asked.count(whole=memory == 0),
                 memory=memory,
                 cores=cores,
@@ -99,7 +99,7 @@ def read_demand(family: str, ask: PodRequest, conf: SchedulerConf) -> VnpuDemand
 
 
 def _chip(ask: PodRequest, conf: SchedulerConf) -> VnpuChip | None:
-    """Return the kind of chip that a pod asks, None for none."""
+    """Return the kind of chip that a pod requests, or None."""
     names = {
         name: chip
         for chip in conf.devices.chips
@@ -134,7 +134,7 @@ def _is_shared(ask: PodRequest) -> bool:
 
 
 class _Asked:
-    """The three amounts that one container asks; None where it does not name them."""
+    """The three amounts of one container's request; None for an amount that it does not name."""
 
     def __init__(self, chip: VnpuChip, shared: bool, container: ContainerRequest, stage: str) -> None:
         self.chip = chip

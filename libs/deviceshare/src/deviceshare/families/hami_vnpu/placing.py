@@ -1,10 +1,10 @@
-"""Which chips of a node a pod gets, for all nodes at once.
+"""Picking chips for a pod, for all nodes at once.
 
-A chip fits by its slots, its memory, and the AI cores and AI CPUs of its templates, or the percent of its cores where
-HAMi-core shares it. It is cut in one way at a time: a chip of which vNPUs have been made cannot be given to a container
-as it is (the vendor's constraint on virtual instances), and that is what HAMi-core does. The containers of a pod have
-distinct chips: the device plugin looks for how a chip is cut by its UUID alone. An init container may have the chip of
-a container that is cut alike; never that of a sidecar, which is there at the same time.
+Room on a chip is limited by slots, memory, and the AI cores and AI CPUs of its templates, or the percentage of its
+cores where HAMi-core shares it. A chip is either partitioned by templates or shared: the vendor does not allow a chip
+with virtual instances to be used as a whole, as HAMi-core does. The containers of a pod have distinct chips, since the
+device plugin looks up the template of a chip by its UUID alone. An init container may use the chip of a container with
+the same template, but not the chip of a sidecar, which runs at the same time.
 """
 
 from collections.abc import Iterable
@@ -13,34 +13,34 @@ import numpy as np
 
 from deviceshare.conf import SchedulerConf
 from deviceshare.families import common
-from deviceshare.families.hami_vnpu.demand import ALL_CORES, ChipDemand, VnpuDemand
+from deviceshare.families.hami_vnpu.demand import ALL_CORES, VnpuCardDemand, VnpuDemand
 from deviceshare.families.protocol import CardDemand, Picks, Places
 from deviceshare.families.selection import id_allowed
 from deviceshare.formats import hami_vnpu as wire
-from deviceshare.kernels import Chips
+from deviceshare.kernels import ChipSelector
 from deviceshare.model import INIT, SIDECAR
 from deviceshare.state import Bools, CardView, Codes, Ints
 
 AI_CORES, AI_CPUS, SHARES = "vnpu_ai_cores", "vnpu_ai_cpus", "vnpu_shares"
-"""State of a chip: AI cores and AI CPUs that templates and whole chips take, and how many HAMi-core shares it has."""
+"""The state of a chip: AI cores and AI CPUs used by templates and whole chips, and the number of HAMi-core shares."""
 
 NETWORK_SCORE = 10.0
 _TAKEN = -1
-"""The number of a cut that is like no other."""
+"""The number of a template that no init container may share."""
 
 
-def selector_of(demand: VnpuDemand, cards: ChipDemand, codes: Codes, conf: SchedulerConf) -> Chips:
-    """Return the kernel that chooses chips for one container.
+def selector_of(demand: VnpuDemand, cards: VnpuCardDemand, codes: Codes, conf: SchedulerConf) -> ChipSelector:
+    """Return the kernel that picks chips for one container.
 
-    Binpack takes the fullest, spread one without a pod, then the first; it scores how that stands before: binpack
-    100·used/memory of the first chip, spread 100 where it has no pod. Of linked chips the network with the most that
-    fit goes first, whatever the policy.
+    Binpack picks the fullest chip, spread a chip without pods, then the first. The score is that of the first chip
+    before the placement: under binpack 100·used/memory, under spread 100 without pods, else 0. Of linked chips the
+    network with the most feasible chips goes first under every policy.
     """
     kinds, chip = codes.kinds, demand.chip
     of_kind = _kinds_of(chip.word, codes)
     usable = of_kind & _of_modes(demand, codes, conf) & (kinds.healthy != 0)
     asked = common.memory_of_kinds(cards, kinds)
-    selector = Chips(cards.count, kinds.memory, asked, kinds.slots, usable, of_kind)
+    selector = ChipSelector(cards.count, kinds.memory, asked, kinds.slots, usable, of_kind)
     selector.ai_cores_field, selector.ai_cpus_field = codes.field(AI_CORES), codes.field(AI_CPUS)
     selector.shares_field = codes.field(SHARES)
     if demand.shared:
@@ -63,8 +63,8 @@ def selector_of(demand: VnpuDemand, cards: ChipDemand, codes: Codes, conf: Sched
     return selector
 
 
-class Board:
-    """The chips that one demand could have on the nodes of a view, and what the pod has of them so far."""
+class ChipChooser:
+    """Places one demand, container by container, on the chips of a view, and charges them."""
 
     def __init__(self, demand: VnpuDemand, view: CardView, conf: SchedulerConf) -> None:
         self.demand = demand
@@ -73,36 +73,36 @@ class Board:
         self.mixed = conf.mixed_chips
         self.has = {name: view.state[name] for name in (AI_CORES, AI_CPUS, SHARES)}
         self.offered: Bools = view.allocatable(demand.chip.resource) > 0
-        """bool[R]: nodes whose kubelet offers chips of the kind."""
+        """bool[R]: nodes whose kubelet offers chips of this kind."""
         self.of_kind: Bools = _kinds_of(demand.chip.word, view)[view.kind]
         self.of_mode: Bools = self.of_kind & _of_modes(demand, view, conf)[view.kind]
-        """bool[R, D]: those that can be cut as the pod asks: templates cut any, HAMi-core shares where it is on."""
+        """bool[R, D]: chips that support the request: all support templates, those with HAMi-core also shares."""
         self.allowed: Bools = np.broadcast_to(self.offered[:, None], view.kind.shape).copy()
         if (allowed := id_allowed(demand, view)) is not None:
             self.allowed &= allowed
         self.given: Ints | None = None
-        """int64[R, D]: the number of the cut of which the pod has a part of the chip, 0 for none."""
+        """int64[R, D]: the number of the template by which the pod has a part of the chip, 0 for none."""
 
     def place(self) -> Places:
-        """Choose and charge, container by container."""
+        """Pick and charge, container by container."""
         places = common.place_one_by_one(self.demand, self.view, self.pick, self.charge)
         if self.demand.linked:
             self._add_network_score(places)
         return places
 
     def pick(self, cards: CardDemand) -> Picks:
-        """Choose for one container."""
-        assert isinstance(cards, ChipDemand)
+        """Pick for one container."""
+        assert isinstance(cards, VnpuCardDemand)
         selector = selector_of(self.demand, cards, self.view, self.conf)
         return common.picks_of(selector, self.view, self.allowed & self._not_given(cards))
 
-    def candidates(self, cards: ChipDemand) -> Bools:
-        """Return bool[R, D]: chips that could be chosen if they had room."""
+    def candidates(self, cards: VnpuCardDemand) -> Bools:
+        """Return bool[R, D]: chips that could be picked if they had room."""
         found: Bools = self.of_mode & self.view.healthy & self.allowed & self._not_given(cards)
         return found
 
-    def _not_given(self, cards: ChipDemand) -> Bools:
-        """Return bool[R, D]: chips of which the pod has no part; an init container may have one that is cut alike."""
+    def _not_given(self, cards: VnpuCardDemand) -> Bools:
+        """Return bool[R, D]: chips that the pod does not use, for an init container also those with its template."""
         if self.given is None:
             return np.ones(self.view.kind.shape, dtype=np.bool_)
         free: Bools = self.given == 0
@@ -110,7 +110,7 @@ class Board:
             free |= self.given == cards.number
         return free
 
-    def failures(self, cards: ChipDemand) -> dict[str, Bools]:
+    def failures(self, cards: VnpuCardDemand) -> dict[str, Bools]:
         """Return for each check about room bool[R, D]: the chips that fail it."""
         view, chip = self.view, self.demand.chip
         failed = {
@@ -155,8 +155,8 @@ class Board:
         places.score[linked] += NETWORK_SCORE * share[linked]
 
     def charge(self, cards: CardDemand, picks: Picks) -> None:
-        """Take the picked chips in the view, and remember them, on the rows where the demand fits."""
-        assert isinstance(cards, ChipDemand)
+        """Charge the picked chips in the view on the feasible rows."""
+        assert isinstance(cards, VnpuCardDemand)
         if cards.count > self.view.mode.shape[1]:
             return
         common.charge(cards, self.view, picks)
@@ -179,7 +179,7 @@ def _kinds_of(word: str, codes: Codes) -> Bools:
 
 
 def _of_modes(demand: VnpuDemand, codes: Codes, conf: SchedulerConf) -> Bools:
-    """Return bool[kinds]: the chips that can be cut as a pod asks: shares need modes that HAMi-core shares."""
+    """Return bool[kinds]: the chips that support a request: shares need a mode of HAMi-core."""
     if not demand.shared:
         return _any_of(wire.MODES, codes)
     return _any_of((wire.SHARED, wire.CONFIGURED) if conf.devices.hami_vnpu_core else (wire.SHARED,), codes)

@@ -1,4 +1,4 @@
-"""Which chips take a part or are free as a whole, for all nodes at once.
+"""Chips with room for a part, and unused chips, for all nodes at once.
 
 Rules: Volcano pkg/scheduler/api/devices/ascend/mindcluster/ascend310p/vnpu (utils.go). Arrays are R nodes × D cards.
 """
@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from deviceshare.families import common
-from deviceshare.families.mindcluster.request import ChipDemand
+from deviceshare.families.mindcluster.request import MindClusterDemand
 from deviceshare.formats.mindcluster import CHIP_CORES, CHIP_CPUS, CORES, MODE, NO, NULL, YES, Template
 from deviceshare.state import Bools, CardView, Ints
 
@@ -19,44 +19,44 @@ CPUS, DVPP, GROUPS, UNMADE = STATE = (
     "mindcluster-groups",
     "mindcluster-unmade",
 )
-"""What is counted of a chip beside AI cores: AI CPUs taken, how far its DVPP is taken (``DVPP_TAKEN``), into how many
-groups it is cut, how many pods wait for the device plugin to make their part."""
+"""The state of a chip: AI CPUs in use, DVPP usage (``DVPP_TAKEN``), the number of groups it is partitioned into, and
+the number of pods that wait for the device plugin to make their part."""
 
 DVPP_TAKEN = {NO: 0, NULL: 1, YES: 2}
-"""How far a part of this kind takes the DVPP of its chip; the part that takes most counts."""
+"""DVPP usage of a part of this kind; the highest usage of the parts on a chip counts."""
 _DVPP_ENDURED = {NO: 2, NULL: 1, YES: 0}
-"""How far it may be taken for a part of this kind to have room."""
+"""The highest DVPP usage of a chip with room for a part of this kind."""
 
 MOST_GROUPS = {1: 4, 2: 3, 4: 2}
-"""Into how many groups a chip may be cut that takes a part of so many AI cores: more groups are smaller ones."""
+"""The most groups of a chip with room for a part, by the AI cores of the part: more groups are smaller ones."""
 
 
-class Chips(NamedTuple):
-    """The chips of a view, and what is left of them."""
+class ChipStates(NamedTuple):
+    """The chips of a view, and what is free of them."""
 
     ours: Bools
     healthy: Bools
-    """Ours that are."""
+    """The healthy chips of the family."""
     free_cores: Ints
     free_cpus: Ints
     dvpp: Ints
     groups: Ints
     unmade: Bools
     idle: Ints
-    """int64[R]: AI cores that the node offers and no pod has."""
+    """int64[R]: AI cores that the node offers and no pod uses."""
 
     @property
     def unused(self) -> Bools:
-        """Healthy chips of which nobody has a part."""
+        """Healthy chips that no pod uses."""
         unused: Bools = self.healthy & (self.free_cores == CHIP_CORES)
         return unused
 
 
-def chips_of(view: CardView) -> Chips:
+def chips_of(view: CardView) -> ChipStates:
     """Return the chips of a view."""
     ours = view.of_mode(MODE)
     state = view.state
-    return Chips(
+    return ChipStates(
         ours=ours,
         healthy=ours & view.healthy,
         free_cores=CHIP_CORES - view.cores_used,
@@ -68,8 +68,8 @@ def chips_of(view: CardView) -> Chips:
     )
 
 
-def failures(chips: Chips, template: Template) -> dict[str, Bools]:
-    """Return by code which healthy chips cannot take a part of this kind."""
+def failures(chips: ChipStates, template: Template) -> dict[str, Bools]:
+    """Return by code the healthy chips without room for a part of this kind."""
     failed = {
         "CardInsufficientCore": chips.free_cores < template.cores,
         "CardInsufficientCpu": chips.free_cpus < template.cpus,
@@ -80,10 +80,10 @@ def failures(chips: Chips, template: Template) -> dict[str, Bools]:
     return {code: found & chips.healthy for code, found in failed.items()}
 
 
-def choose(chips: Chips, demand: ChipDemand) -> tuple[Bools, Ints, Ints]:
-    """Return on which nodes (bool[R]) there is room, which chips (int64[R, count]), and by which template.
+def choose(chips: ChipStates, demand: MindClusterDemand) -> tuple[Bools, Ints, Ints]:
+    """Return the feasible nodes (bool[R]), the picked chips, and the numbers of the templates (int64[R, count] each).
 
-    Whole chips are unused ones from the first on. The number of the template is int64[R, count], 0 for whole chips.
+    Whole chips are the first unused ones; their template number is 0.
     """
     if demand.templates:
         fits, columns, details = _choose_part(chips, demand.templates)
@@ -94,11 +94,11 @@ def choose(chips: Chips, demand: ChipDemand) -> tuple[Bools, Ints, Ints]:
     return fits & (chips.idle >= demand.asked), columns, details
 
 
-def _choose_part(chips: Chips, templates: Sequence[Template]) -> tuple[Bools, Ints, Ints]:
-    """Choose one chip a node for a part.
+def _choose_part(chips: ChipStates, templates: Sequence[Template]) -> tuple[Bools, Ints, Ints]:
+    """Pick one chip of each node for a part.
 
-    It is the first template for which a chip of the node has room, and of those chips the one with the fewest AI cores
-    left, then AI CPUs.
+    The first template for which a chip has room counts, and of these chips the one with the fewest free AI cores, then
+    AI CPUs.
     """
     rows, width = chips.ours.shape
     fits = np.zeros(rows, dtype=np.bool_)

@@ -16,17 +16,26 @@ from deviceshare.families import common
 from deviceshare.families.device_plugin import DevicePlugin
 from deviceshare.families.hardware import ASCEND
 from deviceshare.families.mindcluster import chips as state
-from deviceshare.families.mindcluster.chips import Chips, chips_of, choose, failures
+from deviceshare.families.mindcluster.chips import ChipStates, chips_of, choose, failures
 from deviceshare.families.mindcluster.plugin import MindClusterPlugin
-from deviceshare.families.mindcluster.request import ChipDemand, asking, chip_demand, cores_asked, deal
-from deviceshare.families.protocol import CardDemand, CardNames, Check, Demand, HeldInPart, NodeView, Pick, Places
+from deviceshare.families.mindcluster.request import MindClusterDemand, asking, chip_demand, cores_asked, deal
+from deviceshare.families.protocol import (
+    CardDemand,
+    CardNames,
+    Check,
+    Demand,
+    ExpectedDemand,
+    HeldInPart,
+    NodeView,
+    Pick,
+    Places,
+)
 from deviceshare.formats import mindcluster as wire
 from deviceshare.formats.mindcluster import CHIP_CORES, CORES, WHOLE
 from deviceshare.kernels import CardSelector
 from deviceshare.model import UNMADE as UNMADE_PART
 from deviceshare.model import Card, Claim, ContainerGrant, DeviceGrant, FormatError, PodRequest
-from deviceshare.state import Bools, CardView, Codes, Counted, Ints, Usage
-from deviceshare.state import Share as HeldShare
+from deviceshare.state import Bools, CardShare, CardView, Codes, Counted, Ints, Usage
 
 _BEHIND = 1 << 40
 """More AI cores than any node has: nodes that can only give less than was asked come after all others."""
@@ -60,17 +69,17 @@ class MindCluster:
         """Return ``huawei.com/npu-core``."""
         return CardNames(cores=CORES)
 
-    def demand(self, ask: PodRequest, conf: SchedulerConf) -> ChipDemand | None:
+    def demand(self, ask: PodRequest, conf: SchedulerConf) -> MindClusterDemand | None:
         """Read the sum of the containers and the labels: one part of a chip, or whole chips, for the whole pod."""
         return chip_demand(self.name, ask, conf)
 
     def place(self, demand: Demand, view: CardView, conf: SchedulerConf) -> Places:
-        """Choose a chip for a part, or unused chips from the lowest number on; charge them.
+        """Pick a chip for a part, or the first unused chips, and charge them.
 
-        The best node is the one with the fewest AI cores that nobody has, one that gives what was asked before one
-        that downgrades.
+        The best node is the one with the fewest unused AI cores; nodes that give the requested template go before
+        nodes that downgrade it.
         """
-        assert isinstance(demand, ChipDemand)
+        assert isinstance(demand, MindClusterDemand)
         chips = chips_of(view)
         fits, columns, details = choose(chips, demand)
         self._charge(demand, view, fits, columns, details)
@@ -79,25 +88,25 @@ class MindCluster:
         return Places(fits, [columns], [details], nothing, nothing.copy(), rank)
 
     def selector(self, demand: Demand, codes: Codes, conf: SchedulerConf) -> CardSelector | None:
-        """Return nothing: chips are chosen in numpy."""
+        """Return None: chips are picked in NumPy."""
         return None
 
-    def _charge(self, demand: ChipDemand, view: CardView, fits: Bools, columns: Ints, details: Ints) -> None:
+    def _charge(self, demand: MindClusterDemand, view: CardView, fits: Bools, columns: Ints, details: Ints) -> None:
         rows, columns = np.flatnonzero(fits)[:, None], columns[fits]
         templates = demand.templates or (WHOLE,)
         cpus = np.array([template.cpus for template in templates])
         view.cores_used[rows, columns] += demand.cards[0].cores
         view.slots_used[rows, columns] += 1
         view.state[state.CPUS][rows, columns] += cpus[details[fits]]
-        # What is downgraded has fewer AI CPUs and nothing else.
+        # A downgraded template has fewer AI CPUs, and is the same otherwise.
         dvpp = view.state[state.DVPP]
         dvpp[rows, columns] = np.maximum(dvpp[rows, columns], state.DVPP_TAKEN[templates[0].dvpp])
 
     def grants(
-        self, demand: Demand, chosen: Sequence[Sequence[Pick]], conf: SchedulerConf
+        self, demand: Demand, chosen: Sequence[Sequence[Pick]], conf: SchedulerConf, expected: ExpectedDemand
     ) -> tuple[ContainerGrant, ...]:
-        """Let the containers share what the pod gets."""
-        assert isinstance(demand, ChipDemand)
+        """Return one grant for each container; all share the devices of the pod."""
+        assert isinstance(demand, MindClusterDemand)
         cores = demand.cards[0].cores
         devices = [
             DeviceGrant(card.id, card.index, 0, cores, demand.templates[detail].name if demand.templates else "")
@@ -106,8 +115,8 @@ class MindCluster:
         return deal(self.name, demand.containers, devices)
 
     def checks(self, demand: Demand, view: CardView, conf: SchedulerConf) -> list[Check]:
-        """No chips, unhealthy ones, too few AI cores on the node, then what each chip lacks, or too few unused ones."""
-        assert isinstance(demand, ChipDemand)
+        """Return the checks for no chips, unhealthy chips, AI cores of the node, and room on each chip."""
+        assert isinstance(demand, MindClusterDemand)
         chips = chips_of(view)
         none = np.zeros(len(chips.idle), dtype=np.int64)
         found = common.any_card(chips.ours)
@@ -129,8 +138,8 @@ class MindCluster:
         fits, _, _ = choose(chips, demand)
         return common.some([replace(check, nodes=check.nodes & ~fits) for check in checks])
 
-    def _part_checks(self, demand: ChipDemand, chips: Chips) -> list[Check]:
-        """Return the checks of chips for the smallest part that would do."""
+    def _part_checks(self, demand: MindClusterDemand, chips: ChipStates) -> list[Check]:
+        """Return the checks of chips for the smallest template of the demand."""
         least = demand.templates[-1]
         failed = failures(chips, least)
         short_of_cores, short_of_cpus = failed["CardInsufficientCore"], failed["CardInsufficientCpu"]
@@ -166,7 +175,7 @@ class MindCluster:
             ),
         ]
 
-    def _whole_check(self, demand: ChipDemand, chips: Chips) -> Check:
+    def _whole_check(self, demand: MindClusterDemand, chips: ChipStates) -> Check:
         count = demand.cards[0].count
         unused = np.count_nonzero(chips.unused, axis=1).astype(np.int64)
         return common.amount_check(
@@ -179,7 +188,7 @@ class MindCluster:
             unit="whole chips",
         )
 
-    def count(self, card: Card, pods: Sequence[Sequence[HeldShare]], conf: SchedulerConf) -> Counted:
+    def count(self, card: Card, pods: Sequence[Sequence[CardShare]], conf: SchedulerConf) -> Counted:
         """Count each pod's part, or the whole chip, once: its containers share it.
 
         A part by an unknown template may be as large as the chip.

@@ -1,9 +1,9 @@
-"""What a pod asks of Ascend 310P chips, and which template that means.
+"""The request of a pod for Ascend 310P chips, and the template that it means.
 
 Rules: the table of templates in Volcano's guide to device virtualization, and Volcano
-pkg/scheduler/api/devices/ascend/mindcluster/ascend310p/vnpu (utils.go, device_manage.go). Beyond Volcano: a
-``vnpu-dvpp`` that is not in the table is refused, all containers count and init containers do, and so does a pod
-without the label, which Volcano gives no devices without a word.
+pkg/scheduler/api/devices/ascend/mindcluster/ascend310p/vnpu (utils.go, device_manage.go). Deviations from
+Volcano: a ``vnpu-dvpp`` that is not in the table is refused, all containers and init containers count, and a pod
+without the label counts as well, to which Volcano silently gives no devices.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -52,8 +52,8 @@ _HIGH_TEMPLATES = _LOW_TEMPLATES | {(2, NULL): VIR02, (4, NULL): VIR04}
 _INIT_PARAMS, _STATIC = "init-params", "presetVirtualDevice"
 
 
-class Asking(NamedTuple):
-    """A container that asks AI cores; ``position`` and ``stage`` as in :class:`~deviceshare.model.ContainerGrant`."""
+class CoreRequest(NamedTuple):
+    """AI cores for a container; ``position`` and ``stage`` as in :class:`~deviceshare.model.ContainerGrant`."""
 
     container: str
     position: int
@@ -61,21 +61,22 @@ class Asking(NamedTuple):
     cores: int
 
 
-class ChipDemand(Demand, frozen=True):
-    """``asked`` AI cores: a part of one chip in the size of the first of ``templates`` for which there is room, or
-    whole chips where there is none.
+class MindClusterDemand(Demand, frozen=True):
+    """A demand for ``asked`` AI cores.
+
+    With ``templates`` it is a part of one chip, of the first template for which there is room; else whole chips.
     """
 
     asked: int = 0
     templates: tuple[Template, ...] = ()
-    containers: tuple[Asking, ...] = ()
+    containers: tuple[CoreRequest, ...] = ()
 
 
-def chip_demand(family: str, ask: PodRequest, conf: SchedulerConf) -> ChipDemand | None:
-    """Return what a pod asks, None where it asks nothing.
+def chip_demand(family: str, ask: PodRequest, conf: SchedulerConf) -> MindClusterDemand | None:
+    """Return the demand of a pod, or None.
 
     Raises:
-        RequestError: for what no template means, with what would.
+        RequestError: no template has the requested amount; the error names the templates.
     """
     if not any(container.get(CORES) is not None for container in (*ask.containers, *ask.init_containers)):
         return None
@@ -97,7 +98,7 @@ def chip_demand(family: str, ask: PodRequest, conf: SchedulerConf) -> ChipDemand
     else:
         templates = _templates(asked, labels.get(LEVEL, ""), labels.get(DVPP, NULL))
         cards = CardDemand(count=1, memory=0, cores=asked)
-    return ChipDemand(family=family, cards=(cards,), asked=asked, templates=templates, containers=asking(ask))
+    return MindClusterDemand(family=family, cards=(cards,), asked=asked, templates=templates, containers=asking(ask))
 
 
 def _templates(asked: int, level: str, dvpp: str) -> tuple[Template, ...]:
@@ -117,17 +118,17 @@ def cores_asked(ask: PodRequest) -> int:
     return dict(pod_resources(ask, frozenset())).get(CORES, 0)
 
 
-def asking(ask: PodRequest) -> tuple[Asking, ...]:
+def asking(ask: PodRequest) -> tuple[CoreRequest, ...]:
     """Return the containers that ask AI cores, in the order in which they start."""
     inits = [
-        Asking(container.name, position, SIDECAR if container.sidecar else INIT, container.get(CORES) or 0)
+        CoreRequest(container.name, position, SIDECAR if container.sidecar else INIT, container.get(CORES) or 0)
         for position, container in enumerate(ask.init_containers)
     ]
-    mains = [Asking(each.name, position, "", each.get(CORES) or 0) for position, each in enumerate(ask.containers)]
+    mains = [CoreRequest(each.name, position, "", each.get(CORES) or 0) for position, each in enumerate(ask.containers)]
     return tuple(each for each in (*inits, *mains) if each.cores)
 
 
-def deal(family: str, containers: Iterable[Asking], chips: Sequence[DeviceGrant]) -> tuple[ContainerGrant, ...]:
+def deal(family: str, containers: Iterable[CoreRequest], chips: Sequence[DeviceGrant]) -> tuple[ContainerGrant, ...]:
     """Return what each container has of what the pod was given: ``cores`` of these devices, one after the other.
 
     What an init container has those have that begin after it: it is done by then.

@@ -1,4 +1,4 @@
-"""vGPU: one request of a pod, answered in three ways. A card is cut by software (hami-core, MPS) or by hardware (MIG).
+"""vGPU: one request of a pod, answered by software sharing (hami-core, MPS) or by hardware partitions (MIG).
 
 Rules: Volcano pkg/scheduler/api/devices/nvidia/vgpu; wire format: :mod:`deviceshare.formats.vgpu`.
 """

@@ -1,4 +1,4 @@
-"""What the vGPU families have in common: names, requests, annotations."""
+"""The base of the vGPU families: names, requests, annotations."""
 
 from collections.abc import Mapping, Sequence
 
@@ -39,18 +39,18 @@ class Vgpu(OneByOne):
         return CardNames(names.number, names.memory, names.cores)
 
     def demand(self, ask: PodRequest, conf: SchedulerConf) -> Demand | None:
-        """Read the containers' limits and the pod's wishes; one demand for cards a container."""
+        """Read the containers' limits and the pod's annotations; one :class:`CardDemand` for each container."""
         return request.read_demand(self.name, ask, conf)
 
     def annotations(
         self, claim: Claim, node: str, containers: Sequence[str], now: float, init_containers: Sequence[str] = ()
     ) -> dict[str, str]:
-        """Return what the vGPU device plugin waits for."""
+        """Return the annotations that the vGPU device plugin reads."""
         grants = [grant for grant in claim.grants if grant.family == self.name]
         return handover.write(grants, node, containers, init_containers, now)
 
     def held(self, annotations: Mapping[str, str], ask: PodRequest, pod: str) -> tuple[ContainerGrant, ...]:
-        """Return nothing: what is no MIG instance is read by hami-core."""
+        """Return nothing: hami-core reads all devices that are no MIG instances."""
         return ()
 
     def caveats(self, grants: Sequence[ContainerGrant]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""What keeps a vGPU card from a pod, in whatever way it is cut: bool[R, D] arrays, and the reasons that they are."""
+"""Which vGPU cards of any mode a pod may use: bool[R, D] arrays, and the checks that follow from them."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from deviceshare.state import Bools, CardView, Ints
 
 
 def candidates(demand: Demand, view: CardView, mode: str) -> Bools:
-    """Return cards that could be chosen if they had room."""
+    """Return the cards that could be picked if they had room."""
     found = view.of_mode(mode) & view.healthy
     for allowed in (selection.type_allowed(demand, view), allowed_by_name(demand, view)):
         if allowed is not None:
@@ -24,13 +24,13 @@ def candidates(demand: Demand, view: CardView, mode: str) -> Bools:
 
 
 def is_choosy(demand: Demand) -> bool:
-    """Return whether a pod chooses among cards by what does not stand in the table."""
+    """Return whether a pod restricts cards by ids or by other pods, which kernels do not evaluate."""
     by_id = demand.use_ids or demand.use_indexes or demand.nouse_ids
     return bool(by_id or demand.apart_group or demand.apart_rules)
 
 
 def allowed_by_name(demand: Demand, view: CardView) -> Bools | None:
-    """Return bool[R, D]: cards that a pod accepts by their ids and by who holds them; None where it accepts all."""
+    """Return bool[R, D]: the cards that a pod accepts by id and by the pods on them; None where it accepts all."""
     if not is_choosy(demand):
         return None
     allowed = selection.id_allowed(demand, view)
@@ -43,17 +43,17 @@ def allowed_by_name(demand: Demand, view: CardView) -> Bools | None:
 
 
 def _with_mates(demand: Demand, view: CardView) -> Bools:
-    """Return cards that hold a pod of the same PodGroup (Volcano vgpu/utils.go deviceHasPodFromSameGroup)."""
+    """Return the cards with a pod of the same PodGroup (Volcano vgpu/utils.go deviceHasPodFromSameGroup)."""
     return _held_by(view, lambda tenant: tenant.group == demand.apart_group)
 
 
 def _with_excluded(demand: Demand, view: CardView) -> Bools:
-    """Return cards that hold a pod of the same rule (Volcano plugins/deviceshare/gpuexclusive.go)."""
+    """Return the cards with a pod of the same rule (Volcano plugins/deviceshare/gpuexclusive.go)."""
     return _held_by(view, lambda tenant: bool(matching(demand.apart_rules, tenant.labels)))
 
 
 def _held_by(view: CardView, is_one: Callable[[Tenant], bool]) -> Bools:
-    """Return the cards of which such a tenant holds anything: memory or cores."""
+    """Return the cards of which a matching tenant holds memory or cores."""
     found = np.zeros(view.mode.shape, dtype=np.bool_)
     for row, holdings in enumerate(view.holdings):
         held = {name for each in holdings if is_one(each.tenant) for grant in each.grants for name in _ids(grant)}
@@ -67,12 +67,12 @@ def _ids(grant: ContainerGrant) -> list[str]:
 
 
 def most_cores(cards: CardDemand) -> int:
-    """Return how many cores others may have of a card: none is asked means some that they leave."""
+    """Return how many cores of a card may be in use: a request for 0 cores needs at least one free core."""
     return request.ALL_CORES - max(cards.cores, 1)
 
 
 def failures(cards: CardDemand, slots: Ints, slots_used: Ints, cores_used: Ints) -> dict[str, Bools]:
-    """Return by code the cards that have no room for one more container, their memory aside."""
+    """Return by code the cards without room for one more container, memory aside."""
     nothing = np.zeros(slots.shape, dtype=np.bool_)
     return {
         "CardTimeSlicingExhausted": slots_used >= slots,
@@ -85,7 +85,7 @@ def failures(cards: CardDemand, slots: Ints, slots_used: Ints, cores_used: Ints)
 def checks_of_cards(
     demand: Demand, cards: CardDemand, view: CardView, mode: str, usable: Bools, conf: SchedulerConf
 ) -> list[Check]:
-    """Return the checks that do not depend on what is taken of a card.
+    """Return the checks that do not depend on usage.
 
     ``usable`` are the :func:`candidates`.
     """
@@ -104,7 +104,7 @@ def checks_of_cards(
         text = "node(s) had cards with a pod of the same rule (deviceshare.GPUExclusiveRules)"
         checks.append(common.card_check("CardExclusiveRuleConflict", text, of_mode & _with_excluded(demand, view)))
     count, number = usable.sum(axis=1), conf.devices.vgpu.number
-    # Where there is none at all, the checks above say why.
+    # On nodes without any usable card the checks above are the reasons.
     few = (count > 0) & (count < cards.count)
     checks.append(Check("NodeInsufficientDevice", f"Insufficient {number}", few, none, number, cards.count, count))
     return checks
@@ -113,7 +113,7 @@ def checks_of_cards(
 def checks_of_room(
     cards: CardDemand, cores_used: Ints, usable: Bools, failed: dict[str, Bools], conf: SchedulerConf
 ) -> list[Check]:
-    """Return the checks for :func:`failures`, counted on cards that may be chosen at all."""
+    """Return the checks for :func:`failures`, counted on ``usable`` cards."""
     failed = {code: each & usable for code, each in failed.items()}
     name, short = conf.devices.vgpu.cores, failed["CardInsufficientCore"]
     free = common.most_free(request.ALL_CORES - cores_used, usable, short, cards.count)
@@ -140,8 +140,8 @@ def checks_of_room(
     ]  # fmt: skip
 
 
-class Amounts(NamedTuple):
-    """The numbers of a check about memory, as :func:`deviceshare.families.common.amount_check` takes them."""
+class CheckAmounts(NamedTuple):
+    """The numbers of a check about memory, as arguments of :func:`deviceshare.families.common.amount_check`."""
 
     resource: str
     asked: int
@@ -151,13 +151,13 @@ class Amounts(NamedTuple):
 
 def memory_amounts(
     cards: CardDemand, view: CardView, failed: Bools, usable: Bools, free: Ints, conf: SchedulerConf
-) -> Amounts:
-    """Return what is asked of each card and what could be had: ``free`` is int64[R, D]."""
+) -> CheckAmounts:
+    """Return what is requested of each card and the largest free amount; ``free`` is int64[R, D]."""
     names = conf.devices.vgpu
     resource, asked, unit = names.memory, cards.memory, request.unit(conf)
     if cards.memory_percentage or not cards.memory:
-        # Cards differ in size, so only a part of a card means the same on all.
+        # Cards differ in size: only a percentage means the same on all of them.
         resource = names.percentage if cards.memory_percentage else names.memory
         asked, unit = cards.memory_percentage or 100, "percent"
         free = 100 * free // np.maximum(view.memory, 1)
-    return Amounts(resource, asked, common.most_free(free, usable, failed, cards.count), unit)
+    return CheckAmounts(resource, asked, common.most_free(free, usable, failed, cards.count), unit)

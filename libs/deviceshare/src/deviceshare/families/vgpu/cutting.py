@@ -1,4 +1,4 @@
-"""Choosing MIG instances: what the kernel is told of a demand, and the demand answered container by container."""
+"""Picking MIG instances: the kernel for a demand, and placing a demand container by container."""
 
 from typing import NamedTuple
 
@@ -16,11 +16,11 @@ from deviceshare.model import INIT, SIDECAR
 from deviceshare.state import Bools, CardView, Codes, Ints
 
 CUT, USED = "mig-cut", "mig-used"
-"""State of a card: the number of its geometry, and the positions taken there, a bit each."""
+"""The state of a card: the number of its geometry, and the positions in use, a bit each."""
 
 
 class Instance(NamedTuple):
-    """An instance as it is remembered of a chosen card: ``fresh`` where the card was not cut before."""
+    """A picked instance; ``fresh`` where the card was not partitioned before."""
 
     cut: int
     position: int
@@ -28,15 +28,15 @@ class Instance(NamedTuple):
 
     @classmethod
     def of(cls, detail: int) -> "Instance":
-        """Return the instance that a detail of a pick means."""
+        """Decode the detail of a pick."""
         return cls((detail & ~UNPARTITIONED) >> CUT_BITS, detail & ((1 << CUT_BITS) - 1), bool(detail & UNPARTITIONED))
 
 
 class Offers(NamedTuple):
     """What each card offers a container, [R, D].
 
-    Whether there is an instance (``fits``), which the pod may have already (``reused``); ``free`` are the MiB of the
-    card's largest free instance, ``largest`` those of its kind; ``needed`` are looked for.
+    ``fits``: the card has an instance for it; ``reused``: the pod has the instance already. In MiB: ``needed`` for the
+    container, ``free`` the card's largest free instance, ``largest`` the largest instance of its kind.
     """
 
     fits: Bools
@@ -46,8 +46,8 @@ class Offers(NamedTuple):
     largest: Ints
 
 
-class Kinds:
-    """How cards of each kind can be cut, as the kernel reads it."""
+class MigKinds:
+    """The geometries of each kind of cards, as the kernel reads them."""
 
     def __init__(self, codes: Codes, conf: SchedulerConf) -> None:
         kinds, names = codes.kinds, codes.kinds.types.names
@@ -64,15 +64,15 @@ class Kinds:
             sizes[number, : len(cut)] = cut
             ranked[number, : len(cut)] = np.argsort(cut, kind="stable")
         self.cuttable: Bools = np.array([each is not None for each in self.geometries])
-        """bool[kinds]: those that the configuration says how to cut."""
+        """bool[kinds]: the kinds with geometries in the configuration."""
         self.largest: Ints = np.array([0 if each is None else each.largest for each in self.geometries], dtype=np.int64)
         self.sizes: Ints = sizes
         self.base: Ints = np.array([base.get(code, -1) for code in kinds.type.tolist()], dtype=np.int64)
         counts = np.array([len(cut) for cut in cuts] or [0], dtype=np.int64)
-        self.tables = instances.Geometries(self.base, self.largest, sizes, ranked, counts)
+        self.tables = instances.GeometryTables(self.base, self.largest, sizes, ranked, counts)
 
     def needed(self, cards: CardDemand, codes: Codes) -> Ints:
-        """Return int64[kinds]: the MiB that an instance must have."""
+        """Return int64[kinds]: the least MiB of an instance for the demand."""
         asked, whole = common.memory_of_kinds(cards, codes.kinds).tolist(), request.is_whole(cards)
         return np.array(
             [
@@ -84,12 +84,12 @@ class Kinds:
 
 
 def selector_of(
-    demand: Demand, cards: CardDemand, codes: Codes, kinds: Kinds, conf: SchedulerConf
-) -> instances.Instances:
-    """Return the kernel that chooses instances for one container.
+    demand: Demand, cards: CardDemand, codes: Codes, kinds: MigKinds, conf: SchedulerConf
+) -> instances.InstanceSelector:
+    """Return the kernel that picks instances for one container.
 
-    On each node it takes the cards that waste least, of equal ones those that are cut already; then, and under
-    first-fit alone, by the policy as Volcano does. Spread opens unused cards first.
+    On each node the cards with the least waste go first, of equal ones partitioned cards. Then, and under first-fit
+    only this, the policy decides as in Volcano. Spread uses unused cards first.
     """
     needed, first_fit = kinds.needed(cards, codes), conf.mig_geometry == FIRST_FIT
     later = _later(demand, cards)
@@ -101,7 +101,7 @@ def selector_of(
         cut = first_cut(geometries, int(needed[kind]), later, first_fit)
         if cut is not None:
             fresh[:, kind] = UNPARTITIONED | cut.cut << CUT_BITS | cut.position, cut.size
-    selector = instances.Instances(cards.count, kinds.tables, codes.kinds.memory, usable, needed, fresh)
+    selector = instances.InstanceSelector(cards.count, kinds.tables, codes.kinds.memory, usable, needed, fresh)
     selector.cut_field, selector.used_field = codes.field(CUT), codes.field(USED)
     selector.shares = codes.kinds.slots - 1
     selector.cores, selector.alone = vgpu_cards.most_cores(cards), cards.cores == request.ALL_CORES
@@ -111,33 +111,33 @@ def selector_of(
 
 
 def _later(demand: Demand, cards: CardDemand) -> Wanted:
-    """Return what the pod's other containers may have to find on the same card."""
+    """Return the demands of the pod's later containers, which may need instances of the same card."""
     rest = demand.cards[demand.cards.index(cards) + 1 :]
     return tuple((each.memory, each.count) for each in rest if each.memory and not each.memory_percentage)
 
 
 class Cutting:
-    """One demand being answered, container by container, on a view that is charged.
+    """Places one demand, container by container, and charges the view.
 
-    An init container runs before the pod's others do, so it may use the instances that they get; a sidecar that was
-    started before it runs beside it.
+    An init container runs before the other containers and may use their instances, except those of sidecars that
+    started before it.
     """
 
     def __init__(self, demand: Demand, view: CardView, conf: SchedulerConf) -> None:
         self._demand, self._view, self._conf = demand, view, conf
-        self._kinds = Kinds(view, conf)
+        self._kinds = MigKinds(view, conf)
         self._usable = vgpu_cards.candidates(demand, view, vgpu.MIG)
         self._own = np.zeros(view.kind.shape, dtype=np.int64)
-        """The positions that the pod has on each card by now, a bit each."""
+        """The positions of the pod on each card so far, a bit each."""
         self._of_sidecars: dict[int, Ints] = {}
-        """Those of them that sidecars have, by their position in the pod."""
+        """The positions of sidecars among them, by the sidecar's position in the pod."""
         self._slots_before, self._cores_before = view.slots_used.copy(), view.cores_used.copy()
 
     def pick(self, cards: CardDemand) -> Picks:
-        """Choose for one container."""
-        return common.picks_of(self._picker(cards), self._view, vgpu_cards.allowed_by_name(self._demand, self._view))
+        """Pick for one container."""
+        return common.picks_of(self._selector(cards), self._view, vgpu_cards.allowed_by_name(self._demand, self._view))
 
-    def _picker(self, cards: CardDemand) -> instances.Instances:
+    def _selector(self, cards: CardDemand) -> instances.InstanceSelector:
         selector = selector_of(self._demand, cards, self._view, self._kinds, self._conf)
         if cards.stage == INIT:
             selector.first, selector.own = True, self._reusable(cards)
@@ -145,7 +145,7 @@ class Cutting:
         return selector
 
     def charge(self, cards: CardDemand, picks: Picks) -> None:
-        """Take the instances of the last pick, on the rows where it fits; one that the pod has already is not taken."""
+        """Charge the picked instances on the feasible rows, except instances that the pod has already."""
         assert picks.details is not None
         view, rows = self._view, np.flatnonzero(picks.fits)[:, None]
         columns, details = picks.columns[picks.fits], picks.details[picks.fits] & ~UNPARTITIONED
@@ -165,7 +165,7 @@ class Cutting:
         view.cores_used[rows, columns] = np.maximum(view.cores_used[rows, columns], before[rows, columns] + cards.cores)
 
     def checks(self, cards: CardDemand) -> list[Check]:
-        """Return every check that a card fails; those about room look only at cards that may be chosen at all."""
+        """Return every check that cards fail; checks about room only for cards that the pod may use."""
         view, conf, offers = self._view, self._conf, self._offers(cards)
         cuttable = self._usable & self._kinds.cuttable[view.kind]
         mixed_up = cuttable & (view.state[CUT] == MIXED_UP)
@@ -199,7 +199,7 @@ class Cutting:
         )
 
     def _without_geometry(self) -> list[Check]:
-        """Return a check for each model that the configuration does not say how to cut."""
+        """Return a check for each model without geometries in the configuration."""
         found, types = self._usable & ~self._kinds.cuttable[self._view.kind], self._view.type
         return [
             common.card_check(
@@ -212,7 +212,7 @@ class Cutting:
         ]
 
     def _reusable(self, cards: CardDemand) -> Ints:
-        """Return int64[R, D]: the positions that the pod has already and an init container may use, a bit each."""
+        """Return int64[R, D]: the pod's positions that an init container may use, a bit each."""
         own = self._own.copy()
         for position, mask in self._of_sidecars.items():
             if position < cards.position:
@@ -230,7 +230,7 @@ class Cutting:
         return failed
 
     def _offers(self, cards: CardDemand) -> Offers:
-        selector, kind = self._picker(cards), self._view.kind
+        selector, kind = self._selector(cards), self._view.kind
         found, reused = (np.zeros(kind.shape, dtype=np.uint8) for _ in range(2))
         free = np.zeros(kind.shape, dtype=np.int64)
         selector.cards = CardCharges(self._view.block)

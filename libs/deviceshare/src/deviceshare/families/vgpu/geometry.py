@@ -1,11 +1,11 @@
-"""How MIG cards can be cut: the geometries of a model, and which instance of them a container gets.
+"""MIG geometries: the partitions of a card model, and the instance of a geometry that a container gets.
 
-A *geometry* is one way of cutting a whole card, a ``group`` of ``device-config.yaml``. Its instances are known by their
-position, counted over the group in the file's order. A card in use keeps its geometry; an empty one is free to take
-any. Sizes are MiB as pods ask them: the file's, divided by ``gpuMemoryFactor``.
+A *geometry* is one partition of a whole card, a ``group`` of ``device-config.yaml``. Its instances are numbered by
+their position in the group, in the file's order. A card in use keeps its geometry; an unused card can take any. Sizes
+are MiB in the unit of requests: the sizes of the file, divided by ``gpuMemoryFactor``.
 
-Source: Volcano pkg/scheduler/api/devices/nvidia/vgpu/mig.go. Where Volcano is wrong we differ: an instance is never
-given twice, and all kinds of instance of a geometry are offered.
+Source: Volcano pkg/scheduler/api/devices/nvidia/vgpu/mig.go. Deviations from Volcano: an instance is
+never allocated twice, and all instances of a geometry are offered.
 """
 
 from bisect import bisect_left
@@ -17,14 +17,14 @@ from typing import NamedTuple
 from deviceshare.conf import MOST_INSTANCES, MigModel, VgpuConf
 
 UNUSED, MIXED_UP = 0, -1
-"""States of a card that is not cut, and of one whose pods hold what does not go together: nothing is given there."""
+"""The states of an unpartitioned card, and of a card whose pods hold inconsistent instances: it is not used."""
 
 Wanted = tuple[tuple[int, int], ...]
-"""What is asked beside: MiB, and how often."""
+"""Requests for instances: MiB, and the number of cards."""
 
 
 class Geometry(NamedTuple):
-    """One way of cutting a card: ``sizes`` are those of its instances, by position."""
+    """One partition of a card: ``sizes`` are the MiB of its instances, by position."""
 
     name: str
     sizes: tuple[int, ...]
@@ -64,7 +64,7 @@ class Geometries:
         return self.all[cut - 1]
 
     def find(self, detail: str) -> tuple[int, int] | None:
-        """Return number and position for ``group-position``; None for what this model does not have."""
+        """Return number and position for ``group-position``; None where the model has no such instance."""
         found = self._instances.get(detail)
         if found is not None:
             return found
@@ -91,13 +91,13 @@ class Geometries:
         return use
 
     def text(self, cut: int, position: int) -> str:
-        """Return the instance as it stands on pods: ``group-position``."""
+        """Return the instance as written on pods: ``group-position``."""
         return f"{self.of(cut).name}-{position}"
 
 
 @lru_cache(maxsize=4096)
 def geometries_of(vgpu: VgpuConf, card_type: str) -> Geometries | None:
-    """Return how cards of a type can be cut: the first model that is a part of the type, as Volcano; None for none."""
+    """Return the geometries of a card type: those of the first model that is a part of it, as in Volcano, or None."""
     for model in vgpu.geometries:
         if any(name in card_type for name in model.models):
             return Geometries(model, max(vgpu.memory_factor, 1))

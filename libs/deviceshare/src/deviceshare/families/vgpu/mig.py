@@ -1,7 +1,7 @@
-"""MIG: cards cut by hardware into instances of fixed sizes, each given to one container.
+"""MIG: cards that the hardware partitions into instances of fixed sizes, each for one container.
 
-Which instances there are says :mod:`.geometry`, which one a container gets :mod:`.cutting`. Rules: Volcano
-pkg/scheduler/api/devices/nvidia/vgpu/mig.go. Memory is charged by the instance, cores as they are asked.
+Geometries: :mod:`.geometry`; picking instances: :mod:`.cutting`. Rules: Volcano
+pkg/scheduler/api/devices/nvidia/vgpu/mig.go. Memory is charged by the instance, cores as requested.
 """
 
 import re
@@ -12,16 +12,16 @@ from msgspec.structs import replace
 
 from deviceshare.conf import FIRST_FIT, SchedulerConf
 from deviceshare.families import common
-from deviceshare.families.protocol import CardDemand, Check, Demand, HeldInPart, Pick, Places
+from deviceshare.families.protocol import CardDemand, Check, Demand, ExpectedDemand, HeldInPart, Pick, Places
 from deviceshare.families.vgpu import cards as vgpu_cards
 from deviceshare.families.vgpu import handover
 from deviceshare.families.vgpu.base import Vgpu
-from deviceshare.families.vgpu.cutting import CUT, USED, Cutting, Instance, Kinds, selector_of
-from deviceshare.families.vgpu.geometry import MIXED_UP, UNUSED, Geometries, geometries_of, recut, rounded_up
+from deviceshare.families.vgpu.cutting import CUT, USED, Cutting, Instance, MigKinds, selector_of
+from deviceshare.families.vgpu.geometry import MIXED_UP, UNUSED, Geometries, Wanted, geometries_of, recut, rounded_up
 from deviceshare.formats import vgpu
 from deviceshare.kernels import UNPARTITIONED, CardSelector
 from deviceshare.model import INIT, WHOLE, Card, ContainerGrant, DeviceGrant, PodRequest
-from deviceshare.state import CardView, Codes, Counted, Share, Usage, usage_of
+from deviceshare.state import CardShare, CardView, Codes, Counted, Usage, usage_of
 
 _INSTANCE = re.compile(r"[^-\s]+-[0-9]{1,3}")
 
@@ -35,35 +35,35 @@ class Mig(Vgpu):
         super().__init__(vgpu.MIG)
 
     def demand(self, ask: PodRequest, conf: SchedulerConf) -> Demand | None:
-        """Read the request. Rules of exclusion do not count: instances are kept apart by hardware."""
+        """Read the request. Exclusion rules do not apply: the hardware isolates instances."""
         demand = super().demand(ask, conf)
         return demand if demand is None else replace(demand, apart_rules=())
 
     def place(self, demand: Demand, view: CardView, conf: SchedulerConf) -> Places:
-        """Choose and charge, container by container."""
+        """Pick and charge, container by container."""
         cutting = Cutting(demand, view, conf)
         return common.place_one_by_one(demand, view, cutting.pick, cutting.charge, demand.cards)
 
     def selector(self, demand: Demand, codes: Codes, conf: SchedulerConf) -> CardSelector | None:
-        """Return the kernel, where the pod does not choose by names of cards."""
+        """Return the kernel, unless the pod restricts cards by ids or by other pods."""
         (cards, *others) = demand.cards
         if others or cards.stage == INIT or vgpu_cards.is_choosy(demand):
             return None
-        selector = selector_of(demand, cards, codes, Kinds(codes, conf), conf)
+        selector = selector_of(demand, cards, codes, MigKinds(codes, conf), conf)
         memory = cards.memory if cards.memory_percentage else rounded_up(conf.devices.vgpu, cards.memory)
         selector.equivalence_key = common.essence(demand, memory=memory)
         return selector
 
     def checks(self, demand: Demand, view: CardView, conf: SchedulerConf) -> list[Check]:
-        """Return what keeps the demand from nodes, container by container."""
+        """Return the checks that fail, container by container."""
         cutting = Cutting(demand, view, conf)
         return common.check_one_by_one(demand, cutting.pick, cutting.charge, cutting.checks)
 
     def grants(
-        self, demand: Demand, chosen: Sequence[Sequence[Pick]], conf: SchedulerConf
+        self, demand: Demand, chosen: Sequence[Sequence[Pick]], conf: SchedulerConf, expected: ExpectedDemand
     ) -> tuple[ContainerGrant, ...]:
-        """One grant a container. How a card is cut that was unused is decided here, by what pods ask by now."""
-        recuts = _recuts([pick for picks in chosen for pick in picks], conf)
+        """Return one grant a container. How an unpartitioned card is partitioned depends on the expected demand."""
+        recuts = _recuts([pick for picks in chosen for pick in picks], conf, expected.of(self.name))
         return tuple(
             ContainerGrant(
                 cards.container,
@@ -75,11 +75,11 @@ class Mig(Vgpu):
             for cards, picks in zip(demand.cards, chosen, strict=True)
         )
 
-    def count(self, card: Card, pods: Sequence[Sequence[Share]], conf: SchedulerConf) -> Counted:
-        """Charge each instance to each pod that holds it once, and cores as on other cards.
+    def count(self, card: Card, pods: Sequence[Sequence[CardShare]], conf: SchedulerConf) -> Counted:
+        """Charge each instance once to each pod that holds it, and cores as on other cards.
 
-        A share that means no instance of the card's model is charged what it asked. Then, and where pods hold instances
-        of two geometries, the card is mixed up: whoever cut it, it is not as we would think.
+        A share that names no instance of the card's model is charged its request. In that case, and where pods hold
+        instances of two geometries, the geometry of the card is not known (``MIXED_UP``).
         """
         geometries = geometries_of(conf.devices.vgpu, card.type)
         cuts: set[int] = set()
@@ -114,19 +114,18 @@ class Mig(Vgpu):
         return grants
 
     def environment(self, grant: ContainerGrant, cards: Sequence[Card]) -> dict[str, str]:
-        """Return nothing: the UUID of an instance is known when the plugin has cut the card."""
+        """Return nothing: the UUID of an instance is known once the device plugin has partitioned the card."""
         return {}
 
 
 Recut = tuple[int, dict[int, int]]
-"""A geometry by its number, and for positions of another one those that hold the same there."""
+"""The number of a geometry, and its positions by the equivalent positions of another geometry."""
 
 
-def _recuts(picks: Sequence[Pick], conf: SchedulerConf) -> dict[str, Recut]:
-    """Return for each card that was unused how it is cut instead, for what pods ask beside."""
+def _recuts(picks: Sequence[Pick], conf: SchedulerConf, wanted: Wanted) -> dict[str, Recut]:
+    """Return for each card that was not partitioned the geometry that serves the ``wanted`` cards best."""
     if conf.mig_geometry == FIRST_FIT or not any(pick.detail & UNPARTITIONED for pick in picks):
         return {}
-    wanted = tuple((memory, count) for family, memory, count in conf.asked if family == vgpu.MIG)
     positions: defaultdict[str, set[int]] = defaultdict(set)
     for pick in picks:
         positions[pick.card.id].add(Instance.of(pick.detail).position)
@@ -154,7 +153,7 @@ def _device(cards: CardDemand, pick: Pick, recuts: Mapping[str, Recut], conf: Sc
 
 
 def _known(card: Card, conf: SchedulerConf) -> Geometries:
-    """Return the geometries of a card that was chosen."""
+    """Return the geometries of a picked card."""
     found = geometries_of(conf.devices.vgpu, card.type)
     assert found is not None, card
     return found

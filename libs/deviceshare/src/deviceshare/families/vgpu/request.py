@@ -1,4 +1,4 @@
-"""What a pod asks of vGPUs: the limits of its containers, and its wishes.
+"""The vGPU request of a pod: the limits of its containers, and its annotations.
 
 The names of the resources and what holds where one is not asked come from ``device-config.yaml``
 (:class:`~deviceshare.conf.VgpuConf`).
@@ -14,18 +14,18 @@ from deviceshare.formats.card_lists import items
 from deviceshare.model import INIT, SIDECAR, ContainerRequest, PodRequest, RequestError
 
 WISHES = selection.WISHES | {vgpu.MODE, vgpu.USE_ID, vgpu.NOUSE_ID}
-"""Annotations by which a pod chooses among vGPU cards."""
+"""Annotations by which a pod restricts vGPU cards."""
 ALL_CORES = vgpu.CARD_CORES
 
 
 def resources(conf: SchedulerConf) -> frozenset[str]:
-    """Return the names of the resources that there are."""
+    """Return the names of the vGPU resources."""
     names = conf.devices.vgpu
     return frozenset({names.number, names.memory, names.percentage, names.cores} - {""})
 
 
 def read_demand(family: str, ask: PodRequest, conf: SchedulerConf) -> Demand | None:
-    """Return what a pod asks of a family, one demand for cards a container; None where it asks none or another mode.
+    """Return the demand of a pod, one :class:`CardDemand` for each container; None for none, or for another mode.
 
     Raises:
         RequestError: for what cannot be meant.
@@ -54,18 +54,18 @@ def read_demand(family: str, ask: PodRequest, conf: SchedulerConf) -> Demand | N
 
 
 def is_whole(cards: CardDemand) -> bool:
-    """Return whether all memory of each card is asked, however much that is."""
+    """Return whether all memory of each card is requested."""
     return cards.memory_percentage == 100 or not (cards.memory_percentage or cards.memory)
 
 
 def unit(conf: SchedulerConf) -> str:
-    """Return in what memory is asked and registered: ``MiB``, or so many MiB."""
+    """Return the unit in which memory is requested and registered: ``MiB``, or a number of MiB."""
     factor = conf.devices.vgpu.memory_factor
     return "MiB" if factor <= 1 else "GiB" if factor == 1024 else f"x {factor} MiB"
 
 
 def _card_demands(ask: PodRequest, names: VgpuConf) -> Iterator[CardDemand]:
-    """Yield the containers' demands: those of init containers, which come before all others, last."""
+    """Yield the demands of the containers, those of init containers last."""
     for position, container in enumerate(ask.containers):
         yield from _card_demand("containers", position, container, "", names)
     for stage in (SIDECAR, INIT):
@@ -77,7 +77,7 @@ def _card_demands(ask: PodRequest, names: VgpuConf) -> Iterator[CardDemand]:
 def _card_demand(
     part: str, position: int, container: ContainerRequest, stage: str, names: VgpuConf
 ) -> Iterator[CardDemand]:
-    """Yield what one container asks, if anything.
+    """Yield the demand of one container, if it has one.
 
     ``vgpu-memory`` 0 is as good as none (Volcano api/devices/util.go); a percentage overrides it.
     """

@@ -1,7 +1,7 @@
-"""Cards cut by software into memory (MiB) and cores (percent), shared by a limited number of containers.
+"""Cards that software shares by memory (MiB) and cores (percent) among a limited number of containers.
 
-Rules: Volcano pkg/scheduler/api/devices/nvidia/vgpu (utils.go, device_info.go). Where Volcano is wrong we differ:
-unhealthy cards are never given, both type lists count, spread prefers the node with the fewest shares.
+Rules: Volcano pkg/scheduler/api/devices/nvidia/vgpu (utils.go, device_info.go). Deviations from
+Volcano: unhealthy cards are never used, both type lists count, spread prefers the node with the fewest shares.
 """
 
 from collections.abc import Sequence
@@ -14,28 +14,30 @@ from deviceshare.families.protocol import CardDemand, Check, Demand, Picks
 from deviceshare.families.vgpu import cards as vgpu_cards
 from deviceshare.families.vgpu import request
 from deviceshare.families.vgpu.base import Vgpu
-from deviceshare.kernels import CardSelector, SharedCards
+from deviceshare.kernels import CardSelector, SharedCardSelector
 from deviceshare.model import INIT, Card, ContainerGrant
 from deviceshare.state import Bools, CardView, Codes, Ints
 
 
 class SoftwareVgpu(Vgpu):
-    """A vGPU family whose cards give any amount of memory that is left."""
+    """A vGPU family whose cards give any free amount of memory."""
 
     def selector(self, demand: Demand, codes: Codes, conf: SchedulerConf) -> CardSelector | None:
-        """Return the kernel, where the pod does not choose by names of cards."""
+        """Return the kernel, unless the pod restricts cards by ids or by other pods."""
         (cards, *others) = demand.cards
         if others or cards.stage == INIT or vgpu_cards.is_choosy(demand):
             return None
-        selector = self._picker(demand, cards, codes, conf)
+        selector = self._selector(demand, cards, codes, conf)
         selector.equivalence_key = common.essence(demand)
         return selector
 
-    def _picker(self, demand: Demand, cards: CardDemand, codes: Codes, conf: SchedulerConf) -> SharedCards:
-        """Choose the cards with most memory used, with the fewest shares, or the last ones, as the policy is."""
+    def _selector(self, demand: Demand, cards: CardDemand, codes: Codes, conf: SchedulerConf) -> SharedCardSelector:
+        """Pick by the policy: most used memory (binpack), fewest shares (spread), or the last cards."""
         kinds = codes.kinds
         asked = common.memory_of_kinds(cards, kinds)
-        selector = SharedCards(cards.count, kinds.memory, asked, selection.usable_kinds(demand, self.name, codes))
+        selector = SharedCardSelector(
+            cards.count, kinds.memory, asked, selection.usable_kinds(demand, self.name, codes)
+        )
         alone = cards.cores == request.ALL_CORES
         selector.limit(np.minimum(kinds.slots - 1, 0 if alone else kinds.slots), vgpu_cards.most_cores(cards))
         filling, spreading = conf.policy == "binpack", conf.policy == "spread"
@@ -45,12 +47,12 @@ class SoftwareVgpu(Vgpu):
         return selector
 
     def pick(self, demand: Demand, cards: CardDemand, view: CardView, conf: SchedulerConf) -> Picks:
-        """Choose for one container."""
-        selector = self._picker(demand, cards, view, conf)
+        """Pick for one container."""
+        selector = self._selector(demand, cards, view, conf)
         return common.picks_of(selector, view, vgpu_cards.allowed_by_name(demand, view))
 
     def failed(self, demand: Demand, cards: CardDemand, view: CardView, conf: SchedulerConf) -> list[Check]:
-        """Return what is wrong with cards; about room only of those that may be chosen at all."""
+        """Return the checks that cards fail; checks about room only for cards that the pod may use."""
         usable = vgpu_cards.candidates(demand, view, self.name)
         free: Ints = view.memory - view.memory_used
         short = usable & (free < common.memory_asked(cards, view))

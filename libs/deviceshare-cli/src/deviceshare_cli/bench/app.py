@@ -1,0 +1,160 @@
+"""The command line of ``deviceshare bench``."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from deviceshare_cli.exit_status import run_and_exit
+
+app = typer.Typer(help="Measure the system on this machine.", no_args_is_help=True)
+
+
+@app.command("bus")
+def bus(
+    nodes: Annotated[int, typer.Option(metavar="N", min=1, help="Nodes with hami-core cards.")] = 1000,
+    pods: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Single pods with ten different requests in turn.")
+    ] = 10_000,
+    devices: Annotated[int, typer.Option(metavar="N", min=1, max=64, help="Cards on each node.")] = 8,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    floor: Annotated[bool, typer.Option(help="Also measure the floor.")] = True,
+    timeout: Annotated[float, typer.Option(metavar="SECONDS", min=1.0, help="Time limit of each phase.")] = 600.0,
+) -> None:
+    """Place generated pods with the whole system, on a local cluster, and measure.
+
+    The system is started as by `up`. When all nodes are known, the pods are created as fast as the local cluster
+    accepts them, 250 at a time.
+
+    pods_per_second: bound pods divided by the time from the first creation to the last binding.
+
+    latency_p50_seconds, latency_p99_seconds: from the moment before a pod's creation is sent (including the wait for
+    the acknowledgement) until a watch of the cluster shows the pod bound. All pods are created at once: most of the
+    latency is the wait for earlier pods.
+
+    cpu_seconds: user and system time of each process in that time; `bench` stands for the clients and controllers of
+    the API server. load_average: over the last minute, before and after.
+
+    floor_pods_per_second: the same number of messages of the same mean size on each stream, published and read with
+    bare nats-py by as many processes that decide nothing, all at once; ratio is pods_per_second divided by the floor.
+    """
+    from deviceshare_cli.bench.bus import command
+
+    run_and_exit(command.bench_bus(nodes, pods, devices, timeout, as_json=json, with_floor=floor))
+
+
+class BenchFamily(StrEnum):
+    """The device families that can be measured, or all of them at once."""
+
+    HAMI_CORE = "hami-core"
+    MIG = "mig"
+    VNPU_HAMI = "vnpu-hami"
+    GPU_SHARE = "gpu-share"
+    MIXED = "mixed"
+
+
+class Policy(StrEnum):
+    """The policy by which cards and nodes are chosen."""
+
+    NONE = "none"
+    BINPACK = "binpack"
+    SPREAD = "spread"
+
+
+class MigGeometry(StrEnum):
+    """The policy by which a MIG instance is chosen."""
+
+    BEST_FIT = "best-fit"
+    FIRST_FIT = "first-fit"
+
+
+@app.command("kube")
+def kube(
+    nodes: Annotated[int, typer.Option(metavar="N", min=1, help="Nodes with eight shared cards.")] = 250,
+    pods: Annotated[int, typer.Option(metavar="N", min=1, help="Single pods with equal requests.")] = 2000,
+    in_flight: Annotated[int, typer.Option(metavar="N", min=1, help="Concurrent requests of the bare client.")] = 16,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    timeout: Annotated[float, typer.Option(metavar="SECONDS", min=1.0, help="Time limit.")] = 600.0,
+) -> None:
+    """Bind pods with the whole system on a kube-apiserver of its own, and measure.
+
+    etcd and kube-apiserver are taken from KUBEBUILDER_ASSETS, else from .cache/kube, where the tests build them. All
+    pods exist when the system starts. Device plugins are simulated: they answer immediately.
+
+    bindings_per_second: all pods divided by the time from the first binding to the last, as a watch shows them.
+
+    bare_bindings_per_second: the same for as many pods with the same annotations, nodes and API server, bound by a
+    client that decides nothing, after the system has ended. The device plugins serve its pods as well, so that the
+    conditions are equal. ratio is bindings_per_second divided by it.
+
+    without_plugins: the same two rates for pods that no device plugin has to serve.
+
+    cpu_milliseconds_per_pod: user and system time of each process from the first binding to the last; bench stands for
+    the device plugins. reports_waiting: Events of bindings not written by then; they have a lower priority than
+    bindings.
+    """
+    from deviceshare_cli.bench.kube import command, measure
+
+    run_and_exit(command.bench_kube(measure.Size(nodes, pods, in_flight), timeout, as_json=json))
+
+
+@app.command("allocator")
+def allocator(
+    family: Annotated[BenchFamily, typer.Option(help="Device family of the cards.")] = BenchFamily.HAMI_CORE,
+    nodes: Annotated[int, typer.Option(metavar="N", min=1, help="Nodes.")] = 5000,
+    devices: Annotated[int, typer.Option(metavar="N", min=1, max=64, help="Cards on each node.")] = 8,
+    pods: Annotated[int, typer.Option(metavar="N", min=1, help="Pods, placed one at a time.")] = 10_000,
+    shapes: Annotated[int, typer.Option(metavar="N", min=1, help="Different requests, used in turn.")] = 50,
+    policy: Annotated[Policy, typer.Option(help="Policy.")] = Policy.BINPACK,
+    prefill: Annotated[
+        float, typer.Option(metavar="SHARE", min=0.0, max=1.0, help="Share of the cards that are partly allocated.")
+    ] = 0.5,
+    ties: Annotated[
+        str, typer.Option(metavar="lowest|seed:N", help="How ties between nodes break: by name, or in a random order.")
+    ] = "lowest",
+    mig_geometry: Annotated[MigGeometry, typer.Option(help="Policy for MIG instances.")] = MigGeometry.BEST_FIT,
+    gang: Annotated[
+        int, typer.Option(metavar="SIZE", min=0, help="Place gangs of this many pods that request a whole card each.")
+    ] = 0,
+    workload: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Place this workload, which sets family, policy and configuration."),
+    ] = None,
+    placements: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write pod, node and device annotation of each placement, as CSV."),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Measure the decision alone: one process, one core, no bus.
+
+    pods_per_second: pods divided by the time to place and charge them. Each request is evaluated once before.
+
+    floor_pods_per_second: only an argmax over as many scores and the bookkeeping of one placement; ratio is
+    pods_per_second divided by the floor.
+    """
+    from deviceshare_cli.bench.allocator import command
+
+    chosen = "" if policy is Policy.NONE else policy.value
+    size = command.Size(family.value, nodes, devices, pods, shapes, chosen, prefill, mig_geometry.value, gang)
+    command.bench_allocator(size, command.ties_of(ties), workload, placements, as_json=json)
+
+
+@app.command("curve")
+def curve(
+    nodes: Annotated[str, typer.Option(metavar="N,…", help="Sizes of the cluster.")] = "1000,5000,10000,20000",
+    shapes: Annotated[str, typer.Option(metavar="N,…", help="Numbers of different requests.")] = "50,500",
+    pods: Annotated[int, typer.Option(metavar="N", min=1, help="Pods of each run.")] = 20_000,
+    runs: Annotated[int, typer.Option(metavar="N", min=1, help="Runs of each size; the median counts.")] = 3,
+    plots: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Write the curves to this directory, one allocator-….svg for each of SHAPES."),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Run `bench allocator` for every family at several sizes, each run in a process of its own."""
+    from deviceshare_cli.bench.allocator import curve
+
+    sizes = curve.numbers("--nodes", nodes), curve.numbers("--shapes", shapes)
+    curve.bench_curve(*sizes, pods, runs, plots, as_json=json)

@@ -1,0 +1,37 @@
+"""The command line of ``deviceshare conformance``."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer()
+
+
+@app.command()
+def conformance(
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE...", help="Recorded cases or sessions, .jsonl or .jsonl.gz.")
+    ],
+    verbose: Annotated[
+        bool, typer.Option("-v", "--verbose", help="Show every difference of every case that failed.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_volcano: Annotated[
+        bool, typer.Option("--as-volcano", help="Replay sessions without any extension of Volcano.")
+    ] = False,
+) -> None:
+    """Compare our answers with those recorded from Volcano's code.
+
+    A file has one case or session per line. A case is one node and its devices; device configurations are read from
+    configs/ beside the file. Fit, score, annotations and the state of the devices are compared after every step. A
+    difference is deliberate if the answer is as recorded once the input is read as Volcano reads it.
+
+    A session is a whole cluster: pods, nodes, devices, order and phases of PodGroups are compared. A rule explains a
+    difference if the decision is as recorded with the rule turned off.
+
+    docs/compatibility.md lists both. The command needs no running system. The status is 1 if a case or session failed.
+    """
+    from deviceshare_cli.conformance import command
+
+    raise typer.Exit(command.conformance(files, verbose=verbose, json=json, as_volcano=as_volcano))

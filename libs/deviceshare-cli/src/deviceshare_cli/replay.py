@@ -1,0 +1,164 @@
+"""``deviceshare replay``: prints a core log, and compares it with the commands of a new core for the same events."""
+
+import importlib
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+import msgspec
+from deviceshare.model import ConfigError
+from deviceshare_bus import core_log
+from deviceshare_bus.core import Command, Core, Event
+from deviceshare_bus.core_log import Header, RecordedEntry, read_dump
+from deviceshare_bus.plugins import load_families
+from deviceshare_cluster.signing import signing_keys
+from rich.cells import set_cell_size
+
+from deviceshare_cli.errors import CommandError
+from deviceshare_cli.notices import to_stderr
+
+_CORES = {
+    "inventory": "deviceshare_inventory.core",
+    "placement": "deviceshare_placement.core",
+    "binder": "deviceshare_binder.core",
+    "metrics": "deviceshare_metrics.core",
+}
+"""By service, the module with its ``build_core`` and ``decode_event``."""
+
+
+class Replayer(NamedTuple):
+    """A new core of a service and the decoder of its events."""
+
+    core: Core
+    decode: Callable[[msgspec.Raw], Event]
+
+
+class Shown(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An event, the recorded commands and, if they are not identical, the commands of the new core.
+
+    ``at`` is in seconds since the first event, ``wall`` in unix seconds. ``identical`` is None if nothing was replayed,
+    ``error`` is the exception of the new core.
+    """
+
+    at: float
+    wall: float
+    event: Any
+    commands: list[Any]
+    identical: bool | None = None
+    replayed: list[Any] | None = None
+    error: str | None = None
+
+
+def replay(path: Path, *, as_json: bool) -> int:
+    """Print a core log and replay it if it is complete; return the exit status: 1 if commands differ.
+
+    Raises:
+        CommandError: the file cannot be read, or its arguments or events are not those of this version.
+    """
+    try:
+        with path.open("rb") as file:
+            return _replay(path, file, as_json=as_json)
+    except OSError as error:
+        raise CommandError(f"{path}: {error.strerror}") from None
+    except (ValueError, ConfigError) as error:
+        raise CommandError(f"{path}: {error}") from None
+
+
+def _replay(path: Path, file: BinaryIO, *, as_json: bool) -> int:
+    header, entries = read_dump(file)
+    title = f"{header.service} {header.instance}: {header.dropped} entries dropped, arguments {_json(header.arguments)}"
+    _print(header, title, as_json=as_json)
+    replayer, obstacle = _replayer(header)
+    count = differing = 0
+    for shown in _replayed(entries, replayer):
+        _print(shown, *_lines(shown), as_json=as_json)
+        count += 1
+        differing += shown.identical is False
+    if replayer is None:
+        to_stderr(f"{path}: {count} events, not replayed: {obstacle}")
+    elif differing:
+        to_stderr(f"{path}: {count} events replayed, the commands of {differing} differ")
+    else:
+        to_stderr(f"{path}: {count} events replayed, all commands are identical")
+    return int(differing > 0)
+
+
+def _replayer(header: Header) -> tuple[Replayer | None, str]:
+    """Return a replayer, or None and why the log cannot be replayed."""
+    if header.dropped:
+        return None, f"{header.dropped} earlier entries were dropped"
+    if header.service not in _CORES:
+        return None, f"{header.service} is not a service of this version"
+    load_families()
+    module = importlib.import_module(_CORES[header.service])
+    try:
+        return Replayer(module.build_core(header.arguments, signing_keys()), module.decode_event), ""
+    except (TypeError, KeyError) as error:
+        raise ValueError(f"the arguments are not those of this version: {error}") from error
+
+
+def _replayed(entries: Iterator[RecordedEntry], replayer: Replayer | None) -> Iterator[Shown]:
+    """Yield the entries, replayed up to the first exception of the core: its state is undefined afterwards."""
+    start = None
+    for entry in entries:
+        start = entry.now.monotonic if start is None else start
+        event, commands = msgspec.msgpack.decode(entry.event), msgspec.msgpack.decode(entry.commands)
+        shown = Shown(round(entry.now.monotonic - start, 6), entry.now.wall, event, commands)
+        if replayer is None:
+            yield shown
+            continue
+        try:
+            (result,) = core_log.replay(replayer.core, iter([entry]), replayer.decode)
+        except msgspec.MsgspecError as error:
+            raise ValueError(f"the event at {shown.at} is not one of this version: {error}") from error
+        except Exception as error:  # any defect of a core
+            traceback.print_exc()
+            yield msgspec.structs.replace(shown, identical=False, error=repr(error))
+            replayer = None
+        else:
+            again = None if result.identical else _plain(result.commands)
+            yield msgspec.structs.replace(shown, identical=result.identical, replayed=again)
+
+
+def _lines(shown: Shown) -> Iterator[str]:
+    """Yield the event and its commands: ``>`` precedes equal ones, ``-`` recorded ones, ``+`` those of the new core."""
+    yield f"{shown.at:12.6f} {_item(shown.event, 'event')}"
+    if shown.error is not None:
+        yield f"{'!':>14} the core raised {shown.error}"
+    replayed = shown.commands if shown.replayed is None else shown.replayed
+    for before, after in zip_longest(shown.commands, replayed):
+        if before == after:
+            yield f"{'>':>14} {_item(before, 'command')}"
+            continue
+        for mark, command in (("-", before), ("+", after)):
+            if command is not None:
+                yield f"{mark:>14} {_item(command, 'command')}"
+
+
+def _item(item: dict[str, Any], tag: str) -> str:
+    fields = {name: value for name, value in item.items() if name != tag}
+    return f"{item[tag]} {_json(fields)}" if fields else str(item[tag])
+
+
+def _plain(commands: list[Command]) -> list[Any]:
+    """Return commands as they are decoded from a dump."""
+    plain: list[Any] = msgspec.msgpack.decode(msgspec.msgpack.encode(commands))
+    return plain
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _print(value: msgspec.Struct, *lines: str, as_json: bool) -> None:
+    """Print a value as JSON, or lines; on a terminal lines are cut at its width."""
+    if as_json:
+        print(_json(value))
+        return
+    width = os.get_terminal_size().columns if sys.stdout.isatty() else None
+    for line in lines:
+        print(line if width is None else set_cell_size(line, width).rstrip())

@@ -1,0 +1,29 @@
+"""The command line of ``deviceshare simulate``."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(help="Simulate the scheduler in virtual time.", no_args_is_help=True)
+
+
+@app.command("fairness")
+def fairness(
+    seed: Annotated[int, typer.Option(metavar="N", help="The same seed gives the same pods.")] = 1,
+    plots: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Write the curves to this directory, one fairness-….svg for each scene."),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Show on a simulated cluster, in virtual time, that queues and jobs get their fair shares.
+
+    Queues of different weights, two jobs with different requests, a large gang among small pods: docs/fairness.md
+    describes each scene. The command needs no running system.
+
+    The status is 1 if a scene does not have the required result.
+    """
+    from deviceshare_cli.simulate import command
+
+    raise typer.Exit(command.fairness(seed, plots, as_json=json))

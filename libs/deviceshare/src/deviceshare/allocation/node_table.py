@@ -1,0 +1,277 @@
+"""The nodes as rows of arrays: their facts, cards and resources, and what pods hold of them."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+
+import numpy as np
+
+from deviceshare.allocation.card_models import model_of
+from deviceshare.allocation.ties import Ties
+from deviceshare.conf import SchedulerConf
+from deviceshare.families import FAMILIES, counting_families
+from deviceshare.kernels import Changes, TieOrder
+from deviceshare.model import INIT, WHOLE, ContainerGrant, HostPort, NodeFact, Resources, Tenant
+from deviceshare.state import (
+    CardTable,
+    CardView,
+    Holding,
+    HostPorts,
+    Ints,
+    ResourceTable,
+    Usage,
+    shares_by_card,
+    shares_on,
+    usage_of,
+)
+
+NOBODY = Tenant()
+
+
+class NodeTable:
+    """The state of the cluster. Methods whose names start with an underscore are for subclasses.
+
+    A holding on a node that is not known is remembered, and charged when the node comes.
+    """
+
+    def __init__(self, conf: SchedulerConf, ties: Ties) -> None:
+        self.conf = conf
+        self._ties = ties
+        self._cards = CardTable(name for family in FAMILIES for name in family.state)
+        self._counting = counting_families()
+        self._resources = ResourceTable()
+        self._ports = HostPorts()
+        self._rows: dict[str, int] = {}
+        self._free_rows: list[int] = []
+        self._nodes: list[NodeFact | None] = []
+        """The fact of the node in each row, None for a row without a node."""
+        self._holdings: dict[str, dict[str, Holding]] = defaultdict(dict)
+        """What pods hold, by the node's name and the pod's uid."""
+        self._changes = Changes()
+        """The rows in which anything changed."""
+        self._facts = Changes()
+        """The rows whose NodeFact changed."""
+        self._types_seen = 0
+        self._order = TieOrder()
+        self._ordered = False
+        """Whether ``_order`` ranks all nodes."""
+
+    # Nodes
+
+    def set_node(self, node: NodeFact) -> None:
+        """Add a node or update its fact. Where its cards changed, what pods hold is charged to the new cards."""
+        row = self._rows.get(node.name)
+        if row is None:
+            row = self._free_rows.pop() if self._free_rows else len(self._nodes)
+            if row == len(self._nodes):
+                self._nodes.append(None)
+            self._rows[node.name] = row
+            self._ordered = False
+            self._resources.clear(row)
+            self._ports.clear(row)
+            for holding in self._holdings[node.name].values():
+                self._charge_node(row, holding, 1)
+        previous = self._nodes[row]
+        if previous is None or previous.cards != node.cards:
+            self._cards.set_cards(row, node.cards)
+            holdings = self._holdings[node.name].values()
+            for holding in holdings:
+                self._charge_cards(row, holding, 1)
+            self._recount(row, range(len(node.cards)), holdings)
+        self._resources.set_node(row, node.allocatable)
+        self._cards.set_model(row, model_of(node))
+        self._nodes[row] = node
+        self._touch(row, fact=True)
+
+    def remove_node(self, name: str) -> None:
+        """Remove a node. What pods hold there is kept, and charged again if the node comes back."""
+        row = self._rows.pop(name, None)
+        if row is None:
+            return
+        self._nodes[row] = None
+        self._free_rows.append(row)
+        self._ordered = False
+        self._cards.set_cards(row, ())
+        self._cards.set_model(row, "")
+        self._resources.clear(row)
+        self._touch(row, fact=True)
+
+    def node(self, name: str) -> NodeFact | None:
+        """Return the fact of a node, or None."""
+        row = self._rows.get(name)
+        return None if row is None else self._nodes[row]
+
+    @property
+    def nodes(self) -> int:
+        """The number of nodes."""
+        return len(self._rows)
+
+    # What pods hold
+
+    def hold(
+        self,
+        node: str,
+        uid: str,
+        grants: Sequence[ContainerGrant],
+        resources: Iterable[tuple[str, int]],
+        tenant: Tenant = NOBODY,
+        ports: Iterable[HostPort] = (),
+        counted: Iterable[tuple[str, int]] = (),
+    ) -> None:
+        """Charge a pod to a node, in place of what the pod held there before.
+
+        Args:
+            node: the name of the node, which need not be known yet.
+            uid: the pod's uid. A pod may hold something on several nodes.
+            grants: the devices. A device that the node does not have is remembered and charges nothing.
+            resources: the node's own resources, in the units of :data:`deviceshare.model.Resources`.
+            tenant: whose pod it is, for families that keep pods apart.
+            ports: the host ports that the pod uses.
+            counted: what node scores count in addition to ``resources``.
+        """
+        holding = Holding(tuple(grants), tuple(resources), tenant, tuple(ports), tuple(counted))
+        held = self._holdings[node]
+        if uid in held:
+            if held[uid] == holding:
+                return
+            self.release(node, uid)
+        held[uid] = holding
+        self._charge(node, holding, 1)
+
+    def release(self, node: str, uid: str) -> bool:
+        """Release all that a pod holds on a node; return whether it held anything."""
+        holding = self._holdings[node].pop(uid, None)
+        if holding is None:
+            return False
+        self._charge(node, holding, -1)
+        return True
+
+    def holding(self, node: str, uid: str) -> Holding | None:
+        """Return what a pod holds on a node, or None."""
+        return self._holdings[node].get(uid)
+
+    def reserve(self, node: str) -> None:
+        """Make a node infeasible for all pods, whatever it has left. A node that is not known is ignored."""
+        self._set_reserved(node, reserved=True)
+
+    def unreserve(self, node: str) -> None:
+        """End what :meth:`reserve` began."""
+        self._set_reserved(node, reserved=False)
+
+    def _set_reserved(self, node: str, *, reserved: bool) -> None:
+        row = self._rows.get(node)
+        if row is not None:
+            self._resources.set_reserved(row, reserved=reserved)
+            self._touch(row)
+
+    def _charge(self, node: str, holding: Holding, sign: int) -> None:
+        row = self._rows.get(node)
+        if row is None:
+            return
+        counted = self._charge_cards(row, holding, sign)
+        if counted:
+            self._recount(row, counted, self._holdings[node].values())
+        self._charge_node(row, holding, sign)
+        self._touch(row)
+
+    def _charge_node(self, row: int, holding: Holding, sign: int) -> None:
+        """Add (``sign`` 1) or subtract (-1) the node's own resources and ports that a pod holds."""
+        self._resources.charge(row, (*holding.resources, *holding.counted), sign)
+        if holding.ports:
+            self._ports.charge(row, holding.ports, sign)
+
+    def _charge_cards(self, row: int, holding: Holding, sign: int) -> list[int]:
+        """Add or subtract what a pod holds of cards; return the columns of cards whose family counts by itself.
+
+        Devices that the node does not have are skipped.
+        """
+        if any(grant.stage == INIT for grant in holding.grants):
+            found = [
+                (self._cards.column(row, name, shares[0].device.index), shares)
+                for name, shares in shares_by_card(holding.grants).items()
+            ]
+            charged = [(at, usage_of(self._cards.cards[row][at], shares)) for at, shares in found if at >= 0]
+        else:
+            # Containers that run at the same time add up.
+            charged = []
+            for grant in holding.grants:
+                for device in grant.devices:
+                    at = self._cards.column(row, device.id, device.index)
+                    if at >= 0:
+                        memory = self._cards.cards[row][at].memory if device.memory == WHOLE else device.memory
+                        charged.append((at, Usage(memory, device.cores, 1)))
+        counted = []
+        for at, (memory, cores, slots) in charged:
+            if self._cards.cards[row][at].mode in self._counting:
+                counted.append(at)
+            else:
+                self._cards.charges.add(row, at, sign * memory, sign * cores, sign * slots)
+        return counted
+
+    def _recount(self, row: int, columns: Iterable[int], holdings: Iterable[Holding]) -> None:
+        """Let families count what pods hold of cards, where the sum of the amounts is not the answer."""
+        for column in columns:
+            card = self._cards.cards[row][column]
+            if (family := self._counting.get(card.mode)) is not None:
+                self._cards.put(row, column, *family.count(card, shares_on(card, holdings), self.conf))
+
+    def _recount_all(self) -> None:
+        """Let families count all their cards again, under another configuration."""
+        for name, row in self._rows.items() if self._counting else ():
+            self._recount(row, range(len(self._cards.cards[row])), self._holdings[name].values())
+
+    # Usage
+
+    def used(self, node: str) -> Resources:
+        """Return how much pods hold of each resource of a node, devices aside."""
+        row = self._rows.get(node)
+        return {} if row is None else self._resources.used(row)
+
+    def used_amount(self, node: str, name: str) -> int:
+        """Return how much of one resource of a node is used, 0 for an unknown node."""
+        row = self._rows.get(node)
+        return 0 if row is None else self._resources.used_amount(row, name)
+
+    def used_cards(self, node: str) -> list[Usage]:
+        """Return how much pods hold of each card of a node, in the order of registration."""
+        row = self._rows.get(node)
+        return [] if row is None else self._cards.used(row)
+
+    def card_state(self, node: str, name: str) -> list[int]:
+        """Return a value that a family keeps for each card of a node (a name of its ``state``)."""
+        row = self._rows.get(node)
+        return [] if row is None else self._cards.state(row, name)
+
+    # Rows
+
+    def _touch(self, row: int, *, fact: bool = False) -> None:
+        if self._changes.rows < self._cards.rows:
+            self._changes.grow(self._cards.rows)
+            self._facts.grow(self._cards.rows)
+        self._changes.touch(row)
+        if fact:
+            self._facts.touch(row)
+        # Which cards a model name means depends on the models in the whole cluster.
+        if self._cards.types_version != self._types_seen:
+            self._types_seen = self._cards.types_version
+            self._changes.touch_all()
+
+    def _view(self, rows: Ints) -> CardView:
+        return self._cards.view(
+            rows, lambda name: self._resources.allocatable(rows, name), lambda row: self._held_on(row)
+        )
+
+    def _held_on(self, row: int) -> Collection[Holding]:
+        node = self._nodes[row]
+        return self._holdings[node.name].values() if node is not None else ()
+
+    def _put_in_order(self) -> None:
+        """Rank the nodes by the configured tie order: of nodes with equal scores the first takes the pod."""
+        ranks = np.zeros(self._cards.rows, dtype=np.int64)
+        ranks[[self._rows[name] for name in sorted(self._rows, key=self._ties.key)]] = np.arange(len(self._rows))
+        self._order.ranks = ranks
+        self._ordered = True
+
+    def _name(self, row: int) -> str:
+        node = self._nodes[row]
+        assert node is not None
+        return node.name

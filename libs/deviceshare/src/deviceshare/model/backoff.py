@@ -1,0 +1,35 @@
+"""Exponential back-off: the pause before each retry of something that failed."""
+
+import math
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """Pauses that grow from ``first`` to ``most`` seconds by ``factor``.
+
+    It holds no state: the caller counts the failures. So the same instance serves any number of callers.
+
+    Raises:
+        ValueError: ``0 < first <= most`` or ``factor > 1`` does not hold.
+    """
+
+    first: float
+    most: float
+    factor: float = 2.0
+
+    def __post_init__(self) -> None:
+        """Check the limits."""
+        if not (0 < self.first <= self.most < math.inf and 1 < self.factor < math.inf):
+            raise ValueError(f"a back-off needs 0 < first <= most and factor > 1, not {self}")
+
+    def delay(self, attempt: int, jitter: float = 0.0) -> float:
+        """Return the seconds to wait after a failure.
+
+        Args:
+            attempt: failures before this one, 0 or more; a number of any size is valid.
+            jitter: share of the pause that is added, usually a random number below 1.
+        """
+        # A larger exponent gives the same pause, and overflows at 2**1024.
+        steps = math.ceil(math.log(self.most / self.first, self.factor))
+        return min(self.most, self.first * self.factor ** min(attempt, steps)) * (1 + jitter)

@@ -1,0 +1,205 @@
+"""The facts that CLUSTER holds, the facts that it should hold, and the writes that lead from one to the other.
+
+A fact that is wanted while a write of its subject is in flight waits, and only the newest is written. Every write
+expects the last sequence seen, so that an inventory that was paused cannot overwrite newer facts.
+"""
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import msgspec
+from deviceshare.model import Fact, Gone
+from deviceshare_bus.conditional_writer import ConditionalWriter, Result, WriteAnswer
+from deviceshare_bus.core import Command, Count, Log, WriteRefused, Written
+from deviceshare_bus.messages import encode
+from deviceshare_bus.subjects import Stream
+
+TOMBSTONE_SECONDS = 3600.0
+"""How long a reader that was away can still see that an object was deleted."""
+WRITES = 1000
+"""Writes in flight and read-backs under way, at most."""
+_FORGOTTEN = ("cluster.pod.", "cluster.podgroup.")
+"""Subjects to forget after their objects were deleted: there is no end of uids and of generated names."""
+
+
+class OpenSubject(NamedTuple):
+    """The cluster's revision since which a subject is open, and its place in the order of opening."""
+
+    since: int
+    ticket: int
+
+
+class _Content(NamedTuple):
+    """A digest of a fact without its revision, and the revision, 0 if it is not a number."""
+
+    digest: bytes
+    revision: int
+    gone: bool
+
+
+_UNREADABLE = _Content(b"", 0, False)
+
+
+class _Record:
+    """One subject."""
+
+    __slots__ = ("data", "foreign", "generation", "standing", "wanted")
+
+    def __init__(self) -> None:
+        self.standing: _Content | None = None
+        """The last message that was seen."""
+        self.foreign = False
+        """Whether another writer wrote it since this process started."""
+        self.wanted: _Content | None = None
+        self.data = b""
+        """The message of ``wanted``."""
+        self.generation = 0
+        """The list of the cluster that wanted the fact last."""
+
+    @property
+    def exists(self) -> bool:
+        """Whether an object stands there, or is about to."""
+        return any(content is not None and not content.gone for content in (self.standing, self.wanted))
+
+    @property
+    def matches(self) -> bool:
+        """Whether the message may stay: it is the wanted one, or another writer's that is not older."""
+        if self.wanted is None:
+            return True
+        if self.standing is None:
+            return self.wanted.gone
+        same = self.standing.digest == self.wanted.digest
+        return same or (self.foreign and self.standing.revision >= self.wanted.revision)
+
+
+class DesiredState:
+    """All subjects of CLUSTER except ``cluster.synced``; ``limit`` bounds the writes in flight."""
+
+    def __init__(self, limit: int = WRITES) -> None:
+        self._limit = limit
+        self._writer: ConditionalWriter[_Content] = ConditionalWriter(Stream.CLUSTER)
+        self._records: dict[str, _Record] = {}
+        self._ready: OrderedDict[str, None] = OrderedDict()  # a dict would make taking the first entry slow
+        """Subjects to write, in order."""
+        self.ticket = 0
+        """How many subjects have been opened so far."""
+        self.open: OrderedDict[str, OpenSubject] = OrderedDict()
+        """Subjects that do not hold the wanted fact yet, in the order of opening."""
+
+    def load(self, subject: str, sequence: int, fact: Fact | None, *, foreign: bool) -> None:
+        """Record the message under a subject; ``fact`` is None if it cannot be decoded.
+
+        ``foreign``: another writer may have written it. It then stays if its revision is not older than ours.
+        """
+        if not self._writer.seen(subject, sequence):
+            return
+        record = self._record(subject)
+        record.standing = _content(fact) if fact is not None else _UNREADABLE
+        record.foreign = foreign
+        self._update(subject, record, record.wanted.revision if record.wanted is not None else 0)
+
+    def knows(self, subject: str, sequence: int) -> bool:
+        """Return whether this or a later message of the subject has been seen."""
+        return sequence <= self._writer.sequence(subject)
+
+    def want(self, subject: str, fact: Fact, revision: int, generation: int = 0) -> None:
+        """Have a fact stand under a subject, since the cluster's ``revision``."""
+        content = _content(fact)
+        if content.gone and subject not in self._records:
+            return
+        record = self._record(subject)
+        record.generation = generation
+        record.wanted = content
+        record.data = encode(fact)
+        self._update(subject, record, revision)
+
+    def exists(self, subject: str) -> bool:
+        """Return whether an object stands under the subject, or is about to."""
+        record = self._records.get(subject)
+        return record is not None and record.exists
+
+    def older_than(self, generation: int) -> Iterator[str]:
+        """Yield the subjects of objects that were last wanted before ``generation``."""
+        return (
+            subject
+            for subject, record in list(self._records.items())
+            if record.generation < generation and record.exists
+        )
+
+    def open_before(self, ticket: int) -> bool:
+        """Return whether a subject that was opened by then is still open."""
+        return bool(self.open) and next(iter(self.open.values())).ticket <= ticket
+
+    def objects(self) -> int:
+        """Return how many objects stand on CLUSTER, or are about to."""
+        return sum(record.exists for record in self._records.values())
+
+    def take_writes(self) -> list[Command]:
+        """Return the writes that are due and fit in the limit."""
+        writes: list[Command] = []
+        while self._ready and self._writer.open < self._limit:
+            subject, _ = self._ready.popitem(last=False)
+            record = self._records.get(subject)
+            if record is None or record.wanted is None or record.matches or self._writer.busy(subject):
+                continue
+            ttl = TOMBSTONE_SECONDS if record.wanted.gone else None
+            writes.append(self._writer.write([(subject, record.data)], record.wanted, ttl=ttl))
+        return writes
+
+    def handle(self, answer: WriteAnswer) -> list[Command]:
+        """Apply the answer to a write."""
+        completed = self._writer.handle(answer)
+        subject = completed.write.writes[0].subject
+        record = self._record(subject)
+        commands = completed.commands
+        match answer:
+            case Written(sequence=sequence) if sequence == self._writer.sequence(subject):
+                record.standing, record.foreign = completed.context, False
+            case WriteRefused(reason=reason):
+                # It would be refused again: leave the subject until another fact is wanted there.
+                record.standing = completed.context
+                details = {"subject": subject}
+                commands = [
+                    Log("error", f"the bus refused the fact {subject}: {reason}", details),
+                    Count("facts_refused"),
+                ]
+        if completed.result is Result.CONFLICT:
+            commands = [Count("inventory_conflicts"), *commands]
+        self._update(subject, record)
+        return commands
+
+    def read_back(self, subject: str, sequence: int) -> None:
+        """Record that a subject was read back; its message, if any, was loaded before."""
+        self._writer.read_back(subject, sequence)
+        record = self._record(subject)
+        if not sequence:  # a tombstone that expired
+            record.standing = None
+        self._update(subject, record)
+
+    def _record(self, subject: str) -> _Record:
+        record = self._records.get(subject)
+        if record is None:
+            record = self._records[subject] = _Record()
+        return record
+
+    def _update(self, subject: str, record: _Record, revision: int = 0) -> None:
+        """Open or close a subject after a change, and queue the write that it needs."""
+        busy = self._writer.busy(subject)
+        if record.matches and not busy:
+            self.open.pop(subject, None)
+            if not record.exists and subject.startswith(_FORGOTTEN):
+                del self._records[subject]
+                self._writer.forget(subject)
+            return
+        if not record.matches and subject not in self.open:
+            self.ticket += 1
+            self.open[subject] = OpenSubject(revision, self.ticket)
+        if not busy:
+            self._ready[subject] = None
+
+
+def _content(fact: Fact) -> _Content:
+    digest = hashlib.blake2b(encode(msgspec.structs.replace(fact, revision="")), digest_size=16).digest()
+    return _Content(digest, int(fact.revision) if fact.revision.isdecimal() else 0, isinstance(fact, Gone))

@@ -1,0 +1,261 @@
+"""Turns changes of the cluster's objects into the facts that CLUSTER should hold."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+import msgspec
+from deviceshare.conf import DEVICES, SCHEDULER, EffectiveConfiguration, SchedulerConf
+from deviceshare.model import (
+    ConfigFact,
+    Fact,
+    FormatError,
+    Gone,
+    PodFact,
+    PodGroupFact,
+    PriorityClassFact,
+    QueueFact,
+)
+from deviceshare.objects import (
+    decode_node,
+    decode_pod,
+    decode_podgroup,
+    decode_priority_class,
+    decode_queue,
+    describes_devices,
+)
+from deviceshare_bus.core import RecordStep
+from deviceshare_bus.subjects import fact as fact_subject
+from deviceshare_cluster.interface import Change, ChangeType
+
+from deviceshare_inventory.core.adoption import Adoption
+from deviceshare_inventory.core.configs import Configs, Resolved
+from deviceshare_inventory.core.desired_state import DesiredState
+from deviceshare_inventory.core.node_devices import NodeDevices
+from deviceshare_inventory.core.reports import Reference, Reports
+
+_POD_SUBJECT = "cluster.pod."
+_CONFIG_MAP = "configmap "
+
+_Decoded = TypeVar("_Decoded", bound=Fact)
+
+
+class FactBuilder:
+    """Decodes objects and passes their facts to the desired state, and their problems to the reports.
+
+    Args:
+        schedulers: the values of ``spec.schedulerName`` that deviceshare serves.
+        keys: the signing keys of :mod:`deviceshare.model.signatures`.
+        file: the scheduler's configuration given at start, None to read a ConfigMap.
+        desired: receives the facts.
+        reports: receives the problems.
+    """
+
+    def __init__(
+        self,
+        schedulers: frozenset[str],
+        keys: Sequence[bytes],
+        file: ConfigFact | None,
+        desired: DesiredState,
+        reports: Reports,
+    ) -> None:
+        self._schedulers = schedulers
+        self._keys = tuple(keys)
+        self._desired = desired
+        self._reports = reports
+        self._adoption = Adoption()
+        self._configs = Configs(file)
+        self._devices = NodeDevices()
+        self._described: dict[str, Change] = {}
+        """The nodes whose facts depend on what ConfigMaps say about their devices, with their last changes."""
+        self._uids: dict[str, str] = {}
+        """Uid of the pod that has a name now, by ``namespace/name``."""
+        self._previous_uids: dict[str, str] = {}
+        """``_uids`` from before the list that is being delivered."""
+        self._steps: list[RecordStep] = []
+        self._generation = 0
+        """How many lists have begun."""
+        self.listing = True
+        """Whether a list is being delivered, or none has begun."""
+
+    def load(self, fact: Fact) -> None:
+        """Learn from a fact that stood on CLUSTER at start."""
+        if isinstance(fact, PodFact):
+            self._uids[fact.ref] = fact.uid
+        elif isinstance(fact, ConfigFact):
+            problem = self._configs.load(fact)
+            if problem is not None:
+                self._reports.report(f"the configuration {fact.name} on CLUSTER", None, (problem,))
+
+    def begin_list(self) -> None:
+        """Forget what the list will deliver again."""
+        self._generation += 1
+        self.listing = True
+        self._configs.begin_list()
+        self._devices.begin_list()
+        self._adoption.begin_list()
+        self._described.clear()
+        self._previous_uids, self._uids = self._previous_uids | self._uids, {}
+
+    def end_list(self, revision: int) -> None:
+        """Build what had to wait for the whole list, and delete the facts of objects that were not in it."""
+        self.listing = False
+        self._previous_uids = {}
+        self._want_configs(revision)
+        for change in list(self._described.values()):
+            self._apply_node(change)
+        for pod in self._adoption.pods():
+            self._want_pod(pod, revision)
+        for subject in self._desired.older_than(self._generation):
+            self._reports.forget(subject)
+            self._adoption.forget(subject.removeprefix(_POD_SUBJECT))
+            self._delete(subject, revision)
+
+    def take_steps(self) -> list[RecordStep]:
+        """Return the steps in the life of pods since the last call."""
+        steps, self._steps = self._steps, []
+        return steps
+
+    def apply(self, change: Change) -> None:
+        """Apply a change of an object."""
+        match change.kind:
+            case "ConfigMap":
+                self._apply_config(change)
+            case "Pod":
+                self._apply_pod(change)
+            case "Node":
+                self._apply_node(change)
+            case "PodGroup":
+                subject = fact_subject("podgroup", f"{change.namespace}/{change.name}")
+                self._apply_plain(change, subject, decode_podgroup)
+            case "PriorityClass":
+                self._apply_plain(change, fact_subject("priorityclass", change.name), decode_priority_class)
+            case "Queue":
+                self._apply_plain(change, fact_subject("queue", change.name), decode_queue)
+
+    def _apply_plain(
+        self, change: Change, subject: str, decode: Callable[[bytes], PodGroupFact | PriorityClassFact | QueueFact]
+    ) -> None:
+        """Apply a change of an object whose fact depends on nothing else."""
+        fact = self._decode(change, subject, decode)
+        if fact is None:
+            self._delete(subject, change.revision)
+            return
+        self._want(subject, fact, change.revision)
+        uid = fact.uid if isinstance(fact, PodGroupFact) else ""
+        about = Reference(change.kind, change.namespace, change.name, uid)
+        self._reports.report(subject, about, fact.problems)
+
+    def _apply_node(self, change: Change, revision: int = 0) -> None:
+        """Apply a change of a node, or build its fact again since a ConfigMap changed at ``revision``."""
+        subject = fact_subject("node", change.name)
+        self._described.pop(change.name, None)
+
+        def device_info(name: str) -> Mapping[str, str] | None:
+            nonlocal revision
+            self._described[change.name] = change
+            info = self._devices.of(name)
+            revision = max(revision, change.revision, info.revision if info is not None else 0)
+            return info.devices if info is not None else None
+
+        fact = self._decode(change, subject, lambda raw: decode_node(raw, device_info))
+        if fact is None:
+            self._delete(subject, change.revision)
+            return
+        if change.name in self._described:
+            if self.listing:
+                return  # the ConfigMaps may come after the node: end_list builds the fact
+            # The revision of the newest object that the fact is made of.
+            fact = msgspec.structs.replace(fact, revision=str(revision))
+        self._want(subject, fact, max(revision, change.revision))
+        self._reports.report(subject, Reference("Node", "", change.name, fact.uid), fact.problems)
+        for pod in self._adoption.node(fact.name, fact.cards):
+            if not self.listing:
+                self._want_pod(pod, max(revision, change.revision))
+
+    def _apply_pod(self, change: Change) -> None:
+        ref = f"{change.namespace}/{change.name}"
+        before = self._uids.get(ref) or self._previous_uids.get(ref)
+        pod = self._decode(change, f"pod {ref}", lambda raw: decode_pod(raw, self._keys))
+        if before is not None and (pod is None or pod.uid != before):
+            self._uids.pop(ref, None)
+            self._previous_uids.pop(ref, None)
+            self._delete_pod(before, ref, change.revision)
+        if pod is None:
+            return
+        self._uids[ref] = pod.uid
+        pod = self._adoption.pod(pod)
+        known = self._desired.exists(fact_subject("pod", pod.uid))
+        if not (known if pod.ended else pod.node or pod.scheduler in self._schedulers):
+            if known:
+                self._delete_pod(pod.uid, ref, change.revision)
+            return
+        if not (self.listing and pod.uid in self._adoption):
+            # Else the configuration and the pod's node may come after it: end_list builds the fact.
+            self._want_pod(pod, change.revision)
+
+    def _want_pod(self, pod: PodFact, revision: int) -> None:
+        subject = fact_subject("pod", pod.uid)
+        if not self._desired.exists(subject):
+            self._steps.append(RecordStep(pod.uid, pod.ref, "seen"))
+        self._want(subject, pod, revision)
+        self._reports.report(subject, Reference("Pod", pod.namespace, pod.name, pod.uid), pod.problems)
+
+    def _delete_pod(self, uid: str, ref: str, revision: int) -> None:
+        self._adoption.forget(uid)
+        subject = fact_subject("pod", uid)
+        if self._desired.exists(subject):
+            self._steps.append(RecordStep(uid, ref, "gone"))
+        self._reports.forget(subject)
+        self._delete(subject, revision)
+
+    def _apply_config(self, change: Change) -> None:
+        if describes_devices(change.namespace, change.name):
+            nodes, problems = self._devices.apply(change)
+            about = Reference("ConfigMap", change.namespace, change.name)
+            self._reports.report(f"devices {change.namespace}/{change.name}", about, problems)
+            for node in nodes if not self.listing else ():
+                if node in self._described:
+                    self._apply_node(self._described[node], change.revision)
+        elif self._configs.apply(change) and not self.listing:
+            self._want_configs(change.revision)
+
+    def _want_configs(self, revision: int) -> None:
+        resolved = self._configs.resolve()
+        self._want(fact_subject("config", SCHEDULER), resolved.scheduler, revision)
+        if self._adoption.configure(_effective(resolved)) and not self.listing:
+            for pod in self._adoption.pods():
+                self._want_pod(pod, revision)
+        subject = fact_subject("config", DEVICES)
+        if resolved.devices is not None:
+            self._want(subject, resolved.devices, revision)
+        else:
+            self._delete(subject, revision)
+        config_maps = {f"{_CONFIG_MAP}{namespace}/{name}": (namespace, name) for namespace, name in resolved.remarks}
+        self._reports.keep(_CONFIG_MAP, config_maps)
+        for reported, place in config_maps.items():
+            self._reports.report(reported, Reference("ConfigMap", *place), resolved.remarks[place])
+
+    def _decode(self, change: Change, subject: str, decode: Callable[[bytes], _Decoded]) -> _Decoded | None:
+        """Return the fact of an object, None if it was deleted or cannot be decoded at all."""
+        if change.type is ChangeType.DELETED:
+            self._reports.forget(subject)
+            return None
+        try:
+            return decode(change.raw)
+        except FormatError as error:
+            self._reports.report(subject, Reference(change.kind, change.namespace, change.name), (error.problem,))
+            return None
+
+    def _want(self, subject: str, fact: Fact, revision: int) -> None:
+        self._desired.want(subject, fact, revision, self._generation)
+
+    def _delete(self, subject: str, revision: int) -> None:
+        self._want(subject, Gone(revision=str(revision)), revision)
+
+
+def _effective(resolved: Resolved) -> SchedulerConf:
+    configuration = EffectiveConfiguration()
+    configuration.take(resolved.scheduler)
+    if resolved.devices is not None:
+        configuration.take(resolved.devices)
+    return configuration.conf

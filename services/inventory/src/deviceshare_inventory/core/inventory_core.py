@@ -1,0 +1,194 @@
+"""The state machine of inventory: what the cluster's changes and the bus's answers mean for CLUSTER."""
+
+from collections.abc import Sequence
+
+from deviceshare.model import AnyFact, Backoff, ConfigFact, Synced
+from deviceshare_bus.core import (
+    CaughtUp,
+    Command,
+    Count,
+    Event,
+    Log,
+    Now,
+    PutLatest,
+    ReadBack,
+    Tick,
+    Unreadable,
+    WriteConflict,
+    WriteRefused,
+    WriteUnknown,
+    Written,
+)
+from deviceshare_bus.subjects import SYNCED
+from msgspec.structs import replace
+
+from deviceshare_inventory.core.commands import RestartWatch
+from deviceshare_inventory.core.comparison import Comparison
+from deviceshare_inventory.core.desired_state import WRITES, DesiredState
+from deviceshare_inventory.core.events import (
+    ComparisonFailed,
+    EventRecorded,
+    FactReceived,
+    ObjectsChanged,
+    RecordFailed,
+    RevisionsCompared,
+    WatchFailed,
+    WatchStarted,
+)
+from deviceshare_inventory.core.fact_builder import FactBuilder
+from deviceshare_inventory.core.reports import Reports
+
+RETRY = Backoff(0.1, 5.0)
+"""Seconds before a failed watch is started again: doubled with each failure, up to twice as long with jitter."""
+FINAL_PAUSE = 60.0
+"""Seconds before a watch that the cluster refused is started again."""
+
+
+class InventoryCore:
+    """The state of inventory.
+
+    The bus is read first; when it is caught up, a watch of the cluster starts. The watch delivers all objects, then
+    changes. ``cluster.synced`` is written when all facts of a list are acknowledged.
+
+    Args:
+        schedulers: the values of ``spec.schedulerName`` that deviceshare serves.
+        file: the scheduler's configuration given at start, None to read a ConfigMap.
+        keys: the signing keys of :mod:`deviceshare.model.signatures`.
+        limit: writes in flight, at most.
+        jitter: lengthens pauses; a fraction from 0 to 1, different in each process.
+    """
+
+    def __init__(
+        self,
+        schedulers: frozenset[str],
+        file: ConfigFact | None = None,
+        *,
+        keys: Sequence[bytes] = (),
+        limit: int = WRITES,
+        jitter: float = 0.0,
+    ) -> None:
+        self._jitter = jitter
+        self._desired = DesiredState(limit)
+        self._reports = Reports(jitter)
+        self._comparison = Comparison(jitter)
+        self._builder = FactBuilder(schedulers, keys, file, self._desired, self._reports)
+        self._caught_up = False
+        self._watch_failures = 0
+        self._watch_due: float | None = None
+        """Monotonic time at which a failed watch is started again."""
+        self._listed = 0
+        """The revision of the last list."""
+        self._delivered = 0
+        """The newest revision that the watch delivered."""
+        self._published = 0
+        """The value of ``revision`` when the current list began."""
+        self._synced_after: int | None = None
+        """``cluster.synced`` is due when no subject that was opened up to this ticket is open."""
+
+    @property
+    def open_work(self) -> int:
+        """How many facts are not on CLUSTER yet and Events not recorded; an incomplete list counts as one."""
+        return len(self._desired.open) + self._reports.open + (self._builder.listing or self._synced_after is not None)
+
+    @property
+    def revision(self) -> int:
+        """The cluster's revision up to which everything that the watch delivered is on CLUSTER and acknowledged."""
+        if self._builder.listing:
+            return self._published
+        return min([self._delivered, *(opened.since - 1 for opened in self._desired.open.values())])
+
+    @property
+    def detail(self) -> dict[str, int]:
+        """Numbers for the service's status."""
+        return {"unpublished": len(self._desired.open), "reports": self._reports.open}
+
+    def knows(self, subject: str, sequence: int) -> bool:
+        """Return whether this or a later message of the subject has been handled."""
+        return self._desired.knows(subject, sequence)
+
+    def next_due(self, now: Now) -> float | None:
+        """Return the monotonic time of the next tick that is needed without events."""
+        times = (self._watch_due, self._comparison.due, self._reports.due)
+        return min((due for due in times if due is not None), default=None)
+
+    def handle(self, event: Event, now: Now) -> list[Command]:
+        """Apply an event and return the commands that follow from it."""
+        match event:
+            case Tick():
+                return self._act(now)
+            case ObjectsChanged():
+                return self._apply(event, now)
+            case FactReceived(subject=subject, sequence=sequence, fact=fact):
+                self._load(subject, sequence, fact)
+            case Unreadable(subject=subject, sequence=sequence):
+                self._load(subject, sequence, None)
+            case CaughtUp():
+                self._caught_up = True
+                return [RestartWatch()]
+            case WatchStarted():
+                self._begin_list()
+            case WatchFailed():
+                return self._schedule_restart(event, now)
+            case RevisionsCompared() | ComparisonFailed():
+                return self._comparison.handle(event, now)
+            case Written() | WriteConflict() | WriteUnknown() | WriteRefused():
+                return self._desired.handle(event)
+            case ReadBack(subject=subject, sequence=sequence):
+                self._desired.read_back(subject, sequence)
+            case EventRecorded() | RecordFailed():
+                return self._reports.handle(event, now)
+            case _:
+                raise TypeError(f"inventory has no event {type(event).__name__}")
+        return []
+
+    def _act(self, now: Now) -> list[Command]:
+        commands: list[Command] = []
+        if self._watch_due is not None and self._watch_due <= now.monotonic:
+            self._watch_due = None
+            commands.append(RestartWatch())
+        commands += self._comparison.act(now)
+        if self._synced_after is not None and not self._desired.open_before(self._synced_after):
+            self._synced_after = None
+            synced = Synced(revision=str(self._listed), at=now.wall, objects=self._desired.objects())
+            commands.append(PutLatest(SYNCED, synced))
+        commands += self._desired.take_writes()
+        commands += [replace(step, at=now.wall) for step in self._builder.take_steps()]
+        return commands + self._reports.act(now)
+
+    def _load(self, subject: str, sequence: int, fact: AnyFact | None) -> None:
+        if self._desired.knows(subject, sequence):
+            return
+        self._desired.load(subject, sequence, fact, foreign=self._caught_up)
+        if fact is not None and not self._caught_up:
+            self._builder.load(fact)
+
+    def _begin_list(self) -> None:
+        self._published = self.revision
+        self._delivered = 0
+        self._watch_due = None
+        self._builder.begin_list()
+        self._comparison.begin_list()
+
+    def _apply(self, event: ObjectsChanged, now: Now) -> list[Command]:
+        if event.listed is not None and not self._builder.listing:
+            # Only a new watch says when the list that follows is complete.
+            return [Log("info", "the cluster was listed again: the watch is restarted"), RestartWatch()]
+        self._watch_failures = 0
+        for change in event.changes:
+            self._comparison.apply(change)
+            self._builder.apply(change)
+            self._delivered = max(self._delivered, change.revision)
+        if event.listed is not None:
+            self._listed = event.listed
+            self._delivered = max(self._delivered, event.listed)
+            self._builder.end_list(event.listed)
+            self._comparison.end_list(now)
+            self._synced_after = self._desired.ticket
+        return []
+
+    def _schedule_restart(self, failed: WatchFailed, now: Now) -> list[Command]:
+        pause = FINAL_PAUSE * (1 + self._jitter) if failed.final else RETRY.delay(self._watch_failures, self._jitter)
+        self._watch_failures += 1
+        self._comparison.stop()
+        self._watch_due = now.monotonic + pause
+        return [Log("warning", f"the cluster cannot be watched: {failed.error}"), Count("cluster_errors")]

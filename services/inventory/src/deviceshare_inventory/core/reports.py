@@ -1,0 +1,142 @@
+"""Reports of what is wrong with objects: a line in the log, a counter and a Kubernetes Event, once per problem.
+
+Events are recorded a few at a time; if problems are found faster, the oldest Events that wait are dropped and counted.
+The log has all problems.
+"""
+
+from collections import deque
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from deviceshare.model import Backoff, Problem
+from deviceshare_bus.core import Command, Count, Log, Now
+from deviceshare_cluster.interface import EventRecord
+
+from deviceshare_inventory.core.commands import RecordEvent
+from deviceshare_inventory.core.configs import Remark
+from deviceshare_inventory.core.events import EventRecorded, RecordFailed
+
+INVALID_ANNOTATION = "InvalidDeviceAnnotation"
+INVALID_REQUEST = "InvalidRequest"
+INVALID_CONFIGURATION = "InvalidConfiguration"
+CONFIGURATION_WARNING = "ConfigurationWarning"
+
+RECORDING = 4
+"""Events that are being recorded at once."""
+WAITING = 1000
+"""Events that wait, at most."""
+TRIES = 5
+RETRY = Backoff(0.1, 5.0)
+"""Seconds before an Event is tried again; doubled with each try, up to twice as long with jitter."""
+
+
+class Reference(NamedTuple):
+    """The object that a report is about; the uid may be unknown."""
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str = ""
+
+
+class _Attempt(NamedTuple):
+    """An Event that is being recorded, and how often that has failed."""
+
+    record: EventRecord
+    failures: int
+
+
+class Reports:
+    """The problems that were reported, by subject, and the Events to record. ``jitter`` is a fraction from 0 to 1."""
+
+    def __init__(self, jitter: float) -> None:
+        self._jitter = jitter
+        self._reported: dict[str, frozenset[str]] = {}
+        self._commands: list[Command] = []
+        self._waiting: deque[EventRecord] = deque()
+        self._recording: dict[int, _Attempt] = {}
+        self._retries: dict[int, float] = {}
+        """Monotonic time of the next try, by token."""
+        self._tokens = 0
+
+    @property
+    def open(self) -> int:
+        """How many Events are waiting or being recorded."""
+        return len(self._waiting) + len(self._recording)
+
+    @property
+    def due(self) -> float | None:
+        """The monotonic time of the next try."""
+        return min(self._retries.values(), default=None)
+
+    def report(self, subject: str, about: Reference | None, remarks: Sequence[Remark]) -> None:
+        """Report the remarks about a subject that have not been reported yet; these are all that hold now.
+
+        Without an object that they are ``about`` no Event is recorded.
+        """
+        known = self._reported.get(subject, frozenset())
+        if remarks:
+            self._reported[subject] = frozenset(map(str, remarks))
+        elif known:
+            del self._reported[subject]
+        for remark in remarks:
+            if str(remark) not in known:
+                self._report(about, remark)
+
+    def forget(self, subject: str) -> None:
+        """Forget a subject: its problems will be reported again."""
+        self._reported.pop(subject, None)
+
+    def keep(self, prefix: str, subjects: Collection[str]) -> None:
+        """Forget the subjects with this prefix, except these."""
+        for subject in [each for each in self._reported if each.startswith(prefix) and each not in subjects]:
+            del self._reported[subject]
+
+    def act(self, now: Now) -> list[Command]:
+        """Return what is to be logged, counted and recorded now."""
+        commands, self._commands = self._commands, []
+        for token in [token for token, due in self._retries.items() if due <= now.monotonic]:
+            del self._retries[token]
+            commands.append(RecordEvent(token, self._recording[token].record))
+        while self._waiting and len(self._recording) < RECORDING:
+            record = self._waiting.popleft()._replace(at=now.wall)
+            self._tokens += 1
+            self._recording[self._tokens] = _Attempt(record, 0)
+            commands.append(RecordEvent(self._tokens, record))
+        return commands
+
+    def handle(self, answer: EventRecorded | RecordFailed, now: Now) -> list[Command]:
+        """Apply the answer to a :class:`.commands.RecordEvent`."""
+        record, failures = self._recording.pop(answer.token)
+        if isinstance(answer, EventRecorded):
+            return []
+        failures += 1
+        commands: list[Command] = [Count("cluster_errors")]
+        if answer.final or failures >= TRIES:
+            message = f"no Event could be recorded about {record.kind} {record.namespace}/{record.name}: {answer.error}"
+            return [*commands, Log("warning", message), Count("unrecorded_events")]
+        self._recording[answer.token] = _Attempt(record, failures)
+        self._retries[answer.token] = now.monotonic + RETRY.delay(failures - 1, self._jitter)
+        return commands
+
+    def _report(self, about: Reference | None, remark: Remark) -> None:
+        details = {"subject": "" if about is None else f"{about.kind} {about.namespace}/{about.name}"}
+        if isinstance(remark, Problem):
+            details = {"subject": remark.subject, "field": remark.field, "value": remark.value}
+        reason = _reason(about, remark)
+        self._commands += [Log("warning", str(remark), {**details, "reason": reason}), Count("input_problems")]
+        if about is None:
+            return
+        if len(self._waiting) >= WAITING:
+            self._waiting.popleft()
+            self._commands.append(Count("unrecorded_events"))
+        self._waiting.append(EventRecord(*about, True, reason, str(remark), 0.0))
+
+
+def _reason(about: Reference | None, remark: Remark) -> str:
+    if isinstance(remark, str):
+        return CONFIGURATION_WARNING
+    if about is None or about.kind == "ConfigMap":
+        return INVALID_CONFIGURATION
+    device = about.kind == "Node" or remark.field.startswith("metadata.annotations")
+    return INVALID_ANNOTATION if device else INVALID_REQUEST

@@ -1,0 +1,147 @@
+"""The shell of inventory: watches the cluster, compares revisions and records Kubernetes Events for the core."""
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from contextlib import aclosing
+from functools import partial
+from pathlib import Path
+from typing import cast
+
+from deviceshare.conf import SCHEDULER, parse_conf
+from deviceshare.model import ConfigFact
+from deviceshare_bus.core import Command, Event
+from deviceshare_bus.follower import Message
+from deviceshare_bus.messages import decode_fact
+from deviceshare_bus.service import Context
+from deviceshare_bus.shell import Shell, Source
+from deviceshare_bus.subjects import SYNCED, Stream
+from deviceshare_bus.tasks import end
+from deviceshare_cluster import open_cluster
+from deviceshare_cluster.interface import Change, Cluster, ClusterError, Listed
+from deviceshare_cluster.signing import signing_keys
+
+from deviceshare_inventory.core import (
+    KINDS,
+    CompareRevisions,
+    ComparisonFailed,
+    EventRecorded,
+    FactReceived,
+    InventoryCore,
+    ObjectsChanged,
+    RecordEvent,
+    RecordFailed,
+    RestartWatch,
+    RevisionsCompared,
+    WatchFailed,
+    WatchStarted,
+    build_core,
+    core_arguments,
+)
+
+log = logging.getLogger("deviceshare.inventory")
+
+
+def read_conf(path: str) -> tuple[ConfigFact, tuple[str, ...]]:
+    """Return the configuration that a file holds, and its warnings. Raises OSError, UnicodeDecodeError, ConfigError."""
+    fact = ConfigFact(name=SCHEDULER, text=Path(path).read_text(encoding="utf-8"), source=f"File {path}")
+    return fact, parse_conf(fact.text, fact.source).warnings
+
+
+async def main(context: Context) -> None:
+    """Run inventory until cancelled."""
+    options = context.options
+    file, warnings = read_conf(options.conf) if options.conf else (None, ())
+    for warning in warnings:
+        log.warning("%s", warning)
+    arguments = core_arguments(options.scheduler_name, file, random.random())  # noqa: S311 - jitter
+    core = build_core(arguments, signing_keys())
+    context.revision = lambda: core.revision
+    context.detail = lambda: core.detail
+    async with open_cluster(options.cluster, silence=options.watch_silence) as cluster:
+        service = ClusterSide(cluster)
+        source = Source(Stream.CLUSTER, partial(decode_message, core))
+        service.shell = Shell(context, core, [source], service.perform, arguments=arguments)
+        await service.shell.run(service.watch())
+
+
+def decode_message(core: InventoryCore, message: Message) -> FactReceived | None:
+    """Return the event of a message of CLUSTER, None for a known one. Raises ``msgspec.MsgspecError``."""
+    if message.subject == SYNCED or core.knows(message.subject, message.sequence):
+        return None  # most messages are the core's own writes, which it knows from their answers
+    return FactReceived(message.subject, message.sequence, decode_fact(message.data))
+
+
+class ClusterSide:
+    """Executes the commands that concern the cluster, and runs the watch."""
+
+    shell: Shell
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._restart = asyncio.Event()
+
+    async def perform(self, command: Command) -> Event | None:
+        """Execute a command of :mod:`.core.commands` and return the event that answers it."""
+        match command:
+            case RestartWatch():
+                self._restart.set()
+                return None
+            case CompareRevisions(comparison=comparison, kind=kind):
+                try:
+                    return RevisionsCompared(comparison, kind, await self._cluster.revisions(kind))
+                except ClusterError as error:
+                    return ComparisonFailed(comparison, kind, str(error), error.final)
+            case RecordEvent(token=token, record=record):
+                try:
+                    await self._cluster.record_event(record)
+                except ClusterError as error:
+                    return RecordFailed(token, str(error), error.final)
+                return EventRecorded(token)
+            case _:
+                raise TypeError(f"inventory has no command {type(command).__name__}")
+
+    async def watch(self) -> None:
+        """Watch the cluster, from the beginning whenever the core requests it."""
+        while True:
+            await self._restart.wait()
+            self._restart.clear()
+            watch = asyncio.ensure_future(self._watch_once())
+            restart = asyncio.ensure_future(self._restart.wait())
+            try:
+                await asyncio.wait({watch, restart}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                await end(watch, restart)
+            if not watch.cancelled():
+                watch.result()
+
+    async def _watch_once(self) -> None:
+        self.shell.handle(WatchStarted())
+        try:
+            async with aclosing(_closable(self._cluster.watch(KINDS))) as batches:
+                async for batch in batches:
+                    for event in split(batch):
+                        self.shell.handle(event)
+                    await self.shell.settled()
+            self.shell.handle(WatchFailed("the watch ended", final=False))
+        except ClusterError as error:
+            self.shell.handle(WatchFailed(str(error), error.final))
+
+
+def split(batch: Sequence[Change | Listed]) -> Iterator[ObjectsChanged]:
+    """Yield the events of a batch of a watch; ``Listed`` ends an event."""
+    changes: list[Change] = []
+    for item in batch:
+        if isinstance(item, Change):
+            changes.append(item)
+        else:
+            yield ObjectsChanged(tuple(changes), item.revision)
+            changes = []
+    if changes:
+        yield ObjectsChanged(tuple(changes))
+
+
+def _closable(batches: AsyncIterator[list[Change | Listed]]) -> AsyncGenerator[list[Change | Listed], None]:
+    """Return a watch as the generator that it is: it must be closed."""
+    return cast(AsyncGenerator[list[Change | Listed], None], batches)

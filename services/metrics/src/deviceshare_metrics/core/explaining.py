@@ -1,0 +1,36 @@
+"""Everything that is known of one pod."""
+
+from collections.abc import Callable
+
+from deviceshare_metrics import api
+from deviceshare_metrics.core.snapshot import Snapshot
+from deviceshare_metrics.core.state_store import PodHistory, StateStore
+
+
+def explain(
+    store: StateStore, snapshot: Snapshot, namespace: str, name: str, trace_id: Callable[[str], int]
+) -> api.PodExplanation | None:
+    """Return what is known of a pod, also of one that is gone; None if it is unknown.
+
+    Of several pods of one name the existing one counts, else the last. ``trace_id`` returns the trace of a uid.
+    """
+    pods = [pod for pod in snapshot.pods if (pod.namespace, pod.name) == (namespace, name)]
+    pod = pods[-1] if pods else None
+    uid = pod.uid if pod is not None else _last_uid(store, f"{namespace}/{name}")
+    if uid is None:
+        return None
+    history = store.histories.get(uid) or PodHistory("")
+    return api.PodExplanation(
+        pod=pod,
+        explanation=history.explanation,
+        steps=tuple(
+            api.PodStep(time=step.at, service=service, step=step.name, node=step.node, message=step.message)
+            for service, step in sorted(history.steps, key=lambda entry: entry[1].at)
+        ),
+        trace_id=f"{trace_id(uid):032x}",
+    )
+
+
+def _last_uid(store: StateStore, pod: str) -> str | None:
+    found = [(history.last, uid) for uid, history in store.histories.items() if history.pod == pod]
+    return max(found, default=(0.0, None))[1]

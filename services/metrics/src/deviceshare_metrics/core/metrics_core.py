@@ -1,0 +1,186 @@
+"""The metrics core: messages in, the current state out. It issues no commands: the service only answers questions."""
+
+from itertools import islice
+from typing import Any
+
+from deviceshare.conf import EffectiveConfiguration
+from deviceshare.model import ConfigFact, Explanation, Fact, Gone, NodeFact, PodGroupFact, QueueFact, Synced
+from deviceshare_bus.core import CaughtUp, Command, Event, Now, Tick
+from deviceshare_bus.messages import Events, Step, Undecodable
+from deviceshare_bus.subjects import Stream, fact
+from msgspec.structs import replace
+
+from deviceshare_metrics.core.events import (
+    ExplanationReceived,
+    FactReceived,
+    LedgerReceived,
+    OutcomesReceived,
+    StepsReceived,
+)
+from deviceshare_metrics.core.facts import PodSeen
+from deviceshare_metrics.core.state_store import MOST_STEPS, PodHistory, StateStore
+from deviceshare_metrics.core.tallies import Tallies
+
+RETENTION = 24 * 3600.0
+"""Seconds for which a pod that is gone can be explained, as long as the steps on EVENT are kept."""
+MOST_GONE = 100_000
+"""Pods that are gone and can be explained."""
+FORGET_INTERVAL = 60.0
+"""Seconds until pods to forget are searched for again, after none was found."""
+FORGET_PAUSE = 1.0
+"""The same, after some were found."""
+FORGET_BATCH = 5000
+"""Histories that are examined at once, in some milliseconds."""
+MOST_QUARANTINED = 10_000
+"""Subjects of undecodable messages that are remembered, to count each message once."""
+_CONFIG = "cluster.config."
+
+
+class MetricsCore:
+    """Follows all streams into a :class:`StateStore`.
+
+    Args:
+        most_gone: how many pods that are gone can be explained.
+
+    ``store`` and ``tallies`` are for reading only.
+    """
+
+    def __init__(self, most_gone: int = MOST_GONE) -> None:
+        self.store = StateStore()
+        self.tallies = Tallies()
+        self._most_gone = most_gone
+        self._configuration = EffectiveConfiguration()
+        store = self.store
+        self._facts: dict[type[Fact], dict[str, Any]] = {
+            NodeFact: store.nodes,
+            PodSeen: store.pods,
+            PodGroupFact: store.groups,
+            QueueFact: store.queues,
+        }
+        self._reading: set[str] = set(Stream)
+        """Streams whose end has not been reached yet."""
+        self._quarantined: dict[tuple[str, str], int] = {}
+        """By stream and subject, the sequence of the last undecodable message."""
+        self._changed: float | None = None
+        self._forget_due = 0.0
+        """Monotonic time of the next search for pods to forget."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether every stream has been read to its end once."""
+        return not self._reading
+
+    @property
+    def open_work(self) -> int:
+        """Always 0: the service writes nothing."""
+        return 0
+
+    def next_due(self, now: Now) -> float | None:
+        """Return when pods that are gone are forgotten next."""
+        return self._forget_due if self.ready else None
+
+    def seconds_since_change(self, now: Now) -> float:
+        """Return how long no message but those of EVENT has arrived."""
+        return now.monotonic - self._changed if self._changed is not None else 0.0
+
+    def handle(self, event: Event, now: Now) -> list[Command]:
+        """Apply an event; returns no commands."""
+        match event:
+            case StepsReceived(events=events):
+                self._add_events(events)
+            case FactReceived(subject=subject):
+                self._set_fact(subject, event.fact)
+                self._set_changed(now)
+            case LedgerReceived(subject=subject, ledger=ledger):
+                self.store.ledgers[subject] = ledger
+                self._set_changed(now)
+            case OutcomesReceived(subject=subject, outcomes=outcomes):
+                self.store.outcomes[subject] = outcomes
+                self._set_changed(now)
+            case ExplanationReceived(explanation=explanation):
+                self._set_explanation(explanation)
+                self._set_changed(now)
+            case CaughtUp(stream=stream):
+                self._reading.discard(stream)
+            case Tick() if self.ready and now.monotonic >= self._forget_due:
+                self._forget(now)
+        # An unreadable message comes back on EVENT and is counted there with those that other readers report.
+        return []
+
+    def _set_changed(self, now: Now) -> None:
+        self.store.version += 1
+        self._changed = now.monotonic
+
+    def _set_fact(self, subject: str, changed: Fact) -> None:
+        if isinstance(changed, Gone):
+            for facts in self._facts.values():
+                facts.pop(subject, None)
+            self._configuration.drop(subject.removeprefix(_CONFIG))
+        elif isinstance(changed, ConfigFact):
+            self._configuration.take(changed)
+        elif isinstance(changed, Synced):
+            self.store.synced = True
+        elif type(changed) in self._facts:
+            self._facts[type(changed)][subject] = changed
+        self.store.conf = self._configuration.conf
+        self.store.configuration_problems = dict(self._configuration.problems)
+
+    def _set_explanation(self, explanation: Explanation) -> None:
+        uid, histories = explanation.uid, self.store.histories
+        history = histories.pop(uid, None) or PodHistory(f"{explanation.namespace}/{explanation.name}")
+        histories[uid] = replace(history, explanation=explanation, last=max(history.last, explanation.at))
+
+    def _add_events(self, events: Events) -> None:
+        self.tallies.add(events)
+        for step in events.steps:
+            self._add_step(events.service, step)
+        for message in events.undecodable:
+            self._count_undecodable(message)
+
+    def _add_step(self, service: str, step: Step) -> None:
+        """Append a step to its pod's history, and observe the time from the first ``seen`` to the first ``bound``.
+
+        The two may arrive in either order. A pod that was bound before inventory saw it has not waited: it is not
+        observed.
+        """
+        history = self.store.histories.pop(step.uid, None) or PodHistory(step.pod)
+        seen, bound = history.seen, history.bound
+        if step.name == "seen" and seen is None:
+            seen = step.at
+        elif step.name == "bound" and bound is None:
+            bound = step.at
+        was_measured = history.seen is not None and history.bound is not None
+        if not was_measured and seen is not None and bound is not None and bound >= seen:
+            self.tallies.seen_to_bound.observe(bound - seen)
+        steps = (*history.steps[1 - MOST_STEPS :], (service, step))
+        self.store.histories[step.uid] = PodHistory(
+            history.pod, history.explanation, steps, seen, bound, max(history.last, step.at)
+        )
+
+    def _count_undecodable(self, message: Undecodable) -> None:
+        """Count a message once, although every reader of the stream reports it, and again after a restart."""
+        place = (message.stream, message.subject)
+        if message.sequence <= self._quarantined.get(place, 0):
+            return
+        self.tallies.add_undecodable(message.stream)
+        self._quarantined[place] = message.sequence
+        if len(self._quarantined) > MOST_QUARANTINED:
+            del self._quarantined[next(iter(self._quarantined))]
+
+    def _forget(self, now: Now) -> None:
+        """Drop histories of pods that are gone: past the retention, or the oldest ones beyond the bound.
+
+        The histories are in the order of their last changes. Those of existing pods are moved to the end, which
+        delays the end of their retention by a day at most. Called when all streams have been read, since a pod may
+        arrive after its explanation; until then the size of EVENT bounds the histories.
+        """
+        histories, pods = self.store.histories, self.store.pods
+        self._forget_due = now.monotonic + FORGET_INTERVAL
+        for uid in list(islice(histories, FORGET_BATCH)):
+            if fact("pod", uid) in pods:
+                histories[uid] = histories.pop(uid)
+            elif histories[uid].last < now.wall - RETENTION or len(histories) > len(pods) + self._most_gone:
+                del histories[uid]
+                self._forget_due = now.monotonic + FORGET_PAUSE
+            else:
+                break

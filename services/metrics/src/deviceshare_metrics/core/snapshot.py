@@ -1,0 +1,192 @@
+"""Joins the messages of all streams: where each pod is, why it waits, and what is allocated of nodes and cards."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from deviceshare.formats import vgpu
+from deviceshare.model import PENDING, ContainerGrant, Outcome, Problem, Resources
+from deviceshare.state import Usage
+
+from deviceshare_metrics import api
+from deviceshare_metrics.core.facts import PodSeen
+from deviceshare_metrics.core.state_store import StateStore
+from deviceshare_metrics.core.states import best_claims, claim_state, outcomes_of, pod_state
+from deviceshare_metrics.core.usage import Cards, CardUsage, Holding, PodShare, Share, holdings
+
+
+class Gang(NamedTuple):
+    """The progress of a gang: ``placed`` counts pods that are claimed, bound or ended."""
+
+    key: str
+    min_member: int
+    placed: int
+    pending: int
+
+
+class Snapshot(NamedTuple):
+    """Everything that is shown. Immutable: it can be read in another thread.
+
+    ``shares`` and ``pod_shares`` are of registered cards only, ``queues`` are the names of the cluster's queues.
+    """
+
+    nodes: tuple[api.Node, ...]
+    devices: tuple[api.Device, ...]
+    pods: tuple[api.Pod, ...]
+    claims: tuple[api.Claim, ...]
+    shares: tuple[Share, ...]
+    pod_shares: tuple[PodShare, ...]
+    gangs: tuple[Gang, ...]
+    queues: tuple[str, ...]
+
+
+def build_snapshot(store: StateStore) -> Snapshot:
+    """Return the snapshot of a store."""
+    cards = Cards(store)
+    outcomes = outcomes_of(store)
+    held = list(holdings(store))
+    usage = cards.usage(held)
+    pods = tuple(sorted(_pods(store, cards, outcomes), key=lambda pod: (pod.namespace, pod.name, pod.uid)))
+    return Snapshot(
+        nodes=tuple(_nodes(store, held)),
+        devices=tuple(_devices(store, cards, usage)),
+        pods=pods,
+        claims=tuple(_claims(store, cards, outcomes)),
+        shares=usage.shares,
+        pod_shares=usage.pods,
+        gangs=tuple(_gangs(store, pods)),
+        queues=tuple(sorted({queue.name for queue in store.queues.values()})),
+    )
+
+
+def _nodes(store: StateStore, holdings: Iterable[Holding]) -> Iterator[api.Node]:
+    used: dict[str, Counter[str]] = defaultdict(Counter)
+    uids: dict[str, set[str]] = defaultdict(set)
+    for held in holdings:
+        uids[held.node].add(held.uid)
+        for name, amount in held.resources:
+            used[held.node][name] += amount
+    for node in sorted(store.nodes.values(), key=lambda node: node.name):
+        resources: Resources = dict(sorted(used[node.name].items()))
+        yield api.Node(
+            name=node.name,
+            ready=node.ready,
+            unschedulable=node.unschedulable,
+            allocatable=node.allocatable,
+            used=resources,
+            pods=len(uids[node.name]),
+            cards=len(node.cards),
+            problems=_texts(node.problems),
+        )
+
+
+def _devices(store: StateStore, cards: Cards, usage: CardUsage) -> Iterator[api.Device]:
+    pods: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for share in usage.pods:
+        pods[share.node, share.card].add(f"{share.namespace}/{share.pod}")
+    for node in sorted(store.nodes.values(), key=lambda node: node.name):
+        for card in cards.of(node.name):
+            used = usage.by_card.get((node.name, card.id), Usage())
+            yield api.Device(
+                node=node.name,
+                id=card.id,
+                index=card.index,
+                type=card.type,
+                mode=card.mode,
+                healthy=card.healthy,
+                memory_total=cards.mebibytes(card, card.memory),
+                memory_used=used.memory,
+                cores_total=card.cores,
+                cores_used=used.cores,
+                slots_total=card.slots,
+                slots_used=used.slots,
+                pods=tuple(sorted(pods.get((node.name, card.id), ()))),
+            )
+
+
+def _devices_of(cards: Cards, node: str, grants: Iterable[ContainerGrant]) -> tuple[api.PodDevice, ...]:
+    """Return the devices by the names of their device plugins."""
+    return tuple(
+        api.PodDevice(
+            container=grant.container,
+            id=vgpu.device_id(device) if card is not None and card.mode == vgpu.MIG else device.id,
+            memory=max(device.memory, 0) if card is None else cards.memory(card, grant, device),
+            cores=device.cores,
+        )
+        for grant in grants
+        for device in grant.devices
+        for card in (cards.find(node, device),)
+    )
+
+
+def _claims(store: StateStore, cards: Cards, outcomes: dict[str, Outcome]) -> Iterator[api.Claim]:
+    for ledger in sorted(store.ledgers.values(), key=lambda ledger: ledger.node):
+        for claim in ledger.claims:
+            outcome = outcomes.get(claim.id)
+            yield api.Claim(
+                id=claim.id,
+                uid=claim.uid,
+                namespace=claim.namespace,
+                name=claim.name,
+                node=ledger.node,
+                state=claim_state(claim, outcome),
+                reason=outcome.reason if outcome is not None else "",
+                devices=_devices_of(cards, ledger.node, claim.grants),
+                decided_by=claim.decided_by,
+                decided_at=claim.decided_at,
+            )
+
+
+def _pods(store: StateStore, cards: Cards, outcomes: dict[str, Outcome]) -> Iterator[api.Pod]:
+    best = best_claims(store, outcomes)
+    on_node = {(ledger.node, claim.uid): claim.grants for ledger in store.ledgers.values() for claim in ledger.claims}
+    queues = {group.key: group.queue for group in store.groups.values()}
+    for pod in store.pods.values():
+        placed = best.get(pod.uid)
+        state = pod_state(pod, placed)
+        node = ""
+        grants: tuple[ContainerGrant, ...] = ()
+        if pod.node:
+            node = pod.node
+            grants = on_node.get((node, pod.uid), () if pod.ended else pod.held)
+        elif placed is not None and placed.holds and not pod.ended:
+            node, grants = placed.node, placed.claim.grants
+        yield api.Pod(
+            namespace=pod.namespace,
+            name=pod.name,
+            uid=pod.uid,
+            scheduler=pod.scheduler,
+            node=node or None,
+            state=state,
+            devices=_devices_of(cards, node, grants),
+            reason=_reason(store, pod, state),
+            queue=queues.get(pod.group, "") or pod.queue or "default",
+            group=pod.group,
+            problems=_texts(pod.problems),
+        )
+
+
+def _reason(store: StateStore, pod: PodSeen, state: api.PodState) -> str | None:
+    if state == "Gated":
+        return f"waits for scheduling gates: {', '.join(pod.gates)}"
+    if state != "Pending":
+        return None
+    history = store.histories.get(pod.uid)
+    explanation = history.explanation if history is not None else None
+    if explanation is not None and explanation.decision == PENDING and explanation.message:
+        return explanation.message
+    return str(pod.problems[0]) if pod.problems else None
+
+
+def _gangs(store: StateStore, pods: Iterable[api.Pod]) -> Iterator[Gang]:
+    placed: Counter[str] = Counter()
+    pending: Counter[str] = Counter()
+    for pod in pods:
+        if pod.group:
+            (pending if pod.state in ("Pending", "Gated") else placed)[pod.group] += 1
+    for group in sorted(store.groups.values(), key=lambda group: group.key):
+        yield Gang(group.key, group.min_member, placed[group.key], pending[group.key])
+
+
+def _texts(problems: Iterable[Problem]) -> tuple[str, ...]:
+    return tuple(map(str, problems))

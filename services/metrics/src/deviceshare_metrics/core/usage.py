@@ -1,0 +1,147 @@
+"""Usage of nodes and cards, counted as placement counts it.
+
+The usage of a node is that of its claims and of the pods bound there that have no claim, by uid. Memory is in MiB, even
+if the device plugin registers cards in larger units (``gpuMemoryFactor``).
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import msgspec
+from deviceshare.families import CardCounter, device_resources
+from deviceshare.formats import vgpu
+from deviceshare.model import Card, ContainerGrant, DeviceGrant, PodRequest, with_made
+from deviceshare.state import CardShare, Usage, pod_resources, shares_by_card
+
+from deviceshare_metrics.core.facts import PodSeen
+from deviceshare_metrics.core.state_store import StateStore
+
+_decode_request = msgspec.msgpack.Decoder(PodRequest).decode
+_VGPU_MODES = frozenset(vgpu.MODES)
+
+
+class Holding(NamedTuple):
+    """The devices and resources of one pod on one node."""
+
+    node: str
+    uid: str
+    namespace: str
+    name: str
+    grants: tuple[ContainerGrant, ...]
+    resources: Iterable[tuple[str, int]]
+
+
+class Share(msgspec.Struct, frozen=True, gc=False):
+    """The share of one container on one card: ``card`` is its id, ``memory`` MiB, ``cores`` percent or AI cores."""
+
+    node: str
+    card: str
+    namespace: str
+    pod: str
+    container: str
+    memory: int
+    cores: int
+
+
+class PodShare(msgspec.Struct, frozen=True, gc=False):
+    """The share of one pod on one card; init containers and others use it in turn. Units as in :class:`Share`."""
+
+    node: str
+    card: str
+    namespace: str
+    pod: str
+    memory: int
+    cores: int
+
+
+class CardUsage(NamedTuple):
+    """Usage of registered cards; ``by_card`` is by node and id, of cards in use, with memory in MiB."""
+
+    shares: tuple[Share, ...]
+    pods: tuple[PodShare, ...]
+    by_card: dict[tuple[str, str], Usage]
+
+
+def holdings(store: StateStore) -> Iterator[Holding]:
+    """Yield the holding of each pod on each node."""
+    bound: dict[str, dict[str, PodSeen]] = defaultdict(dict)
+    for pod in store.pods.values():
+        if pod.node and not pod.ended:
+            bound[pod.node][pod.uid] = pod
+    for ledger in store.ledgers.values():
+        here = bound.get(ledger.node, {})
+        for claim in ledger.claims:
+            pod_here = here.get(claim.uid)
+            grants = with_made(claim.grants, pod_here.held) if pod_here is not None else claim.grants
+            yield Holding(ledger.node, claim.uid, claim.namespace, claim.name, grants, claim.resources)
+        for claim in ledger.claims:
+            here.pop(claim.uid, None)
+    devices = device_resources(store.conf)
+    for node, pods in bound.items():
+        for uid, pod in pods.items():
+            yield Holding(node, uid, pod.namespace, pod.name, pod.held, _requested(pod, devices))
+
+
+def _requested(pod: PodSeen, devices: frozenset[str]) -> tuple[tuple[str, int], ...]:
+    """Return the resources of a pod without a claim, none if its request cannot be decoded."""
+    try:
+        return pod_resources(_decode_request(pod.ask), devices)
+    except msgspec.MsgspecError:
+        return ()
+
+
+class Cards:
+    """The registered cards: resolves the cards of grants and counts their usage."""
+
+    def __init__(self, store: StateStore) -> None:
+        self._by_node: dict[str, dict[str, Card]] = {
+            node.name: {card.id: card for card in node.cards} for node in store.nodes.values()
+        }
+        self._counter = CardCounter(store.conf)
+        self._factor = store.conf.devices.vgpu.memory_factor
+
+    def of(self, node: str) -> Iterable[Card]:
+        """Return the cards of a node, each id once."""
+        return self._by_node.get(node, {}).values()
+
+    def find(self, node: str, device: DeviceGrant) -> Card | None:
+        """Return the card of a grant, None if it is not registered."""
+        return self._by_node.get(node, {}).get(device.id)
+
+    def mebibytes(self, card: Card, amount: int) -> int:
+        """Return an amount of a card's memory in MiB."""
+        return amount * self._factor if card.mode in _VGPU_MODES else amount
+
+    def memory(self, card: Card, grant: ContainerGrant, device: DeviceGrant) -> int:
+        """Return the MiB that a device alone takes of its card: the size of the MIG instance or of the template."""
+        return self.mebibytes(
+            card, self._counter.used(card, ((CardShare(device, grant.position, grant.stage),),)).memory
+        )
+
+    def usage(self, holdings: Iterable[Holding]) -> CardUsage:
+        """Return the usage of all cards."""
+        shares: list[Share] = []
+        pods: list[PodShare] = []
+        on_card: dict[tuple[str, str], list[list[CardShare]]] = defaultdict(list)
+        for held in holdings:
+            cards = self._by_node.get(held.node, {})
+            for grant in held.grants:
+                for device in grant.devices:
+                    if (card := cards.get(device.id)) is not None:
+                        memory = self.memory(card, grant, device)
+                        share = (held.node, card.id, held.namespace, held.name, grant.container, memory, device.cores)
+                        shares.append(Share(*share))
+            for name, of_pod in shares_by_card(held.grants).items():
+                if (card := cards.get(name)) is not None:
+                    on_card[held.node, name].append(of_pod)
+                    memory, cores, _ = self._used(card, (of_pod,))
+                    pods.append(PodShare(held.node, name, held.namespace, held.name, memory, cores))
+        usage = {
+            (node, name): self._used(self._by_node[node][name], of_pods) for (node, name), of_pods in on_card.items()
+        }
+        return CardUsage(tuple(shares), tuple(pods), usage)
+
+    def _used(self, card: Card, pods: Sequence[Sequence[CardShare]]) -> Usage:
+        usage = self._counter.used(card, pods)
+        return usage._replace(memory=self.mebibytes(card, usage.memory))

@@ -1,0 +1,73 @@
+"""Answers of the HTTP API, computed in threads on copies of the core's state: a large cluster takes seconds."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from deviceshare_bus.shell import real_time
+from deviceshare_bus.tracing import trace_id
+
+from deviceshare_metrics import api
+from deviceshare_metrics.core import MetricsCore, Snapshot, StateStore, build_snapshot, count
+from deviceshare_metrics.core.explaining import explain
+
+T = TypeVar("T")
+
+
+class Computed(Generic[T]):
+    """A value that is computed from the store in a thread, once per version of the store.
+
+    Args:
+        store: the state, which changes between calls of :meth:`get`.
+        compute: a pure function of an unchanging copy of the store.
+    """
+
+    def __init__(self, store: StateStore, compute: Callable[[StateStore], T]) -> None:
+        self._store = store
+        self._compute = compute
+        self._lock = asyncio.Lock()
+        self._latest: tuple[int, T] | None = None
+
+    async def get(self) -> T:
+        """Return the value of the store's version at the time of the call, or of a later one.
+
+        Concurrent calls share a computation: at most one runs, and at most one more follows for those that wait.
+        """
+        wanted = self._store.version
+        async with self._lock:
+            if self._latest is None or self._latest[0] < wanted:
+                copy = self._store.copy()
+                self._latest = (copy.version, await asyncio.to_thread(self._compute, copy))
+            return self._latest[1]
+
+
+class Queries:
+    """Answers queries about the state of a core, while the service applies events to it."""
+
+    def __init__(self, core: MetricsCore) -> None:
+        self._core = core
+        self._snapshot = Computed(core.store, build_snapshot)
+        self._counts = Computed(core.store, count)
+
+    async def snapshot(self) -> Snapshot:
+        """Return the current snapshot."""
+        return await self._snapshot.get()
+
+    async def status(self) -> api.ClusterStatus:
+        """Return the counts."""
+        nodes, pods, claims, problems = await self._counts.get()
+        return api.ClusterStatus(
+            pods={state: pods[state] for state in api.POD_STATES},
+            claims={state: claims[state] for state in api.CLAIM_STATES},
+            nodes={state: nodes[state] for state in api.NODE_STATES},
+            open_claims=claims["open"] + claims["withdrawing"],
+            undecodable=self._core.tallies.undecodable.total(),
+            problems=problems,
+            synced=self._core.store.synced,
+            seconds_since_change=round(self._core.seconds_since_change(real_time()), 3),
+        )
+
+    async def explain(self, namespace: str, name: str) -> api.PodExplanation | None:
+        """Return what is known of a pod, also of one that is gone; None if it is unknown."""
+        snapshot = await self.snapshot()
+        return await asyncio.to_thread(explain, self._core.store.copy(), snapshot, namespace, name, trace_id)

@@ -1,0 +1,55 @@
+"""The events of the placement core beside those of every core."""
+
+import msgspec
+from deviceshare.model import AnyFact, NodeLedger, NodeOutcomes
+from deviceshare_bus.core import (
+    CaughtUp,
+    Event,
+    ReadBack,
+    Tick,
+    Unreadable,
+    WriteConflict,
+    WriteRefused,
+    WriteUnknown,
+    Written,
+)
+
+
+class FactReceived(Event, frozen=True):
+    """A message of CLUSTER: an object of the cluster as inventory sees it, or that it is gone."""
+
+    subject: str
+    fact: AnyFact
+
+
+class LedgerReceived(Event, frozen=True):
+    """A message of LEDGER: all claims on a node. The service's own writes arrive here as well."""
+
+    node: str
+    sequence: int
+    ledger: NodeLedger
+
+
+class OutcomesReceived(Event, frozen=True):
+    """A message of OUTCOME: the outcomes of the claims on a node."""
+
+    node: str
+    outcomes: NodeOutcomes
+
+
+_PlacementEvent = (
+    FactReceived
+    | LedgerReceived
+    | OutcomesReceived
+    | CaughtUp
+    | Tick
+    | Unreadable
+    | Written
+    | WriteConflict
+    | WriteUnknown
+    | WriteRefused
+    | ReadBack
+)
+
+decode_event = msgspec.msgpack.Decoder(_PlacementEvent).decode
+"""Decodes an event of a core log."""

@@ -1,0 +1,154 @@
+"""Applying the facts of CLUSTER to the state of the cluster: objects that appear, change and are deleted."""
+
+from deviceshare.conf import EffectiveConfiguration
+from deviceshare.model import (
+    AnyFact,
+    ConfigFact,
+    Gone,
+    NodeFact,
+    PodFact,
+    PodGroupFact,
+    PriorityClassFact,
+    QueueFact,
+)
+from deviceshare_bus.core import Command, Now, RecordStep
+from deviceshare_bus.subjects import fact as subject_of
+
+from deviceshare_placement.core import explaining
+from deviceshare_placement.core.cluster_state import ClusterState
+from deviceshare_placement.core.deciding import Deciding
+from deviceshare_placement.core.ledgers import Ledgers
+from deviceshare_placement.core.records import PodRecord
+
+EXPLANATION_TTL = 24 * 3600.0
+"""Seconds for which the server keeps the last explanation of an object that is gone."""
+_POD_SUBJECT = subject_of("pod", "")
+
+
+class Facts:
+    """The last fact of each object, and what its changes mean for the rest of the core."""
+
+    def __init__(self, cluster: ClusterState, ledgers: Ledgers, deciding: Deciding, instance: str) -> None:
+        self._cluster = cluster
+        self._ledgers = ledgers
+        self._deciding = deciding
+        self._instance = instance
+        self._facts: dict[str, AnyFact] = {}
+        self._effective = EffectiveConfiguration()
+        self._unreadable: set[str] = set()
+        """Nodes whose ledger cannot be decoded: they take no pods."""
+
+    def apply(self, subject: str, fact: AnyFact, now: Now) -> list[Command]:
+        """Apply a fact; return the commands that follow for an object that is gone."""
+        match fact:
+            case Gone():
+                return self._remove(subject, self._facts.pop(subject, None), now)
+            case PodFact():
+                self._set_pod(fact, now)
+            case NodeFact():
+                self._set_node(fact)
+            case PodGroupFact():
+                self._cluster.set_group(fact)
+            case PriorityClassFact():
+                self._cluster.set_priority_class(fact)
+            case QueueFact():
+                self._cluster.set_queue(fact)
+            case ConfigFact() if self._effective.take(fact):
+                self._configure()
+        self._facts[subject] = fact
+        return []
+
+    def readable(self, node: str) -> bool:
+        """Return whether the ledger of a node can be decoded."""
+        return node not in self._unreadable
+
+    def ledger_unreadable(self, node: str) -> None:
+        """Take a node out of use until its ledger can be decoded, for example one of a later version."""
+        if node not in self._unreadable:
+            self._unreadable.add(node)
+            self._cluster.remove_node(node)
+
+    def ledger_readable(self, node: str) -> None:
+        """Use a node again whose ledger could not be decoded."""
+        if node in self._unreadable:
+            self._unreadable.discard(node)
+            fact = self._facts.get(subject_of("node", node))
+            if isinstance(fact, NodeFact):
+                self._set_node(fact)
+
+    def _set_node(self, fact: NodeFact) -> None:
+        if self.readable(fact.name):
+            self._cluster.set_node(fact)
+            if not fact.takes_pods:
+                self._ledgers.node_lost(fact.name)
+
+    def _set_pod(self, fact: PodFact, now: Now) -> None:
+        fact, pod_class = self._cluster.classify(fact)
+        record = self._cluster.pods.get(fact.uid)
+        before = fact if record is None else record.fact
+        if record is None:
+            claims = self._cluster.claims[fact.uid]
+            record = self._cluster.pods[fact.uid] = PodRecord(fact, pod_class, claims, seen_at=now.wall)
+        record.fact, record.pod_class = fact, pod_class
+        if before.group != fact.group:
+            left = self._cluster.group(before.group)
+            left.members.discard(fact.uid)
+            self._cluster.drop_if_empty(left)
+        self._cluster.group(fact.group).members.add(fact.uid)
+        self._cluster.account(record)
+        self._cluster.reconsider(fact.group)
+        for node in sorted({before.node, fact.node, *record.claims.values()} - {""}):
+            self._cluster.charge(node, fact.uid)
+        if fact.node or fact.ended:
+            self._deciding.drop(fact.uid)
+        if fact.ended:
+            self._ledgers.remove(fact.uid)
+        else:
+            self._ledgers.keep_one(record)
+            if not fact.node:
+                self._ledgers.doubt(record, now.monotonic)
+
+    def _remove(self, subject: str, fact: AnyFact | None, now: Now) -> list[Command]:
+        match fact:
+            case PodFact():
+                return self._remove_pod(fact, now)
+            case NodeFact():
+                self._cluster.remove_node(fact.name)
+                self._ledgers.node_lost(fact.name)
+            case PodGroupFact():
+                self._cluster.remove_group(fact.key)
+                if fact.uid:
+                    gone = explaining.group_gone(fact, now.wall, self._instance)
+                    return [explaining.publish(gone, ttl=EXPLANATION_TTL)]
+            case PriorityClassFact():
+                self._cluster.remove_priority_class(fact.name)
+            case QueueFact():
+                self._cluster.remove_queue(fact.name)
+            case ConfigFact() if self._effective.drop(fact.name):
+                self._configure()
+            case None if subject.startswith(_POD_SUBJECT):
+                # The pod was deleted while this service did not run.
+                self._ledgers.forget(subject.removeprefix(_POD_SUBJECT), now.monotonic)
+            case _:
+                pass
+        return []
+
+    def _remove_pod(self, fact: PodFact, now: Now) -> list[Command]:
+        reported = self._cluster.pods.pop(fact.uid).reported
+        group = self._cluster.group(fact.group)
+        group.members.discard(fact.uid)
+        self._cluster.reconsider(fact.group)
+        self._cluster.drop_if_empty(group)
+        self._ledgers.forget(fact.uid, now.monotonic)
+        self._cluster.accounts.drop(fact.uid)
+        if fact.node:
+            self._cluster.charge(fact.node, fact.uid)
+        if not self._cluster.claims[fact.uid]:
+            del self._cluster.claims[fact.uid]
+        self._deciding.drop(fact.uid)
+        gone = explaining.gone(fact, reported, now.wall, self._instance)
+        return [explaining.publish(gone, ttl=EXPLANATION_TTL), RecordStep(fact.uid, fact.ref, "gone")]
+
+    def _configure(self) -> None:
+        """Decide by the configuration that is in effect now."""
+        self._cluster.configure(self._effective.conf)

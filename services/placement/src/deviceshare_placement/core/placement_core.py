@@ -1,0 +1,324 @@
+"""The state machine of placement.
+
+Placement adds a claim to a node's ledger when it decides; from then on the claim holds its devices until it leaves the
+ledger (:mod:`.ledgers`). A tick decides every group that may be decided, folds all changes of a node into one ledger,
+and the next decision waits until the result of every write is known. A pod that fitted nowhere is decided again when
+an event may have made room for it, never by polling.
+"""
+
+from collections import defaultdict
+from itertools import islice
+
+from deviceshare.model import REFUSED, Backoff, Explanation, NodeLedger, NodeOutcomes, Synced
+from deviceshare.queueing import Decision
+from deviceshare_bus.conditional_writer import ConditionalWriter, Result, WriteAnswer
+from deviceshare_bus.core import (
+    CaughtUp,
+    Command,
+    Count,
+    Event,
+    Log,
+    Now,
+    ReadBack,
+    RecordStep,
+    Tick,
+    Unreadable,
+    Write,
+    WriteConflict,
+    WriteRefused,
+    WriteUnknown,
+    Written,
+)
+from deviceshare_bus.eventlog import RECONCILED
+from deviceshare_bus.subjects import Stream, node_of
+from deviceshare_bus.subjects import ledger as subject_of
+
+from deviceshare_placement.core import explaining
+from deviceshare_placement.core.claims import MOST_WRITES, NewClaim, claim, nodes_of, select
+from deviceshare_placement.core.cluster_state import ClusterState
+from deviceshare_placement.core.deciding import Deciding, Round
+from deviceshare_placement.core.events import FactReceived, LedgerReceived, OutcomesReceived
+from deviceshare_placement.core.facts import Facts
+from deviceshare_placement.core.ledgers import BOUND_GRACE, ORPHAN_GRACE, Ledgers
+from deviceshare_placement.core.overcommit import overcommitted_claims
+from deviceshare_placement.core.records import PodRecord
+from deviceshare_placement.core.reporter import Reporter
+
+RETRY = Backoff(0.5, 30.0)
+"""Seconds until a refused claim is decided again, or a refused ledger written again; doubles with each refusal."""
+PAUSE = 0.3
+"""Seconds without a decision after a write that the bus did not take: the next one would fare no better."""
+PROMPT_RETRIES = 3
+"""Refusals after which a pod counts as one that waits with its reason."""
+CLAIM_WITHOUT_POD, CLAIM_NOT_BOUND, CLAIM_WITHOUT_ROOM = "claim without pod", "claim not bound", "claim without room"
+"""Differences from the cluster that are repaired and counted: a claim whose pod is unknown, a claim with the outcome
+bound whose pod is not bound, and a claim that is not bound yet on a node that others have filled."""
+
+
+class PlacementCore:
+    """Decides which node and which devices each pod gets. One instance lives as long as an epoch of the bus.
+
+    ``instance`` is the name of the process: part of claim ids, and the ``decided_by`` of claims and explanations.
+    """
+
+    def __init__(self, instance: str) -> None:
+        self.cluster = ClusterState()
+        self._instance = instance
+        self._unread = {Stream.CLUSTER, Stream.LEDGER, Stream.OUTCOME}
+        """Streams that have not been read to their end: nothing is decided before."""
+        self._synced = False
+        """Whether the whole cluster has been on the bus once: nothing is decided before."""
+        self._ledgers = Ledgers(self.cluster)
+        self._reporter = Reporter()
+        self._deciding = Deciding(self.cluster, self._reporter, instance)
+        self._facts = Facts(self.cluster, self._ledgers, self._deciding, instance)
+        self._writer: ConditionalWriter[list[Explanation]] = ConditionalWriter(Stream.LEDGER)
+        """The ledgers; each write carries the explanations of the pods that it claims."""
+        self._uncertain: defaultdict[str, list[Explanation]] = defaultdict(list)
+        """Explanations of pods that are charged to a node by a write without an answer."""
+        self._resume_at = 0.0
+        """Nothing is decided before this monotonic time: the bus did not take what was decided last."""
+        self._claims = 0
+
+    def handle(self, event: Event, now: Now) -> list[Command]:
+        """Apply an event and return the commands that follow from it."""
+        match event:
+            case FactReceived(subject=subject, fact=fact):
+                self._synced = self._synced or isinstance(fact, Synced)
+                return self._facts.apply(subject, fact, now)
+            case LedgerReceived(node=node, sequence=sequence, ledger=ledger):
+                return self._receive_ledger(node, sequence, ledger, now)
+            case OutcomesReceived(node=node, outcomes=outcomes):
+                return self._receive_outcomes(node, outcomes, now)
+            case Tick():
+                return self._tick(now)
+            case Written() | WriteConflict() | WriteUnknown() | WriteRefused():
+                return self._complete_write(event, now)
+            case ReadBack(subject=subject, sequence=sequence):
+                self._writer.read_back(subject, sequence)
+                return self._report_claimed(self._uncertain.pop(node_of(subject), []), now)
+            case Unreadable(stream=Stream.LEDGER, subject=subject, sequence=sequence):
+                self._writer.seen(subject, sequence)
+                self._facts.ledger_unreadable(node_of(subject))
+            case CaughtUp(stream=stream):
+                return self._catch_up(stream, now)
+        return []
+
+    # Readiness
+
+    @property
+    def _knows_all(self) -> bool:
+        """Whether the inputs of a decision are known: the content of the bus, and the result of each write."""
+        return not self._unread and self._synced and not self._writer.open
+
+    @property
+    def open_work(self) -> int:
+        """How much is pending or could be done now: decisions, writes, retries, unpublished explanations.
+
+        At least 1 before the cluster is known.
+        """
+        return (
+            (bool(self._unread) or not self._synced)
+            + self._writer.open
+            + len(self._ledgers.due)
+            + len(self.cluster.candidates)
+            + len(self.cluster.dispatcher)
+            # A pod that is refused again and again has its reason: a settled system does not wait for it.
+            + sum(1 for uid in self._deciding.retries if self.cluster.pods[uid].refusals <= PROMPT_RETRIES)
+            + len(self._reporter)
+            + len(self._ledgers.orphans)
+        )
+
+    def next_due(self, now: Now) -> float | None:
+        """Return the monotonic time at which a tick has something to do without further events, None for never."""
+        times = self._reporter.due(self.cluster.pods)
+        if self._knows_all and now.monotonic < self._resume_at:
+            times.append(self._resume_at)
+        elif self._knows_all:
+            times += self._deciding.due(now)
+            times += (since + ORPHAN_GRACE for _, since in self._ledgers.orphans.values())
+            times += (since + BOUND_GRACE for _, since in islice(self._ledgers.unconfirmed.values(), 1))
+            times += (due for node in self._ledgers.due if (due := self.cluster.ledger(node).retry_at))
+        return min(times) if times else None
+
+    def _catch_up(self, stream: str, now: Now) -> list[Command]:
+        """Begin to decide when all streams have been read, and publish where pods were found to be claimed."""
+        self._unread.discard(Stream(stream))
+        commands: list[Command] = []
+        if self._unread:
+            return commands
+        for record in self.cluster.pods.values():
+            for claim_id, node in record.claims.items() if not record.fact.node else ():
+                # The replica that claimed it may have ended before it published the explanation.
+                found = self.cluster.ledgers[node].claims[claim_id]
+                explanation = explaining.claimed(record.fact, found, node, now.wall)
+                record.report(explanation.message, now.monotonic)
+                commands.append(explaining.publish(explanation))
+        return commands
+
+    # Ledgers and outcomes
+
+    def _receive_ledger(self, node: str, sequence: int, ledger: NodeLedger, now: Now) -> list[Command]:
+        if self._writer.seen(subject_of(node), sequence):
+            self._ledgers.enter(node, ledger.claims, now.monotonic)
+            self._facts.ledger_readable(node)
+        return []
+
+    def _receive_outcomes(self, node: str, outcomes: NodeOutcomes, now: Now) -> list[Command]:
+        commands: list[Command] = []
+        for outcome in self._ledgers.outcomes(node, outcomes, now.monotonic):
+            record = self.cluster.pods.get(outcome.uid)
+            if record is None:
+                continue
+            record.refusal = outcome.reason if outcome.state == REFUSED else ""
+            self._retry_later(record, now.monotonic)
+            step = f"claim {outcome.state}"
+            commands.append(RecordStep(outcome.uid, record.fact.ref, step, node, outcome.reason))
+        return commands
+
+    # Deciding
+
+    def _tick(self, now: Now) -> list[Command]:
+        """Repair, decide, write the new claims, and report why the other pods wait."""
+        if self._unread or not self._synced:
+            return []
+        commands: list[Command] = []
+        if self._knows_all and now.monotonic >= self._resume_at:
+            commands += self._reconcile(now.monotonic)
+            decided = self._deciding.decide(now)
+            commands += self._write(decided, now)
+            commands += map(explaining.publish, decided.of_groups)
+        return commands + self._report_waiting(now.monotonic)
+
+    def _reconcile(self, now: float) -> list[Command]:
+        """Repair and count what differs between the ledgers and the cluster."""
+        repaired = [CLAIM_WITHOUT_POD] * self._ledgers.give_up_orphans(now)
+        repaired += [CLAIM_NOT_BOUND] * self._ledgers.withdraw_unconfirmed(now)
+        crowded, self.cluster.crowded = self.cluster.crowded, set()
+        for node in sorted(crowded):
+            for each in overcommitted_claims(self.cluster, node):
+                self._ledgers.withdraw(node, each.id)
+                repaired.append(CLAIM_WITHOUT_ROOM)
+        return [Count(f"{RECONCILED}{what}") for what in repaired]
+
+    def _write(self, decided: Round, now: Now) -> list[Write]:
+        """Fold all changes of a round into one ledger a node. Ledgers that gangs tie together are written together."""
+        chosen, together, put_back = select(decided)
+        for decision in put_back:
+            self._put_back(decision, now.wall)
+        added: defaultdict[str, list[NewClaim]] = defaultdict(list)
+        for pod, placement, decision in chosen:
+            self._claims += 1
+            new = claim(
+                f"{self._instance}-{self._claims}", pod, placement, decision.group.key, self._instance, now.wall
+            )
+            why = explaining.placed(self.cluster.allocator, pod, placement, decision, now.wall, self._instance)
+            added[placement.node].append(NewClaim(new, why))
+            self._reporter.drop(pod.uid)
+        # Another replica may have written meanwhile what was due.
+        due = {node for node in self._ledgers.due if self.cluster.ledger(node).changes and self._facts.readable(node)}
+        self._ledgers.due = {node for node in due if self.cluster.ledger(node).retry_at > now.monotonic} - added.keys()
+        due -= self._ledgers.due
+        writes = [sorted(together)] if together else []
+        writes += ([node] for node in sorted((due | added.keys()) - together))
+        return [self._write_ledgers(nodes, added) for nodes in writes]
+
+    def _write_ledgers(self, nodes: list[str], added: dict[str, list[NewClaim]]) -> Write:
+        """Return the write of the ledgers of these nodes as they should be."""
+        messages = []
+        explanations: list[Explanation] = []
+        for node in nodes:
+            new = added.get(node, ())
+            claims = (*self.cluster.ledger(node).remaining(), *(each.claim for each in new))
+            explanations += (each.explanation for each in new)
+            messages.append((subject_of(node), NodeLedger(node=node, claims=claims)))
+        return self._writer.write(messages, explanations)
+
+    def _put_back(self, decision: Decision, now: float) -> None:
+        """Release a gang that spans more nodes than can be written together: with others of this round, or at all."""
+        possible = len(nodes_of(decision)) <= MOST_WRITES
+        for pod, placement in decision.placed:
+            self.cluster.charge(placement.node, pod.uid)
+            if not possible:
+                spans = f"pod group {decision.group.key} would span more than {MOST_WRITES} nodes"
+                message = f"{spans}, which cannot be claimed together"
+                self._reporter.put(explaining.pending(pod, message, now, self._instance))
+        if possible:
+            self.cluster.reconsider(decision.group.key)
+        else:
+            self.cluster.too_wide.add(decision.group.key)
+
+    # Results of writes
+
+    def _complete_write(self, answer: WriteAnswer, now: Now) -> list[Command]:
+        """Apply the result of a write; without an answer its claims stay charged until the ledgers are read back."""
+        completed = self._writer.handle(answer)
+        explanations = completed.context
+        if completed.result is Result.WRITTEN:
+            for written in completed.write.writes:
+                self.cluster.ledger(written.message.node).refusals = 0
+                self.cluster.ledger(written.message.node).retry_at = 0.0
+            for written in completed.newer:
+                self._ledgers.enter(written.message.node, written.message.claims, now.monotonic)
+            return self._report_claimed(explanations, now)
+        # Claims that the write would have removed are still in the ledgers.
+        self._ledgers.due.update(node_of(written.subject) for written in completed.write.writes)
+        if completed.result is Result.UNKNOWN:
+            self._resume_at = now.monotonic + PAUSE
+            for each in explanations:
+                self._uncertain[each.node].append(each)
+            return [Count("ledger_writes_unknown"), *completed.commands]
+        for each in explanations:
+            self.cluster.charge(each.node, each.uid)
+        if isinstance(answer, WriteRefused):
+            return self._postpone(completed.write, explanations, answer.reason, now.monotonic)
+        for each in explanations:
+            self.cluster.reconsider_pod(each.uid)
+        steps = [RecordStep(each.uid, f"{each.namespace}/{each.name}", "conflict") for each in explanations]
+        return [Count("ledger_conflicts"), *steps, *completed.commands]
+
+    def _postpone(self, write: Write, explanations: list[Explanation], reason: str, now: float) -> list[Command]:
+        """Retry a write that the server refused with back-off: its pods are decided again, its removals are kept."""
+        self._resume_at = now + PAUSE
+        for refused in write.writes:
+            ledger = self.cluster.ledger(refused.message.node)
+            ledger.retry_at = now + RETRY.delay(ledger.refusals)
+            ledger.refusals += 1
+        for each in explanations:
+            record = self.cluster.pods.get(each.uid)
+            if record is not None:
+                record.refusal = f"the claim on {each.node} could not be written: {reason}"
+                self._retry_later(record, now)
+        return [Log("error", f"a ledger was refused by the server: {reason}")]
+
+    def _retry_later(self, record: PodRecord, now: float) -> None:
+        self._deciding.retries[record.fact.uid] = now + RETRY.delay(record.refusals)
+        record.refusals += 1
+        self.cluster.reconsider(record.fact.group)
+
+    # Explanations
+
+    def _report_claimed(self, explanations: list[Explanation], now: Now) -> list[Command]:
+        """Publish why pods go where they go, if their claims stand."""
+        commands: list[Command] = []
+        for each in explanations:
+            if self.cluster.claim_on(each.node, each.uid) is None:
+                # The claim was not written, or was removed again before its write was acknowledged.
+                self.cluster.charge(each.node, each.uid)
+                self.cluster.reconsider_pod(each.uid)
+                continue
+            record = self.cluster.pods.get(each.uid)
+            if record is None:
+                continue
+            record.report(each.message, now.monotonic)
+            # The binder may be done before the acknowledgement arrives: the step ends with the decision.
+            step = RecordStep(each.uid, record.fact.ref, "claimed", each.node, since=record.seen_at, at=each.at)
+            commands += (explaining.publish(each), step)
+        return commands
+
+    def _report_waiting(self, now: float) -> list[Command]:
+        commands: list[Command] = []
+        for each in self._reporter.take(self.cluster.pods, now):
+            ref = self.cluster.pods[each.uid].fact.ref
+            commands += (explaining.publish(each), RecordStep(each.uid, ref, "pending", message=each.message))
+        return commands

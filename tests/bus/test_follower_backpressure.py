@@ -1,0 +1,91 @@
+"""A reader that is slower than its stream: what waits for it is bounded, and it misses nothing."""
+
+import asyncio
+import logging
+from contextlib import aclosing
+
+import deviceshare_bus.follower
+import pytest
+from deviceshare_bus.connection import Connection
+from deviceshare_bus.follower import Follower
+from deviceshare_bus.publisher import Publisher, Write
+from deviceshare_bus.subjects import Stream
+
+SIZE = 16 * 1024
+COUNT = 4000
+WINDOW = 4 << 20
+"""Bytes that the server sends before the first flow-control replies: it begins with a sixteenth of 32 MiB."""
+
+
+async def fill(publisher: Publisher, first: int = 0, count: int = COUNT) -> None:
+    for start in range(first, first + count, 500):
+        futures = [
+            await publisher.send(Write(f"cluster.node.n{number}", number.to_bytes(4, "big") * (SIZE // 4)))
+            for number in range(start, start + 500)
+        ]
+        await asyncio.gather(*futures)
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deviceshare_bus.follower, "INBOX_BYTES", 1 << 20)
+
+
+def waiting(follower: Follower, connection: Connection) -> int:
+    """Return the bytes that wait for the reader, in the follower and in nats-py."""
+    assert follower._inbox_bytes == sum(len(message.data) for message in follower._inbox)
+    return follower._inbox_bytes + sum(subscription.pending_bytes for subscription in connection.client._subs.values())
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("disturbed", ["not", "by a restart", "by a lost consumer"])
+async def test_what_waits_for_a_slow_reader_is_bounded_and_nothing_is_missed(
+    nats_server, connection: Connection, publisher: Publisher, caplog: pytest.LogCaptureFixture, disturbed: str
+) -> None:
+    caplog.set_level(logging.INFO)
+    await fill(publisher)
+    follower = Follower(connection, Stream.CLUSTER)
+    sequences: list[int] = []
+    rests = 0
+    async with asyncio.timeout(60), aclosing(aiter(follower)) as batches:
+        async for batch in batches:
+            sequences += [message.sequence for message in batch.messages]
+            assert all(message.data[:4] == (message.sequence - 1).to_bytes(4, "big") for message in batch.messages)
+            if batch.position >= COUNT:
+                break
+            if rests < 3:
+                rests += 1
+                await asyncio.sleep(1.5)  # longer than a heartbeat
+                assert waiting(follower, connection) <= (1 << 20) + WINDOW * 2**rests
+                if rests == 1:
+                    assert follower.stalls >= 1
+                    assert batch.position < COUNT // 2
+                if rests == 2 and disturbed == "by a restart":
+                    await nats_server.restart()
+                if rests == 2 and disturbed == "by a lost consumer":
+                    for consumer in await connection.jetstream.consumers_info(Stream.CLUSTER):
+                        await connection.jetstream.delete_consumer(Stream.CLUSTER, consumer.name)
+    assert sequences == list(range(1, COUNT + 1))
+    assert "the reader is behind" in caplog.text
+
+
+async def test_many_small_messages_are_bounded_by_their_number(
+    connection: Connection, publisher: Publisher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deviceshare_bus.follower, "INBOX_MESSAGES", 100)
+    count = 60_000
+    for start in range(0, count, 2000):
+        futures = [await publisher.send(Write(f"cluster.node.n{start + number}", b"x")) for number in range(2000)]
+        await asyncio.gather(*futures)
+    follower = Follower(connection, Stream.CLUSTER)
+    sequences: list[int] = []
+    async with asyncio.timeout(30), aclosing(aiter(follower)) as batches:
+        async for batch in batches:
+            if not sequences:
+                await asyncio.sleep(1.0)
+                assert follower.stalls >= 1
+                assert 100 <= len(follower._inbox) < count // 2
+            sequences += [message.sequence for message in batch.messages]
+            if batch.position >= count:
+                break
+    assert sequences == list(range(1, count + 1))

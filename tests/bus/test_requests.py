@@ -1,0 +1,113 @@
+"""Requests to nats-server: each ends once, with its answer or a reason, and never swallows a cancellation."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+from deviceshare_bus.connection import Connection, connect
+from deviceshare_bus.readback import read_back
+from deviceshare_bus.requests import Requests, Unanswered
+from deviceshare_bus.setup import make_streams, wait_for_streams
+from deviceshare_bus.subjects import Stream
+from deviceshare_bus.tasks import end, heed_cancellation
+from nats.aio.msg import Msg
+from nats.errors import NoRespondersError
+
+
+async def test_a_request_that_nobody_takes_says_so(connection: Connection) -> None:
+    with pytest.raises(NoRespondersError):
+        await connection.client.request("nobody.listens", b"")
+    assert connection.requests.in_flight == 0
+
+
+async def test_a_silent_server_is_not_waited_for_longer_than_asked(nats_server, connection: Connection) -> None:
+    nats_server.freeze()
+    try:
+        with pytest.raises(Unanswered, match=r"no answer within 0\.2 s"):
+            await connection.client.request("nobody.listens", b"", timeout=0.2)
+    finally:
+        nats_server.thaw()
+    assert connection.requests.in_flight == 0
+
+
+async def test_what_a_dying_server_took_with_it_fails_at_once_and_nothing_is_sent_without_one(nats_server) -> None:
+    connection = await connect(nats_server.url, "test")
+    nats_server.freeze()
+    asked = asyncio.create_task(connection.client.request("nobody.listens", b"", timeout=60))
+    await asyncio.sleep(0.1)
+    nats_server.kill()
+    async with asyncio.timeout(5):
+        with pytest.raises(Unanswered, match="connection was lost"):
+            await asked
+    with pytest.raises(Unanswered, match="not connected"):
+        await connection.client.request("nobody.listens", b"")
+    await connection.close()
+
+
+async def test_a_closed_connection_leaves_nobody_waiting(nats_server) -> None:
+    connection = await connect(nats_server.url, "test")
+    nats_server.freeze()
+    asked = asyncio.create_task(connection.client.request("nobody.listens", b"", timeout=60))
+    await asyncio.sleep(0.1)
+    nats_server.thaw()
+    connection.requests.lost()
+    await connection.close()
+    with pytest.raises((Unanswered, NoRespondersError)):
+        await asked
+
+
+async def test_many_requests_share_one_subscription(connection: Connection) -> None:
+    before = len(connection.client._subs)
+    infos = await asyncio.gather(*(connection.jetstream.stream_info(stream) for stream in Stream for _ in range(100)))
+    assert [info.config.name for info in infos[::100]] == [stream.value for stream in Stream]
+    assert len(connection.client._subs) == before
+
+
+ASKING: dict[str, Callable[[Connection], Awaitable[object]]] = {
+    "stream info": lambda connection: connection.jetstream.stream_info(Stream.CLUSTER),
+    "read back": lambda connection: read_back(connection, Stream.CLUSTER, "cluster.node.a"),
+    "waiting for streams": wait_for_streams,
+    "making streams": make_streams,
+}
+
+
+@pytest.mark.parametrize("what", ASKING)
+async def test_a_cancellation_that_comes_with_the_answer_is_not_lost(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """With ``asyncio.wait_for`` on Python 3.11 each of them returns its answer as if nothing had been said."""
+    answered = Requests.answered
+    heard = 0
+
+    async def cancelled_and_answered(self: Requests, message: Msg) -> None:
+        nonlocal heard
+        heard += 1
+        await answered(self, message)
+        asking.cancel()
+
+    monkeypatch.setattr(Requests, "answered", cancelled_and_answered)
+    for subscription in connection.client._subs.values():
+        subscription._cb = connection.requests.answered
+    asking = asyncio.ensure_future(ASKING[what](connection))
+    async with asyncio.timeout(5):
+        await asyncio.wait({asking})
+    assert asking.cancelled()
+    assert heard == 1
+
+
+async def test_a_cancellation_that_something_else_loses_is_raised_afterwards() -> None:
+    started = asyncio.Event()
+
+    async def swallowing() -> int:
+        started.set()
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            return 1
+        return 2
+
+    task = asyncio.create_task(heed_cancellation(swallowing()))
+    await started.wait()
+    await end(task)
+    assert task.cancelled()
+    assert await heed_cancellation(asyncio.sleep(0, 3)) == 3
