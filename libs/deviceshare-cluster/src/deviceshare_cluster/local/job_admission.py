@@ -1,4 +1,4 @@
-"""What Volcano's webhooks check of a Job, and the defaults that they fill in.
+"""The checks and defaults of Volcano's webhooks for a Job.
 
 Source: volcano-sh/volcano pkg/webhooks/admission/jobs and the schema of the Job's CRD.
 """

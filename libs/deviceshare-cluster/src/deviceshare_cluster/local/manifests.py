@@ -1,4 +1,4 @@
-"""Reading manifests: a file or a directory of YAML and JSON into objects that know where they come from.
+"""Reading of manifests: a file or a directory of YAML and JSON into objects with the place where they come from.
 
 A file that does not parse, or a document that is no Kubernetes object, is one problem; all others are read.
 """

@@ -1,8 +1,8 @@
-"""What the API server checks of a pod, and the defaults that it fills in.
+"""The checks and defaults of the API server for a pod.
 
 Source: Kubernetes' pod validation and defaulting, as far as a scheduler can see it. One thing differs on purpose: an
-extended resource that stands among the requests only is refused by Kubernetes; here it is taken for the limit, with a
-warning, since published examples are written so.
+extended resource with a request and no limit is refused by Kubernetes; here the request becomes the limit, with a
+warning, since published examples are written this way.
 """
 
 from deviceshare.model import RequestError, is_native, to_amount

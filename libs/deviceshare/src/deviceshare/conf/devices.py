@@ -1,11 +1,11 @@
 """``device-config.yaml``: the names of the vGPU resources, MIG geometries, Ascend chips.
 
-One file serves Volcano, us and the device plugins; what only the plugins read is checked and has no effect here. A key
-that nobody knows is a warning. Sources: volcano-sh/volcano (pkg/scheduler/api/devices/config),
+Volcano, deviceshare and the device plugins read the same file; keys that only the plugins read are checked and have no
+effect here. An unknown key is a warning. Sources: volcano-sh/volcano (pkg/scheduler/api/devices/config),
 Project-HAMi/volcano-vgpu-device-plugin (pkg/config), Project-HAMi/ascend-device-plugin.
 
-Beyond Volcano: where the section ``nvidia`` or one of its names is missing the usual names hold, except that a
-percentage can only be asked where the file names its resource; what cannot be meant is refused.
+Beyond Volcano: the default names apply where the section ``nvidia`` or one of its names is absent, except that pods can
+request a percentage only where the file names its resource; an impossible value is an error.
 """
 
 import re
@@ -38,7 +38,7 @@ _VGPU_KEYS = (
 _PLUGIN_SWITCHES = ("overwriteEnv", "disableCoreLimit", "passDeviceSpecs")
 _PLUGIN_SCALES = ("deviceMemoryScaling", "deviceCoreScaling")
 _PLUGIN_KEYS = (*_PLUGIN_SWITCHES, *_PLUGIN_SCALES, "deviceSplitCount", "resourcePriorityName", "migstrategy")
-"""What only the device plugin and its webhook read; its effect stands in what the plugin registers."""
+"""Keys that only the device plugin and its webhook read; their effect is in the cards that the plugin registers."""
 _CHIP_KEYS = (
     "chipName", "commonWord", "resourceName", "resourceMemoryName", "resourceCoreName", "memoryAllocatable",
     "memoryCapacity", "aiCore", "aiCPU", "templates",
@@ -51,7 +51,7 @@ _NAME = re.compile(r"[^\s,:;\[\]]+")
 
 
 def parse_devices(text: str, source: str) -> DevicesConf:
-    """Return what a ``device-config.yaml`` says.
+    """Return a ``device-config.yaml`` as values.
 
     Args:
         text: the file, or a ConfigMap manifest that holds it, alone or among others.

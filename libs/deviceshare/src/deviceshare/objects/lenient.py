@@ -1,4 +1,4 @@
-"""Decode an object into its view; what has a wrong type is left out and reported, the rest is kept."""
+"""Decoding of an object into its view; a field of a wrong type is left out and reported, the others are kept."""
 
 import re
 from datetime import UTC, datetime
@@ -13,19 +13,19 @@ V = TypeVar("V", bound=Object)
 Path = list[str | int]
 
 MOST_REPAIRS = 32
-"""Fields of a wrong type after which no more of an object is kept than who it is."""
+"""Fields of a wrong type after which only the identity of an object is kept."""
 
 _MESSAGE = re.compile(r"(?P<what>.*?)(?: - at `\$(?P<path>.*)`)?", re.DOTALL)
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
 _SOME_ENTRY = "..."
-"""How msgspec spells the key of a mapping whose value is wrong: it does not say which."""
+"""The key of a mapping in the messages of msgspec, which do not name it."""
 _LONGEST_MAPPING = 256
 _LONGEST_VALUE = 256
 _MALFORMED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def decode_view(raw: bytes, decoder: msgspec.json.Decoder[V], kind: str) -> tuple[V, list[Problem]]:
-    """Return the view of an object, and a problem for each field that had to be left out for its type.
+    """Return the view of an object, and a problem for each field that is left out for its type.
 
     Raises:
         FormatError: where it is no JSON object with a name.
@@ -77,7 +77,7 @@ def _subject(kind: str, tree: Any) -> str:
 
 
 def _location(error: msgspec.ValidationError) -> tuple[Path, str]:
-    """Return where in the tree it is wrong, and what would be right."""
+    """Return the path of the wrong value in the tree, and what would be right."""
     match = _MESSAGE.fullmatch(str(error))
     assert match is not None
     path: Path = [
@@ -89,7 +89,7 @@ def _location(error: msgspec.ValidationError) -> tuple[Path, str]:
 
 
 def _cut(root: Field, path: Path, expected: str, view_type: type[Object]) -> list[Problem]:
-    """Remove what the path leads to; return what was wrong with it."""
+    """Remove the value at a path; return the problems with it."""
     if path[-1] == _SOME_ENTRY:
         path = path[:-1]
         if len(_follow(root, path).value) <= _LONGEST_MAPPING:
@@ -97,7 +97,7 @@ def _cut(root: Field, path: Path, expected: str, view_type: type[Object]) -> lis
     holder, last = _follow(root, path[:-1]).value, path[-1]
     problem = _follow(root, path).error(expected).problem
     if isinstance(holder, list) and expected.startswith("object"):
-        holder[int(last)] = {}  # what follows keeps its position
+        holder[int(last)] = {}  # the items after it keep their positions
     else:
         del holder[last]
     return [problem]
