@@ -9,7 +9,7 @@ from deviceshare.model import AnyFact, RequestError
 from deviceshare_bus.core import CaughtUp, Now, PutLatest, Tick, Write, Written
 from deviceshare_cluster.interface import Change, ChangeType, Listed
 from deviceshare_cluster.local.admission import Priorities, admit
-from deviceshare_cluster.local.jobs import beside, pod_maker, pod_names
+from deviceshare_cluster.local.jobs import companion_objects, pod_maker, pod_names
 from deviceshare_cluster.local.kinds import as_read, encode, key_of
 from deviceshare_cluster.local.manifests import parse_manifests
 from deviceshare_placement.core import FactReceived, PlacementCore
@@ -81,7 +81,7 @@ def _changes(obj: Any) -> list[Change]:
         assert msgspec.json.decode(raw)["metadata"]["resourceVersion"] == "7"
         changes.append(Change(ChangeType.APPLIED, kind, namespace, name, 7, raw))
         if kind == "Job":
-            made += beside(stored, {})
+            made += companion_objects(stored, {})
             makers = {task["name"]: pod_maker(stored, task) for task in stored["spec"]["tasks"]}
             made += [
                 makers[task["name"]](index)

@@ -13,7 +13,7 @@ from deviceshare_cluster.interface import Change, ChangeType, ClusterError, List
 from deviceshare_cluster.kube import KubeCluster
 from deviceshare_cluster.kube import client as kube_client
 from deviceshare_cluster.kube.client import KubeClient
-from deviceshare_cluster.kube.follow import PATIENCE, Follower, Patience
+from deviceshare_cluster.kube.follow import PATIENCE, ObjectWatch, Patience
 from support.apiserver import ApiServer
 from support.definitions import installed
 from support.kube_cluster import CleanCluster
@@ -221,10 +221,10 @@ async def test_a_kind_that_we_may_not_read_is_waited_for(cluster, proxy, tmp_pat
 
 
 async def test_a_defect_of_a_follower_ends_the_watch(apiserver, cluster, monkeypatch):
-    def broken(self: Follower, changes: Any) -> Any:
+    def broken(self: ObjectWatch, changes: Any) -> Any:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(Follower, "_note", broken)
+    monkeypatch.setattr(ObjectWatch, "_note", broken)
     async with KubeCluster(str(apiserver.kubeconfig())) as ours:
         seen = Seen(ours, "Node", "Pod")
         task = asyncio.create_task(seen.run())

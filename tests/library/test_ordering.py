@@ -177,7 +177,10 @@ def test_what_others_are_guaranteed_is_kept_for_them():
     for at in range(3):
         scene.single(f"f{at}", queue="free")
     assert scene.decide() == ["f0"]
-    assert scene.reasons["f1"].startswith("queue 'free' is limited to 10 MiB of volcano.sh/vgpu-memory")
+    assert scene.reasons["f1"] == (
+        "queue 'free' is limited to 10 MiB of volcano.sh/vgpu-memory, 10 MiB used, 10 MiB asked; "
+        "the rest is guaranteed to other queues"
+    )
     for at in range(3):
         scene.single(f"s{at}", queue="sure")
     assert scene.decide() == ["s0", "s1", "s2"]

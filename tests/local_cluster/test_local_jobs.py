@@ -4,7 +4,7 @@ import base64
 from typing import Any
 
 from deviceshare_cluster.local.admission import Priorities, admit
-from deviceshare_cluster.local.jobs import beside, pod_maker, pod_names
+from deviceshare_cluster.local.jobs import companion_objects, pod_maker, pod_names
 from deviceshare_cluster.local.pod_groups import pod_group
 
 UID = "0f6c7d5e-6c2b-4d0a-9a58-0b8f1c2d3e4f"
@@ -131,7 +131,7 @@ def test_svc_gives_hosts_names_and_a_mount() -> None:
     assert pod["volumes"] == [{"name": "train-svc", "configMap": {"name": "train-svc"}}]
     assert pod["containers"][0]["volumeMounts"] == [{"name": "train-svc", "mountPath": "/etc/volcano"}]
 
-    objects = {one["kind"]: one for one in beside(job, {})}
+    objects = {one["kind"]: one for one in companion_objects(job, {})}
     assert set(objects) == {"PodGroup", "ConfigMap", "Service"}
     hosts = [f"train-my-worker-{index}.train" for index in range(3)]
     assert objects["ConfigMap"]["metadata"]["name"] == "train-svc"
@@ -162,7 +162,7 @@ def test_ssh_mounts_its_secret() -> None:
     assert volume["secret"]["defaultMode"] == 0o600
     assert [item["key"] for item in volume["secret"]["items"]] == ["id_rsa", "id_rsa.pub", "authorized_keys", "config"]
     assert pod["containers"][0]["volumeMounts"] == [{"name": "train-ssh", "mountPath": "/root/.ssh", "subPath": ".ssh"}]
-    (secret,) = [one for one in beside(job, {}) if one["kind"] == "Secret"]
+    (secret,) = [one for one in companion_objects(job, {}) if one["kind"] == "Secret"]
     files = {name: base64.b64decode(text).decode() for name, text in secret["data"].items()}
     assert files["authorized_keys"] == "ssh-rsa AAAA"
     assert "Host train-ps-0\n  HostName train-ps-0.train\n  Port 2222\n" in files["config"]
@@ -173,7 +173,7 @@ def test_a_template_that_names_its_host_keeps_it() -> None:
     named["template"]["spec"] |= {"hostname": "head", "subdomain": "ring"}
     job = admitted_job(plugins={"svc": []}, tasks=[named])
     assert {(pod["spec"]["hostname"], pod["spec"]["subdomain"]) for pod in pods_of(job).values()} == {("head", "ring")}
-    (config,) = [one for one in beside(job, {}) if one["kind"] == "ConfigMap"]
+    (config,) = [one for one in companion_objects(job, {}) if one["kind"] == "ConfigMap"]
     assert config["data"]["VC_W_HOSTS"] == "head.ring"
 
 
@@ -195,5 +195,5 @@ def test_making_pods_leaves_the_job_as_it_is() -> None:
     plugins = {"env": [], "svc": [], "ssh": []}
     job = admitted_job(plugins=plugins)
     pods_of(job)
-    beside(job, {})
+    companion_objects(job, {})
     assert job == admitted_job(plugins=plugins)

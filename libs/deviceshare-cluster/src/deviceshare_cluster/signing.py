@@ -1,4 +1,4 @@
-"""The keys that the binder and inventory share, so that inventory knows what the binder wrote."""
+"""The signing keys shared by the binder, which signs device annotations, and inventory, which verifies them."""
 
 import os
 from pathlib import Path
@@ -6,12 +6,12 @@ from pathlib import Path
 from deviceshare.model import ConfigError, read_keys
 
 KEY, FILE = "DEVICESHARE_SIGNING_KEY", "DEVICESHARE_SIGNING_KEY_FILE"
-"""Variables: the keys themselves, or a file that holds them."""
+"""Environment variables: the keys, or the path of a file with the keys."""
 SHORTEST = 16
 
 
 def signing_keys() -> tuple[bytes, ...]:
-    """Return the keys, one a line: the first one signs, all are accepted. Without any nothing is signed.
+    """Return the keys, one per line: the first signs, all are accepted. Without keys nothing is signed.
 
     Raises:
         ConfigError: a key is too short, or the file cannot be read or holds none.
@@ -25,6 +25,6 @@ def signing_keys() -> tuple[bytes, ...]:
     if path and not keys:
         raise ConfigError("environment", FILE, path, "a file that holds at least one key")
     if any(len(key) < SHORTEST for key in keys):
-        # Its value is nobody's to see.
+        # The error must not show the key.
         raise ConfigError("environment", FILE if path else KEY, "…", f"keys of at least {SHORTEST} bytes, one a line")
     return keys

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
-from typing import Self
+from typing import NamedTuple, Self
 
 import msgspec
 from deviceshare_bus.tasks import end
@@ -24,7 +24,7 @@ from deviceshare_cluster.interface import (
 )
 from deviceshare_cluster.kube.client import JSON, MERGE, STRATEGIC, ApiRefusal, KubeClient, Query, decoding
 from deviceshare_cluster.kube.events import as_core, new_event, seen_again
-from deviceshare_cluster.kube.follow import PAGE, PATIENCE, Follower, Patience, Update, decode_object, decode_page
+from deviceshare_cluster.kube.follow import PAGE, PATIENCE, ObjectWatch, Patience, Update, decode_object, decode_page
 from deviceshare_cluster.kube.kinds import KINDS
 
 METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
@@ -33,6 +33,20 @@ CONFIG_NAMESPACES = ("deviceshare-system", "volcano-system", "kube-system", "min
 """The namespaces whose ConfigMaps are read: ours, Volcano's, the device plugins', ClusterD's."""
 NOT_CONFIGURATION: Query = [("fieldSelector", "metadata.name!=kube-root-ca.crt")]
 """Excludes a ConfigMap that every namespace has."""
+
+
+class _Target(NamedTuple):
+    """An object, or a subresource of it, that is updated; ``what`` names it in errors."""
+
+    kind: str
+    namespace: str
+    name: str
+    what: str
+    subresource: str = ""
+
+    @property
+    def path(self) -> str:
+        return KINDS[self.kind].object(self.namespace, self.name) + self.subresource
 
 
 class KubeCluster:
@@ -67,9 +81,9 @@ class KubeCluster:
         An exception is a defect of a follower, which handles every answer of a server.
         """
         followers = [follower for kind in dict.fromkeys(kinds) for follower in self._followers(kind)]
-        queue: asyncio.Queue[tuple[Follower, Update | Exception]] = asyncio.Queue(maxsize=1000)
+        queue: asyncio.Queue[tuple[ObjectWatch, Update | Exception]] = asyncio.Queue(maxsize=1000)
 
-        async def follow(follower: Follower) -> None:
+        async def follow(follower: ObjectWatch) -> None:
             try:
                 async with aclosing(follower.updates()) as updates:
                     async for update in updates:
@@ -104,13 +118,13 @@ class KubeCluster:
         finally:
             await end(*tasks)
 
-    def _followers(self, kind: str) -> list[Follower]:
+    def _followers(self, kind: str) -> list[ObjectWatch]:
         if kind == "ConfigMap":
             return [
-                Follower(self._api, kind, namespace, NOT_CONFIGURATION, self._patience, spared=True)
+                ObjectWatch(self._api, kind, namespace, NOT_CONFIGURATION, self._patience, spared=True)
                 for namespace in CONFIG_NAMESPACES
             ]
-        return [Follower(self._api, kind, patience=self._patience)]
+        return [ObjectWatch(self._api, kind, patience=self._patience)]
 
     async def list(self, kind: str) -> list[Object]:
         """Return all objects of a kind. Raises ClusterError."""
@@ -214,8 +228,7 @@ class KubeCluster:
             version = found["metadata"]["resourceVersion"]
             return {"metadata": {"resourceVersion": version, "annotations": dict(annotations)}}
 
-        what = f"annotations of {kind} {namespace}/{name}"
-        there = await self._update(kind, namespace, name, what, changed)
+        there = await self._update(_Target(kind, namespace, name, f"annotations of {kind} {namespace}/{name}"), changed)
         return standing if there else None
 
     async def set_pod_condition(
@@ -231,8 +244,8 @@ class KubeCluster:
             (condition,) = [one for one in pod["status"]["conditions"] if one["type"] == "PodScheduled"]
             return {"conditions": [condition]}
 
-        what = f"condition of {namespace}/{name}"
-        await self._change_status("Pod", namespace, name, uid, changed, STRATEGIC, what)
+        target = _Target("Pod", namespace, name, f"condition of {namespace}/{name}")
+        await self._change_status(target, uid, changed, STRATEGIC)
 
     async def set_status(
         self,
@@ -250,20 +263,13 @@ class KubeCluster:
         def changed(found: Object) -> Object | None:
             return changed_status(found, fields, condition, at)
 
-        what = f"status of {kind} {namespace}/{name}"
-        await self._change_status(kind, namespace, name, uid, changed, MERGE, what)
+        target = _Target(kind, namespace, name, f"status of {kind} {namespace}/{name}")
+        await self._change_status(target, uid, changed, MERGE)
 
     async def _change_status(
-        self,
-        kind: str,
-        namespace: str,
-        name: str,
-        uid: str,
-        changed: Callable[[Object], Object | None],
-        content: str,
-        what: str,
+        self, target: _Target, uid: str, changed: Callable[[Object], Object | None], content: str
     ) -> None:
-        """Patch an object's status with the result of ``changed``, None for nothing; ``what`` names it in errors.
+        """Patch an object's status with the result of ``changed``, None for nothing.
 
         The patch expects the version that was read: a pod that was bound meanwhile must not be marked pending.
         """
@@ -273,22 +279,19 @@ class KubeCluster:
                 return None
             return {"metadata": {key: found["metadata"][key] for key in ("uid", "resourceVersion")}, "status": status}
 
-        part = "/status" if KINDS[kind].status_apart else ""
-        await self._update(kind, namespace, name, what, patch, content=content, part=part)
+        if KINDS[target.kind].status_apart:
+            target = target._replace(subresource="/status")
+        await self._update(target, patch, content=content)
 
     async def _update(
         self,
-        kind: str,
-        namespace: str,
-        name: str,
-        what: str,
+        target: _Target,
         changed: Callable[[Object], Object | None],
         *,
         method: str = "PATCH",
         content: str = MERGE,
-        part: str = "",
     ) -> bool:
-        """Write what ``changed`` makes of an object, None for nothing; returns whether the object exists.
+        """Write the result of ``changed``, None for nothing; returns whether the object exists.
 
         Raises ClusterError, also after too many conflicts.
         """
@@ -296,22 +299,22 @@ class KubeCluster:
 
         async def get() -> Object | None:
             nonlocal exists
-            found = await self.get(kind, namespace, name)
+            found = await self.get(target.kind, target.namespace, target.name)
             exists = found is not None
             return found
 
         async def put(body: Object) -> None:
             nonlocal exists
             try:
-                await self._api.request(method, KINDS[kind].object(namespace, name) + part, (), body, content)
+                await self._api.request(method, target.path, (), body, content)
             except ApiRefusal as refusal:
                 if refusal.status == 409:
                     raise VersionConflict(str(refusal)) from refusal
                 if refusal.status != 404:
-                    raise _error(f"cannot write the {what}: {refusal}", refusal) from refusal
+                    raise _error(f"cannot write the {target.what}: {refusal}", refusal) from refusal
                 exists = False
 
-        await update_with_retry(f"the {what}", get, changed, put)
+        await update_with_retry(f"the {target.what}", get, changed, put)
         return exists
 
     async def record_event(self, event_record: EventRecord) -> None:
@@ -327,9 +330,9 @@ class KubeCluster:
         else:
             return
         if not event_record.once:
-            what = f"count of an Event about {named}"
+            target = _Target("Event", *where, f"count of an Event about {named}")
             again = partial(seen_again, at=event_record.at)
-            await self._update("Event", *where, what, again, method="PUT", content=JSON)
+            await self._update(target, again, method="PUT", content=JSON)
 
 
 def _decode_object(raw: bytes | msgspec.Raw) -> Object:

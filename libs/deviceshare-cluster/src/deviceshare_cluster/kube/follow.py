@@ -113,7 +113,7 @@ class _Expired(Exception):
     """The server no longer knows the revision from which to watch."""
 
 
-class Follower:
+class ObjectWatch:
     """Follows the objects of one kind that the selectors match, in one namespace or ('') all.
 
     ``spared``: objects that must not be read count as absent.

@@ -1,17 +1,17 @@
-"""Where each kind of object stands in the API."""
+"""API paths of the kinds of objects."""
 
 from typing import NamedTuple
 from urllib.parse import quote
 
 
 class ApiKind(NamedTuple):
-    """A kind's group and version (``v1``, ``events.k8s.io/v1``), plural, and whether its objects are in namespaces."""
+    """A kind's group and version (``v1``, ``events.k8s.io/v1``), plural, and whether it is namespaced."""
 
     version: str
     plural: str
     namespaced: bool
     optional: bool = False
-    """Its CRD may be absent: then there are no such objects."""
+    """Whether its CRD may be missing; the cluster then has no such objects."""
     status_apart: bool = True
     """Whether its status is a subresource."""
 
@@ -21,7 +21,7 @@ class ApiKind(NamedTuple):
         return f"/apis/{self.version}" if "/" in self.version else f"/api/{self.version}"
 
     def collection(self, namespace: str = "") -> str:
-        """Return the path of all objects of the kind, or of those in a namespace."""
+        """Return the path of all objects of the kind, or of the objects in a namespace."""
         if self.namespaced and namespace:
             return f"{self.root}/namespaces/{quote(namespace)}/{self.plural}"
         return f"{self.root}/{self.plural}"

@@ -157,7 +157,7 @@ class LocalCluster:
         await self._update(_key(kind, namespace, name), changed)
 
     async def _update(self, key: Key, changed: Callable[[Object], Object | None]) -> bool:
-        """Write what ``changed`` makes of an object, None for nothing; returns whether the object exists.
+        """Write the result of ``changed``, None for nothing; returns whether the object exists.
 
         Raises ClusterError, also after too many conflicts.
         """
@@ -218,21 +218,21 @@ class LocalCluster:
         return await self._writer.create(obj)
 
     async def apply(self, obj: Object) -> Applied:
-        """Create an object, or make the one that exists as this says. Raises RequestError, ClusterError.
+        """Create an object, or update the existing one. Raises RequestError, ClusterError.
 
         Its status, where a pod is bound, and annotations that no manifest named, stay.
         """
         return await self._writer.apply(obj)
 
     async def load(self, objects: Iterable[Object]) -> list[Applied]:
-        """Apply many objects, pipelined, those first that others name; a refused one says so in its result.
+        """Apply many objects, pipelined, referenced objects first; a refusal is in the object's result.
 
         The results are in the order of ``objects``. Raises ClusterError.
         """
         return await self._writer.load(objects)
 
     async def make(self, objects: Iterable[Object], *, update: bool = False) -> list[Applied]:
-        """Create what a controller wants, pipelined; what exists stays as it is, or is brought in line.
+        """Create the objects of a controller, pipelined; existing ones are kept, or updated with ``update``.
 
         The results are in the order of ``objects``. Raises ClusterError.
         """

@@ -1,7 +1,6 @@
-"""The controllers of the local cluster: Jobs get their PodGroup and pods, and what loses its owner goes.
+"""The controllers of the local cluster: creation of the objects of Jobs, and garbage collection by owner.
 
-Level-triggered and without memory of its own: it may be ended at any moment and started again. What it writes goes
-through the same admission as what users write.
+Level-triggered and stateless: may be restarted at any time. Created objects pass the same admission as user objects.
 """
 
 import asyncio
@@ -13,18 +12,18 @@ import msgspec
 from deviceshare_cluster.interface import Change, ChangeType, ClusterError, Listed, Object
 from deviceshare_cluster.local.admission import SYSTEM_PRIORITIES
 from deviceshare_cluster.local.cluster import LocalCluster
-from deviceshare_cluster.local.jobs import beside, pod_maker, pod_names
+from deviceshare_cluster.local.jobs import companion_objects, pod_maker, pod_names
 from deviceshare_cluster.local.kinds import Key
 from deviceshare_cluster.local.writer import Action, Applied
 
 log = logging.getLogger("deviceshare.local_cluster")
 
 _OWNERS = ("Job", "PodGroup", "Pod", "Queue", "Node")
-"""Kinds whose end takes along what they own; an owner of any other kind is somebody else's business."""
+"""Kinds of owners whose dependents are collected; objects with other kinds of owners are left alone."""
 _WATCHED = ("Job", "PodGroup", "Pod", "ConfigMap", "Secret", "Service", "Queue", "Node", "PriorityClass")
 _RETRY_SECONDS = 0.5
 _JOBS_AT_ONCE = 8
-"""Each has up to a thousand writes in flight, and the server takes ten thousand."""
+"""Each has up to 1,000 writes in flight; the server accepts 10,000."""
 
 
 class _Owner(msgspec.Struct):
@@ -42,7 +41,7 @@ class _Metadata(msgspec.Struct):
 
 
 class _Head(msgspec.Struct):
-    """As much of any object as owning needs."""
+    """The metadata of an object that garbage collection needs."""
 
     metadata: _Metadata
 
@@ -51,29 +50,29 @@ _decode_head = msgspec.json.Decoder(_Head).decode
 
 
 class Controller:
-    """Keeps pods in line with Jobs; :meth:`run` until cancelled."""
+    """Reconciles Jobs and collects orphans; :meth:`run` until cancelled."""
 
     def __init__(self, cluster: LocalCluster) -> None:
         self._cluster = cluster
         self._jobs: dict[Key, Object] = {}
         self._priorities: dict[str, int] = dict(SYSTEM_PRIORITIES)
-        """The values of PriorityClasses."""
+        """Values of PriorityClasses by name."""
         self._heads: dict[Key, _Metadata] = {}
         self._owned: defaultdict[str, set[Key]] = defaultdict(set)
-        self._unsure: set[Key] = set()
+        self._to_check: set[Key] = set()
         self._dirty: set[Key] = set()
         self._listed = False
         self._acting = 0
         self._changes: asyncio.Queue[list[Change | Listed]] = asyncio.Queue()
-        self._said: set[str] = set()
+        self._reported: set[str] = set()
 
     @property
     def open(self) -> int:
-        """How much it has to look at or is doing; 0 where the pods are in line with what it has seen."""
-        return (not self._listed) + self._changes.qsize() + len(self._unsure) + len(self._dirty) + self._acting
+        """The amount of pending work; 0 if all observed Jobs are reconciled."""
+        return (not self._listed) + self._changes.qsize() + len(self._to_check) + len(self._dirty) + self._acting
 
     async def run(self) -> None:
-        """Set the cluster up, then watch and act, for ever."""
+        """Set the cluster up, then watch and reconcile without end."""
         while True:
             try:
                 await self._cluster.setup()
@@ -90,7 +89,7 @@ class Controller:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(watch())
             while True:
-                if not self._listed or not (self._unsure or self._dirty):
+                if not self._listed or not (self._to_check or self._dirty):
                     self._take(await changes.get())
                 while not changes.empty():
                     self._take(changes.get_nowait())
@@ -119,7 +118,7 @@ class Controller:
             for owner in head.owners:
                 self._owned[owner.uid].add(key)
             if head.owners:
-                self._unsure.add(key)
+                self._to_check.add(key)
         if key.kind == "Job":
             self._jobs[key] = msgspec.json.decode(raw)
             self._dirty.add(key)
@@ -132,7 +131,7 @@ class Controller:
         if key.kind == "PriorityClass":
             self._priorities.pop(key.name, None)
         self._dirty.discard(key)
-        self._unsure.discard(key)
+        self._to_check.discard(key)
         head = self._heads.pop(key, None)
         if head is None:
             return
@@ -143,29 +142,29 @@ class Controller:
             job = Key(owner.kind, key.namespace, owner.name)
             if owner.controller and job in self._jobs:
                 self._dirty.add(job)
-        self._unsure |= self._owned.get(head.uid, set())
+        self._to_check |= self._owned.get(head.uid, set())
 
     async def _act(self) -> None:
-        """Do what the changes ask for; what the cluster did not take is tried again."""
-        unsure, self._unsure = self._unsure, set()
+        """Collect orphans and reconcile changed Jobs; retries after a ClusterError."""
+        to_check, self._to_check = self._to_check, set()
         dirty, self._dirty = self._dirty, set()
-        self._acting = len(unsure) + len(dirty)
+        self._acting = len(to_check) + len(dirty)
         try:
-            await self._collect(unsure)
+            await self._collect(to_check)
             await self._sync_all([self._jobs[key] for key in sorted(dirty) if key in self._jobs])
         except ClusterError as error:
             log.warning("%s", error)
-            self._unsure |= unsure & self._heads.keys()
+            self._to_check |= to_check & self._heads.keys()
             self._dirty |= dirty & self._jobs.keys()
             await asyncio.sleep(_RETRY_SECONDS)
         finally:
             self._acting = 0
 
-    async def _collect(self, unsure: set[Key]) -> None:
-        """Delete what has owners of which none lives any more."""
+    async def _collect(self, to_check: set[Key]) -> None:
+        """Delete objects without a living owner."""
         orphans = []
         known: dict[tuple[Key, str], bool] = {}
-        for key in unsure:
+        for key in to_check:
             head = self._heads.get(key)
             if head is None or not all(owner.kind in _OWNERS for owner in head.owners):
                 continue
@@ -182,7 +181,7 @@ class Controller:
             await self._cluster.delete_all(orphans)
 
     async def _lives(self, key: Key, uid: str) -> bool:
-        """Return whether an owner exists. Kinds are watched one by one, so one not seen yet is asked for."""
+        """Return whether an owner exists. Reads an unknown owner, since changes of different kinds are not ordered."""
         head = self._heads.get(key)
         if head is not None:
             return head.uid == uid
@@ -190,7 +189,7 @@ class Controller:
         return owner is not None and owner["metadata"]["uid"] == uid
 
     async def _sync_all(self, jobs: list[Object]) -> None:
-        """Bring Jobs in line, some at a time; the first error is raised when all have ended."""
+        """Reconcile Jobs, some at a time; raises the first error after all have ended."""
         limit = asyncio.Semaphore(_JOBS_AT_ONCE)
 
         async def one(job: Object) -> None:
@@ -202,10 +201,10 @@ class Controller:
                 raise result
 
     async def _sync(self, job: Object) -> None:
-        """Bring what a Job owns in line with it."""
+        """Reconcile the objects of a Job."""
         namespace = job["metadata"]["namespace"]
         owned = self._owned.get(job["metadata"]["uid"], set())
-        results = await self._cluster.make(beside(job, self._priorities), update=True)
+        results = await self._cluster.make(companion_objects(job, self._priorities), update=True)
         makers = {task["name"]: pod_maker(job, task) for task in job["spec"]["tasks"]}
         wanted = {}
         for name, task, index in pod_names(job):
@@ -216,16 +215,16 @@ class Controller:
             await self._cluster.delete_all(surplus)
         if missing:
             results += await self._cluster.make(missing)
-        self._say(job, results)
+        self._report(job, results)
 
-    def _say(self, job: Object, results: list[Applied]) -> None:
-        """Say once what was refused."""
+    def _report(self, job: Object, results: list[Applied]) -> None:
+        """Log created objects, and each refusal once."""
         created = sum(result.action is Action.CREATED for result in results)
         if created:
-            log.info("made %d objects for Job %s/%s", created, job["metadata"]["namespace"], job["metadata"]["name"])
+            log.info("created %d objects for Job %s/%s", created, job["metadata"]["namespace"], job["metadata"]["name"])
         for result in results:
-            if result.problem is not None and (text := str(result.problem)) not in self._said:
-                self._said.add(text)
+            if result.problem is not None and (text := str(result.problem)) not in self._reported:
+                self._reported.add(text)
                 log.warning("%s", text)
 
 

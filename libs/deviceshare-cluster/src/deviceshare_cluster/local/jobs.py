@@ -1,7 +1,7 @@
-"""What Volcano's job controller makes of a Job: its PodGroup, its pods, and what its plugins need.
+"""The objects that Volcano's job controller creates for a Job: PodGroup, pods, and objects of its plugins.
 
-Source: volcano-sh/volcano pkg/controllers/job (names, labels, annotations, owner). Volcano makes the pods when its
-scheduler has let the PodGroup into the queue; here they are made at once, and wait for that.
+Source: volcano-sh/volcano pkg/controllers/job (names, labels, annotations, owner). Volcano creates the pods after the
+PodGroup is admitted to its queue; the local cluster creates them at once, and they wait for admission.
 """
 
 import hashlib
@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from deviceshare_cluster.interface import Object
-from deviceshare_cluster.local.job_plugins import add_to_pod, add_to_template, companions
+from deviceshare_cluster.local.job_plugins import add_to_pod, add_to_template, plugin_objects
 from deviceshare_cluster.local.pod_groups import PARTITION_LABEL, group_name, owned_by, pod_group
 
 GROUP_ANNOTATION = "scheduling.k8s.io/group-name"
@@ -21,24 +21,24 @@ _INHERITED_ANNOTATIONS = (
     "volcano.sh/revocable-zone",
 )
 _DISRUPTION_ANNOTATIONS = ("volcano.sh/jdb-min-available", "volcano.sh/jdb-max-unavailable")
-"""Of these a pod inherits the first one only."""
+"""A pod inherits only the first of them."""
 _INHERITED_LABELS = ("volcano.sh/preemptable", "volcano.sh/cooldown-time")
 
 
-def beside(job: Object, priorities: Mapping[str, int]) -> list[Object]:
-    """Return what an admitted Job has beside its pods: the PodGroup and the objects of its plugins.
+def companion_objects(job: Object, priorities: Mapping[str, int]) -> list[Object]:
+    """Return the objects of an admitted Job other than pods: the PodGroup and the objects of its plugins.
 
-    ``priorities`` are the values of PriorityClasses by name.
+    ``priorities``: values of PriorityClasses by name.
     """
     out = [pod_group(job, priorities)]
-    for one in companions(job):
+    for one in plugin_objects(job):
         one["metadata"] |= owned_by(job)
         out.append(one)
     return out
 
 
 def pod_names(job: Object) -> Iterator[tuple[str, Mapping[str, Any], int]]:
-    """Yield name, task and number within the task of every pod that an admitted Job wants."""
+    """Yield name, task and index within the task of every pod of an admitted Job."""
     name = job["metadata"]["name"]
     for task in job["spec"]["tasks"]:
         for index in range(task["replicas"]):
@@ -46,8 +46,8 @@ def pod_names(job: Object) -> Iterator[tuple[str, Mapping[str, Any], int]]:
 
 
 def pod_maker(job: Object, task: Mapping[str, Any]) -> Callable[[int], Object]:
-    """Return the function from a number to that pod of a task, not yet admitted."""
-    # A task may have thousands of pods: what they share is made once, and copied by way of its bytes.
+    """Return a function from an index to the pod of a task, not yet admitted."""
+    # A task may have thousands of pods: the shared part is encoded once, and decoded for each pod.
     shared = msgspec.json.encode(_pod_template(job, task))
     prefix = f"{job['metadata']['name']}-{task['name']}-"
     partition_size = (task.get("partitionPolicy") or {}).get("partitionSize")
@@ -67,7 +67,7 @@ def pod_maker(job: Object, task: Mapping[str, Any]) -> Callable[[int], Object]:
 
 
 def _pod_template(job: Object, task: Mapping[str, Any]) -> Object:
-    """Return what all pods of a task share."""
+    """Return the shared part of all pods of a task."""
     name, spec, status = job["metadata"]["name"], job["spec"], job.get("status") or {}
     # A copy: the plugins add to it.
     template = msgspec.json.decode(msgspec.json.encode(task["template"]))
@@ -102,9 +102,9 @@ def _pod_template(job: Object, task: Mapping[str, Any]) -> Object:
 
 
 def _add_volumes(job: Object, spec: dict[str, Any]) -> None:
-    """Mount the Job's claims; a claim without a name gets one, as Volcano generates it."""
+    """Mount the Job's claims; a claim without a name gets a name in Volcano's format."""
     for volume in job["spec"].get("volumes") or ():
-        # Volcano draws these letters at random; here they stay the same from pod to pod and from run to run.
+        # Volcano uses random letters; these are the same for all pods and in all runs.
         seed = f"{job['metadata']['uid']} {volume['mountPath']}".encode()
         letters = hashlib.sha256(seed).hexdigest()[:12]
         claim = volume.get("volumeClaimName") or f"{job['metadata']['name']}-pvc-{letters}"

@@ -1,8 +1,8 @@
-"""The kinds of object that the local cluster holds, and the subject and bytes under which each one stands.
+"""The kinds of objects of the local cluster, and their subjects and messages.
 
-One message an object, ``object.<kind>.<namespace or _>.<name>``. The bytes are the object's JSON with ``apiVersion``,
-``kind`` and ``metadata`` first and without ``resourceVersion``: that is the message's sequence, which no message can
-know of itself, so it is put in when the object is read. An empty message is the tombstone of a deleted object.
+Each object is one message under ``object.<kind>.<namespace or _>.<name>``. The message is the object's JSON with
+``apiVersion``, ``kind`` and ``metadata`` first and without ``resourceVersion``, which is the message's sequence and is
+inserted on reading. An empty message is the tombstone of a deleted object.
 """
 
 from typing import Any, NamedTuple
@@ -16,8 +16,8 @@ _ROOT = "object"
 _NO_NAMESPACE = "_"
 
 
-class Kind(NamedTuple):
-    """A kind of object; ``order`` is its place when many are loaded: what others name comes before them."""
+class ResourceKind(NamedTuple):
+    """A kind of objects; ``order``: load order, so that referenced objects exist before the objects that name them."""
 
     name: str
     api_version: str
@@ -28,16 +28,16 @@ class Kind(NamedTuple):
 KINDS = {
     kind.name: kind
     for kind in (
-        Kind("PriorityClass", "scheduling.k8s.io/v1", False, 0),
-        Kind("Queue", "scheduling.volcano.sh/v1beta1", False, 1),
-        Kind("ConfigMap", "v1", True, 2),
-        Kind("Secret", "v1", True, 2),
-        Kind("Service", "v1", True, 2),
-        Kind("Node", "v1", False, 3),
-        Kind("PodGroup", "scheduling.volcano.sh/v1beta1", True, 4),
-        Kind("Job", "batch.volcano.sh/v1alpha1", True, 5),
-        Kind("Pod", "v1", True, 6),
-        Kind("Event", "v1", True, 7),
+        ResourceKind("PriorityClass", "scheduling.k8s.io/v1", False, 0),
+        ResourceKind("Queue", "scheduling.volcano.sh/v1beta1", False, 1),
+        ResourceKind("ConfigMap", "v1", True, 2),
+        ResourceKind("Secret", "v1", True, 2),
+        ResourceKind("Service", "v1", True, 2),
+        ResourceKind("Node", "v1", False, 3),
+        ResourceKind("PodGroup", "scheduling.volcano.sh/v1beta1", True, 4),
+        ResourceKind("Job", "batch.volcano.sh/v1alpha1", True, 5),
+        ResourceKind("Pod", "v1", True, 6),
+        ResourceKind("Event", "v1", True, 7),
     )
 }
 
@@ -49,7 +49,7 @@ _decode = msgspec.json.Decoder().decode
 
 
 class Key(NamedTuple):
-    """Which object; ``namespace`` is empty for kinds without one."""
+    """The key of an object; ``namespace`` is empty for cluster-scoped kinds."""
 
     kind: str
     namespace: str
@@ -61,7 +61,7 @@ class Key(NamedTuple):
         return f"{_ROOT}.{self.kind}.{self.namespace or _NO_NAMESPACE}.{self.name}"
 
     def __str__(self) -> str:
-        """Return the object's name as messages show it, ``Pod default/a`` or ``Node gpu-1``."""
+        """Return the object's name for messages: ``Pod default/a`` or ``Node gpu-1``."""
         return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
 
 
@@ -72,7 +72,7 @@ def key_of(obj: Object) -> Key:
 
 
 def key_of_subject(subject: str) -> Key:
-    """Return the key that a subject stands for; names may have dots in them."""
+    """Return the key of a subject; names may contain dots."""
     _, kind, namespace, name = subject.split(".", 3)
     return Key(kind, "" if namespace == _NO_NAMESPACE else namespace, name)
 
@@ -95,13 +95,13 @@ def encode(obj: Object) -> bytes:
 
 
 def as_read(kind: str, data: bytes, revision: int) -> bytes:
-    """Return the object's JSON as the API server would send it: stored bytes and the ``resourceVersion``."""
+    """Return the object's JSON as the API server sends it: the stored bytes with the ``resourceVersion``."""
     prefix = _PREFIX[kind]
     return b'%b"resourceVersion":"%d",%b' % (prefix, revision, data[len(prefix) :])
 
 
 def decode(kind: str, data: bytes, revision: int) -> Object:
-    """Return the object that stored bytes stand for."""
+    """Decode an object from stored bytes."""
     obj: dict[str, Any] = _decode(data)
     obj["metadata"]["resourceVersion"] = str(revision)
     assert obj["kind"] == kind

@@ -21,7 +21,7 @@ class Loaded(NamedTuple):
     results: list[tuple[Manifest, Applied]]
     """All manifests that could be read, including those that the cluster refused."""
     rejected: list[Rejected]
-    """What could not be read, then what the cluster refused."""
+    """Manifests that could not be read, then objects that the cluster refused."""
     warnings: list[str]
 
 

@@ -1,7 +1,7 @@
-"""The PodGroup that Volcano's job controller makes of a Job.
+"""The PodGroup that Volcano's job controller creates for a Job.
 
 Source: volcano-sh/volcano pkg/controllers/job/job_controller_actions.go (createOrUpdatePodGroup, calcPGMinResources)
-and job_controller_util.go. The tests compare it with what that controller wrote.
+and job_controller_util.go. The tests compare it with recordings of that controller.
 """
 
 from collections.abc import Mapping
@@ -19,14 +19,14 @@ def group_name(job: Object) -> str:
 
 
 def owned_by(job: Object) -> dict[str, Any]:
-    """Return the metadata of what belongs to a Job."""
+    """Return the metadata of the objects of a Job: namespace and owner."""
     owner = {"apiVersion": job["apiVersion"], "kind": job["kind"], "name": job["metadata"]["name"]}
     owner |= {"uid": job["metadata"]["uid"], "controller": True, "blockOwnerDeletion": True}
     return {"namespace": job["metadata"]["namespace"], "ownerReferences": [owner]}
 
 
 def pod_group(job: Object, priorities: Mapping[str, int]) -> Object:
-    """Return the PodGroup of an admitted Job; ``priorities`` are the values of PriorityClasses by name."""
+    """Return the PodGroup of an admitted Job; ``priorities``: values of PriorityClasses by name."""
     metadata, spec = job["metadata"], job["spec"]
     group: dict[str, Any] = {
         "minMember": spec["minAvailable"],
@@ -67,7 +67,7 @@ def _sub_group(task: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _least_resources(spec: Mapping[str, Any], priorities: Mapping[str, int]) -> dict[str, Sum]:
-    """Return what the ``minAvailable`` pods count together that come first: by priority, then as the Job has them."""
+    """Return the total usage of the first ``minAvailable`` pods, by priority, then in the order of the Job's tasks."""
 
     def priority(task: Mapping[str, Any]) -> int:
         return priorities.get(task["template"]["spec"].get("priorityClassName") or "", 0)
@@ -80,7 +80,7 @@ def _least_resources(spec: Mapping[str, Any], priorities: Mapping[str, int]) -> 
 
 
 def _least_pods(tasks: list[Mapping[str, Any]], least: int) -> list[int]:
-    """Return how many pods of each task are among the first: each task's own minimum, if those are not too many."""
+    """Return how many pods of each task are among the first ``least``: the minimum of each task first, if they fit."""
     counts = [task["minAvailable"] for task in tasks]
     if least < sum(counts):
         counts = [0] * len(tasks)

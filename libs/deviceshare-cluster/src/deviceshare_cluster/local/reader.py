@@ -12,7 +12,7 @@ from deviceshare_cluster.interface import ClusterError
 
 
 class Stored(NamedTuple):
-    """What stands under a subject: nothing (revision 0), a tombstone (no data), or an object."""
+    """The last message of a subject: none (revision 0), a tombstone (no data), or an object."""
 
     revision: int
     data: bytes
@@ -30,7 +30,7 @@ class Reader:
         self._timeout = timeout
 
     async def last(self, subject: str) -> Stored:
-        """Return the last message under a subject. Raises ClusterError where no answer comes."""
+        """Return the last message of a subject. Raises ClusterError if no answer arrives."""
         reply, future = self._requests.expect(_stored, _unanswered, self._timeout)
         if not future.done():
             await self._requests.publish(self._get + subject, b"", reply)

@@ -76,7 +76,7 @@ class Store:
         return decode(key.kind, stored.data, stored.revision) if stored.data else None
 
     async def write(self, obj: Object, expected: int, *, ttl: float | None = None) -> int:
-        """Write an object if its subject stands at revision ``expected`` (0: nothing there) and return the new one.
+        """Write an object if its subject is at revision ``expected`` (0: no message); returns the new revision.
 
         Raises VersionConflict, or ClusterError where the outcome is unknown.
         """

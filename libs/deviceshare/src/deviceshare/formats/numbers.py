@@ -1,14 +1,14 @@
-"""Plain decimal numbers inside annotations."""
+"""Decimal numbers in annotations."""
 
 from functools import lru_cache
 
 from deviceshare.model import LARGEST
 
 
-# Cards are many, and their numbers few: each stands in memory once.
+# Cached: many cards share few distinct numbers.
 @lru_cache(maxsize=1024)
 def whole(text: str) -> int | None:
-    """Return a number of ASCII digits, blanks around it allowed, or None for anything else or above ``LARGEST``."""
+    """Return a number in ASCII digits, surrounding blanks allowed, or None if malformed or above ``LARGEST``."""
     text = text.strip()
     if not (0 < len(text) <= 16 and text.isascii() and text.isdecimal()):
         return None

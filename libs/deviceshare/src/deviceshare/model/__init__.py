@@ -1,8 +1,8 @@
-"""The data types that travel between services, and the errors of bad input. Imports nothing of the library.
+"""The data types that services exchange, and the errors of invalid input. Imports nothing of the library.
 
-Reading order: :mod:`.facts` (what is known of the cluster), :mod:`.claims` (decisions), :mod:`.explanations` (reasons),
-:mod:`.problems` (what is wrong with input), :mod:`.fields` (validation of input), :mod:`.quantities` (Kubernetes
-quantities), :mod:`.signatures` (HMAC of device annotations), :mod:`.backoff` (pauses between retries).
+Reading order: :mod:`.facts` (state of the cluster), :mod:`.claims` (decisions), :mod:`.explanations` (reasons),
+:mod:`.problems` (errors of input), :mod:`.fields` (validation of input), :mod:`.quantities` (Kubernetes quantities),
+:mod:`.signatures` (HMAC of device annotations), :mod:`.backoff` (pauses between retries).
 """
 
 from deviceshare.model.backoff import Backoff

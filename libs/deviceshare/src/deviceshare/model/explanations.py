@@ -1,6 +1,6 @@
-"""The answer to "why there" and "why not": codes with numbers, and the one line that users of kube-scheduler know.
+"""Explanations of decisions: reason codes with numbers, and the message line known from kube-scheduler.
 
-Reasons are counted over nodes, so their text holds no node names; the numbers say what would have been enough.
+Reasons are counted over nodes, so their text contains no node names.
 """
 
 from collections.abc import Iterable
@@ -13,16 +13,16 @@ PLACED = "placed"
 PENDING = "pending"
 ADMITTED = "admitted"
 REJECTED = "rejected"
-"""Of a PodGroup: it was let into its queue, or why not."""
+"""Decisions about PodGroups: admission to their queue."""
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One reason that keeps a pod from some nodes.
+    """One reason why a pod does not fit some nodes.
 
-    ``code`` is stable and for machines (HAMi's names where they mean the same), ``text`` is for people. ``nodes`` is 0
-    where the pod itself is the reason, whatever the node. Where an amount is missing, ``asked`` and ``free`` are in
-    ``unit``, and ``free`` is the most that any of these nodes (or one card of them) still has; nodes that do not admit
-    the pod by their state or labels count only where no other lacks the amount.
+    ``code`` is stable and machine-readable (HAMi's name for the same reason), ``text`` is for users. ``nodes`` is 0 if
+    the reason is independent of nodes. For missing amounts, ``asked`` and ``free`` are in ``unit``; ``free`` is the
+    largest free amount of any of these nodes (or of one card). Nodes that reject the pod by state or labels count for
+    ``free`` only if no other node lacks the amount.
     """
 
     code: str
@@ -33,13 +33,13 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     free: int = 0
     unit: str = ""
     nearest: str = ""
-    """The node that comes closest."""
+    """The node that lacks least."""
     cards: int = 0
-    """How many cards fail this check, over these nodes; 0 where it is not about cards."""
+    """How many cards of these nodes fail the check; 0 if it is not about cards."""
 
     @property
     def line(self) -> str:
-        """``<nodes> <text>`` with the numbers."""
+        """``<nodes> <text>`` with the amounts."""
         text = f"{self.nodes} {self.text}" if self.nodes else self.text
         if not self.asked:
             return text
@@ -49,9 +49,9 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class NearCard(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One card of a node that comes close: the codes of the checks that it fails, and what is left of it.
+    """One card of a near node: the codes of its failed checks, and its free capacity.
 
-    ``memory`` MiB, ``cores`` percent or AI cores, ``slots`` shares.
+    ``memory`` in MiB, ``cores`` in percent or AI cores, ``slots`` in pods.
     """
 
     id: str
@@ -63,7 +63,7 @@ class NearCard(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class NearNode(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A node that comes close to taking a pod: every check that fails there, and its cards where cards are asked."""
+    """A node that almost fits a pod: its failed checks, and its cards if the pod requests cards."""
 
     node: str
     refusals: tuple[Refusal, ...] = ()
@@ -79,37 +79,37 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     name: str
     at: float
     decision: str
-    """Of a pod ``placed`` or ``pending``, of a PodGroup ``admitted`` or ``rejected``."""
+    """For a pod ``placed`` or ``pending``, for a PodGroup ``admitted`` or ``rejected``."""
     node: str = ""
     message: str = ""
-    """The one line: what becomes the condition ``PodScheduled`` and the Event."""
+    """The message of the condition ``PodScheduled`` and of the Event."""
     nodes: int = 0
-    """How many nodes there were."""
+    """The number of nodes."""
     feasible: int = 0
-    """On how many of them the pod fits."""
+    """The number of nodes that fit the pod."""
     refusals: tuple[Refusal, ...] = ()
     grants: tuple[ContainerGrant, ...] = ()
     environment: dict[str, dict[str, str]] = {}
-    """What the device plugins will inject, by container."""
+    """Environment variables that the device plugins will inject, by container."""
     why: tuple[str, ...] = ()
-    """Why there: policy, score, the runner-up."""
+    """Why this node: policy, score, the second best node."""
     gang: str = ""
-    """What the gang still needs, where the pod is one of several."""
+    """What the pod's gang still needs."""
     gang_reason: str = ""
-    """In one word, as Volcano says it of a PodGroup: ``NotEnoughTasks``, …; '' for ``NotEnoughResources``."""
+    """Volcano's reason for the PodGroup: ``NotEnoughTasks``, …; '' for ``NotEnoughResources``."""
     gang_ready: bool = False
-    """Whether the pod's gang has its minimum without it, so that its PodGroup is not unschedulable."""
+    """Whether the pod's gang has its minimum without the pod, so that its PodGroup is not unschedulable."""
     queue: str = ""
     group: str = ""
     decided_by: str = ""
     caveats: tuple[str, ...] = ()
-    """What the device plugin will not do as the pod may expect, and wishes that were not read word for word."""
+    """Limitations of the device plugin that affect the pod, and annotations that were interpreted leniently."""
     closest: tuple[NearNode, ...] = ()
-    """Of a pod that waits: the nodes that lack least, the nearest first."""
+    """For a waiting pod: the nodes that lack least, nearest first."""
 
 
 def shown(amount: int, unit: str) -> str:
-    """Return an amount as users write it: ``1500m`` CPUs, ``64Gi`` bytes, ``3000 MiB``, ``50%``, ``4``."""
+    """Format an amount for users: ``1500m`` CPUs, ``64Gi`` bytes, ``3000 MiB``, ``50%``, ``4``."""
     match unit:
         case "millicores":
             return f"{amount}m" if amount % 1000 else str(amount // 1000)
@@ -128,7 +128,7 @@ _BINARY = (("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
 
 
 def unavailable(nodes: int, refusals: Iterable[Refusal]) -> str:
-    """Return ``0/<nodes> nodes are unavailable: <count> <reason>, ….`` with the most frequent reason first."""
+    """Return ``0/<nodes> nodes are unavailable: <count> <reason>, ….``, most frequent reason first."""
     parts = [refusal.line for refusal in sorted(refusals, key=lambda refusal: (-refusal.nodes, refusal.text))]
     if not nodes:
         return "0/0 nodes are unavailable: the cluster has no nodes."

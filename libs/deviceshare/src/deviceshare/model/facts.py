@@ -1,11 +1,10 @@
-"""Typed facts: what the scheduler knows of a cluster, decoded once from Kubernetes objects.
+"""Typed facts: the state of a cluster, decoded from Kubernetes objects.
 
-Inventory writes them to the bus, everyone else reads them. A fact holds only what a decision or a user's view needs,
-so that a heartbeat of a kubelet changes no fact. Units: MiB of device memory, percent of a card's cores (or AI
-cores), millicores of CPU, bytes of memory, plain counts for all other resources, unix seconds.
+Inventory publishes them, all other services read them. A fact contains only what decisions and user views need, so
+kubelet heartbeats change no fact. Units: MiB of device memory, percent of a card's cores (or AI cores), millicores of
+CPU, bytes of memory, plain counts for all other resources, unix seconds.
 
-Every fact is a tagged msgspec struct with a version ``v``; unknown fields are ignored when decoding, new ones need a
-default.
+Every fact is a tagged msgspec struct with a version ``v``. Decoders ignore unknown fields; new fields need a default.
 """
 
 from typing import NewType
@@ -29,11 +28,11 @@ ResourceAmounts = tuple[tuple[str, int], ...]
 
 PodUid = NewType("PodUid", str)
 GroupKey = NewType("GroupKey", str)
-"""``namespace/name`` of a PodGroup; a pod without one is a group of its own under ``pod/<uid>``."""
+"""``namespace/name`` of a PodGroup, or ``pod/<uid>`` for a pod without a PodGroup."""
 
 
 class Taint(msgspec.Struct, frozen=True, array_like=True):
-    """A node's taint; ``effect`` is NoSchedule, PreferNoSchedule or NoExecute."""
+    """A taint of a node; ``effect`` is NoSchedule, PreferNoSchedule or NoExecute."""
 
     key: str
     value: str
@@ -41,7 +40,7 @@ class Taint(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Toleration(msgspec.Struct, frozen=True, array_like=True):
-    """A pod's toleration; an empty key with ``Exists`` tolerates everything, an empty effect every effect."""
+    """A toleration of a pod; an empty key with ``Exists`` matches all taints, an empty effect matches all effects."""
 
     key: str
     operator: str
@@ -59,17 +58,17 @@ class Requirement(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Preference(msgspec.Struct, frozen=True, array_like=True):
-    """A term of a preferred node affinity: nodes that meet all of its requirements count ``weight`` (1 to 100) more."""
+    """A term of a preferred node affinity: adds ``weight`` (1 to 100) to nodes that meet all its requirements."""
 
     weight: int
     requirements: tuple[Requirement, ...]
 
 
-# There are many, and none can be part of a cycle: the garbage collector need not know them.
+# gc=False: there are many instances, and none can be part of a reference cycle.
 class Card(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """One physical device as its plugin registers it.
+    """One physical device as its device plugin registers it.
 
-    ``slots`` is how many pods may share it, ``memory`` MiB, ``cores`` percent (100 = the whole card) or AI cores.
+    ``slots``: how many pods may share it; ``memory`` in MiB; ``cores`` in percent (100 = the whole card) or AI cores.
     """
 
     id: str
@@ -80,23 +79,20 @@ class Card(msgspec.Struct, frozen=True, array_like=True, gc=False):
     type: str = ""
     healthy: bool = True
     mode: str = ""
-    """How the card is cut.
-
-    ``gpu-share``, ``hami-core``, ``mig``, ``mps``, or another that a device plugin registers.
-    """
+    """The sharing mode: ``gpu-share``, ``hami-core``, ``mig``, ``mps``, or another that a device plugin registers."""
     network: int = -1
-    """Cards with the same number are linked to each other (Ascend's NetworkID); -1: not known."""
+    """Cards with the same number are linked (Ascend's NetworkID); -1: unknown."""
 
 
 class Fact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind"):
-    """Base of all facts; ``revision`` is the resourceVersion of the object it was decoded from."""
+    """Base of all facts; ``revision`` is the resourceVersion of the source object."""
 
     v: int = 1
     revision: str = ""
 
 
 class NodeFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="node"):
-    """A node: what may run there, and its cards."""
+    """A node, its allocatable resources and its cards."""
 
     name: str
     uid: str = ""
@@ -107,31 +103,31 @@ class NodeFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="node"):
     allocatable: Resources = {}
     cards: tuple[Card, ...] = ()
     contested: tuple[str, ...] = ()
-    """Hardware (``NVIDIA GPUs``) of which two device plugins register the node's cards: nobody gets any of it."""
+    """Hardware (``NVIDIA GPUs``) whose cards two device plugins register on the node; it is not allocated."""
     locks: tuple[tuple[str, str], ...] = ()
-    """Annotations by which schedulers lock the node while a device plugin serves a pod, and their values, sorted."""
+    """Lock annotations that schedulers set while a device plugin serves a pod, with their values, sorted."""
     problems: tuple[Problem, ...] = ()
 
     @property
     def takes_pods(self) -> bool:
-        """Whether pods may be bound there now, as far as the node itself says."""
+        """Whether the node is ready and schedulable."""
         return self.ready and not self.unschedulable
 
 
 class ContainerRequest(msgspec.Struct, frozen=True, array_like=True):
-    """What one container asks.
+    """The resources of one container: requests of native resources, limits of extended ones.
 
-    Requests of native resources, limits of extended ones (the API server makes those equal).
+    For extended resources the API server keeps requests and limits equal.
     """
 
     name: str
     resources: tuple[tuple[str, int], ...]
-    """Sorted by name, so that equal asks are equal values."""
+    """Sorted by name, so that equal requests are equal values."""
     sidecar: bool = False
-    """An init container that stays (``restartPolicy: Always``)."""
+    """Whether it is an init container with ``restartPolicy: Always``."""
 
     def get(self, resource: str) -> int | None:
-        """Return the amount asked of ``resource``, or None where it is not asked."""
+        """Return the requested amount of ``resource``, or None."""
         for name, amount in self.resources:
             if name == resource:
                 return amount
@@ -139,44 +135,41 @@ class ContainerRequest(msgspec.Struct, frozen=True, array_like=True):
 
 
 class PodRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, cache_hash=True):
-    """All of a pod that a placement depends on, and nothing else.
-
-    Pods with equal asks share one evaluation of the cluster.
-    """
+    """The parts of a pod that determine its placement. Pods with equal requests share one evaluation of the cluster."""
 
     containers: tuple[ContainerRequest, ...] = ()
     init_containers: tuple[ContainerRequest, ...] = ()
     overhead: tuple[tuple[str, int], ...] = ()
     pod_level: tuple[tuple[str, int], ...] = ()
-    """Requests of the pod as a whole (``spec.resources``): they stand in place of what its containers request."""
+    """Pod-level requests (``spec.resources``): they replace the requests of its containers."""
     host_ports: tuple[HostPort, ...] = ()
-    """Sorted, each once."""
+    """Sorted, without duplicates."""
     node_selector: tuple[tuple[str, str], ...] = ()
     node_terms: tuple[tuple[Requirement, ...], ...] | None = None
-    """Required node affinity: any of the terms, all requirements of it; None where there is none."""
+    """Required node affinity: all requirements of at least one term; None: no required affinity."""
     preferences: tuple[Preference, ...] = ()
     """Preferred node affinity."""
     tolerations: tuple[Toleration, ...] = ()
     annotations: tuple[tuple[str, str], ...] = ()
-    """Those that a device family reads as a wish (``volcano.sh/vgpu-mode``, …), sorted."""
+    """Annotations that a device family reads (``volcano.sh/vgpu-mode``, …), sorted."""
     labels: Labels = ()
-    """Those that a device family reads as a wish, sorted."""
+    """Labels that a device family reads, sorted."""
     apart_group: str = ""
-    """The pod's PodGroup, where no two pods of it may be on one card (``volcano.sh/vgpu-podgroup-policy: spread``)."""
+    """The pod's PodGroup if its pods must not share a card (``volcano.sh/vgpu-podgroup-policy: spread``), else ''."""
     exclusive: tuple[Labels, ...] = ()
-    """Those of the configuration's rules of exclusion that the pod's labels match; set by whoever has the two."""
+    """The configured exclusion rules that match the pod's labels; set after decoding."""
     unsupported: tuple[str, ...] = ()
-    """What the pod asks and nobody here evaluates, by its field name (``spec.affinity.podAffinity``, …)."""
+    """Scheduling constraints of the pod that are not evaluated, by field (``spec.affinity.podAffinity``, …)."""
 
     @property
     def best_effort(self) -> bool:
-        """Whether it requests nothing; Volcano's action ``backfill`` serves such pods."""
+        """Whether the pod requests nothing; the action ``backfill`` serves best-effort pods."""
         containers = (*self.containers, *self.init_containers)
         amounts = (self.overhead, self.pod_level, *(container.resources for container in containers))
         return not any(amount for each in amounts for _, amount in each)
 
     def annotation(self, key: str) -> str | None:
-        """Return the value of a device annotation of the pod, or None."""
+        """Return the value of an annotation of ``annotations``, or None."""
         for name, value in self.annotations:
             if name == key:
                 return value
@@ -184,7 +177,7 @@ class PodRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
 
 
 class PodFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="pod"):
-    """A pod: who it is, what it asks, where it runs."""
+    """A pod: identity, request, node and devices."""
 
     uid: PodUid
     namespace: str
@@ -192,35 +185,35 @@ class PodFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="pod"):
     scheduler: str = ""
     priority: int = 0
     task_priority: int | None = None
-    """``volcano.sh/task-priority``: what orders it among the pods of its group in place of ``priority``."""
+    """``volcano.sh/task-priority``: replaces ``priority`` in the order of the pods of a group."""
     created: float = 0.0
     node: str = ""
-    """Where it is bound; empty while it waits."""
+    """The node it is bound to, or ''."""
     running: bool = False
-    """A pod of a PodGroup: its containers run. Nobody asks that of others, and so nobody is told."""
+    """Whether a pod of a PodGroup is in phase Running; always false without a PodGroup."""
     ended: bool = False
-    """Succeeded or Failed: holds nothing any more."""
+    """In phase Succeeded or Failed: holds no devices or resources."""
     succeeded: bool = False
-    """Ended well: it still counts for its gang."""
+    """In phase Succeeded: still counts towards the minimum of its gang."""
     terminating: bool = False
-    """Has a deletion timestamp: still holds what it has, gets nothing new."""
+    """Has a deletion timestamp: keeps its devices and resources, but is not placed."""
     gates: tuple[str, ...] = ()
     group: GroupKey = GroupKey("")
     queue: str = ""
     task: str = ""
-    """``volcano.sh/task-spec``: the task of the Job that it is a replica of."""
+    """``volcano.sh/task-spec``: its task within the Job."""
     labels: Labels = ()
-    """Of a pod that may hold devices, sorted: rules of exclusion look at them."""
+    """Labels for exclusion rules, sorted; only of pods that may hold devices."""
     ask: PodRequest = PodRequest()
     held: tuple[ContainerGrant, ...] = ()
-    """Devices that the annotations of a bound pod name; a memory below 0 means the whole card."""
+    """Devices that the annotations of a bound pod name; a negative memory means the whole card."""
     signed: bool = False
-    """Whether they are those that we wrote: our signature stood on the pod. Others count as far as the pod asks."""
+    """Whether our signature covers ``held``. Otherwise ``held`` counts up to the pod's request."""
     unserved: tuple[tuple[str, str], ...] = ()
-    """What a device plugin may still take the bound pod for: the family and the words of its plugin
+    """Allocations of the bound pod that a device plugin has yet to serve: family and plugin key
     (:meth:`deviceshare.families.device_plugin.DevicePlugin.keys`)."""
     until_running: tuple[str, ...] = ()
-    """What a device plugin may take the bound pod for though it has served it
+    """Plugin keys under which a device plugin may select the bound pod again although it has served it
     (:meth:`deviceshare.families.device_plugin.DevicePlugin.until_running`)."""
     problems: tuple[Problem, ...] = ()
 
@@ -231,22 +224,22 @@ class PodFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="pod"):
 
     @property
     def priority_in_group(self) -> int:
-        """What orders it among the pods of its group."""
+        """The priority that orders the pods of a group."""
         return self.priority if self.task_priority is None else self.task_priority
 
     @property
     def podgroup(self) -> str:
-        """``namespace/name`` of its PodGroup, '' where it has none."""
+        """``namespace/name`` of its PodGroup, or ''."""
         return "" if self.group == f"pod/{self.uid}" else self.group
 
     @property
     def tenant(self) -> Tenant:
-        """Who it is to others that may not want to share a card with it."""
+        """The pod as a holder of devices."""
         return Tenant(self.podgroup, self.labels)
 
 
 class PodGroupFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="podgroup"):
-    """A gang: pods that start together or not at all."""
+    """A PodGroup: its pods are scheduled together (gang scheduling)."""
 
     key: GroupKey
     uid: str = ""
@@ -254,21 +247,21 @@ class PodGroupFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="pod
     min_member: int = 1
     min_task_member: dict[str, int] = {}
     min_resources: Resources | None = None
-    """What it needs at least, in all; None where it does not say so."""
+    """``spec.minResources``; None if missing."""
     phase: str = ""
     """``status.phase``."""
     admitted: bool = False
-    """Whether its phase says that it was let into its queue."""
+    """Whether its phase shows that it was admitted to its queue."""
     waiting_time: float | None = None
-    """Seconds that it should wait at most (``sla-waiting-time``); None where it does not say so."""
+    """Limit of the waiting time in seconds (``sla-waiting-time``); None if missing."""
     priority_class: str = ""
-    """The name of its PriorityClass, which gives the gang's priority."""
+    """Name of its PriorityClass."""
     created: float = 0.0
     problems: tuple[Problem, ...] = ()
 
 
 class PriorityClassFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="priorityclass"):
-    """A PriorityClass: its value, and whether it is that of PodGroups that name none (``globalDefault``)."""
+    """A PriorityClass; ``default``: whether it applies to PodGroups without a class (``globalDefault``)."""
 
     name: str
     value: int = 0
@@ -277,18 +270,18 @@ class PriorityClassFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag
 
 
 class QueueFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="queue"):
-    """A queue of the cluster; only open ones are served.
+    """A queue; only open queues are served.
 
-    It has at least ``guarantee`` and at most ``capability``; ``deserved`` is its part as somebody set it, ``weight``
-    from what it is worked out otherwise. A resource that is not named has no bound.
+    ``guarantee`` and ``capability`` are its lower and upper bounds; ``deserved`` is its configured share, otherwise the
+    share follows from ``weight``. Resources that are not named are unbounded.
     """
 
     name: str
     parent: str = ""
-    """``spec.parent``: the queue above it, for the plugin ``capacity`` with hierarchies. Empty stands for ``root``."""
+    """``spec.parent``, for the plugin ``capacity`` with hierarchies; empty means ``root``."""
     hierarchy: tuple[tuple[str, float], ...] = ()
-    """Its path below the root and the weight (1 or more) of each node on it, for the plugin ``drf`` with hierarchies:
-    the annotations ``volcano.sh/hierarchy`` and ``volcano.sh/hierarchy-weights``."""
+    """Path below the root with the weight (at least 1) of each node, for the plugin ``drf`` with hierarchies:
+    annotations ``volcano.sh/hierarchy`` and ``volcano.sh/hierarchy-weights``."""
     weight: int = 1
     priority: int = 0
     capability: Resources = {}
@@ -302,20 +295,20 @@ class QueueFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="queue"
 
 
 class ConfigFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="config"):
-    """A configuration text: ``name`` is ``scheduler`` (volcano-scheduler.conf) or ``devices`` (device-config.yaml)."""
+    """A configuration: ``name`` is ``scheduler`` (volcano-scheduler.conf) or ``devices`` (device-config.yaml)."""
 
     name: str
     text: str
     source: str = ""
-    """Where it comes from, for messages: ``ConfigMap ns/name`` or a file."""
+    """Its source for messages: ``ConfigMap ns/name`` or a file."""
 
 
 class Gone(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="gone"):
-    """A tombstone: the object that stood under this subject is no more."""
+    """A tombstone: the object of this subject was deleted."""
 
 
 class Synced(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="synced"):
-    """Everything that the cluster held at ``revision`` is on the bus: decisions may begin."""
+    """All objects of the cluster at ``revision`` are on the bus: scheduling may begin."""
 
     at: float = 0.0
     objects: int = 0

@@ -1,7 +1,7 @@
-"""Kubernetes quantities (``4Gi``, ``500m``, ``320k``, ``1e3``, ``2.5``) as exact whole numbers.
+"""Kubernetes quantities (``4Gi``, ``500m``, ``320k``, ``1e3``, ``2.5``) as exact integers.
 
-The API server rewrites quantities to their shortest form, so ``320000`` comes back as ``320k``: every suffix can stand
-everywhere. Source: the grammar of ``resource.Quantity`` (kubernetes/apimachinery, pkg/api/resource/quantity.go).
+The API server canonicalizes quantities (``320000`` becomes ``320k``), so every suffix can occur for every resource.
+Source: the grammar of ``resource.Quantity`` (kubernetes/apimachinery, pkg/api/resource/quantity.go).
 """
 
 import re
@@ -12,10 +12,10 @@ from math import ceil
 from deviceshare.model.problems import FormatError, InputError
 
 Quantity = str | int | float
-"""A quantity as it stands in JSON or YAML."""
+"""A quantity in JSON or YAML."""
 
 LARGEST = 2**53
-"""The largest amount accepted: exact as a float, and a thousand of them can be summed in 64 bits."""
+"""The largest accepted amount: exact as a float, and a thousand of them fit into 64 bits."""
 
 _GRAMMAR = re.compile(r"([+-]?)([0-9]+\.?[0-9]*|\.[0-9]+)(?:([KMGTPE]i|[numkMGTPE])|[eE]([+-]?[0-9]{1,3}))?")
 _LONGEST = 64
@@ -33,14 +33,15 @@ _MILLI = "an amount of CPU such as 2 or 500m, not negative"
 
 
 def is_native(resource: str) -> bool:
-    """Return whether Kubernetes itself accounts for the resource; all others are extended ones, in whole units."""
+    """Return whether a resource is native to Kubernetes; all others are extended resources, in whole units."""
     return resource in ("cpu", "memory", "ephemeral-storage") or resource.startswith("hugepages-")
 
 
 def parse_quantity(value: Quantity) -> Fraction:
     """Return the exact value of a quantity.
 
-    Raises ValueError for what is none.
+    Raises:
+        ValueError: not a quantity.
     """
     text = _as_text(value)
     match = _GRAMMAR.fullmatch(text) if len(text) <= _LONGEST else None
@@ -56,9 +57,9 @@ def parse_quantity(value: Quantity) -> Fraction:
 
 
 def format_quantity(amount: Fraction, *, binary: bool = False) -> str:
-    """Return an amount as Kubernetes writes it: with the largest suffix that leaves a whole number, down to ``n``.
+    """Return the canonical form of an amount: the largest suffix that leaves an integer, down to ``n``.
 
-    ``binary``: with a binary suffix, where it is a whole number of 1024 or more. Source: CanonicalizeBytes of
+    ``binary``: use a binary suffix for integers of at least 1024. Source: CanonicalizeBytes of
     kubernetes/apimachinery, pkg/api/resource/quantity.go.
     """
     suffixes = _DECIMAL
@@ -74,19 +75,19 @@ def format_quantity(amount: Fraction, *, binary: bool = False) -> str:
 
 
 def to_amount(resource: str, value: Quantity, subject: str, field: str, error: type[InputError] = FormatError) -> int:
-    """Return the amount in the unit in which facts hold this resource: millicores, bytes or a count.
+    """Return an amount in the unit of facts: millicores (``cpu``), bytes (other native resources), count.
 
-    A part of a millicore or of a byte counts as a whole one, as in Kubernetes.
+    Rounds fractions of a millicore or byte up, as Kubernetes does.
 
     Args:
-        resource: its name: ``cpu`` is in millicores, what else Kubernetes accounts for in bytes, all others are counts.
-        value: the quantity as it stands in the object.
+        resource: the resource name.
+        value: the quantity.
         subject: the object, for the message (``Pod default/a``).
-        field: where in the object the quantity stands.
-        error: what to raise: RequestError for what a pod asks, FormatError for what a node or a plugin says.
+        field: the path of the quantity in the object.
+        error: the class to raise: RequestError for requests of pods, FormatError for values of nodes and plugins.
 
     Raises:
-        InputError: of the given class, for what is no quantity, below 0, above ``LARGEST``, or no whole count.
+        InputError: of the given class: not a quantity, negative, above ``LARGEST``, or a fractional count.
     """
     text = _as_text(value)
     try:
@@ -104,7 +105,7 @@ def _as_text(value: Quantity) -> str:
 
 @lru_cache(maxsize=8192)
 def _amount(resource: str, text: str) -> int:
-    """Return the amount in its unit, or raise ValueError. Kept, since few distinct quantities stand in many pods."""
+    """Return the amount in its unit, or raise ValueError. Cached: many pods share few distinct quantities."""
     if len(text) < 16 and text.isascii() and text.isdecimal():
         amount = int(text) * 1000 if resource == "cpu" else int(text)
     else:

@@ -1,8 +1,7 @@
-"""What we wrote on a pod when we bound it, told from what others wrote: a signature in an annotation of its own.
+"""Signatures of the device annotations that the binder writes.
 
-It covers the pod's uid, its node and the annotations that give it devices, as they were written: HMAC-SHA256 with a key
-that the binder and inventory share. The annotation names what it covers, so that others may be added to the pod; what
-it does not cover is not believed.
+The signature is an HMAC-SHA256 over the pod's uid, its node and its device annotations, with a key shared by the binder
+and inventory. Its annotation lists the covered annotations; other annotations may be added but are not trusted.
 """
 
 import hashlib
@@ -12,16 +11,16 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 SIGNATURE = "deviceshare.io/signature"
-"""On a pod: the signature in hexadecimal, then ``:`` and the names of the annotations that it covers."""
+"""Pod annotation: the signature in hexadecimal, ``:``, and the names of the covered annotations, comma-separated."""
 
 PASSING = ("-to-allocate", "-time", "-phase")
-"""How the names of annotations end that device plugins write anew when they serve a pod: those are not covered."""
+"""Suffixes of annotations that device plugins overwrite when they serve a pod; the signature does not cover them."""
 
 
 def sign(keys: Sequence[bytes], uid: str, node: str, annotations: Mapping[str, str]) -> dict[str, str]:
-    """Return the annotation that signs what is written on a pod with its binding, by the first of the keys.
+    """Return the signature annotation for the annotations of a binding, made with the first key.
 
-    Nothing where there is no key, or nothing to sign.
+    Returns {} without keys or without annotations to sign.
     """
     names = sorted(name for name in annotations if not name.endswith(PASSING))
     if not (keys and names):
@@ -31,9 +30,9 @@ def sign(keys: Sequence[bytes], uid: str, node: str, annotations: Mapping[str, s
 
 
 def signed(keys: Sequence[bytes], uid: str, node: str, annotations: Mapping[str, str]) -> dict[str, str] | None:
-    """Return the annotations that a signature by any of the keys covers.
+    """Return the annotations that a valid signature by any of the keys covers.
 
-    None where there is no signature, or it is not of this pod on this node with these values.
+    None: no signature, or not valid for this pod, node and values.
     """
     digest, _, covered = annotations.get(SIGNATURE, "").partition(":")
     names = covered.split(",")
@@ -46,7 +45,7 @@ def signed(keys: Sequence[bytes], uid: str, node: str, annotations: Mapping[str,
 
 
 def read_keys(text: str) -> tuple[bytes, ...]:
-    """Return the keys in a text, one a line: the first one signs, all are accepted."""
+    """Return the keys of a text, one per line: the first signs, all are accepted."""
     return tuple(line.strip().encode() for line in text.splitlines() if line.strip())
 
 

@@ -1,4 +1,4 @@
-"""Node affinity: terms of requirements on a node's labels and name, required or preferred."""
+"""Decoding of required and preferred node affinity."""
 
 from deviceshare.model import LARGEST, Preference, Problem, Requirement
 from deviceshare.objects.views import Affinity, SelectorRequirement, SelectorTerm
@@ -12,10 +12,9 @@ _LARGEST_WEIGHT = 100
 
 
 def required_terms(affinity: Affinity | None, subject: str, problems: list[Problem]) -> Terms | None:
-    """Return the terms of a pod's required node affinity, None where it has none.
+    """Return the terms of a pod's required node affinity, or None; () matches no node.
 
-    As in Kubernetes a term without requirements matches no node, so it is left out, and so is one that is malformed (a
-    problem); () is an affinity that no node can satisfy.
+    Omits terms without requirements, which match no node in Kubernetes, and malformed terms (a problem).
     """
     if affinity is None or affinity.node_affinity is None:
         return None
@@ -30,9 +29,9 @@ def required_terms(affinity: Affinity | None, subject: str, problems: list[Probl
 
 
 def preferences(affinity: Affinity | None, subject: str, problems: list[Problem]) -> tuple[Preference, ...]:
-    """Return the terms of a pod's preferred node affinity; a malformed one is left out and a problem.
+    """Return the terms of a pod's preferred node affinity.
 
-    As in Kubernetes a term without requirements prefers no node.
+    Omits terms without requirements, which prefer no node in Kubernetes, and malformed terms (a problem).
     """
     if affinity is None or affinity.node_affinity is None:
         return ()
@@ -47,7 +46,7 @@ def preferences(affinity: Affinity | None, subject: str, problems: list[Problem]
 
 
 def _term(view: SelectorTerm, subject: str, field: str, problems: list[Problem]) -> tuple[Requirement, ...]:
-    """Return a term's requirements, () where it has none or one of them is malformed."""
+    """Return a term's requirements, or () if one of them is malformed."""
     found = [_requirement(each, False, subject, field, problems) for each in view.match_expressions or ()]
     found += [_requirement(each, True, subject, field, problems) for each in view.match_fields or ()]
     requirements = tuple(requirement for requirement in found if requirement)

@@ -1,17 +1,17 @@
-"""Lists of resources (``capability``, ``minResources``, …) as amounts."""
+"""Decoding of resource lists (``capability``, ``minResources``, …)."""
 
 from deviceshare.model import FormatError, Problem, Resources, is_native, to_amount
 from deviceshare.objects.views import Quantities
 from deviceshare.state import PODS
 
 _OF_KUBERNETES = "kubernetes.io/"
-"""Part of the names of resources that Kubernetes itself gives a meaning; names without a domain are such, too."""
+"""Part of the names of resources defined by Kubernetes; names without a domain are also defined by Kubernetes."""
 
 
 def read_amounts(quantities: Quantities | None, subject: str, field: str, problems: list[Problem]) -> Resources:
-    """Return amounts by resource, of those that Volcano's scheduler counts (:func:`is_counted`).
+    """Return the amounts of the resources that Volcano's scheduler counts (:func:`is_counted`).
 
-    One that cannot be read is appended to ``problems`` and left out.
+    Omits invalid amounts and appends them to ``problems``.
     """
     amounts: Resources = {}
     for resource, quantity in sorted((quantities or {}).items()):
@@ -25,10 +25,10 @@ def read_amounts(quantities: Quantities | None, subject: str, field: str, proble
 
 
 def is_counted(resource: str) -> bool:
-    """Return whether Volcano's scheduler counts a resource of a list; it ignores the others, whatever their amounts.
+    """Return whether Volcano's scheduler counts a resource of a list.
 
     It ignores the names of a ResourceQuota (``requests.cpu``, ``limits.memory``, ``requests.nvidia.com/gpu``,
-    ``count/pods``), which its controllers write into ``minResources`` beside the plain names. Source: NewResource of
+    ``count/pods``), which Volcano's controllers add to ``minResources``. Source: NewResource of
     pkg/scheduler/api/resource_info.go, IsScalarResourceName of kubernetes/pkg/scheduler/util/utils.go.
     """
     if resource.startswith("count/"):

@@ -1,4 +1,4 @@
-"""What a bound pod holds, from its annotations: by our signature, or by what anybody wrote there."""
+"""Decoding of the devices that a bound pod holds, from its signed or unsigned annotations."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,34 +10,34 @@ Held = tuple[ContainerGrant, ...]
 
 def read_held(
     annotations: Mapping[str, str],
-    ask: PodRequest,
+    request: PodRequest,
     ref: str,
     place: tuple[str, str],
     keys: Sequence[bytes],
     problems: list[Problem],
 ) -> tuple[Held, bool]:
-    """Return what a pod holds, and whether our signature says so; what cannot be read is appended to ``problems``.
+    """Return the grants that a pod holds, and whether our signature covers them. Appends errors to ``problems``.
 
-    ``place`` are the pod's uid and its node, ``keys`` those of :mod:`deviceshare.model.signatures`.
+    ``place``: the pod's uid and node; ``keys``: the keys of :mod:`deviceshare.model.signatures`.
     """
     if not annotations:
         return (), False
     ours = signed(keys, *place, annotations)
     if ours is None:
-        return _named(annotations, ask, ref, problems), False
-    # Beside what is signed count the pod's wishes, and what device plugins say of the devices that they made.
-    held = _named({**dict(ask.annotations), **ours}, ask, ref, problems)
-    return with_made(held, _named(annotations, ask, ref, [])), True
+        return _decode(annotations, request, ref, problems), False
+    # Unsigned annotations count only as part of the request, and for devices that device plugins created.
+    held = _decode({**dict(request.annotations), **ours}, request, ref, problems)
+    return with_made(held, _decode(annotations, request, ref, [])), True
 
 
-def _named(annotations: Mapping[str, str], ask: PodRequest, ref: str, problems: list[Problem]) -> Held:
+def _decode(annotations: Mapping[str, str], request: PodRequest, ref: str, problems: list[Problem]) -> Held:
     held: list[ContainerGrant] = []
     for family in FAMILIES:
         try:
-            held += family.held(annotations, ask, ref)
+            held += family.held(annotations, request, ref)
         except FormatError as error:
             held += error.grants if isinstance(error, HeldInPart) else ()
-            # Families that share an annotation find the same wrong with it.
+            # Families that share an annotation report the same problem.
             if error.problem not in problems:
                 problems.append(error.problem)
     return tuple(held)

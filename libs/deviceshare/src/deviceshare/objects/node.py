@@ -1,4 +1,4 @@
-"""Nodes: what may run there, and the cards that device plugins registered."""
+"""Decoding of Nodes and of the cards that device plugins registered."""
 
 from collections.abc import Callable, Mapping
 
@@ -6,7 +6,7 @@ import msgspec
 
 from deviceshare.conf import SchedulerConf
 from deviceshare.families import FAMILIES, Family, Hardware
-from deviceshare.formats.card_lists import mark_unhealthy, strangers
+from deviceshare.formats.card_lists import mark_unhealthy, unknown_items
 from deviceshare.model import Card, FormatError, NodeFact, Problem, Resources, Taint, to_amount
 from deviceshare.objects.lenient import decode_view
 from deviceshare.objects.views import Condition, NodeObject, NodeSpec, NodeStatus, Quantities, TaintView
@@ -18,40 +18,40 @@ _TAINTED = {
     "PIDPressure": "node.kubernetes.io/pid-pressure",
     "NetworkUnavailable": "node.kubernetes.io/network-unavailable",
 }
-"""Conditions, and the taints by which Kubernetes' node controller keeps pods away from nodes that have them."""
-_USUAL = SchedulerConf()
-"""Resources by the names that they have where nobody changes them."""
+"""Node conditions, and the taints that Kubernetes' node controller sets for them."""
+_DEFAULT_CONF = SchedulerConf()
+"""The configuration with default resource names."""
 
 
-def _nothing(_: str) -> None:
+def _no_devices(_: str) -> None:
     return None
 
 
 class DecodedNode(msgspec.Struct, frozen=True):
-    """A node as families look at it (:class:`~deviceshare.families.protocol.NodeView`)."""
+    """A node as device families see it (:class:`~deviceshare.families.protocol.NodeView`)."""
 
     name: str
     annotations: Mapping[str, str]
     labels: Mapping[str, str]
     capacity: Resources
     allocatable: Resources
-    device_info: Callable[[str], Mapping[str, str] | None] = _nothing
+    device_info: Callable[[str], Mapping[str, str] | None] = _no_devices
 
     def devices(self) -> Mapping[str, str] | None:
-        """Return what ConfigMaps say of the node's devices."""
+        """Return the node's devices from ConfigMaps."""
         return self.device_info(self.name)
 
 
-def decode_node(raw: bytes, device_info: Callable[[str], Mapping[str, str] | None] = _nothing) -> NodeFact:
-    """Return the fact of a Node given as JSON.
+def decode_node(raw: bytes, device_info: Callable[[str], Mapping[str, str] | None] = _no_devices) -> NodeFact:
+    """Decode a Node in JSON.
 
-    ``device_info`` tells what ConfigMaps say of the devices of a node, by its name; asked only where that matters.
+    ``device_info`` returns the devices of a node from ConfigMaps, by node name; called only if needed.
 
-    What cannot be read is in ``problems`` and absent otherwise: a node whose register annotation is malformed keeps its
-    CPU and has no cards. A node without any condition, as in manifests written by hand, counts as ready.
+    Omits invalid parts and appends them to ``problems``: a node with a malformed register annotation keeps its CPU but
+    has no cards. A node without conditions, as in handwritten manifests, counts as ready.
 
     Raises:
-        FormatError: where the node has no name.
+        FormatError: the node has no name.
     """
     view, problems = decode_view(raw, _DECODER, "Node")
     metadata, spec, status = view.metadata, view.spec or NodeSpec(), view.status or NodeStatus()
@@ -99,7 +99,7 @@ def _is_ready(conditions: list[Condition]) -> bool:
 
 
 def _taints(views: list[TaintView], conditions: list[Condition]) -> tuple[Taint, ...]:
-    """Return a node's taints, and those that the node controller has yet to set, or that nobody sets."""
+    """Return a node's taints, and the taints for its conditions that the node controller has not set."""
     taints = [Taint(taint.key or "", taint.value or "", taint.effect or "") for taint in views]
     due = (_TAINTED[each.type] for each in conditions if each.type in _TAINTED and each.status == "True")
     has = {taint.key for taint in taints}
@@ -107,14 +107,14 @@ def _taints(views: list[TaintView], conditions: list[Condition]) -> tuple[Taint,
 
 
 class _Registered(msgspec.Struct):
-    """What device plugins registered of one hardware on a node."""
+    """The cards of one hardware that device plugins registered on a node."""
 
     families: list[str] = []
     cards: list[Card] = []
 
 
 def _cards(node: DecodedNode, problems: list[Problem]) -> tuple[tuple[Card, ...], tuple[str, ...]]:
-    """Return the node's cards, and the names of the hardware that two device plugins register."""
+    """Return the node's cards, and the names of hardware that two device plugins register."""
     registered: dict[Hardware, _Registered] = {}
     for family in FAMILIES:
         found = registered.setdefault(family.hardware, _Registered())
@@ -126,7 +126,7 @@ def _cards(node: DecodedNode, problems: list[Problem]) -> tuple[tuple[Card, ...]
             continue
         if cards:
             found.families.append(family.name)
-            found.cards += _known(family, cards, node, problems)
+            found.cards += _check_modes(family, cards, node, problems)
     kept: list[Card] = []
     contested = []
     for hardware, found in registered.items():
@@ -134,12 +134,14 @@ def _cards(node: DecodedNode, problems: list[Problem]) -> tuple[tuple[Card, ...]
             problems.append(problem)
             contested.append(hardware.name)
         else:
-            kept += _healthy(hardware, found.cards, node, problems)
+            kept += _mark_unhealthy(hardware, found.cards, node, problems)
     return tuple(kept), tuple(contested)
 
 
-def _known(family: Family, cards: tuple[Card, ...], node: DecodedNode, problems: list[Problem]) -> tuple[Card, ...]:
-    """Report modes that nobody knows. Such cards stay: they keep their index, and no family gives them."""
+def _check_modes(
+    family: Family, cards: tuple[Card, ...], node: DecodedNode, problems: list[Problem]
+) -> tuple[Card, ...]:
+    """Report unknown modes. Their cards stay, to preserve indexes, but no family allocates them."""
     alike = [other for other in FAMILIES if other is family or (family.answers and other.answers == family.answers)]
     modes = frozenset[str]().union(*(each.modes for each in alike))
     for mode, card in {card.mode: card for card in reversed(cards) if card.mode not in modes}.items():
@@ -149,7 +151,7 @@ def _known(family: Family, cards: tuple[Card, ...], node: DecodedNode, problems:
 
 
 def _contest(hardware: Hardware, found: _Registered, node: DecodedNode) -> Problem | None:
-    """Return the problem of cards that are there twice, under names that cannot be matched."""
+    """Return the problem of hardware that two device plugins register, or None."""
     plugins = list(found.families)
     if plugins and node.allocatable.get(hardware.whole) and _offers_parts(hardware, node):
         plugins.append(hardware.whole)
@@ -160,16 +162,18 @@ def _contest(hardware: Hardware, found: _Registered, node: DecodedNode) -> Probl
 
 
 def _offers_parts(hardware: Hardware, node: DecodedNode) -> bool:
-    """Return whether parts of cards are offered under names of their own, beside ``hardware.whole``.
+    """Return whether the node offers shared cards under resource names other than ``hardware.whole``.
 
-    A plugin may be configured to offer parts under that very name; and where it is gone its register stays behind.
+    A plugin may be configured to share cards under that name, and a removed plugin leaves its register annotation.
     """
-    names = {name for family in FAMILIES if family.hardware == hardware for name in family.resources(_USUAL)}
+    names = {name for family in FAMILIES if family.hardware == hardware for name in family.resources(_DEFAULT_CONF)}
     return any(node.allocatable.get(name) for name in names - {hardware.whole})
 
 
-def _healthy(hardware: Hardware, cards: list[Card], node: DecodedNode, problems: list[Problem]) -> tuple[Card, ...]:
-    """Mark the cards that the node's list of unhealthy ones names; report items that name none."""
+def _mark_unhealthy(
+    hardware: Hardware, cards: list[Card], node: DecodedNode, problems: list[Problem]
+) -> tuple[Card, ...]:
+    """Mark the cards in the node's list of unhealthy cards; report unknown items."""
     text = node.annotations.get(hardware.unhealthy, "")
     if not (cards and text):
         return tuple(cards)
@@ -177,6 +181,6 @@ def _healthy(hardware: Hardware, cards: list[Card], node: DecodedNode, problems:
     expected = f"the index{ids} of one of its {len(cards)} {hardware.name}"
     problems += [
         Problem(f"Node {node.name}", f"metadata.annotations[{hardware.unhealthy}]", item, expected)
-        for item in strangers(cards, text)
+        for item in unknown_items(cards, text)
     ]
     return mark_unhealthy(cards, text)

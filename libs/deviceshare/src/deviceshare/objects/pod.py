@@ -1,4 +1,4 @@
-"""Pods: who they are, what they ask, where they run and what they hold there."""
+"""Decoding of Pods: identity, request, node and held devices."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -15,9 +15,9 @@ from deviceshare.objects.views import PodObject, PodSpec
 GROUP_ANNOTATIONS = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
 QUEUE_ANNOTATIONS = ("scheduling.volcano.sh/queue-name", "volcano.sh/queue-name")
 TASK_NAME = "volcano.sh/task-spec"
-"""An annotation, or else a label, as in Volcano (getTaskRole of pkg/scheduler/api/job_info.go)."""
+"""Annotation, or else label, as in Volcano (getTaskRole of pkg/scheduler/api/job_info.go)."""
 TASK_PRIORITY = "volcano.sh/task-priority"
-"""An annotation in place of the pod's own priority, as in Volcano (NewTaskInfo of pkg/scheduler/api/job_info.go)."""
+"""Annotation that overrides the pod's priority, as in Volcano (NewTaskInfo of pkg/scheduler/api/job_info.go)."""
 DEFAULT_QUEUE = "default"
 
 _DECODER = msgspec.json.Decoder(PodObject)
@@ -27,14 +27,14 @@ _WHOLE = re.compile(r"[+-]?[0-9]{1,10}")
 
 
 def decode_pod(raw: bytes, keys: Sequence[bytes] = ()) -> PodFact:
-    """Return the fact of a Pod given as JSON; ``keys`` are those of :mod:`deviceshare.model.signatures`.
+    """Decode a Pod in JSON; ``keys``: the keys of :mod:`deviceshare.model.signatures`.
 
-    What cannot be read is in ``problems`` and absent otherwise: a pod with problems in ``spec`` asks more than ``ask``
-    says, and must not be placed. What it holds is all that its annotations name: where it is not ``signed``,
-    :mod:`deviceshare.families.trust` says how much of it counts.
+    Omits invalid parts and appends them to ``problems``: a pod with problems in ``spec`` requests more than ``ask``
+    contains, and must not be placed. ``held`` contains all devices that the annotations name; if they are not
+    ``signed``, :mod:`deviceshare.families.trust` determines how much of them counts.
 
     Raises:
-        FormatError: where the pod has no name or no uid.
+        FormatError: the pod has no name or no uid.
     """
     view, problems = decode_view(raw, _DECODER, "Pod")
     metadata, spec = view.metadata, view.spec or PodSpec()
@@ -50,8 +50,10 @@ def decode_pod(raw: bytes, keys: Sequence[bytes] = ()) -> PodFact:
     ended = phase in _ENDED
     podgroup = f"{namespace}/{group}" if group else ""
     labels = metadata.labels or {}
-    ask = pod_request(spec, annotations, labels, podgroup, subject, problems)
-    held, ours = read_held(annotations, ask, ref, (uid, node), keys, problems) if node and not ended else ((), False)
+    request = pod_request(spec, annotations, labels, podgroup, subject, problems)
+    held, ours = (
+        read_held(annotations, request, ref, (uid, node), keys, problems) if node and not ended else ((), False)
+    )
     return PodFact(
         revision=metadata.resource_version or "",
         uid=PodUid(uid),
@@ -70,18 +72,18 @@ def decode_pod(raw: bytes, keys: Sequence[bytes] = ()) -> PodFact:
         group=GroupKey(podgroup or f"pod/{uid}"),
         queue=_first(annotations, QUEUE_ANNOTATIONS) or DEFAULT_QUEUE,
         task=annotations.get(TASK_NAME) or labels.get(TASK_NAME) or "",
-        labels=tuple(sorted(labels.items())) if labels and _asks_devices(ask) else (),
-        ask=ask,
+        labels=tuple(sorted(labels.items())) if labels and _requests_devices(request) else (),
+        ask=request,
         held=held,
         signed=ours,
-        unserved=unserved(annotations, ask, held, phase) if node else (),
+        unserved=unserved(annotations, request, held, phase) if node else (),
         until_running=until_running(annotations, phase) if node else (),
         problems=tuple(problems),
     )
 
 
 def _task_priority(text: str) -> int | None:
-    """Return a priority that is a number of 32 bits, else None: as in Volcano anything else counts as absent."""
+    """Return a 32-bit priority, or None: as in Volcano, invalid values count as missing."""
     if _WHOLE.fullmatch(text) is None or not -(2**31) <= int(text) < 2**31:
         return None
     return int(text)
@@ -91,6 +93,8 @@ def _first(annotations: Mapping[str, str], keys: tuple[str, ...]) -> str:
     return next((value for key in keys if (value := annotations.get(key))), "")
 
 
-def _asks_devices(ask: PodRequest) -> bool:
-    """Return whether a pod asks any extended resource: devices are such."""
-    return any(not is_native(name) for each in (*ask.containers, *ask.init_containers) for name, _ in each.resources)
+def _requests_devices(request: PodRequest) -> bool:
+    """Return whether a pod requests an extended resource, such as devices."""
+    return any(
+        not is_native(name) for each in (*request.containers, *request.init_containers) for name, _ in each.resources
+    )

@@ -1,7 +1,7 @@
-"""What a pod asks: amounts, where it may run, and what nobody here evaluates.
+"""Decoding of a pod's request: resource amounts, node constraints, and unsupported constraints.
 
-Amounts follow Kubernetes: requests of native resources, limits where a request is missing; limits of extended
-resources, which the API server keeps equal to the requests.
+Amounts follow Kubernetes: requests of native resources (limits if a request is missing), limits of extended resources,
+which the API server keeps equal to the requests.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,22 +10,29 @@ from typing import NamedTuple
 
 from deviceshare.families import FAMILIES, WISHES, Family
 from deviceshare.formats.vgpu import PODGROUP_POLICY, SPREAD
-from deviceshare.model import ContainerRequest, PodRequest, Problem, RequestError, Toleration, is_native, to_amount
+from deviceshare.model import (
+    ContainerRequest,
+    PodRequest,
+    Problem,
+    RequestError,
+    ResourceAmounts,
+    Toleration,
+    is_native,
+    to_amount,
+)
 from deviceshare.objects.affinity import preferences, required_terms
 from deviceshare.objects.ports import host_ports
 from deviceshare.objects.views import Container, PodSpec, Quantities, ResourceRequirements, TolerationView
 
-Amounts = tuple[tuple[str, int], ...]
-
 _SIDECAR = "Always"
-_OF_PODS = ("cpu", "memory")
+_POD_LEVEL = ("cpu", "memory")
 
 
-class _Wishes(NamedTuple):
-    """The names of annotations and labels that are wishes to families; ``starred`` are beginnings and ends of some."""
+class _Keys(NamedTuple):
+    """The annotations and labels that device families read; ``patterns``: prefix and suffix of annotation names."""
 
     annotations: frozenset[str]
-    starred: tuple[tuple[str, str], ...]
+    patterns: tuple[tuple[str, str], ...]
     labels: frozenset[str]
 
 
@@ -37,17 +44,17 @@ def pod_request(
     subject: str,
     problems: list[Problem],
 ) -> PodRequest:
-    """Return the ask of a pod; what cannot be meant is appended to ``problems`` and left out.
+    """Return the request of a pod. Omits invalid parts and appends them to ``problems``.
 
     Args:
         spec: the pod's spec.
-        annotations: all of the pod's; those that are a wish to a device family become part of the ask.
-        labels: likewise.
-        podgroup: the key of its PodGroup, '' where it has none.
+        annotations: all annotations of the pod; those that a device family reads become part of the request.
+        labels: all labels of the pod, likewise.
+        podgroup: the key of its PodGroup, or ''.
         subject: the pod, for messages.
-        problems: grows.
+        problems: extended in place.
     """
-    wishes = _wishes_to(tuple(FAMILIES))
+    keys = _keys_of(tuple(FAMILIES))
     return PodRequest(
         containers=_containers(spec.containers, "containers", subject, problems),
         init_containers=_containers(spec.init_containers, "initContainers", subject, problems),
@@ -58,9 +65,9 @@ def pod_request(
         node_terms=required_terms(spec.affinity, subject, problems),
         preferences=preferences(spec.affinity, subject, problems),
         tolerations=_tolerations(spec.tolerations, subject, problems) if spec.tolerations else (),
-        annotations=_chosen(annotations, wishes.annotations | _starred(annotations, wishes)),
-        labels=_chosen(labels, wishes.labels),
-        apart_group=podgroup if _is_apart(annotations, subject, problems) else "",
+        annotations=_chosen(annotations, keys.annotations | _matching(annotations, keys.patterns)),
+        labels=_chosen(labels, keys.labels),
+        apart_group=podgroup if _spreads(annotations, subject, problems) else "",
         unsupported=_unsupported(spec),
     )
 
@@ -80,7 +87,9 @@ def _containers(
     )
 
 
-def _effective(resources: ResourceRequirements | None, subject: str, field: str, problems: list[Problem]) -> Amounts:
+def _effective(
+    resources: ResourceRequirements | None, subject: str, field: str, problems: list[Problem]
+) -> ResourceAmounts:
     if resources is None:
         return ()
     requests, limits = resources.requests or {}, resources.limits or {}
@@ -93,10 +102,10 @@ def _effective(resources: ResourceRequirements | None, subject: str, field: str,
     return _amounts(asked, subject, field, problems, fields)
 
 
-def _pod_level(spec: PodSpec, subject: str, problems: list[Problem]) -> Amounts:
-    """Return what a pod requests as a whole.
+def _pod_level(spec: PodSpec, subject: str, problems: list[Problem]) -> ResourceAmounts:
+    """Return the pod-level requests.
 
-    As the API server fills in, a limit is the request too where neither the pod nor a container has one.
+    Like the API server, uses a limit as the request if neither the pod nor a container has a request.
     """
     if spec.resources is None:
         return ()
@@ -110,16 +119,16 @@ def _pod_level(spec: PodSpec, subject: str, problems: list[Problem]) -> Amounts:
     asked: Quantities = {**{name: limits[name] for name in limits.keys() - of_containers}, **requests}
     fields = {name: "requests" if name in requests else "limits" for name in asked}
     field = "spec.resources"
-    for name in [name for name in asked if name not in _OF_PODS and not name.startswith("hugepages-")]:
-        expected = "cpu, memory or hugepages: a pod as a whole asks nothing else"
+    for name in [name for name in asked if name not in _POD_LEVEL and not name.startswith("hugepages-")]:
+        expected = "cpu, memory or hugepages: other resources cannot be requested at pod level"
         problems.append(Problem(subject, f"{field}.{fields[name]}[{name}]", str(asked.pop(name)), expected))
     return _amounts(asked, subject, field, problems, fields)
 
 
 def _amounts(
     quantities: Quantities, subject: str, field: str, problems: list[Problem], fields: Mapping[str, str] | None = None
-) -> Amounts:
-    """Return the amounts sorted by name; ``fields`` says for each resource under which part of ``field`` it stands."""
+) -> ResourceAmounts:
+    """Return the amounts sorted by name; ``fields``: the subfield of ``field`` that contains each resource."""
     amounts = []
     for resource in sorted(quantities):
         try:
@@ -143,24 +152,24 @@ def _tolerations(views: list[TolerationView], subject: str, problems: list[Probl
 
 
 @cache
-def _wishes_to(families: tuple[Family, ...]) -> _Wishes:
+def _keys_of(families: tuple[Family, ...]) -> _Keys:
     annotations = WISHES.union(*(family.pod_annotations for family in families))
-    starred = [key.partition("*") for key in sorted(annotations) if "*" in key]
+    patterns = [key.partition("*") for key in sorted(annotations) if "*" in key]
     labels = frozenset[str]().union(*(family.pod_labels for family in families))
-    return _Wishes(annotations, tuple((start, end) for start, _, end in starred), labels)
+    return _Keys(annotations, tuple((start, end) for start, _, end in patterns), labels)
 
 
-def _starred(keys: Iterable[str], wishes: _Wishes) -> set[str]:
-    """Return the keys that families know by their beginning and end only."""
-    return {key for key in keys for start, end in wishes.starred if key.startswith(start) and key.endswith(end)}
+def _matching(keys: Iterable[str], patterns: tuple[tuple[str, str], ...]) -> set[str]:
+    """Return the keys that match a pattern."""
+    return {key for key in keys for start, end in patterns if key.startswith(start) and key.endswith(end)}
 
 
 def _chosen(values: Mapping[str, str], keys: frozenset[str]) -> tuple[tuple[str, str], ...]:
     return tuple(sorted((key, values[key]) for key in keys & values.keys())) if values else ()
 
 
-def _is_apart(annotations: Mapping[str, str], subject: str, problems: list[Problem]) -> bool:
-    """Return whether the pod is to be kept off the cards of its PodGroup's other pods."""
+def _spreads(annotations: Mapping[str, str], subject: str, problems: list[Problem]) -> bool:
+    """Return whether the pod must not share a card with other pods of its PodGroup."""
     policy = annotations.get(PODGROUP_POLICY, "").strip()
     if policy not in ("", SPREAD):
         problems.append(Problem(subject, f"metadata.annotations[{PODGROUP_POLICY}]", policy, f"{SPREAD}, or nothing"))
@@ -168,7 +177,7 @@ def _is_apart(annotations: Mapping[str, str], subject: str, problems: list[Probl
 
 
 def _unsupported(spec: PodSpec) -> tuple[str, ...]:
-    """Return the fields that forbid nodes by a rule that nobody here evaluates; preferences forbid none."""
+    """Return the fields with required constraints that are not evaluated; preferences are ignored."""
     fields = []
     if affinity := spec.affinity:
         for name, view in (("podAffinity", affinity.pod_affinity), ("podAntiAffinity", affinity.pod_anti_affinity)):

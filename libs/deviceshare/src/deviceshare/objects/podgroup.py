@@ -1,4 +1,4 @@
-"""PodGroups: gangs of pods, ``scheduling.volcano.sh/v1beta1``."""
+"""PodGroups, ``scheduling.volcano.sh/v1beta1``."""
 
 import msgspec
 
@@ -11,15 +11,15 @@ from deviceshare.state import PODS
 
 _DECODER = msgspec.json.Decoder(PodGroupObject)
 _WAITING = ("", "Pending")
-"""Phases of a group that was not let into its queue yet."""
+"""Phases of groups that are not admitted to their queue."""
 _EXPECTED = "a number of pods, 0 or more"
 
 
 def decode_podgroup(raw: bytes) -> PodGroupFact:
-    """Return the fact of a PodGroup given as JSON; what cannot be read is in ``problems`` and has its default.
+    """Decode a PodGroup in JSON; invalid fields have their default and are in ``problems``.
 
     Raises:
-        FormatError: where it has no name.
+        FormatError: the object has no name.
     """
     view, problems = decode_view(raw, _DECODER, "PodGroup")
     metadata, spec = view.metadata, view.spec or PodGroupSpec()
@@ -57,7 +57,7 @@ def _min_resources(given: Quantities | None, subject: str, problems: list[Proble
     if given is None:
         return None
     amounts = read_amounts(given, subject, "spec.minResources", problems)
-    # Whether there is room for pods is never compared (ignoredScalarResources of pkg/scheduler/api/resource_info.go).
+    # Volcano never compares pods (ignoredScalarResources of pkg/scheduler/api/resource_info.go).
     amounts.pop(PODS, None)
     return amounts
 

@@ -10,21 +10,21 @@ from deviceshare.objects.lenient import decode_view, seconds
 from deviceshare.objects.views import Guarantee, QueueObject, QueueSpec
 
 HIERARCHY, WEIGHTS = "volcano.sh/hierarchy", "volcano.sh/hierarchy-weights"
-"""Annotations: the path of a queue from the root, such as ``root/eng/dev``, and a weight for each part of it."""
+"""Annotations: the path of a queue from the root, such as ``root/eng/dev``, and the weight of each part."""
 DEEPEST = 32
-"""Parts of a path that count, at most."""
+"""Maximum number of parts of a path."""
 
 _DECODER = msgspec.json.Decoder(QueueObject)
 _OPEN = "Open"
 
 
 def decode_queue(raw: bytes) -> QueueFact:
-    """Return the fact of a Queue given as JSON; what cannot be read is in ``problems`` and has its default.
+    """Decode a Queue in JSON; invalid fields have their default and are in ``problems``.
 
-    As in Volcano a queue to which no controller has given a state yet is not open.
+    As in Volcano, a queue without a state is not open.
 
     Raises:
-        FormatError: where it has no name.
+        FormatError: the object has no name.
     """
     view, problems = decode_view(raw, _DECODER, "Queue")
     name, spec = view.metadata.name or "", view.spec or QueueSpec()
@@ -54,9 +54,9 @@ def decode_queue(raw: bytes) -> QueueFact:
 
 
 def _hierarchy(annotations: dict[str, str], subject: str, problems: list[Problem]) -> tuple[tuple[str, float], ...]:
-    """Return the path below the root and its weights. A weight that is missing or cannot be meant is 1.
+    """Return the path below the root with weights. A missing or invalid weight is 1.
 
-    Source: Volcano pkg/scheduler/plugins/drf (buildHierarchy), which ends where weights are missing.
+    Source: Volcano pkg/scheduler/plugins/drf (buildHierarchy), which has no default for missing weights.
     """
     path, weights = annotations.get(HIERARCHY, "").split("/"), annotations.get(WEIGHTS, "").split("/")
     if len(path) > DEEPEST:

@@ -1,4 +1,4 @@
-"""What device plugins may still take a pod for: it is bound, and they have not served it yet."""
+"""Allocations of bound pods that device plugins have not served yet."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,11 +10,11 @@ _ENDED = ("Succeeded", "Failed")
 
 
 def unserved(
-    annotations: Mapping[str, str], ask: PodRequest, held: Sequence[ContainerGrant], phase: str | None
+    annotations: Mapping[str, str], request: PodRequest, held: Sequence[ContainerGrant], phase: str | None
 ) -> tuple[tuple[str, str], ...]:
-    """Return families, and the words of their plugins, for a bound pod in a phase that holds these devices.
+    """Return family and plugin key of each unserved allocation of a bound pod in a phase.
 
-    A pod that has ended holds nothing, but there are plugins that look at it all the same.
+    Includes ended pods, which hold nothing, because some plugins still select them.
     """
     found: list[tuple[str, str]] = []
     if not annotations or annotations.get(SERVED) == "true":
@@ -28,23 +28,23 @@ def unserved(
         if phase not in _ENDED:
             grants = [grant for grant in held if grant.family == family.name]
         elif plugin.given_up:
-            grants = _held_by(family, annotations, ask)
+            grants = _held_by(family, annotations, request)
         if not (starting and plugin.served_all(annotations, grants)):
             found += [(family.name, key) for key in plugin.keys(grants)]
     return tuple(found)
 
 
 def until_running(annotations: Mapping[str, str], phase: str | None) -> tuple[str, ...]:
-    """Return the words for which plugins may still take a bound pod that they have served, since it does not run."""
+    """Return the plugin keys under which plugins may select a served pod again, because it does not run yet."""
     if not annotations or annotations.get(SERVED) == "true" or phase not in _STARTING:
         return ()
     return tuple(key for family in FAMILIES for key in family.plugin.until_running(annotations))
 
 
 def as_counted(unserved: Sequence[tuple[str, str]], held: Sequence[ContainerGrant]) -> tuple[tuple[str, str], ...]:
-    """Return what of :func:`unserved` is left where only ``held`` counts of what the annotations name.
+    """Restrict the result of :func:`unserved` to the grants that count.
 
-    kubelet asks a plugin for what the containers ask: nobody ever serves a pod with what it does not ask.
+    kubelet calls a plugin only for devices that the containers request, so other devices are never served.
     """
     return tuple(
         (name, key)
@@ -53,10 +53,10 @@ def as_counted(unserved: Sequence[tuple[str, str]], held: Sequence[ContainerGran
     )
 
 
-def _held_by(family: Family, annotations: Mapping[str, str], ask: PodRequest) -> Sequence[ContainerGrant]:
-    """Return what an ended pod held; what cannot be read no plugin hands out."""
+def _held_by(family: Family, annotations: Mapping[str, str], request: PodRequest) -> Sequence[ContainerGrant]:
+    """Return the grants of an ended pod; plugins do not serve malformed ones."""
     try:
-        return family.held(annotations, ask, "")
+        return family.held(annotations, request, "")
     except HeldInPart as error:
         return error.grants
     except FormatError:

@@ -1,7 +1,7 @@
-"""The fields of Kubernetes objects that facts are made of, and no others.
+"""The fields of Kubernetes objects that facts are decoded from.
 
-Unknown fields are skipped; every field may be missing or null, as in manifests written by hand and in what other API
-clients leave behind.
+Unknown fields are skipped. Every field may be missing or null, as in handwritten manifests and objects of other
+clients.
 """
 
 from typing import Annotated
@@ -19,7 +19,7 @@ class View(msgspec.Struct, rename="camel", gc=False):
 
 
 class Present(View):
-    """Something of which only matters that it is there."""
+    """An object of which only the presence matters."""
 
 
 class Metadata(View):
@@ -36,7 +36,7 @@ class Metadata(View):
 
 
 class Object(View):
-    """What every object has."""
+    """Base of all objects."""
 
     metadata: Metadata
 
@@ -139,7 +139,7 @@ class NodeAffinity(View):
 
 
 class PodAffinity(View):
-    """``spec.affinity.podAffinity`` and ``podAntiAffinity``, what is required."""
+    """The required terms of ``spec.affinity.podAffinity`` and ``podAntiAffinity``."""
 
     required_during_scheduling_ignored_during_execution: list[Present] | None = None
 
@@ -168,7 +168,7 @@ class SpreadConstraint(View):
 
 
 class Volume(View):
-    """``spec.volumes[]``, the kinds that bind a pod to a node."""
+    """``spec.volumes[]``: the volume types that may bind a pod to a node."""
 
     name: str | None = None
     persistent_volume_claim: Present | None = None

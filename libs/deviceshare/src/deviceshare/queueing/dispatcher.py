@@ -19,6 +19,7 @@ from deviceshare.queueing.queues import Queues
 from deviceshare.queueing.reservation import Reservation, Reservations
 from deviceshare.queueing.round_result import RoundResult
 from deviceshare.queueing.shortage import DESERVED
+from deviceshare.queueing.wake import wake_allowed, wake_borrowers
 
 ALLOCATE, BACKFILL = "allocate", "backfill"
 LEAST_PAUSE, EXPLAINING = 1.0, 0.05
@@ -126,13 +127,13 @@ class Dispatcher:
         with self.reservations.kept_free():
             for action in self._actions:
                 jobs = self._job_queues[action]
-                self._wake_within_bounds(jobs)
+                wake_allowed(jobs, self.queues)
                 if action == BACKFILL:
                     self._backfill(result, most)
                     continue
                 self._serve(jobs, result, no_room, most, borrowing=False)
                 if self._borrows and len(result.order) < most:
-                    self._wake_borrowing(jobs)
+                    wake_borrowers(jobs, self.queues, self.reservations)
                     self._serve(jobs, result, no_room, most, borrowing=True)
             for key in list(self._reserved):
                 self._place_reserved(key, result)
@@ -232,45 +233,6 @@ class Dispatcher:
 
     def _order_key(self, job: Job) -> JobOrderKey:
         return self._order.key(job, self.queues.dominant_share(job.key))
-
-    def _wake_within_bounds(self, jobs: JobQueue) -> None:
-        """Wake job classes whose queue is below its bounds again."""
-        for job_class in [job_class for job_class in jobs.parked.values() if job_class.needs]:
-            if all(
-                self.queues.allows(job_class.queue, name, amount, borrowing=borrowing)
-                for name, amount, borrowing in job_class.needs
-            ):
-                jobs.wake(job_class)
-
-    def _wake_borrowing(self, jobs: JobQueue) -> None:
-        """Wake job classes that lack only deserved resources which no other queue claims."""
-        job_classes = [
-            (job_class, {shortage.resource for shortage in job_class.shortages if shortage.bound == DESERVED})
-            for job_class in jobs.parked.values()
-            if not job_class.borrowing
-        ]
-        job_classes = [(job_class, more) for job_class, more in job_classes if more]
-        claimed = self._claimed(jobs) if job_classes else {}
-        for job_class, more in job_classes:
-            if (first := job_class.first()) is not None:
-                more |= self.queues.over_deserved(job_class.queue, self.queues.asked(first[1].group.together))
-            if all(claimed.get(name, set()) <= {job_class.queue} for name in more):
-                jobs.wake(job_class)
-
-    def _claimed(self, jobs: JobQueue) -> dict[str, set[str]]:
-        """Return the queues with jobs that wait for capacity within their deserved amount, by requested resource."""
-        claimed: dict[str, set[str]] = {}
-        for job_class in jobs.claimants:
-            if (first := job_class.first()) is None or self.reservations.is_hopeless(first[1]):
-                continue
-            group = first[1].group
-            for pods in [group.together] if first[1].uniform or group.missing > 1 else [(pod,) for pod in group.pods]:
-                asked = self.queues.asked(pods)
-                # The queue may have allocated more since this job class was parked.
-                if not self.queues.over_deserved(job_class.queue, asked):
-                    for name in asked:
-                        claimed.setdefault(name, set()).add(job_class.queue)
-        return claimed
 
     def _serve(
         self, jobs: JobQueue, result: RoundResult, no_room: dict[PodRequest, Unplaceable], most: int, *, borrowing: bool

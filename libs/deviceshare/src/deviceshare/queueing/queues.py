@@ -311,7 +311,7 @@ class Queues:
         return {name for name, amount in amounts.items() if not self.allows(queue, name, amount, borrowing=False)}
 
     def committed(self) -> Counter[str]:
-        """Return the allocated resources of all pods, and what admitted groups were promised beyond."""
+        """Return the allocated resources of all pods, and the outstanding minimum resources of admitted groups."""
         found = self._foreign.total.copy()
         for account in self._accounts.values():
             add(found, account.allocated.items(), 1)
