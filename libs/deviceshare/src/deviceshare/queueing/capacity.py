@@ -45,7 +45,7 @@ def set_deserved(accounts: Iterable[QueueAccount], most: Mapping[str, int]) -> N
 def set_in_hierarchy(accounts: Collection[QueueAccount], root: QueueAccount, total: Mapping[str, int]) -> None:
     """Set the bounds and deserved amounts of all queues below the root.
 
-    A root without a capability is unbounded, and then the guarantees of its children bound nobody either. With a
+    A root without a capability is unbounded, and the guarantees of its children limit no queue. With a
     capability, it has 0 of each resource that the capability does not name. Deserved amounts may exceed the bounds.
     """
     children: defaultdict[str, list[QueueAccount]] = defaultdict(list)

@@ -123,7 +123,7 @@ class Dispatcher:
         self._wake(now)
         self._serve_overdue(result)
         self._wake(now)
-        with self.reservations.kept_free():
+        with self.reservations.applied():
             for action in self._actions:
                 jobs = self._job_queues[action]
                 self._wake_within_bounds(jobs)
@@ -136,7 +136,7 @@ class Dispatcher:
                     self._serve(jobs, result, no_room, most, borrowing=True)
             for key in list(self._reserved):
                 self._place_reserved(key, result)
-        self._keep_free(now)
+        self._reserve(now)
         return result
 
     def due(self) -> list[float]:
@@ -167,40 +167,19 @@ class Dispatcher:
         for reservation in self.reservations:
             found = jobs.find(reservation.key)
             if found is not None and found[0].order_key is not None:
-                with self.reservations.kept_free(but_for=reservation.key):
+                with self.reservations.applied(but_for=reservation.key):
                     self._decide_job(jobs, *found, result, {}, borrowing=True)
             if reservation.key in result.placed:
                 self._drop(reservation)
 
-    def _keep_free(self, now: float) -> None:
-        """Reserve nodes for overdue jobs: one per queue, the first ones."""
-        jobs = self._job_queues[ALLOCATE]
-        waiting = [(job, False) for _, _, job in sorted(self._overdue(now))]
-        found = [jobs.find(reservation.key) for reservation in self.reservations]
-        old = [(each[1], True) for each in found if each is not None and self._is_old(each[1], now)]
-        candidates = [*old, *waiting]
-        self.reservations.begin_round({job.key for job, _ in candidates})
-        # A search that is in progress goes on first.
-        for job, again in sorted(candidates, key=lambda each: each[0].key != self.reservations.searching):
-            before = self.reservations.of(job.queue)
-            look_at = 0.0 if again else self.reservations.may_plan_at(job.queue)
-            if now < look_at:
-                self._due = min(self._due, look_at)
-                continue
-            if not self.reservations.plan(job, now):
-                self._due = now
-                return
-            after = self.reservations.of(job.queue)
-            if after is None and not again:
-                # Jobs that it kept from borrowing may borrow now.
-                self._due = now
-            elif again and (before is None or after is None or after.nodes != before.nodes):
-                self.made_room()
-
-    def _is_old(self, job: Job, now: float) -> bool:
-        """Return whether the nodes that are kept free for a job should be chosen anew."""
-        reservation = self.reservations.of(job.queue)
-        return reservation is not None and now >= self.reservations.old_at(reservation, job)
+    def _reserve(self, now: float) -> None:
+        """Reserve nodes for overdue jobs, and choose the nodes of old reservations again."""
+        overdue = [job for _, _, job in sorted(self._overdue(now))]
+        reserved = [self._job_queues[ALLOCATE].find(reservation.key) for reservation in self.reservations]
+        due, released = self.reservations.plan(overdue, [found[1] for found in reserved if found is not None], now)
+        self._due = min(self._due, due)
+        if released:
+            self.made_room()
 
     def _drop(self, reservation: Reservation) -> None:
         self.reservations.drop(reservation.queue)
@@ -226,7 +205,7 @@ class Dispatcher:
             overdue -= self._wall_offset
             if now < overdue:
                 self._due = min(self._due, overdue)
-            elif not self.reservations.is_hopeless(job):
+            elif not self.reservations.is_unschedulable(job):
                 found.append((self._order_key(job), len(found), job))
         return found
 
@@ -261,7 +240,7 @@ class Dispatcher:
         """Return the queues with jobs that wait for capacity within their deserved amount, by requested resource."""
         claimed: dict[str, set[str]] = {}
         for job_class in jobs.claimants:
-            if (first := job_class.first()) is None or self.reservations.is_hopeless(first[1]):
+            if (first := job_class.first()) is None or self.reservations.is_unschedulable(first[1]):
                 continue
             group = first[1].group
             for pods in [group.together] if first[1].uniform or group.missing > 1 else [(pod,) for pod in group.pods]:
