@@ -1,7 +1,7 @@
-"""The data types that travel between services, and the errors of bad input. Imports nothing of the library.
+"""The data types that services exchange, and the errors of invalid input. Imports no other package of the library.
 
 Reading order: :mod:`.facts` (what is known of the cluster), :mod:`.claims` (decisions), :mod:`.explanations` (reasons),
-:mod:`.problems` (what is wrong with input), :mod:`.fields` (validation of input), :mod:`.quantities` (Kubernetes
+:mod:`.problems` (errors of invalid input), :mod:`.fields` (validation of input), :mod:`.quantities` (Kubernetes
 quantities), :mod:`.signatures` (HMAC of device annotations), :mod:`.backoff` (pauses between retries).
 """
 

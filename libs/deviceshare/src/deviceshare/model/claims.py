@@ -1,6 +1,6 @@
-"""Claims: what has been decided, node by node. The ledger holds them, the binder carries them out.
+"""Claims: the decisions, by node. The ledger holds them, the binder executes them.
 
-A claim names the devices, not the annotations: those are a pure function of the claim and of the moment of binding
+A claim names devices, not annotations: the annotations are a pure function of the claim and the time of binding
 (:meth:`deviceshare.families.Family.annotations`).
 """
 
@@ -10,16 +10,16 @@ import msgspec
 from msgspec.structs import replace
 
 WHOLE = -1
-"""Memory of a grant that takes all of a card whose size the writer did not know."""
-
+"""Memory of a grant that takes a whole card of unknown size."""
 
 INIT, SIDECAR = "init", "sidecar"
-"""What ``stage`` of a grant may be, beside '' for one of ``spec.containers``."""
+"""Values of ``stage`` of a grant, besides '' for one of ``spec.containers``."""
 
 UNMADE = "unmade"
+"""``made`` of a device that the device plugin has yet to make."""
 
 
-# There are many, and none can be part of a cycle: the garbage collector need not know them.
+# gc=False: there are many grants, and none can be part of a reference cycle.
 class DeviceGrant(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One device given to one container: ``memory`` MiB charged, ``cores`` percent or AI cores."""
 
@@ -28,20 +28,20 @@ class DeviceGrant(msgspec.Struct, frozen=True, array_like=True, gc=False):
     memory: int
     cores: int
     detail: str = ""
-    """What a family needs beside: a MIG group and position, a vNPU template."""
+    """Data of the family: a MIG group and position, a vNPU template."""
     asked: int = -1
-    """MiB that the container asked, where more is charged: the instance or the template is larger. -1: as charged."""
+    """Requested MiB if the instance or the template is larger; -1: as charged."""
     made: str = ""
-    """What the device plugin says of the device that it made for a bound pod, ``UNMADE`` while it has made none; ''
-    where it makes none, and before the pod is bound."""
+    """The device that the device plugin made for a bound pod, as the plugin names it; ``UNMADE`` until it is made; ''
+    before the pod is bound, and for families whose plugin makes no devices."""
 
 
 class ContainerGrant(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The devices of one family given to one container; ``position`` is its index in ``spec.containers``.
+    """The devices of one family that one container gets.
 
-    Where ``stage`` is ``init`` or ``sidecar`` it is the index in ``spec.initContainers``. An init container has the
-    devices before the others have them, so a device is charged the larger of its largest init container and the sum
-    of all others, sidecars among them.
+    ``position`` is the index in ``spec.containers``, or in ``spec.initContainers`` if ``stage`` is ``init`` or
+    ``sidecar``. An init container ends before the others start, so a device is charged the larger of its largest init
+    container and the sum of all others, including sidecars.
     """
 
     container: str
@@ -52,9 +52,9 @@ class ContainerGrant(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 def with_made(grants: Sequence[ContainerGrant], held: Sequence[ContainerGrant]) -> tuple[ContainerGrant, ...]:
-    """Return the grants with what device plugins say of them in what the bound pod holds.
+    """Return the grants with the field ``made`` of ``held``, which is read from the bound pod.
 
-    Nothing else of it counts: a pod's annotations can be written by its owner.
+    All other fields of ``held`` are ignored, since the owner of a pod can write its annotations.
     """
     made = {
         (grant.family, grant.position, grant.stage, device.id): device.made
@@ -77,7 +77,7 @@ def with_made(grants: Sequence[ContainerGrant], held: Sequence[ContainerGrant]) 
 
 
 class HostPort(msgspec.Struct, frozen=True, array_like=True, order=True):
-    """A port of the node itself that a pod listens on; ``ip`` is ``0.0.0.0`` for every address of the node."""
+    """A port of the node that a pod listens on; ``ip`` is ``0.0.0.0`` for all addresses of the node."""
 
     ip: str
     protocol: str
@@ -85,9 +85,9 @@ class HostPort(msgspec.Struct, frozen=True, array_like=True, order=True):
 
 
 class Tenant(msgspec.Struct, frozen=True, array_like=True):
-    """Who holds devices, as far as others may not want to share a card with it.
+    """The properties of a pod by which other pods may refuse to share a card with it.
 
-    ``group`` is the key of its PodGroup, '' where it has none; ``labels`` are those that a rule of exclusion may name.
+    ``group`` is the key of its PodGroup, '' if it has none; ``labels`` are its labels that exclusive rules may name.
     """
 
     group: str = ""
@@ -95,10 +95,10 @@ class Tenant(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One pod's place on one node. Holds its devices and resources until it leaves the ledger."""
+    """One pod's node and devices. The claim holds devices and resources until it leaves the ledger."""
 
     id: str
-    """New for each attempt, so that the outcome of an old attempt is never taken for that of a new one."""
+    """Unique per attempt, so that the outcome of an old attempt never applies to a new one."""
     uid: str
     namespace: str
     name: str
@@ -107,15 +107,15 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     decided_at: float = 0.0
     grants: tuple[ContainerGrant, ...] = ()
     resources: tuple[tuple[str, int], ...] = ()
-    """CPU (millicores), memory (bytes) and other resources of the node that it takes."""
+    """Resources of the node that the pod uses: CPU in millicores, memory in bytes, others."""
     ports: tuple[HostPort, ...] = ()
-    """Ports of the node that it listens on."""
+    """Ports of the node that the pod listens on."""
     counted: tuple[tuple[str, int], ...] = ()
-    """What scores count beside ``resources`` (:func:`deviceshare.allocation.counted`)."""
+    """Amounts for scores besides ``resources`` (:func:`deviceshare.allocation.counted`)."""
     labels: tuple[tuple[str, str], ...] = ()
-    """Labels of the pod that a rule of exclusion named when it was decided."""
+    """Labels of the pod that exclusive rules named at the time of the decision."""
     withdraw: bool = False
-    """Set by placement to ask the binder for the claim back."""
+    """Set by placement to request the withdrawal of the claim."""
 
 
 class NodeLedger(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -127,7 +127,7 @@ class NodeLedger(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Outcome(msgspec.Struct, frozen=True, array_like=True):
-    """What became of one claim: ``bound``, ``refused`` (with the reason) or ``withdrawn``."""
+    """The result of one claim: ``bound``, ``refused`` (with the reason) or ``withdrawn``."""
 
     claim: str
     uid: str
@@ -139,7 +139,7 @@ class Outcome(msgspec.Struct, frozen=True, array_like=True):
 class NodeOutcomes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The outcomes of the claims on one node: the one message under the node's subject in OUTCOME.
 
-    An outcome stays as long as its claim stands in the ledger.
+    An outcome stays as long as its claim is in the ledger.
     """
 
     v: int = 1

@@ -1,6 +1,6 @@
-"""The answer to "why there" and "why not": codes with numbers, and the one line that users of kube-scheduler know.
+"""Explanations of decisions: reasons with codes and amounts, and the message in the form of kube-scheduler.
 
-Reasons are counted over nodes, so their text holds no node names; the numbers say what would have been enough.
+Reasons are counted over nodes, so their text contains no node names; the amounts show how much was missing.
 """
 
 from collections.abc import Iterable
@@ -13,16 +13,16 @@ PLACED = "placed"
 PENDING = "pending"
 ADMITTED = "admitted"
 REJECTED = "rejected"
-"""Of a PodGroup: it was let into its queue, or why not."""
+"""Decisions about a PodGroup: admitted to its queue or not."""
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One reason that keeps a pod from some nodes.
+    """One reason that rules out a pod on some nodes.
 
-    ``code`` is stable and for machines (HAMi's names where they mean the same), ``text`` is for people. ``nodes`` is 0
-    where the pod itself is the reason, whatever the node. Where an amount is missing, ``asked`` and ``free`` are in
-    ``unit``, and ``free`` is the most that any of these nodes (or one card of them) still has; nodes that do not admit
-    the pod by their state or labels count only where no other lacks the amount.
+    ``code`` is stable and for programs (HAMi's code if there is an equivalent one), ``text`` is for users. ``nodes`` is
+    0 if the reason is the pod itself on any node. If an amount is missing, ``asked`` and ``free`` are in ``unit``, and
+    ``free`` is the most that any of these nodes (or one of their cards) has left; nodes that are infeasible by their
+    state or labels count only if no other node lacks the amount.
     """
 
     code: str
@@ -33,13 +33,13 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     free: int = 0
     unit: str = ""
     nearest: str = ""
-    """The node that comes closest."""
+    """The node with the most of the missing amount."""
     cards: int = 0
-    """How many cards fail this check, over these nodes; 0 where it is not about cards."""
+    """The number of cards on these nodes that fail this check; 0 if the check is not about cards."""
 
     @property
     def line(self) -> str:
-        """``<nodes> <text>`` with the numbers."""
+        """``<nodes> <text>`` with the amounts."""
         text = f"{self.nodes} {self.text}" if self.nodes else self.text
         if not self.asked:
             return text
@@ -49,9 +49,9 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class NearCard(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One card of a node that comes close: the codes of the checks that it fails, and what is left of it.
+    """One card of a nearly feasible node: the codes of the checks that it fails, and its free amounts.
 
-    ``memory`` MiB, ``cores`` percent or AI cores, ``slots`` shares.
+    ``memory`` in MiB, ``cores`` in percent or AI cores, ``slots`` in shares.
     """
 
     id: str
@@ -63,7 +63,7 @@ class NearCard(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class NearNode(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A node that comes close to taking a pod: every check that fails there, and its cards where cards are asked."""
+    """A nearly feasible node: all checks that fail there, and its cards if the pod requests cards."""
 
     node: str
     refusals: tuple[Refusal, ...] = ()
@@ -79,37 +79,37 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     name: str
     at: float
     decision: str
-    """Of a pod ``placed`` or ``pending``, of a PodGroup ``admitted`` or ``rejected``."""
+    """``placed`` or ``pending`` for a pod, ``admitted`` or ``rejected`` for a PodGroup."""
     node: str = ""
     message: str = ""
-    """The one line: what becomes the condition ``PodScheduled`` and the Event."""
+    """The message of the condition ``PodScheduled`` and the Event."""
     nodes: int = 0
-    """How many nodes there were."""
+    """The number of nodes in the cluster."""
     feasible: int = 0
-    """On how many of them the pod fits."""
+    """The number of feasible nodes."""
     refusals: tuple[Refusal, ...] = ()
     grants: tuple[ContainerGrant, ...] = ()
     environment: dict[str, dict[str, str]] = {}
-    """What the device plugins will inject, by container."""
+    """Environment variables that the device plugins will inject, by container."""
     why: tuple[str, ...] = ()
-    """Why there: policy, score, the runner-up."""
+    """Reasons for the node: policy, score, the runner-up."""
     gang: str = ""
-    """What the gang still needs, where the pod is one of several."""
+    """What the gang still needs, if the pod belongs to one."""
     gang_reason: str = ""
-    """In one word, as Volcano says it of a PodGroup: ``NotEnoughTasks``, …; '' for ``NotEnoughResources``."""
+    """Volcano's reason for the PodGroup: ``NotEnoughTasks``, …; '' for ``NotEnoughResources``."""
     gang_ready: bool = False
-    """Whether the pod's gang has its minimum without it, so that its PodGroup is not unschedulable."""
+    """Whether the gang has its minimum without this pod, so that its PodGroup is not unschedulable."""
     queue: str = ""
     group: str = ""
     decided_by: str = ""
     caveats: tuple[str, ...] = ()
-    """What the device plugin will not do as the pod may expect, and wishes that were not read word for word."""
+    """Limits of the device plugin that affect the pod, and preferences of the pod that were adapted."""
     closest: tuple[NearNode, ...] = ()
-    """Of a pod that waits: the nodes that lack least, the nearest first."""
+    """For a waiting pod: the nodes that lack least, the nearest first."""
 
 
 def shown(amount: int, unit: str) -> str:
-    """Return an amount as users write it: ``1500m`` CPUs, ``64Gi`` bytes, ``3000 MiB``, ``50%``, ``4``."""
+    """Return an amount for users: ``1500m`` CPUs, ``64Gi`` bytes, ``3000 MiB``, ``50%``, ``4``."""
     match unit:
         case "millicores":
             return f"{amount}m" if amount % 1000 else str(amount // 1000)

@@ -1,11 +1,10 @@
-"""Typed facts: what the scheduler knows of a cluster, decoded once from Kubernetes objects.
+"""Typed facts: the state of the cluster's objects, decoded once from Kubernetes objects.
 
-Inventory writes them to the bus, everyone else reads them. A fact holds only what a decision or a user's view needs,
-so that a heartbeat of a kubelet changes no fact. Units: MiB of device memory, percent of a card's cores (or AI
-cores), millicores of CPU, bytes of memory, plain counts for all other resources, unix seconds.
+Inventory publishes facts, all other services read them. A fact contains only what decisions and users need, so a
+kubelet's heartbeat changes no fact. Units: MiB of device memory, percent of a card's cores (or AI cores), millicores
+of CPU, bytes of memory, counts of all other resources, unix seconds.
 
-Every fact is a tagged msgspec struct with a version ``v``; unknown fields are ignored when decoding, new ones need a
-default.
+Every fact is a tagged msgspec struct with a version ``v``. Decoding ignores unknown fields; new fields need a default.
 """
 
 from typing import NewType
@@ -21,7 +20,7 @@ Labels = tuple[tuple[str, str], ...]
 Resources = dict[str, int]
 """Amounts by resource name.
 
-``cpu`` in millicores, ``memory`` and ``ephemeral-storage`` in bytes, all others as plain counts.
+``cpu`` in millicores, ``memory`` and ``ephemeral-storage`` in bytes, all others as counts.
 """
 
 ResourceAmounts = tuple[tuple[str, int], ...]
@@ -29,7 +28,7 @@ ResourceAmounts = tuple[tuple[str, int], ...]
 
 PodUid = NewType("PodUid", str)
 GroupKey = NewType("GroupKey", str)
-"""``namespace/name`` of a PodGroup; a pod without one is a group of its own under ``pod/<uid>``."""
+"""``namespace/name`` of a PodGroup; a pod without a PodGroup is its own group, ``pod/<uid>``."""
 
 
 class Taint(msgspec.Struct, frozen=True, array_like=True):
@@ -59,17 +58,18 @@ class Requirement(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Preference(msgspec.Struct, frozen=True, array_like=True):
-    """A term of a preferred node affinity: nodes that meet all of its requirements count ``weight`` (1 to 100) more."""
+    """A term of a preferred node affinity: nodes that meet all requirements score ``weight`` (1 to 100) more."""
 
     weight: int
     requirements: tuple[Requirement, ...]
 
 
-# There are many, and none can be part of a cycle: the garbage collector need not know them.
+# gc=False: there are many cards, and none can be part of a reference cycle.
 class Card(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """One physical device as its plugin registers it.
+    """A card as its device plugin registers it.
 
-    ``slots`` is how many pods may share it, ``memory`` MiB, ``cores`` percent (100 = the whole card) or AI cores.
+    ``slots`` is the most pods that may share it; ``memory`` in MiB; ``cores`` in percent (100: the whole card) or AI
+    cores.
     """
 
     id: str
@@ -80,23 +80,20 @@ class Card(msgspec.Struct, frozen=True, array_like=True, gc=False):
     type: str = ""
     healthy: bool = True
     mode: str = ""
-    """How the card is cut.
-
-    ``gpu-share``, ``hami-core``, ``mig``, ``mps``, or another that a device plugin registers.
-    """
+    """How the card is shared: ``gpu-share``, ``hami-core``, ``mig``, ``mps``, or another mode of a device plugin."""
     network: int = -1
-    """Cards with the same number are linked to each other (Ascend's NetworkID); -1: not known."""
+    """Cards with the same number are linked (Ascend's NetworkID); -1: unknown."""
 
 
 class Fact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind"):
-    """Base of all facts; ``revision`` is the resourceVersion of the object it was decoded from."""
+    """Base of all facts; ``revision`` is the resourceVersion of the decoded object."""
 
     v: int = 1
     revision: str = ""
 
 
 class NodeFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="node"):
-    """A node: what may run there, and its cards."""
+    """A node: its labels, taints, resources and cards."""
 
     name: str
     uid: str = ""
@@ -107,31 +104,31 @@ class NodeFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="node"):
     allocatable: Resources = {}
     cards: tuple[Card, ...] = ()
     contested: tuple[str, ...] = ()
-    """Hardware (``NVIDIA GPUs``) of which two device plugins register the node's cards: nobody gets any of it."""
+    """Hardware (``NVIDIA GPUs``) that two device plugins register on the node: no pod gets these cards."""
     locks: tuple[tuple[str, str], ...] = ()
-    """Annotations by which schedulers lock the node while a device plugin serves a pod, and their values, sorted."""
+    """Node locks: the annotations and their values, sorted."""
     problems: tuple[Problem, ...] = ()
 
     @property
     def takes_pods(self) -> bool:
-        """Whether pods may be bound there now, as far as the node itself says."""
+        """Whether the node is ready and not cordoned."""
         return self.ready and not self.unschedulable
 
 
 class ContainerRequest(msgspec.Struct, frozen=True, array_like=True):
-    """What one container asks.
+    """The request of one container: requests of native resources, limits of extended resources.
 
-    Requests of native resources, limits of extended ones (the API server makes those equal).
+    The API server keeps limits and requests of extended resources equal.
     """
 
     name: str
     resources: tuple[tuple[str, int], ...]
-    """Sorted by name, so that equal asks are equal values."""
+    """Sorted by name, so that equal requests are equal values."""
     sidecar: bool = False
-    """An init container that stays (``restartPolicy: Always``)."""
+    """Whether it is an init container with ``restartPolicy: Always``."""
 
     def get(self, resource: str) -> int | None:
-        """Return the amount asked of ``resource``, or None where it is not asked."""
+        """Return the requested amount of ``resource``, None if it is not requested."""
         for name, amount in self.resources:
             if name == resource:
                 return amount
@@ -139,44 +136,41 @@ class ContainerRequest(msgspec.Struct, frozen=True, array_like=True):
 
 
 class PodRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, cache_hash=True):
-    """All of a pod that a placement depends on, and nothing else.
-
-    Pods with equal asks share one evaluation of the cluster.
-    """
+    """Everything in a pod that decides where it can run. Pods with equal requests are evaluated once."""
 
     containers: tuple[ContainerRequest, ...] = ()
     init_containers: tuple[ContainerRequest, ...] = ()
     overhead: tuple[tuple[str, int], ...] = ()
     pod_level: tuple[tuple[str, int], ...] = ()
-    """Requests of the pod as a whole (``spec.resources``): they stand in place of what its containers request."""
+    """Pod-level requests (``spec.resources``), which replace the requests of the containers."""
     host_ports: tuple[HostPort, ...] = ()
-    """Sorted, each once."""
+    """Sorted, without duplicates."""
     node_selector: tuple[tuple[str, str], ...] = ()
     node_terms: tuple[tuple[Requirement, ...], ...] | None = None
-    """Required node affinity: any of the terms, all requirements of it; None where there is none."""
+    """Required node affinity: all requirements of at least one term; None: no required affinity."""
     preferences: tuple[Preference, ...] = ()
     """Preferred node affinity."""
     tolerations: tuple[Toleration, ...] = ()
     annotations: tuple[tuple[str, str], ...] = ()
-    """Those that a device family reads as a wish (``volcano.sh/vgpu-mode``, …), sorted."""
+    """Annotations that a device family reads (``volcano.sh/vgpu-mode``, …), sorted."""
     labels: Labels = ()
-    """Those that a device family reads as a wish, sorted."""
+    """Labels that a device family reads, sorted."""
     apart_group: str = ""
-    """The pod's PodGroup, where no two pods of it may be on one card (``volcano.sh/vgpu-podgroup-policy: spread``)."""
+    """The pod's PodGroup if no two of its pods may share a card (``volcano.sh/vgpu-podgroup-policy: spread``)."""
     exclusive: tuple[Labels, ...] = ()
-    """Those of the configuration's rules of exclusion that the pod's labels match; set by whoever has the two."""
+    """The exclusive rules of the configuration that the pod's labels match."""
     unsupported: tuple[str, ...] = ()
-    """What the pod asks and nobody here evaluates, by its field name (``spec.affinity.podAffinity``, …)."""
+    """Fields of the pod that are not evaluated (``spec.affinity.podAffinity``, …)."""
 
     @property
     def best_effort(self) -> bool:
-        """Whether it requests nothing; Volcano's action ``backfill`` serves such pods."""
+        """Whether the pod requests nothing; Volcano's action ``backfill`` serves such pods."""
         containers = (*self.containers, *self.init_containers)
         amounts = (self.overhead, self.pod_level, *(container.resources for container in containers))
         return not any(amount for each in amounts for _, amount in each)
 
     def annotation(self, key: str) -> str | None:
-        """Return the value of a device annotation of the pod, or None."""
+        """Return the value of a device annotation, None if it is absent."""
         for name, value in self.annotations:
             if name == key:
                 return value
@@ -184,7 +178,7 @@ class PodRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
 
 
 class PodFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="pod"):
-    """A pod: who it is, what it asks, where it runs."""
+    """A pod: its identity, request, node and devices."""
 
     uid: PodUid
     namespace: str
@@ -192,35 +186,35 @@ class PodFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="pod"):
     scheduler: str = ""
     priority: int = 0
     task_priority: int | None = None
-    """``volcano.sh/task-priority``: what orders it among the pods of its group in place of ``priority``."""
+    """``volcano.sh/task-priority``: replaces ``priority`` in the order of pods within the group."""
     created: float = 0.0
     node: str = ""
-    """Where it is bound; empty while it waits."""
+    """The node that it is bound to; empty while it waits."""
     running: bool = False
-    """A pod of a PodGroup: its containers run. Nobody asks that of others, and so nobody is told."""
+    """Whether the containers run; set only for pods of a PodGroup."""
     ended: bool = False
-    """Succeeded or Failed: holds nothing any more."""
+    """Succeeded or Failed: the pod holds nothing any more."""
     succeeded: bool = False
-    """Ended well: it still counts for its gang."""
+    """Succeeded: the pod still counts for its gang."""
     terminating: bool = False
-    """Has a deletion timestamp: still holds what it has, gets nothing new."""
+    """Has a deletion timestamp: the pod keeps its devices and gets no new ones."""
     gates: tuple[str, ...] = ()
     group: GroupKey = GroupKey("")
     queue: str = ""
     task: str = ""
-    """``volcano.sh/task-spec``: the task of the Job that it is a replica of."""
+    """``volcano.sh/task-spec``: the pod's task in its Job."""
     labels: Labels = ()
-    """Of a pod that may hold devices, sorted: rules of exclusion look at them."""
+    """Labels of a pod that may hold devices, sorted; exclusive rules read them."""
     ask: PodRequest = PodRequest()
     held: tuple[ContainerGrant, ...] = ()
-    """Devices that the annotations of a bound pod name; a memory below 0 means the whole card."""
+    """Devices in the annotations of a bound pod; a memory below 0 means the whole card."""
     signed: bool = False
-    """Whether they are those that we wrote: our signature stood on the pod. Others count as far as the pod asks."""
+    """Whether the binder's signature covers the devices; unsigned devices count up to the pod's request."""
     unserved: tuple[tuple[str, str], ...] = ()
-    """What a device plugin may still take the bound pod for: the family and the words of its plugin
+    """Pairs of family and key by which a device plugin may still choose the bound pod
     (:meth:`deviceshare.families.device_plugin.DevicePlugin.keys`)."""
     until_running: tuple[str, ...] = ()
-    """What a device plugin may take the bound pod for though it has served it
+    """Keys by which a device plugin may choose the bound pod again after serving it
     (:meth:`deviceshare.families.device_plugin.DevicePlugin.until_running`)."""
     problems: tuple[Problem, ...] = ()
 
@@ -231,17 +225,17 @@ class PodFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="pod"):
 
     @property
     def priority_in_group(self) -> int:
-        """What orders it among the pods of its group."""
+        """The priority among the pods of its group."""
         return self.priority if self.task_priority is None else self.task_priority
 
     @property
     def podgroup(self) -> str:
-        """``namespace/name`` of its PodGroup, '' where it has none."""
+        """``namespace/name`` of its PodGroup, '' if it has none."""
         return "" if self.group == f"pod/{self.uid}" else self.group
 
     @property
     def tenant(self) -> Tenant:
-        """Who it is to others that may not want to share a card with it."""
+        """The properties by which other pods may refuse to share a card with it."""
         return Tenant(self.podgroup, self.labels)
 
 
@@ -254,21 +248,21 @@ class PodGroupFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="pod
     min_member: int = 1
     min_task_member: dict[str, int] = {}
     min_resources: Resources | None = None
-    """What it needs at least, in all; None where it does not say so."""
+    """``spec.minResources``; None: not set."""
     phase: str = ""
     """``status.phase``."""
     admitted: bool = False
-    """Whether its phase says that it was let into its queue."""
+    """Whether the group was admitted to its queue, by its phase."""
     waiting_time: float | None = None
-    """Seconds that it should wait at most (``sla-waiting-time``); None where it does not say so."""
+    """``sla-waiting-time`` in seconds; None: not set."""
     priority_class: str = ""
-    """The name of its PriorityClass, which gives the gang's priority."""
+    """The name of its PriorityClass, which determines the gang's priority."""
     created: float = 0.0
     problems: tuple[Problem, ...] = ()
 
 
 class PriorityClassFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="priorityclass"):
-    """A PriorityClass: its value, and whether it is that of PodGroups that name none (``globalDefault``)."""
+    """A PriorityClass: its value, and whether it applies to PodGroups that name no class (``globalDefault``)."""
 
     name: str
     value: int = 0
@@ -277,17 +271,17 @@ class PriorityClassFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag
 
 
 class QueueFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="queue"):
-    """A queue of the cluster; only open ones are served.
+    """A queue; only open queues are served.
 
-    It has at least ``guarantee`` and at most ``capability``; ``deserved`` is its part as somebody set it, ``weight``
-    from what it is worked out otherwise. A resource that is not named has no bound.
+    A queue has at least ``guarantee`` and at most ``capability``. Its deserved amount is ``deserved``, or is computed
+    from ``weight``. A resource that is not named has no bound.
     """
 
     name: str
     parent: str = ""
-    """``spec.parent``: the queue above it, for the plugin ``capacity`` with hierarchies. Empty stands for ``root``."""
+    """``spec.parent``: the parent queue, for the plugin ``capacity`` with hierarchies; '' means ``root``."""
     hierarchy: tuple[tuple[str, float], ...] = ()
-    """Its path below the root and the weight (1 or more) of each node on it, for the plugin ``drf`` with hierarchies:
+    """The path below the root with the weight (1 or more) of each part, for the plugin ``drf`` with hierarchies, from
     the annotations ``volcano.sh/hierarchy`` and ``volcano.sh/hierarchy-weights``."""
     weight: int = 1
     priority: int = 0
@@ -307,15 +301,15 @@ class ConfigFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="confi
     name: str
     text: str
     source: str = ""
-    """Where it comes from, for messages: ``ConfigMap ns/name`` or a file."""
+    """The source, for messages: ``ConfigMap ns/name`` or a file."""
 
 
 class Gone(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="gone"):
-    """A tombstone: the object that stood under this subject is no more."""
+    """A tombstone: the object under this subject was deleted."""
 
 
 class Synced(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="synced"):
-    """Everything that the cluster held at ``revision`` is on the bus: decisions may begin."""
+    """All objects of the cluster at ``revision`` are on the bus: decisions may begin."""
 
     at: float = 0.0
     objects: int = 0

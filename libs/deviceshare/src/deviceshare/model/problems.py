@@ -1,17 +1,17 @@
-"""What can be wrong with what users give us: one base, one class for each kind of source.
+"""Errors of invalid input: one base class, and one class for each kind of source.
 
-Bad input is a normal day. Each error carries a :class:`Problem`, which names the object, the field, the value and what
-would be right; whoever catches it puts that part aside, says so once, and goes on with the rest.
+Each error has a :class:`Problem`, which names the object, the field, the value and the expected value. The caller
+leaves the invalid part out, reports the problem once and continues with the rest.
 """
 
 import msgspec
 
 
 class Problem(msgspec.Struct, frozen=True, array_like=True):
-    """One thing that is wrong with one field of one object.
+    """An invalid value of one field of one object.
 
-    ``subject`` names the object as ``kubectl`` users know it (``Node gpu-1``, ``Pod default/a``, ``File jobs.yaml``),
-    ``field`` is a path in it, ``value`` what stands there, ``expected`` what would be right.
+    ``subject`` names the object (``Node gpu-1``, ``Pod default/a``, ``File jobs.yaml``), ``field`` is a path in it,
+    ``value`` the value found, ``expected`` a description of valid values.
     """
 
     subject: str
@@ -20,17 +20,17 @@ class Problem(msgspec.Struct, frozen=True, array_like=True):
     expected: str
 
     def __str__(self) -> str:
-        """Return the one line that users see."""
+        """Return the message for users, one line."""
         shown = self.value if len(self.value) <= 120 else f"{self.value[:117]}..."
         return f"{self.subject}: {self.field}: {shown!r} is not valid: expected {self.expected}"
 
 
 class DeviceshareError(Exception):
-    """Base of every error that this library raises on purpose."""
+    """Base class of the errors that this library raises."""
 
 
 class InputError(DeviceshareError):
-    """Something that a user or a device plugin wrote cannot be used."""
+    """Input of a user or a device plugin is invalid."""
 
     def __init__(self, subject: str, field: str, value: object, expected: str) -> None:
         self.problem = Problem(subject, field, value if isinstance(value, str) else str(value), expected)
@@ -38,12 +38,12 @@ class InputError(DeviceshareError):
 
 
 class FormatError(InputError):
-    """An annotation, label or quantity that a device plugin or Kubernetes wrote does not have its form."""
+    """An annotation, label or quantity of a device plugin or of Kubernetes is malformed."""
 
 
 class RequestError(InputError):
-    """A pod asks for something that cannot be meant, such as -1 or 2.5 cards."""
+    """A pod's request is invalid, such as -1 or 2.5 cards."""
 
 
 class ConfigError(InputError):
-    """The scheduler's or a device plugin's configuration cannot be used."""
+    """The scheduler's or a device plugin's configuration is invalid."""

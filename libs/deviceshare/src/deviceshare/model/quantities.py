@@ -1,7 +1,7 @@
 """Kubernetes quantities (``4Gi``, ``500m``, ``320k``, ``1e3``, ``2.5``) as exact whole numbers.
 
-The API server rewrites quantities to their shortest form, so ``320000`` comes back as ``320k``: every suffix can stand
-everywhere. Source: the grammar of ``resource.Quantity`` (kubernetes/apimachinery, pkg/api/resource/quantity.go).
+The API server rewrites quantities to their shortest form (``320000`` becomes ``320k``), so every suffix can occur with
+every resource. Source: ``resource.Quantity`` (kubernetes/apimachinery, pkg/api/resource/quantity.go).
 """
 
 import re
@@ -12,7 +12,7 @@ from math import ceil
 from deviceshare.model.problems import FormatError, InputError
 
 Quantity = str | int | float
-"""A quantity as it stands in JSON or YAML."""
+"""A quantity in JSON or YAML."""
 
 LARGEST = 2**53
 """The largest amount accepted: exact as a float, and a thousand of them can be summed in 64 bits."""
@@ -33,14 +33,15 @@ _MILLI = "an amount of CPU such as 2 or 500m, not negative"
 
 
 def is_native(resource: str) -> bool:
-    """Return whether Kubernetes itself accounts for the resource; all others are extended ones, in whole units."""
+    """Return whether a resource is native to Kubernetes; all others are extended resources, in whole units."""
     return resource in ("cpu", "memory", "ephemeral-storage") or resource.startswith("hugepages-")
 
 
 def parse_quantity(value: Quantity) -> Fraction:
     """Return the exact value of a quantity.
 
-    Raises ValueError for what is none.
+    Raises:
+        ValueError: the value is not a quantity.
     """
     text = _as_text(value)
     match = _GRAMMAR.fullmatch(text) if len(text) <= _LONGEST else None
@@ -56,9 +57,9 @@ def parse_quantity(value: Quantity) -> Fraction:
 
 
 def format_quantity(amount: Fraction, *, binary: bool = False) -> str:
-    """Return an amount as Kubernetes writes it: with the largest suffix that leaves a whole number, down to ``n``.
+    """Return an amount in Kubernetes' form: with the largest suffix that leaves a whole number, down to ``n``.
 
-    ``binary``: with a binary suffix, where it is a whole number of 1024 or more. Source: CanonicalizeBytes of
+    ``binary``: use binary suffixes for whole numbers of 1024 or more. Source: CanonicalizeBytes of
     kubernetes/apimachinery, pkg/api/resource/quantity.go.
     """
     suffixes = _DECIMAL
@@ -74,19 +75,19 @@ def format_quantity(amount: Fraction, *, binary: bool = False) -> str:
 
 
 def to_amount(resource: str, value: Quantity, subject: str, field: str, error: type[InputError] = FormatError) -> int:
-    """Return the amount in the unit in which facts hold this resource: millicores, bytes or a count.
+    """Return the amount in the unit of facts.
 
-    A part of a millicore or of a byte counts as a whole one, as in Kubernetes.
+    Fractions of a millicore or a byte are rounded up, as in Kubernetes.
 
     Args:
-        resource: its name: ``cpu`` is in millicores, what else Kubernetes accounts for in bytes, all others are counts.
-        value: the quantity as it stands in the object.
+        resource: its name. ``cpu`` is in millicores, other native resources are in bytes, extended ones are counts.
+        value: the quantity in the object.
         subject: the object, for the message (``Pod default/a``).
-        field: where in the object the quantity stands.
-        error: what to raise: RequestError for what a pod asks, FormatError for what a node or a plugin says.
+        field: the path of the quantity in the object.
+        error: the class to raise: RequestError for requests of pods, FormatError for nodes and device plugins.
 
     Raises:
-        InputError: of the given class, for what is no quantity, below 0, above ``LARGEST``, or no whole count.
+        InputError: of the given class; the value is not a quantity, below 0, above ``LARGEST``, or a fractional count.
     """
     text = _as_text(value)
     try:
@@ -104,7 +105,7 @@ def _as_text(value: Quantity) -> str:
 
 @lru_cache(maxsize=8192)
 def _amount(resource: str, text: str) -> int:
-    """Return the amount in its unit, or raise ValueError. Kept, since few distinct quantities stand in many pods."""
+    """Return the amount in its unit, or raise ValueError. Cached, since many pods contain few distinct quantities."""
     if len(text) < 16 and text.isascii() and text.isdecimal():
         amount = int(text) * 1000 if resource == "cpu" else int(text)
     else:

@@ -1,8 +1,8 @@
-"""What we wrote on a pod when we bound it, told from what others wrote: a signature in an annotation of its own.
+"""Signatures of the annotations that the binder writes on a pod.
 
-It covers the pod's uid, its node and the annotations that give it devices, as they were written: HMAC-SHA256 with a key
-that the binder and inventory share. The annotation names what it covers, so that others may be added to the pod; what
-it does not cover is not believed.
+HMAC-SHA256 over the pod's uid, its node and the annotations with its devices, with a key that the binder and inventory
+share. An annotation holds the signature and the names of the covered annotations, so other annotations may be added to
+the pod; only covered annotations are trusted.
 """
 
 import hashlib
@@ -15,13 +15,13 @@ SIGNATURE = "deviceshare.io/signature"
 """On a pod: the signature in hexadecimal, then ``:`` and the names of the annotations that it covers."""
 
 PASSING = ("-to-allocate", "-time", "-phase")
-"""How the names of annotations end that device plugins write anew when they serve a pod: those are not covered."""
+"""Suffixes of annotations that device plugins rewrite when they serve a pod; these are not covered."""
 
 
 def sign(keys: Sequence[bytes], uid: str, node: str, annotations: Mapping[str, str]) -> dict[str, str]:
-    """Return the annotation that signs what is written on a pod with its binding, by the first of the keys.
+    """Return the annotation with the signature of a pod's annotations, by the first key.
 
-    Nothing where there is no key, or nothing to sign.
+    Empty if there is no key or no annotation to sign.
     """
     names = sorted(name for name in annotations if not name.endswith(PASSING))
     if not (keys and names):
@@ -33,7 +33,7 @@ def sign(keys: Sequence[bytes], uid: str, node: str, annotations: Mapping[str, s
 def signed(keys: Sequence[bytes], uid: str, node: str, annotations: Mapping[str, str]) -> dict[str, str] | None:
     """Return the annotations that a signature by any of the keys covers.
 
-    None where there is no signature, or it is not of this pod on this node with these values.
+    None if there is no valid signature for this pod, node and values.
     """
     digest, _, covered = annotations.get(SIGNATURE, "").partition(":")
     names = covered.split(",")
@@ -46,7 +46,7 @@ def signed(keys: Sequence[bytes], uid: str, node: str, annotations: Mapping[str,
 
 
 def read_keys(text: str) -> tuple[bytes, ...]:
-    """Return the keys in a text, one a line: the first one signs, all are accepted."""
+    """Return the keys in a text, one per line: the first key signs, all keys verify."""
     return tuple(line.strip().encode() for line in text.splitlines() if line.strip())
 
 
