@@ -202,7 +202,7 @@ def test_a_pod_may_choose_among_models(resource) -> None:
     asked = "nvidia.com/use-gputype A100,T4 and nvidia.com/nouse-gputype A100,T4"
     assert [refusal.line for refusal in three.why_not(asking("A100,T4", "A100, T4")).refusals] == [
         f"2 node(s) had cards of type NVIDIA-A100-SXM4-40GB, Tesla-T4 for {asked}",
-        f"1 node(s) had cards whose type nobody tells for {asked}",
+        f"1 node(s) had cards of unknown type for {asked}",
     ]
 
 

@@ -157,7 +157,7 @@ def checks(demand: Demand, view: CardView, cards: Bools) -> list[Check]:
         types = listed(view.type_names[code] for code in np.unique(view.type[refused & ~untold]).tolist())
         text = f"node(s) had cards of type {types} for {asked}"
         found.append(common.card_check("CardTypeMismatch", text, refused & ~untold))
-        text = f"node(s) had cards whose type nobody tells for {asked}"
+        text = f"node(s) had cards of unknown type for {asked}"
         found.append(common.card_check("CardTypeMismatch", text, untold))
     if demand.use_ids:
         text = f"node(s) had cards other than {vgpu.USE_ID} {','.join(demand.use_ids)}"
