@@ -345,10 +345,9 @@ def test_actions_and_plugins_that_are_not_evaluated_are_named():
     conf = parse_conf("actions: allocate, reclaim\ntiers: [{plugins: [{name: tdm}, {name: drf}]}]", "File conf.yaml")
     assert conf.actions == ("allocate", "reclaim")
     assert [warning for warning in conf.warnings if "not evaluated" in warning] == [
-        "File conf.yaml, line 1, column 10: actions: "
-        "the action 'reclaim' is not evaluated: nothing is done of what it does in Volcano",
+        "File conf.yaml, line 1, column 10: actions: the action 'reclaim' is not evaluated and has no effect",
         "File conf.yaml, line 2, column 27: tiers[0].plugins[0].name: "
-        "the plugin 'tdm' is not evaluated: nothing is done of what it does in Volcano",
+        "the plugin 'tdm' is not evaluated and has no effect",
     ]
 
 

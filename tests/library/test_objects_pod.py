@@ -344,7 +344,7 @@ def test_a_pod_as_a_whole_asks_no_devices():
     assert fact.ask.pod_level == ()
     assert [str(problem) for problem in fact.problems] == [
         "Pod ml/a: spec.resources.limits[nvidia.com/gpu]: '1' is not valid: "
-        "expected cpu, memory or hugepages: a pod as a whole asks nothing else"
+        "expected cpu, memory or hugepages: no other resources at pod level"
     ]
 
 

@@ -1,1 +1,1 @@
-"""The device plugins' annotation formats, one module per vendor. Other packages import the modules themselves."""
+"""The annotation formats of device plugins, one module per vendor. Other packages import the modules directly."""

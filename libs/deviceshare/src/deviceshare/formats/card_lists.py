@@ -1,4 +1,4 @@
-"""Comma lists that name cards of a node by index or by id, mixed: ``0,GPU-03f6…``."""
+"""Comma-separated lists of cards of a node, by index or id: ``0,GPU-03f6…``."""
 
 from collections.abc import Iterable, Sequence
 
@@ -9,7 +9,7 @@ from deviceshare.model import Card
 
 
 def items(text: str | None) -> tuple[str, ...]:
-    """Split a comma list; blanks around items and empty items do not count."""
+    """Split a list; blanks around items and empty items are ignored."""
     return tuple(part.strip() for part in (text or "").split(",") if part.strip())
 
 
@@ -19,14 +19,14 @@ def indexes_among(named: Iterable[str]) -> frozenset[int]:
 
 
 def mark_unhealthy(cards: Sequence[Card], text: str) -> tuple[Card, ...]:
-    """Return the cards with ``healthy`` false for those that a list names."""
+    """Return the cards with ``healthy`` false for the listed ones."""
     named = items(text)
     indexes = indexes_among(named)
     return tuple(replace(card, healthy=False) if card.id in named or card.index in indexes else card for card in cards)
 
 
 def strangers(cards: Iterable[Card], text: str) -> list[str]:
-    """Return the items of a list that name none of the cards."""
+    """Return the items of a list that match no card."""
     ids, indexes = set(), set()
     for card in cards:
         ids.add(card.id)

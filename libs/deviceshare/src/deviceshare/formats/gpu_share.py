@@ -1,6 +1,6 @@
 """Cards and annotations of Volcano's first device plugin: ``volcano.sh/gpu-memory`` and ``volcano.sh/gpu-number``.
 
-Cards have no UUID here, only an index. Source: volcano-sh/devices, volcano-sh/volcano
+Cards have an index and no UUID. Source: volcano-sh/devices, volcano-sh/volcano
 (pkg/scheduler/api/devices/nvidia/gpushare).
 """
 
@@ -10,13 +10,13 @@ from deviceshare.formats.numbers import whole
 from deviceshare.model import Card, FormatError, Resources
 
 MEMORY = "volcano.sh/gpu-memory"
-"""Resource: MiB of device memory, on a node the sum over its cards."""
+"""Resource: MiB of device memory; on a node the sum over its cards."""
 NUMBER = "volcano.sh/gpu-number"
 """Resource: whole cards."""
 UNHEALTHY = "volcano.sh/gpu-unhealthy-ids"
-"""On a node: comma list of the indexes or UUIDs of cards that must not be used; on a pod: by this pod."""
+"""The indexes or UUIDs of cards, separated by commas, that must not be used: on a node by any pod, on a pod by it."""
 INDEX = "volcano.sh/gpu-index"
-"""On a pod: comma list of its cards' indexes; set by a user beforehand it is a wish."""
+"""On a pod: the indexes of its cards, separated by commas; set by a user, the requested cards."""
 PREDICATE_TIME = "volcano.sh/predicate-time"
 """On a pod: when it was placed, unix nanoseconds; the plugin serves the oldest first."""
 
@@ -26,20 +26,20 @@ ASSIGNED = "volcano.sh/gpu-assigned"
 MODE = "gpu-share"
 CARD_CORES = 100
 MOST_CARDS = 1024
-"""More cards than any machine has: a larger number is a mistake, not a node."""
+"""More cards than any node has; a larger number is an error."""
 
 
 def read_cards(capacity: Resources, node: str, model: str = "") -> tuple[Card, ...]:
-    """Return the node's cards, () where the plugin registered none.
+    """Return the node's cards, () if the plugin registered none.
 
     Args:
-        capacity: ``status.capacity``. Memory is divided evenly, as Volcano does; a node with ``NUMBER`` alone (its
-            plugin's strategy is ``number``) has cards that can only be taken whole.
+        capacity: ``status.capacity``. Memory is divided evenly, as in Volcano; with ``NUMBER`` alone (the plugin's
+            strategy is ``number``), only whole cards can be requested.
         node: the node's name, for messages.
-        model: of all its cards, '' where nobody tells.
+        model: the model of its cards, '' if unknown.
 
     Raises:
-        FormatError: for memory without a number of cards, or more than ``MOST_CARDS``.
+        FormatError: memory without a number of cards, or more than ``MOST_CARDS`` cards.
     """
     memory, number = capacity.get(MEMORY, 0), capacity.get(NUMBER, 0)
     if number > MOST_CARDS or (memory and not number):
@@ -58,10 +58,10 @@ def read_cards(capacity: Resources, node: str, model: str = "") -> tuple[Card, .
 
 
 def read_index(text: str, pod: str) -> tuple[int, ...]:
-    """Return the card indexes of the annotation ``INDEX``, in its order; () for a blank one.
+    """Return the card indexes of the annotation ``INDEX``, in its order; () if it is blank.
 
     Raises:
-        FormatError: names the pod, for anything but distinct whole numbers separated by commas.
+        FormatError: the value is not a list of distinct whole numbers separated by commas.
     """
     numbers = [whole(item) for item in text.split(",") if item.strip()]
     indexes = tuple(number for number in numbers if number is not None)
@@ -77,5 +77,5 @@ def write_index(indexes: Iterable[int]) -> str:
 
 
 def write_predicate_time(now: float) -> str:
-    """Return the value of ``PREDICATE_TIME`` for a moment in unix seconds."""
+    """Return the value of ``PREDICATE_TIME`` for a time in unix seconds."""
     return str(round(now * 1_000_000_000))

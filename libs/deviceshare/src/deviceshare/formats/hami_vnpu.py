@@ -1,8 +1,8 @@
 """The annotations of HAMi's ascend-device-plugin: chips on a node, vNPUs on a pod.
 
-Each kind of chip has annotations of its own, named by its common word (``Ascend910B3``). The plugin takes the slots of
-a pod for its init containers and then its containers, in the order in which kubelet asks; Volcano leaves out those of
-containers without a request, we never do. Sources: Project-HAMi/ascend-device-plugin (internal/server),
+Each kind of chip has its own annotations, named by its common word (``Ascend910B3``). The slots of a pod are for its
+init containers and then its containers, in the order of kubelet's requests. Volcano omits the slots of containers
+without a request, deviceshare writes all. Sources: Project-HAMi/ascend-device-plugin (internal/server),
 Project-HAMi/HAMi (pkg/device), volcano-sh/volcano (pkg/scheduler/api/devices/ascend/hami).
 """
 
@@ -17,21 +17,21 @@ from deviceshare.formats.numbers import whole
 from deviceshare.model import LARGEST, WHOLE, Card, DeviceGrant, FormatError
 
 REGISTER = "hami.io/node-register-"
-"""On a node, before the common word: its chips."""
+"""On a node, a prefix of the common word: its chips."""
 NODE_HAMI_CORE = "hami-vnpu-core"
-"""On a node: ``true`` where HAMi-core shares its chips, anything else where only templates cut them."""
+"""On a node: ``true`` if HAMi-core shares its chips; otherwise chips are only partitioned by templates."""
 CONFIGURED, TEMPLATES, SHARED = "vnpu", "vnpu-template", "vnpu-hami-core"
-"""Modes of cards: as ``hamiVnpuCore`` in device-config.yaml says, or as the node's own annotation does."""
+"""Modes of cards: by ``hamiVnpuCore`` in device-config.yaml, or by the node's annotation."""
 MODES = (CONFIGURED, TEMPLATES, SHARED)
 
 NETWORKS = 2**20
-"""More than a node has; the plugin numbers them 0 and 1."""
+"""An upper limit of the networks of a node; the plugin numbers them 0 and 1."""
 
 MODE = "huawei.com/vnpu-mode"
 """On a pod: ``hami-core`` for a share of a chip instead of a template."""
 HAMI_CORE = "hami-core"
 USE_ID, NOUSE_ID = "hami.io/use-*-uuid", "hami.io/no-use-*-uuid"
-"""On a pod, the common word in the place of the star: chips that it may and may not have."""
+"""On a pod, with the common word instead of the star: chips that it may and may not get."""
 
 NODE = "hami.io/vgpu-node"
 TIME = "hami.io/vgpu-time"
@@ -39,26 +39,26 @@ BIND_PHASE = "hami.io/bind-phase"
 BIND_TIME = "hami.io/bind-time"
 PREDICATE_TIME = "predicate-time"
 ALLOCATING, SUCCESS, FAILED = "allocating", "success", "failed"
-"""Values of ``BIND_PHASE``: from binding until the plugin has served the pod, and what became of it."""
+"""Values of ``BIND_PHASE``: from binding until the plugin has served the pod, and the result."""
 LOCK = "hami.io/mutex.lock"
-"""On a node: since when, and for which pod, it is locked."""
+"""On a node, the node lock: its time and pod."""
 
 _ALLOCATED = re.compile(r"hami\.io/(.+)-devices-allocated")
 _DEVICE = "UUID,chip,memory,cores: for each device, a ; after each container"
 
 
 def to_allocate(word: str) -> str:
-    """Return the annotation of a pod from which the plugin erases what it has handed out."""
+    """Return the name of the annotation of a pod with the devices left to hand out; the plugin erases them."""
     return f"hami.io/{word}-devices-to-allocate"
 
 
 def allocated(word: str) -> str:
-    """Return the annotation of a pod that says what it holds for as long as it lives."""
+    """Return the name of the annotation of a pod with all devices that it holds."""
     return f"hami.io/{word}-devices-allocated"
 
 
 def runtime(word: str) -> str:
-    """Return the annotation of a pod that says how each device is cut, as JSON."""
+    """Return the name of the annotation of a pod with the partition of each device, JSON."""
     return f"huawei.com/{word}"
 
 
@@ -67,7 +67,7 @@ class _Custom(msgspec.Struct):
 
 
 class _Registered(msgspec.Struct):
-    """A device as the plugin registers it: what is 0, false or empty is left out."""
+    """A device as the plugin registers it; values that are 0, false or empty are omitted."""
 
     id: str = ""
     index: int = 0
@@ -79,7 +79,7 @@ class _Registered(msgspec.Struct):
 
 
 class _Cut(msgspec.Struct, omit_defaults=True):
-    """How a device is cut for a pod; the plugin looks for the first of these by UUID."""
+    """The partition of a device for a pod; the plugin uses the first entry with the device's UUID."""
 
     id: str = msgspec.field(default="", name="UUID")
     template: str = msgspec.field(default="", name="temp")
@@ -92,10 +92,10 @@ _decode_cuts = msgspec.json.Decoder(list[_Cut] | None).decode
 
 
 def read_registers(annotations: Mapping[str, str], node: str) -> tuple[Card, ...]:
-    """Return the chips of a node, of whichever kinds, by index.
+    """Return the chips of all kinds of a node, by index.
 
     Raises:
-        FormatError: where any of them is not readable. Chips that were left out would be taken for chips that are gone.
+        FormatError: any chip is malformed. Omitted chips would count as removed ones.
     """
     cards: list[Card] = []
     mode = CONFIGURED
@@ -118,7 +118,7 @@ def _read_register(text: str, key: str, mode: str, node: str) -> list[Card]:
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise _register_error(node, key, text, f"a JSON list of devices ({error})") from None
     cards = []
-    # A cluster has many chips of few kinds: each name stands in memory once.
+    # A cluster has many chips of few kinds: each name is stored once.
     word = intern(key.removeprefix(REGISTER))
     for device in devices:
         if not device.id or set(device.id) & set(",:; \t\n"):
@@ -144,7 +144,7 @@ def _read_register(text: str, key: str, mode: str, node: str) -> list[Card]:
 
 
 def _network(custom: _Custom | None) -> int:
-    """Return the NetworkID, a number in JSON, -1 where there is none below ``NETWORKS``."""
+    """Return the NetworkID, -1 if there is none below ``NETWORKS``."""
     value = custom.network if custom is not None else None
     if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < NETWORKS:
         return int(value)
@@ -162,7 +162,7 @@ class Detail(NamedTuple):
     cut: str = ""
 
     def __str__(self) -> str:
-        """Return it as it stands in a grant, ``Ascend910B3/vir05_1c_16g``."""
+        """Return the form in a grant, ``Ascend910B3/vir05_1c_16g``."""
         return f"{self.word}/{self.cut}" if self.cut else self.word
 
     @classmethod
@@ -175,7 +175,7 @@ class Detail(NamedTuple):
 def write_slots(slots: Iterable[Iterable[DeviceGrant]]) -> str:
     """Return the value of :func:`allocated` and :func:`to_allocate`.
 
-    ``slots`` are the devices of each init container and then each container; one without any is an empty slot.
+    ``slots`` are the devices of each init container and then each container; a slot may be empty.
     """
     return "".join(
         "".join(f"{device.id},{Detail.of(device).word},{device.memory},{device.cores}:" for device in slot) + ";"
@@ -194,7 +194,7 @@ def write_runtime(devices: Iterable[DeviceGrant]) -> str:
 
 
 def words_held(annotations: Mapping[str, str]) -> Iterator[str]:
-    """Yield the common words of the chips that a pod holds."""
+    """Yield the common words of the chips of a pod."""
     for key in sorted(annotations):
         if match := _ALLOCATED.fullmatch(key):
             yield match[1]
@@ -203,11 +203,11 @@ def words_held(annotations: Mapping[str, str]) -> Iterator[str]:
 def read_slots(
     annotations: Mapping[str, str], word: str, pod: str
 ) -> tuple[list[list[DeviceGrant]], FormatError | None]:
-    """Return the devices that a pod holds of one kind of chip, one list for each slot, and what cannot be read.
+    """Return the devices of a pod of one kind of chip, one list per slot, and the first error.
 
-    The index of a chip is not in the annotations, so it is -1. Other writers' forms are read as well: no ``;`` after
-    the last slot, ``,,0,0:`` for no device. A device of which nothing but the UUID can be read is all of the chip.
-    Where the JSON that names the templates is missing or cannot be read, devices count by their memory.
+    The annotations do not contain the index of a chip, so it is -1. Forms of other writers are accepted: no ``;`` after
+    the last slot, ``,,0,0:`` for no device. A device with only a readable UUID counts as the whole chip. If the JSON
+    with the templates is missing or malformed, devices count by their memory.
     """
     reader = _Slots(annotations, word, pod)
     slots = [reader.slot(slot) for slot in annotations.get(reader.key, "").split(";")]
@@ -215,7 +215,7 @@ def read_slots(
 
 
 class _Slots:
-    """Reads the slots of one pod; ``error`` is the first thing that cannot be read."""
+    """Reads the slots of one pod; ``error`` is the first error."""
 
     def __init__(self, annotations: Mapping[str, str], word: str, pod: str) -> None:
         self.word = word
@@ -230,7 +230,7 @@ class _Slots:
         try:
             return {cut.id: cut.template for cut in _decode_cuts(text) or ()} if text else {}
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-            self.wrong(runtime(self.word), text, f"a JSON list of how devices are cut ({error})")
+            self.wrong(runtime(self.word), text, f"a JSON list of the partitions of devices ({error})")
             return {}
 
     def slot(self, text: str) -> list[DeviceGrant]:
@@ -251,5 +251,5 @@ class _Slots:
         return devices
 
     def wrong(self, key: str, value: str, expected: str) -> None:
-        """Remember what cannot be read, if it is the first."""
+        """Keep an error if it is the first."""
         self.error = self.error or FormatError(f"Pod {self.pod}", f"metadata.annotations[{key}]", value, expected)

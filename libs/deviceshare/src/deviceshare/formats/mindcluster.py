@@ -1,8 +1,8 @@
-"""What MindCluster's components and Volcano write about Ascend 310P chips that are cut while pods come and go.
+"""The annotations and ConfigMaps of MindCluster and Volcano for dynamically partitioned Ascend 310P chips.
 
-Which chips a node has stands on the Node, which of them are healthy in ConfigMaps: ClusterD's fold many nodes into one
-(``cluster-info-device-<number>``), and without ClusterD there is what the device plugin says of its own node.
-Source: volcano-sh/volcano (pkg/scheduler/api/devices/ascend/mindcluster, third_party/mindcluster), Ascend/mind-cluster
+The Node lists its chips, ConfigMaps list the healthy ones: ConfigMaps of ClusterD for many nodes each
+(``cluster-info-device-<number>``), or without ClusterD one of the device plugin for each node. Source:
+volcano-sh/volcano (pkg/scheduler/api/devices/ascend/mindcluster, third_party/mindcluster), Ascend/mind-cluster
 (component/ascend-device-plugin).
 """
 
@@ -16,7 +16,7 @@ from deviceshare.formats.numbers import whole
 from deviceshare.model import Card, FormatError, Problem
 
 CORES = "huawei.com/npu-core"
-"""Resource: AI cores. On a pod the annotation of this name says where they are: ``0-vir02_1c``, or ``0,1``."""
+"""Resource: AI cores. The annotation of this name on a pod names the chips: ``0-vir02_1c``, or ``0,1``."""
 PREDICATE_TIME = "predicate-time"
 """On a pod: when it was placed, unix nanoseconds; the plugin serves the oldest first."""
 REAL = "huawei.com/AscendReal"
@@ -24,11 +24,11 @@ REAL = "huawei.com/AscendReal"
 
 TASK = "ring-controller.atlas"
 TASK_310P = "ascend-310P"
-"""What the pod label ``TASK`` says of a pod whose request counts."""
+"""The value of the pod label ``TASK`` for pods whose request counts."""
 LEVEL = "vnpu-level"
 HIGH = "high"
 DVPP = "vnpu-dvpp"
-"""Pod label: whether the pod uses the chip's unit for pictures and videos; one of ``DVPP_VALUES``."""
+"""Pod label: whether the pod uses the chip's unit for images and videos (DVPP); one of ``DVPP_VALUES``."""
 NULL, YES, NO = DVPP_VALUES = ("null", "yes", "no")
 
 BASE_INFO = "baseDeviceInfos"
@@ -49,7 +49,7 @@ _SERVER = re.compile(rf"{KIND}-(\d+)(-.*)?")
 
 
 class Template(NamedTuple):
-    """A part of a chip: AI cores, AI CPUs, and what it takes of the chip's DVPP."""
+    """A fixed partition of a chip: AI cores, AI CPUs and its use of the chip's DVPP."""
 
     name: str
     cores: int
@@ -65,21 +65,21 @@ VIR04_3C = Template("vir04_3c", 4, 3, NULL)
 VIR04_3C_NDVPP = Template("vir04_3c_ndvpp", 4, 3, NO)
 VIR04_4C_DVPP = Template("vir04_4c_dvpp", 4, 4, YES)
 WHOLE = Template("", CHIP_CORES, CHIP_CPUS, NO)
-"""A whole chip: of what is left of its DVPP nobody has anything."""
+"""DVPP use of a whole chip, which leaves none for other pods."""
 TEMPLATES = {
     template.name: template for template in (VIR01, VIR02, VIR02_1C, VIR04, VIR04_3C, VIR04_3C_NDVPP, VIR04_4C_DVPP)
 }
 
 
 class Given(NamedTuple):
-    """What a pod was given: a part of one chip, or, where ``template`` is '', whole chips by their numbers."""
+    """The chips of a pod: a part of one chip, or whole chips if ``template`` is ''."""
 
     chips: tuple[int, ...]
     template: str
 
 
 def chip_id(index: int) -> str:
-    """Return how the plugin calls a chip: ``Ascend310P-0``."""
+    """Return the plugin's name of a chip: ``Ascend310P-0``."""
     return f"{KIND}-{index}"
 
 
@@ -89,13 +89,13 @@ def read_chips(
     """Return the chips of a node that offers ``CORES``, by number.
 
     Args:
-        labels: the node's.
-        base_info: the annotation ``BASE_INFO``, None where there is none.
-        devices: the node's DeviceList in the ConfigMaps (:func:`read_cluster_info`), None where none names it.
+        labels: the node's labels.
+        base_info: the annotation ``BASE_INFO``, None if absent.
+        devices: the node's DeviceList in the ConfigMaps (:func:`read_devices`), None if absent.
         node: its name, for messages.
 
     Raises:
-        FormatError: where a component that has to say something has not, or says it in another form.
+        FormatError: a label, annotation or list is missing or malformed.
     """
     accelerator = labels.get(ACCELERATOR, "")
     if accelerator != f"huawei-{KIND}":
@@ -120,7 +120,7 @@ def read_chips(
 
 
 def _read_base_info(text: str | None, node: str) -> list[int]:
-    """Return the numbers of the chips; vNPUs, whose names have more parts, are left out."""
+    """Return the numbers of the chips; vNPUs, whose names have more parts, are omitted."""
     field = f"metadata.annotations[{BASE_INFO}]"
     expected = f'a JSON object whose keys are chips, such as {{"{KIND}-0":{{}}}}'
     try:
@@ -138,10 +138,10 @@ _decode_base_info = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 def read_given(text: str, pod: str) -> Given:
-    """Return what the annotation ``CORES`` of a pod says.
+    """Return the chips in the annotation ``CORES`` of a pod.
 
     Raises:
-        FormatError: names the pod, for any other form.
+        FormatError: the value is malformed.
     """
     numbers, dash, template = text.strip().partition("-")
     chips = tuple(chip for item in numbers.split(",") if (chip := _number(item.strip())) is not None)
@@ -159,18 +159,18 @@ def write_given(chips: Iterable[int], template: str) -> str:
 
 
 def read_real(annotations: Mapping[str, str]) -> str:
-    """Return what ``REAL`` says, '' as long as the plugin has made nothing."""
+    """Return the value of ``REAL``, '' until the plugin has made the devices."""
     return annotations.get(REAL, "").strip()[:_LONGEST_REAL]
 
 
 def groups_of(real: str) -> frozenset[int]:
-    """Return the groups of the chip in which devices are that ``REAL`` names; a whole chip is in none."""
+    """Return the groups of the chip with the devices in ``REAL``; a whole chip has none."""
     numbers = (whole(item.rpartition("_")[2]) for item in real.split(",") if "_" in item)
     return frozenset(number for number in numbers if number is not None)
 
 
 def _number(text: str) -> int | None:
-    """Return the number of a chip, None for what is none."""
+    """Return the number of a chip, None if the text is not one."""
     return whole(text) if len(text) <= 4 else None
 
 
@@ -186,9 +186,9 @@ _PLUGIN_NAMESPACE, _PLUGIN_NAME, _PLUGIN_KEY = "kube-system", "mindx-dl-devicein
 
 
 class DevicesByNode(NamedTuple):
-    """What a ConfigMap says: the DeviceList of each node, and what is wrong with the parts that could not be read.
+    """The content of a ConfigMap: the DeviceList of each node, and the problems of malformed parts.
 
-    ``folded`` is true of ClusterD's, which count before what a device plugin says itself.
+    ``folded``: the ConfigMap is ClusterD's, which takes precedence over a device plugin's.
     """
 
     devices: dict[str, dict[str, str]]
@@ -211,19 +211,19 @@ _MALFORMED = (msgspec.MsgspecError, RecursionError)
 
 
 def describes_devices(namespace: str, name: str) -> bool:
-    """Return whether a ConfigMap of this name is one that :func:`read_devices` reads."""
+    """Return whether :func:`read_devices` reads ConfigMaps with this name."""
     return (namespace == _CLUSTER_NAMESPACE and name.startswith(_CLUSTER_NAME)) or (
         namespace == _PLUGIN_NAMESPACE and name.startswith(_PLUGIN_NAME)
     )
 
 
 def read_devices(namespace: str, name: str, labels: Mapping[str, str], data: Mapping[str, str]) -> DevicesByNode:
-    """Return what a ConfigMap of which :func:`tells_of_devices` is true says.
+    """Return the content of a ConfigMap for which :func:`describes_devices` is true.
 
-    ClusterD's without the label by which it is written for schedulers says nothing.
+    A ConfigMap of ClusterD without the label for schedulers is ignored.
 
     Raises:
-        FormatError: where nothing of it can be read.
+        FormatError: the whole ConfigMap is malformed.
     """
     subject = f"ConfigMap {namespace}/{name}"
     if namespace == _PLUGIN_NAMESPACE:

@@ -1,4 +1,4 @@
-"""What NVIDIA's own device plugin and GPU feature discovery say of a node.
+"""The resources and labels of NVIDIA's device plugin and GPU feature discovery.
 
 Source: NVIDIA/k8s-device-plugin (cmd/gpu-feature-discovery, docs).
 """
@@ -6,6 +6,6 @@ Source: NVIDIA/k8s-device-plugin (cmd/gpu-feature-discovery, docs).
 GPU = "nvidia.com/gpu"
 """Resource: whole GPUs; kubelet chooses them."""
 PREFIX = "nvidia.com/"
-"""Of all resources of the plugin: ``nvidia.com/gpu``, ``nvidia.com/mig-1g.5gb``, …"""
+"""The prefix of all resources of the plugin: ``nvidia.com/gpu``, ``nvidia.com/mig-1g.5gb``, …"""
 PRODUCT = "nvidia.com/gpu.product"
 """Label of a node: the model of its GPUs, such as ``Tesla-T4`` or ``NVIDIA-A100-SXM4-40GB``."""

@@ -1,8 +1,8 @@
 """The annotations of volcano-vgpu-device-plugin: cards on a node, devices on a pod (hami-core, MIG, MPS).
 
-The plugin takes the position of a slot for the index in ``spec.containers``; Volcano leaves out the slots of containers
-without a request, we never do. Source: Project-HAMi/volcano-vgpu-device-plugin (pkg/util), volcano-sh/volcano
-(pkg/scheduler/api/devices/nvidia/vgpu).
+The plugin uses the position of a slot as the index in ``spec.containers``. Volcano omits the slots of containers
+without a request, deviceshare writes all. Source: Project-HAMi/volcano-vgpu-device-plugin (pkg/util),
+volcano-sh/volcano (pkg/scheduler/api/devices/nvidia/vgpu).
 """
 
 from collections.abc import Sequence
@@ -17,15 +17,15 @@ REGISTER = "volcano.sh/node-vgpu-register"
 NODE = "volcano.sh/vgpu-node"
 TIME = "volcano.sh/vgpu-time"
 IDS = "volcano.sh/vgpu-ids-new"
-"""On a pod: the devices that it holds, for as long as it lives."""
+"""On a pod: all devices that it holds."""
 INIT_IDS = "deviceshare.io/vgpu-init-ids"
-"""On a pod: the devices of its init containers and sidecars, a slot for each of ``spec.initContainers``; ours alone."""
+"""On a pod: the devices of ``spec.initContainers``, one slot each. Only deviceshare writes and reads it."""
 TO_ALLOCATE = "volcano.sh/devices-to-allocate"
-"""On a pod: the devices not yet handed out. The plugin erases them one by one: what a pod holds stands in ``IDS``."""
+"""On a pod: the devices left to hand out. The plugin erases them one by one; ``IDS`` keeps all."""
 BIND_PHASE = "volcano.sh/bind-phase"
 BIND_TIME = "volcano.sh/bind-time"
 ALLOCATING, SUCCESS, FAILED = "allocating", "success", "failed"
-"""Values of ``BIND_PHASE``: from binding until the plugin has served the pod, and what became of it."""
+"""Values of ``BIND_PHASE``: from binding until the plugin has served the pod, and the result."""
 
 MODE = "volcano.sh/vgpu-mode"
 USE_TYPE = "nvidia.com/use-gputype"
@@ -34,7 +34,7 @@ USE_ID = "volcano.sh/vgpu-use-gpuuuid"
 NOUSE_ID = "volcano.sh/vgpu-nouse-gpuuuid"
 PODGROUP_POLICY = "volcano.sh/vgpu-podgroup-policy"
 SPREAD = "spread"
-"""The only value of ``PODGROUP_POLICY``: no card is shared with another pod of the PodGroup."""
+"""The only value of ``PODGROUP_POLICY``: pods of one PodGroup share no card."""
 
 HAMI_CORE = "hami-core"
 MIG = "mig"
@@ -44,7 +44,7 @@ MODES = (HAMI_CORE, MIG, MPS)
 VENDOR = "NVIDIA"
 """The literal second field of each device on a pod."""
 CARD_CORES = 100
-"""Cores are percent of a card."""
+"""Cores of a card, percent."""
 
 _TRUTH = {word: value for value, words in ((True, "1 t true"), (False, "0 f false")) for word in words.split()}
 _CARD = "UUID,count,devmem,type,health,mode: for each card"
@@ -52,12 +52,12 @@ _DEVICE = "UUID,NVIDIA,memory,cores: for each device, containers separated by ;"
 
 
 def read_register(text: str, node: str) -> tuple[Card, ...]:
-    """Return the cards that the annotation ``REGISTER`` of a node lists, in its order, which is their index.
+    """Return the cards in the annotation ``REGISTER`` of a node; a card's position is its index.
 
     Fields beyond the six known ones are ignored; a card without a mode is hami-core, as in Volcano.
 
     Raises:
-        FormatError: where any card is not readable. A part of the cards is of no use: an index would mean another card.
+        FormatError: any card is malformed. Omitting one would change the indexes of others.
     """
     items = text.split(":")
     if not items[-1].strip():
@@ -86,7 +86,7 @@ def _read_card(item: str, index: int, node: str) -> Card:
         raise _register_error(node, index, memory, f"the card's memory in MiB as third field, a whole number: {_CARD}")
     if (healthy := _TRUTH.get(health.lower())) is None:
         raise _register_error(node, index, health, f"true or false as fifth field: {_CARD}")
-    # A cluster has many cards and few models: each stands in memory once.
+    # A cluster has many cards of few models: each name is stored once.
     return Card(uuid, index, count, mebibytes, CARD_CORES, intern(model), healthy, intern(mode or HAMI_CORE))
 
 
@@ -98,9 +98,9 @@ def write_ids(grants: Sequence[ContainerGrant], containers: int) -> str:
     """Return the value of ``IDS`` and ``TO_ALLOCATE``, or of ``INIT_IDS``.
 
     Args:
-        grants: what the pod's containers hold; several grants may name one container.
-        containers: how many there are. One without a grant gets an empty slot, so that each slot's position is the
-            container's index.
+        grants: the pod's grants; several grants may name one container.
+        containers: the number of containers. A container without a grant gets an empty slot, so that the position of a
+            slot is the container's index.
     """
     slots = [""] * containers
     for grant in grants:
@@ -114,21 +114,21 @@ def _write_device(device: DeviceGrant) -> str:
 
 
 def device_id(device: DeviceGrant) -> str:
-    """Return the device as the plugin knows it: ``UUID``, for a MIG instance ``UUID[group-position]``."""
+    """Return the plugin's id of a device: ``UUID``, or ``UUID[group-position]`` for a MIG instance."""
     return f"{device.id}[{device.detail}]" if device.detail else device.id
 
 
 def read_ids(text: str, pod: str, key: str = IDS) -> list[list[DeviceGrant]]:
-    """Return the devices of ``IDS`` (or of ``INIT_IDS``: ``key``), one list for each slot.
+    """Return the devices of ``IDS`` or ``INIT_IDS`` (``key``), one list per slot.
 
-    The index of a card is not in the annotation, so it is -1; ``UUID[group-position]`` becomes id and ``detail``, and
-    memory is what was asked. What else stands in brackets becomes ``detail`` as well: the card is held.
-    Other writers' forms are read as well: a ``;`` after the last container (one more, empty slot), ``,,0,0:`` for no
-    device, a missing last ``:``. Volcano writes no slot for containers without a request, so slots may be fewer than
-    containers.
+    The annotation does not contain the index of a card, so it is -1. ``UUID[group-position]`` becomes id and
+    ``detail``; any other text in brackets becomes ``detail`` too, so that the card counts as used. The memory is the
+    requested one. Forms of other writers are accepted: a ``;`` after the last container (one more, empty slot),
+    ``,,0,0:`` for no device, a missing last ``:``. Volcano writes no slot for containers without a request, so there
+    may be fewer slots than containers.
 
     Raises:
-        FormatError: names the pod.
+        FormatError: a device is malformed.
     """
     return [_read_slot(slot, pod, key) for slot in text.split(";")] if text.strip() else []
 
@@ -155,5 +155,5 @@ def _read_slot(slot: str, pod: str, key: str) -> list[DeviceGrant]:
 
 
 def ids_error(pod: str, key: str, value: str, expected: str) -> FormatError:
-    """Return what is wrong with a device of ``IDS`` or ``INIT_IDS``."""
+    """Return the error of a malformed device of ``IDS`` or ``INIT_IDS``."""
     return FormatError(f"Pod {pod}", f"metadata.annotations[{key}]", value, expected)

@@ -1,4 +1,4 @@
-"""Kubernetes objects in, typed facts out: one module for each kind; what is wrong becomes problems."""
+"""Decoding of Kubernetes objects into typed facts: one module per kind. Invalid fields become problems of the fact."""
 
 from deviceshare.objects.device_info import decode_device_info, describes_devices
 from deviceshare.objects.lenient import decode_view

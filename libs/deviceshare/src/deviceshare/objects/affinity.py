@@ -12,10 +12,10 @@ _LARGEST_WEIGHT = 100
 
 
 def required_terms(affinity: Affinity | None, subject: str, problems: list[Problem]) -> Terms | None:
-    """Return the terms of a pod's required node affinity, None where it has none.
+    """Return the terms of a pod's required node affinity, None if it has none.
 
-    As in Kubernetes a term without requirements matches no node, so it is left out, and so is one that is malformed (a
-    problem); () is an affinity that no node can satisfy.
+    Omitted: terms without requirements, which match no node in Kubernetes, and malformed terms, which are problems.
+    (): no node can satisfy the affinity.
     """
     if affinity is None or affinity.node_affinity is None:
         return None
@@ -30,9 +30,9 @@ def required_terms(affinity: Affinity | None, subject: str, problems: list[Probl
 
 
 def preferences(affinity: Affinity | None, subject: str, problems: list[Problem]) -> tuple[Preference, ...]:
-    """Return the terms of a pod's preferred node affinity; a malformed one is left out and a problem.
+    """Return the terms of a pod's preferred node affinity; a malformed term is omitted and a problem.
 
-    As in Kubernetes a term without requirements prefers no node.
+    A term without requirements prefers no node, as in Kubernetes.
     """
     if affinity is None or affinity.node_affinity is None:
         return ()
@@ -47,7 +47,7 @@ def preferences(affinity: Affinity | None, subject: str, problems: list[Problem]
 
 
 def _term(view: SelectorTerm, subject: str, field: str, problems: list[Problem]) -> tuple[Requirement, ...]:
-    """Return a term's requirements, () where it has none or one of them is malformed."""
+    """Return a term's requirements, () if it has none or one is malformed."""
     found = [_requirement(each, False, subject, field, problems) for each in view.match_expressions or ()]
     found += [_requirement(each, True, subject, field, problems) for each in view.match_fields or ()]
     requirements = tuple(requirement for requirement in found if requirement)

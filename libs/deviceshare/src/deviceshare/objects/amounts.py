@@ -5,13 +5,13 @@ from deviceshare.objects.views import Quantities
 from deviceshare.state import PODS
 
 _OF_KUBERNETES = "kubernetes.io/"
-"""Part of the names of resources that Kubernetes itself gives a meaning; names without a domain are such, too."""
+"""Part of the names of Kubernetes' native resources; names without a domain are native, too."""
 
 
 def read_amounts(quantities: Quantities | None, subject: str, field: str, problems: list[Problem]) -> Resources:
-    """Return amounts by resource, of those that Volcano's scheduler counts (:func:`is_counted`).
+    """Return amounts of the resources that Volcano's scheduler counts (:func:`is_counted`).
 
-    One that cannot be read is appended to ``problems`` and left out.
+    Malformed amounts are appended to ``problems`` and omitted.
     """
     amounts: Resources = {}
     for resource, quantity in sorted((quantities or {}).items()):
@@ -25,10 +25,10 @@ def read_amounts(quantities: Quantities | None, subject: str, field: str, proble
 
 
 def is_counted(resource: str) -> bool:
-    """Return whether Volcano's scheduler counts a resource of a list; it ignores the others, whatever their amounts.
+    """Return whether Volcano's scheduler counts a resource in a list.
 
     It ignores the names of a ResourceQuota (``requests.cpu``, ``limits.memory``, ``requests.nvidia.com/gpu``,
-    ``count/pods``), which its controllers write into ``minResources`` beside the plain names. Source: NewResource of
+    ``count/pods``), which its controllers write into ``minResources`` besides the plain names. Source: NewResource of
     pkg/scheduler/api/resource_info.go, IsScalarResourceName of kubernetes/pkg/scheduler/util/utils.go.
     """
     if resource.startswith("count/"):

@@ -1,7 +1,4 @@
-"""ConfigMaps in which a component of the cluster says what the devices of nodes are like.
-
-Where a device plugin writes what it knows onto the Node itself there is nothing here.
-"""
+"""ConfigMaps with the devices of nodes, for device plugins that do not write all of it on the Node."""
 
 import msgspec
 
@@ -16,10 +13,10 @@ _DECODER = msgspec.json.Decoder(ConfigMapObject)
 
 
 def decode_device_info(raw: bytes) -> DevicesByNode:
-    """Return what a ConfigMap given as JSON, of which ``tells_of_devices`` is true, says of the devices of nodes.
+    """Return the devices of nodes in a ConfigMap, given as JSON, for which ``describes_devices`` is true.
 
     Raises:
-        FormatError: where nothing of it can be read.
+        FormatError: the whole ConfigMap is malformed.
     """
     view, problems = decode_view(raw, _DECODER, "ConfigMap")
     metadata = view.metadata

@@ -1,4 +1,4 @@
-"""What a bound pod holds, from its annotations: by our signature, or by what anybody wrote there."""
+"""The devices of a bound pod, from its annotations: signed by the binder, or unsigned."""
 
 from collections.abc import Mapping, Sequence
 
@@ -16,16 +16,16 @@ def read_held(
     keys: Sequence[bytes],
     problems: list[Problem],
 ) -> tuple[Held, bool]:
-    """Return what a pod holds, and whether our signature says so; what cannot be read is appended to ``problems``.
+    """Return the devices of a pod, and whether a signature covers them; errors are appended to ``problems``.
 
-    ``place`` are the pod's uid and its node, ``keys`` those of :mod:`deviceshare.model.signatures`.
+    ``place`` are the pod's uid and node, ``keys`` the keys of :mod:`deviceshare.model.signatures`.
     """
     if not annotations:
         return (), False
     ours = signed(keys, *place, annotations)
     if ours is None:
         return _named(annotations, ask, ref, problems), False
-    # Beside what is signed count the pod's wishes, and what device plugins say of the devices that they made.
+    # Besides the signed annotations, read the pod's preferences and the devices that device plugins made.
     held = _named({**dict(ask.annotations), **ours}, ask, ref, problems)
     return with_made(held, _named(annotations, ask, ref, [])), True
 
@@ -37,7 +37,7 @@ def _named(annotations: Mapping[str, str], ask: PodRequest, ref: str, problems: 
             held += family.held(annotations, ask, ref)
         except FormatError as error:
             held += error.grants if isinstance(error, HeldInPart) else ()
-            # Families that share an annotation find the same wrong with it.
+            # Families that share an annotation report the same problem.
             if error.problem not in problems:
                 problems.append(error.problem)
     return tuple(held)

@@ -1,4 +1,4 @@
-"""Nodes: what may run there, and the cards that device plugins registered."""
+"""Nodes: labels, taints, resources, and the cards that device plugins registered."""
 
 from collections.abc import Callable, Mapping
 
@@ -18,9 +18,9 @@ _TAINTED = {
     "PIDPressure": "node.kubernetes.io/pid-pressure",
     "NetworkUnavailable": "node.kubernetes.io/network-unavailable",
 }
-"""Conditions, and the taints by which Kubernetes' node controller keeps pods away from nodes that have them."""
+"""Node conditions, and the taints that Kubernetes' node controller sets for them."""
 _USUAL = SchedulerConf()
-"""Resources by the names that they have where nobody changes them."""
+"""The default names of resources."""
 
 
 def _nothing(_: str) -> None:
@@ -28,7 +28,7 @@ def _nothing(_: str) -> None:
 
 
 class DecodedNode(msgspec.Struct, frozen=True):
-    """A node as families look at it (:class:`~deviceshare.families.protocol.NodeView`)."""
+    """The input of device families (:class:`~deviceshare.families.protocol.NodeView`)."""
 
     name: str
     annotations: Mapping[str, str]
@@ -38,20 +38,20 @@ class DecodedNode(msgspec.Struct, frozen=True):
     device_info: Callable[[str], Mapping[str, str] | None] = _nothing
 
     def devices(self) -> Mapping[str, str] | None:
-        """Return what ConfigMaps say of the node's devices."""
+        """Return the node's devices in ConfigMaps."""
         return self.device_info(self.name)
 
 
 def decode_node(raw: bytes, device_info: Callable[[str], Mapping[str, str] | None] = _nothing) -> NodeFact:
     """Return the fact of a Node given as JSON.
 
-    ``device_info`` tells what ConfigMaps say of the devices of a node, by its name; asked only where that matters.
+    ``device_info`` returns the devices of a node in ConfigMaps, by its name; it is called only if a family needs it.
 
-    What cannot be read is in ``problems`` and absent otherwise: a node whose register annotation is malformed keeps its
-    CPU and has no cards. A node without any condition, as in manifests written by hand, counts as ready.
+    Malformed fields are in ``problems`` and omitted: a node with a malformed register annotation keeps its CPU and has
+    no cards. A node without conditions, as in manifests, counts as ready.
 
     Raises:
-        FormatError: where the node has no name.
+        FormatError: the node has no name.
     """
     view, problems = decode_view(raw, _DECODER, "Node")
     metadata, spec, status = view.metadata, view.spec or NodeSpec(), view.status or NodeStatus()
@@ -99,7 +99,7 @@ def _is_ready(conditions: list[Condition]) -> bool:
 
 
 def _taints(views: list[TaintView], conditions: list[Condition]) -> tuple[Taint, ...]:
-    """Return a node's taints, and those that the node controller has yet to set, or that nobody sets."""
+    """Return a node's taints, and those for conditions that the node controller has not set (yet)."""
     taints = [Taint(taint.key or "", taint.value or "", taint.effect or "") for taint in views]
     due = (_TAINTED[each.type] for each in conditions if each.type in _TAINTED and each.status == "True")
     has = {taint.key for taint in taints}
@@ -107,7 +107,7 @@ def _taints(views: list[TaintView], conditions: list[Condition]) -> tuple[Taint,
 
 
 class _Registered(msgspec.Struct):
-    """What device plugins registered of one hardware on a node."""
+    """The cards of one hardware that device plugins registered on a node."""
 
     families: list[str] = []
     cards: list[Card] = []
@@ -139,7 +139,7 @@ def _cards(node: DecodedNode, problems: list[Problem]) -> tuple[tuple[Card, ...]
 
 
 def _known(family: Family, cards: tuple[Card, ...], node: DecodedNode, problems: list[Problem]) -> tuple[Card, ...]:
-    """Report modes that nobody knows. Such cards stay: they keep their index, and no family gives them."""
+    """Report unknown modes. Cards with one keep their index, and no family allocates them."""
     alike = [other for other in FAMILIES if other is family or (family.answers and other.answers == family.answers)]
     modes = frozenset[str]().union(*(each.modes for each in alike))
     for mode, card in {card.mode: card for card in reversed(cards) if card.mode not in modes}.items():
@@ -149,7 +149,7 @@ def _known(family: Family, cards: tuple[Card, ...], node: DecodedNode, problems:
 
 
 def _contest(hardware: Hardware, found: _Registered, node: DecodedNode) -> Problem | None:
-    """Return the problem of cards that are there twice, under names that cannot be matched."""
+    """Return the problem of cards that two device plugins register under different names."""
     plugins = list(found.families)
     if plugins and node.allocatable.get(hardware.whole) and _offers_parts(hardware, node):
         plugins.append(hardware.whole)
@@ -160,16 +160,16 @@ def _contest(hardware: Hardware, found: _Registered, node: DecodedNode) -> Probl
 
 
 def _offers_parts(hardware: Hardware, node: DecodedNode) -> bool:
-    """Return whether parts of cards are offered under names of their own, beside ``hardware.whole``.
+    """Return whether the node offers parts of cards under other resources than ``hardware.whole``.
 
-    A plugin may be configured to offer parts under that very name; and where it is gone its register stays behind.
+    A plugin may be configured to offer parts as ``hardware.whole``, and its register annotation outlives the plugin.
     """
     names = {name for family in FAMILIES if family.hardware == hardware for name in family.resources(_USUAL)}
     return any(node.allocatable.get(name) for name in names - {hardware.whole})
 
 
 def _healthy(hardware: Hardware, cards: list[Card], node: DecodedNode, problems: list[Problem]) -> tuple[Card, ...]:
-    """Mark the cards that the node's list of unhealthy ones names; report items that name none."""
+    """Mark the cards in the node's list of unhealthy cards; report items that match no card."""
     text = node.annotations.get(hardware.unhealthy, "")
     if not (cards and text):
         return tuple(cards)

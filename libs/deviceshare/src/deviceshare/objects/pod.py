@@ -1,4 +1,4 @@
-"""Pods: who they are, what they ask, where they run and what they hold there."""
+"""Pods: identity, request, node and devices."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -27,14 +27,14 @@ _WHOLE = re.compile(r"[+-]?[0-9]{1,10}")
 
 
 def decode_pod(raw: bytes, keys: Sequence[bytes] = ()) -> PodFact:
-    """Return the fact of a Pod given as JSON; ``keys`` are those of :mod:`deviceshare.model.signatures`.
+    """Return the fact of a Pod given as JSON; ``keys`` are the keys of :mod:`deviceshare.model.signatures`.
 
-    What cannot be read is in ``problems`` and absent otherwise: a pod with problems in ``spec`` asks more than ``ask``
-    says, and must not be placed. What it holds is all that its annotations name: where it is not ``signed``,
-    :mod:`deviceshare.families.trust` says how much of it counts.
+    Malformed fields are in ``problems`` and omitted: the ``ask`` of a pod with problems in ``spec`` is incomplete, and
+    the pod must not be placed. ``held`` are all devices in its annotations; if they are not ``signed``,
+    :mod:`deviceshare.families.trust` limits them.
 
     Raises:
-        FormatError: where the pod has no name or no uid.
+        FormatError: the pod has no name or no uid.
     """
     view, problems = decode_view(raw, _DECODER, "Pod")
     metadata, spec = view.metadata, view.spec or PodSpec()
@@ -81,7 +81,7 @@ def decode_pod(raw: bytes, keys: Sequence[bytes] = ()) -> PodFact:
 
 
 def _task_priority(text: str) -> int | None:
-    """Return a priority that is a number of 32 bits, else None: as in Volcano anything else counts as absent."""
+    """Return a 32-bit number, None for other texts, which Volcano ignores."""
     if _WHOLE.fullmatch(text) is None or not -(2**31) <= int(text) < 2**31:
         return None
     return int(text)
@@ -92,5 +92,5 @@ def _first(annotations: Mapping[str, str], keys: tuple[str, ...]) -> str:
 
 
 def _asks_devices(ask: PodRequest) -> bool:
-    """Return whether a pod asks any extended resource: devices are such."""
+    """Return whether a pod requests any extended resource, as devices are."""
     return any(not is_native(name) for each in (*ask.containers, *ask.init_containers) for name, _ in each.resources)

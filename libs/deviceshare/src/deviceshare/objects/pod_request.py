@@ -1,6 +1,6 @@
-"""What a pod asks: amounts, where it may run, and what nobody here evaluates.
+"""The request of a pod: amounts, constraints on nodes, and the fields that are not evaluated.
 
-Amounts follow Kubernetes: requests of native resources, limits where a request is missing; limits of extended
+Amounts follow Kubernetes: requests of native resources, or limits if a request is missing; limits of extended
 resources, which the API server keeps equal to the requests.
 """
 
@@ -22,7 +22,7 @@ _OF_PODS = ("cpu", "memory")
 
 
 class _Wishes(NamedTuple):
-    """The names of annotations and labels that are wishes to families; ``starred`` are beginnings and ends of some."""
+    """Names of annotations and labels that families read; ``starred`` are pairs of prefix and suffix."""
 
     annotations: frozenset[str]
     starred: tuple[tuple[str, str], ...]
@@ -37,15 +37,15 @@ def pod_request(
     subject: str,
     problems: list[Problem],
 ) -> PodRequest:
-    """Return the ask of a pod; what cannot be meant is appended to ``problems`` and left out.
+    """Return the request of a pod, without invalid values, which are appended to ``problems``.
 
     Args:
         spec: the pod's spec.
-        annotations: all of the pod's; those that are a wish to a device family become part of the ask.
-        labels: likewise.
-        podgroup: the key of its PodGroup, '' where it has none.
+        annotations: the pod's annotations; the request keeps those that device families read.
+        labels: the pod's labels; the request keeps those that device families read.
+        podgroup: the key of its PodGroup, '' if it has none.
         subject: the pod, for messages.
-        problems: grows.
+        problems: problems are appended.
     """
     wishes = _wishes_to(tuple(FAMILIES))
     return PodRequest(
@@ -94,9 +94,9 @@ def _effective(resources: ResourceRequirements | None, subject: str, field: str,
 
 
 def _pod_level(spec: PodSpec, subject: str, problems: list[Problem]) -> Amounts:
-    """Return what a pod requests as a whole.
+    """Return the pod-level requests.
 
-    As the API server fills in, a limit is the request too where neither the pod nor a container has one.
+    A limit counts as the request if neither the pod nor a container has one, as the API server defaults it.
     """
     if spec.resources is None:
         return ()
@@ -111,7 +111,7 @@ def _pod_level(spec: PodSpec, subject: str, problems: list[Problem]) -> Amounts:
     fields = {name: "requests" if name in requests else "limits" for name in asked}
     field = "spec.resources"
     for name in [name for name in asked if name not in _OF_PODS and not name.startswith("hugepages-")]:
-        expected = "cpu, memory or hugepages: a pod as a whole asks nothing else"
+        expected = "cpu, memory or hugepages: no other resources at pod level"
         problems.append(Problem(subject, f"{field}.{fields[name]}[{name}]", str(asked.pop(name)), expected))
     return _amounts(asked, subject, field, problems, fields)
 
@@ -119,7 +119,7 @@ def _pod_level(spec: PodSpec, subject: str, problems: list[Problem]) -> Amounts:
 def _amounts(
     quantities: Quantities, subject: str, field: str, problems: list[Problem], fields: Mapping[str, str] | None = None
 ) -> Amounts:
-    """Return the amounts sorted by name; ``fields`` says for each resource under which part of ``field`` it stands."""
+    """Return the amounts sorted by name; ``fields`` is, by resource, the part of ``field`` that contains it."""
     amounts = []
     for resource in sorted(quantities):
         try:
@@ -151,7 +151,7 @@ def _wishes_to(families: tuple[Family, ...]) -> _Wishes:
 
 
 def _starred(keys: Iterable[str], wishes: _Wishes) -> set[str]:
-    """Return the keys that families know by their beginning and end only."""
+    """Return the keys that families recognize by prefix and suffix."""
     return {key for key in keys for start, end in wishes.starred if key.startswith(start) and key.endswith(end)}
 
 
@@ -160,7 +160,7 @@ def _chosen(values: Mapping[str, str], keys: frozenset[str]) -> tuple[tuple[str,
 
 
 def _is_apart(annotations: Mapping[str, str], subject: str, problems: list[Problem]) -> bool:
-    """Return whether the pod is to be kept off the cards of its PodGroup's other pods."""
+    """Return whether the pod must not share cards with other pods of its PodGroup."""
     policy = annotations.get(PODGROUP_POLICY, "").strip()
     if policy not in ("", SPREAD):
         problems.append(Problem(subject, f"metadata.annotations[{PODGROUP_POLICY}]", policy, f"{SPREAD}, or nothing"))
@@ -168,7 +168,7 @@ def _is_apart(annotations: Mapping[str, str], subject: str, problems: list[Probl
 
 
 def _unsupported(spec: PodSpec) -> tuple[str, ...]:
-    """Return the fields that forbid nodes by a rule that nobody here evaluates; preferences forbid none."""
+    """Return the fields that rule out nodes and are not evaluated; preferences are ignored."""
     fields = []
     if affinity := spec.affinity:
         for name, view in (("podAffinity", affinity.pod_affinity), ("podAntiAffinity", affinity.pod_anti_affinity)):

@@ -11,15 +11,15 @@ from deviceshare.state import PODS
 
 _DECODER = msgspec.json.Decoder(PodGroupObject)
 _WAITING = ("", "Pending")
-"""Phases of a group that was not let into its queue yet."""
+"""Phases of a group that is not admitted to its queue."""
 _EXPECTED = "a number of pods, 0 or more"
 
 
 def decode_podgroup(raw: bytes) -> PodGroupFact:
-    """Return the fact of a PodGroup given as JSON; what cannot be read is in ``problems`` and has its default.
+    """Return the fact of a PodGroup given as JSON; malformed fields are in ``problems`` and have their default.
 
     Raises:
-        FormatError: where it has no name.
+        FormatError: it has no name.
     """
     view, problems = decode_view(raw, _DECODER, "PodGroup")
     metadata, spec = view.metadata, view.spec or PodGroupSpec()
@@ -57,7 +57,7 @@ def _min_resources(given: Quantities | None, subject: str, problems: list[Proble
     if given is None:
         return None
     amounts = read_amounts(given, subject, "spec.minResources", problems)
-    # Whether there is room for pods is never compared (ignoredScalarResources of pkg/scheduler/api/resource_info.go).
+    # Volcano ignores the resource pods (ignoredScalarResources of pkg/scheduler/api/resource_info.go).
     amounts.pop(PODS, None)
     return amounts
 

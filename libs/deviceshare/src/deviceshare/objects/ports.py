@@ -1,4 +1,4 @@
-"""Ports of the node that a pod listens on, as the API server and kube-scheduler understand them."""
+"""Host ports of pods, by the rules of the API server and kube-scheduler."""
 
 from deviceshare.model import HostPort, Problem
 from deviceshare.objects.views import PodSpec
@@ -10,10 +10,10 @@ _SIDECAR = "Always"
 
 
 def host_ports(spec: PodSpec, subject: str, problems: list[Problem]) -> tuple[HostPort, ...]:
-    """Return the ports of a pod's containers and sidecars, sorted, each once; what cannot be meant is a problem.
+    """Return the host ports of containers and sidecars, sorted, without duplicates; an invalid port is a problem.
 
-    With the host's network every port of a container is one of the host's. Other init containers have ended when the
-    pod listens: kube-scheduler does not count theirs.
+    With ``hostNetwork`` every container port is a host port. Other init containers end before the containers start, and
+    kube-scheduler does not count their ports.
     """
     found: set[HostPort] = set()
     for part, containers in (("containers", spec.containers), ("initContainers", spec.init_containers)):

@@ -10,10 +10,10 @@ _DECODER = msgspec.json.Decoder(PriorityClassObject)
 
 
 def decode_priority_class(raw: bytes) -> PriorityClassFact:
-    """Return the fact of a PriorityClass given as JSON; a value that cannot be read is in ``problems`` and 0.
+    """Return the fact of a PriorityClass given as JSON; a malformed value is in ``problems`` and 0.
 
     Raises:
-        FormatError: where it has no name.
+        FormatError: it has no name.
     """
     view, problems = decode_view(raw, _DECODER, "PriorityClass")
     return PriorityClassFact(

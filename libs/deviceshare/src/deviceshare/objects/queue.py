@@ -12,19 +12,19 @@ from deviceshare.objects.views import Guarantee, QueueObject, QueueSpec
 HIERARCHY, WEIGHTS = "volcano.sh/hierarchy", "volcano.sh/hierarchy-weights"
 """Annotations: the path of a queue from the root, such as ``root/eng/dev``, and a weight for each part of it."""
 DEEPEST = 32
-"""Parts of a path that count, at most."""
+"""The most parts of a path."""
 
 _DECODER = msgspec.json.Decoder(QueueObject)
 _OPEN = "Open"
 
 
 def decode_queue(raw: bytes) -> QueueFact:
-    """Return the fact of a Queue given as JSON; what cannot be read is in ``problems`` and has its default.
+    """Return the fact of a Queue given as JSON; malformed fields are in ``problems`` and have their default.
 
-    As in Volcano a queue to which no controller has given a state yet is not open.
+    A queue is not open until a controller has set its state, as in Volcano.
 
     Raises:
-        FormatError: where it has no name.
+        FormatError: it has no name.
     """
     view, problems = decode_view(raw, _DECODER, "Queue")
     name, spec = view.metadata.name or "", view.spec or QueueSpec()
@@ -54,9 +54,9 @@ def decode_queue(raw: bytes) -> QueueFact:
 
 
 def _hierarchy(annotations: dict[str, str], subject: str, problems: list[Problem]) -> tuple[tuple[str, float], ...]:
-    """Return the path below the root and its weights. A weight that is missing or cannot be meant is 1.
+    """Return the path below the root with its weights. A missing or invalid weight is 1.
 
-    Source: Volcano pkg/scheduler/plugins/drf (buildHierarchy), which ends where weights are missing.
+    Source: Volcano pkg/scheduler/plugins/drf (buildHierarchy), which ends the path at a missing weight.
     """
     path, weights = annotations.get(HIERARCHY, "").split("/"), annotations.get(WEIGHTS, "").split("/")
     if len(path) > DEEPEST:

@@ -1,4 +1,4 @@
-"""What device plugins may still take a pod for: it is bound, and they have not served it yet."""
+"""The keys by which device plugins may still choose a bound pod, because they have not served it yet."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,9 +12,9 @@ _ENDED = ("Succeeded", "Failed")
 def unserved(
     annotations: Mapping[str, str], ask: PodRequest, held: Sequence[ContainerGrant], phase: str | None
 ) -> tuple[tuple[str, str], ...]:
-    """Return families, and the words of their plugins, for a bound pod in a phase that holds these devices.
+    """Return pairs of family and key by which plugins may choose a bound pod in a phase, with these devices.
 
-    A pod that has ended holds nothing, but there are plugins that look at it all the same.
+    A pod that has ended holds nothing, but some plugins consider it all the same.
     """
     found: list[tuple[str, str]] = []
     if not annotations or annotations.get(SERVED) == "true":
@@ -35,16 +35,16 @@ def unserved(
 
 
 def until_running(annotations: Mapping[str, str], phase: str | None) -> tuple[str, ...]:
-    """Return the words for which plugins may still take a bound pod that they have served, since it does not run."""
+    """Return the keys by which plugins may choose a served pod again because it does not run yet."""
     if not annotations or annotations.get(SERVED) == "true" or phase not in _STARTING:
         return ()
     return tuple(key for family in FAMILIES for key in family.plugin.until_running(annotations))
 
 
 def as_counted(unserved: Sequence[tuple[str, str]], held: Sequence[ContainerGrant]) -> tuple[tuple[str, str], ...]:
-    """Return what of :func:`unserved` is left where only ``held`` counts of what the annotations name.
+    """Return the pairs of :func:`unserved` that remain if only ``held`` counts of the devices in the annotations.
 
-    kubelet asks a plugin for what the containers ask: nobody ever serves a pod with what it does not ask.
+    kubelet requests from a plugin what the containers request, so other devices are never handed out.
     """
     return tuple(
         (name, key)
@@ -54,7 +54,7 @@ def as_counted(unserved: Sequence[tuple[str, str]], held: Sequence[ContainerGran
 
 
 def _held_by(family: Family, annotations: Mapping[str, str], ask: PodRequest) -> Sequence[ContainerGrant]:
-    """Return what an ended pod held; what cannot be read no plugin hands out."""
+    """Return the devices that an ended pod held; no plugin hands out malformed ones."""
     try:
         return family.held(annotations, ask, "")
     except HeldInPart as error:

@@ -1,7 +1,6 @@
-"""The fields of Kubernetes objects that facts are made of, and no others.
+"""The fields of Kubernetes objects that facts need.
 
-Unknown fields are skipped; every field may be missing or null, as in manifests written by hand and in what other API
-clients leave behind.
+Unknown fields are ignored; every field may be missing or null, as in manifests and in objects of other API clients.
 """
 
 from typing import Annotated
@@ -14,15 +13,15 @@ Quantities = dict[str, Quantity]
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)]
 
 
-class View(msgspec.Struct, rename="camel", gc=False):
+class ApiView(msgspec.Struct, rename="camel", gc=False):
     """Base of all views: camelCase in JSON."""
 
 
-class Present(View):
-    """Something of which only matters that it is there."""
+class Present(ApiView):
+    """A value of which only the presence matters."""
 
 
-class Metadata(View):
+class Metadata(ApiView):
     """``metadata``."""
 
     name: str | None = None
@@ -35,13 +34,13 @@ class Metadata(View):
     deletion_timestamp: str | None = None
 
 
-class Object(View):
-    """What every object has."""
+class Object(ApiView):
+    """The fields of every object."""
 
     metadata: Metadata
 
 
-class TaintView(View):
+class TaintView(ApiView):
     """``spec.taints[]``."""
 
     key: str | None = None
@@ -49,21 +48,21 @@ class TaintView(View):
     effect: str | None = None
 
 
-class Condition(View):
+class Condition(ApiView):
     """``status.conditions[]``."""
 
     type: str | None = None
     status: str | None = None
 
 
-class NodeSpec(View):
+class NodeSpec(ApiView):
     """``spec`` of a Node."""
 
     unschedulable: bool | None = None
     taints: list[TaintView] | None = None
 
 
-class NodeStatus(View):
+class NodeStatus(ApiView):
     """``status`` of a Node."""
 
     capacity: Quantities | None = None
@@ -78,14 +77,14 @@ class NodeObject(Object):
     status: NodeStatus | None = None
 
 
-class ResourceRequirements(View):
+class ResourceRequirements(ApiView):
     """``spec.containers[].resources``."""
 
     requests: Quantities | None = None
     limits: Quantities | None = None
 
 
-class Port(View):
+class Port(ApiView):
     """``spec.containers[].ports[]``."""
 
     container_port: Int32 | None = None
@@ -94,7 +93,7 @@ class Port(View):
     protocol: str | None = None
 
 
-class Container(View):
+class Container(ApiView):
     """``spec.containers[]`` and ``spec.initContainers[]``."""
 
     name: str | None = None
@@ -103,7 +102,7 @@ class Container(View):
     ports: list[Port] | None = None
 
 
-class SelectorRequirement(View):
+class SelectorRequirement(ApiView):
     """``matchExpressions[]`` and ``matchFields[]``."""
 
     key: str | None = None
@@ -111,40 +110,40 @@ class SelectorRequirement(View):
     values: list[str] | None = None
 
 
-class SelectorTerm(View):
+class SelectorTerm(ApiView):
     """``nodeSelectorTerms[]``."""
 
     match_expressions: list[SelectorRequirement] | None = None
     match_fields: list[SelectorRequirement] | None = None
 
 
-class NodeSelector(View):
+class NodeSelector(ApiView):
     """A required node affinity."""
 
     node_selector_terms: list[SelectorTerm] | None = None
 
 
-class PreferredTerm(View):
+class PreferredTerm(ApiView):
     """A term of a preferred node affinity."""
 
     weight: Int32 | None = None
     preference: SelectorTerm | None = None
 
 
-class NodeAffinity(View):
+class NodeAffinity(ApiView):
     """``spec.affinity.nodeAffinity``."""
 
     required_during_scheduling_ignored_during_execution: NodeSelector | None = None
     preferred_during_scheduling_ignored_during_execution: list[PreferredTerm] | None = None
 
 
-class PodAffinity(View):
-    """``spec.affinity.podAffinity`` and ``podAntiAffinity``, what is required."""
+class PodAffinity(ApiView):
+    """The required terms of ``spec.affinity.podAffinity`` and ``podAntiAffinity``."""
 
     required_during_scheduling_ignored_during_execution: list[Present] | None = None
 
 
-class Affinity(View):
+class Affinity(ApiView):
     """``spec.affinity``."""
 
     node_affinity: NodeAffinity | None = None
@@ -152,7 +151,7 @@ class Affinity(View):
     pod_anti_affinity: PodAffinity | None = None
 
 
-class TolerationView(View):
+class TolerationView(ApiView):
     """``spec.tolerations[]``."""
 
     key: str | None = None
@@ -161,27 +160,27 @@ class TolerationView(View):
     effect: str | None = None
 
 
-class SpreadConstraint(View):
+class SpreadConstraint(ApiView):
     """``spec.topologySpreadConstraints[]``."""
 
     when_unsatisfiable: str | None = None
 
 
-class Volume(View):
-    """``spec.volumes[]``, the kinds that bind a pod to a node."""
+class Volume(ApiView):
+    """``spec.volumes[]``: the kinds that tie a pod to nodes."""
 
     name: str | None = None
     persistent_volume_claim: Present | None = None
     ephemeral: Present | None = None
 
 
-class SchedulingGate(View):
+class SchedulingGate(ApiView):
     """``spec.schedulingGates[]``."""
 
     name: str | None = None
 
 
-class PodSpec(View):
+class PodSpec(ApiView):
     """``spec`` of a Pod."""
 
     node_name: str | None = None
@@ -201,7 +200,7 @@ class PodSpec(View):
     host_network: bool | None = None
 
 
-class PodStatus(View):
+class PodStatus(ApiView):
     """``status`` of a Pod."""
 
     phase: str | None = None
@@ -214,7 +213,7 @@ class PodObject(Object):
     status: PodStatus | None = None
 
 
-class PodGroupSpec(View):
+class PodGroupSpec(ApiView):
     """``spec`` of a PodGroup."""
 
     min_member: Int32 | None = None
@@ -224,7 +223,7 @@ class PodGroupSpec(View):
     queue: str | None = None
 
 
-class PodGroupStatus(View):
+class PodGroupStatus(ApiView):
     """``status`` of a PodGroup."""
 
     phase: str | None = None
@@ -237,13 +236,13 @@ class PodGroupObject(Object):
     status: PodGroupStatus | None = None
 
 
-class Guarantee(View):
+class Guarantee(ApiView):
     """``spec.guarantee`` of a Queue."""
 
     resource: Quantities | None = None
 
 
-class QueueSpec(View):
+class QueueSpec(ApiView):
     """``spec`` of a Queue."""
 
     parent: str | None = None
@@ -255,7 +254,7 @@ class QueueSpec(View):
     reclaimable: bool | None = None
 
 
-class QueueStatus(View):
+class QueueStatus(ApiView):
     """``status`` of a Queue."""
 
     state: str | None = None
