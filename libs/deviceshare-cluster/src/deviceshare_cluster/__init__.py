@@ -1,4 +1,4 @@
-"""The cluster behind deviceshare: one interface (:mod:`~deviceshare_cluster.interface`), and what implements it."""
+"""The cluster behind deviceshare: one interface (:mod:`~deviceshare_cluster.interface`) and its implementations."""
 
 from deviceshare_cluster.interface import Cluster
 from deviceshare_cluster.kube import SILENCE, KubeCluster
@@ -10,18 +10,22 @@ KUBE = "kube"
 
 
 class UnknownCluster(ValueError):
-    """A text does not name a cluster that can be reached."""
+    """A text is not a valid cluster name."""
 
 
 def open_cluster(spec: str, name: str = "deviceshare", instance: str = "", silence: float = SILENCE) -> Cluster:
     """Return the cluster that ``spec`` names, not connected yet.
 
-    ``name`` is who Events say they come from, ``instance`` the process; ``silence`` seconds without a word a watch of a
-    Kubernetes cluster is believed.
+    Args:
+        spec: ``local:nats://host:port``: a local cluster; ``kube``: the Kubernetes cluster of the pod's service
+            account, else of the kubeconfig's current context (KUBECONFIG, ~/.kube/config); ``kube:CONTEXT``: of another
+            context.
+        name: the reporting component of Events.
+        instance: the reporting instance of Events.
+        silence: seconds without data after which a watch of a Kubernetes cluster is started again.
 
-    ``local:nats://host:port`` is a local cluster. ``kube`` is the Kubernetes cluster whose service account we run
-    under, else that of the kubeconfig's current context (KUBECONFIG, ~/.kube/config); ``kube:CONTEXT`` that of another.
-    Raises UnknownCluster.
+    Raises:
+        UnknownCluster: ``spec`` is malformed.
     """
     kind, _, context = spec.partition(":")
     if kind == KUBE:

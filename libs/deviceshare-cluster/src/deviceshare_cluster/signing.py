@@ -1,4 +1,4 @@
-"""The keys that the binder and inventory share, so that inventory knows what the binder wrote."""
+"""The signing keys that the binder and inventory share, by which inventory recognizes the binder's annotations."""
 
 import os
 from pathlib import Path
@@ -6,15 +6,15 @@ from pathlib import Path
 from deviceshare.model import ConfigError, read_keys
 
 KEY, FILE = "DEVICESHARE_SIGNING_KEY", "DEVICESHARE_SIGNING_KEY_FILE"
-"""Variables: the keys themselves, or a file that holds them."""
+"""Environment variables: the keys, or the path of a file with the keys."""
 SHORTEST = 16
 
 
 def signing_keys() -> tuple[bytes, ...]:
-    """Return the keys, one a line: the first one signs, all are accepted. Without any nothing is signed.
+    """Return the keys, one per line: the first key signs, all keys verify. Without keys nothing is signed.
 
     Raises:
-        ConfigError: a key is too short, or the file cannot be read or holds none.
+        ConfigError: a key is too short, or the file cannot be read or contains no key.
     """
     path = os.environ.get(FILE, "")
     try:
@@ -25,6 +25,6 @@ def signing_keys() -> tuple[bytes, ...]:
     if path and not keys:
         raise ConfigError("environment", FILE, path, "a file that holds at least one key")
     if any(len(key) < SHORTEST for key in keys):
-        # Its value is nobody's to see.
+        # The message must not contain the key.
         raise ConfigError("environment", FILE if path else KEY, "…", f"keys of at least {SHORTEST} bytes, one a line")
     return keys

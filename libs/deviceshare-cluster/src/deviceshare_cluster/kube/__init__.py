@@ -1,4 +1,4 @@
-"""A Kubernetes cluster, by its API server: list and watch, Bindings with annotations, conditions, Events.
+"""A Kubernetes cluster through its API server: list and watch, Bindings with annotations, conditions, Events.
 
 :mod:`.client` sends requests, :mod:`.follow` lists and watches one kind, :mod:`.cluster` is the interface.
 """

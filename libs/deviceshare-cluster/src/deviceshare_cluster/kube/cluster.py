@@ -1,4 +1,4 @@
-"""A Kubernetes cluster: the implementation of :class:`deviceshare_cluster.interface.Cluster` by its API server."""
+"""A Kubernetes cluster: :class:`deviceshare_cluster.interface.Cluster` through the API server."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -30,13 +30,13 @@ from deviceshare_cluster.kube.kinds import KINDS
 METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 """The media type of lists of metadata without objects."""
 CONFIG_NAMESPACES = ("deviceshare-system", "volcano-system", "kube-system", "mindx-dl")
-"""The namespaces whose ConfigMaps are read: ours, Volcano's, the device plugins', ClusterD's."""
+"""The namespaces whose ConfigMaps are read: of deviceshare, Volcano, device plugins and ClusterD."""
 NOT_CONFIGURATION: Query = [("fieldSelector", "metadata.name!=kube-root-ca.crt")]
 """Excludes a ConfigMap that every namespace has."""
 
 
 class KubeCluster:
-    """A live cluster. Use as an async context manager."""
+    """A Kubernetes cluster. Use as an async context manager."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class KubeCluster:
         self._instance = instance or name
 
     async def __aenter__(self) -> Self:
-        """Find the API server. Raises ClusterError."""
+        """Connect. Raises ClusterError."""
         await self._api.start()
         return self
 
@@ -62,7 +62,7 @@ class KubeCluster:
         await self._api.stop()
 
     async def watch(self, kinds: Sequence[str]) -> AsyncIterator[list[Change | Listed]]:
-        """List and follow kinds without end; of ConfigMaps the readable ones of :data:`CONFIG_NAMESPACES`.
+        """List and follow kinds without end; only readable ConfigMaps of :data:`CONFIG_NAMESPACES` are included.
 
         An exception is a defect of a follower, which handles every answer of a server.
         """
@@ -288,7 +288,7 @@ class KubeCluster:
         content: str = MERGE,
         part: str = "",
     ) -> bool:
-        """Write what ``changed`` makes of an object, None for nothing; returns whether the object exists.
+        """Write the result of ``changed`` for an object, None for nothing; return whether the object exists.
 
         Raises ClusterError, also after too many conflicts.
         """
@@ -341,5 +341,5 @@ def _decode_object(raw: bytes | msgspec.Raw) -> Object:
 
 
 def _error(message: str, refusal: ApiRefusal) -> ClusterError:
-    """Return the error of a refused request: final unless the request was too late (409, 410) for what it had read."""
+    """Return the error of a refused request: final unless the object changed after it was read (409, 410)."""
     return ClusterError(message, final=refusal.status not in (409, 410))

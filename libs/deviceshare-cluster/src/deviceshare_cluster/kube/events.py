@@ -7,11 +7,11 @@ from deviceshare_cluster.interface import EventRecord, Object
 from deviceshare_cluster.kube.kinds import KINDS
 
 LONGEST_NOTE = 1024
-"""Bytes of a note that the API server takes."""
+"""The most bytes of a note that the API server accepts."""
 
 
 def new_event(event_record: EventRecord, component: str, instance: str) -> Object:
-    """Return an Event. The same event has the same name, so that nobody has to remember what was recorded."""
+    """Return an Event. The name is a function of the event, so that no record of Events is needed."""
     kind, namespace, name, uid, warning, reason, message, at, _ = event_record
     regarding = {"apiVersion": KINDS[kind].version, "kind": kind, "namespace": namespace, "name": name, "uid": uid}
     same = "\0".join((*regarding.values(), str(warning), reason, message))
@@ -32,13 +32,13 @@ def new_event(event_record: EventRecord, component: str, instance: str) -> Objec
 
 
 def seen_again(event: Object, at: float) -> Object:
-    """Return the Event with its series one longer."""
+    """Return the Event with the count of its series incremented."""
     count = (event.get("series") or {}).get("count", 1)
     return event | {"series": {"count": count + 1, "lastObservedTime": micro_time(at)}}
 
 
 def as_core(event: Object) -> Object:
-    """Return an Event in the form of the core group, which is what users of ``kubectl get events`` know."""
+    """Return an Event in the form of the core group, which ``kubectl get events`` shows."""
     series = event.get("series") or {}
     first = event.get("eventTime") or event.get("deprecatedFirstTimestamp") or ""
     last = series.get("lastObservedTime") or event.get("deprecatedLastTimestamp") or first

@@ -1,9 +1,9 @@
-"""List and watch one kind of object without end, as a reflector of client-go does.
+"""List and watch one kind of object without end, as a reflector of client-go.
 
 A watch-list delivers all objects, then their changes; a server that does not support it is listed in pages, and a watch
 continues from the revision of the list. A watch that ends, is silent for too long or fails is started again from its
-last revision; if the server no longer knows this revision (410), everything is listed again. After a failure it pauses,
-longer each time, with jitter so that clients do not return all at once.
+last revision; if the server no longer knows this revision (410), all objects are listed again. The pause after a
+failure grows, with jitter so that clients do not all return at the same time.
 """
 
 import asyncio
@@ -29,11 +29,11 @@ PAGE = 500
 WATCH_SECONDS = 290
 """How long the server keeps a watch open; random seconds are added, so that watches do not end together."""
 SHORT_WATCH = 1.0
-"""Seconds; a watch that ended sooner without delivering anything has failed."""
+"""Seconds; a watch that ended sooner without data has failed."""
 RETRY = Backoff(0.2, 20.0)
-"""Seconds before a watch that failed is begun anew, plus up to as much at random."""
+"""Seconds before a failed watch is started again, plus up to the same at random."""
 FORBIDDEN_TRIES = 4
-"""Refusals that count as a missing permission; a server that has just started refuses for a moment."""
+"""Refusals in a row that count as a missing permission; a server that has just started may refuse briefly."""
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
@@ -99,7 +99,7 @@ _decode_error = msgspec.json.Decoder(_Error).decode
 
 
 class Update:
-    """A batch of changes; ``listed``: everything that existed at ``revision`` has been delivered."""
+    """A batch of changes; ``listed``: all objects that existed at ``revision`` have been delivered."""
 
     __slots__ = ("changes", "listed", "revision")
 
@@ -114,9 +114,9 @@ class _Expired(Exception):
 
 
 class Follower:
-    """Follows the objects of one kind that the selectors match, in one namespace or ('') all.
+    """Follows the objects of one kind that match the selectors, in one namespace or ('') all.
 
-    ``spared``: objects that must not be read count as absent.
+    ``spared``: objects without read permission count as absent.
     """
 
     def __init__(
@@ -188,7 +188,7 @@ class Follower:
         await asyncio.sleep(pause)
 
     async def _list(self) -> Update:
-        """List everything, in pages of one snapshot."""
+        """List all objects, in pages of one snapshot."""
         found: dict[tuple[str, str], Change] = {}
         page_token = ""
         while True:
@@ -198,7 +198,7 @@ class Follower:
             try:
                 raw_page = await self._api.request("GET", self._path, query)
             except ApiRefusal as refusal:
-                if refusal.status == 410:  # the snapshot is too old for its own next page
+                if refusal.status == 410:  # the snapshot expired before its next page
                     raise _Expired from refusal
                 raise
             with decoding(self._path):
@@ -214,7 +214,7 @@ class Follower:
         return self._all(found, revision)
 
     def _all(self, found: dict[tuple[str, str], Change], revision: int) -> Update:
-        """Return the difference to ``found``, which is all that exists at ``revision``."""
+        """Return the difference to ``found``, all objects that exist at ``revision``."""
         self._revision = revision
         self._read_once = True
         update = self._vanished(found)

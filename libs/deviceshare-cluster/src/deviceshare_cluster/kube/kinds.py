@@ -1,4 +1,4 @@
-"""Where each kind of object stands in the API."""
+"""The API paths of the kinds of objects."""
 
 from typing import NamedTuple
 from urllib.parse import quote
@@ -11,7 +11,7 @@ class ApiKind(NamedTuple):
     plural: str
     namespaced: bool
     optional: bool = False
-    """Its CRD may be absent: then there are no such objects."""
+    """Whether its CRD may be absent, which counts as no objects."""
     status_apart: bool = True
     """Whether its status is a subresource."""
 

@@ -1,8 +1,7 @@
-"""The local cluster: Kubernetes objects on a nats-server, for everything that needs a cluster where there is none.
+"""The local cluster: Kubernetes objects on a nats-server, for demonstrations and tests without Kubernetes.
 
-:class:`LocalCluster` is a connection to it, :class:`Controller` what makes pods from Jobs, :func:`read_manifests` reads
-what users load into it and :func:`load_manifests` does it. ``python -m deviceshare_cluster.local`` is all of this as
-a process of its own.
+:class:`LocalCluster` is a connection to it, :class:`Controller` makes pods from Jobs, :func:`read_manifests` reads
+manifests and :func:`load_manifests` loads them. ``python -m deviceshare_cluster.local`` runs all of it in one process.
 """
 
 from deviceshare_cluster.local.cluster import LocalCluster

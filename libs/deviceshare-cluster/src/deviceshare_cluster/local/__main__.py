@@ -1,7 +1,7 @@
-"""``python -m deviceshare_cluster.local``: a local cluster for services that somebody else starts.
+"""``python -m deviceshare_cluster.local``: a local cluster for separately started services.
 
-Sets the cluster on a nats-server up, loads a directory of manifests, then plays the controllers until SIGTERM. Started
-again it finds the cluster as it left it: what is loaded a second time is unchanged.
+Sets up the cluster on a nats-server, loads a directory of manifests, then runs the controllers until SIGTERM. The
+cluster outlives the process: manifests that are loaded a second time change nothing.
 """
 
 import argparse
@@ -72,7 +72,7 @@ def _server(text: str) -> str:
 
 
 async def serve(url: str, directory: Path | None) -> None:
-    """Set the cluster up and load a directory, as soon as the server answers, then run the controllers, for ever."""
+    """Set up the cluster and load a directory, once the server answers, then run the controllers without end."""
     log.info("waiting for %s", without_password(url))
     async with LocalCluster(url, name=NAME) as cluster:
         while True:
@@ -95,7 +95,7 @@ async def _load(cluster: LocalCluster, directory: Path) -> None:
 
 
 async def run(url: str, directory: Path | None) -> int:
-    """Serve until SIGTERM or SIGINT, and return the exit status: 1 where it fails."""
+    """Serve until SIGTERM or SIGINT, and return the exit status: 1 after a failure."""
     work = asyncio.create_task(serve(url, directory))
     loop = asyncio.get_running_loop()
     for signum in (signal.SIGTERM, signal.SIGINT):

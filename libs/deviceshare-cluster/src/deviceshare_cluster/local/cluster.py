@@ -1,7 +1,8 @@
-"""The local cluster: :class:`deviceshare_cluster.interface.Cluster` on a nats-server of its own.
+"""The local cluster: :class:`deviceshare_cluster.interface.Cluster` on its own nats-server.
 
 It also has the operations of ``kubectl``: create, apply, load, delete. There is no kubelet: a bound pod has its devices
-and runs at once, a deleted one is gone at once. Controllers are in :mod:`deviceshare_cluster.local.controller`.
+and runs immediately, a deleted pod vanishes immediately. :mod:`deviceshare_cluster.local.controller` has the
+controllers.
 """
 
 import hashlib
@@ -31,7 +32,7 @@ from deviceshare_cluster.local.store import Store
 from deviceshare_cluster.local.writer import Action, Applied, Writer
 
 EVENT_SECONDS = 3600.0
-"""How long an Event is kept after its last occurrence, as by the API server."""
+"""Seconds that an Event is kept after its last occurrence, as by the API server."""
 
 
 class LocalCluster:
@@ -62,7 +63,7 @@ class LocalCluster:
     def watch(self, kinds: Sequence[str]) -> AsyncIterator[list[Change | Listed]]:
         """List and follow, see :meth:`deviceshare_cluster.interface.Cluster.watch`.
 
-        After a lost connection it continues without a new list, unless the cluster was wiped.
+        After a lost connection the watch continues without a new list, unless the cluster was wiped.
         """
         return self._store.watch(kinds)
 
@@ -157,7 +158,7 @@ class LocalCluster:
         await self._update(_key(kind, namespace, name), changed)
 
     async def _update(self, key: Key, changed: Callable[[Object], Object | None]) -> bool:
-        """Write what ``changed`` makes of an object, None for nothing; returns whether the object exists.
+        """Write the result of ``changed`` for an object, None for nothing; return whether the object exists.
 
         Raises ClusterError, also after too many conflicts.
         """
@@ -180,7 +181,7 @@ class LocalCluster:
         kind, namespace, name, uid, warning, reason, message, at, once = event_record
         involved = {"kind": kind, "namespace": namespace, "name": name, "uid": uid}
         same = "\0".join((kind, namespace, name, uid, str(warning), reason, message))
-        # The same event has the same name, so that no record of Events is needed.
+        # The name is a function of the event, so that no record of Events is needed.
         digest = hashlib.blake2b(same.encode(), digest_size=8).hexdigest()
         event: Object = {
             "apiVersion": "v1",
@@ -218,32 +219,32 @@ class LocalCluster:
         return await self._writer.create(obj)
 
     async def apply(self, obj: Object) -> Applied:
-        """Create an object, or make the one that exists as this says. Raises RequestError, ClusterError.
+        """Create an object, or update the existing one. Raises RequestError, ClusterError.
 
-        Its status, where a pod is bound, and annotations that no manifest named, stay.
+        The status, the node of a pod, and annotations that no manifest named are kept.
         """
         return await self._writer.apply(obj)
 
     async def load(self, objects: Iterable[Object]) -> list[Applied]:
-        """Apply many objects, pipelined, those first that others name; a refused one says so in its result.
+        """Apply many objects, pipelined, in the order of their kinds. A refused object has ``problem`` in its result.
 
         The results are in the order of ``objects``. Raises ClusterError.
         """
         return await self._writer.load(objects)
 
     async def make(self, objects: Iterable[Object], *, update: bool = False) -> list[Applied]:
-        """Create what a controller wants, pipelined; what exists stays as it is, or is brought in line.
+        """Create a controller's objects, pipelined; existing objects are changed only with ``update``.
 
         The results are in the order of ``objects``. Raises ClusterError.
         """
         return await self._writer.make(objects, update=update)
 
     async def delete(self, kind: str, namespace: str, name: str) -> Applied:
-        """Delete an object, at once. Raises ClusterError."""
+        """Delete an object immediately. Raises ClusterError."""
         return await self._writer.delete(*_key(kind, namespace, name))
 
     async def delete_all(self, keys: Iterable[Key]) -> list[Applied]:
-        """Delete many objects, many at a time. Raises ClusterError."""
+        """Delete many objects concurrently. Raises ClusterError."""
         return await self._writer.delete_all(keys)
 
     async def list(self, kind: str) -> list[Object]:

@@ -1,7 +1,7 @@
-"""The controllers of the local cluster: Jobs get their PodGroup and pods, and what loses its owner goes.
+"""The controllers of the local cluster: they create the PodGroup and pods of Jobs, and collect garbage.
 
-Level-triggered and without memory of its own: it may be ended at any moment and started again. What it writes goes
-through the same admission as what users write.
+They are level-triggered and stateless, and may be stopped and started at any time. Their writes pass the same admission
+as manifests.
 """
 
 import asyncio
@@ -20,11 +20,11 @@ from deviceshare_cluster.local.writer import Action, Applied
 log = logging.getLogger("deviceshare.local_cluster")
 
 _OWNERS = ("Job", "PodGroup", "Pod", "Queue", "Node")
-"""Kinds whose end takes along what they own; an owner of any other kind is somebody else's business."""
+"""Kinds of owners whose deletion deletes the owned objects; owners of other kinds are ignored."""
 _WATCHED = ("Job", "PodGroup", "Pod", "ConfigMap", "Secret", "Service", "Queue", "Node", "PriorityClass")
 _RETRY_SECONDS = 0.5
 _JOBS_AT_ONCE = 8
-"""Each has up to a thousand writes in flight, and the server takes ten thousand."""
+"""The most Jobs at a time: each has up to 1,000 writes in flight, and the server accepts 10,000."""
 
 
 class _Owner(msgspec.Struct):
@@ -42,7 +42,7 @@ class _Metadata(msgspec.Struct):
 
 
 class _Head(msgspec.Struct):
-    """As much of any object as owning needs."""
+    """The fields of an object that ownership needs."""
 
     metadata: _Metadata
 
@@ -51,7 +51,7 @@ _decode_head = msgspec.json.Decoder(_Head).decode
 
 
 class Controller:
-    """Keeps pods in line with Jobs; :meth:`run` until cancelled."""
+    """Reconciles the pods of Jobs; :meth:`run` until cancelled."""
 
     def __init__(self, cluster: LocalCluster) -> None:
         self._cluster = cluster
@@ -69,11 +69,11 @@ class Controller:
 
     @property
     def open(self) -> int:
-        """How much it has to look at or is doing; 0 where the pods are in line with what it has seen."""
+        """The number of changes to process; 0: the pods match all Jobs seen."""
         return (not self._listed) + self._changes.qsize() + len(self._unsure) + len(self._dirty) + self._acting
 
     async def run(self) -> None:
-        """Set the cluster up, then watch and act, for ever."""
+        """Set up the cluster, then watch and reconcile without end."""
         while True:
             try:
                 await self._cluster.setup()
@@ -146,7 +146,7 @@ class Controller:
         self._unsure |= self._owned.get(head.uid, set())
 
     async def _act(self) -> None:
-        """Do what the changes ask for; what the cluster did not take is tried again."""
+        """Process the changes; failed writes are retried."""
         unsure, self._unsure = self._unsure, set()
         dirty, self._dirty = self._dirty, set()
         self._acting = len(unsure) + len(dirty)
@@ -162,7 +162,7 @@ class Controller:
             self._acting = 0
 
     async def _collect(self, unsure: set[Key]) -> None:
-        """Delete what has owners of which none lives any more."""
+        """Delete the objects whose owners are all gone."""
         orphans = []
         known: dict[tuple[Key, str], bool] = {}
         for key in unsure:
@@ -182,7 +182,7 @@ class Controller:
             await self._cluster.delete_all(orphans)
 
     async def _lives(self, key: Key, uid: str) -> bool:
-        """Return whether an owner exists. Kinds are watched one by one, so one not seen yet is asked for."""
+        """Return whether an owner exists. It is read if the watch of its kind has not delivered it yet."""
         head = self._heads.get(key)
         if head is not None:
             return head.uid == uid
@@ -190,7 +190,7 @@ class Controller:
         return owner is not None and owner["metadata"]["uid"] == uid
 
     async def _sync_all(self, jobs: list[Object]) -> None:
-        """Bring Jobs in line, some at a time; the first error is raised when all have ended."""
+        """Reconcile Jobs, several at a time; the first error is raised after all have ended."""
         limit = asyncio.Semaphore(_JOBS_AT_ONCE)
 
         async def one(job: Object) -> None:
@@ -202,7 +202,7 @@ class Controller:
                 raise result
 
     async def _sync(self, job: Object) -> None:
-        """Bring what a Job owns in line with it."""
+        """Reconcile the objects of a Job."""
         namespace = job["metadata"]["namespace"]
         owned = self._owned.get(job["metadata"]["uid"], set())
         results = await self._cluster.make(beside(job, self._priorities), update=True)
@@ -219,7 +219,7 @@ class Controller:
         self._say(job, results)
 
     def _say(self, job: Object, results: list[Applied]) -> None:
-        """Say once what was refused."""
+        """Log each refusal once."""
         created = sum(result.action is Action.CREATED for result in results)
         if created:
             log.info("made %d objects for Job %s/%s", created, job["metadata"]["namespace"], job["metadata"]["name"])

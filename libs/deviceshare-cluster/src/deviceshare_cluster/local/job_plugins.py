@@ -1,7 +1,7 @@
-"""Volcano's job plugins env, svc and ssh: what they leave in a Job's pods and beside them.
+"""Volcano's job plugins env, svc and ssh: their changes to pods, and their objects.
 
-Source: volcano-sh/volcano pkg/controllers/job/plugins. Left out, since nothing here has a network or runs: the
-NetworkPolicy of svc, and the keys that ssh would generate (keys given as arguments are kept).
+Source: volcano-sh/volcano pkg/controllers/job/plugins. Omitted, since the local cluster runs no containers: the
+NetworkPolicy of svc, and the generated keys of ssh (keys in arguments are kept).
 """
 
 import base64
@@ -18,7 +18,7 @@ FRAMEWORKS: Mapping[str, Sequence[str]] = {
     "ray": ("svc",),
     "hcclrank": (),
 }
-"""Plugins that are known but not played, and the plugins that Volcano adds for them."""
+"""Known plugins that are not implemented, and the plugins that Volcano adds for them."""
 
 _VOLCANO_PATH = "/etc/volcano"
 _SSH_PATH = "/root/.ssh"
@@ -26,7 +26,7 @@ _SSH_FILES = ("id_rsa", "id_rsa.pub", "authorized_keys", "config")
 
 
 def add_to_template(job: Object, pod: Object) -> None:
-    """Leave in a pod, in place, what the Job's plugins leave in every pod of it, whatever its number."""
+    """Add to a pod, in place, what the Job's plugins add to all of its pods."""
     plugins = job["spec"].get("plugins") or {}
     name = job["metadata"]["name"]
     spec = pod["spec"]
@@ -47,7 +47,7 @@ def add_to_template(job: Object, pod: Object) -> None:
 
 
 def add_to_pod(job: Object, pod: Object, index: int) -> None:
-    """Leave in a pod, in place, what depends on its number within its task."""
+    """Add to a pod, in place, what depends on its number within its task."""
     plugins = job["spec"].get("plugins") or {}
     if "env" in plugins:
         number = [{"name": name, "value": str(index)} for name in ("VK_TASK_INDEX", "VC_TASK_INDEX")]
@@ -57,7 +57,7 @@ def add_to_pod(job: Object, pod: Object, index: int) -> None:
 
 
 def companions(job: Object) -> list[Object]:
-    """Return what the plugins put beside the pods, yet without owner: ConfigMap, Service, Secret."""
+    """Return the objects of the plugins, without owner: ConfigMap, Service, Secret."""
     plugins = job["spec"].get("plugins") or {}
     name, namespace = job["metadata"]["name"], job["metadata"]["namespace"]
     out: list[Object] = []
@@ -81,7 +81,7 @@ def companions(job: Object) -> list[Object]:
 
 
 def hosts(job: Object, task: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return host name and subdomain of each pod of a task; a template that names its host has one for all."""
+    """Return host name and subdomain of each pod of a task; a host name in the template applies to all."""
     spec = task["template"]["spec"]
     subdomain = spec.get("subdomain") or job["metadata"]["name"]
     if spec.get("hostname"):
@@ -94,7 +94,7 @@ def _variable(task: Mapping[str, Any]) -> str:
 
 
 def _host_variables(job: Object) -> list[dict[str, Any]]:
-    """Variables that take the hosts of every task from the ConfigMap."""
+    """Return variables with the hosts of every task, from the ConfigMap."""
     out = []
     for task in job["spec"]["tasks"]:
         for ending in ("HOSTS", "NUM"):

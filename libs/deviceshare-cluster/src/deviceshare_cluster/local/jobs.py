@@ -1,7 +1,7 @@
-"""What Volcano's job controller makes of a Job: its PodGroup, its pods, and what its plugins need.
+"""The objects that Volcano's job controller creates for a Job: PodGroup, pods, objects of its plugins.
 
-Source: volcano-sh/volcano pkg/controllers/job (names, labels, annotations, owner). Volcano makes the pods when its
-scheduler has let the PodGroup into the queue; here they are made at once, and wait for that.
+Source: volcano-sh/volcano pkg/controllers/job (names, labels, annotations, owner). Volcano creates the pods after the
+PodGroup is admitted to its queue; the local cluster creates them immediately, and they wait for the admission.
 """
 
 import hashlib
@@ -21,12 +21,12 @@ _INHERITED_ANNOTATIONS = (
     "volcano.sh/revocable-zone",
 )
 _DISRUPTION_ANNOTATIONS = ("volcano.sh/jdb-min-available", "volcano.sh/jdb-max-unavailable")
-"""Of these a pod inherits the first one only."""
+"""A pod inherits only the first of these annotations that its Job has."""
 _INHERITED_LABELS = ("volcano.sh/preemptable", "volcano.sh/cooldown-time")
 
 
 def beside(job: Object, priorities: Mapping[str, int]) -> list[Object]:
-    """Return what an admitted Job has beside its pods: the PodGroup and the objects of its plugins.
+    """Return the objects of an admitted Job besides its pods: the PodGroup and the objects of its plugins.
 
     ``priorities`` are the values of PriorityClasses by name.
     """
@@ -38,7 +38,7 @@ def beside(job: Object, priorities: Mapping[str, int]) -> list[Object]:
 
 
 def pod_names(job: Object) -> Iterator[tuple[str, Mapping[str, Any], int]]:
-    """Yield name, task and number within the task of every pod that an admitted Job wants."""
+    """Yield name, task and number within the task of all pods of an admitted Job."""
     name = job["metadata"]["name"]
     for task in job["spec"]["tasks"]:
         for index in range(task["replicas"]):
@@ -46,8 +46,8 @@ def pod_names(job: Object) -> Iterator[tuple[str, Mapping[str, Any], int]]:
 
 
 def pod_maker(job: Object, task: Mapping[str, Any]) -> Callable[[int], Object]:
-    """Return the function from a number to that pod of a task, not yet admitted."""
-    # A task may have thousands of pods: what they share is made once, and copied by way of its bytes.
+    """Return a function that returns the pod of a task by its number, not yet admitted."""
+    # A task may have thousands of pods: the common part is built once, and copied by decoding its bytes.
     shared = msgspec.json.encode(_pod_template(job, task))
     prefix = f"{job['metadata']['name']}-{task['name']}-"
     partition_size = (task.get("partitionPolicy") or {}).get("partitionSize")
@@ -67,9 +67,9 @@ def pod_maker(job: Object, task: Mapping[str, Any]) -> Callable[[int], Object]:
 
 
 def _pod_template(job: Object, task: Mapping[str, Any]) -> Object:
-    """Return what all pods of a task share."""
+    """Return the common part of all pods of a task."""
     name, spec, status = job["metadata"]["name"], job["spec"], job.get("status") or {}
-    # A copy: the plugins add to it.
+    # A copy, since the plugins change it.
     template = msgspec.json.decode(msgspec.json.encode(task["template"]))
     given = template.get("metadata") or {}
     ours = {"volcano.sh/task-spec": task["name"], "volcano.sh/job-name": name, "volcano.sh/queue-name": spec["queue"]}
@@ -102,9 +102,9 @@ def _pod_template(job: Object, task: Mapping[str, Any]) -> Object:
 
 
 def _add_volumes(job: Object, spec: dict[str, Any]) -> None:
-    """Mount the Job's claims; a claim without a name gets one, as Volcano generates it."""
+    """Mount the Job's claims; a claim without a name gets one, as in Volcano."""
     for volume in job["spec"].get("volumes") or ():
-        # Volcano draws these letters at random; here they stay the same from pod to pod and from run to run.
+        # Volcano draws these letters at random; here they are the same in all pods and runs.
         seed = f"{job['metadata']['uid']} {volume['mountPath']}".encode()
         letters = hashlib.sha256(seed).hexdigest()[:12]
         claim = volume.get("volumeClaimName") or f"{job['metadata']['name']}-pvc-{letters}"

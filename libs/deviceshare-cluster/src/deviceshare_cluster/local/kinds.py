@@ -1,8 +1,8 @@
-"""The kinds of object that the local cluster holds, and the subject and bytes under which each one stands.
+"""The kinds of objects of the local cluster, and the subject and bytes of each object.
 
-One message an object, ``object.<kind>.<namespace or _>.<name>``. The bytes are the object's JSON with ``apiVersion``,
-``kind`` and ``metadata`` first and without ``resourceVersion``: that is the message's sequence, which no message can
-know of itself, so it is put in when the object is read. An empty message is the tombstone of a deleted object.
+Each object is one message under ``object.<kind>.<namespace or _>.<name>``. The bytes are the object's JSON with
+``apiVersion``, ``kind`` and ``metadata`` first and without ``resourceVersion``, which is the sequence of the message
+and is inserted on reading. An empty message is the tombstone of a deleted object.
 """
 
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ _NO_NAMESPACE = "_"
 
 
 class Kind(NamedTuple):
-    """A kind of object; ``order`` is its place when many are loaded: what others name comes before them."""
+    """A kind of object; ``order`` is the load order: referenced kinds come first."""
 
     name: str
     api_version: str
@@ -49,7 +49,7 @@ _decode = msgspec.json.Decoder().decode
 
 
 class Key(NamedTuple):
-    """Which object; ``namespace`` is empty for kinds without one."""
+    """The identity of an object; ``namespace`` is empty for kinds without one."""
 
     kind: str
     namespace: str
@@ -61,7 +61,7 @@ class Key(NamedTuple):
         return f"{_ROOT}.{self.kind}.{self.namespace or _NO_NAMESPACE}.{self.name}"
 
     def __str__(self) -> str:
-        """Return the object's name as messages show it, ``Pod default/a`` or ``Node gpu-1``."""
+        """Return the object's name for messages, ``Pod default/a`` or ``Node gpu-1``."""
         return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
 
 
@@ -72,7 +72,7 @@ def key_of(obj: Object) -> Key:
 
 
 def key_of_subject(subject: str) -> Key:
-    """Return the key that a subject stands for; names may have dots in them."""
+    """Return the key of a subject; names may contain dots."""
     _, kind, namespace, name = subject.split(".", 3)
     return Key(kind, "" if namespace == _NO_NAMESPACE else namespace, name)
 
@@ -95,13 +95,13 @@ def encode(obj: Object) -> bytes:
 
 
 def as_read(kind: str, data: bytes, revision: int) -> bytes:
-    """Return the object's JSON as the API server would send it: stored bytes and the ``resourceVersion``."""
+    """Return the object's JSON as from the API server: the stored bytes with ``resourceVersion``."""
     prefix = _PREFIX[kind]
     return b'%b"resourceVersion":"%d",%b' % (prefix, revision, data[len(prefix) :])
 
 
 def decode(kind: str, data: bytes, revision: int) -> Object:
-    """Return the object that stored bytes stand for."""
+    """Return the object of stored bytes."""
     obj: dict[str, Any] = _decode(data)
     obj["metadata"]["resourceVersion"] = str(revision)
     assert obj["kind"] == kind

@@ -1,4 +1,4 @@
-"""Loading manifests into the local cluster; a manifest that is rejected stops none of the others."""
+"""Loading manifests into the local cluster; a rejected manifest does not affect the others."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -9,26 +9,26 @@ from deviceshare_cluster.local.writer import Applied
 
 
 class Rejected(NamedTuple):
-    """The object or file that was rejected, and a message that names it, its field, and the line and column of it."""
+    """A rejected object or file, and a message that names it and its field with line and column."""
 
     subject: str
     message: str
 
 
 class Loaded(NamedTuple):
-    """What became of manifests that were loaded."""
+    """The result of loading manifests."""
 
     results: list[tuple[Manifest, Applied]]
-    """All manifests that could be read, including those that the cluster refused."""
+    """All readable manifests, including those that the cluster refused."""
     rejected: list[Rejected]
-    """What could not be read, then what the cluster refused."""
+    """Unreadable documents, then objects that the cluster refused."""
     warnings: list[str]
 
 
 async def load_manifests(cluster: LocalCluster, manifests: Manifests, say: Callable[[str], None]) -> Loaded:
-    """Apply manifests; ``say`` gets one line for each warning and for each manifest that was rejected.
+    """Apply manifests; ``say`` is called with one line for each warning and each rejected manifest.
 
-    Calls ``say`` only after all manifests are applied, so that a caller that retries reports nothing twice. Raises
+    ``say`` is called after all manifests are applied, so a caller that retries reports nothing twice. Raises
     ClusterError.
     """
     applied = await cluster.load([manifest.object for manifest in manifests.manifests])

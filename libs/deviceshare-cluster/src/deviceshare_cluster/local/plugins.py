@@ -1,7 +1,7 @@
-"""What device plugins do on the nodes of a local cluster, where there are none: they serve each pod at once.
+"""Simulated device plugins of the local cluster, which serve each pod immediately.
 
-What they add to a pod is added, such as the devices that MindCluster's plugin made. What they would erase or write
-over stays as the scheduler wrote it, so that it can be looked at; a mark of our own says that the pod is served.
+Annotations that device plugins add to a pod are added, such as the devices that MindCluster's plugin made. Annotations
+that they erase or overwrite are kept for inspection; a separate annotation marks the pod as served.
 """
 
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from deviceshare.families import FAMILIES, SERVED
 
 
 def written_by_plugins(annotations: Mapping[str, str]) -> dict[str, str]:
-    """Return what device plugins write on a pod that is bound with these annotations, when they serve it."""
+    """Return the annotations that device plugins write when they serve a pod bound with these annotations."""
     written: dict[str, str] = {}
     for family in FAMILIES if annotations else ():
         written |= family.plugin.once_served(annotations)
@@ -18,7 +18,7 @@ def written_by_plugins(annotations: Mapping[str, str]) -> dict[str, str]:
 
 
 def served(annotations: Mapping[str, str]) -> dict[str, str]:
-    """Return what is added to a pod that is bound with these annotations."""
+    """Return the annotations to add to a pod bound with these annotations."""
     written = written_by_plugins(annotations)
     added = {key: value for key, value in written.items() if key not in annotations}
     return {**added, SERVED: "true"} if written else {}

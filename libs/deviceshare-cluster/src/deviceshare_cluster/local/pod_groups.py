@@ -1,7 +1,7 @@
-"""The PodGroup that Volcano's job controller makes of a Job.
+"""The PodGroup that Volcano's job controller creates for a Job.
 
 Source: volcano-sh/volcano pkg/controllers/job/job_controller_actions.go (createOrUpdatePodGroup, calcPGMinResources)
-and job_controller_util.go. The tests compare it with what that controller wrote.
+and job_controller_util.go. Tests compare the result with recorded PodGroups of this controller.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ def group_name(job: Object) -> str:
 
 
 def owned_by(job: Object) -> dict[str, Any]:
-    """Return the metadata of what belongs to a Job."""
+    """Return the metadata of the objects that a Job owns."""
     owner = {"apiVersion": job["apiVersion"], "kind": job["kind"], "name": job["metadata"]["name"]}
     owner |= {"uid": job["metadata"]["uid"], "controller": True, "blockOwnerDeletion": True}
     return {"namespace": job["metadata"]["namespace"], "ownerReferences": [owner]}
@@ -67,7 +67,7 @@ def _sub_group(task: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _least_resources(spec: Mapping[str, Any], priorities: Mapping[str, int]) -> dict[str, Sum]:
-    """Return what the ``minAvailable`` pods count together that come first: by priority, then as the Job has them."""
+    """Return the total usage of the first ``minAvailable`` pods, by priority, then in the order of the Job."""
 
     def priority(task: Mapping[str, Any]) -> int:
         return priorities.get(task["template"]["spec"].get("priorityClassName") or "", 0)
@@ -80,7 +80,7 @@ def _least_resources(spec: Mapping[str, Any], priorities: Mapping[str, int]) -> 
 
 
 def _least_pods(tasks: list[Mapping[str, Any]], least: int) -> list[int]:
-    """Return how many pods of each task are among the first: each task's own minimum, if those are not too many."""
+    """Return how many of the first ``least`` pods each task has: its own minimum, if the sum allows."""
     counts = [task["minAvailable"] for task in tasks]
     if least < sum(counts):
         counts = [0] * len(tasks)

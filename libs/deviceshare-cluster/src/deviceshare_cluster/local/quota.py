@@ -1,4 +1,4 @@
-"""What a pod counts in a ResourceQuota: so Volcano's controllers count it in the ``minResources`` of its PodGroup.
+"""The usage of a pod in a ResourceQuota, which Volcano's controllers sum in the ``minResources`` of its PodGroup.
 
 Source: kubernetes/pkg/quota/v1/evaluator/core/pods.go (PodUsageFunc), kubernetes/component-helpers resource/helpers.go,
 volcano-sh/volcano pkg/controllers/util/util.go (GetPodQuotaUsage).
@@ -16,7 +16,7 @@ _BOTH = ("cpu", "memory", "ephemeral-storage")
 
 
 class Sum(NamedTuple):
-    """An amount, and whether it is written with binary suffixes (``Gi``): as the first quantity of the sum is."""
+    """An amount, and whether it is written with binary suffixes (``Gi``), as the first quantity of the sum."""
 
     amount: Fraction
     binary: bool
@@ -31,7 +31,7 @@ class Sum(NamedTuple):
 
 
 def quota_usage(spec: Mapping[str, Any], count: int) -> dict[str, Sum]:
-    """Return what so many pods of an admitted pod spec count, by the names of a quota and those of the resources."""
+    """Return the usage of ``count`` pods of an admitted pod spec, by the names of a quota and of the resources."""
     if not count:
         return {}
     requests, limits = _total(spec, "requests"), _total(spec, "limits")
@@ -54,7 +54,7 @@ def _is_extended(name: str) -> bool:
 
 
 def _total(spec: Mapping[str, Any], which: str) -> dict[str, Sum]:
-    """Return what a pod requests, or the sum of its limits, by resource."""
+    """Return the requests or the limits of a pod by resource."""
     containers, first = (list(_containers(spec.get(field) or (), which)) for field in ("containers", "initContainers"))
     pod_level = tuple(_amounts((spec.get("resources") or {}).get(which)).items())
     total = sums(PodRequest(containers=tuple(containers), init_containers=tuple(first), pod_level=pod_level))
@@ -76,7 +76,7 @@ def _amounts(given: Mapping[str, Any] | None) -> dict[str, int]:
 
 
 def _binary(spec: Mapping[str, Any], which: str) -> set[str]:
-    """Return the resources whose first quantity has a binary suffix; that of the pod as a whole comes first."""
+    """Return the resources whose first quantity has a binary suffix; pod-level quantities come first."""
     found: dict[str, bool] = {}
     for one in (spec, *(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
         for name, value in ((one.get("resources") or {}).get(which) or {}).items():

@@ -1,6 +1,6 @@
-"""Reading the last message of a subject, many reads in flight over one connection.
+"""Reading the last message of a subject, with many reads in flight over one connection.
 
-A binder reads each pod once: the server's direct get, without the cost of JetStream's JSON API.
+Reads use direct gets, which cost less than JetStream's JSON API, since a binder reads each pod once.
 """
 
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from deviceshare_cluster.interface import ClusterError
 
 
 class Stored(NamedTuple):
-    """What stands under a subject: nothing (revision 0), a tombstone (no data), or an object."""
+    """The content of a subject: nothing (revision 0), a tombstone (no data), or an object."""
 
     revision: int
     data: bytes
@@ -30,7 +30,7 @@ class Reader:
         self._timeout = timeout
 
     async def last(self, subject: str) -> Stored:
-        """Return the last message under a subject. Raises ClusterError where no answer comes."""
+        """Return the last message under a subject. Raises ClusterError if there is no answer."""
         reply, future = self._requests.expect(_stored, _unanswered, self._timeout)
         if not future.done():
             await self._requests.publish(self._get + subject, b"", reply)

@@ -1,6 +1,6 @@
 """The objects of the local cluster on a nats-server: read, compare-and-set, follow.
 
-What etcd is to the API server: nothing here knows what an object means. Subjects and bytes are those of
+The counterpart of etcd, independent of the kinds' meaning. Subjects and bytes are those of
 :mod:`deviceshare_cluster.local.kinds`.
 """
 
@@ -32,10 +32,10 @@ from deviceshare_cluster.local.kinds import (
 from deviceshare_cluster.local.reader import Reader, Stored
 
 TOMBSTONE_SECONDS = 3600.0
-"""How long a watcher that was away can still see a deletion."""
+"""Seconds in which a watcher that was disconnected can still see a deletion."""
 LIST_SECONDS = 60.0
 CHUNK = 1000
-"""Writes in flight at once: the server refuses a stream's writers beyond 10,000."""
+"""The most writes in flight: the server refuses more than 10,000 per stream."""
 
 
 class Store:
@@ -76,9 +76,9 @@ class Store:
         return decode(key.kind, stored.data, stored.revision) if stored.data else None
 
     async def write(self, obj: Object, expected: int, *, ttl: float | None = None) -> int:
-        """Write an object if its subject stands at revision ``expected`` (0: nothing there) and return the new one.
+        """Write an object if its subject is at revision ``expected`` (0: none) and return the new revision.
 
-        Raises VersionConflict, or ClusterError where the outcome is unknown.
+        Raises VersionConflict, or ClusterError if the outcome is unknown.
         """
         return await _settled(await self._send(obj, expected, ttl=ttl))
 
@@ -134,7 +134,7 @@ class Store:
     async def watch(self, kinds: Sequence[str]) -> AsyncIterator[list[Change | Listed]]:
         """List and follow kinds without end.
 
-        If the store was wiped, everything is listed again, and objects that no longer exist are delivered as deleted.
+        If the store was wiped, all objects are listed again, and missing objects are delivered as deleted.
         """
         alive: set[Key] = set()
         while True:
