@@ -38,9 +38,9 @@ Handler = Callable[[Msg], Awaitable[None]]
 _DENIALS = ("authorization violation", "authentication expired", "authentication revoked")
 """Errors of the server that another try with the same credentials does not change."""
 _STORED = (b"NATS/1.0\r\nNats-Expected-", b"NATS/1.0\r\nNats-Batch-")
-"""How the headers begin with which writers sent what a stream keeps."""
+"""The beginnings of headers of stored messages that their writers sent."""
 _ANSWER = b"\r\nNats-Sequence: "
-"""Where somebody asked for one message: the server says which it is."""
+"""The header of an answer to a direct get: the sequence of the message."""
 
 
 class ConnectionEnded(Exception):
