@@ -22,7 +22,7 @@ from deviceshare_bus.tasks import heed_cancellation
 log = logging.getLogger("deviceshare.connection")
 
 MAX_PAYLOAD = 8 * 1024 * 1024
-"""What the server must allow: 1,000 claims on one node."""
+"""The least ``max_payload`` of the server in bytes: enough for 1,000 claims on one node."""
 PENDING_MESSAGES = 1 << 20
 PENDING_BYTES = 1 << 27
 BUS = "--bus / DEVICESHARE_BUS"
@@ -82,7 +82,7 @@ class _Client(Client):
 
 
 class Connection:
-    """A connection to nats-server, with hooks for those who must act when it is lost or comes back.
+    """A connection to nats-server, with hooks that run when it is lost or restored.
 
     After a loss it connects again every 0.1 s, for as long as it takes. Subscriptions survive. Requests in flight fail
     (:class:`~deviceshare_bus.requests.Requests`), and none is sent while the connection is down.

@@ -15,14 +15,14 @@ from nats.errors import NoRespondersError
 from nats.errors import TimeoutError as NatsTimeoutError
 
 SWEEP = 0.5
-"""Seconds between two searches for requests whose time is over."""
+"""Seconds between two searches for requests past their timeout."""
 NO_RESPONDERS = "503"
 
 Answer = TypeVar("Answer")
 
 
 class Unanswered(NatsTimeoutError):
-    """No answer came. The server may or may not have done what was asked."""
+    """There was no answer. The server may have executed the request."""
 
     def __str__(self) -> str:
         """Return the reason."""

@@ -41,7 +41,7 @@ GARBAGE = 50_000
 
 @dataclass
 class Context:
-    """What a running service has: its connection and how to speak through it."""
+    """The resources of a running service: its connection, and readers and writers on it."""
 
     service: str
     instance: str
@@ -200,7 +200,7 @@ async def _as_coroutine(awaitable: Awaitable[None]) -> None:
 
 
 async def _start_health(state: _State, options: argparse.Namespace) -> web.AppRunner:
-    """Serve ``/healthz`` (alive, and the bus is reachable) and ``/readyz`` (has read what stood on the bus)."""
+    """Serve ``/healthz`` (the bus is reachable) and ``/readyz`` (all streams have been read to their end once)."""
 
     async def healthz(_: web.Request) -> web.Response:
         now = state.context

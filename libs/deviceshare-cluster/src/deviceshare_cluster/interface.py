@@ -19,7 +19,7 @@ StatusValue = str | int | Mapping[str, str]
 
 
 class ChangeType(Enum):
-    """What happened to an object."""
+    """The kind of a change of an object."""
 
     APPLIED = "applied"
     DELETED = "deleted"

@@ -1,6 +1,6 @@
 """The data types that services exchange, and the errors of invalid input. Imports no other package of the library.
 
-Reading order: :mod:`.facts` (what is known of the cluster), :mod:`.claims` (decisions), :mod:`.explanations` (reasons),
+Reading order: :mod:`.facts` (the cluster's objects), :mod:`.claims` (decisions), :mod:`.explanations` (reasons),
 :mod:`.problems` (errors of invalid input), :mod:`.fields` (validation of input), :mod:`.quantities` (Kubernetes
 quantities), :mod:`.signatures` (HMAC of device annotations), :mod:`.backoff` (pauses between retries).
 """

@@ -32,7 +32,7 @@ MOST_GROUPS = {1: 4, 2: 3, 4: 2}
 
 
 class ChipStates(NamedTuple):
-    """The chips of a view, and what is free of them."""
+    """The chips of a view, and their free amounts."""
 
     ours: Bools
     healthy: Bools
