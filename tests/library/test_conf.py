@@ -73,13 +73,13 @@ def test_an_ellipsis_in_a_guide_is_dropped_with_a_warning():
     assert conf.configurations == {"init-params": {"grace-over-time": "900", "presetVirtualDevice": "false"}}
     (warning,) = conf.warnings
     assert "line 16" in warning
-    assert "left out" in warning
+    assert "omission" in warning
 
 
 def test_the_later_of_two_entries_of_a_plugin_counts_and_is_warned_of():
     conf = seed("plugins-binpack-then-spread")
     assert (conf.policy, conf.weight) == ("spread", 10)
-    assert [warning for warning in conf.warnings if "deviceshare stands here again" in warning]
+    assert [warning for warning in conf.warnings if "deviceshare is listed twice" in warning]
 
 
 def test_without_any_configuration_every_family_is_on():
