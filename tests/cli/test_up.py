@@ -161,8 +161,9 @@ def test_warnings_of_the_configurations_are_said(directory: Path) -> None:
     assert done.returncode == 0, done.stderr
     warnings = sorted(line for line in done.stderr.splitlines() if "warning" in line)
     assert [warning.partition(": [1]")[0].partition(": nvidia")[0] for warning in warnings] == [
-        "inventory: warning: ConfigMap kube-system/volcano-vgpu-device-config",
-        f"inventory: warning: File {conf}",
+        "inventory: warning: ConfigMap kube-system/volcano-vgpu-device-config data[device-config.yaml], "
+        "line 1, column 10",
+        f"inventory: warning: File {conf}, line 3, column 9",
     ]
     assert "did you mean 'defaultMemory'?" in warnings[0]
     assert "did you mean 'binpack'?" in warnings[1]
@@ -246,7 +247,7 @@ def test_the_other_commands_act_on_what_runs_also_after_a_service_was_killed(dir
     done = deviceshare("apply", "-f", "-", stdin=pod("late") + "---" + pod("gpu-pod1") + "---" + pod("odd", "2.5"))
     assert done.stdout == "pod/late created\npod/gpu-pod1 unchanged\n"
     assert done.returncode == 1
-    assert done.stderr.startswith("error: Pod default/odd: ")
+    assert done.stderr.startswith("error: File standard input, line 30, column 50: Pod default/odd: ")
     running.wait_for("default/late -> node-a: GPU-1 (1024 MiB)")
 
     assert [node["name"] for node in get("nodes")] == ["node-a"]

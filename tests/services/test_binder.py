@@ -3,6 +3,7 @@
 import asyncio
 
 import msgspec
+import pytest
 from deviceshare.model import (
     Claim,
     ContainerGrant,
@@ -13,21 +14,27 @@ from deviceshare.model import (
     NodeLedger,
     NodeOutcomes,
     PodFact,
+    PodGroupFact,
     PodRequest,
     PodUid,
 )
-from deviceshare_binder.shell import main
+from deviceshare_binder.core import build_core
+from deviceshare_binder.core.events import BindAnswered
+from deviceshare_binder.service import main
+from deviceshare_bus import shell
 from deviceshare_bus.connection import connect
+from deviceshare_bus.core import Now
 from deviceshare_bus.messages import decode_events, decode_outcomes, encode
-from deviceshare_bus.publisher import Publisher, Write
+from deviceshare_bus.publisher import Publisher, Unknown, Write
 from deviceshare_bus.setup import make_streams
 from deviceshare_bus.subjects import event, explain, fact, ledger, outcome
+from deviceshare_cluster.interface import BindState
 from deviceshare_cluster.local import LocalCluster
 from nats.js.errors import NotFoundError
-from support.service import at_work
+from support.service import at_work, fail_first_write, replayed_elsewhere
 
 
-class World:
+class Scene:
     """A cluster, the bus, and the writers of facts, ledgers and explanations."""
 
     def __init__(self, url):
@@ -41,14 +48,14 @@ class World:
         self.connection = await connect(self.url, "test")
         await make_streams(self.connection)
         self.publisher = Publisher(self.connection)
-        await self.say(fact("node", "n1"), NodeFact(name="n1"))
+        await self.publish(fact("node", "n1"), NodeFact(name="n1"))
         return self
 
     async def __aexit__(self, *error):
         await self.connection.close()
         await self.cluster.__aexit__(*error)
 
-    async def say(self, subject, message):
+    async def publish(self, subject, message):
         await self.publisher.write(Write(subject, encode(message)))
 
     async def pod(self, name, gates=()):
@@ -63,13 +70,15 @@ class World:
         uid = (await self.cluster.get("Pod", "default", name))["metadata"]["uid"]
         self.pods[name] = uid
         ask = PodRequest(containers=(ContainerRequest("main", ()),))
-        await self.say(fact("pod", uid), PodFact(uid=PodUid(uid), namespace="default", name=name, gates=gates, ask=ask))
+        await self.publish(
+            fact("pod", uid), PodFact(uid=PodUid(uid), namespace="default", name=name, gates=gates, ask=ask)
+        )
 
     def claim(self, name, **fields):
         return Claim(id=f"claim-{name}", uid=self.pods.get(name, "nobody"), namespace="default", name=name, **fields)
 
     async def claims(self, *claims, node="n1"):
-        await self.say(ledger(node), NodeLedger(node=node, claims=claims))
+        await self.publish(ledger(node), NodeLedger(node=node, claims=claims))
 
     async def outcomes(self, node="n1"):
         try:
@@ -77,6 +86,9 @@ class World:
             return {one.claim: one.state for one in decode_outcomes(found.data).outcomes}
         except (NotFoundError, msgspec.DecodeError):
             return {}
+
+    async def stands(self, expected, node="n1"):
+        return await self.outcomes(node) == expected
 
     def binder(self):
         options = {"cluster": f"local:{self.url}", "reports_per_second": 200.0, "plugin_patience": 60.0}
@@ -90,93 +102,167 @@ async def until(true):
 
 
 async def test_claims_are_bound_once_whatever_is_killed(nats_server):
-    async with World(nats_server.url) as world:
+    async with Scene(nats_server.url) as scene:
         grant = ContainerGrant("main", 0, "gpu-share", (DeviceGrant("3", 3, 1024, 0),))
         for name in "abc":
-            await world.pod(name)
-        await world.claims(world.claim("a", grants=(grant,)), world.claim("b"))
+            await scene.pod(name)
+        await scene.claims(scene.claim("a", grants=(grant,)), scene.claim("b"))
         expected = {"claim-a": "bound", "claim-b": "bound"}
 
         async def outcomes_stand():
-            return await world.outcomes() == expected
+            return await scene.outcomes() == expected
 
-        async with world.binder() as context:
+        async with scene.binder() as context:
             await until(outcomes_stand)
-            pod = await world.cluster.get("Pod", "default", "a")
+            pod = await scene.cluster.get("Pod", "default", "a")
             assert pod["spec"]["nodeName"] == "n1"
             assert pod["metadata"]["annotations"]["volcano.sh/gpu-index"] == "3"
             await nats_server.restart()
-            await until(lambda: asyncio.sleep(0, world.connection.connected))
+            await until(lambda: asyncio.sleep(0, scene.connection.connected))
             expected["claim-c"] = "bound"
-            await world.claims(world.claim("a", grants=(grant,)), world.claim("b"), world.claim("c"))
+            await scene.claims(scene.claim("a", grants=(grant,)), scene.claim("b"), scene.claim("c"))
             await until(outcomes_stand)
             await until(lambda: asyncio.sleep(0, context.open_work() == 0))
-        said = {(one["reason"], one["message"], one["count"]) for one in await world.cluster.list("Event")}
+        said = {(one["reason"], one["message"], one["count"]) for one in await scene.cluster.list("Event")}
         assert said == {("Scheduled", f"Successfully assigned default/{name} to n1", 1) for name in "abc"}
         # The outcomes are lost, as if the binder had died before it wrote them: pods stay where they are.
-        await world.say(outcome("n1"), NodeOutcomes(node="n1"))
-        async with world.binder():
+        await scene.publish(outcome("n1"), NodeOutcomes(node="n1"))
+        async with scene.binder():
             await until(outcomes_stand)
 
 
-async def test_what_cannot_be_decoded_is_put_aside(nats_url):
-    async with World(nats_url) as world:
-        await world.pod("a")
+async def test_undecodable_messages_are_put_in_quarantine(nats_url):
+    async with Scene(nats_url) as scene:
+        await scene.pod("a")
         for subject in (ledger("n2"), outcome("n1"), fact("pod", "x"), explain("x")):
-            await world.publisher.write(Write(subject, b"\xc1"))
-        await world.claims(world.claim("a"))
+            await scene.publisher.write(Write(subject, b"\xc1"))
+        await scene.claims(scene.claim("a"))
 
         async def bound():
-            return await world.outcomes() == {"claim-a": "bound"}
+            return await scene.outcomes() == {"claim-a": "bound"}
 
-        async with world.binder() as context:
+        async with scene.binder() as context:
             await until(bound)
             await until(lambda: asyncio.sleep(0, context.ready))
             await context.events.flush()
             await until(lambda: asyncio.sleep(0, not context.connection.requests.in_flight))
-            found = await world.connection.jetstream.get_last_msg("EVENT", event("binder"))
+            found = await scene.connection.jetstream.get_last_msg("EVENT", event("binder"))
         streams = {one.stream for one in decode_events(found.data).undecodable}
         assert streams == {"LEDGER", "OUTCOME", "CLUSTER", "EXPLAIN"}
 
 
-async def test_a_pod_that_waits_is_told_why_once_for_each_message(nats_url):
-    async with World(nats_url) as world:
-        await world.pod("a")
-        await world.pod("gated", gates=("example.com/wait",))
+async def test_each_reason_why_a_pod_waits_is_reported_once(nats_url):
+    async with Scene(nats_url) as scene:
+        await scene.pod("a")
+        await scene.pod("gated", gates=("example.com/wait",))
 
         async def explained(name, message):
-            uid = world.pods[name]
+            uid = scene.pods[name]
             one = Explanation(uid=uid, namespace="default", name=name, at=1.0, decision="pending", message=message)
-            await world.say(explain(uid), one)
+            await scene.publish(explain(uid), one)
 
         async def condition(name):
-            pod = await world.cluster.get("Pod", "default", name)
+            pod = await scene.cluster.get("Pod", "default", name)
             return next((one for one in pod["status"].get("conditions", ()) if one["type"] == "PodScheduled"), {})
 
-        async with world.binder() as context:
+        async with scene.binder() as context:
             await until(lambda: asyncio.sleep(0, context.ready and not context.open_work()))
             for _ in range(3):
                 await explained("a", "0/1 nodes are unavailable")
             await explained("gated", "the pod has scheduling gates")
 
-            async def told():
+            async def reported():
                 return [(await condition(name)).get("reason") for name in ("a", "gated")] == [
                     "Unschedulable",
                     "SchedulingGated",
                 ]
 
-            await until(told)
+            await until(reported)
             await until(lambda: asyncio.sleep(0, not context.open_work()))
             assert (await condition("a"))["message"] == "0/1 nodes are unavailable"
-            events = {one["involvedObject"]["name"]: one for one in await world.cluster.list("Event")}
+            events = {one["involvedObject"]["name"]: one for one in await scene.cluster.list("Event")}
             assert (events["a"]["reason"], events["a"]["type"], events["a"]["count"]) == (
                 "FailedScheduling",
                 "Warning",
                 1,
             )
-            await world.claims(world.claim("a"))
+            await scene.claims(scene.claim("a"))
 
             async def scheduled():
                 return (await condition("a")).get("status") == "True"
 
             await until(scheduled)
+
+
+async def test_a_core_log_can_be_replayed_in_another_process(nats_url, tmp_path, monkeypatch):
+    monkeypatch.setenv("DEVICESHARE_CORE_LOG_DIR", str(tmp_path))
+    async with Scene(nats_url) as scene:
+        await scene.publish(fact("podgroup", "default.gang"), PodGroupFact(key="default/gang", uid="g"))
+        names = [f"p{number}" for number in range(20)]
+        for name in names:
+            await scene.pod(name)
+        claims = [scene.claim(name) for name in names]
+        await scene.claims(*claims[:10])
+        async with scene.binder() as context:
+            await until(lambda: asyncio.sleep(0, context.ready and not context.open_work()))
+            for name in names[15:]:
+                why = Explanation(uid=scene.pods[name], namespace="default", name=name, at=1.0, decision="pending")
+                await scene.publish(explain(why.uid), msgspec.structs.replace(why, message="0/1 nodes are unavailable"))
+            await scene.claims(*claims[:15])
+            await scene.publish(outcome("n1"), NodeOutcomes(node="n1"))  # the core's next write is a conflict
+            await scene.claims(*claims)
+            await until(lambda: asyncio.sleep(0, not context.open_work()))
+            path = context.dump_core_log()
+        assert set((await scene.outcomes()).values()) == {"bound"}
+    assert await replayed_elsewhere(path, "deviceshare_binder.core") > 60
+
+
+async def test_a_slow_read_back_delays_neither_answers_nor_ticks(nats_url, monkeypatch):
+    fail_first_write(monkeypatch, Unknown("no answer"), outcome("n1"))
+    answer, read_back = asyncio.Event(), shell.read_back
+
+    async def slow(connection, stream, subject):
+        await answer.wait()
+        return await read_back(connection, stream, subject)
+
+    monkeypatch.setattr(shell, "read_back", slow)
+    async with Scene(nats_url) as scene:
+        for name in "abc":
+            await scene.pod(name)
+        await scene.publish(fact("node", "n2"), NodeFact(name="n2"))
+        await scene.claims(scene.claim("a"))
+        async with scene.binder() as context:
+            await until(lambda: asyncio.sleep(0, context.ready))
+            await until(lambda: scene.stands({"claim-a": "bound"}))
+            for claims in ([scene.claim("b")], [scene.claim("b"), scene.claim("c")]):
+                await scene.claims(*claims, node="n2")
+                expected = {one.id: "bound" for one in claims}
+                await until(lambda expected=expected: scene.stands(expected, node="n2"))
+            await until(lambda: asyncio.sleep(0, context.open_work() == 2))  # the read of n1 and its task
+            answer.set()
+            await until(lambda: asyncio.sleep(0, not context.open_work()))
+
+
+def test_an_exception_of_the_core_is_not_swallowed():
+    core = build_core({"plugin_patience": 60.0, "reports_per_second": 200.0})
+    with pytest.raises(KeyError):
+        core.handle(BindAnswered("a claim without a task", BindState.BOUND), Now(0.0, 0.0))
+
+
+@pytest.mark.parametrize("where", ["write", "bind"])
+async def test_an_unexpected_error_of_a_write_or_a_call_ends_the_service(nats_url, monkeypatch, tmp_path, where):
+    monkeypatch.setenv("DEVICESHARE_CORE_LOG_DIR", str(tmp_path))
+
+    async def bind(*_):
+        raise ZeroDivisionError
+
+    if where == "write":
+        fail_first_write(monkeypatch, ZeroDivisionError(), outcome("n1"))
+    else:
+        monkeypatch.setattr(LocalCluster, "bind", bind)
+    async with Scene(nats_url) as scene:
+        await scene.pod("a")
+        await scene.claims(scene.claim("a"))
+        async with scene.binder():
+            # The service ends and writes its core log.
+            await until(lambda: asyncio.sleep(0, any(tmp_path.iterdir())))

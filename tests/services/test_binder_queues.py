@@ -1,15 +1,16 @@
-"""What Queues say: the phases of their PodGroups, and what the pods of these have, as Volcano's scheduler writes it."""
-
-import asyncio
+"""The status of Queues: phases of PodGroups and usage of their pods, in the form of Volcano's scheduler."""
 
 import pytest
 from deviceshare.conf import default_conf
-from deviceshare.model import Backoff, ContainerGrant, DeviceGrant, PodRequest
-from deviceshare_binder.groups import Groups, PodGroupView
-from deviceshare_binder.queues import Charge, Charges, QueueView, as_quantities, with_parents
-from deviceshare_binder.system_queues import keep_queues
-from deviceshare_binder.views import PodView
-from deviceshare_cluster.interface import ClusterError
+from deviceshare.model import ContainerGrant, DeviceGrant, PodRequest
+from deviceshare_binder.core import BinderCore
+from deviceshare_binder.core.commands import CreateQueue
+from deviceshare_binder.core.events import ClusterFailed, ClusterWritten, QueueChanged
+from deviceshare_binder.core.groups import Groups
+from deviceshare_binder.core.queues import Charges, as_quantities, with_parents
+from deviceshare_binder.core.views import PodGroupView, PodUsage, PodView, QueueView
+from deviceshare_bus.core import CaughtUp, Log, Now, Tick
+from deviceshare_bus.subjects import Stream
 from support.builders import GIB, MEMORY, NUMBER, ask, container, vgpu
 
 NOTHING = {"cpu": "0", "memory": "0"}
@@ -18,11 +19,7 @@ CPU = (("cpu", 250), ("pods", 1))
 
 def statuses(groups):
     """Return what is to be written on each Queue."""
-    found = {}
-    while (one := groups.take()) is not None:
-        if one.kind == "Queue":
-            found[one.name] = dict(one.status)
-    return found
+    return {one.name: dict(one.status) for one in groups.take(100) if one.kind == "Queue"}
 
 
 def following(*queues):
@@ -54,7 +51,7 @@ def test_a_queue_counts_its_groups_by_phase():
     assert statuses(groups) == {"default": counts | {"inqueue": 0}}
 
 
-def test_a_queue_says_what_its_pods_have_and_so_do_those_above_it():
+def test_the_status_of_a_queue_and_its_ancestors_shows_the_usage_of_its_pods():
     groups = following(
         open_queue("root"), open_queue("dept", "root"), open_queue("team", "dept"), open_queue("default")
     )
@@ -132,9 +129,9 @@ def test_amounts_are_written_as_volcano_writes_them(amounts, written):
 def test_what_a_pod_has_is_counted_as_queues_count_it():
     charges = Charges()
     asked = ask(container(cpu=250, memory=GIB), container("init"))
-    assert charges.put("a", Charge(ask=asked)) == (("cpu", 250), ("memory", GIB), ("pods", 1))
+    assert charges.put("a", PodUsage(ask=asked)) == (("cpu", 250), ("memory", GIB), ("pods", 1))
     held = (ContainerGrant("c0", 0, "hami-core", (DeviceGrant("GPU-0", 0, 3000, 0),)),)
-    given = dict(charges.put("b", Charge(ask=vgpu(1, percentage=50), held=held)))
+    given = dict(charges.put("b", PodUsage(ask=vgpu(1, percentage=50), held=held)))
     assert (given[MEMORY], given[NUMBER], given["pods"]) == (3000, 1, 1)
     charges.drop("b")
     assert {uid: dict(amounts) for uid, amounts in charges.configure(default_conf()).items()} == {
@@ -142,11 +139,11 @@ def test_what_a_pod_has_is_counted_as_queues_count_it():
     }
 
 
-def test_equal_asks_are_kept_once_and_not_for_ever():
+def test_equal_requests_are_kept_once_and_bounded():
     charges = Charges()
     for number in range(1000):
-        charges.put("a", Charge(ask=PodRequest(containers=(container(cpu=number),))))
-    assert len(charges._asks) < 200
+        charges.put("a", PodUsage(ask=PodRequest(containers=(container(cpu=number),))))
+    assert len(charges._requests) < 200
 
 
 @pytest.mark.parametrize(
@@ -163,32 +160,23 @@ def test_who_counts_in_a_queue(state, counts):
     assert PodView(uid="u", namespace="ns", name="p", **state).counts is counts
 
 
-class Reluctant:
-    """A cluster that takes objects only after some failures."""
-
-    def __init__(self, failures: int) -> None:
-        self.failures = failures
-        self.made: list[dict] = []
-
-    async def ensure(self, obj):
-        if self.failures:
-            self.failures -= 1
-            raise ClusterError("the kind is not there")
-        self.made.append(obj)
-
-
-async def test_queues_are_created_as_soon_as_the_cluster_takes_them(monkeypatch):
-    monkeypatch.setattr("deviceshare_binder.system_queues._RETRY", Backoff(0.001, 30.0))
-    cluster = Reluctant(failures=3)
-
-    def missing():
-        made = {one["metadata"]["name"] for one in cluster.made}
-        return [name for name in ("root", "default") if name not in made]
-
-    task = asyncio.create_task(keep_queues(cluster, missing))
-    async with asyncio.timeout(20):
-        while missing():
-            await asyncio.sleep(0.001)
-    task.cancel()
-    found = {one["metadata"]["name"]: one["spec"] for one in cluster.made}
-    assert found == {"root": {"weight": 1, "reclaimable": False}, "default": {"weight": 1, "reclaimable": True}}
+def test_queues_are_created_as_soon_as_the_cluster_accepts_them():
+    core, now, pauses, answers = BinderCore(), 0.0, [], []
+    core.handle(CaughtUp(Stream.CLUSTER), Now(now, now))
+    for attempt in range(7):
+        commands = core.handle(Tick(), Now(now, now))
+        creations = [one for one in commands if isinstance(one, CreateQueue)]
+        assert creations == [CreateQueue("root", reclaimable=False), CreateQueue("default", reclaimable=True)]
+        for one in creations:
+            done = ClusterWritten(one) if attempt == 6 else ClusterFailed(one, "the kind is not there", final=True)
+            answers += core.handle(done, Now(now, now))
+        due = core.next_due(Now(now, now))
+        pauses.append(due - now)
+        assert not [one for one in core.handle(Tick(), Now(now, due - 0.1)) if isinstance(one, CreateQueue)]
+        now = due
+    assert pauses == [4.0, 8.0, 16.0, 30.0, 30.0, 30.0, 2.0]
+    warnings = [one.message for one in answers if isinstance(one, Log) and one.level == "warning"]
+    assert warnings == [f"cannot create queue {name}: the kind is not there" for name in ("root", "default")]
+    for name in ("root", "default"):
+        core.handle(QueueChanged(name, open_queue(name)), Now(now, now))
+    assert not [one for one in core.handle(Tick(), Now(now, now)) if isinstance(one, CreateQueue)]

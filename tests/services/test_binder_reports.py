@@ -1,10 +1,10 @@
-"""Which pods are told what, in which order, and that nothing is kept of pods that are gone."""
+"""The reports about pods: their content, their order, and their bounds."""
 
 from deviceshare.model import Claim, ContainerGrant, DeviceGrant, Explanation
-from deviceshare_binder import reports
-from deviceshare_binder.plugin_handoff import Stuck
-from deviceshare_binder.reports import Reports
-from deviceshare_binder.views import PodView
+from deviceshare_binder.core import reports
+from deviceshare_binder.core.plugin_handoff import Stuck
+from deviceshare_binder.core.reports import Reports
+from deviceshare_binder.core.views import PodView
 
 
 def explanation(uid, message, decision="pending"):
@@ -19,49 +19,49 @@ def pod(uid, **fields):
     return PodView(uid=uid, namespace="default", name=uid, **fields)
 
 
-def told(one):
+def reported(one):
     found = []
     while (pending := one.take_pending()) is not None:
         found.append((pending.uid, pending.reason, pending.message, pending.event))
     return found
 
 
-def test_the_newest_message_is_told_once_and_again_only_when_it_changes():
+def test_the_newest_message_is_reported_once_and_again_only_when_it_changes():
     one = knowing(pod("a"), pod("g", gates=("wait",)))
     one.explained(explanation("a", "old"), event=True)
     one.explained(explanation("g", "gated"), event=False)
     one.explained(explanation("a", "new"), event=True)
     assert one.waiting == 2
-    assert told(one) == [("g", "SchedulingGated", "gated", False), ("a", "Unschedulable", "new", True)]
+    assert reported(one) == [("g", "SchedulingGated", "gated", False), ("a", "Unschedulable", "new", True)]
     one.explained(explanation("a", "new"), event=True)
-    assert told(one) == []
+    assert reported(one) == []
     one.explained(explanation("a", "other"), event=True)
-    assert told(one) == [("a", "Unschedulable", "other", True)]
+    assert reported(one) == [("a", "Unschedulable", "other", True)]
 
 
-def test_that_a_claim_waits_for_a_device_plugin_is_told_whether_the_claim_is_explained_before_or_after():
+def test_a_wait_for_a_device_plugin_is_reported_whether_the_claim_is_explained_before_or_after():
     one = knowing(pod("served-never"), pod("a"))
     claim = Claim(id="c", uid="a", namespace="default", name="a")
     one.stuck(Stuck("served-never", "n1", ["1 vGPU"], ["the vGPU device plugin"], ["c"]), [claim])
     one.explained(explanation("a", "placed", "placed"), event=True)
-    ((uid, _, message, _),) = told(one)
+    ((uid, _, message, _),) = reported(one)
     assert uid == "a"
     assert "has not served pod default/served-never yet, which has 1 vGPU" in message
     one.explained(explanation("a", "placed", "placed"), event=True)
-    assert told(one) == [], "once"
+    assert reported(one) == [], "once"
     one.bound(claim, "n1")
     one.explained(explanation("a", "placed", "placed"), event=True)
-    assert told(one) == []
+    assert reported(one) == []
 
 
-def test_what_could_not_be_told_is_told_with_the_next_decision():
+def test_a_report_that_failed_is_made_again_with_the_next_decision():
     one = knowing(pod("a"))
     one.explained(explanation("a", "why"), event=True)
     failed = one.take_pending()
     assert failed is not None
-    one.failed(failed)
+    one.failed(failed.uid, failed.message)
     one.explained(explanation("a", "why"), event=True)
-    assert told(one) == [("a", "Unschedulable", "why", True)]
+    assert reported(one) == [("a", "Unschedulable", "why", True)]
 
 
 def test_an_explanation_may_come_before_its_pod_and_goes_when_the_pod_is_placed():
@@ -69,26 +69,26 @@ def test_an_explanation_may_come_before_its_pod_and_goes_when_the_pod_is_placed(
     one = Reports(pods)
     one.explained(explanation("a", "early"), event=True)
     one.explained(explanation("b", "early"), event=True)
-    assert told(one) == []
+    assert reported(one) == []
     for uid in "ab":
         pods[uid] = pod(uid)
         one.pod(uid, pods[uid])
     one.explained(explanation("b", "placed on n1", decision="placed"), event=True)
-    assert told(one) == [("a", "Unschedulable", "early", True)]
+    assert reported(one) == [("a", "Unschedulable", "early", True)]
 
 
-def test_a_bound_pod_is_told_where_and_no_longer_why_not():
+def test_a_bound_pod_gets_its_node_reported_and_no_longer_a_reason():
     one = knowing(pod("a"))
     one.explained(explanation("a", "why not"), event=True)
     one.bound(Claim(id="c", uid="a", namespace="default", name="a"), "n1")
-    assert told(one) == []
+    assert reported(one) == []
     scheduled = one.take_scheduled()
     assert scheduled is not None
     assert scheduled.message == "Successfully assigned default/a to n1"
     assert one.waiting == 0
 
 
-def test_the_last_words_on_pods_that_are_gone_are_not_kept_for_ever(monkeypatch):
+def test_explanations_of_deleted_pods_are_bounded(monkeypatch):
     monkeypatch.setattr(reports, "MOST_UNKNOWN", 3)
     pods = {}
     one = Reports(pods)
@@ -97,7 +97,7 @@ def test_the_last_words_on_pods_that_are_gone_are_not_kept_for_ever(monkeypatch)
     for number in range(10):
         pods[f"gone-{number}"] = pod(f"gone-{number}")
         one.pod(f"gone-{number}", pods[f"gone-{number}"])
-    assert [uid for uid, *_ in told(one)] == ["gone-7", "gone-8", "gone-9"]
+    assert [uid for uid, *_ in reported(one)] == ["gone-7", "gone-8", "gone-9"]
 
 
 def test_a_binding_that_the_device_plugin_will_not_serve_comes_with_a_warning():
@@ -112,12 +112,12 @@ def test_a_binding_that_the_device_plugin_will_not_serve_comes_with_a_warning():
     assert "vGPUs in 2 containers (x, y)" in warned.message
 
 
-def test_bindings_and_reasons_are_told_in_turn_in_so_many_writes():
+def test_bindings_and_reasons_are_reported_in_turn_within_the_number_of_writes():
     one = knowing(*(pod(uid) for uid in "abcdef"))
     for uid in "abc":
         one.explained(explanation(uid, "why"), event=True)
         one.bound(Claim(id=f"c-{uid}", uid=f"bound-{uid}", namespace="default", name=f"bound-{uid}"), "n1")
-    assert [[told.uid for told in one.take(3)] for _ in range(4)] == [
+    assert [[report.uid for report in one.take(3)] for _ in range(4)] == [
         ["bound-a", "a"],
         ["bound-b", "b"],
         ["bound-c", "c"],
@@ -125,4 +125,4 @@ def test_bindings_and_reasons_are_told_in_turn_in_so_many_writes():
     ]
     one.explained(explanation("d", "why"), event=False)
     one.explained(explanation("e", "why"), event=False)
-    assert [told.uid for told in one.take(2)] == ["d", "e"]
+    assert [report.uid for report in one.take(2)] == ["d", "e"]

@@ -1,9 +1,6 @@
 """Inventory as a process-like whole: a local cluster on one nats-server, the bus on the same one."""
 
 import asyncio
-import os
-import subprocess
-import sys
 
 from deviceshare.model import Gone, NodeFact, PodFact, Synced
 from deviceshare_bus import shell
@@ -13,7 +10,7 @@ from deviceshare_cluster.interface import ClusterError
 from deviceshare_cluster.local import LocalCluster
 from deviceshare_inventory.service import main
 from support.inventory import settled, stands, until
-from support.service import at_work
+from support.service import at_work, fail_first_write, replayed_elsewhere
 
 NODE = {
     "apiVersion": "v1",
@@ -88,20 +85,6 @@ async def test_the_cluster_is_on_the_bus_and_stays_there(nats_server):
         await connection.close()
 
 
-REPLAY = """
-import sys
-from pathlib import Path
-from deviceshare_bus.core_log import read_dump, replay
-from deviceshare_inventory.core import build_core, decode_event
-with Path(sys.argv[1]).open("rb") as file:
-    header, entries = read_dump(file)
-    replayed = list(replay(build_core(header.arguments), entries, decode_event))
-assert header.dropped == 0
-assert all(each.identical for each in replayed), [each for each in replayed if not each.identical]
-print(sum(len(each.commands) for each in replayed))
-"""
-
-
 async def test_a_core_log_can_be_replayed_in_another_process(nats_server, tmp_path, monkeypatch):
     monkeypatch.setenv("DEVICESHARE_CORE_LOG_DIR", str(tmp_path))
     async with LocalCluster(nats_server.url) as cluster:
@@ -117,27 +100,7 @@ async def test_a_core_log_can_be_replayed_in_another_process(nats_server, tmp_pa
             )
             await settled(context, await last_revision(cluster, ("Pod", "default", "p1")))
             path = context.dump_core_log()
-    environment = os.environ | {"PYTHONHASHSEED": "1"}
-    command = [sys.executable, "-c", REPLAY, str(path)]
-    done = await asyncio.to_thread(subprocess.run, command, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert int(done.stdout) > 40
-
-
-def fail_first_write(monkeypatch, error, *subjects):
-    """Have the answers to the first writes of these subjects fail."""
-    left, send = set(subjects), Publisher.send
-
-    async def failing(self, write, *, ttl=None):
-        future = await send(self, write, ttl=ttl)
-        if write.subject not in left:
-            return future
-        left.remove(write.subject)
-        failed = asyncio.get_running_loop().create_future()
-        failed.set_exception(error)
-        return failed
-
-    monkeypatch.setattr(Publisher, "send", failing)
+    assert await replayed_elsewhere(path, "deviceshare_inventory.core") > 40
 
 
 async def test_a_slow_read_back_does_not_delay_others(nats_server, monkeypatch):

@@ -2,13 +2,18 @@
 
 import argparse
 import asyncio
+import os
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
+import pytest
 from deviceshare_bus.connection import connect
 from deviceshare_bus.eventlog import EventLog
-from deviceshare_bus.publisher import Publisher
+from deviceshare_bus.publisher import Publisher, Write
 from deviceshare_bus.service import Context, Main
 from deviceshare_bus.setup import make_streams
 from deviceshare_bus.tracing import Tracing
@@ -29,3 +34,46 @@ async def at_work(service: str, main: Main, url: str, **options: Any) -> AsyncIt
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         await connection.close()
+
+
+def fail_first_write(monkeypatch: pytest.MonkeyPatch, error: Exception, *subjects: str) -> None:
+    """Have the answers to the first writes of these subjects fail, though they are written."""
+    left, send = set(subjects), Publisher.send
+
+    async def failing(self: Publisher, write: Write, *, ttl: float | None = None) -> asyncio.Future[int]:
+        future = await send(self, write, ttl=ttl)
+        if write.subject not in left:
+            return future
+        left.remove(write.subject)
+        failed: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        failed.set_exception(error)
+        return failed
+
+    monkeypatch.setattr(Publisher, "send", failing)
+
+
+REPLAY = """
+import sys
+from importlib import import_module
+from pathlib import Path
+from deviceshare_bus.core_log import read_dump, replay
+service = import_module(sys.argv[2])
+with Path(sys.argv[1]).open("rb") as file:
+    header, entries = read_dump(file)
+    replayed = list(replay(service.build_core(header.arguments), entries, service.decode_event))
+assert header.dropped == 0
+assert all(each.identical for each in replayed), [each for each in replayed if not each.identical]
+print(sum(len(each.commands) for each in replayed))
+"""
+
+
+async def replayed_elsewhere(path: Path, package: str) -> int:
+    """Replay a core log in a process with another hash seed; return the number of commands, which are identical.
+
+    ``package`` has ``build_core`` and ``decode_event``.
+    """
+    command = [sys.executable, "-c", REPLAY, str(path), package]
+    environment = os.environ | {"PYTHONHASHSEED": "1"}
+    done = await asyncio.to_thread(subprocess.run, command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return int(done.stdout)

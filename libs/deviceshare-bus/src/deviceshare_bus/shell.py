@@ -117,7 +117,7 @@ class Shell:
         self._latest = LatestWriter(context.publisher)
         self._wake = asyncio.Event()
         self._answers: deque[Event] = deque()
-        """Events from callbacks, which must not raise: the timer task handles them."""
+        """Events from callbacks, which must not raise: the tasks of the shell handle them."""
         self._commands: deque[Command] = deque()
         self._command_added = asyncio.Event()
         self._command_done = asyncio.Event()
@@ -163,7 +163,7 @@ class Shell:
             self._wake.set()
 
     def post(self, event: Event) -> None:
-        """Have an event handled by the timer task. For callbacks."""
+        """Have an event handled by a task of the shell. For callbacks."""
         self._answers.append(event)
         self._wake.set()
 
@@ -183,6 +183,8 @@ class Shell:
     async def _follow(self, source: Source) -> None:
         caught_up = False
         async for batch in self._context.follow(source.stream, history=source.history):
+            # The answers to writes come first, so that a core need not decode the messages that it has written.
+            self._handle_answers()
             for number, message in enumerate(batch.messages, 1):
                 self._handle_message(source, message)
                 if not number % YIELD_AFTER:
@@ -211,9 +213,12 @@ class Shell:
                     await self._wake.wait()
             await pace.turn()
             self._wake.clear()
-            while self._answers:
-                self.handle(self._answers.popleft())
+            self._handle_answers()
             self.handle(Tick())
+
+    def _handle_answers(self) -> None:
+        while self._answers:
+            self.handle(self._answers.popleft())
 
     # Execution of commands
 

@@ -7,8 +7,8 @@ from deviceshare_bus.service import parser, run
 from deviceshare_cluster import UnknownCluster, open_cluster
 from deviceshare_cluster.signing import signing_keys
 
-from deviceshare_binder.plugin_handoff import PATIENCE
-from deviceshare_binder.shell import main
+from deviceshare_binder.core import PATIENCE, REPORTS_PER_SECOND
+from deviceshare_binder.service import main
 
 
 def start() -> None:
@@ -18,10 +18,10 @@ def start() -> None:
     options.add_argument(
         "--reports-per-second",
         type=float,
-        default=200.0,
+        default=REPORTS_PER_SECOND,
         metavar="N",
         help="conditions and Events of pods that are written at most; a fourth while pods are being bound "
-        "(default: 200)",
+        f"(default: {REPORTS_PER_SECOND:g})",
     )
     options.add_argument(
         "--plugin-patience",

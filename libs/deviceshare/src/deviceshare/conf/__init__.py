@@ -1,7 +1,8 @@
 """Volcano's configuration: ``volcano-scheduler.conf`` and ``device-config.yaml`` as values.
 
 Reading order: :mod:`.model` (the values), :mod:`.scheduler` and :mod:`.devices` (reading the two files), :mod:`.known`
-(the names that they may contain), :mod:`.effective` (the configuration in effect, from facts).
+(the names that they may hold), :mod:`.positions` (lines and columns for messages), :mod:`.effective` (the configuration
+in effect, from facts).
 """
 
 from deviceshare.conf.device_model import (

@@ -18,7 +18,7 @@ MOST_REPAIRS = 32
 _MESSAGE = re.compile(r"(?P<what>.*?)(?: - at `\$(?P<path>.*)`)?", re.DOTALL)
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
 _SOME_ENTRY = "..."
-"""msgspec's path of an invalid value of a mapping, which does not name the key."""
+"""The key of a mapping in the messages of msgspec, which do not name it."""
 _LONGEST_MAPPING = 256
 _LONGEST_VALUE = 256
 _MALFORMED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)

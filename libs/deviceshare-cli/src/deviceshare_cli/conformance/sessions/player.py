@@ -10,10 +10,9 @@ import msgspec
 from deviceshare.conf import DEVICES, SCHEDULER, parse_conf, parse_devices
 from deviceshare.model import PENDING, AnyFact, Claim, ConfigFact, Explanation, PodFact, PodGroupFact, Synced
 from deviceshare.objects import decode_node, decode_pod, decode_podgroup, decode_priority_class, decode_queue
-from deviceshare_binder.delivery import annotations_of
-from deviceshare_binder.groups import Groups, PodGroupView
-from deviceshare_binder.views import PodView
-from deviceshare_binder.views import decode_pod as pod_view
+from deviceshare_binder.core.delivery import annotations_of
+from deviceshare_binder.core.groups import Groups
+from deviceshare_binder.core.views import PodGroupView, PodView
 from deviceshare_bus.core import CaughtUp, Command, Event, Now, PutLatest, Tick, Write, Written
 from deviceshare_bus.subjects import SYNCED, Stream
 from deviceshare_bus.subjects import fact as subject_of
@@ -27,6 +26,7 @@ NOW = 1_780_000_000.0
 SCHEDULERS = ("volcano", "")
 """The schedulers whose pods are ours; the unit tests name none."""
 _ENCODE = msgspec.msgpack.encode
+_DECODE = msgspec.msgpack.Decoder(PodView).decode
 
 
 class Player:
@@ -124,10 +124,12 @@ class Player:
 
     def _write_phases(self) -> None:
         """Let the PodGroups have the phases that the binder would write."""
-        while (told := self._groups.take()) is not None:
-            key = f"{told.namespace}/{told.name}"
-            if told.kind == "PodGroup":
-                self._phase[key] = str(told.status[0][1])
+        while self._groups.waiting:
+            for status in self._groups.take(self._groups.waiting):
+                if status.kind != "PodGroup":
+                    continue
+                key = f"{status.namespace}/{status.name}"
+                self._phase[key] = str(status.status[0][1])
                 fact = self._group_facts[key]
                 if fact.phase != self._phase[key]:
                     self._group(replace(fact, phase=self._phase[key], admitted=self._phase[key] != "Pending"))
@@ -147,6 +149,4 @@ def _raw(objects: Iterable[Object] | None) -> list[bytes]:
 
 
 def _view(pod: PodFact) -> PodView:
-    view = pod_view(_ENCODE(pod))
-    assert isinstance(view, PodView)
-    return view
+    return _DECODE(_ENCODE(pod))

@@ -1,6 +1,6 @@
-"""What users read on their pods: the condition ``PodScheduled`` and the Events FailedScheduling and Scheduled. Pure.
+"""Reports about pods: the condition ``PodScheduled`` and the Events FailedScheduling, Scheduled and others.
 
-A pod that waits is told why when the message changes, the newest message only.
+Why a pod waits is reported when the message changes, the newest message only.
 """
 
 from collections import OrderedDict, deque
@@ -10,15 +10,19 @@ from typing import NamedTuple
 from deviceshare.families import caveats
 from deviceshare.model import PENDING, Claim, Explanation
 
-from deviceshare_binder.plugin_handoff import Stuck
-from deviceshare_binder.views import PodView
+from deviceshare_binder.core.plugin_handoff import Stuck
+from deviceshare_binder.core.views import PodView
 
 SCHEDULED, LIMIT, STUCK = "Scheduled", "DevicePluginLimit", "DevicePluginStuck"
 """Reasons of Events about pods that are bound."""
+FAILED_SCHEDULING = "FailedScheduling"
+"""Reason of Events about pods that wait, and about pods whose binding the API server does not permit."""
 UNSCHEDULABLE = "Unschedulable"
 GATED = "SchedulingGated"
 MOST_UNKNOWN = 10_000
-"""Explanations kept of pods that are not known: most of them are gone, and are explained for a day more."""
+"""Explanations of unknown pods that are kept: most of these pods are gone, their explanations stay for a day."""
+MOST_SCHEDULED = 10_000
+"""Events of bound pods that wait to be written; beyond this number the oldest are dropped."""
 
 
 class ReportPending(NamedTuple):
@@ -33,7 +37,7 @@ class ReportPending(NamedTuple):
 
 
 class ReportScheduled(NamedTuple):
-    """Record the Event Scheduled, or a warning that goes with it."""
+    """Record the Event Scheduled, or a warning about a pod with a claim."""
 
     uid: str
     namespace: str
@@ -43,31 +47,37 @@ class ReportScheduled(NamedTuple):
 
     @property
     def warning(self) -> bool:
-        """Whether it is one."""
+        """Whether the Event is a warning."""
         return self.reason != SCHEDULED
 
 
 class Reports:
-    """What is to be told; ``pods`` are the pods as they are known now, by uid."""
+    """The reports to write; ``pods`` are the known pods by uid."""
 
     def __init__(self, pods: Mapping[str, PodView]) -> None:
         self._pods = pods
         self._pending: OrderedDict[str, tuple[str, bool]] = OrderedDict()
-        """Messages by the pod's uid, and whether there is to be an Event as well."""
+        """Messages by the pod's uid, and whether an Event is recorded as well."""
         self._unknown: OrderedDict[str, tuple[str, bool]] = OrderedDict()
-        """Of pods that are not known (yet), the latest last."""
+        """Messages for pods that are not known (yet), the latest last."""
         self._waits: dict[str, str] = {}
-        """Messages of pods that have a claim, which waits for a device plugin."""
+        """Messages for pods whose claim waits for a device plugin."""
         self._reported: dict[str, str] = {}
         self._scheduled: deque[ReportScheduled] = deque()
+        self._dropped = 0
 
     @property
     def waiting(self) -> int:
-        """How many pods have to be told something."""
+        """The number of reports to write."""
         return len(self._pending) + len(self._scheduled)
 
+    def take_dropped(self) -> int:
+        """Return how many reports were dropped since the last call."""
+        dropped, self._dropped = self._dropped, 0
+        return dropped
+
     def explained(self, explanation: Explanation, *, event: bool) -> None:
-        """A decision about a pod was explained; without ``event`` it stood on the bus before this process began."""
+        """A decision about a pod was explained; without ``event`` the message is older than this process."""
         uid = explanation.uid
         self._pending.pop(uid, None)
         self._unknown.pop(uid, None)
@@ -98,19 +108,18 @@ class Reports:
         self._reported.pop(claim.uid, None)
         self._waits.pop(claim.uid, None)
         message = f"Successfully assigned {claim.namespace}/{claim.name} to {node}"
-        self._scheduled.append(ReportScheduled(claim.uid, claim.namespace, claim.name, message))
-        self._scheduled += [
-            ReportScheduled(claim.uid, claim.namespace, claim.name, caveat, LIMIT) for caveat in caveats(claim.grants)
-        ]
+        self._add(ReportScheduled(claim.uid, claim.namespace, claim.name, message))
+        for caveat in caveats(claim.grants):
+            self._add(ReportScheduled(claim.uid, claim.namespace, claim.name, caveat, LIMIT))
 
     def stuck(self, stuck: Stuck, waiting: Sequence[Claim]) -> None:
-        """A device plugin does not serve a pod, and claims wait for that."""
+        """A device plugin does not serve a pod, for which claims wait."""
         view = self._pods.get(stuck.uid)
         if view is None:
             return
         plugin, keys = " and ".join(stuck.plugins) or "the device plugin", " and ".join(stuck.keys)
         text = f"{plugin} of {stuck.node} does not serve this pod, which has {keys}: others like it wait until it ends"
-        self._scheduled.append(ReportScheduled(view.uid, view.namespace, view.name, text, STUCK))
+        self._add(ReportScheduled(view.uid, view.namespace, view.name, text, STUCK))
         for claim in waiting:
             self._waits[claim.uid] = (
                 f"waits on {stuck.node}: {plugin} has not served pod {view.namespace}/{view.name} yet, which has {keys}"
@@ -122,13 +131,23 @@ class Reports:
         if text is not None and self._reported.get(uid) != text:
             self._pending[uid] = (text, True)
 
-    def failed(self, reported: ReportPending) -> None:
-        """A pod could not be told: the same message is not skipped the next time."""
-        if self._reported.get(reported.uid) == reported.message:
-            del self._reported[reported.uid]
+    def refused(self, claim: Claim, message: str) -> None:
+        """The API server does not permit what a claim needs."""
+        self._add(ReportScheduled(claim.uid, claim.namespace, claim.name, message, FAILED_SCHEDULING))
+
+    def failed(self, uid: str, message: str) -> None:
+        """A report was given up: the same message is reported again with the next decision."""
+        if self._reported.get(uid) == message:
+            del self._reported[uid]
+
+    def _add(self, report: ReportScheduled) -> None:
+        self._scheduled.append(report)
+        if len(self._scheduled) > MOST_SCHEDULED:
+            self._scheduled.popleft()
+            self._dropped += 1
 
     def take(self, writes: int) -> list[ReportPending | ReportScheduled]:
-        """Return what is to be told now, in about so many writes: of bindings and of pods that wait in turn."""
+        """Return the reports to write now, in about so many writes: of bound and of waiting pods in turn."""
         reported: list[ReportPending | ReportScheduled] = []
         while writes > 0:
             scheduled, pending = self.take_scheduled(), self.take_pending()
@@ -139,7 +158,7 @@ class Reports:
         return reported
 
     def take_pending(self) -> ReportPending | None:
-        """Return the pod that has waited longest for its message, None where there is none."""
+        """Return the oldest report about a waiting pod, None if there is none."""
         while self._pending:
             uid, (message, event) = self._pending.popitem(last=False)
             view = self._pods.get(uid)
@@ -151,5 +170,5 @@ class Reports:
         return None
 
     def take_scheduled(self) -> ReportScheduled | None:
-        """Return the next pod of which the binding is to be told."""
+        """Return the oldest Event about a pod with a claim, None if there is none."""
         return self._scheduled.popleft() if self._scheduled else None

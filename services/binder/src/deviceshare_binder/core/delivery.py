@@ -1,12 +1,12 @@
-"""What is written on a pod for its device plugins, and what the annotations of a pod say of that later. Pure."""
+"""The annotations of a pod for its device plugins: what to write, and what those of a bound pod mean."""
 
 from collections.abc import Mapping
 
 from deviceshare.families import BY_NAME, SERVED, Family, UnknownFamilyError, calling, family_named
 from deviceshare.model import Claim, InputError
 
-from deviceshare_binder.bind_task import GiveUp
-from deviceshare_binder.views import PodView
+from deviceshare_binder.core.commands import Annotate
+from deviceshare_binder.core.views import PodView
 
 
 def families_of(claim: Claim) -> list[Family]:
@@ -19,7 +19,7 @@ def families_of(claim: Claim) -> list[Family]:
 
 
 def annotations_of(claim: Claim, node: str, pod: PodView, moment: float) -> dict[str, str]:
-    """Return what the device plugins read on a pod that is bound at a moment, in unix seconds.
+    """Return the annotations for the device plugins of a pod that is bound at a unix time.
 
     Raises:
         InputError: the claim's devices cannot be written.
@@ -34,10 +34,10 @@ def annotations_of(claim: Claim, node: str, pod: PodView, moment: float) -> dict
 
 
 def has_its_devices(claim: Claim, node: str, pod: PodView, found: Mapping[str, str]) -> bool:
-    """Return whether a pod that is bound with these annotations has the claim's devices, whenever it was bound.
+    """Return whether a pod bound with these annotations has the claim's devices, whenever it was bound.
 
     Raises:
-        FamilyError: a family has a bug, so that nobody can tell.
+        FamilyError: a family has a bug: the devices cannot be compared.
     """
     try:
         families = families_of(claim)
@@ -55,16 +55,18 @@ def has_its_devices(claim: Claim, node: str, pod: PodView, found: Mapping[str, s
 
 
 def is_served(claim: Claim, annotations: Mapping[str, str]) -> bool:
-    """Return whether the device plugins are done with a bound pod."""
+    """Return whether the device plugins have served a bound pod."""
     return annotations.get(SERVED) == "true" or all(
         family.plugin.served_all(annotations, [grant for grant in claim.grants if grant.family == family.name])
         for family in families_of(claim)
     )
 
 
-def given_up(pod: PodView) -> GiveUp | None:
-    """Return what to write on a pod that ended unserved, so that no plugin hands out its devices any more."""
-    annotations: dict[str, str] = {}
+def given_up(pod: PodView) -> Annotate | None:
+    """Return what to write on a pod that ended unserved, so that no plugin allocates its devices any more."""
+    annotations: dict[str, str | None] = {}
     for name, _ in pod.unserved:
         annotations |= BY_NAME[name].plugin.given_up if name in BY_NAME else {}
-    return GiveUp(pod.namespace, pod.name, pod.uid, annotations) if annotations else None
+    if not annotations:
+        return None
+    return Annotate(kind="Pod", namespace=pod.namespace, name=pod.name, uid=pod.uid, annotations=annotations)

@@ -1,0 +1,33 @@
+"""The pure core of the binder: bus messages and the cluster's answers in, commands out.
+
+Reading order: :mod:`~deviceshare_binder.core.events` and :mod:`~deviceshare_binder.core.commands`;
+:mod:`~deviceshare_binder.core.binder_core` (the whole);
+:mod:`~deviceshare_binder.core.claims` (which claim is bound when, and what its outcome is) with its parts
+:mod:`~deviceshare_binder.core.bind_task`, :mod:`~deviceshare_binder.core.bind_queue`,
+:mod:`~deviceshare_binder.core.outcomes` (a node's claims and outcomes),
+:mod:`~deviceshare_binder.core.plugin_handoff` (which claims wait for a device plugin) and
+:mod:`~deviceshare_binder.core.locks` (node locks);
+:mod:`~deviceshare_binder.core.reports` (conditions and Events of pods), :mod:`~deviceshare_binder.core.groups`
+(statuses of PodGroups and Queues), :mod:`~deviceshare_binder.core.reporting` (their pace),
+:mod:`~deviceshare_binder.core.cluster_writes` (their retries), :mod:`~deviceshare_binder.core.system_queues`.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from deviceshare_binder.core.binder_core import REPORTS_PER_SECOND, BinderCore
+from deviceshare_binder.core.events import decode_event
+from deviceshare_binder.core.plugin_handoff import PATIENCE
+
+__all__ = ["PATIENCE", "REPORTS_PER_SECOND", "BinderCore", "build_core", "decode_event"]
+
+
+def build_core(arguments: Mapping[str, float], keys: Sequence[bytes] = ()) -> BinderCore:
+    """Return the core of a service that was started with these arguments.
+
+    Args:
+        arguments: ``plugin_patience`` in seconds and ``reports_per_second``.
+        keys: signing keys. A replay without them gives the same commands except for the signatures.
+    """
+    return BinderCore(
+        keys=keys, patience=arguments["plugin_patience"], reports_per_second=arguments["reports_per_second"]
+    )

@@ -1,0 +1,146 @@
+"""The queue of bind tasks: which node's tasks begin next, which wait for a time, which are in flight."""
+
+import heapq
+from collections import deque
+from collections.abc import Iterator
+
+from deviceshare.model import Claim
+
+from deviceshare_binder.core.bind_task import BindTask, State
+from deviceshare_binder.core.outcomes import NodeClaims
+
+TURN = 16
+"""Tasks of one node that begin together: they end together, and their outcomes are one message."""
+
+
+class BindQueue:
+    """All bind tasks, by the claim's id; ``limit`` is how many may be in flight."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._tasks: dict[str, BindTask] = {}
+        self._of_pod: dict[str, dict[str, None]] = {}
+        """Claims by the pod's uid."""
+        self._busy: set[str] = set()
+        """Pods with a task in flight."""
+        self._turns: deque[NodeClaims] = deque()
+        """Nodes with queued tasks, each once: no node starves another."""
+        self._timers: list[tuple[float, str]] = []
+        self.in_flight = 0
+        """Tasks whose request to the cluster is unanswered."""
+
+    def __len__(self) -> int:
+        """Return the number of tasks."""
+        return len(self._tasks)
+
+    def get(self, claim: str) -> BindTask | None:
+        """Return the task of a claim, None if there is none."""
+        return self._tasks.get(claim)
+
+    def of_pod(self, uid: str) -> list[BindTask]:
+        """Return the tasks of a pod's claims."""
+        return [self._tasks[claim] for claim in self._of_pod.get(uid, ())]
+
+    def on_node(self, node: NodeClaims) -> list[BindTask]:
+        """Return the tasks of a node's claims."""
+        return [self._tasks[claim] for claim in node.tasks]
+
+    def is_busy(self, uid: str) -> bool:
+        """Return whether a task of a pod is in flight: the pod's other tasks have to wait."""
+        return uid in self._busy
+
+    def add(self, claim: Claim, node: NodeClaims) -> None:
+        """Create the task of a claim and queue it."""
+        task = self._tasks[claim.id] = BindTask(claim, node)
+        node.tasks[claim.id] = None
+        self._of_pod.setdefault(claim.uid, {})[claim.id] = None
+        self.enqueue(task)
+
+    def remove(self, task: BindTask) -> None:
+        """Remove a task."""
+        claim = task.claim
+        del self._tasks[claim.id]
+        task.node.tasks.pop(claim.id, None)
+        others = self._of_pod[claim.uid]
+        others.pop(claim.id, None)
+        if not others:
+            del self._of_pod[claim.uid]
+
+    # Turns
+
+    @property
+    def may_begin(self) -> bool:
+        """Whether a task is queued and the limit allows it to begin."""
+        return bool(self._turns) and self.in_flight < self._limit
+
+    def enqueue(self, task: BindTask) -> None:
+        """Queue a task after the others of its node."""
+        task.state = State.QUEUED
+        task.node.queue.append(task.claim.id)
+        self._have_turn(task.node)
+
+    def enqueue_first(self, node: NodeClaims, claims: list[str]) -> None:
+        """Queue tasks of a node in this order, before all others; claims without a task are left out."""
+        found = [claim for claim in claims if claim in self._tasks]
+        for claim in found:
+            self._tasks[claim].state = State.QUEUED
+        node.queue.extendleft(reversed(found))
+        if found:
+            self._have_turn(node)
+
+    def next_turn(self) -> Iterator[BindTask]:
+        """Yield the first tasks of the node whose turn it is, while the limit allows it."""
+        node = self._turns.popleft()
+        for _ in range(TURN):
+            if not node.queue or self.in_flight >= self._limit:
+                break
+            task = self._tasks.get(node.queue.popleft())
+            if task is not None and task.state is State.QUEUED:
+                yield task
+        node.in_turn = False
+        if node.queue:
+            self._have_turn(node)
+
+    def _have_turn(self, node: NodeClaims) -> None:
+        if not node.in_turn:
+            node.in_turn = True
+            self._turns.append(node)
+
+    # Timers and requests
+
+    def sleep(self, task: BindTask, state: State, until: float) -> None:
+        """Re-evaluate a task at a monotonic time."""
+        task.state, task.due = state, until
+        heapq.heappush(self._timers, (until, task.claim.id))
+
+    def next_due(self) -> float | None:
+        """Return the monotonic time of the next timer."""
+        return self._timers[0][0] if self._timers else None
+
+    def due(self, now: float) -> Iterator[BindTask]:
+        """Yield the tasks whose timers have expired."""
+        while self._timers and self._timers[0][0] <= now:
+            until, claim = heapq.heappop(self._timers)
+            task = self._tasks.get(claim)
+            if task is not None and task.due == until:
+                yield task
+
+    def requested(self, task: BindTask, state: State) -> None:
+        """A request for a task is sent to the cluster."""
+        task.state = state
+        self._busy.add(task.claim.uid)
+        self.in_flight += 1
+
+    def answered(self, claim: str) -> BindTask:
+        """The request was answered: the pod's other tasks may continue."""
+        task = self._tasks[claim]
+        assert task.in_flight
+        task.state = State.PARKED
+        self.in_flight -= 1
+        self._busy.discard(task.claim.uid)
+        for other in self.of_pod(task.claim.uid):
+            if other is not task and other.state is State.PARKED:
+                self.enqueue(other)
+        if task.dropped:
+            task.dropped = task.claim.id not in task.node.ledger
+        return task

@@ -1,0 +1,286 @@
+"""The binder's core: it binds the pods of claims, writes their outcomes, and reports to users what became of them."""
+
+from collections.abc import Sequence
+
+from deviceshare.conf import SCHEDULER, EffectiveConfiguration
+from deviceshare.model import ADMITTED, BOUND, PENDING, REJECTED, ConfigFact, Explanation
+from deviceshare_bus.core import (
+    CaughtUp,
+    Command,
+    Count,
+    Event,
+    Log,
+    Now,
+    ReadBack,
+    RecordStep,
+    Tick,
+    Unreadable,
+    WriteConflict,
+    WriteRefused,
+    WriteUnknown,
+    Written,
+)
+from deviceshare_bus.subjects import Stream, node_of
+
+from deviceshare_binder.core.bind_task import Finished
+from deviceshare_binder.core.claims import ClaimBinder
+from deviceshare_binder.core.cluster_writes import ClusterWrites
+from deviceshare_binder.core.commands import Annotate, BindPod, CreateQueue, LockNode, ReadPod
+from deviceshare_binder.core.events import (
+    BindAnswered,
+    ClusterFailed,
+    ClusterWritten,
+    Explained,
+    LedgerChanged,
+    LockAnswered,
+    NodeChanged,
+    OutcomesChanged,
+    PodChanged,
+    PodGroupChanged,
+    PodRead,
+    QueueChanged,
+    SchedulerConfigured,
+)
+from deviceshare_binder.core.groups import Groups
+from deviceshare_binder.core.plugin_handoff import PATIENCE, Stuck
+from deviceshare_binder.core.queues import Charges
+from deviceshare_binder.core.reporting import Reporting
+from deviceshare_binder.core.reports import Reports
+from deviceshare_binder.core.system_queues import SystemQueues
+
+REQUESTS = 64
+"""Bindings, reads and locks that may be in flight."""
+REPORTS_PER_SECOND = 200.0
+
+
+class BinderCore:
+    """The state machine of the binder (:class:`deviceshare_bus.core.Core`).
+
+    Args:
+        limit: how many bindings, reads and locks may be in flight.
+        keys: signing keys (:mod:`deviceshare.model.signatures`).
+        patience: the seconds that a device plugin has to serve a pod.
+        reports_per_second: how many reports about pods are written per second, and as many statuses.
+    """
+
+    def __init__(
+        self,
+        limit: int = REQUESTS,
+        keys: Sequence[bytes] = (),
+        patience: float = PATIENCE,
+        reports_per_second: float = REPORTS_PER_SECOND,
+    ) -> None:
+        self._claims = ClaimBinder(limit, keys, patience)
+        self._reports = Reports(self._claims.pods)
+        self._groups = Groups()
+        self._charges = Charges()
+        self._conf = EffectiveConfiguration()
+        self._writes = ClusterWrites()
+        self._reporting = Reporting(self._reports, self._groups, self._writes, reports_per_second)
+        self._system_queues = SystemQueues()
+        self._unread: set[str] = {Stream.LEDGER, Stream.OUTCOME, Stream.CLUSTER, Stream.EXPLAIN}
+        """Streams that have not been read to their end yet."""
+        self._refused: set[type[Command]] = set()
+        """Kinds of commands of which the cluster refused the last one for good."""
+
+    @property
+    def open_work(self) -> int:
+        """Claims without an outcome, outcomes that are not written, reports that are not written."""
+        return self._claims.open_work + self._reports.waiting + self._groups.waiting + self._writes.open
+
+    @property
+    def detail(self) -> dict[str, int]:
+        """Numbers for the service's status."""
+        return {
+            "in_flight": self._claims.in_flight,
+            "reports": self._reports.waiting,
+            "stuck": self._claims.handoffs.stuck,
+        }
+
+    def knows_outcomes(self, subject: str, sequence: int) -> bool:
+        """Return whether a message of OUTCOME, or a newer one of its subject, has been applied."""
+        return self._claims.outcomes.knows(subject, sequence)
+
+    def next_due(self, now: Now) -> float | None:
+        """Return the monotonic time of the next tick that is needed without further events, None for never."""
+        due = (
+            self._claims.next_due(),
+            self._reporting.next_due(),
+            self._writes.next_due(),
+            self._system_queues.next_due(self._missing_queues()),
+        )
+        return min((at for at in due if at is not None), default=None)
+
+    def handle(self, event: Event, now: Now) -> list[Command]:
+        """Apply an event and return the commands that follow from it."""
+        match event:
+            case Tick():
+                return self._tick(now)
+            case PodChanged() | NodeChanged() | PodGroupChanged() | QueueChanged() | SchedulerConfigured():
+                return self._fact(event, now)
+            case LedgerChanged(node=name, claims=claims):
+                self._claims.ledger(name, claims)
+            case OutcomesChanged():
+                self._claims.outcomes_changed(event)
+            case Explained(explanation=explanation):
+                self._explained(explanation)
+            case BindAnswered() | PodRead() | LockAnswered():
+                self._answered(event, now)
+            case ClusterWritten():
+                return self._written(event, now)
+            case ClusterFailed():
+                return self._failed(event, now)
+            case Written() | WriteConflict() | WriteUnknown() | WriteRefused():
+                return self._claims.outcomes.answered(event)
+            case ReadBack(subject=subject, sequence=sequence):
+                self._claims.outcomes_read(subject, sequence)
+            case Unreadable(stream=Stream.OUTCOME, subject=subject, sequence=sequence):
+                # The outcomes are lost: the pods are read back.
+                self._claims.outcomes_changed(OutcomesChanged(node_of(subject), sequence, ()))
+            case CaughtUp(stream=stream):
+                self._caught_up(stream)
+        return []
+
+    # Messages of the bus
+
+    def _caught_up(self, stream: str) -> None:
+        needed = self._unread - {Stream.EXPLAIN}
+        self._unread.discard(stream)
+        if needed == {stream}:
+            self._claims.start()
+
+    def _fact(
+        self, event: PodChanged | NodeChanged | PodGroupChanged | QueueChanged | SchedulerConfigured, now: Now
+    ) -> list[Command]:
+        match event:
+            case PodChanged():
+                self._pod(event, now)
+            case NodeChanged(name=name, node=node):
+                self._claims.node(name, node)
+            case PodGroupChanged(key=key, group=group):
+                self._groups.group(key, group)
+            case QueueChanged(name=name, queue=queue):
+                self._groups.queue(name, queue)
+            case SchedulerConfigured(config=config):
+                return self._configure(config)
+        return []
+
+    def _pod(self, event: PodChanged, now: Now) -> None:
+        uid, pod = event.uid, event.pod
+        self._claims.pod(uid, pod, now)
+        self._reports.pod(uid, pod)
+        self._groups.pod(uid, pod)
+        if event.usage is None:
+            self._charges.drop(uid)
+            self._groups.charge(uid, ())
+        else:
+            self._groups.charge(uid, self._charges.put(uid, event.usage))
+
+    def _configure(self, config: ConfigFact | None) -> list[Command]:
+        if config is not None:
+            self._conf.take(config)
+        else:
+            self._conf.drop(SCHEDULER)
+        self._claims.locks.every_family = self._conf.conf.node_lock
+        for uid, amounts in self._charges.configure(self._conf.conf).items():
+            self._groups.charge(uid, amounts)
+        return [Log("warning", str(problem))] if (problem := self._conf.problems.get(SCHEDULER)) else []
+
+    def _explained(self, explanation: Explanation) -> None:
+        if explanation.decision in (ADMITTED, REJECTED):
+            self._groups.decided(explanation)
+            return
+        self._reports.explained(explanation, event=Stream.EXPLAIN not in self._unread)
+        if explanation.decision == PENDING:
+            self._groups.explained(explanation)
+
+    def _missing_queues(self) -> list[str]:
+        """Return the missing Queues of the system, none before the cluster's facts have been read."""
+        return [] if Stream.CLUSTER in self._unread else self._groups.missing_queues
+
+    # Time
+
+    def _tick(self, now: Now) -> list[Command]:
+        """Begin what is due: requests for claims, writes of outcomes, reports."""
+        out: list[Command] = []
+        after: list[Command] = []
+        for step in self._claims.tick(now):
+            match step:
+                case Finished():
+                    after += self._finished(step, now)
+                case Stuck():
+                    after += self._stuck(step)
+                case Annotate():
+                    self._writes.add(step)
+                case request:
+                    out.append(request)
+        self._reporting.tick(now, busy=self._claims.in_flight > 0)
+        if dropped := self._reports.take_dropped():
+            after.append(Count("cluster_writes_dropped", dropped))
+        return [
+            *out,
+            *self._claims.outcomes.writes(),
+            *self._writes.take(now.monotonic),
+            *self._system_queues.tick(self._missing_queues(), now.monotonic),
+            *after,
+        ]
+
+    def _finished(self, finished: Finished, now: Now) -> list[Command]:
+        claim, node, state, reason = finished
+        pod = f"{claim.namespace}/{claim.name}"
+        step = RecordStep(claim.uid, pod, state, node=node, message=reason, since=claim.decided_at, at=now.wall)
+        if state == BOUND:
+            self._reports.bound(claim, node)
+        elif reason:
+            return [step, Log("info", f"claim refused: {pod}: {reason}", {"node": node, "claim": claim.id})]
+        return [step]
+
+    def _stuck(self, stuck: Stuck) -> list[Command]:
+        self._reports.stuck(stuck, self._claims.claims(stuck.waiting))
+        details = {"uid": stuck.uid, "node": stuck.node}
+        return [Count("hand_overs_stuck"), Log("warning", "a device plugin does not serve a pod", details)]
+
+    # Answers of the cluster
+
+    def _answered(self, answer: BindAnswered | PodRead | LockAnswered, now: Now) -> None:
+        match answer:
+            case BindAnswered():
+                self._refused.discard(BindPod)
+                self._claims.bind_answered(answer, now)
+            case PodRead():
+                self._refused.discard(ReadPod)
+                self._claims.pod_read(answer, now)
+            case LockAnswered():
+                self._refused.discard(LockNode)
+                self._claims.lock_answered(answer, now)
+
+    def _written(self, event: ClusterWritten, now: Now) -> list[Command]:
+        self._refused.discard(type(event.command))
+        if isinstance(event.command, CreateQueue):
+            return self._system_queues.created(event.command.name, now.monotonic)
+        self._writes.written(event.command)
+        self._reporting.answered(event.command.token, now)
+        return []
+
+    def _failed(self, event: ClusterFailed, now: Now) -> list[Command]:
+        """A command failed: it is tried again later, or given up. What the cluster refuses for good is reported."""
+        command, final = event.command, event.final
+        out: list[Command] = [Count("cluster_errors")]
+        if isinstance(command, CreateQueue):
+            return out + self._system_queues.failed(command.name, event.message, now.monotonic)
+        out.append(Log("warning" if final and type(command) not in self._refused else "debug", event.message))
+        if final:
+            self._refused.add(type(command))
+        if isinstance(command, BindPod | ReadPod | LockNode):
+            refused = self._claims.failed(command.claim, now, event.jitter, final=final)
+            if refused is not None:
+                self._reports.refused(refused, event.message)
+            return out
+        given_up = self._writes.failed(command, now.monotonic, event.jitter, final=final)
+        self._reporting.answered(command.token, now)
+        for each in given_up:
+            self._reporting.given_up(each)
+            out.append(Count("cluster_writes_dropped"))
+            if not final:
+                out.append(Log("warning", f"dropped a write after too many failures: {event.message}"))
+        return out

@@ -1,0 +1,397 @@
+"""Which claim is bound when, and what its outcome is.
+
+The states of a claim's bind task::
+
+    queued ─┬─> binding ──> outcome          the API server's answer is final
+            ├─> held ──> queued              another pod is in handoff to the node's device plugin (plugin_handoff)
+            ├─> locking ──> queued           the node's lock is requested (locks)
+            ├─> waiting ──> queued           its pod or its node is not known yet, or others hold the node's lock
+            ├─> reading ──> outcome          refused or withdrawn: only after the pod was read back, since an earlier
+            │                                binding, perhaps by a predecessor of this process, may have succeeded
+            └─> (backing off) ──> queued     the cluster did not answer, or refused the request
+
+Nothing begins before the messages that were on the bus have been read.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from deviceshare.families import FamilyError, UnknownFamilyError
+from deviceshare.model import BOUND, REFUSED, WITHDRAWN, Backoff, Claim, InputError, Outcome, sign
+from deviceshare_bus.core import Now
+from deviceshare_cluster.interface import BindState
+
+from deviceshare_binder.core.bind_queue import BindQueue
+from deviceshare_binder.core.bind_task import BindTask, Finished, State, Verdict, judge
+from deviceshare_binder.core.commands import Annotate, BindPod, ClaimRequest, LockNode, ReadPod
+from deviceshare_binder.core.delivery import annotations_of, given_up, has_its_devices, is_served
+from deviceshare_binder.core.events import BindAnswered, LockAnswered, OutcomesChanged, PodRead
+from deviceshare_binder.core.locks import AGAIN, Locks
+from deviceshare_binder.core.nodes import Nodes
+from deviceshare_binder.core.outcomes import NodeClaims, Outcomes
+from deviceshare_binder.core.plugin_handoff import PATIENCE, PluginHandoffs, Stuck, keys_of
+from deviceshare_binder.core.views import NodeView, PodView
+
+GRACE = 10.0
+"""Seconds that a claim waits for the facts of its pod and its node."""
+MOMENT = 1e-6
+"""The least difference, in seconds, between the times in the annotations of two bindings."""
+RETRY = Backoff(0.1, 5.0)
+"""Seconds between two attempts while the cluster does not answer."""
+REFUSED_PAUSE = 60.0
+"""Seconds until a request that the cluster refused for good is tried again: permissions may be granted later."""
+
+Step = ClaimRequest | Annotate | Finished | Stuck
+
+
+class ClaimBinder:
+    """The bind tasks of all claims.
+
+    Args:
+        limit: how many requests to the cluster may be in flight.
+        keys: signing keys (:mod:`deviceshare.model.signatures`).
+        patience: the seconds that a device plugin has to serve a pod.
+    """
+
+    def __init__(self, limit: int, keys: Sequence[bytes] = (), patience: float = PATIENCE) -> None:
+        self._keys = tuple(keys)
+        self.pods: dict[str, PodView] = {}
+        self.outcomes = Outcomes()
+        self._nodes = Nodes()
+        self._tasks = BindQueue(limit)
+        self.handoffs = PluginHandoffs(patience)
+        self.locks = Locks(self._needs_lock, self._left_over)
+        self._steps: list[Step] = []
+        """Steps for the next tick, in order."""
+        self._finished: list[Finished] = []
+        self._last_binding = 0.0
+        """Unix time of the last binding."""
+        self._started = False
+
+    @property
+    def open_work(self) -> int:
+        """The number of claims without an outcome, and of nodes whose outcomes are not all written."""
+        return len(self._tasks) + self.outcomes.open + (not self._started)
+
+    @property
+    def in_flight(self) -> int:
+        """The number of requests to the cluster that are not answered."""
+        return self._tasks.in_flight
+
+    def claims(self, ids: Iterable[str]) -> list[Claim]:
+        """Return the claims with these ids that have a bind task."""
+        return [task.claim for task in map(self._tasks.get, ids) if task is not None]
+
+    # Facts, ledgers, outcomes
+
+    def start(self) -> None:
+        """Begin: the messages that were on the bus have been read."""
+        self._started = True
+        for node in list(self.outcomes.nodes.values()):
+            self._reconcile(node)
+            self._expect(node)
+
+    def pod(self, uid: str, view: PodView | None, now: Now) -> None:
+        """Apply a pod's state, None if it is gone."""
+        self.handoffs.pod(uid, view, now.monotonic)
+        if view is None:
+            self.pods.pop(uid, None)
+            return
+        before = self.pods.get(uid)
+        self.pods[uid] = view
+        if view.ended and view.unserved and (before is None or before.unserved != view.unserved or not before.ended):
+            self._steps += filter(None, (given_up(view),))
+        for task in self._tasks.of_pod(uid):
+            self._reevaluate(task)
+
+    def node(self, name: str, view: NodeView | None) -> None:
+        """Apply a node's state, None if it is gone."""
+        self._nodes.put(name, view)
+        if view is None:
+            self.outcomes.forget(name)
+        if name in self.outcomes.nodes:
+            for task in self._tasks.on_node(self.outcomes.nodes[name]):
+                self._reevaluate(task)
+
+    def ledger(self, name: str, claims: Iterable[Claim]) -> None:
+        """Apply all claims on a node."""
+        node = self.outcomes.node(name)
+        before, node.ledger = node.ledger, {claim.id: claim for claim in claims}
+        uids = {claim.uid for claim in node.ledger.values()}
+        for identity, claim in before.items():
+            if identity not in node.ledger and claim.uid not in uids:
+                self.handoffs.not_begun(name, claim.uid)
+        self._reconcile(node)
+        if self._nodes.is_gone(name):
+            self.outcomes.forget(name)
+
+    def outcomes_changed(self, event: OutcomesChanged) -> None:
+        """Apply a node's outcomes on the bus."""
+        if (node := self.outcomes.changed(event.node, event.sequence, event.outcomes)) is not None:
+            self._reconcile(node)
+
+    def outcomes_read(self, subject: str, sequence: int) -> None:
+        """The outcomes under a subject were read back."""
+        self._reconcile(self.outcomes.read_back(subject, sequence))
+
+    # Answers of the cluster
+
+    def bind_answered(self, answer: BindAnswered, now: Now) -> None:
+        """Apply the answer to a :class:`BindPod`."""
+        task = self._tasks.answered(answer.claim)
+        if answer.state is BindState.BOUND:
+            if answer.annotations is not None and is_served(task.claim, answer.annotations):
+                self.handoffs.not_begun(answer.node, task.claim.uid)
+            self._finish(task, BOUND, "", now)
+        elif answer.state is BindState.ALREADY and answer.node == task.node.name:
+            self._found(task, answer.annotations, now)
+        elif answer.state is BindState.ALREADY:
+            self._finish(task, REFUSED, f"the pod is bound to {answer.node}", now)
+        else:
+            self._finish(task, REFUSED, answer.reason or "the pod is gone", now)
+
+    def pod_read(self, answer: PodRead, now: Now) -> None:
+        """Apply the answer to a :class:`ReadPod`."""
+        task = self._tasks.answered(answer.claim)
+        verdict, task.verdict = task.verdict, None
+        node = answer.node
+        if node == task.node.name:
+            self._found(task, answer.annotations, now)
+        elif verdict is not None and (verdict.state == WITHDRAWN or (verdict.state == REFUSED and node == "")):
+            self._finish(task, verdict.state, verdict.reason, now)
+        elif node is None:
+            self._finish(task, REFUSED, "the pod is gone", now)
+        elif node:
+            self._finish(task, REFUSED, f"the pod is bound to {node}", now)
+        elif verdict is not None:  # a fact shows that it is bound
+            self._tasks.sleep(task, State.BACKING_OFF, now.monotonic + RETRY.first)
+        else:  # the pod exists, its fact will arrive
+            task.deadline = None
+            task.unsure = False
+            self.handoffs.not_begun(task.node.name, task.claim.uid)
+            self._tasks.enqueue(task)
+
+    def lock_answered(self, answer: LockAnswered, now: Now) -> None:
+        """Apply the answer to a :class:`LockNode`."""
+        task = self._tasks.answered(answer.claim)
+        lock, task.lock = task.lock, None
+        if lock is not None and answer.value == lock.value:
+            self.locks.taken(task.claim, lock)
+            self._tasks.enqueue(task)
+        else:
+            self.handoffs.not_begun(task.node.name, task.claim.uid)
+            self._tasks.sleep(task, State.WAITING, now.monotonic + AGAIN)
+
+    def failed(self, claim: str, now: Now, jitter: float, *, final: bool) -> Claim | None:
+        """The cluster did not execute a request: try again later.
+
+        Returns the claim if users have to be informed that the cluster refuses its requests.
+        """
+        task = self._tasks.answered(claim)
+        if task.dropped:
+            self._remove(task)
+            return None
+        pause = REFUSED_PAUSE * (1 + jitter) if final else RETRY.delay(task.tries, jitter)
+        task.tries += 1
+        self._tasks.sleep(task, State.BACKING_OFF, now.monotonic + pause)
+        if not final or task.refused:
+            return None
+        task.refused = True
+        return task.claim
+
+    # Time
+
+    def next_due(self) -> float | None:
+        """Return the monotonic time at which :meth:`tick` has to be called at the latest."""
+        due = (self._tasks.next_due(), self.handoffs.next_due(), self.locks.next_due())
+        return min((at for at in due if at is not None), default=None)
+
+    def tick(self, now: Now) -> list[Step]:
+        """Begin what can begin; return the commands and what there is to report."""
+        self.handoffs.expire(now.monotonic)
+        for task in self._tasks.due(now.monotonic):
+            self._reevaluate(task)
+        self._resume_freed()
+        while self._tasks.may_begin:
+            for task in self._tasks.next_turn():
+                self._begin(task, now)
+            self._resume_freed()
+        self._steps += self.handoffs.take_stuck()
+        self._steps += self.locks.release(now.monotonic, self._nodes.locks)
+        self._steps += self._finished
+        self._finished = []
+        steps, self._steps = self._steps, []
+        return steps
+
+    # Tasks
+
+    def _reconcile(self, node: NodeClaims) -> None:
+        """Keep bind tasks for the claims without an outcome, and for no others."""
+        if not self._started:
+            return
+        for task in self._tasks.on_node(node):
+            if task.claim.id not in node.ledger:
+                self._drop(task)
+        node.confirmed &= node.ledger.keys()
+        for claim in node.ledger.values():
+            known = self._tasks.get(claim.id)
+            if known is None:
+                if not node.has_outcome(claim):
+                    self._tasks.add(claim, node)
+            elif claim.id in node.written and node.has_outcome(claim) and not known.in_flight:
+                self._drop(known)
+            elif known.claim is not claim and known.claim != claim:
+                known.claim = claim
+                self._reevaluate(known)
+
+    def _drop(self, task: BindTask) -> None:
+        """Remove a task, after the answer to its request if it is in flight."""
+        if task.in_flight:
+            task.dropped = True
+        else:
+            self._remove(task)
+
+    def _remove(self, task: BindTask) -> None:
+        self.handoffs.unhold(task.node.name, task.claim.id, task.claim.uid)
+        self._tasks.remove(task)
+
+    def _reevaluate(self, task: BindTask) -> None:
+        """Queue a waiting task again: a fact has changed, or its timer has expired."""
+        if task.state in (State.WAITING, State.BACKING_OFF):
+            self._tasks.enqueue(task)
+        elif task.state is State.HELD and self._judge(task) is not None:
+            self.handoffs.unhold(task.node.name, task.claim.id, task.claim.uid)
+            self._tasks.enqueue(task)
+
+    def _resume_freed(self) -> None:
+        """Resume the held claims on nodes where a handoff has ended, in their order and before all others."""
+        while self.handoffs.freed:
+            name = next(iter(self.handoffs.freed))
+            del self.handoffs.freed[name]
+            self._tasks.enqueue_first(self.outcomes.node(name), self.handoffs.release(name))
+
+    # Device plugins
+
+    def _expect(self, node: NodeClaims) -> None:
+        """Begin the handoff of pods that a predecessor of this process may have bound without a fact yet."""
+        for claim in node.ledger.values():
+            pod = self.pods.get(claim.uid)
+            task = self._tasks.get(claim.id)
+            bound = claim.id in node.written and node.written[claim.id].state == BOUND
+            if (task is not None or bound) and (pod is None or not pod.node):
+                keys = keys_of(claim.grants)
+                self.handoffs.begin(node.name, claim.uid, keys)
+                if task is not None:
+                    task.unsure = bool(keys)
+
+    def _needs_lock(self, node: str, uid: str) -> bool:
+        """Return whether a pod is being bound to a node or handed over there."""
+        working = any(task.node.name == node for task in self._tasks.of_pod(uid))
+        return working or self.handoffs.contains(node, uid)
+
+    def _left_over(self, node: str, holder: str) -> bool:
+        """Return whether a known pod does not need the lock that names it."""
+        found = [pod for pod in self.pods.values() if f"{pod.namespace}/{pod.name}" == holder]
+        return bool(found) and not any(
+            self._needs_lock(node, pod.uid) or (pod.node == node and pod.unserved and not pod.ended) for pod in found
+        )
+
+    # One task
+
+    def _begin(self, task: BindTask, now: Now) -> None:
+        claim = task.claim
+        if task.dropped:
+            self._remove(task)
+            return
+        if self._tasks.is_busy(claim.uid):
+            task.state = State.PARKED
+            return
+        if task.unsure:
+            self._read(task, None)
+            return
+        verdict = self._judge(task)
+        if verdict is not None and verdict.sure:
+            self._finish(task, verdict.state, verdict.reason, now)
+        elif verdict is not None:
+            self._read(task, verdict)
+        elif claim.uid not in self.pods or task.node.name not in self._nodes.views:
+            self._wait(task, now)
+        elif self.handoffs.blocked(task.node.name, claim.uid, task.keys):
+            task.state = State.HELD
+            self.handoffs.hold(task.node.name, claim.id, claim.uid, task.keys)
+        elif not self._locked(task, now):
+            self._bind(task, now)
+
+    def _judge(self, task: BindTask) -> Verdict | None:
+        return judge(task.claim, task.node.name, self.pods.get(task.claim.uid), self._nodes.views)
+
+    def _locked(self, task: BindTask, now: Now) -> bool:
+        """Request the node's lock, or wait for it; return whether the binding has to wait."""
+        step = self.locks.next(task.claim, task.node.name, self._nodes.locks(task.node.name), now)
+        if step is None:
+            return False
+        if isinstance(step, LockNode):
+            task.lock = step
+            self.handoffs.begin(task.node.name, task.claim.uid, task.keys)
+            self._request(task, State.LOCKING, step)
+        else:
+            self._tasks.sleep(task, State.WAITING, step)
+        return True
+
+    def _bind(self, task: BindTask, now: Now) -> None:
+        claim, node = task.claim, task.node.name
+        # Device plugins serve the oldest pod first: no two bindings may have the same time.
+        self._last_binding = max(now.wall, self._last_binding + MOMENT)
+        try:
+            annotations = annotations_of(claim, node, self.pods[claim.uid], self._last_binding)
+        except (InputError, UnknownFamilyError, FamilyError) as error:
+            self._read(task, Verdict(REFUSED, str(error), sure=False))
+            return
+        annotations |= sign(self._keys, claim.uid, node, annotations)
+        self.handoffs.begin(node, claim.uid, task.keys)
+        self._request(task, State.BINDING, BindPod(claim.id, claim.namespace, claim.name, claim.uid, node, annotations))
+
+    def _found(self, task: BindTask, annotations: Mapping[str, str] | None, now: Now) -> None:
+        """The pod is bound to the claim's node: for this claim if it has the claim's devices."""
+        pod, node = self.pods.get(task.claim.uid), task.node.name
+        try:
+            ours = annotations is None or pod is None or has_its_devices(task.claim, node, pod, annotations)
+        except FamilyError as error:
+            # The pod runs on the node: its devices stay claimed, and the outcome names the family.
+            self._finish(task, BOUND, str(error), now)
+            return
+        if ours:
+            self._finish(task, BOUND, "", now)
+        else:
+            self._finish(task, REFUSED, f"the pod is bound to {node} with other devices", now)
+
+    def _read(self, task: BindTask, verdict: Verdict | None) -> None:
+        """Read the pod back; ``verdict`` is the claim's outcome if it is not bound, None if that is open."""
+        claim = task.claim
+        task.verdict = verdict
+        self._request(task, State.READING, ReadPod(claim.id, claim.namespace, claim.name, claim.uid))
+
+    def _request(self, task: BindTask, state: State, request: ClaimRequest) -> None:
+        self._tasks.requested(task, state)
+        self._steps.append(request)
+
+    def _wait(self, task: BindTask, now: Now) -> None:
+        """Wait for facts, in total no longer than the grace, whatever other facts arrive meanwhile."""
+        if task.deadline is None:
+            task.deadline = now.monotonic + GRACE
+        if now.monotonic < task.deadline:
+            self._tasks.sleep(task, State.WAITING, task.deadline)
+            return
+        no_node = Verdict(REFUSED, f"there is no node {task.node.name}", sure=False)
+        self._read(task, no_node if task.claim.uid in self.pods else None)
+
+    def _finish(self, task: BindTask, state: str, reason: str, now: Now) -> None:
+        if state != BOUND:
+            self.handoffs.not_begun(task.node.name, task.claim.uid)
+        self._remove(task)
+        claim, node = task.claim, task.node
+        if not node.is_new(claim, state):
+            return
+        if not task.dropped:
+            self.outcomes.finish(node, Outcome(claim.id, claim.uid, state, reason, now.wall))
+        if not task.dropped or state == BOUND:
+            self._finished.append(Finished(claim, node.name, state, reason))

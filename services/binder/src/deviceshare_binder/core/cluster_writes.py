@@ -1,0 +1,159 @@
+"""Annotations, conditions, Events and statuses on their way to the cluster: how many are in flight, when to retry."""
+
+import heapq
+from collections import deque
+from typing import NamedTuple
+
+from deviceshare.model import Backoff
+from msgspec.structs import replace
+
+from deviceshare_binder.core.commands import Annotate, RecordEvent, SetPodCondition, SetStatus
+
+IN_FLIGHT = 100
+"""Writes that may be in flight."""
+MOST_WAITING = 10_000
+"""Failed writes that wait for their next attempt; beyond this number the oldest are dropped."""
+REFUSED_PAUSE = 60.0
+"""Seconds until a write that the cluster refused for good is tried again: permissions may be granted later."""
+
+RetriedWrite = Annotate | SetPodCondition | RecordEvent | SetStatus
+Target = tuple[str, str, str]
+"""Kind, namespace and name of the object whose condition or status is written."""
+
+
+class Retries(NamedTuple):
+    """How a write is retried; attempts that may fail (None: any number) or be refused before it is dropped."""
+
+    backoff: Backoff
+    failures: int | None
+    refusals: int
+
+
+_REPORT = Retries(Backoff(0.1, 1.6), 5, 1)
+_RETRIES: dict[type[RetriedWrite], Retries] = {
+    Annotate: Retries(Backoff(0.1, 5.0), None, 10),
+    SetPodCondition: _REPORT,
+    RecordEvent: _REPORT,
+    SetStatus: Retries(Backoff(0.5, 30.0), None, 10),
+}
+
+
+class _Pending:
+    """A write that is not done."""
+
+    __slots__ = ("command", "failures", "refusals")
+
+    def __init__(self, command: RetriedWrite) -> None:
+        self.command = command
+        self.failures = 0
+        self.refusals = 0
+
+
+class ClusterWrites:
+    """The writes that are queued, in flight, or wait for their next attempt."""
+
+    def __init__(self) -> None:
+        self._tokens = 0
+        self._pending: dict[int, _Pending] = {}
+        self._queue: deque[int] = deque()
+        self._in_flight: set[int] = set()
+        self._waiting: dict[int, None] = {}
+        """Writes that wait for their next attempt, in order."""
+        self._timers: list[tuple[float, int]] = []
+        self._latest: dict[Target, int] = {}
+        """The latest write of each condition and status."""
+        self._busy: dict[Target, int | None] = {}
+        """Conditions and statuses with a write in flight, and the write that follows it."""
+
+    @property
+    def open(self) -> int:
+        """The number of writes that are not done, except those that the cluster refused for good."""
+        return sum(not pending.refusals for pending in self._pending.values())
+
+    def add(self, command: RetriedWrite) -> int:
+        """Queue a write and return its token. A condition or status supersedes the previous one of its object."""
+        self._tokens += 1
+        token = self._tokens
+        self._pending[token] = _Pending(replace(command, token=token))
+        self._queue.append(token)
+        if (target := _target(command)) is not None:
+            superseded = self._latest.get(target)
+            if superseded is not None and superseded not in self._in_flight:
+                self._drop(superseded)
+            self._latest[target] = token
+        return token
+
+    def pending(self, token: int) -> bool:
+        """Return whether a write is neither done nor dropped nor superseded."""
+        return token in self._pending
+
+    def next_due(self) -> float | None:
+        """Return the monotonic time of the next attempt of a failed write."""
+        return self._timers[0][0] if self._timers else None
+
+    def take(self, now: float) -> list[RetriedWrite]:
+        """Return the writes that begin at a monotonic time."""
+        while self._timers and self._timers[0][0] <= now:
+            _, token = heapq.heappop(self._timers)
+            if token in self._waiting:
+                del self._waiting[token]
+                self._queue.append(token)
+        out: list[RetriedWrite] = []
+        while self._queue and len(self._in_flight) < IN_FLIGHT:
+            token = self._queue.popleft()
+            if token in self._pending and self._may_begin(token):
+                self._in_flight.add(token)
+                out.append(self._pending[token].command)
+        return out
+
+    def written(self, command: RetriedWrite) -> None:
+        """A write was done."""
+        self._answered(command)
+        self._drop(command.token)
+
+    def failed(self, command: RetriedWrite, now: float, jitter: float, *, final: bool) -> list[RetriedWrite]:
+        """A write failed: it waits for its next attempt. Returns the writes that are given up."""
+        self._answered(command)
+        token, target = command.token, _target(command)
+        pending, retries = self._pending[token], _RETRIES[type(command)]
+        pending.failures += 1
+        pending.refusals += final
+        if target is not None and self._latest[target] != token:
+            self._drop(token)
+            return []
+        if pending.refusals >= retries.refusals or pending.failures == retries.failures:
+            return [self._drop(token)]
+        pause = REFUSED_PAUSE * (1 + jitter) if final else retries.backoff.delay(pending.failures - 1, jitter)
+        heapq.heappush(self._timers, (now + pause, token))
+        self._waiting[token] = None
+        return [self._drop(next(iter(self._waiting)))] if len(self._waiting) > MOST_WAITING else []
+
+    def _may_begin(self, token: int) -> bool:
+        """Return whether no other write of the same condition or status is in flight; else the write follows it."""
+        target = _target(self._pending[token].command)
+        if target is None:
+            return True
+        free = target not in self._busy
+        self._busy[target] = None if free else token
+        return free
+
+    def _answered(self, command: RetriedWrite) -> None:
+        self._in_flight.discard(command.token)
+        if (target := _target(command)) is not None and (follows := self._busy.pop(target)) is not None:
+            self._queue.append(follows)
+
+    def _drop(self, token: int) -> RetriedWrite:
+        command = self._pending.pop(token).command
+        self._waiting.pop(token, None)
+        if (target := _target(command)) is not None and self._latest[target] == token:
+            del self._latest[target]
+        return command
+
+
+def _target(command: RetriedWrite) -> Target | None:
+    match command:
+        case SetStatus(kind=kind, namespace=namespace, name=name):
+            return kind, namespace, name
+        case SetPodCondition(namespace=namespace, name=name):
+            return "Pod", namespace, name
+    return None

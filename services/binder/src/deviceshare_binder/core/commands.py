@@ -1,0 +1,104 @@
+"""The commands of the binder's core to the cluster.
+
+Each is answered by one event of :mod:`.events`: a request for a claim by the event that its docstring names, a write by
+``ClusterWritten``; any of them by ``ClusterFailed``.
+"""
+
+import msgspec
+from deviceshare_bus.core import Command
+from deviceshare_cluster.interface import EventRecord, StatusValue
+
+
+class BindPod(Command, frozen=True):
+    """Bind a pod with these annotations; answered by ``BindAnswered``."""
+
+    claim: str
+    namespace: str
+    name: str
+    uid: str
+    node: str
+    annotations: dict[str, str]
+
+
+class ReadPod(Command, frozen=True):
+    """Read a pod from the cluster; answered by ``PodRead``."""
+
+    claim: str
+    namespace: str
+    name: str
+    uid: str
+
+
+class LockNode(Command, frozen=True):
+    """Write an annotation of a node if its value is ``expected`` (None: absent); answered by ``LockAnswered``."""
+
+    claim: str
+    node: str
+    annotation: str
+    value: str
+    expected: str | None
+
+
+class Annotate(Command, frozen=True, kw_only=True):
+    """Write annotations of an object (None removes one) if it has this uid ('' for any) and those ``expected``."""
+
+    kind: str
+    namespace: str = ""
+    name: str
+    uid: str = ""
+    annotations: dict[str, str | None]
+    expected: dict[str, str | None] = msgspec.field(default_factory=dict)
+    token: int = 0
+
+
+class SetPodCondition(Command, frozen=True, kw_only=True):
+    """Set the condition ``PodScheduled`` of a pod to false; ``at`` in unix seconds."""
+
+    namespace: str
+    name: str
+    uid: str
+    reason: str
+    message: str
+    at: float
+    token: int = 0
+
+
+class RecordEvent(Command, frozen=True, kw_only=True):
+    """Record a Kubernetes Event."""
+
+    record: EventRecord
+    token: int = 0
+
+
+class GroupCondition(msgspec.Struct, frozen=True):
+    """A condition of a PodGroup that is true."""
+
+    type: str
+    reason: str
+    message: str
+
+
+class SetStatus(Command, frozen=True, kw_only=True):
+    """Write these fields of the status of a PodGroup or Queue, and a condition of it; ``at`` in unix seconds."""
+
+    kind: str
+    namespace: str = ""
+    name: str
+    uid: str = ""
+    status: tuple[tuple[str, StatusValue], ...]
+    condition: GroupCondition | None = None
+    at: float = 0.0
+    token: int = 0
+
+
+class CreateQueue(Command, frozen=True):
+    """Create a Queue of the system unless it exists."""
+
+    name: str
+    reclaimable: bool
+
+
+ClaimRequest = BindPod | ReadPod | LockNode
+"""What the cluster is asked for the sake of one claim; the answer decides what happens to the claim."""
+ClusterWrite = Annotate | SetPodCondition | RecordEvent | SetStatus | CreateQueue
+"""Writes that decide nothing. ``token`` is the same for all attempts of one write."""

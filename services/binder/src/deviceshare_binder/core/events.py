@@ -1,0 +1,164 @@
+"""The events of the binder's core: messages of the bus, and the cluster's answers to its commands."""
+
+import msgspec
+from deviceshare.model import Claim, ConfigFact, Explanation, Outcome
+from deviceshare_bus.core import (
+    CaughtUp,
+    Event,
+    ReadBack,
+    Tick,
+    Unreadable,
+    WriteConflict,
+    WriteRefused,
+    WriteUnknown,
+    Written,
+)
+from deviceshare_cluster.interface import BindState
+
+from deviceshare_binder.core.commands import (
+    Annotate,
+    BindPod,
+    CreateQueue,
+    LockNode,
+    ReadPod,
+    RecordEvent,
+    SetPodCondition,
+    SetStatus,
+)
+from deviceshare_binder.core.views import NodeView, PodGroupView, PodUsage, PodView, QueueView
+
+
+class PodChanged(Event, frozen=True):
+    """A pod's state, None if it is gone; ``usage`` is set if the pod counts in a queue."""
+
+    uid: str
+    pod: PodView | None
+    usage: PodUsage | None = None
+
+
+class NodeChanged(Event, frozen=True):
+    """A node's state, None if it is gone."""
+
+    name: str
+    node: NodeView | None
+
+
+class PodGroupChanged(Event, frozen=True):
+    """The state of a PodGroup (``namespace/name``), None if it is gone."""
+
+    key: str
+    group: PodGroupView | None
+
+
+class QueueChanged(Event, frozen=True):
+    """A Queue's state, None if it is gone."""
+
+    name: str
+    queue: QueueView | None
+
+
+class SchedulerConfigured(Event, frozen=True):
+    """The text of ``volcano-scheduler.conf``, None if it is gone."""
+
+    config: ConfigFact | None
+
+
+class LedgerChanged(Event, frozen=True):
+    """All claims on a node."""
+
+    node: str
+    claims: tuple[Claim, ...]
+
+    @property
+    def size(self) -> int:
+        """Every claim counts."""
+        return max(1, len(self.claims))
+
+
+class OutcomesChanged(Event, frozen=True):
+    """The message under a node's subject of OUTCOME."""
+
+    node: str
+    sequence: int
+    outcomes: tuple[Outcome, ...]
+
+    @property
+    def size(self) -> int:
+        """Every outcome counts."""
+        return max(1, len(self.outcomes))
+
+
+class Explained(Event, frozen=True):
+    """Placement explained a decision about a pod or a PodGroup."""
+
+    explanation: Explanation
+
+
+class BindAnswered(Event, frozen=True):
+    """The answer to ``BindPod``: the pod is on ``node`` with these annotations (None: not known)."""
+
+    claim: str
+    state: BindState
+    node: str = ""
+    reason: str = ""
+    annotations: dict[str, str] | None = None
+
+
+class PodRead(Event, frozen=True):
+    """The answer to ``ReadPod``: the pod is on ``node``, '' for none, None if the pod is gone."""
+
+    claim: str
+    node: str | None
+    annotations: dict[str, str] | None = None
+
+
+class LockAnswered(Event, frozen=True):
+    """The answer to ``LockNode``: the annotation's value after the call, None for none."""
+
+    claim: str
+    value: str | None
+
+
+class ClusterWritten(Event, frozen=True):
+    """A write to the cluster was done, or was not needed."""
+
+    command: Annotate | SetPodCondition | RecordEvent | SetStatus | CreateQueue
+
+
+class ClusterFailed(Event, frozen=True):
+    """The cluster did not execute a command.
+
+    ``final``: it refused, and will refuse the same command again (:class:`deviceshare_cluster.interface.ClusterError`).
+    ``jitter`` is random, from 0 to 0.5: the share of its pause by which the next attempt is delayed.
+    """
+
+    command: BindPod | ReadPod | LockNode | Annotate | SetPodCondition | RecordEvent | SetStatus | CreateQueue
+    message: str
+    final: bool = False
+    jitter: float = 0.0
+
+
+BinderEvent = (
+    PodChanged
+    | NodeChanged
+    | PodGroupChanged
+    | QueueChanged
+    | SchedulerConfigured
+    | LedgerChanged
+    | OutcomesChanged
+    | Explained
+    | BindAnswered
+    | PodRead
+    | LockAnswered
+    | ClusterWritten
+    | ClusterFailed
+    | CaughtUp
+    | Unreadable
+    | Tick
+    | Written
+    | WriteConflict
+    | WriteUnknown
+    | WriteRefused
+    | ReadBack
+)
+decode_event = msgspec.msgpack.Decoder(BinderEvent).decode

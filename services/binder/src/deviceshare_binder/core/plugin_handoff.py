@@ -1,0 +1,265 @@
+"""The handoff of pods to device plugins, node by node: which pods are in it, and which claims wait for them.
+
+A pod's handoff begins with its binding and ends when its fact shows that the plugin has served it. Two pods that the
+plugin could mistake for one another (:meth:`deviceshare.families.device_plugin.DevicePlugin.keys`) are never in
+handoff on one node together: the later one waits, and those after it that have one of its keys. It also waits for
+served pods that the plugin may still confuse with it, until they run, at most for the patience.
+"""
+
+import heapq
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from deviceshare.families import BY_NAME
+from deviceshare.model import ContainerGrant
+
+from deviceshare_binder.core.views import PodView
+
+PATIENCE = 60.0
+"""Seconds after which an unserved pod is reported; kubelet asks the plugin at once, before it pulls images."""
+
+Keys = frozenset[str]
+"""What a plugin identifies a pod by. No two plugins have a key in common."""
+
+
+def keys_of(grants: Iterable[ContainerGrant]) -> Keys:
+    """Return the handoff keys of a pod with these grants; an unknown family has none."""
+    by_family: dict[str, list[ContainerGrant]] = {}
+    for grant in grants:
+        by_family.setdefault(grant.family, []).append(grant)
+    return frozenset(
+        key for name, held in by_family.items() if name in BY_NAME for key in BY_NAME[name].plugin.keys(held)
+    )
+
+
+class Stuck(NamedTuple):
+    """A plugin does not serve a pod; claims (ids) wait for it."""
+
+    uid: str
+    node: str
+    keys: list[str]
+    plugins: list[str]
+    waiting: list[str]
+
+
+class PluginHandoff:
+    """The handoff to the device plugins of one node."""
+
+    __slots__ = ("begun", "called", "held", "reserved", "starting", "stuck", "unserved")
+
+    def __init__(self) -> None:
+        self.unserved: dict[str, Keys] = {}
+        """Pods, by uid, that are bound here and not served according to their facts."""
+        self.begun: dict[str, Keys] = {}
+        """Pods, by uid, whose binding has begun and whose fact does not show its result yet."""
+        self.starting: dict[str, Keys] = {}
+        """Pods, by uid, that are served and do not run yet; without keys once the patience is over."""
+        self.held: dict[str, tuple[str, Keys]] = {}
+        """Claims that wait, in order, with their pods."""
+        self.called: set[str] = set()
+        """Pods whose turn it is: they do not wait for claims that are still held."""
+        self.reserved: set[str] = set()
+        """Keys of the held claims: later pods with one of them wait, too."""
+        self.stuck: set[str] = set()
+        """Pods of ``unserved`` whose patience is over."""
+
+    @property
+    def empty(self) -> bool:
+        """Whether no pod is in handoff and no claim is held."""
+        return not (self.unserved or self.begun or self.starting or self.held)
+
+    def blocked(self, uid: str, keys: Keys) -> bool:
+        """Return whether a pod has to wait for others; those that came later do not count."""
+        if uid in self.begun:
+            return False
+        waits = uid not in self.called and not keys.isdisjoint(self.reserved)
+        return waits or any(other != uid and not keys.isdisjoint(theirs) for other, theirs in self._all())
+
+    def call(self) -> list[str]:
+        """Return the claims that need not wait any longer; no two of them share a key."""
+        ready, still, taken = [], {}, set[str]()
+        for claim, (uid, keys) in self.held.items():
+            self.called.add(uid)
+            if keys.isdisjoint(taken) and not self.blocked(uid, keys):
+                ready.append(claim)
+            else:
+                self.called.discard(uid)
+                still[claim] = (uid, keys)
+            taken |= keys
+        self.held = still
+        self.reserved = {key for _, keys in still.values() for key in keys}
+        return ready
+
+    def waiting_for(self, uid: str) -> list[str]:
+        """Return the claims that wait for a pod."""
+        return [claim for claim, (_, keys) in self.held.items() if not keys.isdisjoint(self.unserved[uid])]
+
+    def _all(self) -> Iterator[tuple[str, Keys]]:
+        yield from self.unserved.items()
+        yield from self.begun.items()
+        yield from self.starting.items()
+
+    def of_pod(self, uid: str) -> Keys:
+        """Return the keys that other pods must not have while this one is on the node."""
+        return frozenset().union(*(pods.get(uid, ()) for pods in (self.unserved, self.begun, self.starting)))
+
+
+class PluginHandoffs:
+    """The handoffs on all nodes.
+
+    ``freed`` collects, in order, the nodes whose held claims are to be re-evaluated. ``patience`` is the time in
+    seconds after which a pod that is not served is reported.
+    """
+
+    def __init__(self, patience: float = PATIENCE) -> None:
+        self._patience = patience
+        self._handoffs: dict[str, PluginHandoff] = {}
+        self._nodes: dict[str, dict[str, None]] = {}
+        """Nodes where a pod may be in handoff, by uid."""
+        self._families: dict[str, tuple[str, ...]] = {}
+        """The families whose plugins have not served a pod, by uid."""
+        self._timers: list[tuple[float, str, str, bool]] = []
+        """The end of the patience with a pod: monotonic time, node, uid, whether the pod is served and starts."""
+        self._stuck: list[Stuck] = []
+        self.freed: dict[str, None] = {}
+
+    @property
+    def stuck(self) -> int:
+        """The number of pods that their device plugins do not serve."""
+        return sum(len(handoff.stuck) for handoff in self._handoffs.values())
+
+    def pod(self, uid: str, view: PodView | None, now: float) -> None:
+        """Apply a pod's state, None if it is gone, at a monotonic time."""
+        bound = view.node if view is not None else ""
+        if view is not None and not bound:
+            return  # a binding that has begun may still succeed
+        keys = frozenset(key for _, key in view.unserved) if view is not None else frozenset[str]()
+        starting = frozenset(view.until_running) if view is not None else frozenset[str]()
+        in_handoff = bool(keys or starting)
+        for node in self._nodes.pop(uid, {}) | ({bound: None} if in_handoff else {}):
+            here = node == bound
+            self._seen(node, uid, keys if here else frozenset(), starting if here else frozenset(), now)
+        if view is not None and in_handoff:
+            self._nodes[uid] = {bound: None}
+            self._families[uid] = tuple(dict.fromkeys(family for family, _ in view.unserved))
+        else:
+            self._families.pop(uid, None)
+
+    def blocked(self, node: str, uid: str, keys: Keys) -> bool:
+        """Return whether a pod has to wait before it is bound to a node."""
+        handoff = self._handoffs.get(node)
+        return handoff is not None and bool(keys) and handoff.blocked(uid, keys)
+
+    def hold(self, node: str, claim: str, uid: str, keys: Keys) -> None:
+        """Hold a claim, and later ones that share a key with it."""
+        handoff = self._handoff(node)
+        handoff.held[claim] = (uid, keys)
+        handoff.reserved |= keys
+        handoff.called.discard(uid)
+        for stuck in handoff.unserved:
+            if stuck in handoff.stuck and not keys.isdisjoint(handoff.unserved[stuck]):
+                self._report(node, stuck, [claim])
+
+    def unhold(self, node: str, claim: str, uid: str) -> None:
+        """A claim is no longer held, nor is it its turn."""
+        handoff = self._handoffs.get(node)
+        if handoff is not None and (handoff.held.pop(claim, None) is not None or uid in handoff.called):
+            handoff.called.discard(uid)
+            self.freed[node] = None
+
+    def release(self, node: str) -> list[str]:
+        """Return the claims that need not wait any longer, in order."""
+        handoff = self._handoffs.get(node)
+        if handoff is None:
+            return []
+        ready = handoff.call()
+        self._drop_empty(node, handoff)
+        return ready
+
+    def begin(self, node: str, uid: str, keys: Keys) -> None:
+        """A binding begins, or may have been begun by a predecessor of this process."""
+        if keys and uid not in self._handoff(node).unserved:
+            self._handoff(node).begun[uid] = keys
+            self._handoff(node).called.discard(uid)
+            self._nodes.setdefault(uid, {})[node] = None
+
+    def not_begun(self, node: str, uid: str) -> None:
+        """The pod was not bound to the node, or was served at once."""
+        handoff = self._handoffs.get(node)
+        if handoff is None or handoff.begun.pop(uid, None) is None:
+            return
+        self._free(node, handoff)
+        if uid not in handoff.unserved and uid in self._nodes:
+            self._nodes[uid].pop(node, None)
+            if not self._nodes[uid]:
+                del self._nodes[uid]
+        self._drop_empty(node, handoff)
+
+    def contains(self, node: str, uid: str) -> bool:
+        """Return whether a plugin of the node may still take the pod."""
+        handoff = self._handoffs.get(node)
+        return handoff is not None and (uid in handoff.begun or uid in handoff.unserved)
+
+    def next_due(self) -> float | None:
+        """Return the monotonic time at which :meth:`expire` has to be called next, None if no timer is set."""
+        return self._timers[0][0] if self._timers else None
+
+    def expire(self, now: float) -> None:
+        """End the patience with pods: unserved ones are stuck, starting ones no longer block others."""
+        while self._timers and self._timers[0][0] <= now:
+            _, node, uid, starts = heapq.heappop(self._timers)
+            handoff = self._handoffs.get(node)
+            if handoff is None:
+                continue
+            if not starts and uid in handoff.unserved and uid not in handoff.stuck:
+                handoff.stuck.add(uid)
+                self._report(node, uid, handoff.waiting_for(uid))
+            elif starts and uid in handoff.starting:
+                handoff.starting[uid] = frozenset()
+                self._free(node, handoff)
+
+    def take_stuck(self) -> list[Stuck]:
+        """Return the stuck pods to report, each once."""
+        stuck, self._stuck = self._stuck, []
+        return stuck
+
+    def _seen(self, node: str, uid: str, keys: Keys, starting: Keys, now: float) -> None:
+        """A fact shows that a pod is bound here, unserved if there are keys, or that it is not here."""
+        handoff = self._handoff(node)
+        if keys and uid not in handoff.unserved:
+            heapq.heappush(self._timers, (now + self._patience, node, uid, False))
+        if starting and uid not in handoff.starting:
+            heapq.heappush(self._timers, (now + self._patience, node, uid, True))
+        before = handoff.of_pod(uid)
+        handoff.begun.pop(uid, None)
+        if keys:
+            handoff.unserved[uid] = keys
+        else:
+            handoff.unserved.pop(uid, None)
+            handoff.stuck.discard(uid)
+        if starting:
+            handoff.starting.setdefault(uid, starting)
+        else:
+            handoff.starting.pop(uid, None)
+        if before - handoff.of_pod(uid):
+            self._free(node, handoff)
+        self._drop_empty(node, handoff)
+
+    def _free(self, node: str, handoff: PluginHandoff) -> None:
+        if handoff.held:
+            self.freed[node] = None
+
+    def _report(self, node: str, uid: str, waiting: list[str]) -> None:
+        plugins = [BY_NAME[name].plugin.name for name in self._families.get(uid, ()) if name in BY_NAME]
+        keys = sorted(self._handoffs[node].unserved[uid])
+        self._stuck.append(Stuck(uid, node, keys, list(dict.fromkeys(plugins)), waiting))
+
+    def _handoff(self, node: str) -> PluginHandoff:
+        handoff = self._handoffs.get(node)
+        if handoff is None:
+            handoff = self._handoffs[node] = PluginHandoff()
+        return handoff
+
+    def _drop_empty(self, node: str, handoff: PluginHandoff) -> None:
+        if handoff.empty and not handoff.called:
+            self._handoffs.pop(node, None)

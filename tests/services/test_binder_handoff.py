@@ -1,0 +1,191 @@
+"""Pods are handed over to device plugins one after the other where a plugin could take one for another."""
+
+import msgspec
+import pytest
+from deviceshare.model import Outcome
+from deviceshare_binder.core import PATIENCE
+from deviceshare_binder.core.commands import Annotate, BindPod, ReadPod
+from deviceshare_binder.core.views import NodeView
+from deviceshare_bus.core import Count
+from deviceshare_cluster.interface import BindState
+from support.binder import BinderDriver, messages
+from support.handoff import NOW, Cluster, claim, memory, part, pod, vgpus
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "together"),
+    [
+        (vgpus(1), vgpus(2), True),
+        (vgpus(2), vgpus(2), False),
+        (vgpus(1, 1), vgpus(2), False),  # found by two, asked for one by one
+        (vgpus(1, 1), vgpus(1), False),
+        (vgpus(2), vgpus(1) + vgpus(2, stage="init"), False),
+        (memory(1024), memory(2048), True),
+        (memory(1024), memory(1024), False),
+        (memory(1024) + memory(2048), memory(2048), False),
+        (memory(1024), memory(2048) + memory(1024), False),
+        (memory(1024) + memory(2048), memory(3072), True),
+        (memory(1024), vgpus(1), True),
+        (part(1), part(2), True),
+        (part(2), part(2), False),
+        (part(1) + part(1), part(2), False),  # parts of one chip
+        (part(1), part(2) + part(1), False),
+        ((), (), True),
+    ],
+)
+def test_pods_that_a_plugin_cannot_distinguish_are_not_in_handoff_together(first, second, together):
+    assert Cluster(first, second).begun() == (["p0", "p1"] if together else ["p0"])
+
+
+def test_the_next_is_bound_when_the_plugin_has_served_the_first():
+    cluster = Cluster(vgpus(2), vgpus(2), vgpus(2))
+    assert cluster.begun() == ["p0"]
+    cluster.bound("p0", fact=False)
+    assert cluster.begun() == [], "no fact has told yet whether it is served"
+    cluster.fact("p0", "2 vGPUs")
+    assert cluster.begun() == []
+    cluster.fact("p0")
+    assert cluster.begun() == ["p1"]
+
+
+def test_a_pod_that_is_served_when_the_cluster_answers_blocks_no_other():
+    cluster = Cluster(vgpus(2), vgpus(2))
+    cluster.begun()
+    cluster.core.bind_answered("claim-p0", BindState.BOUND, "n1", "", NOW, {"volcano.sh/bind-phase": "success"})
+    assert cluster.begun() == ["p1"]
+
+
+def test_who_waits_longer_goes_first_and_others_go_past():
+    cluster = Cluster(vgpus(2), vgpus(1, 1), vgpus(1), vgpus(3))
+    assert cluster.begun() == ["p0", "p3"], "the third waits for the second, which needs both counts"
+    cluster.bound("p0")
+    assert cluster.begun() == ["p1"]
+    cluster.bound("p1")
+    assert cluster.begun() == ["p2"]
+
+
+@pytest.mark.parametrize("answer", [BindState.REFUSED, BindState.GONE])
+def test_a_pod_that_is_not_bound_lets_the_next_go(answer):
+    cluster = Cluster(vgpus(2), vgpus(2))
+    cluster.begun()
+    cluster.core.bind_answered("claim-p0", answer, "", "no", NOW)
+    assert cluster.begun() == ["p1"]
+
+
+def test_a_binding_without_an_answer_is_tried_again_before_those_who_wait_for_it():
+    cluster = Cluster(vgpus(2), vgpus(2))
+    cluster.begun()
+    cluster.core.failed("claim-p0", NOW, 0.0)
+    assert cluster.begun(cluster.core.next_due()) == ["p0"]
+
+
+def test_a_pod_of_another_scheduler_that_waits_for_its_plugin_is_waited_for():
+    cluster = Cluster(vgpus(2))
+    cluster.grants["theirs"] = vgpus(2)
+    cluster.fact("theirs", "2 vGPUs")
+    assert cluster.begun() == []
+    cluster.core.pod("theirs", None)
+    assert cluster.begun() == ["p0"]
+
+
+def test_a_claim_that_waits_can_be_withdrawn():
+    cluster = Cluster(vgpus(2), vgpus(2), vgpus(2))
+    cluster.begun()
+    claims = {f"claim-{uid}": claim(uid, vgpus(2)) for uid in ("p0", "p1", "p2")}
+    claims["claim-p1"] = msgspec.structs.replace(claims["claim-p1"], withdraw=True)
+    cluster.core.ledger("n1", claims.values())
+    (read,) = cluster.core.take(NOW)
+    assert isinstance(read, ReadPod)
+    cluster.core.read_answered("claim-p1", "", NOW)
+    cluster.bound("p0")
+    assert cluster.begun() == ["p2"]
+
+
+def test_a_held_pod_that_another_scheduler_binds_blocks_no_other():
+    cluster = Cluster(vgpus(2), (), vgpus(2), vgpus(2))
+    assert cluster.begun() == ["p0", "p1"]
+    cluster.bound("p0")
+    cluster.fact("p2")  # bound and served, before the core is asked
+    begun = [(type(one), one.uid) for one in cluster.core.take(NOW) if isinstance(one, BindPod | ReadPod)]
+    assert sorted(begun, key=str) == [(BindPod, "p3"), (ReadPod, "p2")]
+
+
+def stuck_counts(cluster):
+    return cluster.core.notes.count(Count("hand_overs_stuck"))
+
+
+def test_a_stuck_pod_is_reported_with_those_who_wait_for_it():
+    cluster = Cluster(vgpus(2), vgpus(2))
+    cluster.begun()
+    cluster.bound("p0", "2 vGPUs")
+    cluster.core.take(NOW)
+    assert cluster.core.next_due() == NOW + PATIENCE
+    cluster.core.written_reports()
+    cluster.core.take(NOW + PATIENCE)
+    assert stuck_counts(cluster) == 1
+    cluster.core.take(NOW + 2 * PATIENCE)
+    assert stuck_counts(cluster) == 1, "once"
+    assert cluster.core.detail["stuck"] == 1
+    report, waits, event = cluster.core.written_reports()
+    record = report.record
+    assert (record.uid, record.reason, record.warning) == ("p0", "DevicePluginStuck", True)
+    assert "the vGPU device plugin of n1 does not serve this pod, which has 2 vGPUs" in record.message
+    assert waits.uid == event.record.uid == "p1"
+    assert "has not served pod default/p0 yet" in waits.message
+    cluster.fact("p0")
+    assert cluster.core.detail["stuck"] == 0
+
+
+def test_a_pod_that_ended_unserved_is_taken_out_of_the_plugins_sight_before_the_next():
+    cluster = Cluster(vgpus(2), vgpus(2))
+    cluster.begun()
+    cluster.bound("p0", "2 vGPUs")
+    cluster.fact("p0", "2 vGPUs", ended=True)
+    (given_up,) = [one for one in cluster.core.take(NOW) if isinstance(one, Annotate)]
+    assert given_up.uid == "p0"
+    assert given_up.annotations["volcano.sh/devices-to-allocate"] == ""
+    cluster.fact("p0", ended=True)
+    assert cluster.begun() == ["p1"]
+
+
+def test_after_a_restart_open_claims_are_read_before_others_like_them_are_bound():
+    core = BinderDriver(NOW)
+    core.node("n1", NodeView(name="n1"))
+    for uid in ("old", "new"):
+        core.pod(uid, pod(uid, vgpus(2)))
+    core.ledger("n1", [claim("old", vgpus(2))])
+    core.start()
+    core.ledger("n1", [claim(uid, vgpus(2)) for uid in ("old", "new")])
+    (read,) = core.take(NOW)
+    assert isinstance(read, ReadPod)
+    core.read_answered("claim-old", "n1", NOW, None)
+    assert not [one for one in core.take(NOW) if isinstance(one, BindPod)], "bound, and no fact says that it is served"
+    core.pod("old", pod("old", vgpus(2), "n1"))
+    assert [one.uid for one in core.take(NOW) if isinstance(one, BindPod)] == ["new"]
+
+
+def test_after_a_restart_a_binding_without_a_fact_blocks_others():
+    core = BinderDriver(NOW)
+    core.node("n1", NodeView(name="n1"))
+    for uid in ("old", "new"):
+        core.pod(uid, pod(uid, vgpus(2)))
+    core.ledger("n1", [claim("old", vgpus(2))])
+    core.outcomes("n1", 1, {"claim-old": Outcome("claim-old", "old", "bound")})
+    core.start()
+    core.ledger("n1", [claim(uid, vgpus(2)) for uid in ("old", "new")])
+    assert core.take(NOW) == []
+    core.pod("old", pod("old", vgpus(2), "n1"))
+    assert [one.uid for one in core.take(NOW) if isinstance(one, BindPod)] == ["new"]
+
+
+@pytest.mark.parametrize(("devices", "state"), [(vgpus(2), "bound"), (vgpus(1), "refused")])
+def test_a_pod_that_is_bound_already_is_ours_if_it_has_the_claims_devices(devices, state):
+    cluster = Cluster(vgpus(2))
+    (bind,) = cluster.core.take(NOW)
+    other = Cluster(devices).core.take(NOW - 77)[0]
+    written = {**other.annotations, "volcano.sh/bind-phase": "success", "volcano.sh/devices-to-allocate": ""}
+    cluster.core.bind_answered(bind.claim, BindState.ALREADY, "n1", "", NOW, written)
+    (message,) = messages(cluster.core.take(NOW))
+    (outcome,) = message.outcomes
+    reason = "" if state == "bound" else "the pod is bound to n1 with other devices"
+    assert (outcome.state, outcome.reason) == (state, reason)
