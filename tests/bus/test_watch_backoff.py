@@ -32,7 +32,7 @@ async def test_a_watch_survives_any_number_of_failures(monkeypatch: pytest.Monke
     monkeypatch.setattr(follow.asyncio, "sleep", note)
 
     async def read() -> None:
-        async with aclosing(follow.Follower(Unreachable(), "Pod").updates()) as updates:  # type: ignore[arg-type]
+        async with aclosing(follow.ObjectWatch(Unreachable(), "Pod").updates()) as updates:  # type: ignore[arg-type]
             async for _ in updates:
                 raise AssertionError("nothing can be read")
 

@@ -101,7 +101,7 @@ def test_a_terminal_that_cannot_show_a_character_gets_its_escape(
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--cluster", "kube:nowhere"], "--cluster kube:nowhere: no cluster: we run under no service account"),
+        (["--cluster", "kube:nowhere"], "--cluster kube:nowhere: no cluster: there is no service account"),
         (["--cluster", "elsewhere"], "--cluster elsewhere: expected local:DIR, a directory of manifests, kube or"),
         (["--cluster", "local:/nowhere"], "/nowhere is not a directory"),
         (["--cluster", "local:{directory}", "--conf", "{directory}/none"], "none: cannot be read: No such file"),

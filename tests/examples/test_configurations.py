@@ -11,10 +11,10 @@ HAMI, MINDCLUSTER = "deviceshare.AscendHAMiVNPUEnable", "deviceshare.AscendMindC
 
 CONFIGURATIONS = {
     "ascend-hami-configmap": ({HAMI}, "binpack", 0, []),
-    "ascend-mindcluster-configmap": ({MINDCLUSTER}, "", 0, ["'...' says that something is left out here"]),
+    "ascend-mindcluster-configmap": ({MINDCLUSTER}, "", 0, ["'...' marks an omission"]),
     "gpu-number": ({NUMBER}, "", 0, []),
     "gpu-sharing-binpack": ({SHARING}, "binpack", 10, []),
-    "gpu-sharing-binpack-then-spread": ({SHARING}, "spread", 10, ["stands here again: the later arguments count"]),
+    "gpu-sharing-binpack-then-spread": ({SHARING}, "spread", 10, ["is listed twice: the later arguments count"]),
     "gpu-sharing-configmap": ({SHARING}, "", 0, []),
     "gpu-sharing-configmap-until-1.8.2": ({SHARING}, "", 0, []),
     "gpu-sharing-spread": ({SHARING}, "spread", 10, []),

@@ -217,7 +217,7 @@ IN_INSTANCE = f"{IN_GROUP}.geometries[0]"
         ),
         (
             {"nvidia": {"knownMigGeometries": [MODEL | {"allowedGeometries": [GROUP, GROUP]}]}},
-            "nvidia.knownMigGeometries[0].allowedGeometries", "group1", "each group once: it stands here 2 times",
+            "nvidia.knownMigGeometries[0].allowedGeometries", "group1", "each group once: not 2 times",
         ),
         (of_group(group="a-b"), f"{IN_GROUP}.group", "a-b", "letters, digits, _ and ."),
         (of_group(geometries=None), f"{IN_GROUP}.geometries", "", "a list of instances, at least one"),
@@ -239,7 +239,7 @@ IN_INSTANCE = f"{IN_GROUP}.geometries[0]"
         ({"vnpus": {"configs": {}}}, "vnpus.configs", "{}", "a list"),
         ({"vnpus": [CHIP, CHIP]}, "vnpus", "Ascend910B3", "each commonWord once"),
         (of_chip(commonWord=None), "vnpus[0].commonWord", "", "the word by which nodes register the chip"),
-        (of_chip(resourceName=None), "vnpus[0].resourceName", "", "the resource by which pods ask Ascend910B3"),
+        (of_chip(resourceName=None), "vnpus[0].resourceName", "", "the resource by which pods request Ascend910B3"),
         (of_chip(memoryAllocatable=0), "vnpus[0].memoryAllocatable", "0", "a whole number from 1"),
         (of_chip(memoryCapacity=1), "vnpus[0].memoryCapacity", "1", "a whole number from 65536"),
         (of_chip(aiCore=None), "vnpus[0].aiCore", "", "a whole number from 1"),
@@ -248,11 +248,11 @@ IN_INSTANCE = f"{IN_GROUP}.geometries[0]"
         (of_chip(templates=CHIP["templates"] * 2), "vnpus[0].templates", "vir10_3c_32g", "each template once"),
         (
             {"vnpus": [CHIP, CHIP | {"commonWord": "Other"}]},
-            "$", "huawei.com/Ascend910B3", "it stands in Ascend910B3 and Other",
+            "$", "huawei.com/Ascend910B3", "each resource once, not in Ascend910B3 and Other",
         ),
         (
             {"nvidia": {"resourceCountName": "a.io/x", "resourceMemoryName": "a.io/x"}},
-            "$", "a.io/x", "it stands in nvidia and nvidia",
+            "$", "a.io/x", "each resource once, not in nvidia and nvidia",
         ),
     ],
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Conditional writes: which sequence each subject has, and what became of the writes that expected it. Pure.
+"""Conditional writes: the last sequence of each subject, and the results of the writes that expected it. Pure.
 
 At most one write of a subject is in flight. After a conflict or an unknown answer the subject is read back before it is
 written again, unless a newer message of it has been seen meanwhile.
@@ -24,7 +24,7 @@ WriteAnswer = Written | WriteConflict | WriteUnknown | WriteRefused
 
 
 class Result(Enum):
-    """What became of a write."""
+    """The result of a write."""
 
     WRITTEN = auto()
     CONFLICT = auto()
@@ -35,8 +35,8 @@ class Result(Enum):
 class Completed(NamedTuple, Generic[T]):
     """The answer to a write.
 
-    ``context`` is what the writer attached to it; ``commands`` read back the subjects whose state is not known.
-    ``newer`` are the messages that were written and that nobody has written over as far as is known.
+    ``context`` is the value that the caller attached to the write; ``commands`` read back subjects of unknown state.
+    ``newer`` are the written messages that no known message has replaced.
     """
 
     result: Result
@@ -59,7 +59,7 @@ class ConditionalWriter(Generic[T]):
 
     @property
     def open(self) -> int:
-        """How many writes are in flight and how many subjects are being read back."""
+        """The number of writes in flight and of subjects that are being read back."""
         return len(self._writes) + len(self._reading)
 
     @property
@@ -76,7 +76,7 @@ class ConditionalWriter(Generic[T]):
         return self._sequences.get(subject, 0)
 
     def seen(self, subject: str, sequence: int) -> bool:
-        """Record that a message stands under a subject; return whether it is newer than what was known."""
+        """Record the sequence of a subject's message; return whether it is newer than the known one."""
         if sequence <= self._sequences.get(subject, 0):
             return False
         self._sequences[subject] = sequence

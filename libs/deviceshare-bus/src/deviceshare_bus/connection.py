@@ -22,7 +22,7 @@ from deviceshare_bus.tasks import heed_cancellation
 log = logging.getLogger("deviceshare.connection")
 
 MAX_PAYLOAD = 8 * 1024 * 1024
-"""What the server must allow: 1,000 claims on one node."""
+"""The least ``max_payload`` of the server in bytes: enough for 1,000 claims on one node."""
 PENDING_MESSAGES = 1 << 20
 PENDING_BYTES = 1 << 27
 BUS = "--bus / DEVICESHARE_BUS"
@@ -38,9 +38,9 @@ Handler = Callable[[Msg], Awaitable[None]]
 _DENIALS = ("authorization violation", "authentication expired", "authentication revoked")
 """Errors of the server that another try with the same credentials does not change."""
 _STORED = (b"NATS/1.0\r\nNats-Expected-", b"NATS/1.0\r\nNats-Batch-")
-"""How the headers begin with which writers sent what a stream keeps."""
+"""The beginnings of headers of stored messages that their writers sent."""
 _ANSWER = b"\r\nNats-Sequence: "
-"""Where somebody asked for one message: the server says which it is."""
+"""The header of an answer to a direct get: the sequence of the message."""
 
 
 class ConnectionEnded(Exception):
@@ -82,7 +82,7 @@ class _Client(Client):
 
 
 class Connection:
-    """A connection to nats-server, with hooks for those who must act when it is lost or comes back.
+    """A connection to nats-server, with hooks that run when it is lost or restored.
 
     After a loss it connects again every 0.1 s, for as long as it takes. Subscriptions survive. Requests in flight fail
     (:class:`~deviceshare_bus.requests.Requests`), and none is sent while the connection is down.

@@ -120,7 +120,7 @@ class SubjectWrite(msgspec.Struct, frozen=True):
         subject: where to write.
         message: the struct to encode, or bytes.
         expected: the sequence that must be the subject's last, 0 for none, None for any.
-        ttl: seconds for which the server keeps the message, None for ever.
+        ttl: seconds for which the server keeps the message, None without a limit.
     """
 
     subject: str

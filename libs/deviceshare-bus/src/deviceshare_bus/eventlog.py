@@ -1,6 +1,6 @@
-"""The life of pods on EVENT.
+"""Publishing the steps in the life of pods on EVENT.
 
-Steps are folded into one message for many pods, since a publish costs more than a step.
+One message contains the steps of many pods, since a publish costs more than a step.
 """
 
 import asyncio
@@ -18,15 +18,15 @@ from deviceshare_bus.tracing import Tracing
 log = logging.getLogger("deviceshare.events")
 
 INTERVAL = 0.1
-"""Seconds between two messages, at least."""
+"""The least seconds between two messages."""
 FULL = 2000
-"""Steps that make a message due at once."""
+"""The number of steps that makes a message due immediately."""
 RECONCILED = "reconciled:"
-"""How the names of counters begin of what differed from the cluster and was repaired; the rest says what."""
+"""The prefix of counters of repaired differences from the cluster; the rest of the name is the kind of difference."""
 
 
 class EventLog:
-    """Collects what a service did and publishes it in bulk. Losing a message of it loses history, never state."""
+    """Collects the steps and counters of a service and publishes them in batches. A lost message loses no state."""
 
     def __init__(self, publisher: Publisher, tracing: Tracing, service: str, instance: str) -> None:
         self._publisher = publisher
@@ -42,7 +42,7 @@ class EventLog:
     def step(
         self, uid: str, pod: str, name: str, *, node: str = "", message: str = "", since: float = 0.0, at: float = 0.0
     ) -> None:
-        """Record a step of a pod that began at ``since`` and ended ``at``; unix seconds, 0 is now."""
+        """Record a step of a pod from ``since`` to ``at``, unix seconds; 0 is now."""
         now = at or time.time()
         self._steps.append(Step(uid, pod, name, now, node, message))
         if self._tracing.enabled:
@@ -53,21 +53,21 @@ class EventLog:
             self._full.set()
 
     def count(self, name: str, amount: int = 1) -> None:
-        """Raise a counter, which the metrics service sums up as ``deviceshare_<name>_total``."""
+        """Add to a counter, which the metrics service sums as ``deviceshare_<name>_total``."""
         self._counters[name] += amount
         self._some.set()
 
     def quarantine(self, stream: str, message: Message, error: Exception) -> None:
-        """Keep a message that cannot be decoded, for a human to look at."""
+        """Quarantine a message that cannot be decoded: count it, log it and keep it on EVENT."""
         log.error(
-            "put aside a message that cannot be decoded: %s: %s",
+            "quarantined a message that cannot be decoded: %s: %s",
             message.subject, error, extra={"stream": stream, "sequence": message.sequence},
         )  # fmt: skip
         self._undecodable.append(Undecodable(stream, message.subject, message.sequence, str(error), message.data))
         self.count("undecodable_messages")
 
     async def run(self) -> None:
-        """Publish what has gathered, for ever."""
+        """Publish without end."""
         while True:
             await self._some.wait()
             with contextlib.suppress(TimeoutError):
@@ -78,7 +78,7 @@ class EventLog:
             await self.flush()
 
     async def flush(self) -> None:
-        """Publish what has gathered."""
+        """Publish the steps and counters collected so far."""
         if not (self._steps or self._undecodable or self._counters):
             return
         steps, self._steps = self._steps, []

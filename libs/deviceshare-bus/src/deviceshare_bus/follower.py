@@ -143,7 +143,7 @@ class Follower:
                     said |= self.caught_up
                     position = self._received_up_to
                     yield Batch(messages, self.caught_up, position)
-                    # Not before: who asks how far a service has read means what it has dealt with.
+                    # After the batch: the status reports the position that the service has processed.
                     self.position = position
         finally:
             take_back()
@@ -160,7 +160,7 @@ class Follower:
         return messages
 
     async def standing(self) -> list[Message]:
-        """Read to the end once, and return what stands there. Raises BusWiped."""
+        """Read to the end once, and return the messages. Raises BusWiped."""
         found: list[Message] = []
         async with aclosing(aiter(self)) as batches:
             async for batch in batches:

@@ -1,7 +1,7 @@
 """Writing the newest message of a subject until the server has acknowledged it.
 
-For subjects that have one writer and of which only the newest message counts (EXPLAIN): there is no compare-and-set,
-and nothing is lost while the bus is unreachable.
+For subjects with one writer of which only the newest message matters (EXPLAIN): without compare-and-set, and without
+losing the newest message while the bus is unreachable.
 """
 
 import asyncio
@@ -16,12 +16,12 @@ log = logging.getLogger("deviceshare.latest")
 class LatestWriter:
     """Keeps the newest message of each subject until the server has acknowledged it.
 
-    * Retried without end, with a back-off: writes whose outcome is unknown. A message may be written twice.
-    * Final: a write that the server refuses. It is logged as an error and dropped.
-    * Dropped: a message that is still waiting when a newer one for its subject is put.
-    * Bounded by the number of subjects that the caller uses: one message is kept for each.
+    * Writes with an unknown outcome are retried without end, with a back-off. A message may be written twice.
+    * A write that the server refuses is logged as an error and dropped.
+    * A waiting message is dropped when a newer one for its subject is put.
+    * One message is kept per subject, so the number of subjects of the caller is the bound.
 
-    :meth:`run` raises nothing but CancelledError; what is not acknowledged then is lost.
+    :meth:`run` raises only CancelledError; messages that are not acknowledged by then are lost.
     """
 
     def __init__(self, publisher: Publisher) -> None:
@@ -31,11 +31,11 @@ class LatestWriter:
 
     @property
     def open(self) -> int:
-        """How many subjects do not yet hold their newest message, as far as is known."""
+        """The number of subjects whose newest message is not acknowledged."""
         return len(self._wanted)
 
     def put(self, subject: str, data: bytes, *, ttl: float | None = None) -> None:
-        """Write a message under a subject, in place of one that is still waiting.
+        """Write a message under a subject, replacing a waiting one.
 
         ``ttl``: seconds after which the server deletes the message, counted from the write; None keeps it.
         """
@@ -51,13 +51,13 @@ class LatestWriter:
             if await self._write_all():
                 failures = 0
                 continue
-            # One pause for all of them: a bus that goes away leaves thousands unanswered at once.
+            # One pause for all subjects: an unreachable bus leaves thousands of writes unanswered at the same time.
             await asyncio.sleep(RETRY.delay(failures))
             failures += 1
             self._due.set()
 
     async def _write_all(self) -> bool:
-        """Write what is wanted now; returns whether all of it was answered."""
+        """Write all waiting messages; return whether the server answered every write."""
         sent = [
             (subject, wanted, await self._publisher.send(Write(subject, wanted[0]), ttl=wanted[1]))
             for subject, wanted in list(self._wanted.items())
@@ -67,8 +67,8 @@ class LatestWriter:
             try:
                 await future
             except Refused as error:
-                # It would be refused for ever.
-                log.error("the bus does not take %s: %s", subject, error)
+                # A retry would be refused again.
+                log.error("the bus refuses %s: %s", subject, error)
             except PublishError:
                 answered = False
                 continue

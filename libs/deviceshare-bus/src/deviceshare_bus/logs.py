@@ -1,4 +1,4 @@
-"""Structured logs: one JSON object a line on stderr."""
+"""Structured logs: one JSON object per line on stderr."""
 
 import logging
 import sys
@@ -10,7 +10,7 @@ _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", 
 
 
 class JsonFormatter(logging.Formatter):
-    """Formats a record as JSON; whatever was given as ``extra`` becomes a field."""
+    """Formats a record as JSON; the items of ``extra`` become fields."""
 
     def __init__(self, service: str, instance: str) -> None:
         super().__init__()
@@ -33,7 +33,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def set_up_logs(service: str, instance: str, level: str) -> None:
-    """Send all logs of this process to stderr."""
+    """Write all logs of this process to stderr."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter(service, instance))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)

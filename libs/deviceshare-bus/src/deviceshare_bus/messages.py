@@ -1,7 +1,7 @@
-"""Messages of the bus that are neither facts nor ledgers: explanations, the events of a pod's life, a service's status.
+"""Messages of the bus besides facts, ledgers and explanations: steps in the life of pods, the status of a service.
 
-On the wire everything is msgpack with a version field ``v``. Unknown fields are ignored when decoding; what cannot be
-decoded at all is put aside (:class:`Undecodable`).
+All messages are msgpack with a version field ``v``. Decoding ignores unknown fields; a message that cannot be decoded
+is quarantined (:class:`Undecodable`).
 """
 
 import msgspec
@@ -11,8 +11,8 @@ from deviceshare.model import AnyFact, Explanation, NodeLedger, NodeOutcomes
 class Step(msgspec.Struct, frozen=True, array_like=True):
     """One step in the life of a pod.
 
-    ``name``: inventory says seen and gone; placement pending, claimed, conflict, claim refused, claim withdrawn and
-    gone; the binder bound, refused and withdrawn.
+    Names of steps: inventory: seen, gone; placement: pending, claimed, conflict, claim refused, claim withdrawn, gone;
+    binder: bound, refused, withdrawn.
     """
 
     uid: str
@@ -24,7 +24,7 @@ class Step(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Undecodable(msgspec.Struct, frozen=True):
-    """A message that a reader could not decode, put aside with its bytes."""
+    """A quarantined message: a message that a reader could not decode, with its bytes."""
 
     stream: str
     subject: str
@@ -34,7 +34,7 @@ class Undecodable(msgspec.Struct, frozen=True):
 
 
 class Events(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What happened since a service's last message: steps of many pods, messages put aside, counters that grew."""
+    """Steps of pods, quarantined messages and increments of counters since a service's last message."""
 
     v: int = 1
     service: str
@@ -46,10 +46,9 @@ class Events(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How far a service has read (last sequence by stream) and what it still has to do; the answer on
-    ``status.<service>``.
+    """The status of a service, its answer on ``status.<service>``: last sequence read by stream, and open work.
 
-    ``revision`` is the cluster's revision up to which inventory has published, 0 for the other services.
+    ``revision`` is the cluster's revision up to which inventory has published, 0 for other services.
     """
 
     v: int = 1

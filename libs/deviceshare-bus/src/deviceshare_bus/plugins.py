@@ -11,12 +11,12 @@ GROUP = "deviceshare.families"
 
 @cache
 def load_families() -> None:
-    """Make the families known that installed packages bring, in the order of their entry points' names.
+    """Register the families of installed packages, in the order of the names of their entry points.
 
-    An entry point names a family or its class. Called before anything is decoded; a second call does nothing.
+    An entry point names a family or its class. Call it before decoding any message; further calls do nothing.
 
     Raises:
-        ConfigError: names the package and the entry point that cannot be used.
+        ConfigError: an entry point is invalid; the error names it and its package.
     """
     loaded: dict[str, EntryPoint] = {}
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
@@ -27,7 +27,7 @@ def load_families() -> None:
             if other is not point:
                 raise ValueError(f"{other.value} is called {family.name} as well")
             register(family)
-        except Exception as error:  # whatever the code of others raises when it is imported
+        except Exception as error:  # the code of other packages may raise any error on import
             raise ConfigError(
                 f"Package {point.dist.name} {point.dist.version}" if point.dist is not None else "Python package",
                 f"entry point {point.name} of {GROUP}",

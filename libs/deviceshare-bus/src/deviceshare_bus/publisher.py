@@ -65,7 +65,7 @@ class Publisher:
     * :class:`Conflict`, final: the subject is not at the expected sequence, nothing was written;
     * :class:`Refused`, final: the server will never take the message, nothing was written;
     * :class:`Unknown`: the connection is down or was lost, the server is overloaded, no stream takes the subject, or no
-      answer came within ``timeout`` seconds. The message may stand in the stream. Read back, then write again.
+      answer came within ``timeout`` seconds. The message may be in the stream. Read back, then write again.
 
     The caller bounds the number of writes in flight. Each ends within ``timeout`` and half a second.
     """
@@ -92,7 +92,7 @@ class Publisher:
     async def send_atomic(self, writes: Sequence[Write]) -> asyncio.Future[int]:
         """Send messages of one stream as one batch: all are written or none; the future is the sequence of the last.
 
-        The messages of a batch stand in the stream without a gap, in this order.
+        The messages of a batch have consecutive sequences, in this order.
 
         Raises:
             ValueError: there are none, or more than :data:`BATCH_LIMIT`.
@@ -109,7 +109,7 @@ class Publisher:
                 headers[EXPECTED] = str(write.expected)
             if number == len(writes):
                 headers["Nats-Batch-Commit"] = "1"
-            # Only the commit is answered with what became of the batch.
+            # Only the answer to the commit contains the result of the batch.
             await self._requests.publish(write.subject, write.data, reply if number == len(writes) else "", headers)
         return future
 
@@ -123,7 +123,7 @@ _decode = msgspec.json.Decoder(_Ack).decode
 
 def _sequence(message: Msg) -> int:
     """Return the sequence that the server acknowledged. Raises PublishError."""
-    if not message.data:  # nobody listens on the subject: the stream does not exist (yet)
+    if not message.data:  # no subscriber: the stream does not exist (yet)
         raise Unknown("no stream takes this subject")
     ack = _decode(message.data)
     if ack.error is None:

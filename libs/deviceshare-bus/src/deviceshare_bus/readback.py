@@ -1,4 +1,4 @@
-"""Reading what stands under one subject now, for a writer that does not know what became of its write."""
+"""Reading the last message of a subject, for writers with a write of unknown outcome."""
 
 import asyncio
 import logging
@@ -16,8 +16,8 @@ log = logging.getLogger("deviceshare.readback")
 async def read_back(connection: Connection, stream: str, subject: str) -> Message | None:
     """Return the last message under a subject, None if there is none.
 
-    The stream's leader answers, so a write that was acknowledged before is seen. It asks again with a back-off, for as
-    long as it takes: a writer that cannot read back cannot write either.
+    The stream's leader answers, so the result includes every write that was acknowledged before. Requests are repeated
+    without end, with a back-off: a writer that cannot read back cannot write either.
     """
     for failures in count():
         await connection.wait_connected()
@@ -26,7 +26,7 @@ async def read_back(connection: Connection, stream: str, subject: str) -> Messag
         except NotFoundError:
             return None
         except (NatsError, OSError) as error:
-            log.debug("cannot read %s back yet: %r", subject, error)
+            log.debug("cannot read %s back: %r", subject, error)
             await asyncio.sleep(RETRY.delay(failures))
         else:
             return Message(subject, found.seq or 0, found.data or b"")

@@ -15,14 +15,14 @@ from nats.errors import NoRespondersError
 from nats.errors import TimeoutError as NatsTimeoutError
 
 SWEEP = 0.5
-"""Seconds between two searches for requests whose time is over."""
+"""Seconds between two searches for requests past their timeout."""
 NO_RESPONDERS = "503"
 
 Answer = TypeVar("Answer")
 
 
 class Unanswered(NatsTimeoutError):
-    """No answer came. The server may or may not have done what was asked."""
+    """There was no answer. The server may have executed the request."""
 
     def __str__(self) -> str:
         """Return the reason."""
@@ -74,7 +74,7 @@ class Requests:
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Answer] = loop.create_future()
-        # A failure that nobody waits for any more is not reported.
+        # Marks the error as retrieved: the caller may have been cancelled.
         future.add_done_callback(lambda done: done.cancelled() or done.exception())
         self._count += 1
         reply = f"{self._prefix}{self._count}"
@@ -101,7 +101,7 @@ class Requests:
 
         Raises:
             Unanswered: the connection is down or was lost, or ``timeout`` seconds are over.
-            NoRespondersError: nobody listens on the subject.
+            NoRespondersError: the subject has no subscriber.
         """
         reply, future = self.expect(_unchanged, Unanswered, timeout)
         try:
@@ -120,7 +120,7 @@ class Requests:
         return answer
 
     async def answered(self, message: Msg) -> None:
-        """Take an answer; one that nobody waits for is dropped."""
+        """Deliver an answer to its request; an answer without a waiting request is dropped."""
         expected = self._waiting.pop(message.subject, None)
         if expected is None or expected.future.done():
             return

@@ -1,9 +1,7 @@
-"""Running a service: its connection, logs, traces, health endpoint and status, a clean end on SIGTERM, a fresh start
-when the bus was wiped.
+"""Running a service: connection, logs, traces, health endpoint and status, shutdown on SIGTERM, restart on a wiped bus.
 
-A service is an async function that takes a :class:`Context` and runs until it is cancelled. It holds no truth of its
-own: where it fails, the process ends and whoever started it starts it again; where the bus was wiped, the function is
-called anew.
+A service is an async function that takes a :class:`Context` and runs until it is cancelled. It has no durable state:
+after a failure the process ends and its supervisor restarts it; after the bus was wiped, the function is called again.
 """
 
 import argparse
@@ -43,7 +41,7 @@ GARBAGE = 50_000
 
 @dataclass
 class Context:
-    """What a running service has: its connection and how to speak through it."""
+    """The resources of a running service: its connection, and readers and writers on it."""
 
     service: str
     instance: str
@@ -72,13 +70,13 @@ class Context:
         return bool(self.followers) and all(follower.caught_up for follower in self.followers.values())
 
     def status(self) -> Status:
-        """How far the service has read and what it has open."""
+        """The positions and the open work of the service."""
         return Status(
             service=self.service,
             instance=self.instance,
             positions={stream: follower.position for stream, follower in self.followers.items()},
             revision=self.revision(),
-            # Before it reads anything nobody knows what there is to do.
+            # The open work is unknown until the service reads its streams.
             open=self.open_work() if self.followers else 1,
             detail=self.detail(),
         )
@@ -114,7 +112,7 @@ def parser(service: str) -> argparse.ArgumentParser:
 
 
 def run(service: str, main: Main, options: argparse.Namespace) -> None:
-    """Run a service until SIGTERM or SIGINT; ends the process with status 1 where it fails.
+    """Run a service until SIGTERM or SIGINT; ends the process with status 1 after a failure.
 
     The device families of other packages are known from then on.
     """
@@ -202,7 +200,7 @@ async def _as_coroutine(awaitable: Awaitable[None]) -> None:
 
 
 async def _start_health(state: _State, options: argparse.Namespace) -> web.AppRunner:
-    """Serve ``/healthz`` (alive, and the bus is reachable) and ``/readyz`` (has read what stood on the bus)."""
+    """Serve ``/healthz`` (the bus is reachable) and ``/readyz`` (all streams have been read to their end once)."""
 
     async def healthz(_: web.Request) -> web.Response:
         now = state.context

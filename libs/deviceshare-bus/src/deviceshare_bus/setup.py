@@ -1,6 +1,6 @@
-"""Making the streams, each with an epoch: a random id in its metadata by which readers see that the bus was wiped.
+"""Creating the streams, each with an epoch: a random id in its metadata, by which readers detect a wiped bus.
 
-``python -m deviceshare_bus.setup --bus URL [--replicas N]`` makes those that do not exist yet.
+``python -m deviceshare_bus.setup --bus URL [--replicas N]`` creates the missing streams.
 """
 
 import argparse
@@ -30,7 +30,7 @@ DAY = 24 * 3600.0
 
 _OPTIONS: dict[Stream, dict[str, Any]] = {
     Stream.CLUSTER: {"subjects": ["cluster.>"], "max_msgs_per_subject": 1},
-    # No age, no size limit: what leaves the ledger leaves it by a decision.
+    # No limits of age or size: only services remove claims from the ledger.
     Stream.LEDGER: {"subjects": ["ledger.>"], "max_msgs_per_subject": 1, "allow_atomic": True},
     Stream.OUTCOME: {"subjects": ["outcome.>"], "max_msgs_per_subject": 1},
     Stream.EXPLAIN: {"subjects": ["explain.>"], "max_msgs_per_subject": 1},
@@ -39,13 +39,13 @@ _OPTIONS: dict[Stream, dict[str, Any]] = {
 
 
 async def make_streams(connection: Connection, replicas: int = 1) -> None:
-    """Create the streams that do not exist yet; those that do are left as they are."""
+    """Create the missing streams; existing ones are not changed."""
     for stream, options in _OPTIONS.items():
         await make_stream(connection, stream, num_replicas=replicas, **options)
 
 
 async def make_stream(connection: Connection, name: str, **options: Any) -> None:
-    """Create a stream with an epoch of its own, unless there is one of this name; it is then left as it is."""
+    """Create a stream with a new epoch, unless a stream with this name exists, which is not changed."""
     try:
         await connection.jetstream.stream_info(name)
         return
@@ -62,7 +62,7 @@ async def make_stream(connection: Connection, name: str, **options: Any) -> None
     try:
         await connection.jetstream.add_stream(config)
     except BadRequestError as error:
-        # Somebody else made it in this very moment, with another epoch.
+        # Another process created it at the same time, with another epoch.
         if error.err_code != _NAME_IN_USE:
             raise
 
@@ -76,13 +76,13 @@ async def wait_for_streams(connection: Connection) -> None:
                 await connection.jetstream.stream_info(stream)
                 break
             except (NatsError, OSError) as error:
-                log.debug("stream %s is not there yet: %r", stream, error)
+                log.debug("stream %s does not exist yet: %r", stream, error)
                 await asyncio.sleep(RETRY.delay(failures))
 
 
 def parser() -> argparse.ArgumentParser:
     """Return the options of the set-up step."""
-    options = argparse.ArgumentParser(prog="deviceshare-setup", description="Make the streams of the bus.")
+    options = argparse.ArgumentParser(prog="deviceshare-setup", description="Create the streams of the bus.")
     options.add_argument(
         "--bus", default=os.environ.get("DEVICESHARE_BUS", "nats://127.0.0.1:4222"), help="NATS URL of the bus"
     )
@@ -93,7 +93,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 async def set_up(url: str, replicas: int = 1) -> None:
-    """Connect, waiting for the server as long as it takes, and make the streams."""
+    """Connect, wait for the server without a time limit, and create the streams."""
     connection = await connect(url, "setup")
     try:
         await make_streams(connection, replicas)

@@ -54,7 +54,7 @@ log = logging.getLogger("deviceshare.shell")
 TICK_INTERVAL = 0.002
 """Seconds between two ticks, at least: a burst of events becomes few decisions and few writes."""
 READS = 64
-"""Subjects that are read back at once."""
+"""The most subjects that are read back concurrently."""
 YIELD_AFTER = 1000
 """Messages that are handled before other tasks of the process run."""
 MOST_COMMANDS = 50_000

@@ -1,19 +1,18 @@
 """The five streams of the bus and the subjects in them.
 
-Each stream has one kind of writer and keeps the last message of every subject (EVENT keeps all, for a day). The
-ledger's and the outcomes' subjects begin with a partition of the node's name, so that binder replicas can divide the
-nodes among them.
+Each stream has one kind of writer and keeps the last message of every subject (EVENT keeps all messages for a day).
+Subjects of LEDGER and OUTCOME begin with the partition of the node, by which binder replicas divide the nodes.
 """
 
 from enum import StrEnum
 from zlib import crc32
 
 PARTITIONS = 64
-"""How many partitions node names fall into. Part of the wire format: it never changes."""
+"""The number of partitions of nodes. Part of the wire format: it never changes."""
 
 
 class Stream(StrEnum):
-    """The streams, by the names that the server knows."""
+    """The streams, by their names on the server."""
 
     CLUSTER = "CLUSTER"
     LEDGER = "LEDGER"
@@ -44,7 +43,7 @@ def ledger(node: str) -> str:
 
 
 def node_of(subject: str) -> str:
-    """Return the node of a subject of LEDGER or OUTCOME; names of nodes have dots."""
+    """Return the node of a subject of LEDGER or OUTCOME; names of nodes may contain dots."""
     return subject.split(".", 2)[2]
 
 
@@ -54,15 +53,15 @@ def outcome(node: str) -> str:
 
 
 def explain(uid: str) -> str:
-    """Return the subject of the last answer to "why" for a pod."""
+    """Return the subject of the latest explanation of a pod."""
     return f"explain.{uid}"
 
 
 def event(service: str) -> str:
-    """Return the subject of a service's steps in the life of pods."""
+    """Return the subject of a service on EVENT."""
     return f"event.{service}"
 
 
 def status(service: str = "*") -> str:
-    """Return the subject on which a service answers how far it has read and what it has open."""
+    """Return the subject of requests for the status of a service."""
     return f"status.{service}"

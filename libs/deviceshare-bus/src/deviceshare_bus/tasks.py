@@ -9,7 +9,7 @@ E = TypeVar("E", bound=BaseException)
 
 
 class Pace:
-    """Lets work gather while there is much of it: turns are ``seconds`` apart, the first after a rest is at once."""
+    """Batches work: turns are at least ``seconds`` apart; the first turn after a pause is immediate."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds

@@ -1,9 +1,8 @@
-"""Tracing: a span for each step in the life of a pod, all of a pod's spans in one trace whose id comes from the pod's
-uid.
+"""Tracing: a span for each step in the life of a pod, and one trace per pod.
 
-So a trace is found with nothing but ``kubectl get pod -o yaml``, and messages that carry the steps of many pods need
-no headers. Where ``OTEL_TRACES_EXPORTER`` and ``OTEL_EXPORTER_OTLP_ENDPOINT`` are silent nothing is exported and a
-step costs one comparison.
+The trace id is derived from the pod's uid: it can be found with ``kubectl get pod -o yaml``, and messages with the
+steps of many pods need no headers. Without ``OTEL_TRACES_EXPORTER`` and ``OTEL_EXPORTER_OTLP_ENDPOINT`` nothing is
+exported, and a step costs one comparison.
 """
 
 import hashlib
@@ -23,7 +22,7 @@ log = logging.getLogger("deviceshare.tracing")
 
 
 def trace_id(uid: str) -> int:
-    """Return the 128 bit trace id of a pod: its uid, or a hash of it where the uid is no UUID."""
+    """Return the 128-bit trace id of a pod: its uid, or a hash of it if the uid is not a UUID."""
     try:
         return UUID(uid).int or 1
     except ValueError:
@@ -31,7 +30,7 @@ def trace_id(uid: str) -> int:
 
 
 def root_span_id(uid: str) -> int:
-    """Return the id of the span that all steps of a pod have as their parent."""
+    """Return the id of the parent span of all steps of a pod."""
     return int.from_bytes(hashlib.blake2b(uid.encode(), digest_size=8).digest()) or 1
 
 
@@ -61,7 +60,7 @@ class Tracing:
 
     @property
     def enabled(self) -> bool:
-        """Whether anybody wants spans."""
+        """Whether spans are exported."""
         return self._tracer is not None
 
     def step(self, uid: str, name: str, start: float, end: float, attributes: Mapping[str, str | int | float]) -> None:
@@ -82,6 +81,6 @@ class Tracing:
         span.end(end_time=int(end * 1e9))
 
     def close(self) -> None:
-        """Send what is left."""
+        """Export the remaining spans."""
         if self._provider is not None:
             self._provider.shutdown()

@@ -34,7 +34,7 @@ def why_not_bound(pod: Object | None, uid: str) -> Binding | None:
 
 
 def bind(pod: Object, node: str, annotations: Mapping[str, str], at: float) -> None:
-    """Bind a pod, in place. It runs at once, since there is no kubelet."""
+    """Bind a pod, in place. The pod runs immediately, since there is no kubelet."""
     metadata = pod["metadata"]
     if annotations:
         metadata["annotations"] = {**(metadata.get("annotations") or {}), **annotations}

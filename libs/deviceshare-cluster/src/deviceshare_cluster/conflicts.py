@@ -1,4 +1,4 @@
-"""Read-modify-write of objects that others write as well, as client-go's ``retry.RetryOnConflict``."""
+"""Read-modify-write of objects with several writers, as in client-go's ``retry.RetryOnConflict``."""
 
 import asyncio
 import random
@@ -10,9 +10,9 @@ from deviceshare.model import Backoff
 from deviceshare_cluster.interface import ClusterError
 
 TRIES = 8
-"""Writes of one update, at most; together with the pauses some three seconds."""
+"""The most writes of one update; with the pauses they take about three seconds."""
 RETRY = Backoff(0.01, 1.0)
-"""Seconds before the object is read again, plus up to as much at random."""
+"""Seconds before the object is read again, plus up to the same at random."""
 
 Read = TypeVar("Read")
 Change = TypeVar("Change")
@@ -34,7 +34,7 @@ async def update_with_retry(
         what: the object's name in errors.
         get: reads the object, None if there is none.
         mutate: returns what to write, None to write nothing. It is called again after each conflict.
-        put: writes; raises VersionConflict where the object is not at the version that ``get`` returned.
+        put: writes; raises VersionConflict if the object is not at the version that ``get`` returned.
 
     Returns:
         Whether something was written.

@@ -9,7 +9,7 @@ from enum import Enum
 from typing import Any, NamedTuple, Protocol, Self
 
 KINDS = ("Node", "Pod", "ConfigMap", "PodGroup", "Queue", "Job", "PriorityClass", "Event")
-"""Kinds that a cluster holds. Job, PodGroup and Queue are Volcano's."""
+"""The kinds of objects of a cluster. Job, PodGroup and Queue are Volcano's."""
 
 Object = dict[str, Any]
 """A Kubernetes object, decoded from JSON."""
@@ -19,7 +19,7 @@ StatusValue = str | int | Mapping[str, str]
 
 
 class ChangeType(Enum):
-    """What happened to an object."""
+    """The kind of a change of an object."""
 
     APPLIED = "applied"
     DELETED = "deleted"
@@ -37,7 +37,7 @@ class Change(NamedTuple):
 
 
 class Listed(NamedTuple):
-    """Marks that everything that existed at ``revision`` has been delivered."""
+    """All objects that existed at ``revision`` have been delivered."""
 
     revision: int
 
@@ -96,7 +96,7 @@ class ClusterError(Exception):
         final: True: the cluster understood the request and refused it, and will refuse the same request again until
             something else changes (permissions, a webhook, a quota, the object). Report it; give up, or try again
             after minutes. False (transient): the cluster was not reachable, was overloaded, gave an answer that
-            cannot be decoded, or the object kept changing. Try again with a back-off. A write may have been done:
+            cannot be decoded, or the object kept changing. Try again with a back-off. The write may have succeeded;
             every write of :class:`Cluster` can be repeated.
     """
 
@@ -109,11 +109,11 @@ class Cluster(Protocol):
     """A cluster that can be listed, watched and written to. Use as an async context manager.
 
     Every call raises :class:`ClusterError` and no other error of the connection; its docstring names the final errors.
-    Any call can raise a transient one: no connection, no answer within the time limit (30 s for Kubernetes, 5 s for
+    Any call can raise a transient error: no connection, no answer within the time limit (30 s for Kubernetes, 5 s for
     the local cluster), HTTP 5xx, 401, 408 and 429, and an answer that is not the expected JSON. Apart from
     :meth:`watch`, a call sends each request once; it repeats only a write whose object changed since it was read, a
-    few times, then raises a transient error. Final are the API server's other answers 4xx, unless a call says
-    otherwise; the local cluster has few.
+    few times, then raises a transient error. The API server's other answers 4xx are final unless documented otherwise
+    for a call; the local cluster has few final errors.
     """
 
     async def __aenter__(self) -> Self:
@@ -132,13 +132,13 @@ class Cluster(Protocol):
         """List all objects of these kinds, yield :class:`Listed`, then follow changes without end, in batches.
 
         Objects that vanished while the watch was interrupted are delivered as deleted before the next
-        :class:`Listed`. Changes of one kind, and so of one object, arrive in order; intermediate states may be left
-        out.
+        :class:`Listed`. Changes of one kind, and therefore of one object, arrive in order; intermediate states may be
+        omitted.
 
-        Everything is retried inside, with a back-off and a line in the log: lost connections, refused requests
-        (permissions can be granted later), a revision that the server no longer knows (then everything is listed
-        anew). A kind that the cluster does not have counts as empty until it appears. An iterator that raises
-        nevertheless has ended; start a new one.
+        The watch retries with a back-off and a log message after lost connections, refused requests (permissions can
+        be granted later) and a revision that the server no longer knows (which starts with a new list). A kind that the
+        cluster does not have counts as empty until it appears. An iterator that raises nevertheless has ended; start a
+        new one.
         """
         ...
 
@@ -151,7 +151,7 @@ class Cluster(Protocol):
         ...
 
     async def revisions(self, kind: str) -> Revisions:
-        """Return the revision of each object of a kind, possibly from a cache a moment old. Cheap for the server.
+        """Return the revision of each object of a kind, possibly from a slightly old cache. Cheap for the server.
 
         Raises:
             ClusterError: final: not allowed.
@@ -167,7 +167,7 @@ class Cluster(Protocol):
         ...
 
     async def ensure(self, obj: Object) -> None:
-        """Create an object unless one of its kind and name exists, which stays as it is.
+        """Create an object unless one of its kind and name exists.
 
         Raises:
             ClusterError: final: invalid, refused by an admission webhook, not allowed, or the cluster does not have

@@ -1,7 +1,7 @@
 """Requests to the API server: the official client's configuration, TLS and tokens, with raw JSON in and out.
 
-The client's typed models are not used: the answer to a Binding does not fit its model, and decoding every pod into a
-model costs more than everything else (kubernetes 37).
+The client's typed models are not used: the answer to a Binding does not match its model, and decoding every pod into a
+model takes most of the time of a list (kubernetes 37).
 """
 
 import os
@@ -62,7 +62,7 @@ class KubeClient:
         """The last answer was 401: the token expired or was replaced."""
 
     async def start(self) -> None:
-        """Find the API server: by the pod's service account, else by the kubeconfig. Raises a final ClusterError."""
+        """Connect to the API server of the service account, else of the kubeconfig. Raises a final ClusterError."""
         try:
             configuration = await self._configuration()
         except (ConfigException, OSError) as error:
@@ -73,7 +73,7 @@ class KubeClient:
         self._api = client.ApiClient(configuration)
 
     async def _configuration(self) -> client.Configuration:
-        """Raises ConfigException, OSError."""
+        """Return the client's configuration. Raises ConfigException, OSError."""
         configuration = client.Configuration()
         if self._kubeconfig or self._context or not _has_service_account():
             await config.load_kube_config(
@@ -102,7 +102,7 @@ class KubeClient:
 
         Raises:
             ApiRefusal: the API server refused the request.
-            ClusterError: transient: no answer, or one that does not come from an API server, such as a proxy's page.
+            ClusterError: transient: no answer, or an answer of another server, such as a proxy's error page.
         """
         async with self._send(method, path, query, body, content, _TIMEOUT, accept) as response:
             raw = await response.read()
@@ -112,7 +112,7 @@ class KubeClient:
 
     @asynccontextmanager
     async def stream(self, path: str, query: Query, silence: float) -> AsyncIterator[aiohttp.StreamReader]:
-        """Open a streamed answer; ``silence``: seconds without a byte that end it. Raises as :meth:`request`."""
+        """Open a streamed answer; it ends after ``silence`` seconds without a byte. Raises as :meth:`request`."""
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=REQUEST_SECONDS, sock_read=silence)
         async with self._send("GET", path, query, None, JSON, timeout) as response:
             yield response.content
@@ -146,12 +146,12 @@ class KubeClient:
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise ClusterError(f"the API server does not answer: {method} {path}: {error!r}") from error
         except ConfigException as error:
-            raise ClusterError(f"the API server's credentials cannot be had: {error}") from error
+            raise ClusterError(f"the API server's credentials are not available: {error}") from error
 
 
 @contextmanager
 def decoding(path: str) -> Iterator[None]:
-    """Decode an answer to a request to ``path``. Raises a transient ClusterError if it is not what was expected."""
+    """Decode an answer to a request to ``path``. Raises a transient ClusterError if it is malformed."""
     try:
         yield
     except (msgspec.MsgspecError, ValueError) as error:
@@ -159,7 +159,7 @@ def decoding(path: str) -> Iterator[None]:
 
 
 def _proxy_of(url: str) -> str | None:
-    """Return the proxy of a server according to the environment (HTTPS_PROXY, NO_PROXY)."""
+    """Return the proxy of a server from the environment (HTTPS_PROXY, NO_PROXY)."""
     host, scheme = urlsplit(url).hostname, urlsplit(url).scheme
     return None if host is None or proxy_bypass(host) else getproxies().get(scheme)
 
@@ -172,7 +172,7 @@ def _existing(kubeconfig: str) -> str:
     """Return the path of the kubeconfig, or several as in KUBECONFIG. Raises ConfigException if no file exists."""
     paths = kubeconfig or os.environ.get("KUBECONFIG") or str(Path("~/.kube/config").expanduser())
     if not any(Path(path).is_file() for path in paths.split(os.pathsep) if path):
-        raise ConfigException(f"we run under no service account, and there is no kubeconfig {paths}")
+        raise ConfigException(f"there is no service account and no kubeconfig {paths}")
     return paths
 
 

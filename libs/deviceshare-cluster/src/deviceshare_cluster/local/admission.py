@@ -1,8 +1,7 @@
-"""What the API server does with an object before it stores it: check it, and fill in what was left out.
+"""Admission, as by the API server: objects are checked and defaults are filled in before they are stored.
 
-A pure function of the object and the cluster's PriorityClasses. Bad input raises a RequestError that names object,
-field, value and what would be right; input that is accepted but probably not intended becomes a warning, as ``kubectl``
-shows them.
+A pure function of the object and the cluster's PriorityClasses. Invalid input raises a RequestError that names object,
+field, value and expected value; valid input that is probably unintended becomes a warning, as in ``kubectl``.
 """
 
 from collections.abc import Mapping
@@ -31,16 +30,16 @@ class Priorities(NamedTuple):
 
 
 class Admitted(NamedTuple):
-    """An object as it is to be stored, and the warnings about it."""
+    """The object to store, and the warnings about it."""
 
     object: Object
     warnings: list[FieldWarning]
 
 
 def admit(given: Object, *, uid: str, now: str, priorities: Priorities) -> Admitted:
-    """Check a new object and fill in its defaults; ``given`` itself stays as it is. Raises RequestError.
+    """Check a new object and fill in its defaults; ``given`` itself does not change. Raises RequestError.
 
-    ``uid`` and ``now`` (RFC 3339) are for an object that has none yet; one from another cluster keeps its own.
+    ``uid`` and ``now`` (RFC 3339) are for objects without them; an object from another cluster keeps its own.
     """
     key = identify(given)
     given_root = manifest_root(str(key), given)
@@ -53,7 +52,7 @@ def admit(given: Object, *, uid: str, now: str, priorities: Priorities) -> Admit
     for field in ("labels", "annotations"):
         if metadata.get(field, metadata) is None:
             del metadata[field]
-    # It becomes a part of subjects.
+    # The uid becomes part of subjects.
     metadata["uid"] = root["metadata"]["uid"].otherwise(uid).name()
     metadata.setdefault("creationTimestamp", now)
     metadata.pop("resourceVersion", None)
@@ -65,7 +64,7 @@ def admit(given: Object, *, uid: str, now: str, priorities: Priorities) -> Admit
 
 
 def identify(obj: Object) -> Key:
-    """Return which object this is. Raises RequestError where it has no kind that the cluster knows, or no name."""
+    """Return the key of an object. Raises RequestError if it has no known kind or no name."""
     root = manifest_root("", obj)
     name_given, metadata = root["kind"], root["metadata"]
     called = metadata["name"]
@@ -83,7 +82,7 @@ def identify(obj: Object) -> Key:
 
 
 def _copy(given: ManifestField) -> Object:
-    """Return a copy of which nothing is shared, made of what JSON can hold."""
+    """Return a deep copy, as JSON values."""
     try:
         copy: Object = msgspec.json.decode(msgspec.json.encode(given.value))
     except (TypeError, ValueError, msgspec.MsgspecError) as error:
@@ -93,7 +92,7 @@ def _copy(given: ManifestField) -> Object:
 
 
 def _set_priority(spec: ManifestField, priorities: Priorities) -> None:
-    """Fill in the pod's priority, as Kubernetes' admission plugin Priority does."""
+    """Fill in the pod's priority, as Kubernetes' admission plugin Priority."""
     name = spec["priorityClassName"].value
     priority = priorities.values.get(name) if name else priorities.otherwise
     if priority is None:
@@ -118,7 +117,7 @@ def _admit_node(node: ManifestField) -> None:
             "type": "Ready",
             "status": "True",
             "reason": "LocalCluster",
-            "message": "no kubelet: ready unless told",
+            "message": "no kubelet: ready by default",
         }
         values["conditions"] = [*conditions, ready]
     node["spec"].optional_mapping()

@@ -1,4 +1,4 @@
-"""Fields of a manifest, with the checks that the admission of every kind uses."""
+"""Fields of a manifest, with the checks that all kinds share."""
 
 import re
 from typing import Any, Self
@@ -22,7 +22,7 @@ class ManifestField(Field):
     __slots__ = ()
 
     def ensured(self, name: str) -> Self:
-        """Return a mapping in this mapping, which is added where it is absent."""
+        """Return a mapping in this mapping, adding it if absent."""
         self.value[name] = self[name].optional_mapping()
         return self[name]
 
@@ -43,7 +43,7 @@ class ManifestField(Field):
         return self.value
 
     def texts(self) -> Self:
-        """Return the field, a mapping of texts to texts, as annotations are."""
+        """Return the field, a mapping of texts to texts, such as annotations."""
         for key, value in self.optional_mapping().items():
             if not isinstance(key, str) or not isinstance(value, str):
                 raise self[str(key)].holding(value).error("a text: write it in quotes")
@@ -58,7 +58,7 @@ class ManifestField(Field):
                 raise self.holding(key).error(expected)
 
     def check_labels(self) -> None:
-        """Check labels: texts, with the names and values that a label may have."""
+        """Check the names and values of labels."""
         self.texts().check_keys()
         for key, value in self.optional_mapping().items():
             if not _LABEL_VALUE(value):

@@ -1,4 +1,4 @@
-"""The checks and defaults of Volcano's webhooks for a Job.
+"""The checks and defaults of Volcano's webhooks for Jobs.
 
 Source: volcano-sh/volcano pkg/webhooks/admission/jobs and the schema of the Job's CRD.
 """
@@ -72,13 +72,13 @@ def _admit_task(task: ManifestField, index: int, job_name: str, names: set[str])
     metadata.optional_mapping()
     metadata["labels"].check_labels()
     metadata["annotations"].texts()
-    # Checked, not changed: the defaults belong to each pod.
+    # The copy is checked and dropped: defaults are filled in for each pod.
     spec = template["spec"]
     admit_pod_spec(spec.holding(msgspec.json.decode(msgspec.json.encode(spec.value))))
 
 
 def _min_of_partitions(policy: dict[str, Any], replicas: int) -> int:
-    """Return the minimum of pods of a task that states it for its partitions only, else its replicas."""
+    """Return the minimum of pods of a task by its partition policy, else its replicas."""
     least: int = policy.get("minPartitions") or 0
     return least * int(policy.get("partitionSize") or 0) if least > 0 else replicas
 
@@ -100,7 +100,7 @@ def _admit_depends_on(spec: ManifestField) -> None:
         for other in place.items():
             if other.value not in names or other.value == task.value["name"]:
                 raise place.holding(other.value).error(f"the name of another task: {', '.join(names)}")
-            other.warn(f"{place.path} is not played here: all tasks get their pods at once")
+            other.warn(f"{place.path} is not implemented: all tasks get their pods immediately")
 
 
 def _admit_policies(spec: ManifestField) -> None:
@@ -130,7 +130,7 @@ def _admit_plugins(spec: ManifestField) -> None:
         for needed in FRAMEWORKS.get(name, ()):
             values.setdefault(needed, [])
         if name in FRAMEWORKS:
-            plugins[name].warn(f"{spec.path}.plugins[{name}] is not played here: its variables are left out")
+            plugins[name].warn(f"{spec.path}.plugins[{name}] is not implemented: its variables are omitted")
 
 
 def _admit_volumes(spec: ManifestField) -> None:

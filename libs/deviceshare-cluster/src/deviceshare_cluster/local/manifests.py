@@ -1,6 +1,6 @@
-"""Reading of manifests: a file or a directory of YAML and JSON into objects with the place where they come from.
+"""Reading manifests: files of YAML and JSON, or directories of them, into objects with their origin.
 
-A file that does not parse, or a document that is no Kubernetes object, is one problem; all others are read.
+A malformed file, or a document that is not a Kubernetes object, is one problem and does not affect the others.
 """
 
 from itertools import count
@@ -18,27 +18,27 @@ SUFFIXES = (".yaml", ".yml", ".json")
 
 
 class Manifest(NamedTuple):
-    """One object, and where it comes from."""
+    """An object and its origin."""
 
     object: Object
     origin: Origin
 
     def located(self, field: str, message: str) -> str:
-        """Return a message about a field with its place in front: ``File jobs.yaml, line 12, column 10: message``."""
+        """Return a message about a field with its position: ``File jobs.yaml, line 12, column 10: message``."""
         return f"{self.origin.locate(field)}: {message}"
 
 
 class Manifests(NamedTuple):
-    """What was read, in load order, and what could not be."""
+    """The objects in load order, and the problems."""
 
     manifests: list[Manifest]
     problems: list[Problem]
 
 
 def read_manifests(path: Path) -> Manifests:
-    """Read a file, or all manifests under a directory, sorted so that what others name comes before them.
+    """Read a file, or all manifests under a directory, in load order: referenced kinds first.
 
-    Raises FileNotFoundError where there is no such path.
+    Raises FileNotFoundError if the path does not exist.
     """
     if not path.exists():
         raise FileNotFoundError(f"{path}: no such file or directory")
@@ -60,7 +60,7 @@ def read_manifests(path: Path) -> Manifests:
 
 
 def parse_manifests(text: str, name: str, into: Manifests | None = None) -> Manifests:
-    """Read the documents of one text; ``name`` is the file's, for messages. Lists are taken apart."""
+    """Read the documents of one text, and the items of Lists; ``name`` is the file's name, for messages."""
     read = into if into is not None else Manifests([], [])
     loader, origin = YamlLoader(text), Origin(f"File {name}", YamlText(text))
     try:

@@ -1,8 +1,8 @@
-"""The checks and defaults of the API server for a pod.
+"""The checks and defaults of the API server for pods.
 
-Source: Kubernetes' pod validation and defaulting, as far as a scheduler can see it. One thing differs on purpose: an
-extended resource with a request and no limit is refused by Kubernetes; here the request becomes the limit, with a
-warning, since published examples are written this way.
+Source: Kubernetes' pod validation and defaulting, as far as they affect scheduling. One intended difference: Kubernetes
+refuses an extended resource with a request and no limit; here the request becomes the limit, with a warning, since
+published examples contain such pods.
 """
 
 from deviceshare.model import RequestError, is_native, to_amount
@@ -67,7 +67,7 @@ def _amounts(field: ManifestField) -> dict[str, int]:
 
 
 def admit_amounts(field: ManifestField) -> dict[str, int]:
-    """Check amounts by resource name and write each as a text, as the API server does, in place; return them.
+    """Check amounts by resource name, convert each to text in place, as the API server, and return them.
 
     Units: millicores, bytes or counts. Raises RequestError.
     """
@@ -81,7 +81,7 @@ def admit_amounts(field: ManifestField) -> dict[str, int]:
 
 
 def _balance(resources: ManifestField, limits: dict[str, int], requests: dict[str, int]) -> None:
-    """Make requests and limits agree: at most the limits, and equal to them for what cannot be overcommitted."""
+    """Check and default requests: at most the limits, and equal to them for resources without overcommit."""
     values = resources.value
     for name, limit in limits.items():
         request = requests.get(name)
@@ -103,5 +103,5 @@ def _balance(resources: ManifestField, limits: dict[str, int], requests: dict[st
 
 
 def _is_fixed(resource: str) -> bool:
-    """Return whether a resource cannot be overcommitted: what a container requests of it is its limit."""
+    """Return whether a resource cannot be overcommitted, so that request and limit are equal."""
     return resource not in ("cpu", "memory", "ephemeral-storage")

@@ -1,7 +1,7 @@
-"""Updates of objects that exist by manifests that are applied to them.
+"""Updates of existing objects by applied manifests.
 
-Fields that others wrote stay: the status, the node of a bound pod, annotations and labels that no manifest ever named.
-``metadata.managedFields`` holds those that a manifest named, as with ``kubectl apply --server-side``.
+Fields of other writers are kept: the status, the node of a bound pod, annotations and labels that no manifest named.
+``metadata.managedFields`` lists those that a manifest named, as with ``kubectl apply --server-side``.
 """
 
 from typing import Any
@@ -14,13 +14,13 @@ _MANAGER = "deviceshare"
 _OWNED_MAPS = ("annotations", "labels")
 _FREE_POD_FIELDS = ("activeDeadlineSeconds", "terminationGracePeriodSeconds", "tolerations", "schedulingGates")
 _STATUS_DEFAULTS = {"Pod": {"phase": "Pending"}, "PodGroup": {"phase": "Pending"}, "Queue": {"state": "Open"}}
-"""What admission fills in where a manifest has no status."""
+"""The status that admission fills in for manifests without one."""
 _FREE_JOB_FIELDS = ("minAvailable", "priorityClassName")
 _FREE_TASK_FIELDS = ("replicas", "minAvailable")
 
 
 def note_applied(obj: Object) -> None:
-    """Write into an admitted object, in place, which annotations and labels its manifest names."""
+    """Record in an admitted object, in place, the annotations and labels that its manifest names."""
     named: dict[str, Any] = {
         f"f:{field}": {f"f:{name}": {} for name in sorted(obj["metadata"][field])}
         for field in _OWNED_MAPS
@@ -33,9 +33,9 @@ def note_applied(obj: Object) -> None:
 
 
 def updated(live: Object, given: Object) -> Object:
-    """Return ``live`` as the admitted manifest ``given`` wants it; equal to ``live`` where nothing changes.
+    """Return ``live`` updated by the admitted manifest ``given``; equal to ``live`` if nothing changes.
 
-    Raises RequestError where the manifest changes what cannot be changed.
+    Raises RequestError if the manifest changes an immutable field.
     """
     root = manifest_root(str(key_of(given)), given)
     out = given | {"metadata": _metadata(live["metadata"], given["metadata"])}
@@ -51,7 +51,7 @@ def updated(live: Object, given: Object) -> Object:
 
 
 def _status(kind: str, live: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
-    """Merge: a manifest may say that a pod has ended or what a node has, but its defaults say nothing."""
+    """Merge the status of a manifest, such as a pod's phase or a node's capacity, but not its defaults."""
     if live and given == _STATUS_DEFAULTS.get(kind):
         return live
     return live | given
@@ -60,7 +60,7 @@ def _status(kind: str, live: dict[str, Any], given: dict[str, Any]) -> dict[str,
 def _metadata(live: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
     before = (live.get("managedFields") or [{}])[0].get("fieldsV1", {}).get("f:metadata", {})
     out = {name: value for name, value in (live | given).items() if name not in (*_OWNED_MAPS, "managedFields")}
-    # The object's identity is not the manifest's to change.
+    # A manifest cannot change the object's identity.
     out |= {"uid": live["uid"], "creationTimestamp": live["creationTimestamp"]}
     for field in _OWNED_MAPS:
         wanted = given.get(field) or {}
@@ -78,11 +78,11 @@ def _metadata(live: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _pod_spec(live: dict[str, Any], spec: ManifestField) -> dict[str, Any]:
-    """Return the pod's spec: only a few of its fields can change, and only a binding sets the node."""
+    """Return the pod's spec: only a few fields are mutable, and only a binding sets the node."""
     given: dict[str, Any] = spec.value
     if given.get("nodeName", live.get("nodeName")) != live.get("nodeName"):
         bound = f"{live['nodeName']}, where the pod is bound" if live.get("nodeName") else ""
-        raise spec["nodeName"].error(bound or "nothing: binding says where")
+        raise spec["nodeName"].error(bound or "nothing: a binding sets the node")
     for field in ("containers", "initContainers"):
         for old, new in zip(live.get(field) or (), spec[field].items(), strict=False):
             changed = new.holding({**new.value, "image": ""})
@@ -92,12 +92,12 @@ def _pod_spec(live: dict[str, Any], spec: ManifestField) -> dict[str, Any]:
     free = (*_FREE_POD_FIELDS, "containers", "initContainers", "nodeName")
     _check_same(_without(live, free), spec.holding(_without(given, free)), "a pod's spec")
     if any(gate not in (live.get("schedulingGates") or ()) for gate in given.get("schedulingGates") or ()):
-        raise spec["schedulingGates"].error("no new gates: they can only be taken away")
+        raise spec["schedulingGates"].error("no new gates: gates can only be removed")
     return given | ({"nodeName": live["nodeName"]} if "nodeName" in live else {})
 
 
 def _check_job_spec(live: dict[str, Any], spec: ManifestField) -> None:
-    """Volcano lets replicas, minAvailable and the priority class of a Job change, and nothing else."""
+    """Check that only replicas, minAvailable and the priority class of a Job change, as in Volcano."""
     tasks = spec["tasks"].items()
     if len(live["tasks"]) != len(tasks):
         raise spec["tasks"].error(f"the {len(live['tasks'])} tasks that the Job has: delete it first")
@@ -115,7 +115,7 @@ def _without(mapping: dict[str, Any], fields: tuple[str, ...]) -> dict[str, Any]
 
 
 def _check_same(live: Any, given: ManifestField, what: str) -> None:
-    """Raise RequestError at the first place where two values differ."""
+    """Raise RequestError for the first field where two values differ."""
     if live == given.value:
         return
     if isinstance(live, dict) and isinstance(given.value, dict):

@@ -1,4 +1,4 @@
-"""Objects in, admitted and stored: create, apply, load, delete. What the API server is to ``kubectl``."""
+"""Writing objects: create, apply, load and delete, with admission, as the API server does for ``kubectl``."""
 
 import asyncio
 import time
@@ -23,7 +23,7 @@ _FRESH_SECONDS = 1.0
 
 
 class Action(StrEnum):
-    """What became of an object, in ``kubectl``'s words."""
+    """The result for an object, in ``kubectl``'s words."""
 
     CREATED = "created"
     CONFIGURED = "configured"
@@ -34,7 +34,7 @@ class Action(StrEnum):
 
 
 class Applied(NamedTuple):
-    """What became of one object; ``problem`` says why where it was refused."""
+    """The result for one object; ``problem`` is the reason if it was refused."""
 
     action: Action
     kind: str
@@ -54,7 +54,7 @@ class Writer:
         self._queues: set[str] = set()
 
     async def create(self, obj: Object) -> Applied:
-        """Create an object. Raises RequestError where it is refused or exists, ClusterError."""
+        """Create an object. Raises RequestError if it is refused or exists, ClusterError."""
         admitted = await self._admit(obj)
         key = key_of(admitted.object)
         if not await self._create(admitted.object):
@@ -63,9 +63,9 @@ class Writer:
         return Applied(Action.CREATED, *key, (*admitted.warnings, *await self._need_queue(admitted.object)))
 
     async def apply(self, obj: Object) -> Applied:
-        """Create an object, or change the one that exists to what this says. Raises RequestError, ClusterError.
+        """Create an object, or update the existing one. Raises RequestError, ClusterError.
 
-        Its status, where it is bound, and annotations that no manifest named, stay.
+        The status, the node of a pod, and annotations that no manifest named are kept.
         """
         admitted = await self._admit(obj)
         note_applied(admitted.object)
@@ -73,9 +73,9 @@ class Writer:
         return Applied(action, *key_of(admitted.object), (*admitted.warnings, *await self._need_queue(admitted.object)))
 
     async def load(self, objects: Iterable[Object]) -> list[Applied]:
-        """Apply many objects, pipelined, in the order of their kinds; a refused one stops none. Raises ClusterError.
+        """Apply many objects, pipelined, in the order of their kinds; a refusal does not affect other objects.
 
-        The results are in the order of ``objects``.
+        The results are in the order of ``objects``. Raises ClusterError.
         """
         given = list(objects)
         by_order: dict[int, list[int]] = {}
@@ -89,14 +89,14 @@ class Writer:
         return [results[index] for index in range(len(given))]
 
     async def make(self, objects: Iterable[Object], *, update: bool) -> list[Applied]:
-        """Create what a controller wants, pipelined; what exists is updated only where ``update`` says so.
+        """Create a controller's objects, pipelined; existing objects are changed only with ``update``.
 
         The results are in the order of ``objects``. Raises ClusterError.
         """
         return await self._write(list(objects), manifests=False, update=update)
 
     async def delete(self, kind: str, namespace: str, name: str) -> Applied:
-        """Delete an object, at once: there is no kubelet to wait for. Raises ClusterError."""
+        """Delete an object immediately, since there is no kubelet. Raises ClusterError."""
         key = Key(kind, namespace, name)
 
         async def bury(stored: Stored) -> None:
@@ -110,7 +110,7 @@ class Writer:
         return Applied(Action.DELETED if buried else Action.ABSENT, *key)
 
     async def delete_all(self, keys: Iterable[Key]) -> list[Applied]:
-        """Delete many objects, many at a time. Raises ClusterError."""
+        """Delete many objects concurrently. Raises ClusterError."""
         limit = asyncio.Semaphore(256)
 
         async def one(key: Key) -> Applied:
@@ -120,7 +120,7 @@ class Writer:
         return list(await asyncio.gather(*(one(key) for key in keys)))
 
     async def ensure_queue(self, name: str) -> bool:
-        """Make sure that a queue exists, and return whether it had to be made. Raises ClusterError."""
+        """Create a queue unless it exists, and return whether it was created. Raises ClusterError."""
         if name in self._queues:
             return False
         queue = {"apiVersion": KINDS["Queue"].api_version, "kind": "Queue", "metadata": {"name": name}}
@@ -129,7 +129,7 @@ class Writer:
         return made
 
     async def _write(self, objects: list[Object], *, manifests: bool, update: bool) -> list[Applied]:
-        """Create objects of which none names another, or update those that exist."""
+        """Create objects that do not refer to each other, or update existing ones."""
         results: list[Applied] = []
         admitted: list[Object] = []
         places: list[int] = []
@@ -167,7 +167,7 @@ class Writer:
         return _Admitted(admitted.object, tuple(admitted.warnings))
 
     async def _read_priorities(self, name: object) -> None:
-        """Read the PriorityClasses, unless that was a moment ago and the one that is asked for was there."""
+        """Read the PriorityClasses, unless they were read recently and included the requested one."""
         now = time.monotonic()
         known = name is None or (isinstance(name, str) and name in self._priorities.values)
         if known and now - self._priorities_read < _FRESH_SECONDS:
@@ -179,7 +179,7 @@ class Writer:
         self._priorities_read = now
 
     async def _create(self, obj: Object) -> bool:
-        """Store a new object; False where there is one. A tombstone is no hindrance."""
+        """Store a new object, possibly over a tombstone; return False if one exists."""
         key = key_of(obj)
 
         async def put(stored: Stored) -> None:
@@ -216,7 +216,7 @@ class Writer:
         return action if written else Action.UNCHANGED
 
     async def _need_queue(self, obj: Object) -> tuple[FieldWarning, ...]:
-        """Make the queue that a Job or PodGroup names, with a warning where it was not there."""
+        """Create the queue that a Job or PodGroup names, with a warning if it did not exist."""
         if obj["kind"] not in ("Job", "PodGroup"):
             return ()
         queue = obj["spec"]["queue"]

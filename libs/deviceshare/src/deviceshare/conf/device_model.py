@@ -1,5 +1,4 @@
-"""``device-config.yaml`` as values: how vGPU resources are called, how MIG cards can be cut, which Ascend chips there
-are.
+"""``device-config.yaml`` as values: names of vGPU resources, MIG geometries, Ascend chips.
 
 Source: volcano-sh/volcano pkg/scheduler/api/devices/config, and the ConfigMaps that the device plugins publish. Units:
 MiB of device memory.
@@ -8,11 +7,11 @@ MiB of device memory.
 import msgspec
 
 MOST_INSTANCES = 62
-"""Instances that a group of a MIG geometry may have in all: which of them are taken is one 64-bit number a card."""
+"""The most instances of a group of a MIG geometry: a 64-bit number per card records which instances are in use."""
 
 
 class MigInstance(msgspec.Struct, frozen=True):
-    """A kind of MIG instance in a group: ``count`` of them, ``memory`` MiB each, as the file says it."""
+    """A kind of MIG instance in a group: ``count`` instances of ``memory`` MiB each, as in the file."""
 
     name: str
     memory: int
@@ -20,21 +19,24 @@ class MigInstance(msgspec.Struct, frozen=True):
 
 
 class MigGroup(msgspec.Struct, frozen=True):
-    """One way of cutting a whole card. Positions count over all instances in the file's order."""
+    """One partitioning of a whole card. Positions count over all instances in the file's order."""
 
     name: str
     instances: tuple[MigInstance, ...]
 
 
 class MigModel(msgspec.Struct, frozen=True):
-    """The groups that cards of these models can be cut into, in the file's order. Models match as parts of a type."""
+    """The groups that cards of these models can be partitioned into, in the file's order.
+
+    A model matches card types that contain it.
+    """
 
     models: tuple[str, ...]
     groups: tuple[MigGroup, ...]
 
 
 class VgpuConf(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
-    """Section ``nvidia``: names of resources ('' for one that there is not), defaults, geometries."""
+    """Section ``nvidia``: names of resources ('' for none), defaults, geometries."""
 
     number: str = "volcano.sh/vgpu-number"
     memory: str = "volcano.sh/vgpu-memory"
@@ -42,15 +44,15 @@ class VgpuConf(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
     cores: str = "volcano.sh/vgpu-cores"
     default_number: int = 1
     default_memory: int = 0
-    """MiB where a container asks none; 0: all that a card has."""
+    """MiB if a container requests none; 0: the whole card."""
     default_cores: int = 0
     memory_factor: int = 1
-    """Requests and registered memory count in units of so many MiB; instances are divided by it, rounded down."""
+    """The unit of requested and registered memory in MiB; the memory of instances is divided by it, rounded down."""
     geometries: tuple[MigModel, ...] = ()
 
 
 class VnpuTemplate(msgspec.Struct, frozen=True):
-    """A part of an Ascend chip: MiB, AI cores, AI CPUs."""
+    """A fixed partition of an Ascend chip: MiB, AI cores, AI CPUs."""
 
     name: str
     memory: int
@@ -59,24 +61,24 @@ class VnpuTemplate(msgspec.Struct, frozen=True):
 
 
 class VnpuChip(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
-    """One chip of section ``vnpus``; ``word`` is its common word, by which the nodes register it."""
+    """One chip of section ``vnpus``; ``word`` is its ``commonWord``, by which nodes register it."""
 
     name: str
     word: str
     resource: str
     memory_resource: str
     core_resource: str = ""
-    """Asked by pods that share a chip by HAMi-core; '' for a chip of which no cores can be asked."""
+    """Requested by pods that share a chip through HAMi-core; '' if no cores can be requested."""
     memory_allocatable: int
     memory_capacity: int
     ai_cores: int
     ai_cpus: int = 0
     templates: tuple[VnpuTemplate, ...] = ()
-    """By memory, the smallest first."""
+    """Sorted by memory, the smallest first."""
 
 
 class DevicesConf(msgspec.Struct, frozen=True, kw_only=True):
-    """The whole file; ``hami_vnpu_core`` cuts Ascend chips by HAMi-core where a node does not say otherwise."""
+    """The whole file; ``hami_vnpu_core``: HAMi-core shares the Ascend chips of nodes without their own setting."""
 
     vgpu: VgpuConf = VgpuConf()
     chips: tuple[VnpuChip, ...] = ()
@@ -102,4 +104,4 @@ ASCEND_310P = VnpuChip(
 )
 
 BUILT_IN = DevicesConf(chips=(ASCEND_310P,))
-"""What holds where there is no ConfigMap."""
+"""The configuration without a ConfigMap."""

@@ -1,11 +1,11 @@
 """``device-config.yaml``: the names of the vGPU resources, MIG geometries, Ascend chips.
 
-Volcano, deviceshare and the device plugins read the same file; keys that only the plugins read are checked and have no
-effect here. An unknown key is a warning. Sources: volcano-sh/volcano (pkg/scheduler/api/devices/config),
+Volcano, deviceshare and the device plugins read the same file; keys for the plugins only are checked and have no
+effect here, and unknown keys are warnings. Sources: volcano-sh/volcano (pkg/scheduler/api/devices/config),
 Project-HAMi/volcano-vgpu-device-plugin (pkg/config), Project-HAMi/ascend-device-plugin.
 
-Beyond Volcano: the default names apply where the section ``nvidia`` or one of its names is absent, except that pods can
-request a percentage only where the file names its resource; an impossible value is an error.
+Beyond Volcano: the default names apply if the section ``nvidia`` or one of its names is missing, except that a
+percentage can be requested only if the file names its resource; invalid values are errors.
 """
 
 import re
@@ -38,7 +38,7 @@ _VGPU_KEYS = (
 _PLUGIN_SWITCHES = ("overwriteEnv", "disableCoreLimit", "passDeviceSpecs")
 _PLUGIN_SCALES = ("deviceMemoryScaling", "deviceCoreScaling")
 _PLUGIN_KEYS = (*_PLUGIN_SWITCHES, *_PLUGIN_SCALES, "deviceSplitCount", "resourcePriorityName", "migstrategy")
-"""Keys that only the device plugin and its webhook read; their effect is in the cards that the plugin registers."""
+"""Keys that only the device plugin and its webhook read; the plugin registers cards accordingly."""
 _CHIP_KEYS = (
     "chipName", "commonWord", "resourceName", "resourceMemoryName", "resourceCoreName", "memoryAllocatable",
     "memoryCapacity", "aiCore", "aiCPU", "templates",
@@ -51,14 +51,14 @@ _NAME = re.compile(r"[^\s,:;\[\]]+")
 
 
 def parse_devices(text: str, source: str) -> DevicesConf:
-    """Return a ``device-config.yaml`` as values.
+    """Return the configuration of a ``device-config.yaml``.
 
     Args:
-        text: the file, or a ConfigMap manifest that holds it, alone or among others.
-        source: where it comes from, for messages.
+        text: the file, or a ConfigMap manifest with the file, possibly among other documents.
+        source: the source of the text, for messages.
 
     Raises:
-        ConfigError: names the source with line and column, the field, its value and what would be right.
+        ConfigError: names the source with line and column, the field, its value and the expected value.
     """
     root = read_root(text, source, KEY, _EXPECTED)
     root.mapping(_EXPECTED)
@@ -91,7 +91,7 @@ def _vgpu(field: ConfField) -> VgpuConf:
         memory=_resource(section["resourceMemoryName"], usual.memory),
         percentage=_resource(section["resourceMemoryPercentageName"], ""),
         cores=_resource(section["resourceCoreName"], usual.cores),
-        # The device plugin's guide: where it is 0 it has no effect.
+        # The device plugin's guide: 0 has no effect.
         default_number=_number(section["defaultGPUNum"], 1) or 1,
         default_memory=_number(section["defaultMemory"], 0),
         default_cores=_number(section["defaultCores"], 0, most=100),
@@ -111,7 +111,7 @@ def _geometries(field: ConfField, factor: int) -> tuple[MigModel, ...]:
 
 
 def _warn_of_shadow(field: ConfField, name: str, before: list[MigModel]) -> None:
-    """Models match as parts of a card's type; the first entry that matches counts."""
+    """Warn of a model that never matches: models match as parts of a card's type, and the first match counts."""
     for number, model in enumerate(before):
         if shadow := next((other for other in model.models if other in name), ""):
             field.warn(f"'{name}' has no effect: its cards match '{shadow}' of knownMigGeometries[{number}] first")
@@ -133,7 +133,7 @@ def _model(field: ConfField, factor: int) -> MigModel:
 
 def _group(field: ConfField, factor: int) -> MigGroup:
     entry = field.section(("group", "geometries"))
-    expected = "a name of letters, digits, _ and . that stands in the id of a device: UUID[group-position]"
+    expected = "a name of letters, digits, _ and . for device ids: UUID[group-position]"
     name, geometries = _name(entry["group"], _GROUP, expected), entry["geometries"]
     instances = tuple(_instance(each, factor) for each in geometries.some_items("a list of instances, at least one"))
     total = sum(instance.count for instance in instances)
@@ -160,7 +160,7 @@ def _instance(field: ConfField, factor: int) -> MigInstance:
 
 
 def _vnpus(field: ConfField) -> tuple[bool, tuple[VnpuChip, ...]]:
-    """Read both forms: a list of chips, or the same under ``configs`` with ``hamiVnpuCore`` beside it."""
+    """Read both forms: a list of chips, or a mapping with the list under ``configs``, and ``hamiVnpuCore``."""
     hami_vnpu_core = False
     if isinstance(field.value, dict):
         section = field.section(("hamiVnpuCore", "configs"))
@@ -175,7 +175,7 @@ def _chip(field: ConfField) -> VnpuChip:
     word = _name(entry["commonWord"], _WORD, "the word by which nodes register the chip, such as Ascend910B3")
     resource = _resource(entry["resourceName"], "")
     if not resource:
-        raise entry["resourceName"].error(f"the resource by which pods ask {word}")
+        raise entry["resourceName"].error(f"the resource by which pods request {word}")
     allocatable = entry["memoryAllocatable"].number(1)
     chip = VnpuChip(
         name=as_text(entry["chipName"].value) or word,
@@ -194,7 +194,7 @@ def _chip(field: ConfField) -> VnpuChip:
 
 
 def _template(field: ConfField, chip: VnpuChip) -> VnpuTemplate | None:
-    """Return a template; None, with a warning, for one that the chip can never give."""
+    """Return a template; None, with a warning, if it exceeds the chip."""
     entry = field.section(("name", "memory", "aiCore", "aiCPU"))
     template = VnpuTemplate(
         _name(entry["name"], _NAME, "the name of a template, such as vir05_1c_16g"),
@@ -217,7 +217,7 @@ def _template(field: ConfField, chip: VnpuChip) -> VnpuTemplate | None:
 
 
 def _number(field: ConfField, default: int, least: int = 0, most: int = LARGEST) -> int:
-    """Return a whole number, the default where it is absent."""
+    """Return a whole number, the default if absent."""
     return default if field.value is None else field.number(least, most)
 
 
@@ -238,7 +238,7 @@ def _name(field: ConfField, form: re.Pattern[str], expected: str) -> str:
 
 
 def _resource(field: ConfField, default: str) -> str:
-    """Return the name of a resource, '' where the file says '', the default where it is absent."""
+    """Return the name of a resource, which may be '', the default if absent."""
     if field.value is None:
         return default
     if not isinstance(field.value, str) or (field.value and not _RESOURCE.fullmatch(field.value)):
@@ -249,15 +249,15 @@ def _resource(field: ConfField, default: str) -> str:
 def _check_unique(field: ConfField, names: Iterable[str], expected: str) -> None:
     for name, times in Counter(names).items():
         if times > 1:
-            raise field.holding(name).error(f"{expected}: it stands here {times} times")
+            raise field.holding(name).error(f"{expected}: not {times} times")
 
 
 def _check_resources(root: ConfField, vgpu: VgpuConf, chips: tuple[VnpuChip, ...]) -> None:
-    """Check that a resource has one meaning."""
+    """Check that each resource is named once."""
     named = [(name, "nvidia") for name in (vgpu.number, vgpu.memory, vgpu.percentage, vgpu.cores)]
     named += [(name, chip.word) for chip in chips for name in (chip.resource, chip.memory_resource, chip.core_resource)]
     meaning: dict[str, str] = {}
     for name, owner in named:
         if name and name in meaning:
-            raise root.holding(name).error(f"a resource to be named once: it stands in {meaning[name]} and {owner}")
+            raise root.holding(name).error(f"each resource once, not in {meaning[name]} and {owner}")
         meaning[name] = owner

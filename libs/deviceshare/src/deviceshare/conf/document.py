@@ -1,4 +1,4 @@
-"""From a text that holds a configuration to its parsed YAML: the file itself, or a ConfigMap around it."""
+"""Parsing of configuration texts: the file itself, or a ConfigMap manifest with the file."""
 
 from typing import Any
 
@@ -12,17 +12,17 @@ _ELLIPSIS = "..."
 
 
 def read_document(text: str, source: str, key: str, expected: str, warnings: list[FieldWarning]) -> tuple[Any, Origin]:
-    """Return the parsed YAML of a configuration, and where its fields stand.
+    """Return the parsed YAML of a configuration, and the origin of its fields.
 
     Args:
-        text: the configuration itself, or a ConfigMap manifest, alone or among others, that holds it.
-        source: where it comes from, for messages.
+        text: the configuration, or a ConfigMap manifest with the configuration, possibly among other documents.
+        source: the source of the text, for messages.
         key: the key of the ConfigMap's data.
-        expected: what the text should be, for messages.
-        warnings: grows. Lines that are only ``...``, where a guide leaves something out, are dropped with a warning.
+        expected: a description of valid texts, for messages.
+        warnings: warnings are appended. Lines ``...``, by which guides mark omissions, are dropped with a warning.
 
     Raises:
-        ConfigError: for what is not YAML, is not one document, or is a ConfigMap without the key.
+        ConfigError: the text is not YAML, is not one document, or is a ConfigMap without the key.
     """
     document, origin = _one_document(Origin(source, YamlText(text)), key, expected, warnings)
     if not _is_config_map(document):
@@ -42,13 +42,13 @@ def _is_config_map(document: Any) -> bool:
 
 
 def _one_document(origin: Origin, key: str, expected: str, warnings: list[FieldWarning]) -> tuple[Any, Origin]:
-    """Parse a text; of several documents the one ConfigMap counts that there is, or that has the key."""
+    """Parse a text; of several documents, use the only ConfigMap, or the only one with the key."""
     text = origin.text.text
     lines = text.split("\n")
     for number, line in enumerate(lines, start=1):
         if line.strip() == _ELLIPSIS:
             name, position = origin.at(Position(number, 1))
-            message = f"line {position.line}: '{_ELLIPSIS}' says that something is left out here: line dropped"
+            message = f"line {position.line}: '{_ELLIPSIS}' marks an omission: line dropped"
             warnings.append(FieldWarning("$", f"{name}: {message}"))
             lines[number - 1] = ""
     origin = origin._replace(text=YamlText("\n".join(lines)))

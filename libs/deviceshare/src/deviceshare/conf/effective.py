@@ -14,15 +14,15 @@ DEVICES = "devices"
 
 
 def scheduler_conf(fact: ConfigFact) -> SchedulerConf:
-    """Return a scheduler's configuration; an empty text stands for the defaults. Raises ConfigError."""
+    """Return a scheduler's configuration; an empty text means the defaults. Raises ConfigError."""
     return parse_conf(fact.text, fact.source) if fact.text.strip() else default_conf()
 
 
 class EffectiveConfiguration:
-    """Follows the configuration facts.
+    """The configuration in effect: the last valid version of each configuration fact.
 
-    ``conf`` is the configuration in effect, with ``device-config.yaml`` in it; the defaults at the start. ``problems``
-    holds, by the name of the fact, why its last version cannot be used; the last good version stays in effect.
+    ``conf`` includes ``device-config.yaml`` and starts with the defaults. ``problems`` holds the error of the latest
+    version by the name of the fact, if that version is invalid.
     """
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class EffectiveConfiguration:
         self.problems: dict[str, Problem] = {}
 
     def take(self, fact: ConfigFact) -> bool:
-        """Take a fact; returns whether the configuration changed. One that cannot be used is in ``problems``."""
+        """Apply a fact; return whether the configuration changed. The error of an invalid fact is in ``problems``."""
         try:
             if fact.name == SCHEDULER:
                 conf = replace(scheduler_conf(fact), devices=self.conf.devices)
@@ -44,7 +44,7 @@ class EffectiveConfiguration:
         return self._set(fact.name, conf)
 
     def drop(self, name: str) -> bool:
-        """Replace a fact that is gone by the defaults; returns whether the configuration changed."""
+        """Replace a deleted fact by the defaults; return whether the configuration changed."""
         if name == SCHEDULER:
             return self._set(name, replace(default_conf(), devices=self.conf.devices))
         return name == DEVICES and self._set(name, replace(self.conf, devices=BUILT_IN))

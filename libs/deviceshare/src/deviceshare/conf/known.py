@@ -1,9 +1,9 @@
-"""The names that ``volcano-scheduler.conf`` may hold, and which of them a misspelt one was meant to be.
+"""The names that ``volcano-scheduler.conf`` may contain, and suggestions for misspelt ones.
 
 Source: volcano-sh/volcano (pkg/scheduler/{actions,plugins}, pkg/scheduler/conf, pkg/scheduler/plugins/deviceshare).
 ``deviceshare.MIGGeometryPolicy``, ``deviceshare.AscendMixedChips``, ``deviceshare.GPUNumberOnSharedNodes``,
-``deviceshare.StarvationSeconds`` and the :data:`EXTENSIONS` are our own.
-Device families of other packages add the arguments that turn them on (:func:`add_family_flag`).
+``deviceshare.StarvationSeconds`` and the :data:`EXTENSIONS` are beyond Volcano.
+Device families of other packages add the arguments that enable them (:func:`add_family_flag`).
 """
 
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ EVALUATED_PLUGINS = frozenset({
     "priority", "gang", "conformance", "drf", "predicates", "proportion", "capacity", "nodeorder", "binpack",
     "deviceshare", "overcommit", "sla",
 })  # fmt: skip
-"""Those that count here. ``conformance`` says whom nobody evicts: nothing here evicts anybody."""
+"""Plugins with an effect here. ``conformance`` protects pods from eviction, and deviceshare evicts no pods."""
 SECTIONS = ("actions", "tiers", "configurations", "metrics")
 """Keys of the file."""
 _FUNCTIONS = (
@@ -30,23 +30,23 @@ _FUNCTIONS = (
     "SubJobOrder", "HyperNodeGradient",
 )  # fmt: skip
 HIERARCHY = "Hierarchy"
-"""The function that is off unless it is turned on."""
+"""The only function that is off by default."""
 SWITCHES = {f"enable{function}": function for function in _FUNCTIONS} | {
     f"enabled{function}": function for function in _FUNCTIONS if function != HIERARCHY
 }
-"""Keys that turn one function of a plugin on or off, such as ``enablePreemptable``, and the function.
+"""Keys that enable or disable one function of a plugin, such as ``enablePreemptable``, and the function.
 
 ``enabledHierarchy`` is not one of them: Volcano ignores it.
 """
 PLUGIN_KEYS = ("name", "arguments", *(f"enable{function}" for function in _FUNCTIONS))
-"""Keys of a plugin, its switches in one of their spellings."""
+"""Keys of a plugin, with one spelling of each switch."""
 SLA, WAITING_TIME = "sla", "sla-waiting-time"
 OVERCOMMIT, OVERCOMMIT_FACTOR = "overcommit", "overcommit-factor"
 
 GPU_SHARE = "deviceshare.GPUSharingEnable"
 GPU_NUMBER = "deviceshare.GPUNumberEnable"
 OLD_FLAGS = {"predicate.GPUSharingEnable": GPU_SHARE, "predicate.GPUNumberEnable": GPU_NUMBER}
-"""Where Volcano up to 1.8.2 had them: arguments of ``predicates``."""
+"""Arguments of ``predicates`` in Volcano up to 1.8.2, and the present ones."""
 
 POLICY = "deviceshare.SchedulePolicy"
 WEIGHT = "deviceshare.ScheduleWeight"
@@ -70,31 +70,31 @@ EXTENSIONS = {
     "deviceshare.HierarchyIsolationEnable": "hierarchy_isolation",
     "deviceshare.SpreadNodesEnable": "spread_nodes",
 }
-"""Arguments that turn off what goes beyond Volcano, and their fields in :class:`deviceshare.conf.Extensions`."""
+"""Arguments that disable extensions of Volcano, and their fields in :class:`deviceshare.conf.Extensions`."""
 ARGUMENTS = (
     POLICY, WEIGHT, NODE_LOCK, MIG_GEOMETRY, MIXED_CHIPS, NUMBER_ON_SHARED, EXCLUSIVE_RULES, STARVATION_SECONDS,
     DEVICES_NAME, DEVICES_NAMESPACE, *EXTENSIONS,
 )  # fmt: skip
-"""The arguments of ``deviceshare`` beside those that turn device families on."""
+"""The arguments of ``deviceshare``, without those that enable device families."""
 _FAMILY_FLAGS = dict.fromkeys((
     GPU_SHARE, GPU_NUMBER, "deviceshare.VGPUEnable", "deviceshare.AscendMindClusterVNPUEnable",
     "deviceshare.AscendHAMiVNPUEnable",
 ))  # fmt: skip
-"""The arguments that turn device families on, in the order of the families."""
+"""The arguments that enable device families, in the order of the families."""
 
 
 def family_flags() -> tuple[str, ...]:
-    """Return the arguments of ``deviceshare`` that turn device families on."""
+    """Return the arguments of ``deviceshare`` that enable device families."""
     return tuple(_FAMILY_FLAGS)
 
 
 def add_family_flag(flag: str) -> None:
-    """Make the argument of a device family known; one that is known already is left as it is."""
+    """Add the argument of a device family, unless it is present."""
     _FAMILY_FLAGS.setdefault(flag)
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return `` (did you mean 'binpack'?)`` for a word that is near a known one in any case of letters, else ''."""
+    """Return `` (did you mean 'binpack'?)`` if a word resembles a known one, ignoring case, else ''."""
     spelling = {name.lower(): name for name in known if name}
     near = get_close_matches(word.lower(), spelling, n=1, cutoff=0.7)
     return f" (did you mean '{spelling[near[0]]}'?)" if near else ""

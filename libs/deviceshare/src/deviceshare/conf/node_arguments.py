@@ -25,7 +25,7 @@ _LARGEST_WEIGHT = 1_000_000
 
 
 def read_predicates(arguments: Arguments, enabled: bool) -> Predicates:
-    """Return the predicates that count; ``enabled``: the plugin is not switched off."""
+    """Return the enabled predicates; ``enabled``: the plugin's function ``Predicate`` is on."""
     _check_names(arguments, (*PREDICATE_ARGUMENTS, *PREDICATES_WITHOUT_EFFECT, *OLD_FLAGS))
     if not enabled:
         return NO_PREDICATES
@@ -70,7 +70,7 @@ def _is_given(arguments: Arguments, name: str) -> bool:
 
 
 def _weight(arguments: Arguments, name: str) -> int:
-    """Return a weight, 1 where it is absent."""
+    """Return a weight, 1 if absent."""
     return arguments[name].number(-_LARGEST_WEIGHT, _LARGEST_WEIGHT) if _is_given(arguments, name) else 1
 
 

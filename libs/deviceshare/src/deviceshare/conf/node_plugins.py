@@ -1,6 +1,6 @@
-"""What the arguments of Volcano's plugins that look at nodes say: predicates, nodeorder and binpack.
+"""The arguments of Volcano's plugins that filter or score nodes: predicates, nodeorder and binpack.
 
-Names and defaults are Volcano's (pkg/scheduler/plugins/{predicates,nodeorder,binpack}).
+Source of names and defaults: Volcano pkg/scheduler/plugins/{predicates,nodeorder,binpack}.
 """
 
 import msgspec
@@ -9,10 +9,10 @@ PREDICATES, NODEORDER, BINPACK = "predicates", "nodeorder", "binpack"
 
 
 class Predicates(msgspec.Struct, frozen=True):
-    """Which of a pod's demands on nodes count. All do where the plugin is not configured."""
+    """The enabled predicates; all of them if the plugin is not configured."""
 
     unschedulable: bool = True
-    """Cordoned nodes get no pods. Off only with the whole plugin (``enablePredicate: false``)."""
+    """Cordoned nodes get no pods; off only if the whole plugin is (``enablePredicate: false``)."""
     node_affinity: bool = True
     """Node selector and required node affinity."""
     node_ports: bool = True
@@ -24,7 +24,7 @@ class Predicates(msgspec.Struct, frozen=True):
     volume_limits: bool = True
 
     def refuses(self, field: str) -> bool:
-        """Return whether a pod waits for that it asks in this field, which nobody evaluates."""
+        """Return whether pods with this field, which is not evaluated, must wait."""
         if field.startswith("spec.affinity."):
             return self.pod_affinity
         if field.startswith("spec.topologySpreadConstraints"):
@@ -56,11 +56,11 @@ PREDICATES_WITHOUT_EFFECT = (
     "volumebinding.weight",
     "dynamicresources.filterTimeoutSeconds",
 )
-"""Arguments that Volcano knows and that change nothing here."""
+"""Arguments of Volcano without an effect here."""
 
 
 class NodeOrder(msgspec.Struct, frozen=True):
-    """The weights of the scores of ``nodeorder``, each from 0 to 100 before it is weighed; 0 turns one off."""
+    """The weights of the scores of ``nodeorder``; each unweighted score is 0 to 100; the weight 0 disables a score."""
 
     least_requested: int = 1
     most_requested: int = 0
@@ -82,18 +82,18 @@ NODEORDER_ARGUMENTS = {
     "imagelocality.weight": "image_locality",
     "podtopologyspread.weight": "topology_spread",
 }
-"""The fields of :class:`NodeOrder` by the names of their arguments. The last three are read, and count 0 for all nodes:
-what they look at is not known here."""
+"""The fields of :class:`NodeOrder` by the names of their arguments. The last three have no effect: the facts do not
+contain what they evaluate."""
 
 
 class Binpack(msgspec.Struct, frozen=True):
-    """The weights of ``binpack``: of the whole score, 0 to 100 before it is weighed, and of the resources in it."""
+    """The weights of ``binpack``: of the score (0 to 100 unweighted) and of the resources in it."""
 
     weight: int = 1
     resources: tuple[tuple[str, int], ...] = (("cpu", 1), ("memory", 1))
-    """CPU, memory, then the others by name: Volcano adds up the scores of the resources in this order."""
+    """CPU, memory, then others by name: Volcano sums the scores of resources in this order."""
 
 
 BINPACK_WEIGHT, BINPACK_CPU, BINPACK_MEMORY = "binpack.weight", "binpack.cpu", "binpack.memory"
 BINPACK_RESOURCES = "binpack.resources"
-"""A list of resources beside CPU and memory; ``binpack.resources.NAME`` is the weight of one."""
+"""The list of resources besides CPU and memory; ``binpack.resources.NAME`` is the weight of one."""

@@ -1,6 +1,6 @@
 """Lines and columns of the fields of YAML text, for errors and warnings.
 
-Parsed values stay plain: a text is composed a second time, into YAML nodes, when the first position in it is needed.
+Parsed values do not carry positions: the text is parsed again, into YAML nodes, when the first position is needed.
 """
 
 import re
@@ -27,7 +27,7 @@ class Position(NamedTuple):
 
 
 class YamlText:
-    """A text of YAML documents that parse."""
+    """A text of valid YAML documents."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -35,7 +35,7 @@ class YamlText:
     def position(self, document: int, path: str, key: str = "") -> Position | None:
         """Return the position of a value in a document, counted from 0, or of a key of the mapping at ``path``.
 
-        A field that is absent has the position of the innermost mapping or list around it that is present.
+        An absent field has the position of the innermost mapping or list around it that is present.
         """
         found = self._innermost(document, path)
         if found is not None and key:
@@ -43,7 +43,7 @@ class YamlText:
         return Position(found.start_mark.line + 1, found.start_mark.column + 1) if found is not None else None
 
     def block_scalar(self, document: int, path: str) -> Position | None:
-        """Return the position of the first character of a literal block scalar (``|``) that is not empty."""
+        """Return the position of the first character of a non-empty literal block scalar (``|``)."""
         found = self._innermost(document, path)
         if not isinstance(found, yaml.ScalarNode) or found.style != "|":
             return None
@@ -71,7 +71,7 @@ class YamlText:
         return deque(self._nodes(document, path), maxlen=1).pop() if document < len(self._documents[1]) else None
 
     def _nodes(self, document: int, path: str) -> Iterator[yaml.Node]:
-        """Yield the nodes on the way to a path, the document's first, as far as they are present."""
+        """Yield the nodes along a path as far as they are present, the document's first."""
         node, rest = self._documents[1][document], path.removeprefix("$")
         rest = rest if rest.startswith("[") else f".{rest}"
         while True:
@@ -82,7 +82,7 @@ class YamlText:
             _, node, rest = found
 
     def _entries(self, node: yaml.Node, path: str) -> Iterator[tuple[yaml.Node, yaml.Node, str]]:
-        """Yield the key, the value and the rest of the path for the parts of a node that a path may lead to."""
+        """Yield key, value and remaining path for the parts of a node that a path may lead to."""
         if isinstance(node, yaml.SequenceNode) and (index := _INDEX.match(path)) and int(index[1]) < len(node.value):
             part = node.value[int(index[1])]
             yield part, part, path[index.end() :]
@@ -95,10 +95,10 @@ class YamlText:
 
 
 class Origin(NamedTuple):
-    """Where an object comes from, for messages.
+    """The origin of an object, for messages.
 
-    ``name`` is that of the text, such as ``File jobs.yaml``; ``path`` leads to the object in the document, and
-    ``around`` to the scalar that holds the text, where it is a value of another text.
+    ``name`` is the name of the text, such as ``File jobs.yaml``; ``path`` is the path of the object in the document.
+    ``around`` is the origin of the scalar that contains the text, if the text is a value in another text.
     """
 
     name: str

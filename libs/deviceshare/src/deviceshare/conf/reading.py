@@ -15,7 +15,7 @@ _DIGITS = 10
 
 
 def read_root(text: str, source: str, key: str, expected: str) -> "ConfField":
-    """Return a configuration as a field. Arguments and errors: :func:`deviceshare.conf.document.read_document`."""
+    """Return a configuration as a field; see :func:`deviceshare.conf.document.read_document`."""
     warnings: list[FieldWarning] = []
     document, origin = read_document(text, source, key, expected, warnings)
     root = ConfField(Source(source, ConfigError, locate=origin.locate), document)
@@ -29,11 +29,11 @@ class ConfField(Field):
     __slots__ = ()
 
     def names(self) -> Self:
-        """Return a mapping, its keys as text."""
+        """Return a mapping with its keys as text."""
         return self.holding({str(key): value for key, value in self.mapping("names with values").items()})
 
     def section(self, known: Collection[str]) -> Self:
-        """Return a mapping, its keys as text, with a warning for each key that is not known."""
+        """Return a mapping with its keys as text; add a warning for each unknown key."""
         section = self.names()
         for key in section.value:
             section.is_known(key, known, "key")
@@ -44,7 +44,7 @@ class ConfField(Field):
         return not as_text(self.value).strip()
 
     def boolean(self) -> bool:
-        """Return a boolean, False where it is absent."""
+        """Return a boolean, False if absent."""
         if self.value is None:
             return False
         found = _BOOLEANS.get(as_text(self.value).strip().lower())
@@ -53,7 +53,7 @@ class ConfField(Field):
         return found
 
     def number(self, least: int = 0, most: int = LARGEST) -> int:
-        """Return a whole number within bounds, both included."""
+        """Return a whole number within inclusive bounds."""
         text = as_text(self.value).strip()
         if isinstance(self.value, float) and self.value.is_integer():
             text = str(int(self.value))
@@ -64,7 +64,7 @@ class ConfField(Field):
         return number
 
     def word(self, choices: Collection[str], default: str) -> str:
-        """Return one of some words, the default where the value is absent or blank."""
+        """Return a text that is one of the choices, the default if it is absent or blank."""
         word = as_text(self.value).strip()
         if word and word not in choices:
             named = [choice for choice in choices if choice]
@@ -76,7 +76,7 @@ class ConfField(Field):
         super().warn(f"{self.path or key}: {message}", key)
 
     def is_known(self, name: str, known: Collection[str], noun: str) -> bool:
-        """Return whether a name is known; if not, add a warning with the nearest known one and all others."""
+        """Return whether a name is known; if not, add a warning with the most similar name and all known names."""
         if name in known:
             return True
         hint = did_you_mean(name, known)

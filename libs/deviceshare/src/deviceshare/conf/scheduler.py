@@ -1,6 +1,6 @@
 """``volcano-scheduler.conf``: actions, tiers of plugins, and the arguments of ``deviceshare``.
 
-A wrong value is an error; an unknown name is a warning, since newer versions of Volcano may know it. Source:
+An invalid value is an error; an unknown name is a warning, since newer versions of Volcano may know it. Source:
 volcano-sh/volcano (pkg/scheduler/conf, pkg/scheduler/plugins/deviceshare) and the user guides.
 """
 
@@ -29,7 +29,7 @@ _RULES = "a list of rules, each the labels and their values that a pod has, such
 
 
 def default_conf() -> SchedulerConf:
-    """Return the defaults without any configuration: every device family is on, with Volcano's default tiers."""
+    """Return the default configuration: all device families enabled, with Volcano's default tiers."""
     return SchedulerConf(families=frozenset(known.family_flags()), tiers=_USUAL)
 
 
@@ -37,18 +37,18 @@ def parse_conf(text: str, source: str) -> SchedulerConf:
     """Return a configuration.
 
     Args:
-        text: a ``volcano-scheduler.conf``, a ConfigMap manifest that holds one, or a bare list of plugins as the guides
-            show excerpts. Booleans and numbers may be strings.
-        source: where it comes from, for messages (``File conf.yaml``, ``ConfigMap volcano-system/x``).
+        text: a ``volcano-scheduler.conf``, a ConfigMap manifest with one, or a list of plugins as excerpts in guides.
+            Booleans and numbers may be strings.
+        source: the source of the text, for messages (``File conf.yaml``, ``ConfigMap volcano-system/x``).
 
     Raises:
-        ConfigError: names the source with line and column, the field, its value and what would be right.
+        ConfigError: names the source with line and column, the field, its value and the expected value.
     """
     return _Reader(read_root(text, source, KEY, _EXPECTED)).read()
 
 
 class _Reader:
-    """Reads one configuration, collecting arguments."""
+    """Reads one configuration."""
 
     def __init__(self, root: ConfField) -> None:
         self.root = root
@@ -57,7 +57,7 @@ class _Reader:
         self.values: dict[str, ConfField] = {}
         """Arguments of deviceshare."""
         self.of_nodes: dict[str, dict[str, ConfField]] = {PREDICATES: {}, NODEORDER: {}, BINPACK: {}}
-        """Arguments of the plugins that look at nodes."""
+        """Arguments of the plugins that filter or score nodes."""
 
     def read(self) -> SchedulerConf:
         root = self.root
@@ -115,7 +115,7 @@ class _Reader:
 
     def is_evaluated(self, field: ConfField, name: str, evaluated: frozenset[str], noun: str) -> None:
         if name not in evaluated:
-            field.warn(f"the {noun} '{name}' is not evaluated: nothing is done of what it does in Volcano")
+            field.warn(f"the {noun} '{name}' is not evaluated and has no effect")
 
     def read_tier(self, tier: ConfField, fields: list[ConfField]) -> None:
         plugins = tuple(self.read_plugin(field) for field in fields)
@@ -130,7 +130,7 @@ class _Reader:
         if plugin["name"].is_known(name, known.PLUGINS, "plugin"):
             self.is_evaluated(plugin["name"], name, known.EVALUATED_PLUGINS, "plugin")
         if name in self.arguments:
-            plugin.warn(f"the plugin {name} stands here again: the later arguments count")
+            plugin.warn(f"the plugin {name} is listed twice: the later arguments count")
         for key in plugin.value:
             if key not in known.SWITCHES:
                 plugin.is_known(key, known.PLUGIN_KEYS, "key")
@@ -154,7 +154,7 @@ class _Reader:
                 self.values[key] = argument
 
     def does(self, name: str, function: str) -> bool:
-        """Return whether a plugin is configured and this function of it is on."""
+        """Return whether a plugin is configured with this function enabled."""
         return any(plugin.name == name and function not in plugin.off for tier in self.tiers for plugin in tier)
 
     def read_configurations(self, field: ConfField) -> dict[str, dict[str, str]]:
@@ -166,14 +166,14 @@ class _Reader:
         return configurations
 
     def argument(self, name: str) -> ConfField:
-        """Return an argument of deviceshare; its value is None where it is absent."""
+        """Return an argument of deviceshare; its value is None if it is absent."""
         return self.values.get(name) or self.root.holding(None)
 
     def flag(self, name: str) -> bool:
         return self.argument(name).boolean()
 
     def extensions(self) -> Extensions:
-        """Return the behaviour beyond Volcano: all of it is on unless it is turned off."""
+        """Return the behaviour beyond Volcano, enabled by default."""
         return Extensions(
             **{field: name not in self.values or self.flag(name) for name, field in known.EXTENSIONS.items()}
         )
@@ -224,7 +224,7 @@ class _Reader:
         return name or default
 
     def exclusive_rules(self) -> tuple[Labels, ...]:
-        """Return the rules, each once, the labels of each sorted by name."""
+        """Return the rules without duplicates, the labels of each sorted by name."""
         field = self.argument(known.EXCLUSIVE_RULES)
         if field.value is not None and not isinstance(field.value, list):
             raise field.error(_RULES)
@@ -232,9 +232,9 @@ class _Reader:
 
     def exclusive_rule(self, field: ConfField) -> Labels:
         if not isinstance(field.value, dict) or not field.value:
-            raise field.error("labels and their values, at least one: a rule without any means no pod")
+            raise field.error("labels and their values, at least one: a rule without labels matches no pod")
         labels = field.names()
         for name, wanted in labels.value.items():
-            if not isinstance(wanted, str):  # YAML makes other values of on, 010 and the like
+            if not isinstance(wanted, str):  # YAML converts on, 010 and similar values
                 raise labels.entry(name).error("the value of a label as text, in quotes")
         return tuple(sorted(labels.value.items()))

@@ -1,4 +1,4 @@
-"""Lengths of time as Go writes them: ``90s``, ``1h30m``, ``1.5h``."""
+"""Durations in Go's form: ``90s``, ``1h30m``, ``1.5h``."""
 
 import re
 
@@ -8,7 +8,7 @@ _WHOLE = re.compile(rf"(?:{_PART.pattern})+")
 
 
 def seconds_of(text: str) -> float | None:
-    """Return the seconds, None for what is no length of time."""
+    """Return a duration in seconds, None if the text is not a duration."""
     if not _WHOLE.fullmatch(text):
         return None
     return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))

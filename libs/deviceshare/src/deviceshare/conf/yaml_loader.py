@@ -1,4 +1,4 @@
-"""The YAML that is accepted: what PyYAML's safe loader reads, with numbers that Python can convert to text."""
+"""The YAML loader: PyYAML's safe loader, restricted to numbers that Python can convert to text."""
 
 import yaml
 

@@ -1,9 +1,9 @@
 """The device plugin behind a family, as the binder sees it: how a pod is handed over to it.
 
 kubelet requests a number of devices from a device plugin and names no pod. Plugins guess the pod from the annotations
-of all pods that wait on the node, and may confuse two pods with equal requests. A pod is in handover from its binding
-until the plugin has served all of its containers. Two pods that have a key in common are never in handover on one node
-at the same time.
+of all pods that wait on the node, and may confuse two pods with equal requests. The handoff of a pod lasts from its
+binding until the plugin has served all of its containers. Handoffs on one node never overlap for pods with a common
+key.
 """
 
 from collections.abc import Mapping, Sequence

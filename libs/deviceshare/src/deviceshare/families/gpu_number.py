@@ -1,4 +1,4 @@
-"""gpu-number: a pod asks whole cards of a gpu-share node and gets cards that nobody else uses.
+"""gpu-number: a pod requests whole cards of a gpu-share node and gets unused cards.
 
 Rules: Volcano pkg/scheduler/api/devices/nvidia/gpushare (share.go). Beyond Volcano: the lowest indexes are taken, not
 whatever a map yields; a card that is given whole is taken for gpu-share as well; a node whose device plugin shares the

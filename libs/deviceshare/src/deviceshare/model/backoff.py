@@ -1,4 +1,4 @@
-"""Exponential back-off: the pause before each retry of something that failed."""
+"""Exponential back-off: the pause before each retry."""
 
 import math
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 class Backoff:
     """Pauses that grow from ``first`` to ``most`` seconds by ``factor``.
 
-    It holds no state: the caller counts the failures. So the same instance serves any number of callers.
+    An instance holds no state (the caller counts the failures), and any number of callers may use it.
 
     Raises:
         ValueError: ``0 < first <= most`` or ``factor > 1`` does not hold.
@@ -30,6 +30,6 @@ class Backoff:
             attempt: failures before this one, 0 or more; a number of any size is valid.
             jitter: share of the pause that is added, usually a random number below 1.
         """
-        # A larger exponent gives the same pause, and overflows at 2**1024.
+        # A larger exponent gives the same pause, and the power overflows at 2**1024.
         steps = math.ceil(math.log(self.most / self.first, self.factor))
         return min(self.most, self.first * self.factor ** min(attempt, steps)) * (1 + jitter)

@@ -1,7 +1,7 @@
-"""Validation of input: fields of parsed YAML and JSON, each a value and its place in an object.
+"""Validation of input: fields of parsed YAML and JSON, each a value and its path in an object.
 
 The methods of :class:`Field` return the value in the type that the caller needs, or raise the error of the field's
-:class:`Source`, which names the object, the field, its value and what would be right.
+:class:`Source`, which names the object, the field, its value and the expected value.
 """
 
 from collections.abc import Callable, Collection
@@ -12,11 +12,11 @@ import msgspec
 from deviceshare.model.problems import InputError
 
 _LONGEST_VALUE = 256
-"""Characters of a value that an error keeps."""
+"""Characters of a value that an error shows."""
 
 
 def as_text(value: Any) -> str:
-    """Return a parsed value as users would write it on one line: words as they are, structures as JSON, None as ''."""
+    """Return a parsed value on one line: text unchanged, structures as JSON, None as ''."""
     if isinstance(value, str):
         return value
     if value is None:
@@ -24,7 +24,7 @@ def as_text(value: Any) -> str:
     try:
         return msgspec.json.encode(value, enc_hook=str).decode()
     except (TypeError, ValueError, OverflowError, RecursionError):
-        return str(value)  # keys that are no names, numbers beyond 64 bits, aliases to themselves
+        return str(value)  # keys that are not text, numbers beyond 64 bits, recursive aliases
 
 
 class FieldWarning(NamedTuple):
@@ -38,9 +38,9 @@ class Source:
     """The object that fields belong to, and the warnings about it.
 
     Args:
-        subject: the object as messages name it, such as ``Pod default/a``.
+        subject: the object in messages, such as ``Pod default/a``.
         error: the class of the errors that its fields raise.
-        absent: an absent value as messages show it.
+        absent: the text for an absent value in messages.
         locate: returns the subject with the line and column of a path, or of a key of the mapping at that path.
             Called only when an error or a warning is reported.
     """
@@ -59,7 +59,7 @@ class Source:
         self._locate = locate
 
     def locate(self, path: str, key: str = "") -> str:
-        """Return the subject, with the position of a path, or of a key of the mapping there, where it is known."""
+        """Return the subject, with the position of a path, or of a key of the mapping there, if known."""
         return self._locate(path, key) if self._locate else self.subject
 
 
@@ -94,15 +94,15 @@ class Field:
         return None
 
     def holding(self, value: Any) -> Self:
-        """Return a field at the same place with another value."""
+        """Return a field with the same path and another value."""
         return type(self)(self.source, value, self.path)
 
     def otherwise(self, default: Any) -> Self:
-        """Return the field, with the default where its value is absent, empty or 0."""
+        """Return the field, with the default if its value is absent, empty or 0."""
         return self if self.value else self.holding(default)
 
     def shown(self) -> str:
-        """Return the value as messages show it."""
+        """Return the value for messages."""
         return self.source.absent if self.value is None else as_text(self.value)[:_LONGEST_VALUE]
 
     def error(self, expected: str) -> InputError:
@@ -121,31 +121,31 @@ class Field:
         return self.value
 
     def optional_mapping(self, expected: str = "a mapping") -> dict[str, Any]:
-        """Return a mapping, empty where it is absent."""
+        """Return a mapping, empty if absent."""
         return {} if self.value is None else self.mapping(expected)
 
     def items(self) -> list[Self]:
-        """Return the items of a list, none where it is absent."""
+        """Return the items of a list, none if absent."""
         value = [] if self.value is None else self.value
         if not isinstance(value, list):
             raise self.error("a list")
         return [self.entry(index) for index in range(len(value))]
 
     def some_items(self, expected: str) -> list[Self]:
-        """Return the items of a list that has at least one."""
+        """Return the items of a list with at least one item."""
         items = self.items()
         if not items:
             raise self.error(expected)
         return items
 
     def text(self, expected: str = "a text that is not empty") -> str:
-        """Return a text that is not empty."""
+        """Return a non-empty text."""
         if not isinstance(self.value, str) or not self.value:
             raise self.error(expected)
         return self.value
 
     def optional_text(self) -> str:
-        """Return a text, '' where it is absent."""
+        """Return a text, '' if absent."""
         value = "" if self.value is None else self.value
         if not isinstance(value, str):
             raise self.error("a text: write it in quotes")
@@ -158,7 +158,7 @@ class Field:
         return self.value
 
     def choice(self, choices: Collection[str]) -> str:
-        """Return one of some words."""
+        """Return a text that is one of the choices."""
         if not isinstance(self.value, str) or self.value not in choices:
             raise self.error(f"one of {', '.join(choices)}")
         return self.value

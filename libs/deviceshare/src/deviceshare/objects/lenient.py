@@ -1,4 +1,4 @@
-"""Decoding of an object into its view; a field of a wrong type is left out and reported, the others are kept."""
+"""Decoding of objects into views: fields of a wrong type are omitted and reported, the others are kept."""
 
 import re
 from datetime import UTC, datetime
@@ -13,7 +13,7 @@ V = TypeVar("V", bound=Object)
 Path = list[str | int]
 
 MOST_REPAIRS = 32
-"""Fields of a wrong type after which only the identity of an object is kept."""
+"""With this many fields of a wrong type, only the identity of an object is kept."""
 
 _MESSAGE = re.compile(r"(?P<what>.*?)(?: - at `\$(?P<path>.*)`)?", re.DOTALL)
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
@@ -25,10 +25,10 @@ _MALFORMED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def decode_view(raw: bytes, decoder: msgspec.json.Decoder[V], kind: str) -> tuple[V, list[Problem]]:
-    """Return the view of an object, and a problem for each field that is left out for its type.
+    """Return the view of an object, and a problem for each field that was omitted for its type.
 
     Raises:
-        FormatError: where it is no JSON object with a name.
+        FormatError: the text is not a JSON object with a name.
     """
     problems: list[Problem] = []
     try:
@@ -77,7 +77,7 @@ def _subject(kind: str, tree: Any) -> str:
 
 
 def _location(error: msgspec.ValidationError) -> tuple[Path, str]:
-    """Return the path of the wrong value in the tree, and what would be right."""
+    """Return the path of the invalid value, and the expected type."""
     match = _MESSAGE.fullmatch(str(error))
     assert match is not None
     path: Path = [
@@ -89,7 +89,7 @@ def _location(error: msgspec.ValidationError) -> tuple[Path, str]:
 
 
 def _cut(root: Field, path: Path, expected: str, view_type: type[Object]) -> list[Problem]:
-    """Remove the value at a path; return the problems with it."""
+    """Remove the value at a path; return its problems."""
     if path[-1] == _SOME_ENTRY:
         path = path[:-1]
         if len(_follow(root, path).value) <= _LONGEST_MAPPING:
@@ -97,14 +97,14 @@ def _cut(root: Field, path: Path, expected: str, view_type: type[Object]) -> lis
     holder, last = _follow(root, path[:-1]).value, path[-1]
     problem = _follow(root, path).error(expected).problem
     if isinstance(holder, list) and expected.startswith("object"):
-        holder[int(last)] = {}  # the items after it keep their positions
+        holder[int(last)] = {}  # later items keep their position
     else:
         del holder[last]
     return [problem]
 
 
 def _cut_entries(root: Field, path: Path, expected: str, view_type: type[Object]) -> list[Problem]:
-    """Try the entries of a mapping one by one and keep those that have the right type."""
+    """Decode the entries of a mapping one by one and keep those of the right type."""
     mapping = _follow(root, path)
     entries, problems = dict(mapping.value), []
     for key, value in list(entries.items()):
@@ -128,7 +128,7 @@ def _follow(field: Field, path: Path) -> Field:
 
 
 def seconds(timestamp: str | None, subject: str, field: str, problems: list[Problem]) -> float:
-    """Return an RFC 3339 time as unix seconds, 0 where there is none; a malformed one is a problem and 0."""
+    """Return an RFC 3339 time as unix seconds, 0 if absent; a malformed time is a problem and 0."""
     if not timestamp:
         return 0.0
     try:

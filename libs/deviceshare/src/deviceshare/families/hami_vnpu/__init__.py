@@ -1,9 +1,8 @@
-"""Ascend vNPU, HAMi mode: chips cut into vNPUs by templates of the vendor, or shared through HAMi-core.
+"""Ascend vNPU, HAMi mode: chips partitioned into vNPUs by the vendor's templates, or shared through HAMi-core.
 
-Rules: Volcano pkg/scheduler/api/devices/ascend/hami; wire format and what the device plugin reads:
-:mod:`deviceshare.formats.hami_vnpu`. Where Volcano is wrong we differ: unhealthy chips are never given, the AI cores
-and AI CPUs of templates count, a chip is cut in one way at a time, every container is charged, the policy holds without
-a weight, UUIDs that a pod chose or refused are honoured.
+Rules: Volcano pkg/scheduler/api/devices/ascend/hami; annotations: :mod:`deviceshare.formats.hami_vnpu`. Corrections to
+Volcano: unhealthy chips are never allocated, the AI cores and AI CPUs of templates count, a chip is either partitioned
+or shared, every container is charged, the policy applies without a weight, and a pod's choice of UUIDs is respected.
 """
 
 from collections.abc import Mapping, Sequence
@@ -48,7 +47,7 @@ from deviceshare.model import (
 from deviceshare.state import CardShare, CardView, Codes, Counted, total, usage_of
 
 _OTHERS = -1
-"""In the place of an init container's position: all that is not of an init container."""
+"""Instead of an init container's position: the sum of all other containers."""
 
 
 class HamiVnpu:
@@ -72,14 +71,14 @@ class HamiVnpu:
     def resources(self, conf: SchedulerConf) -> frozenset[str]:
         """Return the names of memory and cores.
 
-        The number of devices is a resource that the kubelet counts as well: it stays one of the node's own.
+        The number of devices is a resource of the node, which kubelet counts as well.
         """
         return frozenset(
             name for chip in conf.devices.chips for name in (chip.memory_resource, chip.core_resource) if name
         )
 
     def card_names(self, of: Demand | Card, conf: SchedulerConf) -> CardNames:
-        """Return the names of memory and cores of this kind of chip; the number of devices is one of the node's own."""
+        """Return the names of memory and cores of a kind of chip; the number of devices is a resource of the node."""
         if isinstance(of, VnpuDemand):
             chip: VnpuChip | None = of.chip
         else:
@@ -87,7 +86,7 @@ class HamiVnpu:
         return CardNames(memory=chip.memory_resource, cores=chip.core_resource) if chip is not None else CardNames()
 
     def demand(self, ask: PodRequest, conf: SchedulerConf) -> Demand | None:
-        """Read the containers' limits and the pod's wishes; one demand for chips a container."""
+        """Read the containers' limits and the pod's preferences; one demand for chips per container."""
         return read_demand(self.name, ask, conf)
 
     def place(self, demand: Demand, view: CardView, conf: SchedulerConf) -> Places:
@@ -105,7 +104,7 @@ class HamiVnpu:
         selector.offers = demand.chip.resource
         # A single chip is a network of its own.
         selector.link_score = NETWORK_SCORE
-        # The requested memory only matters in the grant: the template decides what is charged.
+        # The requested memory only matters in the grant: the template determines the charge.
         selector.equivalence_key = common.essence(demand, asked=-1, number=1)
         return selector
 
@@ -131,7 +130,7 @@ class HamiVnpu:
         return checks(ChipChooser(demand, view, conf))
 
     def count(self, card: Card, pods: Sequence[Sequence[CardShare]], conf: SchedulerConf) -> Counted:
-        """Return what is taken, and the AI cores, AI CPUs and shares of a chip."""
+        """Return the used amounts, and the AI cores, AI CPUs and shares of a chip."""
         chip = next((chip for chip in conf.devices.chips if chip.word == card.type), None)
         state = [sum(amounts) for amounts in zip(*(_state_of(shares, chip, card) for shares in pods), strict=True)]
         return total(usage_of(card, shares) for shares in pods), dict(zip(self.state, state or (0, 0, 0), strict=True))
@@ -139,7 +138,7 @@ class HamiVnpu:
     def annotations(
         self, claim: Claim, node: str, containers: Sequence[str], now: float, init_containers: Sequence[str] = ()
     ) -> dict[str, str]:
-        """Return what the device plugin waits for; a slot for each init container and then for each container."""
+        """Return the annotations that the device plugin reads, with a slot for each init container and container."""
         slots: list[list[DeviceGrant]] = [[] for _ in (*init_containers, *containers)]
         for grant in claim.grants:
             if grant.family == self.name:
@@ -159,7 +158,7 @@ class HamiVnpu:
         }
 
     def held(self, annotations: Mapping[str, str], ask: PodRequest, pod: str) -> tuple[ContainerGrant, ...]:
-        """Read ``…-devices-allocated``, never ``…-devices-to-allocate``: the plugin erases from that."""
+        """Read ``…-devices-allocated``, not ``…-devices-to-allocate``, from which the plugin erases devices."""
         grants: list[ContainerGrant] = []
         errors: list[FormatError] = []
         for word in wire.words_held(annotations):
@@ -183,7 +182,7 @@ class HamiVnpu:
         return tuple(grants)
 
     def at_most(self, device: DeviceGrant, asked: CardDemand, card: Card | None) -> DeviceGrant:
-        """Cut memory and cores; a template is the one that is asked."""
+        """Limit memory and cores to the request, and use its template."""
         device = common.at_most(device, asked, card)
         detail = wire.Detail.of(device)
         if not isinstance(asked, VnpuCardDemand) or detail.cut in ("", asked.cut):
@@ -191,8 +190,9 @@ class HamiVnpu:
         return replace(device, detail=str(wire.Detail(detail.word, asked.cut)))
 
     def environment(self, grant: ContainerGrant, cards: Sequence[Card]) -> dict[str, str]:
-        """Return what the device plugin injects; it names chips by the number that the node's driver has for them,
-        which is their index as long as the plugin registers all of the node's chips.
+        """Return the variables that the device plugin injects.
+
+        The plugin names chips by the number of the node's driver, which is their index if all chips are registered.
         """
         first = grant.devices[0]
         indexes = [str(card.index) for card in cards]
@@ -209,10 +209,10 @@ class HamiVnpu:
         return environment
 
     def caveats(self, grants: Sequence[ContainerGrant]) -> tuple[str, ...]:
-        """Warn of vNPUs in several containers, and of whole chips with less memory than was asked.
+        """Warn of vNPUs in several containers, and of whole chips with less memory than requested.
 
-        The plugin calls a pod done and gives back the node's lock after its first container: for the others it may take
-        a pod that another scheduler has bound (ascend-device-plugin, internal/server).
+        The plugin marks a pod as served and releases the node lock after the first container; for the others it may
+        choose a pod that another scheduler has bound (ascend-device-plugin, internal/server).
         """
         warnings = []
         if len(grants) > 1:
@@ -238,16 +238,15 @@ def _device(chip: VnpuChip, cards: VnpuCardDemand, card: Card) -> DeviceGrant:
 
 
 def _with_asked(device: DeviceGrant, asked: int) -> DeviceGrant:
-    """Return the device with the MiB that were asked, where they are not what is charged."""
+    """Return the device with the requested MiB, if they differ from the charged MiB."""
     return device if asked in (-1, device.memory) else replace(device, asked=asked)
 
 
 def _owners(ask: PodRequest, word: str, slots: int) -> list[tuple[str, int, ContainerRequest]]:
-    """Return for each slot of a pod its container, as stage, position and ask.
+    """Return for each slot of a pod its container, as stage, position and request.
 
-    A slot for each init container and each container, as HAMi and we write them; or for each container, as before HAMi
-    knew init containers; or, as Volcano writes them, for each container with a request. What is too many counts for the
-    last container: it is taken all the same.
+    HAMi and deviceshare write a slot for each init container and each container, older versions of HAMi for each
+    container, Volcano for each container with a request. Further slots count for the last container.
     """
     inits = [
         (SIDECAR if container.sidecar else INIT, position, container)
@@ -265,8 +264,9 @@ def _owners(ask: PodRequest, word: str, slots: int) -> list[tuple[str, int, Cont
 
 
 def _state_of(shares: Sequence[CardShare], chip: VnpuChip | None, card: Card) -> tuple[int, ...]:
-    """Return the AI cores, AI CPUs and shares that one pod takes of a chip: the larger of its largest init container
-    and the sum of the others.
+    """Return the AI cores, AI CPUs and shares of a chip that one pod uses.
+
+    They are the larger of its largest init container and the sum of the others.
     """
     if len(shares) == 1:
         return _amounts_of(shares[0].device, chip, card)
@@ -284,9 +284,9 @@ def _amounts_of(device: DeviceGrant, chip: VnpuChip | None, card: Card) -> tuple
 
 @lru_cache(maxsize=4096)
 def _amounts(cut: str, memory: int, chip: VnpuChip | None) -> tuple[int, int, int]:
-    """Return the AI cores, AI CPUs and shares of a device that is cut like this.
+    """Return the AI cores, AI CPUs and shares of a device.
 
-    A template that the chip does not have counts as the one that its memory means.
+    An unknown template counts as the template for its memory.
     """
     if cut == wire.HAMI_CORE:
         return 0, 0, 1

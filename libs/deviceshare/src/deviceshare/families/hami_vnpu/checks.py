@@ -1,4 +1,4 @@
-"""The checks that chips fail, in numbers."""
+"""The checks that chips fail, with amounts."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from deviceshare.state import Bools, Ints
 
 
 def checks(chooser: ChipChooser) -> list[Check]:
-    """Return every check that nodes fail, container by container."""
+    """Return all checks that nodes fail, container by container."""
     turns = common.in_turn(chooser.demand, chooser.view)
     return common.check_one_by_one(
         chooser.demand, chooser.pick, chooser.charge, lambda cards: checks_of_container(chooser, cards), turns
@@ -20,7 +20,7 @@ def checks(chooser: ChipChooser) -> list[Check]:
 
 
 def checks_of_container(chooser: ChipChooser, cards: CardDemand) -> list[Check]:
-    """Return every check that chips fail for one container; checks about room only for chips that the pod may use."""
+    """Return all checks that chips fail for one container; capacity is checked for chips that the pod may use."""
     assert isinstance(cards, VnpuCardDemand)
     demand, view = chooser.demand, chooser.view
     word, resource = demand.chip.word, demand.chip.resource
@@ -60,7 +60,7 @@ def checks_of_container(chooser: ChipChooser, cards: CardDemand) -> list[Check]:
 
 
 def _about_room(chooser: ChipChooser, cards: VnpuCardDemand, code: str, candidates: Bools, failed: Bools) -> Check:
-    """Return one check about room on chips."""
+    """Return one check about capacity of chips."""
     view, chip, shared = chooser.view, chooser.demand.chip, chooser.demand.shared
 
     def amount(text: str, resource: str, asked: int, free: Ints, unit: str) -> Check:
@@ -88,7 +88,7 @@ _EXHAUSTED = "node(s) had chips whose cores are all taken"
 _TEXTS = {
     ("CardTimeSlicingExhausted", True): _FULL,
     ("CardTimeSlicingExhausted", False): _FULL,
-    ("ModeNotFit", True): "node(s) had chips that are cut by templates",
+    ("ModeNotFit", True): "node(s) had chips that are partitioned by templates",
     ("ModeNotFit", False): f"node(s) had chips that {wire.HAMI_CORE} shares",
     ("ExclusiveDeviceAllocateConflict", True): "node(s) had chips in use where all cores of a chip are asked",
     ("CardComputeUnitsExhausted", True): _EXHAUSTED,

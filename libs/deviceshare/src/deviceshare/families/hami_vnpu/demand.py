@@ -1,4 +1,4 @@
-"""The request of a pod for Ascend chips in HAMi's form, and the templates that it means.
+"""The request of a pod for Ascend chips in HAMi's mode, and its templates.
 
 Rules: Volcano pkg/scheduler/api/devices/ascend/hami, HAMi pkg/device/ascend. Deviations from Volcano: a
 request for more memory than a chip has is refused, as are 0 devices, and cores together with a template.
@@ -11,7 +11,7 @@ from deviceshare.formats.card_lists import items
 from deviceshare.model import INIT, SIDECAR, ContainerRequest, PodRequest, RequestError
 
 ALL_CORES = 100
-"""Under HAMi-core cores are percent of a chip."""
+"""Cores of a chip under HAMi-core, percent."""
 
 _LINKED_CHIPS = "Ascend910"
 """The prefix of the words of chips that are linked in networks."""
@@ -134,7 +134,7 @@ def _is_shared(ask: PodRequest) -> bool:
 
 
 class _Asked:
-    """The three amounts of one container's request; None for an amount that it does not name."""
+    """The three amounts of one container's request, None if absent."""
 
     def __init__(self, chip: VnpuChip, shared: bool, container: ContainerRequest, stage: str) -> None:
         self.chip = chip
@@ -150,7 +150,7 @@ class _Asked:
         return self.devices is None and not self.memory and not self.cores
 
     def count(self, *, whole: bool) -> int:
-        """Return how many chips: 1 where only memory is asked."""
+        """Return the number of chips: 1 if only memory is requested."""
         if self.devices is None and not self.memory:
             raise self.wrong(self.chip.core_resource, self.cores, f"{self.chip.resource} beside it")
         count = 1 if self.devices is None else self.devices
@@ -163,7 +163,7 @@ class _Asked:
         return count
 
     def cut(self) -> tuple[str, int, int]:
-        """Return how each chip is cut, the MiB that are charged (0: all) and the percent of its cores."""
+        """Return the partition of each chip, the charged MiB (0: all) and the percentage of its cores."""
         memory, cores = self.memory or 0, self.cores or 0
         if memory > self.chip.memory_capacity:
             expected = f"at most {self.chip.memory_capacity} MiB, which is all of a {self.chip.word}"

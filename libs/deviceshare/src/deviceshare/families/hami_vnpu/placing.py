@@ -1,7 +1,7 @@
-"""Picking chips for a pod, for all nodes at once.
+"""Picking chips for a pod, on all nodes in one call.
 
-Room on a chip is limited by slots, memory, and the AI cores and AI CPUs of its templates, or the percentage of its
-cores where HAMi-core shares it. A chip is either partitioned by templates or shared: the vendor does not allow a chip
+The capacity of a chip is limited by slots, memory, and the AI cores and AI CPUs of its templates, or the percentage of
+its cores if HAMi-core shares it. A chip is either partitioned by templates or shared: the vendor does not allow a chip
 with virtual instances to be used as a whole, as HAMi-core does. The containers of a pod have distinct chips, since the
 device plugin looks up the template of a chip by its UUID alone. An init container may use the chip of a container with
 the same template, but not the chip of a sidecar, which runs at the same time.
@@ -97,7 +97,7 @@ class ChipChooser:
         return common.picks_of(selector, self.view, self.allowed & self._not_given(cards))
 
     def candidates(self, cards: VnpuCardDemand) -> Bools:
-        """Return bool[R, D]: chips that could be picked if they had room."""
+        """Return bool[R, D]: chips that could be picked if they had capacity."""
         found: Bools = self.of_mode & self.view.healthy & self.allowed & self._not_given(cards)
         return found
 
@@ -111,7 +111,7 @@ class ChipChooser:
         return free
 
     def failures(self, cards: VnpuCardDemand) -> dict[str, Bools]:
-        """Return for each check about room bool[R, D]: the chips that fail it."""
+        """Return for each check about capacity bool[R, D]: the chips that fail it."""
         view, chip = self.view, self.demand.chip
         failed = {
             "CardTimeSlicingExhausted": view.slots_used >= view.slots,

@@ -1,9 +1,9 @@
-"""How HAMi's ascend-device-plugin finds the pod that kubelet asks for. Sources: Project-HAMi/ascend-device-plugin
-(internal/server), Project-HAMi/HAMi (pkg/util, pkg/util/nodelock).
+"""How HAMi's ascend-device-plugin chooses the pod for a request of kubelet.
 
-It takes the pod that the node's lock names; where there is no lock, the first by name of the pending pods on the node
-that are allocating or that it has served. When it has served a container, or cannot, it gives the lock back, if the pod
-holds it: it finds the pod for the second container by its name alone.
+It chooses the pod in the node lock; without a lock, the first by name of the pending pods on the node that are
+allocating or served. After serving a container, or failing to, it releases the lock of the pod, so it chooses the pod
+for the second container by name only. Sources: Project-HAMi/ascend-device-plugin (internal/server), Project-HAMi/HAMi
+(pkg/util, pkg/util/nodelock).
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,13 +25,13 @@ class HamiPlugin(DevicePlugin):
     passing = frozenset({wire.TIME, wire.BIND_TIME, wire.BIND_PHASE, wire.PREDICATE_TIME})
 
     def keys(self, grants: Sequence[ContainerGrant]) -> tuple[str, ...]:
-        """Return the same for all pods; one more where the plugin has to find the pod without the lock."""
+        """Return the same key for all pods, and another if the plugin has to choose the pod without the lock."""
         if not grants:
             return ()
         return ("vNPUs", _SEVERAL) if len(grants) > 1 else ("vNPUs",)
 
     def served(self, annotations: Mapping[str, str]) -> bool:
-        """Return whether nothing is left to hand out, or the plugin said that it cannot."""
+        """Return whether no devices are left to hand out, or the plugin reported a failure."""
         phase = annotations.get(wire.BIND_PHASE, "")
         if phase == wire.SUCCESS:
             left = (annotations.get(wire.to_allocate(word), "") for word in wire.words_held(annotations))
@@ -39,15 +39,15 @@ class HamiPlugin(DevicePlugin):
         return phase != wire.ALLOCATING
 
     def served_all(self, annotations: Mapping[str, str], grants: Sequence[ContainerGrant]) -> bool:
-        """Return the same: what is left to hand out stands on the pod."""
+        """Return the same as :meth:`served`: the pod's annotations contain the devices left to hand out."""
         return self.served(annotations)
 
     def until_running(self, annotations: Mapping[str, str]) -> tuple[str, ...]:
-        """Return the key of pods with several containers: for their later ones the plugin may take this one."""
+        """Return the key of pods with several containers: the plugin may choose this pod for a later container."""
         return (_SEVERAL,) if annotations.get(wire.BIND_PHASE) == wire.SUCCESS else ()
 
     def once_served(self, annotations: Mapping[str, str]) -> dict[str, str]:
-        """Erase what is to be handed out."""
+        """Erase the devices left to hand out."""
         if self.served(annotations):
             return {}
         erased = {
@@ -57,6 +57,6 @@ class HamiPlugin(DevicePlugin):
         return {**erased, wire.BIND_PHASE: wire.SUCCESS}
 
     def same(self, written: Mapping[str, str], found: Mapping[str, str]) -> bool:
-        """Return whether the devices are the same; what is to be handed out is erased by and by."""
+        """Return whether the devices are equal, ignoring the devices left to hand out."""
         left = {wire.to_allocate(word) for word in wire.words_held(written)}
         return super().same({key: value for key, value in written.items() if key not in left}, found)

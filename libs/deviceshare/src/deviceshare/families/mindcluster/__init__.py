@@ -1,4 +1,4 @@
-"""Ascend 310P vNPUs in MindCluster's mode: chips cut by templates while pods come and go."""
+"""Ascend 310P vNPUs in MindCluster's mode: chips are partitioned dynamically by templates."""
 
 from deviceshare.families.mindcluster.family import MindCluster
 

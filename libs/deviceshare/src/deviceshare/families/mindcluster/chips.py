@@ -1,4 +1,4 @@
-"""Chips with room for a part, and unused chips, for all nodes at once.
+"""Chips with capacity for a part, and unused chips, on all nodes.
 
 Rules: Volcano pkg/scheduler/api/devices/ascend/mindcluster/ascend310p/vnpu (utils.go). Arrays are R nodes × D cards.
 """
@@ -32,7 +32,7 @@ MOST_GROUPS = {1: 4, 2: 3, 4: 2}
 
 
 class ChipStates(NamedTuple):
-    """The chips of a view, and what is free of them."""
+    """The chips of a view, and their free amounts."""
 
     ours: Bools
     healthy: Bools

@@ -1,9 +1,9 @@
-"""The family: Ascend 310P chips of nodes that MindCluster's device plugin serves, cut by templates or given whole.
+"""The family: Ascend 310P chips of nodes with MindCluster's device plugin, partitioned by templates or whole.
 
 Rules: Volcano pkg/scheduler/api/devices/ascend/mindcluster/ascend310p/vnpu and
-pkg/scheduler/plugins/deviceshare/devices/ascend/310p/vnpu. Where Volcano is wrong we differ: parts of several kinds and
-whole chips stand side by side on a node; a part is downgraded where no chip has the AI CPUs, and then counts as what it
-is; a node that cannot hold the pod is refused before anything is promised; what leaves a chip leaves nothing behind.
+pkg/scheduler/plugins/deviceshare/devices/ascend/310p/vnpu. Corrections to Volcano: a node may have parts of several
+kinds and whole chips; a part is downgraded if no chip has the AI CPUs, and counts as the smaller template; infeasible
+nodes are filtered before the decision; when a pod ends, its chip is completely free of it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,7 +38,7 @@ from deviceshare.model import Card, Claim, ContainerGrant, DeviceGrant, FormatEr
 from deviceshare.state import Bools, CardShare, CardView, Codes, Counted, Ints, Usage
 
 _BEHIND = 1 << 40
-"""More AI cores than any node has: nodes that can only give less than was asked come after all others."""
+"""More AI cores than any node has: ranks nodes with only a downgraded template after all others."""
 
 
 class MindCluster:
@@ -70,7 +70,7 @@ class MindCluster:
         return CardNames(cores=CORES)
 
     def demand(self, ask: PodRequest, conf: SchedulerConf) -> MindClusterDemand | None:
-        """Read the sum of the containers and the labels: one part of a chip, or whole chips, for the whole pod."""
+        """Read the sum over containers, and the labels: one part of a chip, or whole chips, for the whole pod."""
         return chip_demand(self.name, ask, conf)
 
     def place(self, demand: Demand, view: CardView, conf: SchedulerConf) -> Places:
@@ -98,7 +98,7 @@ class MindCluster:
         view.cores_used[rows, columns] += demand.cards[0].cores
         view.slots_used[rows, columns] += 1
         view.state[state.CPUS][rows, columns] += cpus[details[fits]]
-        # A downgraded template has fewer AI CPUs, and is the same otherwise.
+        # A downgraded template only has fewer AI CPUs.
         dvpp = view.state[state.DVPP]
         dvpp[rows, columns] = np.maximum(dvpp[rows, columns], state.DVPP_TAKEN[templates[0].dvpp])
 
@@ -162,10 +162,10 @@ class MindCluster:
                 free=common.most_free(chips.free_cpus, chips.healthy, short_of_cpus, 1),
                 unit="AI CPUs",
             ),
-            common.card_check("CardDvppTaken", "node(s) had chips whose DVPP others have", failed["CardDvppTaken"]),
+            common.card_check("CardDvppTaken", "node(s) had chips whose DVPP is in use", failed["CardDvppTaken"]),
             common.card_check(
                 "CardGroupsTooSmall",
-                "node(s) had chips that are cut into too many groups",
+                "node(s) had chips that are partitioned into too many groups",
                 failed["CardGroupsTooSmall"],
             ),
             common.card_check(
@@ -208,7 +208,7 @@ class MindCluster:
     def annotations(
         self, claim: Claim, node: str, containers: Sequence[str], now: float, init_containers: Sequence[str] = ()
     ) -> dict[str, str]:
-        """Return the chip and the template, or the chips, and the time."""
+        """Return the annotations with the chip and the template, or the chips, and the time."""
         devices = [device for grant in claim.grants if grant.family == self.name for device in grant.devices]
         chips = dict.fromkeys(device.index for device in devices)
         return {
@@ -235,16 +235,16 @@ class MindCluster:
             error = FormatError(f"Pod {pod}", field, text, f"{asked} AI cores, as the pod asks")
             if each * len(chips) > asked:
                 raise error
-            # Volcano gives what the first container asks, whatever the others do (GetPodResource).
+            # Volcano allocates the request of the first container and ignores the others (GetPodResource).
             raise HeldInPart(error, tuple(grant for grant in grants if grant.devices))
         return grants
 
     def at_most(self, device: DeviceGrant, asked: CardDemand, card: Card | None) -> DeviceGrant:
-        """Return the device: it was dealt out by what the pod asks."""
+        """Return the device unchanged: :meth:`held` has checked it against the request."""
         return device
 
     def environment(self, grant: ContainerGrant, cards: Sequence[Card]) -> dict[str, str]:
-        """Return what the device plugin injects; it numbers a vNPU when it makes it."""
+        """Return the variables that the device plugin injects; it numbers a vNPU when it makes it."""
         if grant.devices[0].detail:
             return {"ASCEND_RUNTIME_OPTIONS": "VIRTUAL"}
         return {"ASCEND_VISIBLE_DEVICES": ",".join(str(device.index) for device in grant.devices)}
@@ -252,8 +252,8 @@ class MindCluster:
     def caveats(self, grants: Sequence[ContainerGrant]) -> tuple[str, ...]:
         """Warn of AI cores in several containers.
 
-        kubelet asks container by container, and the plugin looks for a pod that was given as many AI cores as that
-        (ascend-device-plugin, pkg/server/plugin.go).
+        kubelet requests devices container by container, and the plugin chooses a pod with as many AI cores as one
+        request (ascend-device-plugin, pkg/server/plugin.go).
         """
         if len(grants) < 2:
             return ()

@@ -1,8 +1,8 @@
-"""How MindCluster's ascend-device-plugin finds the pod that kubelet asks for. Source: its pkg/server/plugin.go
-(doWithVolcanoSchedule), pkg/common/common.go.
+"""How MindCluster's ascend-device-plugin chooses the pod for a request of kubelet.
 
-Of the pods that live on its node it takes the one with the smallest ``predicate-time`` that was given as many AI cores
-as kubelet asks, and makes it the youngest. What it made of a chip it writes later, as ``huawei.com/AscendReal``.
+Among the active pods of its node with as many AI cores as kubelet requests, it chooses the one with the smallest
+``predicate-time`` and makes it the youngest. It writes the devices that it made later, as ``huawei.com/AscendReal``.
+Source: ascend-device-plugin, pkg/server/plugin.go (doWithVolcanoSchedule), pkg/common/common.go.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,18 +19,18 @@ class MindClusterPlugin(DevicePlugin):
     passing = frozenset({wire.PREDICATE_TIME})
 
     def keys(self, grants: Sequence[ContainerGrant]) -> tuple[str, ...]:
-        """Return the AI cores that the pod was given, and those of each container, as kubelet asks."""
+        """Return the AI cores of the pod, and of each container, as kubelet requests them."""
         each = [sum(device.cores for device in grant.devices) for grant in grants]
-        # An init container has what the others have after it.
+        # An init container shares its AI cores with the containers that start after it.
         total = sum(cores for cores, grant in zip(each, grants, strict=True) if grant.stage != INIT)
         return tuple(f"{cores} {wire.CORES}" for cores in sorted({*each, total} - {0}))
 
     def served(self, annotations: Mapping[str, str]) -> bool:
-        """Return whether the pod was made the youngest, or its devices are told."""
+        """Return whether the plugin has made the pod the youngest, or has written its devices."""
         return annotations.get(wire.PREDICATE_TIME, SERVED_TIME) == SERVED_TIME or bool(wire.read_real(annotations))
 
     def once_served(self, annotations: Mapping[str, str]) -> dict[str, str]:
-        """Make the pod the youngest and tell its devices, a part as one of the chip's first group."""
+        """Make the pod the youngest and write its devices, a part as one of the chip's first group."""
         given = annotations.get(wire.CORES, "")
         if not given or self.served(annotations):
             return {}

@@ -1,9 +1,9 @@
-"""The request of a pod for Ascend 310P chips, and the template that it means.
+"""The request of a pod for Ascend 310P chips, and its template.
 
 Rules: the table of templates in Volcano's guide to device virtualization, and Volcano
 pkg/scheduler/api/devices/ascend/mindcluster/ascend310p/vnpu (utils.go, device_manage.go). Deviations from
-Volcano: a ``vnpu-dvpp`` that is not in the table is refused, all containers and init containers count, and a pod
-without the label counts as well, to which Volcano silently gives no devices.
+Volcano: a ``vnpu-dvpp`` that is not in the table is refused, all containers and init containers count, and pods
+without the label, to which Volcano silently gives no devices, are refused.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -47,7 +47,7 @@ _LOW_TEMPLATES = {
     (4, NO): VIR04_3C_NDVPP,
 }
 _HIGH_TEMPLATES = _LOW_TEMPLATES | {(2, NULL): VIR02, (4, NULL): VIR04}
-"""By AI cores and DVPP. Where the level has another template than the low one, that is its downgrade."""
+"""Templates by AI cores and DVPP; a second template is the downgrade of the first."""
 
 _INIT_PARAMS, _STATIC = "init-params", "presetVirtualDevice"
 
@@ -64,7 +64,7 @@ class CoreRequest(NamedTuple):
 class MindClusterDemand(Demand, frozen=True):
     """A demand for ``asked`` AI cores.
 
-    With ``templates`` it is a part of one chip, of the first template for which there is room; else whole chips.
+    With ``templates``, a part of one chip by the first template that fits; otherwise whole chips.
     """
 
     asked: int = 0
@@ -87,7 +87,7 @@ def chip_demand(family: str, ask: PodRequest, conf: SchedulerConf) -> MindCluste
             "volcano-scheduler.conf",
             f"configurations[{_INIT_PARAMS}].arguments[{_STATIC}]",
             "true",
-            f'"false" for pods that ask {CORES}: with "true" chips are cut beforehand, not for the pods that come',
+            f'"false" for pods that ask {CORES}: with "true" chips are partitioned in advance, not for pods',
         )
     if labels.get(TASK) != TASK_310P:
         expected = f"{TASK_310P}: without it a request for {CORES} does not count"
@@ -114,12 +114,12 @@ def _templates(asked: int, level: str, dvpp: str) -> tuple[Template, ...]:
 
 
 def cores_asked(ask: PodRequest) -> int:
-    """Return how many AI cores a pod asks: the larger of its largest init container and the sum of the others."""
+    """Return the AI cores of a pod: the larger of its largest init container and the sum of the others."""
     return dict(pod_resources(ask, frozenset())).get(CORES, 0)
 
 
 def asking(ask: PodRequest) -> tuple[CoreRequest, ...]:
-    """Return the containers that ask AI cores, in the order in which they start."""
+    """Return the containers that request AI cores, in the order in which they start."""
     inits = [
         CoreRequest(container.name, position, SIDECAR if container.sidecar else INIT, container.get(CORES) or 0)
         for position, container in enumerate(ask.init_containers)
@@ -129,9 +129,9 @@ def asking(ask: PodRequest) -> tuple[CoreRequest, ...]:
 
 
 def deal(family: str, containers: Iterable[CoreRequest], chips: Sequence[DeviceGrant]) -> tuple[ContainerGrant, ...]:
-    """Return what each container has of what the pod was given: ``cores`` of these devices, one after the other.
+    """Return the grant of each container: its ``cores`` of the pod's devices, one after the other.
 
-    What an init container has those have that begin after it: it is done by then.
+    An init container ends before the next containers start, so they get the same devices.
     """
     grants = []
     taken = 0
@@ -143,7 +143,7 @@ def deal(family: str, containers: Iterable[CoreRequest], chips: Sequence[DeviceG
 
 
 def _cut(chips: Sequence[DeviceGrant], start: int, end: int) -> Iterator[DeviceGrant]:
-    """Yield the AI cores from ``start`` to ``end``, counted over all chips."""
+    """Yield the devices with the AI cores from ``start`` to ``end``, counted over all chips."""
     before = 0
     for chip in chips:
         cores = min(end, before + chip.cores) - max(start, before)

@@ -7,7 +7,7 @@ from deviceshare.families.base import OneByOne
 from deviceshare.families.device_plugin import DevicePlugin
 from deviceshare.families.hardware import NVIDIA
 from deviceshare.families.protocol import CardNames, Demand, NodeView
-from deviceshare.families.vgpu import handover, request
+from deviceshare.families.vgpu import pod_annotations, request
 from deviceshare.families.vgpu.plugin import VgpuPlugin
 from deviceshare.model import Card, Claim, ContainerGrant, PodRequest
 
@@ -47,7 +47,7 @@ class Vgpu(OneByOne):
     ) -> dict[str, str]:
         """Return the annotations that the vGPU device plugin reads."""
         grants = [grant for grant in claim.grants if grant.family == self.name]
-        return handover.write(grants, node, containers, init_containers, now)
+        return pod_annotations.write(grants, node, containers, init_containers, now)
 
     def held(self, annotations: Mapping[str, str], ask: PodRequest, pod: str) -> tuple[ContainerGrant, ...]:
         """Return nothing: hami-core reads all devices that are no MIG instances."""
@@ -55,4 +55,4 @@ class Vgpu(OneByOne):
 
     def caveats(self, grants: Sequence[ContainerGrant]) -> tuple[str, ...]:
         """Warn of containers that the plugin does not serve."""
-        return handover.caveats(grants)
+        return pod_annotations.caveats(grants)

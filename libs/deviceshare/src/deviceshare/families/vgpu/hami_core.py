@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from deviceshare.conf import VgpuConf
 from deviceshare.families.protocol import NodeView
-from deviceshare.families.vgpu import handover
+from deviceshare.families.vgpu import pod_annotations
 from deviceshare.families.vgpu.software import SoftwareVgpu
 from deviceshare.formats import vgpu
 from deviceshare.model import Card, ContainerGrant, PodRequest
@@ -32,4 +32,4 @@ class HamiCore(SoftwareVgpu):
 
     def held(self, annotations: Mapping[str, str], ask: PodRequest, pod: str) -> tuple[ContainerGrant, ...]:
         """Return all devices but MIG instances; those of an MPS card look the same, and are counted the same."""
-        return tuple(handover.read(annotations, ask, pod, self.name, is_mig=False))
+        return tuple(pod_annotations.read(annotations, ask, pod, self.name, is_mig=False))

@@ -14,7 +14,7 @@ from deviceshare.conf import FIRST_FIT, SchedulerConf
 from deviceshare.families import common
 from deviceshare.families.protocol import CardDemand, Check, Demand, ExpectedDemand, HeldInPart, Pick, Places
 from deviceshare.families.vgpu import cards as vgpu_cards
-from deviceshare.families.vgpu import handover
+from deviceshare.families.vgpu import pod_annotations
 from deviceshare.families.vgpu.base import Vgpu
 from deviceshare.families.vgpu.cutting import CUT, USED, Cutting, Instance, MigKinds, selector_of
 from deviceshare.families.vgpu.geometry import MIXED_UP, UNUSED, Geometries, Wanted, geometries_of, recut, rounded_up
@@ -104,7 +104,7 @@ class Mig(Vgpu):
 
     def held(self, annotations: Mapping[str, str], ask: PodRequest, pod: str) -> tuple[ContainerGrant, ...]:
         """Return the MIG instances that a pod holds: devices with brackets."""
-        grants = tuple(handover.read(annotations, ask, pod, self.name, is_mig=True))
+        grants = tuple(pod_annotations.read(annotations, ask, pod, self.name, is_mig=True))
         for grant in grants:
             for device in grant.devices:
                 if not _INSTANCE.fullmatch(device.detail):

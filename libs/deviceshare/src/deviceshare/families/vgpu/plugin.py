@@ -1,8 +1,8 @@
-"""How volcano-vgpu-device-plugin finds the pod that kubelet asks for. Source: its pkg/util/util.go (GetPendingPod).
+"""How volcano-vgpu-device-plugin chooses the pod for a request of kubelet.
 
-Of all pods whose ``vgpu-node`` is its own node, whatever became of them, it takes those whose devices left to hand out
-are, over all containers, as many as kubelet asks for one container, and of these the one with the smallest
-``vgpu-time``.
+Among all pods whose ``vgpu-node`` is its node, in any phase, it considers those with as many devices left to hand out,
+over all containers, as kubelet requests for one container, and chooses the one with the smallest ``vgpu-time``. Source:
+volcano-vgpu-device-plugin, pkg/util/util.go (GetPendingPod).
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,18 +21,18 @@ class VgpuPlugin(DevicePlugin):
     passing = frozenset({vgpu.TIME, vgpu.BIND_TIME, vgpu.BIND_PHASE, vgpu.TO_ALLOCATE})
 
     def keys(self, grants: Sequence[ContainerGrant]) -> tuple[str, ...]:
-        """Return the numbers of vGPUs: of the pod, by which it is found, and of each container, as kubelet asks."""
+        """Return the numbers of vGPUs of the pod, by which it is chosen, and of each container, as kubelet requests."""
         counts = [len(grant.devices) for grant in grants]
         total = sum(len(grant.devices) for grant in grants if not grant.stage)
         return tuple(f"{count} {'vGPU' if count == 1 else 'vGPUs'}" for count in sorted({*counts, total} - {0}))
 
     def served(self, annotations: Mapping[str, str]) -> bool:
-        """Return whether the phase says so, or nothing is left to hand out."""
+        """Return whether the plugin has set the final phase, or no devices are left to hand out."""
         phase = annotations.get(vgpu.BIND_PHASE, "")
         return phase in (vgpu.SUCCESS, vgpu.FAILED) or "," not in annotations.get(vgpu.TO_ALLOCATE, "")
 
     def once_served(self, annotations: Mapping[str, str]) -> dict[str, str]:
-        """Erase what is to be handed out; the pod is the youngest of all from then on."""
+        """Erase the devices left to hand out, and make the pod the youngest."""
         if self.served(annotations):
             return {}
         erased = ";" * annotations[vgpu.TO_ALLOCATE].count(";")

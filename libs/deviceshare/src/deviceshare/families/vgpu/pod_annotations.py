@@ -1,6 +1,7 @@
-"""What stands on the pod between us and the vGPU device plugin, and what a restart reads there.
+"""The annotations of a pod with vGPUs, written for the device plugin and read after a restart.
 
-The plugin serves ``spec.containers`` only. What init containers and sidecars hold stands in an annotation of our own.
+The plugin serves ``spec.containers`` only. The devices of init containers and sidecars are in an annotation that only
+deviceshare reads.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +23,7 @@ def write(
     init_containers: Sequence[str],
     now: float,
 ) -> dict[str, str]:
-    """Return the annotations that give these devices."""
+    """Return the annotations for these grants; ``now`` in unix seconds."""
     mains = [grant for grant in grants if not grant.stage]
     inits = [grant for grant in grants if grant.stage]
     ids, seconds = vgpu.write_ids(mains, len(containers)), str(int(now))
@@ -43,13 +44,13 @@ def write(
 def read(
     annotations: Mapping[str, str], ask: PodRequest, pod: str, family: str, *, is_mig: bool
 ) -> list[ContainerGrant]:
-    """Return what a pod holds of MIG instances, or of all other cards.
+    """Return the grants of a pod: MIG instances if ``is_mig``, else all others.
 
-    Never from ``devices-to-allocate``: the plugin erases from that what it hands out. Devices beyond the pod's
-    containers are held as well.
+    ``devices-to-allocate`` is not read, since the plugin erases devices from it. Devices beyond the pod's containers
+    count as well.
 
     Raises:
-        FormatError: names the pod.
+        FormatError: an annotation is malformed.
     """
     if vgpu.IDS not in annotations and vgpu.INIT_IDS not in annotations:
         return []
@@ -72,12 +73,12 @@ def read(
 
 
 def _positions(ask: PodRequest, slots: int) -> Sequence[int]:
-    """Return which containers the slots belong to. Volcano leaves no slot for a container without a request."""
-    everyone = range(len(ask.containers))
-    if slots >= len(everyone):
-        return everyone
-    asking = [at for at in everyone if any(ask.containers[at].get(name) is not None for name in _USUAL)]
-    return asking if len(asking) == slots else everyone
+    """Return the container of each slot, as indexes. Volcano writes no slot for a container without a request."""
+    every = range(len(ask.containers))
+    if slots >= len(every):
+        return every
+    asking = [at for at in every if any(ask.containers[at].get(name) is not None for name in _USUAL)]
+    return asking if len(asking) == slots else every
 
 
 def _name(containers: Sequence[ContainerRequest], position: int) -> str:
@@ -85,9 +86,9 @@ def _name(containers: Sequence[ContainerRequest], position: int) -> str:
 
 
 def caveats(grants: Sequence[ContainerGrant]) -> tuple[str, ...]:
-    """Warn of what the plugin does not serve.
+    """Warn of vGPUs in several containers.
 
-    kubelet asks container by container, and the plugin looks for a pod with exactly as many devices left in all as that
-    (volcano-vgpu-device-plugin, pkg/util/util.go).
+    kubelet requests devices container by container, and the plugin chooses a pod whose devices left to hand out equal
+    the request of one container (volcano-vgpu-device-plugin, pkg/util/util.go).
     """
     return serves_one_container("vGPUs", "the vGPU device plugin", grants)
