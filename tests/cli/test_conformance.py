@@ -581,4 +581,4 @@ def test_a_device_configuration_that_cannot_be_used_is_named(tmp_path: Path) -> 
     path.write_text(json.dumps(a_case("vgpu-hamicore") | {"config": "mine"}))
     with pytest.raises(CommandError) as error:
         conformance([path])
-    assert "mine.yaml: nvidia.gpuMemoryFactor: 'many' is not valid" in str(error.value)
+    assert "mine.yaml, line 1, column 27: nvidia.gpuMemoryFactor: 'many' is not valid" in str(error.value)

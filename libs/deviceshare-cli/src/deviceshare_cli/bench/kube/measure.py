@@ -105,13 +105,13 @@ async def _pair(server: ApiServer, client: Client, plugins: Client | None, size:
     with_plugins = plugins is not None
     kind = "served" if with_plugins else "plain"
     names = [f"{kind}-{number:05d}" for number in range(size.pods)]
-    watched = Watched(plugins)
+    watched = Watched(names, plugins)
     async with watched.watching():
         system = await _by_system(server, client, watched, names, notices)
     bare = {name: f"bare-{name}" for name in names}
     await all_of(client.request, [("POST", PODS, pod(name, "none", plugins=with_plugins)) for name in bare.values()])
     bindings = [(f"{PODS}/{bare[name]}/binding", binding(bare[name], *system.given[name])) for name in names]
-    async with Watched(plugins).watching():
+    async with Watched(bare.values(), plugins).watching():
         clock = asyncio.get_running_loop().time
         began = clock()
         await all_of(client.request, [("POST", path, body) for path, body in bindings])

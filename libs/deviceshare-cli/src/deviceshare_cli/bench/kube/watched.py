@@ -1,7 +1,7 @@
 """A watch of bound pods, which also simulates their device plugins."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 
 import msgspec
@@ -16,9 +16,13 @@ from deviceshare_cli.bench.kube.workload import PODS
 
 
 class Watched:
-    """The pods that were bound since the watch began; the client ``plugins`` serves each at once."""
+    """Those of the named pods that were bound since the watch began; the client ``plugins`` serves each at once.
 
-    def __init__(self, plugins: Client | None) -> None:
+    Other pods are ignored: the API server's watch cache may still deliver bindings of an earlier measurement.
+    """
+
+    def __init__(self, names: Iterable[str], plugins: Client | None) -> None:
+        self._names = frozenset(names)
         self._plugins = plugins
         self._changed = asyncio.Event()
         self._serving: set[asyncio.Task[None]] = set()
@@ -67,7 +71,7 @@ class Watched:
 
     def _see(self, pod: Object) -> None:
         name, node = pod["metadata"]["name"], pod["spec"].get("nodeName")
-        if not node or name in self.given:
+        if not node or name not in self._names or name in self.given:
             return
         self.last = asyncio.get_running_loop().time()
         self.first = self.first or self.last
