@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from deviceshare.allocation import Allocator, Placement, Ties
+from deviceshare.allocation import Allocator, Placement, PodClass, Ties
 from deviceshare.model import GroupKey, PodRequest
 from deviceshare.queueing import Group, decide
 from msgspec.structs import replace
@@ -38,9 +38,12 @@ def measure(workload: Workload, ties: Ties, *, gang: int = 0, keep: bool) -> Run
     start_bytes = _memory()
     began = time.perf_counter()
     allocator = Allocator(workload.conf, ties)
+    # Held as by the placement service's records of pods, so that equal requests are read once.
+    pod_classes = set[PodClass]()
     for node, pods in workload.nodes:
         allocator.set_node(node)
         for pod in pods:
+            pod_classes.add(allocator.pod_class(pod.ask))
             allocator.hold(node.name, pod.uid, pod.held, allocator.amounts(pod.ask))
     # Every request is evaluated once before the measurement of the steady state.
     for request in workload.requests:
