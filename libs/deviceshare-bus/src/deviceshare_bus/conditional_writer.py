@@ -13,6 +13,7 @@ from deviceshare_bus.core import (
     Read,
     SubjectWrite,
     Write,
+    WriteAnswer,
     WriteConflict,
     WriteRefused,
     WriteUnknown,
@@ -20,7 +21,6 @@ from deviceshare_bus.core import (
 )
 
 T = TypeVar("T")
-WriteAnswer = Written | WriteConflict | WriteUnknown | WriteRefused
 
 
 class Result(Enum):

@@ -113,6 +113,12 @@ class ReadBack(Event, frozen=True):
     sequence: int
 
 
+WriteAnswer = Written | WriteConflict | WriteUnknown | WriteRefused
+"""The answers to a :class:`Write`."""
+CommonEvent = CaughtUp | Tick | Unreadable | WriteAnswer | ReadBack
+"""The events that the shell sends to every core."""
+
+
 class SubjectWrite(msgspec.Struct, frozen=True):
     """One message of a :class:`Write`.
 

@@ -144,7 +144,7 @@ class Shell:
                     self._group.create_task(task)
                 self._group.create_task(self._run_timer())
         except BaseExceptionGroup as failed:
-            if failed.subgroup(lambda error: isinstance(error, Exception) and not _is_expected(error)):
+            if failed.subgroup(lambda error: isinstance(error, Exception) and not isinstance(error, BusWiped)):
                 log.error("the core log was written to %s", self.dump())
             raise
 
@@ -310,7 +310,3 @@ class Shell:
 async def _fail(error: BaseException | None) -> None:
     """End the service: an exception in a callback alone would be lost."""
     raise error if error is not None else RuntimeError("a write failed without an error")
-
-
-def _is_expected(error: BaseException) -> bool:
-    return isinstance(error, BusWiped)

@@ -16,7 +16,7 @@ class Rejected(NamedTuple):
 
 
 class Loaded(NamedTuple):
-    """What became of manifests that were loaded."""
+    """The results of loading manifests."""
 
     results: list[tuple[Manifest, Applied]]
     """All manifests that could be read, including those that the cluster refused."""

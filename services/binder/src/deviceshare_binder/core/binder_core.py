@@ -1,4 +1,4 @@
-"""The binder's core: it binds the pods of claims, writes their outcomes, and reports to users what became of them."""
+"""The binder's core: it binds the pods of claims, writes their outcomes, and reports them to users."""
 
 from collections.abc import Sequence
 

@@ -2,29 +2,10 @@
 
 import msgspec
 from deviceshare.model import Claim, ConfigFact, Explanation, Outcome
-from deviceshare_bus.core import (
-    CaughtUp,
-    Event,
-    ReadBack,
-    Tick,
-    Unreadable,
-    WriteConflict,
-    WriteRefused,
-    WriteUnknown,
-    Written,
-)
+from deviceshare_bus.core import CommonEvent, Event
 from deviceshare_cluster.interface import BindState
 
-from deviceshare_binder.core.commands import (
-    Annotate,
-    BindPod,
-    CreateQueue,
-    LockNode,
-    ReadPod,
-    RecordEvent,
-    SetPodCondition,
-    SetStatus,
-)
+from deviceshare_binder.core.commands import ClaimRequest, ClusterWrite
 from deviceshare_binder.core.views import NodeView, PodGroupView, PodUsage, PodView, QueueView
 
 
@@ -122,7 +103,7 @@ class LockAnswered(Event, frozen=True):
 class ClusterWritten(Event, frozen=True):
     """A write to the cluster was done, or was not needed."""
 
-    command: Annotate | SetPodCondition | RecordEvent | SetStatus | CreateQueue
+    command: ClusterWrite
 
 
 class ClusterFailed(Event, frozen=True):
@@ -132,7 +113,7 @@ class ClusterFailed(Event, frozen=True):
     ``jitter`` is random, from 0 to 0.5: the share of its pause by which the next attempt is delayed.
     """
 
-    command: BindPod | ReadPod | LockNode | Annotate | SetPodCondition | RecordEvent | SetStatus | CreateQueue
+    command: ClaimRequest | ClusterWrite
     message: str
     final: bool = False
     jitter: float = 0.0
@@ -152,13 +133,6 @@ BinderEvent = (
     | LockAnswered
     | ClusterWritten
     | ClusterFailed
-    | CaughtUp
-    | Unreadable
-    | Tick
-    | Written
-    | WriteConflict
-    | WriteUnknown
-    | WriteRefused
-    | ReadBack
+    | CommonEvent
 )
 decode_event = msgspec.msgpack.Decoder(BinderEvent).decode

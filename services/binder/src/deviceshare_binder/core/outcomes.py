@@ -3,8 +3,8 @@
 from collections import deque
 
 from deviceshare.model import BOUND, Claim, NodeOutcomes, Outcome
-from deviceshare_bus.conditional_writer import ConditionalWriter, WriteAnswer
-from deviceshare_bus.core import Command, Count, Log, WriteConflict, WriteRefused, Written
+from deviceshare_bus.conditional_writer import ConditionalWriter
+from deviceshare_bus.core import Command, Count, Log, WriteAnswer, WriteConflict, WriteRefused, Written
 from deviceshare_bus.subjects import Stream, node_of, outcome
 
 

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import msgspec
 from deviceshare.model import Fact, Gone
-from deviceshare_bus.conditional_writer import ConditionalWriter, Result, WriteAnswer
-from deviceshare_bus.core import Command, Count, Log, WriteRefused, Written
+from deviceshare_bus.conditional_writer import ConditionalWriter, Result
+from deviceshare_bus.core import Command, Count, Log, WriteAnswer, WriteRefused, Written
 from deviceshare_bus.messages import encode
 from deviceshare_bus.subjects import Stream
 

@@ -2,17 +2,7 @@
 
 import msgspec
 from deviceshare.model import AnyFact
-from deviceshare_bus.core import (
-    CaughtUp,
-    Event,
-    ReadBack,
-    Tick,
-    Unreadable,
-    WriteConflict,
-    WriteRefused,
-    WriteUnknown,
-    Written,
-)
+from deviceshare_bus.core import CommonEvent, Event
 from deviceshare_cluster.interface import Change, Revisions
 
 
@@ -96,13 +86,6 @@ decode_event = msgspec.msgpack.Decoder(
     | ComparisonFailed
     | EventRecorded
     | RecordFailed
-    | CaughtUp
-    | Unreadable
-    | Written
-    | WriteConflict
-    | WriteUnknown
-    | WriteRefused
-    | ReadBack
-    | Tick
+    | CommonEvent
 ).decode
 """Decode an event of a core log."""

@@ -2,17 +2,7 @@
 
 import msgspec
 from deviceshare.model import AnyFact, NodeLedger, NodeOutcomes
-from deviceshare_bus.core import (
-    CaughtUp,
-    Event,
-    ReadBack,
-    Tick,
-    Unreadable,
-    WriteConflict,
-    WriteRefused,
-    WriteUnknown,
-    Written,
-)
+from deviceshare_bus.core import CommonEvent, Event
 
 
 class FactReceived(Event, frozen=True):
@@ -37,19 +27,7 @@ class OutcomesReceived(Event, frozen=True):
     outcomes: NodeOutcomes
 
 
-_PlacementEvent = (
-    FactReceived
-    | LedgerReceived
-    | OutcomesReceived
-    | CaughtUp
-    | Tick
-    | Unreadable
-    | Written
-    | WriteConflict
-    | WriteUnknown
-    | WriteRefused
-    | ReadBack
-)
+_PlacementEvent = FactReceived | LedgerReceived | OutcomesReceived | CommonEvent
 
 decode_event = msgspec.msgpack.Decoder(_PlacementEvent).decode
 """Decodes an event of a core log."""

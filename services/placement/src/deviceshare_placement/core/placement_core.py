@@ -11,7 +11,7 @@ from itertools import islice
 
 from deviceshare.model import REFUSED, Backoff, Explanation, NodeLedger, NodeOutcomes, Synced
 from deviceshare.queueing import Decision
-from deviceshare_bus.conditional_writer import ConditionalWriter, Result, WriteAnswer
+from deviceshare_bus.conditional_writer import ConditionalWriter, Result
 from deviceshare_bus.core import (
     CaughtUp,
     Command,
@@ -24,6 +24,7 @@ from deviceshare_bus.core import (
     Tick,
     Unreadable,
     Write,
+    WriteAnswer,
     WriteConflict,
     WriteRefused,
     WriteUnknown,
