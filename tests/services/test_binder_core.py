@@ -210,19 +210,20 @@ def test_a_cluster_that_does_not_answer_is_asked_again_later_and_later():
     assert pauses == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0, 5.0])
 
 
-def test_a_request_that_the_cluster_refuses_for_good_is_reported_once_and_retried_after_minutes():
+def test_a_request_that_the_cluster_refuses_for_good_is_reported_once_and_retried_with_a_growing_pause():
     core, now = started(claim(), pods=[pod()]), 0.0
-    for _ in range(4):
+    for pause in (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0):
         assert of(BindPod, core.take(now))
         core.failed("c1", now, 0.0, final=True)
         core.take(now)
-        assert core.next_due() == now + 60.0
-        now += 60.0
+        core.take(now + pause - 0.01)
+        assert core.next_due() == now + pause
+        now += pause
     records = [one.record for one in core.written_reports() if isinstance(one, RecordEvent)]
     assert [(one.name, one.reason, one.message, one.warning) for one in records] == [
         ("pod-u1", "FailedScheduling", "forbidden", True)
     ]
-    assert core.notes.count(Count("cluster_errors")) == 4
+    assert core.notes.count(Count("cluster_errors")) == 8
     assert [one.message for one in core.notes if isinstance(one, Log) and one.level == "warning"] == ["forbidden"]
     assert of(BindPod, core.take(now))
     core.bind_answered("c1", BindState.BOUND, "n1", "", now)

@@ -14,7 +14,6 @@ from deviceshare_bus.core import Count, Log, Now
 from deviceshare_cluster.interface import EventRecord
 from support.binder import BinderDriver
 
-REFUSED_PAUSE = cluster_writes.REFUSED_PAUSE
 
 
 def claim(uid):
@@ -80,15 +79,6 @@ def test_a_report_that_fails_is_retried_with_a_growing_pause_and_dropped_after_f
     assert (writes.open, writes.take(now + 1000)) == (0, [])
 
 
-@pytest.mark.parametrize("write", [condition(), event()])
-def test_a_report_that_the_cluster_refuses_is_dropped_at_once(write):
-    writes = ClusterWrites()
-    writes.add(write)
-    (one,) = writes.take(0.0)
-    assert writes.failed(one, 0.0, 0.0, final=True) == [one]
-    assert (writes.open, writes.next_due(), writes.take(1000.0)) == (0, None, [])
-
-
 @pytest.mark.parametrize(("write", "first", "longest"), [(UNLOCK, 0.1, 5.0), (status("Running"), 0.5, 30.0)])
 def test_annotations_and_statuses_are_retried_while_the_cluster_does_not_answer(write, first, longest):
     writes, now, pauses = ClusterWrites(), 0.0, []
@@ -102,16 +92,21 @@ def test_annotations_and_statuses_are_retried_while_the_cluster_does_not_answer(
     assert writes.open == 1
 
 
-@pytest.mark.parametrize("write", [UNLOCK, status("Running")])
-def test_annotations_and_statuses_that_the_cluster_refuses_are_retried_after_minutes_and_then_dropped(write):
+@pytest.mark.parametrize(
+    ("write", "attempts"), [(condition(), 5), (event(), 5), (UNLOCK, 15), (status("Running"), 15)]
+)
+def test_writes_that_the_cluster_refuses_are_retried_with_a_growing_pause_and_then_dropped(write, attempts):
     writes, now = ClusterWrites(), 0.0
     writes.add(write)
-    for attempt in range(10):
+    for attempt in range(attempts):
         (one,) = writes.take(now)
-        assert writes.failed(one, now, 0.0, final=True) == ([one] if attempt == 9 else [])
+        last = attempt == attempts - 1
+        assert writes.failed(one, now, 0.0, final=True) == ([one] if last else [])
         assert writes.open == 0, "a service whose writes are refused is settled"
-        now += REFUSED_PAUSE
-    assert (writes.next_due(), writes.take(now)) == (None, [])
+        if not last:
+            assert writes.next_due() == now + min(2.0**attempt, 60.0)
+            now = writes.next_due()
+    assert (writes.next_due(), writes.take(now + 1000.0)) == (None, [])
 
 
 def test_a_status_supersedes_the_one_before_it_and_never_overtakes_it():
@@ -181,20 +176,18 @@ def test_what_the_cluster_refuses_is_logged_once_and_counted():
         core.pod(name, PodView(uid=name, namespace="default", name=name))
         core.explain(name, "0/1 nodes are unavailable")
     core.take(0.0)
-    refused = [one for one in core.reports if isinstance(one, SetPodCondition | RecordEvent)]
-    assert len(refused) == 10
     core.notes.clear()
-    for one in refused:
-        core.report_failed(one, final=True)
-    assert core.notes.count(Count("cluster_errors")) == 10
-    assert core.notes.count(Count("cluster_writes_dropped")) == 10
+    while refused := [one for one in core.reports if isinstance(one, SetPodCondition | RecordEvent)]:
+        core.reports.clear()
+        for one in refused:
+            core.report_failed(one, final=True)
+        core.take(core.now + 100.0)
+    assert core.notes.count(Count("cluster_errors")) == 100, "a condition and an Event of each pod, five attempts each"
+    assert core.notes.count(Count("cluster_writes_dropped")) == 20
     assert [one.message for one in core.notes if isinstance(one, Log) and one.level == "warning"] == [
         "forbidden",
         "forbidden",
     ], "one for conditions, one for Events"
-    core.reports.clear()
-    core.take(core.now + 1000.0)
-    assert not [one for one in core.reports if one in refused]
 
 
 def test_a_report_that_was_dropped_is_written_with_the_next_decision():

@@ -50,7 +50,7 @@ class BindTask:
     """The task to bring one claim to its outcome."""
 
     __slots__ = (
-        "claim", "deadline", "dropped", "due", "keys", "lock", "node", "refused", "state", "tries", "unsure", "verdict",
+        "claim", "deadline", "dropped", "due", "keys", "lock", "node", "refusals", "state", "tries", "unsure", "verdict",
     )  # fmt: skip
 
     def __init__(self, claim: Claim, node: NodeClaims) -> None:
@@ -70,8 +70,8 @@ class BindTask:
         """The lock of the node that is being requested."""
         self.unsure = False
         """Whether a predecessor of this process may have bound the pod without a fact that shows it yet."""
-        self.refused = False
-        """Whether the cluster refused one of its requests and users were informed."""
+        self.refusals = 0
+        """Requests that the cluster refused for good; users are informed of the first."""
 
     @property
     def in_flight(self) -> bool:

@@ -22,6 +22,7 @@ from deviceshare_cluster.interface import BindState
 
 from deviceshare_binder.core.bind_queue import BindQueue
 from deviceshare_binder.core.bind_task import BindTask, Finished, State, Verdict, judge
+from deviceshare_binder.core.cluster_writes import REFUSED_RETRY
 from deviceshare_binder.core.commands import Annotate, BindPod, ClaimRequest, LockNode, ReadPod
 from deviceshare_binder.core.delivery import annotations_of, given_up, has_its_devices, is_served
 from deviceshare_binder.core.events import BindAnswered, LockAnswered, OutcomesChanged, PodRead
@@ -37,8 +38,6 @@ MOMENT = 1e-6
 """The least difference, in seconds, between the times in the annotations of two bindings."""
 RETRY = Backoff(0.1, 5.0)
 """Seconds between two attempts while the cluster does not answer."""
-REFUSED_PAUSE = 60.0
-"""Seconds until a request that the cluster refused for good is tried again: permissions may be granted later."""
 
 Step = ClaimRequest | Annotate | Finished | Stuck
 
@@ -190,13 +189,11 @@ class ClaimBinder:
         if task.dropped:
             self._remove(task)
             return None
-        pause = REFUSED_PAUSE * (1 + jitter) if final else RETRY.delay(task.tries, jitter)
+        pause = REFUSED_RETRY.delay(task.refusals, jitter) if final else RETRY.delay(task.tries, jitter)
         task.tries += 1
+        task.refusals += final
         self._tasks.sleep(task, State.BACKING_OFF, now.monotonic + pause)
-        if not final or task.refused:
-            return None
-        task.refused = True
-        return task.claim
+        return task.claim if final and task.refusals == 1 else None
 
     # Time
 

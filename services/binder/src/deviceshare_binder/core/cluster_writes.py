@@ -13,8 +13,9 @@ IN_FLIGHT = 100
 """Writes that may be in flight."""
 MOST_WAITING = 10_000
 """Failed writes that wait for their next attempt; beyond this number the oldest are dropped."""
-REFUSED_PAUSE = 60.0
-"""Seconds until a write that the cluster refused for good is tried again: permissions may be granted later."""
+REFUSED_RETRY = Backoff(1.0, 60.0)
+"""Seconds until a request that the cluster refused for good is tried again: permissions may be granted later, and an
+API server that has just started refuses requests until it has read its roles."""
 
 RetriedWrite = Annotate | SetPodCondition | RecordEvent | SetStatus
 Target = tuple[str, str, str]
@@ -29,12 +30,12 @@ class Retries(NamedTuple):
     refusals: int
 
 
-_REPORT = Retries(Backoff(0.1, 1.6), 5, 1)
+_REPORT = Retries(Backoff(0.1, 1.6), 5, 5)
 _RETRIES: dict[type[RetriedWrite], Retries] = {
-    Annotate: Retries(Backoff(0.1, 5.0), None, 10),
+    Annotate: Retries(Backoff(0.1, 5.0), None, 15),
     SetPodCondition: _REPORT,
     RecordEvent: _REPORT,
-    SetStatus: Retries(Backoff(0.5, 30.0), None, 10),
+    SetStatus: Retries(Backoff(0.5, 30.0), None, 15),
 }
 
 
@@ -123,7 +124,11 @@ class ClusterWrites:
             return []
         if pending.refusals >= retries.refusals or pending.failures == retries.failures:
             return [self._drop(token)]
-        pause = REFUSED_PAUSE * (1 + jitter) if final else retries.backoff.delay(pending.failures - 1, jitter)
+        pause = (
+            REFUSED_RETRY.delay(pending.refusals - 1, jitter)
+            if final
+            else retries.backoff.delay(pending.failures - 1, jitter)
+        )
         heapq.heappush(self._timers, (now + pause, token))
         self._waiting[token] = None
         return [self._drop(next(iter(self._waiting)))] if len(self._waiting) > MOST_WAITING else []
