@@ -3,7 +3,8 @@
 import hypothesis.strategies as st
 import pytest
 from deviceshare.allocation import Allocator
-from deviceshare.conf import Binpack, NodeOrder
+from deviceshare.conf import NodeOrder
+from deviceshare.conf.node_plugins import Binpack
 from deviceshare.model import HostPort, Preference, Requirement, Taint
 from deviceshare.queueing import Group, decide
 from hypothesis import Phase, given, settings

@@ -12,7 +12,8 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from deviceshare.allocation import Allocator
-from deviceshare.conf import BEST_FIT, FIRST_FIT
+from deviceshare.conf import FIRST_FIT
+from deviceshare.conf.model import BEST_FIT
 from deviceshare.families import BY_NAME, Check, HamiVnpu, Mig
 from deviceshare.families.base import OneByOne
 from deviceshare.families.hami_vnpu.checks import checks_of_container

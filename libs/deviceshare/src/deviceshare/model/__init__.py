@@ -62,8 +62,8 @@ from deviceshare.model.facts import (
 )
 from deviceshare.model.fields import Field, FieldWarning, Source, as_text
 from deviceshare.model.problems import ConfigError, DeviceshareError, FormatError, InputError, Problem, RequestError
-from deviceshare.model.quantities import LARGEST, Quantity, format_quantity, is_native, parse_quantity, to_amount
-from deviceshare.model.signatures import SIGNATURE, read_keys, sign, signed
+from deviceshare.model.quantities import LARGEST, Quantity, format_quantity, is_native, to_amount
+from deviceshare.model.signatures import read_keys, sign, signed
 
 __all__ = [
     "ADMITTED",
@@ -75,7 +75,6 @@ __all__ = [
     "REFUSED",
     "REJECTED",
     "SIDECAR",
-    "SIGNATURE",
     "UNMADE",
     "WHOLE",
     "WITHDRAWN",
@@ -127,7 +126,6 @@ __all__ = [
     "as_text",
     "format_quantity",
     "is_native",
-    "parse_quantity",
     "read_keys",
     "shown",
     "sign",
