@@ -18,6 +18,7 @@ from deviceshare.families import (
     CardDemand,
     CardNames,
     Demand,
+    Family,
     FamilyError,
     calling,
     device_resources,
@@ -36,7 +37,11 @@ class Counting:
         self._conf = conf
         self._by_card = conf.extensions.card_quotas
         self._devices = device_resources(conf) if self._by_card else _uncounted(conf)
-        self._families = {mode: [family for family in FAMILIES if mode in family.modes] for mode in _modes()}
+        self._families: defaultdict[str, list[Family]] = defaultdict(list)
+        """The families that allocate cards of each mode."""
+        for family in FAMILIES:
+            for mode in family.modes:
+                self._families[mode].append(family)
         self._known = lru_cache(_MAX_KNOWN)(self._read)
         """:meth:`_read`, cached for the most recently used requests."""
         self._of_node: dict[str, tuple[NodeFact, Mapping[str, int], Mapping[str, int]]] = {}
@@ -151,10 +156,6 @@ def _uncounted(conf: SchedulerConf) -> frozenset[str]:
     """
     family = BY_NAME["hami-vnpu"]
     return family.resources(conf) if family.flag in conf.families else frozenset()
-
-
-def _modes() -> frozenset[str]:
-    return frozenset[str]().union(*(family.modes for family in FAMILIES))
 
 
 def _depends(cards: CardDemand) -> bool:

@@ -13,8 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from deviceshare.model import GroupKey, QueueFact, ResourceAmounts
-from deviceshare.queueing.drf import dominant_share
-from deviceshare.queueing.proportion import NOTHING
+from deviceshare.queueing.proportion import NOTHING, share
 from deviceshare.queueing.queue_account import add
 
 _DIGITS = 10
@@ -82,7 +81,7 @@ class _Node:
         allocated = dict(self.full)
         _add(allocated, self.scaled, smallest)
         self.allocated = allocated
-        self.share = dominant_share(allocated, total)
+        self.share = share(allocated, total)
         self.saturated = not self.unsaturated
 
 
@@ -105,7 +104,7 @@ class _Job(_Node):
 
     def recompute(self, total: Mapping[str, int], demanding: frozenset[str]) -> None:
         self.allocated = dict(self.held)
-        self.share = dominant_share(self.held, total)
+        self.share = share(self.held, total)
         self.saturated = any(
             self.requested[name] and (amount >= self.requested[name] or name not in demanding)
             for name, amount in self.held.items()

@@ -39,7 +39,7 @@ class JobClass:
         self.reported_reasons: tuple[Reason, ...] = ()
         """The reasons of the last diagnosis, which may be older than ``reasons``."""
         self.explained_at = -inf
-        """When the lack of capacity was last diagnosed, unix seconds."""
+        """When the lack of capacity was last diagnosed, monotonic seconds."""
         self.needs: list[tuple[str, int, bool]] = []
         """Resource, additional amount that its queue must allow, and whether the deserved amount is ignored."""
         self.borrowing = False

@@ -1,7 +1,7 @@
 """The deserved amounts of queues by the rounds of Volcano's plugin ``proportion``.
 
-The rounds approach the result of :func:`deviceshare.queueing.proportion.deserved`. They end slightly below it, and with guarantees
-they distribute more than the cluster has, so decisions about queues at their limit may differ.
+The rounds approach the result of :func:`.proportion.deserved`. They end slightly below it, and with guarantees they
+distribute more than the cluster has, so decisions about queues at their limit may differ.
 
 Source: Volcano pkg/scheduler/plugins/proportion (OnSessionOpen).
 """
