@@ -33,8 +33,7 @@ def scene(conf: SchedulerConf, nodes: Sequence[NodeFact], pods: Sequence[PodFact
     for node in nodes:
         allocator.set_node(node)
     for pod in pods:
-        ports, counted = allocator.ports_and_counted(pod.ask)
-        allocator.hold(pod.node, pod.uid, (), allocator.amounts(pod.ask), ports=ports, counted=counted)
+        allocator.hold(pod.node, pod.uid, (), allocator.amounts(pod.ask), ports=pod.ask.host_ports)
     return allocator
 
 

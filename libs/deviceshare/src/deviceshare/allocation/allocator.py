@@ -16,7 +16,7 @@ from deviceshare.allocation.card_models import type_caveats
 from deviceshare.allocation.diagnosis import closest, counted, merged
 from deviceshare.allocation.node_checks import amount_checks, model_checks, port_checks, state_checks
 from deviceshare.allocation.node_ranking import RankingCache
-from deviceshare.allocation.node_table import NOBODY, NodeTable
+from deviceshare.allocation.node_table import NO_TENANT, NodeTable
 from deviceshare.allocation.pod_class import PodClass
 from deviceshare.allocation.pod_classes import PodClasses
 from deviceshare.allocation.resource_names import device_names
@@ -136,25 +136,15 @@ class Allocator(NodeTable):
             counted=pod_class.counted,
         )
 
-    def take(self, uid: str, placement: Placement, tenant: Tenant = NOBODY) -> None:
+    def take(self, uid: str, placement: Placement, tenant: Tenant = NO_TENANT) -> None:
         """Charge a pod to the node and devices that :meth:`place` returned, in place of what it held on that node."""
-        self.hold(
-            placement.node,
-            uid,
-            placement.grants,
-            placement.resources,
-            tenant,
-            placement.ports,
-            placement.counted,
-        )
+        resources = placement.resources + placement.counted
+        self.hold(placement.node, uid, placement.grants, resources, tenant, placement.ports)
 
     def amounts(self, request: PodRequest) -> tuple[tuple[str, int], ...]:
-        """Return how much of the node's own resources a pod takes, devices aside."""
-        return self._pod_classes.read(request).resources
-
-    def ports_and_counted(self, request: PodRequest) -> tuple[tuple[HostPort, ...], tuple[tuple[str, int], ...]]:
-        """Return the host ports that a pod uses, and what node scores count of it in addition to its resources."""
-        return request.host_ports, self._pod_classes.read(request).counted
+        """Return the node's own resources that a pod takes, and the amounts that only node scores count."""
+        pod_class = self._pod_classes.read(request)
+        return pod_class.resources + pod_class.counted
 
     def weighted_scores(self, request: PodRequest) -> dict[str, float]:
         """Return the score by which nodes are compared (:attr:`Placement.weighted_score`) of each feasible node."""

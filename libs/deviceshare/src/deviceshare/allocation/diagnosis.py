@@ -106,9 +106,9 @@ def closest(
     if not checks:
         return ()
     lacks = np.sum([_lack(check, view) for check in checks], axis=0)
-    refusing = np.flatnonzero(lacks)
+    lacking = np.flatnonzero(lacks)
     far = lacks + np.where(admitted, 0.0, _ELSEWHERE)
-    rows = refusing[np.argsort(far[refusing], kind="stable")][:CLOSEST].tolist()
+    rows = lacking[np.argsort(far[lacking], kind="stable")][:CLOSEST].tolist()
     found = []
     for row in rows:
         failing = [check for check in checks if check.nodes[row]]

@@ -49,9 +49,9 @@ def model_checks(
         if resource.startswith(PREFIX):
             whole |= table.allocatable(rows, resource) > 0
     refused = whole & ~wish.accepted(names)[models]
-    told, untold = refused & (models != 0), refused & (models == 0)
-    types = listed(names[code] for code in np.unique(models[told]).tolist())
-    texts = {f"GPUs of type {types}": told, f"GPUs without the label {PRODUCT}": untold}
+    known, unknown = refused & (models != 0), refused & (models == 0)
+    types = listed(names[code] for code in np.unique(models[known]).tolist())
+    texts = {f"GPUs of type {types}": known, f"GPUs without the label {PRODUCT}": unknown}
     return [
         Check("NodeTypeMismatch", f"node(s) had {text} for {wish}", where, _no_cards(where))
         for text, where in texts.items()

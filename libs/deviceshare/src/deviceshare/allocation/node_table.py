@@ -24,7 +24,7 @@ from deviceshare.state import (
     usage_of,
 )
 
-NOBODY = Tenant()
+NO_TENANT = Tenant()
 
 
 class NodeTable:
@@ -113,9 +113,8 @@ class NodeTable:
         uid: str,
         grants: Sequence[ContainerGrant],
         resources: Iterable[tuple[str, int]],
-        tenant: Tenant = NOBODY,
+        tenant: Tenant = NO_TENANT,
         ports: Iterable[HostPort] = (),
-        counted: Iterable[tuple[str, int]] = (),
     ) -> None:
         """Charge a pod to a node, in place of what the pod held there before.
 
@@ -123,12 +122,12 @@ class NodeTable:
             node: the name of the node, which need not be known yet.
             uid: the pod's uid. A pod may hold something on several nodes.
             grants: the devices. A device that the node does not have is remembered and charges nothing.
-            resources: the node's own resources, in the units of :data:`deviceshare.model.Resources`.
-            tenant: whose pod it is, for families that keep pods apart.
+            resources: the node's own resources, in the units of :data:`deviceshare.model.Resources`, and the amounts
+                that only node scores count (:func:`~.node_scores.counted`).
+            tenant: the holder, for families that keep pods of different holders apart.
             ports: the host ports that the pod uses.
-            counted: what node scores count in addition to ``resources``.
         """
-        holding = Holding(tuple(grants), tuple(resources), tenant, tuple(ports), tuple(counted))
+        holding = Holding(tuple(grants), tuple(resources), tenant, tuple(ports))
         held = self._holdings[node]
         if uid in held:
             if held[uid] == holding:
@@ -149,15 +148,8 @@ class NodeTable:
         """Return what a pod holds on a node, or None."""
         return self._holdings[node].get(uid)
 
-    def reserve(self, node: str) -> None:
-        """Make a node infeasible for all pods, whatever it has left. A node that is not known is ignored."""
-        self._set_reserved(node, reserved=True)
-
-    def unreserve(self, node: str) -> None:
-        """End what :meth:`reserve` began."""
-        self._set_reserved(node, reserved=False)
-
-    def _set_reserved(self, node: str, *, reserved: bool) -> None:
+    def set_reserved(self, node: str, *, reserved: bool) -> None:
+        """Make a node infeasible for all pods, or end the reservation. An unknown node is ignored."""
         row = self._rows.get(node)
         if row is not None:
             self._resources.set_reserved(row, reserved=reserved)
@@ -175,7 +167,7 @@ class NodeTable:
 
     def _charge_node(self, row: int, holding: Holding, sign: int) -> None:
         """Add (``sign`` 1) or subtract (-1) the node's own resources and ports that a pod holds."""
-        self._resources.charge(row, (*holding.resources, *holding.counted), sign)
+        self._resources.charge(row, holding.resources, sign)
         if holding.ports:
             self._ports.charge(row, holding.ports, sign)
 

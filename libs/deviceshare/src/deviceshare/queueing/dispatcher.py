@@ -124,7 +124,7 @@ class Dispatcher:
         self._wake(now)
         self._serve_overdue(result)
         self._wake(now)
-        with self.reservations.kept_free():
+        with self.reservations.enforced():
             for action in self._actions:
                 jobs = self._job_queues[action]
                 wake_allowed(jobs, self.queues)
@@ -137,7 +137,7 @@ class Dispatcher:
                     self._serve(jobs, result, no_room, most, borrowing=True)
             for key in list(self._reserved):
                 self._place_reserved(key, result)
-        self._keep_free(now)
+        self._reserve_nodes(now)
         return result
 
     def due(self) -> list[float]:
@@ -168,40 +168,40 @@ class Dispatcher:
         for reservation in self.reservations:
             found = jobs.find(reservation.key)
             if found is not None and found[0].order_key is not None:
-                with self.reservations.kept_free(but_for=reservation.key):
+                with self.reservations.enforced(except_for=reservation.key):
                     self._decide_job(jobs, *found, result, {}, borrowing=True)
             if reservation.key in result.placed:
                 self._drop(reservation)
 
-    def _keep_free(self, now: float) -> None:
+    def _reserve_nodes(self, now: float) -> None:
         """Reserve nodes for overdue jobs: one per queue, the first ones."""
         jobs = self._job_queues[ALLOCATE]
         waiting = [(job, False) for _, _, job in sorted(self._overdue(now))]
         found = [jobs.find(reservation.key) for reservation in self.reservations]
-        old = [(each[1], True) for each in found if each is not None and self._is_old(each[1], now)]
+        old = [(each[1], True) for each in found if each is not None and self._is_due_for_renewal(each[1], now)]
         candidates = [*old, *waiting]
         self.reservations.begin_round({job.key for job, _ in candidates})
         # A search that is in progress goes on first.
         for job, again in sorted(candidates, key=lambda each: each[0].key != self.reservations.searching):
             before = self.reservations.of(job.queue)
-            look_at = 0.0 if again else self.reservations.may_plan_at(job.queue)
-            if now < look_at:
-                self._due = min(self._due, look_at)
+            search_at = 0.0 if again else self.reservations.next_search_at(job.queue)
+            if now < search_at:
+                self._due = min(self._due, search_at)
                 continue
-            if not self.reservations.plan(job, now):
+            if not self.reservations.search(job, now):
                 self._due = now
                 return
             after = self.reservations.of(job.queue)
             if after is None and not again:
-                # Jobs that it kept from borrowing may borrow now.
+                # Jobs that its claim kept from borrowing may borrow now.
                 self._due = now
             elif again and (before is None or after is None or after.nodes != before.nodes):
                 self.made_room()
 
-    def _is_old(self, job: Job, now: float) -> bool:
-        """Return whether the nodes that are kept free for a job should be chosen anew."""
+    def _is_due_for_renewal(self, job: Job, now: float) -> bool:
+        """Return whether the nodes reserved for a job should be searched again."""
         reservation = self.reservations.of(job.queue)
-        return reservation is not None and now >= self.reservations.old_at(reservation, job)
+        return reservation is not None and now >= self.reservations.renewal_at(reservation, job)
 
     def _drop(self, reservation: Reservation) -> None:
         self.reservations.drop(reservation.queue)
@@ -227,7 +227,7 @@ class Dispatcher:
             overdue -= self._wall_offset
             if now < overdue:
                 self._due = min(self._due, overdue)
-            elif not self.reservations.is_hopeless(job):
+            elif not self.reservations.is_unplaceable(job):
                 found.append((self._order_key(job), len(found), job))
         return found
 
@@ -329,7 +329,7 @@ class Dispatcher:
         borrowing: bool,
     ) -> Sequence[PodFact]:
         """Decide a job, and place or park it; returns the placed pods."""
-        # A job that is decided twice in a round may have another answer the second time.
+        # A job that is decided twice in a round may have another result the second time.
         explain = self._reasons and (
             self._now >= job_class.explained_at + self._pause or self._now == job_class.explained_at
         )
