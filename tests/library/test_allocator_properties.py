@@ -24,6 +24,7 @@ from support.builders import (
     share_cards,
     take,
     vgpu,
+    weighted_scores,
     whole,
 )
 
@@ -77,7 +78,7 @@ def nodes(draw, name: str | None = None):
 
 
 def answers(allocator: Allocator) -> list:
-    return [(allocator.place(what), allocator.weighted_scores(what), allocator.why_not(what)) for what in ASKS]
+    return [(allocator.place(what), weighted_scores(allocator, what), allocator.why_not(what)) for what in ASKS]
 
 
 class Incremental(RuleBasedStateMachine):

@@ -146,14 +146,6 @@ class Allocator(NodeTable):
         pod_class = self._pod_classes.read(request)
         return pod_class.resources + pod_class.counted
 
-    def weighted_scores(self, request: PodRequest) -> dict[str, float]:
-        """Return the score by which nodes are compared (:attr:`Placement.weighted_score`) of each feasible node."""
-        pod_class = self._refreshed(request)
-        if pod_class.unschedulable:
-            return {}
-        keys = np.asarray(pod_class.node_index.best.keys)
-        return {self._name(row): float(keys[row]) for row in np.flatnonzero(keys > NEVER).tolist()}
-
     # Diagnosis
 
     def why_not(self, request: PodRequest) -> Unplaceable:

@@ -83,16 +83,26 @@ def counted(check: Check, name: Callable[[int], str], admitted: Bools) -> Refusa
     if check.free is not None:
         usable = check.nodes & admitted
         free = _free_where_failed(replace(check, nodes=usable) if usable.any() else check)
+    return _refusal(
+        check,
+        nodes=int(np.count_nonzero(check.nodes)),
+        free=0 if free is None else int(free.max()),
+        cards=int(check.failed[check.nodes].sum()),
+        nearest="" if free is None else name(int(free.argmax())),
+    )
+
+
+def _refusal(check: Check, *, nodes: int, free: int, cards: int, nearest: str = "") -> Refusal:
     return Refusal(
         code=check.code,
         text=check.text,
-        nodes=int(np.count_nonzero(check.nodes)),
+        nodes=nodes,
         resource=check.resource,
         asked=check.asked,
-        free=0 if free is None else int(free.max()),
+        free=free,
         unit=check.unit,
-        nearest="" if free is None else name(int(free.argmax())),
-        cards=int(check.failed[check.nodes].sum()),
+        nearest=nearest,
+        cards=cards,
     )
 
 
@@ -135,16 +145,8 @@ def _lack(check: Check, view: CardView | None) -> NDArray[np.float64]:
 
 
 def _on_one(check: Check, row: int) -> Refusal:
-    return Refusal(
-        code=check.code,
-        text=check.text,
-        nodes=1,
-        resource=check.resource,
-        asked=check.asked,
-        free=0 if check.free is None else max(0, int(check.free[row])),
-        unit=check.unit,
-        cards=int(check.failed[row]),
-    )
+    free = 0 if check.free is None else max(0, int(check.free[row]))
+    return _refusal(check, nodes=1, free=free, cards=int(check.failed[row]))
 
 
 def _cards(failing: Sequence[Check], view: CardView | None, row: int) -> tuple[NearCard, ...]:

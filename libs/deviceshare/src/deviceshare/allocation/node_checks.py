@@ -23,7 +23,8 @@ def state_checks(rule: Rule, nodes: Sequence[NodeFact | None], admitted: Bools) 
         node = nodes[number]
         for reason in reasons(rule, node) if node is not None else ():
             found[reason.code, reason.text][number] = True
-    return [Check(code, text, where, _no_cards(where)) for (code, text), where in found.items()]
+    no_cards = np.zeros(len(nodes), dtype=np.int64)
+    return [Check(code, text, where, no_cards) for (code, text), where in found.items()]
 
 
 def model_checks(
@@ -52,8 +53,9 @@ def model_checks(
     known, unknown = refused & (models != 0), refused & (models == 0)
     types = listed(names[code] for code in np.unique(models[known]).tolist())
     texts = {f"GPUs of type {types}": known, f"GPUs without the label {PRODUCT}": unknown}
+    no_cards = np.zeros(len(rows), dtype=np.int64)
     return [
-        Check("NodeTypeMismatch", f"node(s) had {text} for {wish}", where, _no_cards(where))
+        Check("NodeTypeMismatch", f"node(s) had {text} for {wish}", where, no_cards)
         for text, where in texts.items()
         if where.any()
     ]
@@ -67,31 +69,27 @@ def amount_checks(
     ``devices`` are the resources by which devices are requested: a resource that no node has may be a misspelt one.
     """
     checks = []
+    no_cards = np.zeros(len(rows), dtype=np.int64)
     for name, amount in ((PODS, 1), *asked):
         free = table.free(rows, name)
         short = free < amount
         if not short.any():
             continue
         if name == PODS:
-            kept = table.reserved(rows)
-            if kept.any():
-                checks.append(
-                    Check(
-                        "NodeKeptFree", "node(s) were kept free for a gang that waited too long", kept, _no_cards(kept)
-                    )
-                )
-            short &= ~kept
+            reserved = table.reserved(rows)
+            if reserved.any():
+                text = "node(s) were kept free for a gang that waited too long"
+                checks.append(Check("NodeKeptFree", text, reserved, no_cards))
+            short &= ~reserved
             if short.any():
-                checks.append(Check("TooManyPods", "Too many pods", short, _no_cards(short), PODS, 0, free))
+                checks.append(Check("TooManyPods", "Too many pods", short, no_cards, PODS, 0, free))
         elif not table.allocatable(rows, name).any():
             meant = "" if name in devices else nearest(name, devices.union(table.names()))
             text = f"Insufficient {name}, which no node has" + (f"; did you mean {meant}?" if meant else "")
-            checks.append(Check("ResourceUnknown", text, short, _no_cards(short), name, amount, free))
+            checks.append(Check("ResourceUnknown", text, short, no_cards, name, amount, free))
         else:
-            unit = _UNITS.get(name, "")
-            checks.append(
-                Check("InsufficientResource", f"Insufficient {name}", short, _no_cards(short), name, amount, free, unit)
-            )
+            text, unit = f"Insufficient {name}", _UNITS.get(name, "")
+            checks.append(Check("InsufficientResource", text, short, no_cards, name, amount, free, unit))
     return checks
 
 
@@ -99,8 +97,4 @@ def port_checks(asked: Sequence[HostPort], ports: HostPorts, rows: Ints) -> list
     """Return the nodes on which one of the pod's host ports is in use."""
     taken = np.array([not ports.free(row, asked) for row in rows.tolist()], dtype=np.bool_)
     text = "node(s) didn't have free ports for the requested pod ports"
-    return [Check("HostPortInUse", text, taken, _no_cards(taken))] if taken.any() else []
-
-
-def _no_cards(nodes: Bools) -> Ints:
-    return np.zeros(len(nodes), dtype=np.int64)
+    return [Check("HostPortInUse", text, taken, np.zeros(len(rows), dtype=np.int64))] if taken.any() else []

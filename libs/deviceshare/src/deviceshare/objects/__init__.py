@@ -1,6 +1,6 @@
 """Decoding of Kubernetes objects into typed facts, one module per kind. Invalid parts become ``problems``."""
 
-from deviceshare.objects.device_info import decode_device_info, describes_devices
+from deviceshare.objects.device_info import decode_device_info
 from deviceshare.objects.lenient import decode_view
 from deviceshare.objects.node import decode_node
 from deviceshare.objects.pod import decode_pod
@@ -20,5 +20,4 @@ __all__ = [
     "decode_priority_class",
     "decode_queue",
     "decode_view",
-    "describes_devices",
 ]

@@ -15,7 +15,6 @@ from deviceshare.conf import SchedulerConf
 from deviceshare.families import (
     BY_NAME,
     FAMILIES,
-    CardDemand,
     CardNames,
     Demand,
     Family,
@@ -145,7 +144,9 @@ class Counting:
                 answered.add(request_group)
                 names = family.card_names(demand, self._conf)
                 total.update(_of_demand(demand, names, self.largest.get(names.memory, 0)))
-                depends |= bool(names.memory) and any(_depends(cards) for cards in demand.cards)
+                depends |= bool(names.memory) and any(
+                    cards.memory_percentage or not cards.memory for cards in demand.cards
+                )
         return tuple(sorted((name, amount) for name, amount in total.items() if amount)), depends
 
 
@@ -156,10 +157,6 @@ def _uncounted(conf: SchedulerConf) -> frozenset[str]:
     """
     family = BY_NAME["hami-vnpu"]
     return family.resources(conf) if family.flag in conf.families else frozenset()
-
-
-def _depends(cards: CardDemand) -> bool:
-    return bool(cards.memory_percentage or not cards.memory)
 
 
 def _of_demand(demand: Demand, names: CardNames, largest: int) -> Counter[str]:

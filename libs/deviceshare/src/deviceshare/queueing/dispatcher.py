@@ -178,7 +178,7 @@ class Dispatcher:
         jobs = self._job_queues[ALLOCATE]
         waiting = [(job, False) for _, _, job in sorted(self._overdue(now))]
         found = [jobs.find(reservation.key) for reservation in self.reservations]
-        old = [(each[1], True) for each in found if each is not None and self._is_due_for_renewal(each[1], now)]
+        old = [(each[1], True) for each in found if each is not None and self.reservations.is_expired(each[1], now)]
         candidates = [*old, *waiting]
         self.reservations.begin_round({job.key for job, _ in candidates})
         # A search that is in progress goes on first.
@@ -197,11 +197,6 @@ class Dispatcher:
                 self._due = now
             elif again and (before is None or after is None or after.nodes != before.nodes):
                 self.made_room()
-
-    def _is_due_for_renewal(self, job: Job, now: float) -> bool:
-        """Return whether the nodes reserved for a job should be searched again."""
-        reservation = self.reservations.of(job.queue)
-        return reservation is not None and now >= self.reservations.renewal_at(reservation, job)
 
     def _drop(self, reservation: Reservation) -> None:
         self.reservations.drop(reservation.queue)

@@ -258,7 +258,6 @@ class _Attempt:
         self._tasks[pod.task] += 1
 
     def success(self) -> Decision:
-        """Return the decision that places the pods."""
         return Decision(
             group=self._group,
             placed=tuple(self._placed),
@@ -290,7 +289,6 @@ class _Attempt:
         )
 
     def roll_back(self) -> None:
-        """Release the placed pods and the held capacity."""
         for pod, placement in self._placed:
             self._allocator.release(placement.node, pod.uid)
             if self._queues is not None:

@@ -84,10 +84,12 @@ class Reservations:
         if self._search is not None and self._search.job.key == key:
             self._search = None
 
-    def renewal_at(self, reservation: Reservation, job: Job) -> float:
-        """Return when the nodes reserved for a job should be searched again, monotonic seconds."""
-        overdue = self.overdue_at(job)
-        return 0.0 if overdue is None else reservation.since + max(overdue - job.created, 1.0)
+    def is_expired(self, job: Job, now: float) -> bool:
+        """Return whether the nodes reserved for a job should be searched again."""
+        reservation, overdue = self.of(job.queue), self.overdue_at(job)
+        if reservation is None:
+            return False
+        return overdue is None or now >= reservation.since + max(overdue - job.created, 1.0)
 
     def of(self, queue: str) -> Reservation | None:
         """Return the reservation of a queue, or None."""
@@ -131,7 +133,7 @@ class Reservations:
 
     def _begin_search(self, job: Job) -> NodeSearch:
         nodes: list[NodeFact] = []
-        if self._may_have(job):
+        if self._queues.could_have(job.queue, self._queues.asked(job.group.together)):
             taken = {name for each in self._of_queue.values() if each.queue != job.queue for name in each.nodes}
             nodes = [node for node in self._queues.counting.nodes if node.name not in taken and node.ready]
             nodes.sort(key=lambda node: (self._allocator.used_amount(node.name, PODS), node.name))
@@ -148,10 +150,6 @@ class Reservations:
         elif all(self._allocator.node(name) is not None for name in search.found):
             self._unplaceable.pop(job.key, None)
             self._of_queue[job.queue] = Reservation(job.key, job.queue, search.found, now)
-
-    def _may_have(self, job: Job) -> bool:
-        """Return whether the job's minimum is within the bounds of its queue, ignoring the queue's usage."""
-        return self._queues.could_have(job.queue, self._queues.asked(job.group.together))
 
     @property
     def _taken(self) -> frozenset[str]:

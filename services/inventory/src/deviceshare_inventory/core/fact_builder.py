@@ -5,6 +5,7 @@ from typing import TypeVar
 
 import msgspec
 from deviceshare.conf import DEVICES, SCHEDULER, EffectiveConfiguration, SchedulerConf
+from deviceshare.formats.mindcluster import describes_devices
 from deviceshare.model import (
     ConfigFact,
     Fact,
@@ -21,7 +22,6 @@ from deviceshare.objects import (
     decode_podgroup,
     decode_priority_class,
     decode_queue,
-    describes_devices,
 )
 from deviceshare_bus.core import RecordStep
 from deviceshare_bus.subjects import fact as fact_subject
