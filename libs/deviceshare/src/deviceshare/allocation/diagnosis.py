@@ -1,4 +1,4 @@
-"""Why no node is feasible: the checks that fail, counted over nodes, and in full for the nodes that lack least.
+"""Why no node is feasible: failed checks, counted over all nodes, and in detail for the nodes that lack least.
 
 All checks are over the same R nodes, the rows of the view, sorted by name.
 """
@@ -14,7 +14,7 @@ from deviceshare.model import NearCard, NearNode, Refusal
 from deviceshare.state import Bools, CardView, Ints
 
 CLOSEST = 3
-"""The number of nodes that are reported in full."""
+"""The number of nodes that are reported in detail."""
 
 _NO_CARDS = "CardNotFound"
 _ELSEWHERE = 5.0
@@ -24,7 +24,7 @@ _LEAST = 1e-6
 
 
 def everywhere(check: Check, rows: Ints, total: int) -> Check:
-    """Return a check of some rows (int64, their numbers) as a check of all ``total`` rows, which the others pass."""
+    """Return a check of some rows (int64[r]) as a check of all ``total`` rows; all other rows pass it."""
     if len(rows) == total:
         return check
 
@@ -45,9 +45,9 @@ def everywhere(check: Check, rows: Ints, total: int) -> Check:
 
 
 def merged(checks: Iterable[Check]) -> list[Check]:
-    """Return one check for each code and text, which several families may report, each for its own nodes.
+    """Merge the checks of several families with the same code and text.
 
-    Of checks about different amounts, one for each container, the check that most nodes fail is kept.
+    Of checks with different requested amounts (of several containers), keeps the check that most nodes fail.
     """
     found: dict[tuple[str, str], dict[int, Check]] = {}
     for check in checks:
@@ -74,10 +74,9 @@ def _free_where_failed(check: Check) -> Ints:
 
 
 def counted(check: Check, name: Callable[[int], str], admitted: Bools) -> Refusal:
-    """Return a check as a refusal that is counted over the nodes.
+    """Return a check as a refusal, counted over the nodes.
 
-    The largest free amount is that of the admitted nodes (bool[R]) if some of them fail the check: the pod cannot use
-    what other nodes have free.
+    If admitted nodes (bool[R]) fail the check, the largest free amount is theirs: the pod cannot use other nodes.
     """
     free = None
     if check.free is not None:
@@ -109,7 +108,7 @@ def _refusal(check: Check, *, nodes: int, free: int, cards: int, nearest: str = 
 def closest(
     checks: Sequence[Check], view: CardView | None, name: Callable[[int], str], admitted: Bools
 ) -> tuple[NearNode, ...]:
-    """Return the nodes that lack least, admitted nodes (bool[R]) first, each with every check that it fails.
+    """Return the nodes that lack least, admitted nodes (bool[R]) first, each with all its failed checks.
 
     ``view`` None: the pod requests no cards.
     """
@@ -128,10 +127,10 @@ def closest(
 
 
 def _lack(check: Check, view: CardView | None) -> NDArray[np.float64]:
-    """Return float64[R]: how far the nodes are from passing a check.
+    """Return float64[R]: the distance of nodes from passing a check, 0 if they pass.
 
-    The missing part of an amount, the part of a node's cards that fail, or 1 for a check of the node itself. A node
-    without cards of the family is farther than any node that has some.
+    The missing fraction of an amount, the fraction of a node's cards that fail, or 1 for a check of the node itself. A
+    node without cards of the family is farther than any node with such cards.
     """
     if check.code == _NO_CARDS:
         far = np.full(len(check.nodes), 10.0)
@@ -150,7 +149,7 @@ def _on_one(check: Check, row: int) -> Refusal:
 
 
 def _cards(failing: Sequence[Check], view: CardView | None, row: int) -> tuple[NearCard, ...]:
-    """Return every card of a node: what is left of it, and the checks that it fails."""
+    """Return all cards of a node with their free capacity and failed checks."""
     if view is None:
         return ()
     has = (view.memory, view.memory_used), (view.cores, view.cores_used), (view.slots, view.slots_used)

@@ -1,4 +1,4 @@
-"""Why nodes are not feasible, cards aside: state and labels, the model of whole GPUs, ports, the nodes' resources."""
+"""Checks of nodes that do not depend on cards: state and labels, the model of whole GPUs, ports, node resources."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -17,7 +17,7 @@ _UNITS = {"cpu": "millicores", "memory": "bytes", "ephemeral-storage": "bytes"}
 
 
 def state_checks(rule: Rule, nodes: Sequence[NodeFact | None], admitted: Bools) -> list[Check]:
-    """Return the checks of the node filter; ``admitted`` bool[R]: the nodes that pass all of them."""
+    """Return the failed checks of the node filter; ``admitted`` bool[R]: the nodes that pass all of them."""
     found: defaultdict[tuple[str, str], Bools] = defaultdict(lambda: np.zeros(len(nodes), dtype=np.bool_))
     for number in np.flatnonzero(~admitted).tolist():
         node = nodes[number]
@@ -35,15 +35,15 @@ def model_checks(
     table: ResourceTable,
     rows: Ints,
 ) -> list[Check]:
-    """Return which nodes have GPUs of models that the pod does not accept, and which do not state their model.
+    """Return the checks that fail on nodes with GPUs of other models than the pod accepts, or of an unknown model.
 
     Args:
-        wish: the pod's choice.
-        names: of models, by code.
-        models: int64[R], the codes of the nodes' models, 0 where the model is not known.
-        asked: what the pod takes of the node's own resources: only nodes with these GPUs count.
-        table: what the nodes have.
-        rows: int64[R], their rows there.
+        wish: the models that the pod accepts.
+        names: the names of models, by code.
+        models: int64[R], the codes of the nodes' models; 0: unknown.
+        asked: the node resources of the pod: only nodes with these GPUs count.
+        table: the resources of the nodes.
+        rows: int64[R], the nodes' rows in ``table``.
     """
     whole = np.zeros(len(rows), dtype=np.bool_)
     for resource, _ in asked:
@@ -64,9 +64,9 @@ def model_checks(
 def amount_checks(
     asked: Iterable[tuple[str, int]], table: ResourceTable, rows: Ints, devices: frozenset[str]
 ) -> list[Check]:
-    """Return which of the nodes' own resources are short, and which nodes are full of pods or reserved.
+    """Return the checks of node resources: insufficient amounts, too many pods, reserved nodes, unknown resources.
 
-    ``devices`` are the resources by which devices are requested: a resource that no node has may be a misspelt one.
+    ``devices``: the resources by which devices are requested. Another resource that no node has may be misspelt.
     """
     checks = []
     no_cards = np.zeros(len(rows), dtype=np.int64)
@@ -94,7 +94,7 @@ def amount_checks(
 
 
 def port_checks(asked: Sequence[HostPort], ports: HostPorts, rows: Ints) -> list[Check]:
-    """Return the nodes on which one of the pod's host ports is in use."""
+    """Return the check that fails on nodes where one of the pod's host ports is in use."""
     taken = np.array([not ports.free(row, asked) for row in rows.tolist()], dtype=np.bool_)
     text = "node(s) didn't have free ports for the requested pod ports"
     return [Check("HostPortInUse", text, taken, np.zeros(len(rows), dtype=np.int64))] if taken.any() else []
