@@ -10,10 +10,8 @@ from deviceshare.allocation.predicates import Rule, reasons
 from deviceshare.allocation.resource_names import nearest
 from deviceshare.families import Check, listed
 from deviceshare.formats.nvidia import PREFIX, PRODUCT
-from deviceshare.model import HostPort, NodeFact
+from deviceshare.model import HostPort, NodeFact, unit_of
 from deviceshare.state import PODS, Bools, HostPorts, Ints, ResourceTable
-
-_UNITS = {"cpu": "millicores", "memory": "bytes", "ephemeral-storage": "bytes"}
 
 
 def state_checks(rule: Rule, nodes: Sequence[NodeFact | None], admitted: Bools) -> list[Check]:
@@ -88,7 +86,7 @@ def amount_checks(
             text = f"Insufficient {name}, which no node has" + (f"; did you mean {meant}?" if meant else "")
             checks.append(Check("ResourceUnknown", text, short, no_cards, name, amount, free))
         else:
-            text, unit = f"Insufficient {name}", _UNITS.get(name, "")
+            text, unit = f"Insufficient {name}", unit_of(name)
             checks.append(Check("InsufficientResource", text, short, no_cards, name, amount, free, unit))
     return checks
 

@@ -91,7 +91,6 @@ def _cordoned(rule: Rule, node: NodeFact) -> bool:
 
 
 def _untolerated(rule: Rule, node: NodeFact) -> list[Taint]:
-    """Return the taints that the rule does not tolerate."""
     blocking = (taint for taint in node.taints if taint.effect in _BLOCKING) if rule.taints else ()
     return [taint for taint in blocking if not tolerates(rule.tolerations, taint)]
 

@@ -35,8 +35,10 @@ from deviceshare.model.explanations import (
     Refusal,
     shown,
     unavailable,
+    unit_of,
 )
 from deviceshare.model.facts import (
+    DEFAULT_QUEUE,
     AnyFact,
     Card,
     ConfigFact,
@@ -68,6 +70,7 @@ from deviceshare.model.signatures import read_keys, sign, signed
 __all__ = [
     "ADMITTED",
     "BOUND",
+    "DEFAULT_QUEUE",
     "INIT",
     "LARGEST",
     "PENDING",
@@ -132,5 +135,6 @@ __all__ = [
     "signed",
     "to_amount",
     "unavailable",
+    "unit_of",
     "with_made",
 ]

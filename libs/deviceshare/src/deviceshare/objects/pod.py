@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from deviceshare.model import FormatError, GroupKey, PodFact, PodRequest, PodUid, is_native
+from deviceshare.model import DEFAULT_QUEUE, FormatError, GroupKey, PodFact, PodRequest, PodUid, is_native
 from deviceshare.objects.held import read_held
 from deviceshare.objects.lenient import decode_view, seconds
 from deviceshare.objects.pod_request import pod_request
@@ -19,7 +19,6 @@ TASK_NAME = "volcano.sh/task-spec"
 """Annotation, or else label, as in Volcano (getTaskRole of pkg/scheduler/api/job_info.go)."""
 TASK_PRIORITY = "volcano.sh/task-priority"
 """Annotation that overrides the pod's priority, as in Volcano (NewTaskInfo of pkg/scheduler/api/job_info.go)."""
-DEFAULT_QUEUE = "default"
 
 _DECODER = msgspec.json.Decoder(PodObject)
 _RUNNING, _SUCCEEDED = "Running", "Succeeded"

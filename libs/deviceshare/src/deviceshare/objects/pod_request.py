@@ -139,7 +139,6 @@ def _keys_of(families: tuple[Family, ...]) -> _Keys:
 
 
 def _matching(keys: Iterable[str], patterns: tuple[tuple[str, str], ...]) -> set[str]:
-    """Return the keys that match a pattern."""
     return {key for key in keys for start, end in patterns if key.startswith(start) and key.endswith(end)}
 
 

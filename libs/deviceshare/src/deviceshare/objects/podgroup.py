@@ -3,7 +3,7 @@
 import msgspec
 
 from deviceshare.conf import WAITING_TIME, seconds_of
-from deviceshare.model import GroupKey, PodGroupFact, Resources
+from deviceshare.model import DEFAULT_QUEUE, GroupKey, PodGroupFact, Resources
 from deviceshare.objects.amounts import counted_amounts
 from deviceshare.objects.lenient import decode_view, seconds
 from deviceshare.objects.problems import Problems
@@ -41,7 +41,7 @@ def decode_podgroup(raw: bytes) -> PodGroupFact:
         revision=metadata.resource_version or "",
         key=GroupKey(key),
         uid=metadata.uid or "",
-        queue=spec.queue or "default",
+        queue=spec.queue or DEFAULT_QUEUE,
         min_member=min_member,
         min_task_member=min_task_member,
         min_resources=_min_resources(spec.min_resources, problems),

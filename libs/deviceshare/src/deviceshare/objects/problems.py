@@ -2,16 +2,17 @@
 
 from collections.abc import Mapping
 
+import msgspec
+
 from deviceshare.model import InputError, Problem, Resources, to_amount
 from deviceshare.objects.views import Quantities
 
 
-class Problems:
+class Problems(msgspec.Struct):
     """The problems of one object; ``subject`` names it (``Pod default/a``)."""
 
-    def __init__(self, subject: str, found: list[Problem]) -> None:
-        self.subject = subject
-        self.found = found
+    subject: str
+    found: list[Problem]
 
     def add(self, field: str, value: str, expected: str) -> None:
         """Add an invalid field."""

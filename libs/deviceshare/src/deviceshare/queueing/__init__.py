@@ -39,11 +39,10 @@ from deviceshare.queueing.hierarchy import ROOT
 from deviceshare.queueing.job_queue import JobClass
 from deviceshare.queueing.jobs import Job
 from deviceshare.queueing.queue_account import add
-from deviceshare.queueing.queues import DEFAULT_QUEUE, Queues
+from deviceshare.queueing.queues import Queues
 from deviceshare.queueing.shortage import Shortage
 
 __all__ = [
-    "DEFAULT_QUEUE",
     "ROOT",
     "Applicant",
     "Counting",

@@ -159,43 +159,34 @@ def _uncounted(conf: SchedulerConf) -> frozenset[str]:
     return family.resources(conf) if family.flag in conf.families else frozenset()
 
 
-def _of_demand(demand: Demand, names: CardNames, largest: int) -> Counter[str]:
+def _of_demand(demand: Demand, names: CardNames, largest: int) -> dict[str, int]:
     """Return the maximum of the largest init container and the sum of the other containers, by resource."""
-    by_stage: dict[int, Counter[str]] = {}
+    by_stage: defaultdict[int, Counter[str]] = defaultdict(Counter)
     for cards in demand.cards:
         memory = largest * cards.memory_percentage // 100 if cards.memory_percentage else cards.memory or largest
-        amounts = {
-            names.number: cards.count,
-            names.memory: cards.count * memory,
-            names.cores: cards.count * cards.cores,
-        }
-        _add(by_stage, cards.position if cards.stage == INIT else _CONCURRENT, amounts)
+        stage = by_stage[cards.position if cards.stage == INIT else _CONCURRENT]
+        stage[names.number] += cards.count
+        stage[names.memory] += cards.count * memory
+        stage[names.cores] += cards.count * cards.cores
     return _largest(by_stage)
 
 
 def _with_memory(amounts: ResourceAmounts, grants: Iterable[ContainerGrant], conf: SchedulerConf) -> ResourceAmounts:
     """Return the amounts with the granted memory in place of the estimated memory."""
-    given: dict[str, dict[int, Counter[str]]] = {}
+    given: defaultdict[int, Counter[str]] = defaultdict(Counter)
     for grant in grants:
         family = BY_NAME.get(grant.family)
         names = family.card_names(Demand(grant.family, ()), conf) if family is not None else CardNames()
         if not names.memory or any(device.memory == WHOLE for device in grant.devices):
             continue
         stage = grant.position if grant.stage == INIT else _CONCURRENT
-        memory = sum(device.memory for device in grant.devices)
-        _add(given.setdefault(names.memory, {}), stage, {names.memory: memory})
-    found = dict(amounts)
-    for name, by_stage in given.items():
-        found[name] = _largest(by_stage)[name]
-    return tuple(sorted(found.items()))
+        given[stage][names.memory] += sum(device.memory for device in grant.devices)
+    return tuple(sorted((dict(amounts) | _largest(given)).items()))
 
 
-def _add(by_stage: dict[int, Counter[str]], stage: int, amounts: Mapping[str, int]) -> None:
-    by_stage.setdefault(stage, Counter()).update({name: amount for name, amount in amounts.items() if name})
-
-
-def _largest(by_stage: Mapping[int, Counter[str]]) -> Counter[str]:
-    found: Counter[str] = Counter()
+def _largest(by_stage: Mapping[int, Mapping[str, int]]) -> dict[str, int]:
+    """Return the largest amount of each resource; '' is no resource."""
+    found: dict[str, int] = {}
     for counted in by_stage.values():
-        found |= counted
+        found |= {name: max(amount, found.get(name, 0)) for name, amount in counted.items() if name}
     return found

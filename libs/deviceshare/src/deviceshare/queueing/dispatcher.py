@@ -4,7 +4,7 @@ Source: Volcano pkg/scheduler/actions/{allocate,backfill}. Beyond Volcano: queue
 other queues (see :mod:`deviceshare.queueing`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from math import inf
 
 import msgspec
@@ -17,7 +17,6 @@ from deviceshare.queueing.job_queue import JobClass, JobQueue
 from deviceshare.queueing.jobs import Job, JobOrder, JobOrderKey
 from deviceshare.queueing.queues import Queues
 from deviceshare.queueing.reservation import Reservation, Reservations
-from deviceshare.queueing.round_result import RoundResult
 from deviceshare.queueing.shortage import DESERVED
 from deviceshare.queueing.wake import wake_allowed, wake_borrowers
 
@@ -27,6 +26,24 @@ LEAST_PAUSE, EXPLAINING = 1.0, 0.05
 
 A diagnosis costs more than a decision, and with many waiting pods its numbers change with every pod that ends.
 """
+
+
+class RoundResult(msgspec.Struct):
+    """The groups with placed pods, and the job classes that wait, each with the decision about its first job."""
+
+    placed: dict[GroupKey, Decision] = {}
+    waiting: dict[Hashable, tuple[JobClass, Decision]] = {}
+    order: list[PodUid] = []
+    """The placed pods in the order of their placement."""
+
+    def add(self, key: GroupKey, decision: Decision) -> None:
+        """Add a decision that places pods; merges it with an earlier decision of this round about the same group."""
+        self.order += [pod.uid for pod, _ in decision.placed]
+        before = self.placed.get(key)
+        if before is not None:
+            placed, fitted = (*before.placed, *decision.placed), before.fitted + decision.fitted
+            decision = Decision(group=before.group, placed=placed, waiting=(), fitted=fitted)
+        self.placed[key] = decision
 
 
 class Dispatcher:
@@ -181,7 +198,7 @@ class Dispatcher:
         old = [(each[1], True) for each in found if each is not None and self.reservations.is_expired(each[1], now)]
         candidates = [*old, *waiting]
         self.reservations.begin_round({job.key for job, _ in candidates})
-        # A search that is in progress goes on first.
+        # A search in progress continues first.
         for job, again in sorted(candidates, key=lambda each: each[0].key != self.reservations.searching):
             before = self.reservations.of(job.queue)
             search_at = 0.0 if again else self.reservations.next_search_at(job.queue)

@@ -3,12 +3,14 @@
 Source: Volcano pkg/scheduler/plugins/proportion and, for queues with ``spec.deserved``, capacity.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from functools import partial
 
+import msgspec
+
 from deviceshare.conf import SchedulerConf
-from deviceshare.model import GroupKey, NodeFact, PodFact, QueueFact, ResourceAmounts
+from deviceshare.model import DEFAULT_QUEUE, GroupKey, NodeFact, PodFact, QueueFact, ResourceAmounts
 from deviceshare.queueing.amounts import Counting
 from deviceshare.queueing.capacity import set_bounds, set_deserved, set_in_hierarchy
 from deviceshare.queueing.hdrf import Hierarchy
@@ -21,19 +23,13 @@ from deviceshare.queueing.queue_order import QueueOrder, QueueOrderKey
 from deviceshare.queueing.shortage import Shortage
 from deviceshare.queueing.weights import set_by_weight
 
-DEFAULT_QUEUE = "default"
-"""The queue of pods and PodGroups that name none. Its object need not exist."""
 
-
-class _Entry:
-    __slots__ = ("account", "amounts", "group", "held", "pod")
-
-    def __init__(self, pod: PodFact, account: QueueAccount, group: GroupKey, amounts: ResourceAmounts) -> None:
-        self.pod = pod
-        self.account = account
-        self.group = group
-        self.amounts = amounts
-        self.held = False
+class _Entry(msgspec.Struct, eq=False):
+    pod: PodFact
+    account: QueueAccount
+    group: GroupKey
+    amounts: ResourceAmounts
+    held: bool = False
 
 
 class Queues:
@@ -42,7 +38,7 @@ class Queues:
     def __init__(self, conf: SchedulerConf) -> None:
         self._accounts: dict[str, QueueAccount] = {}
         self._pods: dict[str, _Entry] = {}
-        self._groups: dict[GroupKey, Counter[str]] = {}
+        self._groups: defaultdict[GroupKey, Counter[str]] = defaultdict(Counter)
         """Allocated resources of each group."""
         self.shrunk_groups: set[GroupKey] = set()
         """Groups whose allocation shrank: their order may have changed. The dispatcher clears it."""
@@ -225,14 +221,12 @@ class Queues:
         entry.account.charge(entry.amounts, sign)
         if self._tree is not None:
             self._tree.charge(entry.group, entry.amounts, sign)
-        group = self._groups.get(entry.group)
-        if group is None:
-            group = self._groups[entry.group] = Counter()
+        group = self._groups[entry.group]
         add(group, entry.amounts, sign)
         if not held:
             self.shrunk_groups.add(entry.group)
-        if not held and not any(group.values()):
-            del self._groups[entry.group]
+            if not any(group.values()):
+                del self._groups[entry.group]
 
     # Queries
 
@@ -243,7 +237,7 @@ class Queues:
 
     def allocated(self, group: GroupKey) -> Mapping[str, int]:
         """Return the allocated resources of a group."""
-        return self._groups.get(group, _NOTHING)
+        return self._groups.get(group, {})
 
     def dominant_share(self, group: GroupKey) -> float:
         """Return the dominant share of a group."""
@@ -351,6 +345,3 @@ class Queues:
                 account for name, account in self._accounts.items() if name in self._facts or name == DEFAULT_QUEUE
             ]
             set_by_weight(existing, total, exact=self._exact)
-
-
-_NOTHING: Mapping[str, int] = {}

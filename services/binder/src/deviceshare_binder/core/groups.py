@@ -7,8 +7,8 @@ Pending until placement admits it to its queue: Volcano's Job controller creates
 from collections import Counter
 from collections.abc import Iterable
 
-from deviceshare.model import ADMITTED, Explanation, ResourceAmounts
-from deviceshare.queueing import DEFAULT_QUEUE, ROOT, add
+from deviceshare.model import ADMITTED, DEFAULT_QUEUE, Explanation, ResourceAmounts
+from deviceshare.queueing import ROOT, add
 from deviceshare_cluster.interface import StatusValue
 
 from deviceshare_binder.core.commands import GroupCondition, SetStatus
