@@ -93,10 +93,10 @@ class Groups:
         elif before.phase != view.phase:
             group.shows(view.phase)
         self._count(group)
-        self._touch(key)
+        self._dirty_groups[key] = None
         for one, sign in ((before, -1), (view, 1)):
             if one is not None:
-                self._add_to_queue(one.queue, group.allocated.items(), sign)
+                _add_to_queue(self._allocated, one.queue, group.allocated.items(), sign)
                 self._touch_queue(one.queue)
         if view is None and not group.pods:
             del self._groups[key]
@@ -129,7 +129,7 @@ class Groups:
             self.charge(uid, ())
             group = self._groups[before]
             del group.pods[uid], self._group_of[uid]
-            self._touch(before)
+            self._dirty_groups[before] = None
             if group.view is None and not group.pods:
                 del self._groups[before]
         if view is None or not key:
@@ -144,7 +144,7 @@ class Groups:
             state = _WAITS
         if group.pods.get(uid) != state:
             group.pods[uid] = state
-            self._touch(key)
+            self._dirty_groups[key] = None
 
     def charge(self, uid: str, amounts: ResourceAmounts) -> None:
         """Apply the usage of a pod of a group, () for none."""
@@ -159,15 +159,9 @@ class Groups:
         for changed, sign in ((before, -1), (amounts, 1)):
             add(group.allocated, changed, sign)
             if group.view is not None:
-                self._add_to_queue(group.view.queue, changed, sign)
+                _add_to_queue(self._allocated, group.view.queue, changed, sign)
         if group.view is not None:
             self._touch_queue(group.view.queue)
-
-    def _add_to_queue(self, queue: str, amounts: Iterable[tuple[str, int]], sign: int) -> None:
-        allocated = self._allocated.setdefault(queue, Counter())
-        add(allocated, amounts, sign)
-        if not any(allocated.values()):
-            del self._allocated[queue]
 
     def explained(self, explanation: Explanation) -> None:
         """Placement explained why a pod waits."""
@@ -189,13 +183,13 @@ class Groups:
                 del self._unknown[oldest], self._groups[oldest]
         group.admitted = explanation.uid if explanation.decision == ADMITTED else ""
         self._waits(key, "" if group.admitted else explanation.message, NOT_ENOUGH)
-        self._touch(key)
+        self._dirty_groups[key] = None
 
     def _waits(self, key: str, message: str, reason: str) -> None:
         group = self._groups[key]
         if (group.message, group.reason) != (message, reason):
             group.message, group.reason = message, reason
-            self._touch(key)
+            self._dirty_groups[key] = None
 
     def take(self, most: int) -> list[SetStatus]:
         """Return the next statuses to write, ``most`` at most, one for each object.
@@ -219,14 +213,8 @@ class Groups:
         for each, sign in ((group.counted, -1), (counted, 1)):
             if each is not None:
                 queue, phase = each
-                phases = self._phases.setdefault(queue, Counter())
-                phases[phase] += sign
-                if not any(phases.values()):
-                    del self._phases[queue]
+                _add_to_queue(self._phases, queue, ((phase, 1),), sign)
         group.counted = counted
-
-    def _touch(self, key: str) -> None:
-        self._dirty_groups[key] = None
 
     def _touch_queue(self, name: str) -> None:
         """Re-evaluate a queue and its ancestors."""
@@ -291,3 +279,10 @@ class Groups:
             return None
         self._queues_reported[name] = reported
         return reported
+
+
+def _add_to_queue(sums: dict[str, Counter[str]], queue: str, amounts: Iterable[tuple[str, int]], sign: int) -> None:
+    """Add to the sums of a queue; a queue whose sums are 0 is removed."""
+    add(sums.setdefault(queue, Counter()), amounts, sign)
+    if not any(sums[queue].values()):
+        del sums[queue]

@@ -80,10 +80,7 @@ class Outcomes:
 
     def node(self, name: str) -> NodeClaims:
         """Return a node, a new one if it is not known."""
-        node = self.nodes.get(name)
-        if node is None:
-            node = self.nodes[name] = NodeClaims(name)
-        return node
+        return self.nodes.get(name) or self.nodes.setdefault(name, NodeClaims(name))
 
     def forget(self, name: str) -> None:
         """Drop a node that is gone, unless there is something to do for it."""

@@ -5,7 +5,7 @@ expects the last sequence seen, so that an inventory that was paused cannot over
 """
 
 import hashlib
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -80,7 +80,7 @@ class DesiredState:
     def __init__(self, limit: int = WRITES) -> None:
         self._limit = limit
         self._writer: ConditionalWriter[_Content] = ConditionalWriter(Stream.CLUSTER)
-        self._records: dict[str, _Record] = {}
+        self._records: defaultdict[str, _Record] = defaultdict(_Record)
         self._ready: OrderedDict[str, None] = OrderedDict()  # a dict would make taking the first entry slow
         """Subjects to write, in order."""
         self.ticket = 0
@@ -95,7 +95,7 @@ class DesiredState:
         """
         if not self._writer.seen(subject, sequence):
             return
-        record = self._record(subject)
+        record = self._records[subject]
         record.standing = _content(fact) if fact is not None else _UNREADABLE
         record.foreign = foreign
         self._update(subject, record, record.wanted.revision if record.wanted is not None else 0)
@@ -109,7 +109,7 @@ class DesiredState:
         content = _content(fact)
         if content.gone and subject not in self._records:
             return
-        record = self._record(subject)
+        record = self._records[subject]
         record.generation = generation
         record.wanted = content
         record.data = encode(fact)
@@ -152,7 +152,7 @@ class DesiredState:
         """Apply the answer to a write."""
         completed = self._writer.handle(answer)
         subject = completed.write.writes[0].subject
-        record = self._record(subject)
+        record = self._records[subject]
         commands = completed.commands
         match answer:
             case Written(sequence=sequence) if sequence == self._writer.sequence(subject):
@@ -173,16 +173,10 @@ class DesiredState:
     def read_back(self, subject: str, sequence: int) -> None:
         """Record that a subject was read back; its message, if any, was loaded before."""
         self._writer.read_back(subject, sequence)
-        record = self._record(subject)
+        record = self._records[subject]
         if not sequence:  # a tombstone that expired
             record.standing = None
         self._update(subject, record)
-
-    def _record(self, subject: str) -> _Record:
-        record = self._records.get(subject)
-        if record is None:
-            record = self._records[subject] = _Record()
-        return record
 
     def _update(self, subject: str, record: _Record, revision: int = 0) -> None:
         """Open or close a subject after a change, and queue the write that it needs."""

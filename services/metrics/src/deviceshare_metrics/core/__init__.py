@@ -12,11 +12,10 @@ from deviceshare_metrics.core.events import decode_event
 from deviceshare_metrics.core.metrics_core import MetricsCore
 from deviceshare_metrics.core.snapshot import Snapshot, build_snapshot
 from deviceshare_metrics.core.state_store import StateStore
-from deviceshare_metrics.core.states import Counts, count
+from deviceshare_metrics.core.states import count
 from deviceshare_metrics.core.tallies import Tallies
 
 __all__ = [
-    "Counts",
     "MetricsCore",
     "Snapshot",
     "StateStore",

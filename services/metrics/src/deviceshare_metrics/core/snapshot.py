@@ -12,7 +12,7 @@ from deviceshare_metrics import api
 from deviceshare_metrics.core.facts import PodSeen
 from deviceshare_metrics.core.state_store import StateStore
 from deviceshare_metrics.core.states import best_claims, claim_state, outcomes_of, pod_state
-from deviceshare_metrics.core.usage import Cards, CardUsage, Holding, PodShare, Share, holdings
+from deviceshare_metrics.core.usage import Cards, CardUsage, Holding, Share, holdings
 
 
 class Gang(NamedTuple):
@@ -35,7 +35,7 @@ class Snapshot(NamedTuple):
     pods: tuple[api.Pod, ...]
     claims: tuple[api.Claim, ...]
     shares: tuple[Share, ...]
-    pod_shares: tuple[PodShare, ...]
+    pod_shares: tuple[Share, ...]
     gangs: tuple[Gang, ...]
     queues: tuple[str, ...]
 
