@@ -182,7 +182,7 @@ class InventoryCore:
             self._listed = event.listed
             self._delivered = max(self._delivered, event.listed)
             self._builder.end_list(event.listed)
-            self._comparison.end_list(now)
+            self._comparison.schedule(now)
             self._synced_after = self._desired.ticket
         return []
 
