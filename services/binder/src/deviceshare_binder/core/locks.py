@@ -66,7 +66,7 @@ class Locks:
         self._own: dict[tuple[str, str], _Own] = {}
 
     def next(self, claim: Claim, node: str, current: Mapping[str, str], now: Now) -> LockNode | float | None:
-        """Return the lock to take before the claim is bound, the monotonic time to check again, None for neither."""
+        """Return the lock to take first, or the monotonic time of the next check; None: bind now."""
         for annotation, names_holder, ours in self._of(claim):
             own, value = self._own.get((node, annotation)), current.get(annotation)
             if own is not None and own.uid == claim.uid:

@@ -1,7 +1,7 @@
 """The pure core of the metrics service.
 
 Reading order: :mod:`.events`, :mod:`.metrics_core` (applies them to the state), :mod:`.state_store` (the last message
-of every subject), :mod:`.tallies` (counters), :mod:`.snapshot` (what the messages mean together for nodes, cards and
+of every subject), :mod:`.tallies` (counters), :mod:`.snapshot` (the joined state of nodes, cards and
 pods, from :mod:`.states` and :mod:`.usage`), :mod:`.explaining`.
 """
 
