@@ -153,10 +153,8 @@ def _counts(snapshot: Snapshot) -> Iterator[Metric]:
     yield _by_state("pods", "Pods.", POD_STATES, Counter(pod.state for pod in snapshot.pods))
     yield _by_state("claims", "Claims in the ledger.", CLAIM_STATES, Counter(claim.state for claim in snapshot.claims))
     yield _by_state("nodes", "Nodes.", NODE_STATES, Counter(map(node_state, snapshot.nodes)))
-    waiting = sum(gang.pending > 0 and gang.placed < gang.min_member for gang in snapshot.gangs)
-    yield GaugeMetricFamily(
-        "deviceshare_gangs_pending", "Gangs with pending pods and fewer placed pods than minMember.", value=waiting
-    )
+    text = "Gangs with pending pods and fewer placed pods than minMember."
+    yield GaugeMetricFamily("deviceshare_gangs_pending", text, value=snapshot.gangs_pending)
     family = GaugeMetricFamily("deviceshare_queue_pods", "Pods of the queue.", labels=("queue", "state"))
     counts = Counter((pod.queue, pod.state) for pod in snapshot.pods)
     for queue in sorted({*snapshot.queues, *(queue for queue, _ in counts)}):

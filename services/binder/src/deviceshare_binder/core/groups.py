@@ -7,6 +7,7 @@ Pending until placement admits it to its queue: Volcano's Job controller creates
 from collections import Counter
 from collections.abc import Iterable
 
+import msgspec
 from deviceshare.model import ADMITTED, Explanation, ResourceAmounts
 from deviceshare.queueing import DEFAULT_QUEUE, ROOT, add
 from deviceshare_cluster.interface import StatusValue
@@ -22,31 +23,26 @@ MOST_UNKNOWN = 10_000
 _WAITS, _BOUND, _RUNS, _SUCCEEDED, _FAILED = "waits", "bound", "runs", "succeeded", "failed"
 
 
-class _Group:
+class _Group(msgspec.Struct, eq=False):
     """A PodGroup, or one that pods name before it is known."""
 
-    __slots__ = (
-        "admitted", "allocated", "charged", "counted", "message", "pods", "reason", "reported", "view", "written",
-    )  # fmt: skip
-
-    def __init__(self) -> None:
-        self.view: PodGroupView | None = None
-        self.pods: dict[str, str] = {}
-        self.charged: dict[str, ResourceAmounts] = {}
-        """The usage of each pod that is bound and has not ended."""
-        self.allocated: Counter[str] = Counter()
-        """The sum of ``charged``."""
-        self.admitted = ""
-        """The uid with which placement admitted it, while its phase does not show this yet."""
-        self.message = ""
-        """Why it or a pod of it waits."""
-        self.reason = NOT_ENOUGH
-        """The same as the reason of a condition."""
-        self.reported: SetStatus | None = None
-        self.counted: tuple[str, str] | None = None
-        """The queue and the phase under which it is counted in the status of its queue."""
-        self.written: list[str] = []
-        """Phases that were reported and that the PodGroup has not shown yet, in order."""
+    view: PodGroupView | None = None
+    pods: dict[str, str] = {}
+    charged: dict[str, ResourceAmounts] = {}
+    """The usage of each pod that is bound and has not ended."""
+    allocated: Counter[str] = msgspec.field(default_factory=Counter)
+    """The sum of ``charged``."""
+    admitted: str = ""
+    """The uid with which placement admitted it, while its phase does not show this yet."""
+    message: str = ""
+    """Why it or a pod of it waits."""
+    reason: str = NOT_ENOUGH
+    """The same as the reason of a condition."""
+    reported: SetStatus | None = None
+    counted: tuple[str, str] | None = None
+    """The queue and the phase under which it is counted in the status of its queue."""
+    written: list[str] = []
+    """Phases that were reported and that the PodGroup has not shown yet, in order."""
 
     def shows(self, phase: str) -> None:
         """Apply the phase of the PodGroup; if another writer changed it, the status is reported again."""

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+import msgspec
 from deviceshare.families import BY_NAME
 from deviceshare.model import ContainerGrant
 
@@ -43,26 +44,23 @@ class Stuck(NamedTuple):
     waiting: list[str]
 
 
-class PluginHandoff:
+class PluginHandoff(msgspec.Struct, eq=False):
     """The handoff to the device plugins of one node."""
 
-    __slots__ = ("begun", "called", "held", "reserved", "starting", "stuck", "unserved")
-
-    def __init__(self) -> None:
-        self.unserved: dict[str, Keys] = {}
-        """Pods, by uid, that are bound here and not served according to their facts."""
-        self.begun: dict[str, Keys] = {}
-        """Pods, by uid, whose binding has begun and whose fact does not show its result yet."""
-        self.starting: dict[str, Keys] = {}
-        """Pods, by uid, that are served and do not run yet; without keys once the patience is over."""
-        self.held: dict[str, tuple[str, Keys]] = {}
-        """Claims that wait, in order, with their pods."""
-        self.called: set[str] = set()
-        """Pods whose turn it is: they do not wait for claims that are still held."""
-        self.reserved: set[str] = set()
-        """Keys of the held claims: later pods with one of them wait, too."""
-        self.stuck: set[str] = set()
-        """Pods of ``unserved`` whose patience is over."""
+    unserved: dict[str, Keys] = {}
+    """Pods, by uid, that are bound here and not served according to their facts."""
+    begun: dict[str, Keys] = {}
+    """Pods, by uid, whose binding has begun and whose fact does not show its result yet."""
+    starting: dict[str, Keys] = {}
+    """Pods, by uid, that are served and do not run yet; without keys once the patience is over."""
+    held: dict[str, tuple[str, Keys]] = {}
+    """Claims that wait, in order, with their pods."""
+    called: set[str] = set()
+    """Pods whose turn it is: they do not wait for claims that are still held."""
+    reserved: set[str] = set()
+    """Keys of the held claims: later pods with one of them wait, too."""
+    stuck: set[str] = set()
+    """Pods of ``unserved`` whose patience is over."""
 
     @property
     def empty(self) -> bool:

@@ -42,21 +42,18 @@ class _Content(NamedTuple):
 _UNREADABLE = _Content(b"", 0, False)
 
 
-class _Record:
+class _Record(msgspec.Struct, eq=False):
     """One subject."""
 
-    __slots__ = ("data", "foreign", "generation", "published", "wanted")
-
-    def __init__(self) -> None:
-        self.published: _Content | None = None
-        """The last message that was seen."""
-        self.foreign = False
-        """Whether another writer wrote it since this process started."""
-        self.wanted: _Content | None = None
-        self.data = b""
-        """The message of ``wanted``."""
-        self.generation = 0
-        """The list of the cluster that wanted the fact last."""
+    published: _Content | None = None
+    """The last message that was seen."""
+    foreign: bool = False
+    """Whether another writer wrote it since this process started."""
+    wanted: _Content | None = None
+    data: bytes = b""
+    """The message of ``wanted``."""
+    generation: int = 0
+    """The list of the cluster that wanted the fact last."""
 
     @property
     def exists(self) -> bool:
