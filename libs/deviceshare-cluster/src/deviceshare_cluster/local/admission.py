@@ -13,10 +13,9 @@ from deviceshare.model import FieldWarning
 from deviceshare_cluster.interface import Object
 from deviceshare_cluster.local.checks import ManifestField, manifest_root
 from deviceshare_cluster.local.job_admission import admit_job
-from deviceshare_cluster.local.kinds import KINDS, Key
+from deviceshare_cluster.local.kinds import DEFAULT_NAMESPACE, KINDS, Key
 from deviceshare_cluster.local.pod_admission import admit_amounts, admit_pod
 
-DEFAULT_NAMESPACE = "default"
 DEFAULT_QUEUE = "default"
 SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 _HIGHEST_USER_PRIORITY = 1_000_000_000
