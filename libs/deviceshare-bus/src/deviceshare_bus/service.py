@@ -12,9 +12,10 @@ import os
 import secrets
 import signal
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import uvloop
 from aiohttp import web
@@ -82,7 +83,7 @@ class Context:
         )
 
 
-Main = Callable[[Context], Awaitable[None]]
+Main = Callable[[Context], Coroutine[Any, Any, None]]
 
 
 def parser(service: str) -> argparse.ArgumentParser:
@@ -182,9 +183,9 @@ async def _serve(service: str, instance: str, main: Main, options: argparse.Name
             try:
                 async with asyncio.TaskGroup() as group:
                     group.create_task(events.run())
-                    group.create_task(_as_coroutine(main(context)))
+                    group.create_task(main(context))
             except* BusWiped as wiped:
-                log.warning("the bus was wiped, starting anew: %s", wiped.exceptions[0])
+                log.warning("the bus was wiped, starting again: %s", wiped.exceptions[0])
             else:
                 return
     finally:
@@ -193,10 +194,6 @@ async def _serve(service: str, instance: str, main: Main, options: argparse.Name
         await connection.close()
         await health.cleanup()
         tracing.close()
-
-
-async def _as_coroutine(awaitable: Awaitable[None]) -> None:
-    await awaitable
 
 
 async def _start_health(state: _State, options: argparse.Namespace) -> web.AppRunner:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import version
 
 from deviceshare.formats import vgpu
-from deviceshare_bus.eventlog import RECONCILED
+from deviceshare_bus.messages import RECONCILED
 from prometheus_client import Metric, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, InfoMetricFamily
 from prometheus_client.exposition import choose_encoder

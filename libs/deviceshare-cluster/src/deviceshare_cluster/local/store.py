@@ -155,7 +155,7 @@ class Store:
         try:
             async with asyncio.timeout(LIST_SECONDS):
                 info = await self._connection.jetstream.stream_info(STREAM)
-                messages = await Follower(self._connection, STREAM, subject=subjects_of(kind)).standing()
+                messages = await Follower(self._connection, STREAM, subject=subjects_of(kind)).read_to_end()
         except NotFoundError:
             raise ClusterError("the local cluster is not set up") from None
         except (NatsError, OSError, TimeoutError, BusWiped) as error:
