@@ -8,9 +8,6 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from enum import Enum
 from typing import Any, NamedTuple, Protocol, Self
 
-KINDS = ("Node", "Pod", "ConfigMap", "PodGroup", "Queue", "Job", "PriorityClass", "Event")
-"""The kinds of objects of a cluster. Job, PodGroup and Queue are Volcano's."""
-
 Object = dict[str, Any]
 """A Kubernetes object, decoded from JSON."""
 

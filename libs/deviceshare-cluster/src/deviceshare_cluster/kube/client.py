@@ -73,7 +73,7 @@ class KubeClient:
     async def _configuration(self) -> client.Configuration:
         """Return the client's configuration. Raises ConfigException, OSError."""
         configuration = client.Configuration()
-        if self._kubeconfig or self._context or not _has_service_account():
+        if self._kubeconfig or self._context or "KUBERNETES_SERVICE_HOST" not in os.environ:
             await config.load_kube_config(
                 _existing(self._kubeconfig), self._context or None, client_configuration=configuration
             )
@@ -161,10 +161,6 @@ def _proxy_of(url: str) -> str | None:
     """Return the proxy of a server from the environment (HTTPS_PROXY, NO_PROXY)."""
     host, scheme = urlsplit(url).hostname, urlsplit(url).scheme
     return None if host is None or proxy_bypass(host) else getproxies().get(scheme)
-
-
-def _has_service_account() -> bool:
-    return "KUBERNETES_SERVICE_HOST" in os.environ
 
 
 def _existing(kubeconfig: str) -> str:

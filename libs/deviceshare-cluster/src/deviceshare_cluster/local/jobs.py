@@ -30,11 +30,7 @@ def companion_objects(job: Object, priorities: Mapping[str, int]) -> list[Object
 
     ``priorities``: values of PriorityClasses by name.
     """
-    out = [pod_group(job, priorities)]
-    for one in plugin_objects(job):
-        one["metadata"] |= owned_by(job)
-        out.append(one)
-    return out
+    return [pod_group(job, priorities), *plugin_objects(job)]
 
 
 def pod_names(job: Object) -> Iterator[tuple[str, Mapping[str, Any], int]]:
