@@ -51,7 +51,7 @@ class ConnectionEnded(Exception):
 class _Client(Client):
     """nats-py's client, with requests that do not lose a cancellation.
 
-    It also leaves the headers unread that were meant for the server: they come with every message of a stream.
+    It also skips headers that writers addressed to the server: every message of a stream repeats them.
     """
 
     requests: Requests
@@ -85,7 +85,7 @@ class _Client(Client):
 class Connection:
     """A connection to nats-server, with hooks that run when it is restored.
 
-    After a loss it connects again every 0.1 s, for as long as it takes. Subscriptions survive. Requests in flight fail
+    After a loss it tries to reconnect every 0.1 s, without a limit. Subscriptions survive. Requests in flight fail
     (:class:`~deviceshare_bus.requests.Requests`), and none is sent while the connection is down.
 
     Final, as :attr:`failure`: the server denies the credentials :data:`DENIED_TRIES` times in a row (ConfigError, which
@@ -99,7 +99,7 @@ class Connection:
         self.jetstream = self.client.jetstream(timeout=5.0)
         self.closing = False
         self.failure: ConfigError | ConnectionEnded | None = None
-        """Why the connection will not come back."""
+        """Why the connection cannot be restored."""
         self._url = url
         self._shown_url = without_password(url)
         self._option = option
@@ -120,12 +120,12 @@ class Connection:
 
         Raises:
             ConfigError: the server denies the credentials.
-            ConnectionEnded: the connection will not come back.
+            ConnectionEnded: the connection cannot be restored.
         """
         while not self.connected:
             if self.failure is not None:
                 raise self.failure
-            if self._up.is_set():  # the client knows of a loss a moment before it says so
+            if self._up.is_set():  # the client notices a loss before it calls the hook
                 await asyncio.sleep(0.01)
             else:
                 await self._up.wait()
@@ -170,7 +170,7 @@ class Connection:
             log.debug("closed a lost connection: %r", error)
 
     async def open(self, name: str) -> None:
-        """Connect under a name, as :func:`connect` says."""
+        """Connect under a name, see :func:`connect`."""
         for failures in count():
             try:
                 await heed_cancellation(
@@ -267,7 +267,7 @@ def without_password(url: str) -> str:
 
 
 async def connect(url: str, name: str, option: str = BUS) -> Connection:
-    """Connect under a name, waiting for as long as the server cannot be reached.
+    """Connect under a name; wait without a time limit until the server can be reached.
 
     Args:
         url: ``nats://[USER:PASSWORD@]HOST:PORT``.

@@ -25,7 +25,7 @@ from deviceshare_bus.tasks import Pace
 log = logging.getLogger("deviceshare.follower")
 
 FOLD = 0.002
-"""Seconds in which messages gather for a batch, while they come that fast."""
+"""Seconds in which messages are collected for a batch."""
 INBOX_MESSAGES = 1 << 16
 INBOX_BYTES = 1 << 26
 """Messages and bytes that may wait for the reader. Beyond either, the follower withholds its flow-control replies, and
@@ -34,7 +34,7 @@ HEARTBEAT = 1.0
 ANSWER = 2.0
 """Seconds that making a consumer may take before it is tried again."""
 RECHECK = 30.0
-"""Seconds of quiet after which the stream is asked whether it really holds nothing more: a watch is a hint."""
+"""Seconds without a message after which the last sequence of the stream is compared: a delivery may be lost."""
 SILENCE = 3.0
 """Seconds without a message or heartbeat after which the consumer is replaced."""
 
@@ -102,15 +102,15 @@ class Follower:
         self._heard = 0.0
         self._received_up_to = 0
         self.position = 0
-        """Sequence up to which the stream has been delivered, and the reader has come back for more."""
+        """Sequence up to which the stream has been delivered, and the reader has asked for the next batch."""
         self.caught_up = False
         self.stalls = 0
         """How often delivery was held back because the reader was slower than the stream."""
 
     async def __aiter__(self) -> AsyncGenerator[Batch, None]:
-        """Deliver batches as they come; the first that is caught up may be empty."""
+        """Deliver batches as they arrive; the first that is caught up may be empty."""
         loop = asyncio.get_running_loop()
-        take_back = self._connection.on_reconnect(self._lost)
+        remove_hook = self._connection.on_reconnect(self._lost)
         subscription = None
         reported = False
         checked = loop.time()
@@ -128,7 +128,7 @@ class Follower:
                     self.position = self._received_up_to
                 if not self._inbox and (reported or not self.caught_up):
                     try:
-                        # Not wait_for: on Python 3.11 it can swallow a cancellation that comes with the wake-up.
+                        # Not wait_for: on Python 3.11 it can swallow a cancellation that arrives with the wake-up.
                         async with asyncio.timeout(HEARTBEAT):
                             await self._wake.wait()
                     except TimeoutError:
@@ -146,7 +146,7 @@ class Follower:
                     # After the batch: the status reports the position that the service has processed.
                     self.position = position
         finally:
-            take_back()
+            remove_hook()
             if subscription is not None:
                 await _quietly_unsubscribe(subscription)
 
@@ -177,7 +177,7 @@ class Follower:
         except NotFoundError:
             return True
         except (NatsError, TimeoutError, OSError):
-            return False  # the connection's own trouble is noticed elsewhere
+            return False  # the connection reports its failures itself
         epoch = (info.config.metadata or {}).get(EPOCH, "")
         return bool(epoch != self._epoch or info.state.last_seq != self._received_up_to)
 

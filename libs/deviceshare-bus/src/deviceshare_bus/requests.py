@@ -66,7 +66,7 @@ class Requests:
 
         Args:
             decode: turns the answer into the future's result, or raises the future's exception.
-            failed: makes the future's exception of a reason, where no answer comes.
+            failed: builds the future's exception from a reason if no answer arrives.
             timeout: seconds until then.
 
         The future has failed already where the connection is down: nothing may wait in the client's buffer, to be sent

@@ -37,7 +37,7 @@ from deviceshare_bus.tracing import Tracing
 log = logging.getLogger("deviceshare.service")
 
 GARBAGE = 50_000
-"""Objects that are made before the garbage collector looks at them."""
+"""Allocated objects between two runs of the garbage collector (generation 0)."""
 
 
 @dataclass
@@ -56,7 +56,7 @@ class Context:
     revision: Callable[[], int] = lambda: 0
     """Inventory: the cluster's revision up to which everything is on the bus."""
     detail: Callable[[], dict[str, int]] = dict
-    """Numbers that help a human."""
+    """Further numbers in the status, for diagnosis."""
     dump_core_log: Callable[[], Path] | None = None
     """Writes the core log to a file and returns its path; the shell sets it."""
 
@@ -124,7 +124,7 @@ def run(service: str, main: Main, options: argparse.Namespace) -> None:
     except ConfigError as error:
         log.error("%s", error)
         sys.exit(1)
-    # What is imported stays; what the service makes of messages is seldom a cycle, and there is much of it.
+    # Imported objects are never freed. Decoded messages are many and rarely form reference cycles.
     gc.freeze()
     gc.set_threshold(GARBAGE)
     sys.exit(uvloop.run(_run(service, instance, main, options)))

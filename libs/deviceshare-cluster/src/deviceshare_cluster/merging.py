@@ -26,7 +26,7 @@ async def merge(
 ) -> AsyncGenerator[list[Change | Listed], None]:
     """Follow the sources concurrently, with one :class:`Listed` once each of them is listed.
 
-    An error of a source is raised after the changes that came before it.
+    An error of a source is raised after the changes before it.
 
     Args:
         sources: one or more for each kind; only changes of one source are in order.

@@ -178,5 +178,5 @@ async def _refusal(response: aiohttp.ClientResponse, what: str) -> Exception:
     except msgspec.MsgspecError:
         status = _Status(message=raw[:200].decode(errors="replace"))
     if response.status >= 500 or response.status in _TRY_AGAIN:
-        return ClusterError(f"the API server says {response.status} to {what}: {status.message or status.reason}")
+        return ClusterError(f"the API server answered {response.status} to {what}: {status.message or status.reason}")
     return ApiRefusal(response.status, status.reason, status.message)

@@ -118,7 +118,7 @@ async def pages(api: KubeClient, path: str, query: Query = ()) -> AsyncIterator[
 class ObjectWatch:
     """Follows the objects of one kind that the selectors match, in one namespace or ('') all.
 
-    ``spared``: objects that must not be read count as absent.
+    ``spared``: if permission to read is missing, there are no objects.
     """
 
     def __init__(
@@ -154,11 +154,11 @@ class ObjectWatch:
             try:
                 if self._revision is None and (self._list_next or not self._has_watch_list):
                     yield await self._list()
-                began, brought = clock(), False
+                began, delivered = clock(), False
                 async for update in self._watch():
-                    self._failures, brought = 0, True
+                    self._failures, delivered = 0, True
                     yield update
-                if not brought and clock() - began < SHORT_WATCH:
+                if not delivered and clock() - began < SHORT_WATCH:
                     await self._pause()
             except ApiRefusal as refusal:
                 if refusal.status == EXPIRED:

@@ -1,7 +1,7 @@
 """The objects that Volcano's job controller creates for a Job: PodGroup, pods, and objects of its plugins.
 
 Source: volcano-sh/volcano pkg/controllers/job (names, labels, annotations, owner). Volcano creates the pods after the
-PodGroup is admitted to its queue; the local cluster creates them at once, and they wait for admission.
+PodGroup is admitted to its queue; the local cluster creates them immediately, and they wait for admission.
 """
 
 import hashlib

@@ -86,18 +86,18 @@ class Store:
         """
         await _settled(await self._send(obj, 0, ttl))
 
-    async def create_all(self, objects: Sequence[Object]) -> list[VersionConflict | None]:
-        """Create many objects, pipelined; a conflict is returned in its object's place. Raises ClusterError."""
-        results: list[VersionConflict | None] = []
+    async def create_all(self, objects: Sequence[Object]) -> list[bool]:
+        """Create many objects, pipelined; return for each whether it is new. Raises ClusterError."""
+        created: list[bool] = []
         for start in range(0, len(objects), CHUNK):
             futures = [await self._send(obj, 0) for obj in objects[start : start + CHUNK]]
             for future in futures:
                 try:
                     await _settled(future)
-                    results.append(None)
-                except VersionConflict as conflict:
-                    results.append(conflict)
-        return results
+                    created.append(True)
+                except VersionConflict:
+                    created.append(False)
+        return created
 
     async def update(
         self, key: Key, change: Callable[[Object | None], Object | None], *, ttl: float | None = None

@@ -124,15 +124,14 @@ class Writer:
         if name in self._queues:
             return False
         queue = {"apiVersion": KINDS["Queue"].api_version, "kind": "Queue", "metadata": {"name": name}}
-        made = await self._create((await self._admit(queue)).object)
+        created = await self._create((await self._admit(queue)).object)
         self._queues.add(name)
-        return made
+        return created
 
     async def _write(self, objects: list[Object], *, manifests: bool, update: bool) -> list[Applied]:
         """Create objects that do not refer to each other, or update existing ones."""
         results: list[Applied] = []
-        admitted: list[Object] = []
-        places: list[int] = []
+        admitted: dict[int, Object] = {}
         for place, obj in enumerate(objects):
             try:
                 one = await self._admit(obj)
@@ -142,10 +141,10 @@ class Writer:
             if manifests:
                 note_applied(one.object)
             results.append(Applied(Action.CREATED, *key_of(one.object), tuple(one.warnings)))
-            admitted.append(one.object)
-            places.append(place)
-        for place, obj, written in zip(places, admitted, await self._store.create_all(admitted), strict=True):
-            if isinstance(written, VersionConflict):
+            admitted[place] = one.object
+        created = await self._store.create_all(list(admitted.values()))
+        for (place, obj), new in zip(admitted.items(), created, strict=True):
+            if not new:
                 try:
                     if update:
                         action = await self._apply(obj)
@@ -208,8 +207,8 @@ class Writer:
         queue = obj["spec"]["queue"]
         if not await self.ensure_queue(queue) or queue == DEFAULT_QUEUE:
             return ()
-        would = "Volcano would refuse it" if obj["kind"] == "PodGroup" else "Volcano would refuse the Job"
-        text = f"{key_of(obj)}: Queue {queue} did not exist: created with weight 1; {would}"
+        refused = "it" if obj["kind"] == "PodGroup" else "the Job"
+        text = f"{key_of(obj)}: Queue {queue} did not exist: created with weight 1; Volcano would refuse {refused}"
         return (FieldWarning("spec.queue", text),)
 
 
@@ -218,6 +217,6 @@ def _refused(obj: Object, error: InputError) -> Applied:
         key = identify(obj)
     except RequestError:
         metadata = obj.get("metadata")
-        called = metadata.get("name") if isinstance(metadata, dict) else None
-        key = Key(str(obj.get("kind")), "", str(called or ""))
+        name = metadata.get("name") if isinstance(metadata, dict) else None
+        key = Key(str(obj.get("kind")), "", str(name or ""))
     return Applied(Action.REFUSED, *key, (), error.problem)
