@@ -9,6 +9,6 @@ from deviceshare_bus.subjects import Stream
 
 async def read_claims(bus: Connection) -> dict[str, Claim]:
     """Return all claims by the uid of their pod, without claims that are being withdrawn."""
-    messages = await Follower(bus, Stream.LEDGER).standing()
+    messages = await Follower(bus, Stream.LEDGER).read_to_end()
     ledgers = {message.subject: decode_ledger(message.data) for message in messages}
     return {claim.uid: claim for ledger in ledgers.values() for claim in ledger.claims if not claim.withdraw}
