@@ -2,8 +2,8 @@
 
 import hypothesis.strategies as st
 import msgspec
-from deviceshare.model import Claim
-from deviceshare_binder.core.commands import BindPod, ReadPod
+from deviceshare.model import FENCE, Claim
+from deviceshare_binder.core.commands import BindPod, FencePod, ReadPod
 from deviceshare_binder.core.views import NodeView, PodView
 from deviceshare_bus.core import Write
 from deviceshare_cluster.interface import BindState
@@ -20,10 +20,22 @@ def claim(identity="c1", uid="u1", **fields):
     return Claim(id=identity, uid=uid, namespace="default", name=f"pod-{uid}", **fields)
 
 
-class AnyOrder(RuleBasedStateMachine):
-    """A cluster, a bus and a placement around the core; messages come late, answers get lost, the core crashes.
+class Binder:
+    """A core, and its requests and writes that are not answered yet."""
 
-    Placement is careless: it claims pods that are claimed already.
+    def __init__(self, now):
+        self.core = BinderDriver(now, limit=3)
+        self.in_flight, self.writing, self.reading = [], [], []
+
+
+WHICH = st.integers(0, 1)
+
+
+class AnyOrder(RuleBasedStateMachine):
+    """A cluster, a bus and a placement around two cores that work on the same claims.
+
+    Messages come late, answers get lost, the cores crash, and requests of a core that crashed arrive later. Placement
+    is careless: it claims pods that are claimed already.
     """
 
     NODES, PODS = ("n1", "n2"), ("u1", "u2", "u3")
@@ -32,25 +44,28 @@ class AnyOrder(RuleBasedStateMachine):
         super().__init__()
         self.now = 0.0
         self.count = 0
-        self.cluster = {uid: pod(uid) for uid in self.PODS}
+        self.revision = 1
+        self.cluster = {uid: pod(uid, revision="1") for uid in self.PODS}
         self.node_views = {name: NodeView(name=name) for name in self.NODES}
         self.ledger = {name: {} for name in self.NODES}
         self.on_bus = {name: (0, {}) for name in self.NODES}
         self.history = {}
         self.bound_by = {}
-        self.crash()
+        self.late = []
+        """Requests of cores that crashed."""
+        self.binders = [self.begun(), self.begun()]
 
-    def crash(self):
-        """Begin anew with what stands on the bus."""
-        self.core = BinderDriver(self.now, limit=3)
-        self.in_flight, self.writing, self.reading = [], [], []
+    def begun(self):
+        """Return a binder that begins with what stands on the bus."""
+        binder = Binder(self.now)
         for name in self.NODES:
-            self.core.ledger(name, self.ledger[name].values())
-            self.core.outcomes(name, *self.on_bus[name])
-            self.core.node(name, self.node_views[name])
+            binder.core.ledger(name, self.ledger[name].values())
+            binder.core.outcomes(name, *self.on_bus[name])
+            binder.core.node(name, self.node_views[name])
         for uid, view in self.cluster.items():
-            self.core.pod(uid, view)
-        self.core.start()
+            binder.core.pod(uid, view)
+        binder.core.start()
+        return binder
 
     # -- the scene ----------------------------------------------------------------------------------------------------
 
@@ -74,98 +89,125 @@ class AnyOrder(RuleBasedStateMachine):
             if over or one.uid not in self.cluster:
                 del self.ledger[node][one.id]
 
-    @rule(uid=st.sampled_from(PODS), how=st.sampled_from(["gone", "terminating", "ended"]))
+    @rule(uid=st.sampled_from(PODS), how=st.sampled_from(["gone", "terminating", "ended", "labelled"]))
     def a_pod_changes(self, uid, how):
         if uid in self.cluster:
             if how == "gone":
                 del self.cluster[uid]
             else:
-                self.cluster[uid] = msgspec.structs.replace(self.cluster[uid], **{how: True})
+                self.write(uid, **({} if how == "labelled" else {how: True}))
+
+    def write(self, uid, **fields):
+        self.revision += 1
+        self.cluster[uid] = msgspec.structs.replace(self.cluster[uid], revision=str(self.revision), **fields)
 
     @rule(name=st.sampled_from(NODES), ready=st.booleans())
     def a_node_changes(self, name, ready):
         self.node_views[name] = NodeView(name=name, ready=ready)
 
-    # -- what the binder hears ----------------------------------------------------------------------------------------
+    # -- what the binders hear ----------------------------------------------------------------------------------------
 
-    @rule(uid=st.sampled_from(PODS))
-    def a_pod_fact_comes(self, uid):
-        self.core.pod(uid, self.cluster.get(uid))
+    @rule(which=WHICH, uid=st.sampled_from(PODS))
+    def a_pod_fact_comes(self, which, uid):
+        self.binders[which].core.pod(uid, self.cluster.get(uid))
 
-    @rule(name=st.sampled_from(NODES))
-    def a_node_fact_comes(self, name):
-        self.core.node(name, self.node_views[name])
+    @rule(which=WHICH, name=st.sampled_from(NODES))
+    def a_node_fact_comes(self, which, name):
+        self.binders[which].core.node(name, self.node_views[name])
 
-    @rule(name=st.sampled_from(NODES))
-    def a_ledger_comes(self, name):
-        self.core.ledger(name, self.ledger[name].values())
+    @rule(which=WHICH, name=st.sampled_from(NODES))
+    def a_ledger_comes(self, which, name):
+        self.binders[which].core.ledger(name, self.ledger[name].values())
 
-    @rule(name=st.sampled_from(NODES))
-    def an_outcome_comes(self, name):
-        self.core.outcomes(name, *self.on_bus[name])
+    @rule(which=WHICH, name=st.sampled_from(NODES))
+    def an_outcome_comes(self, which, name):
+        self.binders[which].core.outcomes(name, *self.on_bus[name])
 
     @rule(seconds=st.sampled_from([0.1, 1.0, 10.0]))
     def time_goes_by(self, seconds):
         self.now += seconds
 
-    @rule()
-    def the_core_is_asked(self):
-        for one in self.core.take(self.now):
-            if isinstance(one, BindPod | ReadPod):
-                assert one.uid not in {other.uid for other in self.in_flight}, "two in flight for one pod"
-                self.in_flight.append(one)
+    @rule(which=WHICH)
+    def the_core_is_asked(self, which):
+        binder = self.binders[which]
+        for one in binder.core.take(self.now):
+            if isinstance(one, BindPod | ReadPod | FencePod):
+                assert one.uid not in {other.uid for other in binder.in_flight}, "two in flight for one pod"
+                binder.in_flight.append(one)
             elif isinstance(one, Write):
                 (message,) = messages([one])
-                assert message.node not in {other.node for other, _ in self.writing}, "two writes for one node"
-                assert message.node not in self.reading
-                self.writing.append((message, expected(one)))
+                assert message.node not in {other.node for other, _ in binder.writing}, "two writes for one node"
+                assert message.node not in binder.reading
+                binder.writing.append((message, expected(one)))
 
-    @rule(data=st.data(), done=st.booleans(), answered=st.booleans())
-    def the_cluster_acts(self, data, done, answered):
-        if self.in_flight:
-            one = self.in_flight.pop(data.draw(st.integers(0, len(self.in_flight) - 1)))
+    @rule(which=WHICH, data=st.data(), done=st.booleans(), answered=st.booleans())
+    def the_cluster_acts(self, which, data, done, answered):
+        in_flight = self.binders[which].in_flight
+        if in_flight:
+            one = in_flight.pop(data.draw(st.integers(0, len(in_flight) - 1)))
+            if not done:
+                self.late.append(one)
             answer = self.act(one) if done else None
-            self.answer(one, answer if answered else None)
+            self.answer(which, one, answer if answered else None)
 
     def act(self, one):
         view = self.cluster.get(one.uid)
-        if isinstance(one, ReadPod):
-            return (view.node,) if view else (None,)
+        if isinstance(one, FencePod) and view and not view.node and one.claim not in view.fenced:
+            self.write(one.uid, fenced=(*view.fenced, one.claim))
+            view = self.cluster[one.uid]
+        if isinstance(one, ReadPod | FencePod):
+            return (view.node, view) if view else (None, None)
         if view is None or view.ended:
-            return (BindState.GONE if view is None else BindState.REFUSED, "", "it has ended" if view else "")
+            return (BindState.GONE if view is None else BindState.REFUSED, "", "it has ended" if view else "", None)
         if view.node:
-            return (BindState.ALREADY, view.node, "")
-        self.cluster[one.uid] = msgspec.structs.replace(view, node=one.node)
+            return (BindState.ALREADY, view.node, "", None)
+        if view.revision != one.revision:
+            return (BindState.CHANGED, "", "", view)
+        state = self.history.get(one.claim, "bound")
+        assert state == "bound", f"bound after it was {state}, when the place may have another pod"
+        self.write(one.uid, node=one.node)
         self.bound_by[one.uid] = one.claim
-        return (BindState.BOUND, one.node, "")
+        return (BindState.BOUND, one.node, "", None)
 
-    def answer(self, one, answer):
+    def answer(self, which, one, answer):
+        core = self.binders[which].core
         if answer is None:
-            self.core.failed(one.claim, self.now, 0.0)
-        elif isinstance(one, ReadPod):
-            self.core.read_answered(one.claim, *answer, self.now)
+            core.failed(one.claim, self.now, 0.0)
+            return
+        *answer, view = answer
+        fence = {FENCE: ",".join(view.fenced)} if view is not None else {}
+        revision = view.revision if view is not None else ""
+        if isinstance(one, ReadPod | FencePod):
+            core.read_answered(one.claim, *answer, self.now, fence, revision)
         else:
-            self.core.bind_answered(one.claim, *answer, self.now)
+            core.bind_answered(one.claim, *answer, self.now, fence, revision)
 
-    @rule(data=st.data(), done=st.booleans(), answered=st.booleans())
-    def the_bus_acts(self, data, done, answered):
-        if self.writing:
-            write = self.writing.pop(data.draw(st.integers(0, len(self.writing) - 1)))
-            self.bus_answers(write, answered=done and answered, sequence=self.store(*write) if done else None)
+    @rule(data=st.data())
+    def a_late_request_arrives(self, data):
+        if self.late:
+            self.act(self.late.pop(data.draw(st.integers(0, len(self.late) - 1))))
 
-    def bus_answers(self, write, *, answered, sequence):
-        name = write[0].node
+    @rule(which=WHICH, data=st.data(), done=st.booleans(), answered=st.booleans())
+    def the_bus_acts(self, which, data, done, answered):
+        writing = self.binders[which].writing
+        if writing:
+            write = writing.pop(data.draw(st.integers(0, len(writing) - 1)))
+            self.bus_answers(which, write, answered=answered, sequence=self.store(*write) if done else None, done=done)
+
+    def bus_answers(self, which, write, *, answered, sequence, done):
+        name, binder = write[0].node, self.binders[which]
         if answered and sequence is not None:
-            self.core.outcomes_written(name, sequence)
-        elif self.core.outcomes_unclear(name, conflict=answered):
-            self.reading.append(name)
+            binder.core.outcomes_written(name, sequence)
+        elif binder.core.outcomes_unclear(name, conflict=answered and done):
+            binder.reading.append(name)
 
     def store(self, write, sequence):
         if sequence != self.on_bus[write.node][0]:
             return None
         self.on_bus[write.node] = (sequence + 1, {one.claim: one for one in write.outcomes})
         for one in write.outcomes:
-            assert self.history.setdefault(one.claim, one.state) == one.state, "an outcome changed its mind"
+            before = self.history.setdefault(one.claim, one.state)
+            assert (before == "bound") == (one.state == "bound"), "an outcome changed its mind"
             view = self.cluster.get(one.uid)
             if one.state == "bound":
                 assert view is None or view.node == write.node, f"{one}, but the pod is on {view.node!r}"
@@ -173,41 +215,55 @@ class AnyOrder(RuleBasedStateMachine):
                 assert self.bound_by.get(one.uid) != one.claim, f"{one}, but this claim bound the pod"
         return sequence + 1
 
-    @rule()
-    def outcomes_are_read_back(self):
-        if self.reading:
-            name = self.reading.pop()
-            self.core.outcomes_read(name, *self.on_bus[name])
+    @rule(which=WHICH)
+    def outcomes_are_read_back(self, which):
+        binder = self.binders[which]
+        if binder.reading:
+            name = binder.reading.pop()
+            binder.core.outcomes_read(name, *self.on_bus[name])
 
-    @rule(data=st.data())
-    def the_binder_is_killed(self, data):
-        for one in self.in_flight:
+    @rule(which=WHICH, data=st.data())
+    def a_binder_is_killed(self, which, data):
+        for one in self.binders[which].in_flight:
             if data.draw(st.booleans()):
                 self.act(one)
-        for write in self.writing:
+            else:
+                self.late.append(one)
+        for write in self.binders[which].writing:
             if data.draw(st.booleans()):
                 self.store(*write)
-        self.crash()
+        self.binders[which] = self.begun()
+
+    def work(self, which):
+        """Let a binder hear everything, and answer everything that it requests."""
+        binder = self.binders[which]
+        for uid in self.PODS:
+            self.a_pod_fact_comes(which, uid)
+        for name in self.NODES:
+            self.a_node_fact_comes(which, name)
+            self.a_ledger_comes(which, name)
+            self.an_outcome_comes(which, name)
+        self.the_core_is_asked(which)
+        while binder.in_flight:
+            one = binder.in_flight.pop()
+            self.answer(which, one, self.act(one))
+        while binder.writing:
+            write = binder.writing.pop()
+            self.bus_answers(which, write, answered=True, sequence=self.store(*write), done=True)
+        while binder.reading:
+            self.outcomes_are_read_back(which)
 
     def teardown(self):
-        for _ in range(200):
-            for uid in self.PODS:
-                self.a_pod_fact_comes(uid)
-            for name in self.NODES:
-                self.a_node_fact_comes(name)
-                self.a_ledger_comes(name)
-            self.the_core_is_asked()
-            while self.in_flight:
-                one = self.in_flight.pop()
-                self.answer(one, self.act(one))
-            while self.writing:
-                write = self.writing.pop()
-                self.bus_answers(write, answered=True, sequence=self.store(*write))
-            while self.reading:
-                self.outcomes_are_read_back()
+        for turn in range(200):
+            self.work(0)
+            self.work(1)
+            if turn == 100:
+                for one in self.late:
+                    self.act(one)
             self.now += 1.0
-        assert self.core.open_work == 0
-        assert self.core.detail["in_flight"] == 0
+        for binder in self.binders:
+            assert binder.core.open_work == 0
+            assert binder.core.detail["in_flight"] == 0
         for name in self.NODES:
             assert self.ledger[name].keys() <= self.on_bus[name][1].keys()
         for uid, view in self.cluster.items():

@@ -16,7 +16,7 @@ from deviceshare.model import (
     Toleration,
 )
 from deviceshare_binder.core import BinderCore
-from deviceshare_binder.core.commands import BindPod, ReadPod, RecordEvent
+from deviceshare_binder.core.commands import BindPod, FencePod, ReadPod, RecordEvent
 from deviceshare_binder.core.events import (
     BindAnswered,
     ClusterFailed,
@@ -132,7 +132,6 @@ def test_a_pod_that_is_bound_already_is_adopted():
         (BindState.ALREADY, "n1", "", ("bound", "")),
         (BindState.ALREADY, "n2", "", ("refused", "the pod is bound to n2")),
         (BindState.GONE, "", "", ("refused", "the pod is gone")),
-        (BindState.REFUSED, "", "admission webhook says no", ("refused", "admission webhook says no")),
     ],
 )
 def test_the_answer_of_the_cluster_is_final(answer, node, reason, expected):
@@ -153,9 +152,9 @@ def test_the_answer_of_the_cluster_is_final(answer, node, reason, expected):
     ],
 )
 @pytest.mark.parametrize("found", ["", "n1", "n2", None])
-def test_a_refusal_reads_the_pod_back_since_a_predecessor_may_have_bound_it(pods, nodes, reason, found):
+def test_a_refusal_fences_the_pod_since_another_process_may_have_bound_it(pods, nodes, reason, found):
     core = started(claim(), pods=pods, nodes=nodes)
-    assert [type(one) for one in core.take(0.0)] == [ReadPod]
+    assert [type(one) for one in core.take(0.0)] == [FencePod]
     core.read_answered("c1", found, 1.0)
     bound = {"n1": ("bound", ""), "n2": ("refused", "the pod is bound to n2"), None: ("refused", "the pod is gone")}
     assert states(core.take(1.0)) == {"c1": bound.get(found, ("refused", reason))}
@@ -193,7 +192,7 @@ def test_a_pod_that_never_comes_is_gone():
 def test_a_claim_on_a_node_that_never_comes_is_refused():
     core = started(claim(), pods=[pod()], nodes=[])
     core.take(0.0)
-    assert of(ReadPod, core.take(10.0))
+    assert of(FencePod, core.take(10.0))
     core.read_answered("c1", "", 11.0)
     assert states(core.take(11.0)) == {"c1": ("refused", "there is no node n1")}
 
@@ -234,7 +233,7 @@ def test_pauses_follow_the_monotonic_clock_and_timestamps_the_wall_clock():
     core = BinderCore()
     grant = ContainerGrant("main", 0, "gpu-share", (DeviceGrant("2", 2, 1024, 0),))
     core.handle(NodeChanged("n1", READY), Now(1.0, 1_700_000_000.0))
-    core.handle(PodChanged("u1", pod()), Now(1.0, 1_700_000_000.0))
+    core.handle(PodChanged("u1", pod(revision="1")), Now(1.0, 1_700_000_000.0))
     for stream in (Stream.CLUSTER, Stream.LEDGER, Stream.OUTCOME):
         core.handle(CaughtUp(stream), Now(1.0, 1_700_000_000.0))
     for queue in ("root", "default"):
@@ -261,13 +260,13 @@ def test_outcomes_that_the_bus_refuses_are_reported_and_not_sent_again():
     assert core.open_work == 0
 
 
-def test_a_withdrawn_claim_is_read_back_after_the_binding_in_flight():
+def test_a_withdrawn_claim_is_fenced_after_the_binding_in_flight():
     core = started(claim(), pods=[pod()])
     core.take(0.0)
     core.ledger("n1", [claim(withdraw=True)])
     assert core.take(0.1) == []
     core.failed("c1", 0.2, 0.0)
-    assert of(ReadPod, core.take(0.4))
+    assert of(FencePod, core.take(0.4))
     core.read_answered("c1", "n1", 0.5)
     assert states(core.take(0.5)) == {"c1": ("bound", "")}
 
@@ -276,14 +275,14 @@ def test_a_claim_that_waits_is_withdrawn():
     core = started(claim())
     core.take(0.0)
     core.ledger("n1", [claim(withdraw=True)])
-    assert of(ReadPod, core.take(0.1))
+    assert of(FencePod, core.take(0.1))
     core.read_answered("c1", "", 0.2)
     assert states(core.take(0.2)) == {"c1": ("withdrawn", "")}
 
 
 def test_a_grant_of_an_unknown_family_is_refused():
     core = started(claim(grants=(ContainerGrant("main", 0, "abacus", ()),)), pods=[pod()])
-    assert of(ReadPod, core.take(0.0))
+    assert of(FencePod, core.take(0.0))
     core.read_answered("c1", "", 0.1)
     assert states(core.take(0.2)) == {"c1": ("refused", "there is no device family 'abacus'")}
 
@@ -316,7 +315,7 @@ def test_a_bug_in_a_family_refuses_its_claim_alone_and_is_named():
         core = started(claim(grants=grants), claim("c2", "u2"), pods=[pod(), pod("u2")])
         out = core.take(0.0)
         assert [one.claim for one in of(BindPod, out)] == ["c2"]
-        assert [one.claim for one in of(ReadPod, out)] == ["c1"]
+        assert [one.claim for one in of(FencePod, out)] == ["c1"]
         core.read_answered("c1", "", 0.1)
         reason = "bug in the device family 'abacus': annotations raised KeyError: 'beads'"
         assert states(core.take(0.2)) == {"c1": ("refused", reason)}

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from deviceshare.model import Outcome
 from deviceshare_binder.core import PATIENCE
-from deviceshare_binder.core.commands import Annotate, BindPod, ReadPod
+from deviceshare_binder.core.commands import Annotate, BindPod, FencePod, ReadPod
 from deviceshare_binder.core.views import NodeView
 from deviceshare_bus.core import Count
 from deviceshare_cluster.interface import BindState
@@ -69,6 +69,9 @@ def test_a_pod_that_is_not_bound_releases_the_next_claim(answer):
     cluster = Cluster(vgpus(2), vgpus(2))
     cluster.begun()
     cluster.core.bind_answered("claim-p0", answer, "", "no", NOW)
+    if answer is BindState.REFUSED:
+        assert cluster.begun() == [], "until the fence stands"
+        cluster.core.read_answered("claim-p0", "", NOW)
     assert cluster.begun() == ["p1"]
 
 
@@ -94,8 +97,8 @@ def test_a_claim_that_waits_can_be_withdrawn():
     claims = {f"claim-{uid}": claim(uid, vgpus(2)) for uid in ("p0", "p1", "p2")}
     claims["claim-p1"] = msgspec.structs.replace(claims["claim-p1"], withdraw=True)
     cluster.core.ledger("n1", claims.values())
-    (read,) = cluster.core.take(NOW)
-    assert isinstance(read, ReadPod)
+    (fence,) = cluster.core.take(NOW)
+    assert isinstance(fence, FencePod)
     cluster.core.read_answered("claim-p1", "", NOW)
     cluster.bound("p0")
     assert cluster.begun() == ["p2"]

@@ -3,7 +3,7 @@
 import pytest
 from deviceshare.model import BOUND, Claim, ContainerGrant, DeviceGrant, Outcome, signed
 from deviceshare.model.signatures import SIGNATURE
-from deviceshare_binder.core.commands import BindPod, ReadPod
+from deviceshare_binder.core.commands import BindPod, FencePod
 from deviceshare_binder.core.views import NodeView, PodView
 from deviceshare_bus.core import RecordStep, Write
 from support.binder import BinderDriver, messages
@@ -32,7 +32,7 @@ def written(commands):
 @pytest.mark.parametrize("found", ["", None])
 def test_a_pod_that_is_not_bound_after_all_loses_its_claim(found):
     core = at_work(claim(withdraw=True), outcomes=[Outcome("c1", "u1", BOUND)])
-    assert [type(one) for one in core.take(0.0)] == [ReadPod]
+    assert [type(one) for one in core.take(0.0)] == [FencePod]
     core.read_answered("c1", found, 1.0)
     done = core.take(1.0)
     assert written(done) == ["withdrawn"]

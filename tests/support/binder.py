@@ -11,6 +11,7 @@ from deviceshare_binder.core.commands import (
     ClaimRequest,
     ClusterWrite,
     CreateQueue,
+    FencePod,
     LockNode,
     ReadPod,
     RecordEvent,
@@ -49,6 +50,7 @@ from deviceshare_bus.core import (
 )
 from deviceshare_bus.subjects import Stream, outcome
 from deviceshare_cluster.interface import BindState
+from msgspec.structs import replace
 
 REPORTS = SetPodCondition | RecordEvent | SetStatus | CreateQueue
 NOTES = Count | Log
@@ -95,7 +97,7 @@ class BinderDriver:
         self.notes += [each for each in commands if isinstance(each, NOTES)]
         for command in commands:
             match command:
-                case BindPod() | ReadPod() | LockNode():
+                case BindPod() | ReadPod() | FencePod() | LockNode():
                     self._requests[command.claim] = command
                 case Write(token=token, writes=(write,)):
                     self._tokens[write.subject] = token
@@ -122,7 +124,8 @@ class BinderDriver:
             self.handle(CaughtUp(stream))
 
     def pod(self, uid: str, view: PodView | None, now: float | None = None) -> None:
-        """Deliver a pod's fact."""
+        """Deliver a pod's fact, at revision 1 if it has none."""
+        view = replace(view, revision="1") if view is not None and not view.revision else view
         self.handle(PodChanged(uid, view), now)
 
     def node(self, name: str, view: NodeView | None) -> None:
@@ -175,15 +178,16 @@ class BinderDriver:
         reason: str,
         now: float,
         annotations: dict[str, str] | None = None,
+        revision: str = "",
     ) -> None:
         """Answer a binding."""
-        self.handle(BindAnswered(claim, state, node, reason, annotations), now)
+        self.handle(BindAnswered(claim, state, node, reason, annotations, revision), now)
 
     def read_answered(
-        self, claim: str, node: str | None, now: float, annotations: dict[str, str] | None = None
+        self, claim: str, node: str | None, now: float, annotations: dict[str, str] | None = None, revision: str = "1"
     ) -> None:
-        """Answer a read."""
-        self.handle(PodRead(claim, node, annotations), now)
+        """Answer a read or a fence."""
+        self.handle(PodRead(claim, node, annotations, revision), now)
 
     def lock_answered(self, claim: str, value: str | None, now: float) -> None:
         """Answer a request for a lock."""

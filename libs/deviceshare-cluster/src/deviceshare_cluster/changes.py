@@ -14,12 +14,16 @@ from deviceshare_cluster.interface import (
     ChangeType,
     Listed,
     Object,
+    PodState,
     StatusValue,
 )
 
 
-def why_not_bound(pod: Object | None, uid: str) -> Binding | None:
-    """Return the answer to a binding that is not possible, None if the pod can be bound."""
+def why_not_bound(pod: Object | None, uid: str, revision: str = "") -> Binding | None:
+    """Return the answer to a binding that is not possible, None if the pod can be bound.
+
+    ``revision``: the one that the binding expects, '' for any.
+    """
     if pod is None or pod["metadata"]["uid"] != uid:
         return Binding(BindState.GONE, reason="there is no such pod" if pod is None else "the pod has another uid")
     spec = pod["spec"]
@@ -31,7 +35,19 @@ def why_not_bound(pod: Object | None, uid: str) -> Binding | None:
     phase = (pod.get("status") or {}).get("phase")
     if phase in ("Succeeded", "Failed"):
         return Binding(BindState.REFUSED, reason=f"the pod has ended: {phase}")
+    state = pod_state(pod)
+    if revision not in ("", state.revision):
+        reason = f"the pod is at revision {state.revision}, not {revision}"
+        return Binding(BindState.CHANGED, "", state.annotations, reason, state.revision)
     return None
+
+
+def pod_state(pod: Object) -> PodState:
+    """Return the state of a pod that was read."""
+    metadata = pod["metadata"]
+    return PodState(
+        (pod.get("spec") or {}).get("nodeName") or "", metadata.get("annotations") or {}, metadata["resourceVersion"]
+    )
 
 
 def bind(pod: Object, node: str, annotations: Mapping[str, str], at: float) -> None:

@@ -50,15 +50,29 @@ class BindState(Enum):
     """The pod does not exist, or has another uid."""
     REFUSED = "refused"
     """The API server refused the binding for ``reason``; it will refuse it again."""
+    CHANGED = "changed"
+    """The pod is not bound, but has another revision than expected: compare ``annotations``, expect ``revision``."""
 
 
 class Binding(NamedTuple):
-    """The answer to :meth:`Cluster.bind`; ``node`` and ``annotations`` are the pod's current ones."""
+    """The answer to :meth:`Cluster.bind`; ``node``, ``annotations`` and ``revision`` are the pod's current ones.
+
+    ``revision`` is known only if the pod is not bound.
+    """
 
     state: BindState
     node: str = ""
     annotations: Mapping[str, str] = {}
     reason: str = ""
+    revision: str = ""
+
+
+class PodState(NamedTuple):
+    """The node of a pod ('': not bound), its annotations and its revision, all of one version of the pod."""
+
+    node: str
+    annotations: Mapping[str, str]
+    revision: str
 
 
 class EventRecord(NamedTuple):
@@ -174,14 +188,30 @@ class Cluster(Protocol):
         """
         ...
 
-    async def bind(self, namespace: str, name: str, uid: str, node: str, annotations: Mapping[str, str]) -> Binding:
-        """Bind a pod if it has this uid and is not bound, and merge the annotations into it, in one write.
+    async def bind(
+        self, namespace: str, name: str, uid: str, node: str, annotations: Mapping[str, str], *, revision: str = ""
+    ) -> Binding:
+        """Bind a pod if it has this uid and revision ('' for any) and is not bound, and merge the annotations into it.
 
-        A refusal of the API server is no error: it gives ``BindState.REFUSED``, which is final. After a transient
-        error the pod may be bound; bind again, which answers ``BindState.ALREADY`` then.
+        All in one write: a request that arrives after the pod has changed does nothing and gives
+        ``BindState.CHANGED``. A refusal of the API server is no error: it gives ``BindState.REFUSED``, which is final.
+        After a transient error the pod may be bound, or be bound by the same request later, as long as its revision
+        stays; bind again, which answers ``BindState.ALREADY`` then, or :meth:`fence` the claim.
 
         Raises:
             ClusterError: final: the binding was refused and reading the pod back is not allowed.
+        """
+        ...
+
+    async def fence(self, namespace: str, name: str, uid: str, claim: str) -> PodState | None:
+        """Add a claim to :data:`deviceshare.model.FENCE` of a pod that is not bound, unless it is there.
+
+        Returns the pod after the call, None if it is gone or has another uid. If it is not bound, no request to bind
+        it that was sent before with a revision can succeed any more.
+
+        Raises:
+            ClusterError: final: not allowed, or refused by an admission webhook or validation. The fence may stand
+                after a transient error.
         """
         ...
 
@@ -206,10 +236,11 @@ class Cluster(Protocol):
 
     async def set_pod_condition(
         self, namespace: str, name: str, uid: str, *, status: bool, reason: str, message: str, at: float
-    ) -> None:
+    ) -> PodState | None:
         """Write the condition ``PodScheduled``; ``at`` is the time of its transition in unix seconds.
 
-        Nothing is written if the pod is gone or bound, or already has this condition.
+        Nothing is written if the pod is gone or bound, or already has this condition. Returns the pod after the call,
+        None if it is gone or has another uid.
 
         Raises:
             ClusterError: final: not allowed, or refused by an admission webhook or validation.

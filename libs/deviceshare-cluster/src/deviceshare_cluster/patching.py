@@ -4,8 +4,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from deviceshare_cluster.changes import annotated, changed_status, set_condition
-from deviceshare_cluster.interface import Object, StatusValue
+from deviceshare.model import FENCE, with_fence
+
+from deviceshare_cluster.changes import annotated, changed_status, pod_state, set_condition
+from deviceshare_cluster.interface import Object, PodState, StatusValue
 
 
 class Target(NamedTuple):
@@ -22,10 +24,10 @@ class Patching(ABC):
     """The calls of :class:`deviceshare_cluster.interface.Cluster` that write a part of an object."""
 
     @abstractmethod
-    async def _patch(self, target: Target, patch: Callable[[Object], Object | None]) -> bool:
+    async def _patch(self, target: Target, patch: Callable[[Object], Object | None]) -> Object | None:
         """Read an object and write the merge patch (RFC 7386) that ``patch`` returns, None for nothing.
 
-        Returns whether the object exists. Raises ClusterError, also after too many conflicts.
+        Returns the object after the call, None if there is none. Raises ClusterError, also after too many conflicts.
         """
 
     async def annotate(
@@ -48,11 +50,22 @@ class Patching(ABC):
             return None if after is None else {"metadata": {"annotations": dict(annotations)}}
 
         target = Target(kind, namespace, name, f"annotations of {kind} {namespace}/{name}")
-        return current if await self._patch_same(target, uid, patch) else None
+        return None if await self._patch_same(target, uid, patch) is None else current
+
+    async def fence(self, namespace: str, name: str, uid: str, claim: str) -> PodState | None:
+        """Add a claim to the fence of a pod that is not bound. Raises ClusterError."""
+
+        def patch(pod: Object) -> Object | None:
+            fence = with_fence(pod["metadata"].get("annotations") or {}, claim)
+            bound = pod["spec"].get("nodeName")
+            return None if bound or fence is None else {"metadata": {"annotations": {FENCE: fence}}}
+
+        pod = await self._patch_same(Target("Pod", namespace, name, f"fence of {namespace}/{name}"), uid, patch)
+        return None if pod is None else pod_state(pod)
 
     async def set_pod_condition(
         self, namespace: str, name: str, uid: str, *, status: bool, reason: str, message: str, at: float
-    ) -> None:
+    ) -> PodState | None:
         """Write the condition ``PodScheduled`` of a pending pod. Raises ClusterError."""
 
         def patch(pod: Object) -> Object | None:
@@ -63,7 +76,8 @@ class Patching(ABC):
             return {"status": {"conditions": pod["status"]["conditions"]}}
 
         target = Target("Pod", namespace, name, f"condition of {namespace}/{name}", status=True)
-        await self._patch_same(target, uid, patch)
+        pod = await self._patch_same(target, uid, patch)
+        return None if pod is None else pod_state(pod)
 
     async def set_status(
         self,
@@ -85,8 +99,8 @@ class Patching(ABC):
         target = Target(kind, namespace, name, f"status of {kind} {namespace}/{name}", status=True)
         await self._patch_same(target, uid, patch)
 
-    async def _patch_same(self, target: Target, uid: str, patch: Callable[[Object], Object | None]) -> bool:
-        """Patch an object with this uid ('' for any); returns whether it exists."""
+    async def _patch_same(self, target: Target, uid: str, patch: Callable[[Object], Object | None]) -> Object | None:
+        """Patch an object with this uid ('' for any); returns it, None if there is none."""
         same = True
 
         def checked(found: Object) -> Object | None:
@@ -94,4 +108,5 @@ class Patching(ABC):
             same = not uid or found["metadata"]["uid"] == uid
             return patch(found) if same else None
 
-        return await self._patch(target, checked) and same
+        found = await self._patch(target, checked)
+        return found if same else None

@@ -13,7 +13,8 @@ from deviceshare_bus.service import Context
 from deviceshare_bus.shell import Shell, Source
 from deviceshare_bus.subjects import Stream, node_of
 from deviceshare_cluster import open_cluster
-from deviceshare_cluster.interface import Cluster, ClusterError, Object
+from deviceshare_cluster.changes import pod_state
+from deviceshare_cluster.interface import Cluster, ClusterError, Object, PodState
 from deviceshare_cluster.signing import signing_keys
 
 from deviceshare_binder.core import BinderCore, build_core
@@ -23,6 +24,7 @@ from deviceshare_binder.core.commands import (
     ClaimRequest,
     ClusterWrite,
     CreateQueue,
+    FencePod,
     LockNode,
     ReadPod,
     RecordEvent,
@@ -146,38 +148,47 @@ class ClusterSide:
                     return await self._bind(command)
                 case ReadPod():
                     return await self._read(command)
+                case FencePod():
+                    return await self._fence(command)
                 case LockNode():
                     return await self._lock(command)
                 case _:
-                    await self._write(command)
-                    return ClusterWritten(command)
+                    return ClusterWritten(command, await self._write(command))
         except ClusterError as error:
             jitter = random.uniform(0.0, MOST_JITTER)  # noqa: S311 - not for secrets
             return ClusterFailed(command, str(error), error.final, jitter)
 
     async def _bind(self, bind: BindPod) -> BindAnswered:
-        found = await self._cluster.bind(bind.namespace, bind.name, bind.uid, bind.node, bind.annotations)
-        return BindAnswered(bind.claim, found.state, found.node, found.reason, dict(found.annotations))
+        found = await self._cluster.bind(
+            bind.namespace, bind.name, bind.uid, bind.node, bind.annotations, revision=bind.revision
+        )
+        annotations = dict(found.annotations)
+        return BindAnswered(bind.claim, found.state, found.node, found.reason, annotations, found.revision)
 
     async def _read(self, read: ReadPod) -> PodRead:
         pod = await self._cluster.get("Pod", read.namespace, read.name)
         if pod is None or pod["metadata"].get("uid") != read.uid:
             return PodRead(read.claim, None)
-        return PodRead(read.claim, pod["spec"].get("nodeName") or "", pod["metadata"].get("annotations") or {})
+        return _pod_read(read.claim, pod_state(pod))
+
+    async def _fence(self, fence: FencePod) -> PodRead:
+        pod = await self._cluster.fence(fence.namespace, fence.name, fence.uid, fence.claim)
+        return PodRead(fence.claim, None) if pod is None else _pod_read(fence.claim, pod)
 
     async def _lock(self, lock: LockNode) -> LockAnswered:
         key = lock.annotation
         found = await self._cluster.annotate("Node", "", lock.node, {key: lock.value}, expected={key: lock.expected})
         return LockAnswered(lock.claim, (found or {}).get(key))
 
-    async def _write(self, command: ClusterWrite) -> None:
+    async def _write(self, command: ClusterWrite) -> PodState | None:
+        """Execute a write; returns the pod after the write of a condition."""
         match command:
             case Annotate(kind=kind, namespace=namespace, name=name, annotations=annotations):
                 await self._cluster.annotate(
                     kind, namespace, name, annotations, uid=command.uid, expected=command.expected
                 )
             case SetPodCondition(namespace=namespace, name=name, uid=uid, reason=reason, message=message, at=at):
-                await self._cluster.set_pod_condition(
+                return await self._cluster.set_pod_condition(
                     namespace, name, uid, status=False, reason=reason, message=message, at=at
                 )
             case RecordEvent(record=record):
@@ -189,6 +200,11 @@ class ClusterSide:
                 await self._cluster.ensure(_queue(command))
             case _:
                 assert_never(command)
+        return None
+
+
+def _pod_read(claim: str, pod: PodState) -> PodRead:
+    return PodRead(claim, pod.node, dict(pod.annotations), pod.revision)
 
 
 def _queue(command: CreateQueue) -> Object:

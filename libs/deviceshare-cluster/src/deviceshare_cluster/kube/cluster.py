@@ -132,26 +132,30 @@ class KubeCluster(Patching):
             if refusal.status != 409:
                 raise _error(f"cannot create {obj['kind']} {metadata['name']}: {refusal}", refusal) from refusal
 
-    async def bind(self, namespace: str, name: str, uid: str, node: str, annotations: Mapping[str, str]) -> Binding:
+    async def bind(
+        self, namespace: str, name: str, uid: str, node: str, annotations: Mapping[str, str], *, revision: str = ""
+    ) -> Binding:
         """Bind a pod: the API server merges the Binding's annotations into it in the same write.
 
-        After a refusal the pod is read, since the answer does not say whether it is bound already. Raises
-        ClusterError.
+        It takes uid and resourceVersion of the Binding as preconditions (Kubernetes pkg/registry/core/pod/storage,
+        ``assignPod``). After a refusal the pod is read, since the answer does not say whether it is bound already.
+        Raises ClusterError.
         """
+        metadata = {"name": name, "namespace": namespace, "uid": uid, "annotations": dict(annotations)}
         body = {
             "apiVersion": "v1",
             "kind": "Binding",
-            "metadata": {"name": name, "namespace": namespace, "uid": uid, "annotations": dict(annotations)},
+            "metadata": metadata | ({"resourceVersion": revision} if revision else {}),
             "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         }
         try:
             await self._api.request("POST", f"{KINDS['Pod'].object(namespace, name)}/binding", body=body)
         except ApiRefusal as refusal:
             pod = await self.get("Pod", namespace, name)
-            return why_not_bound(pod, uid) or Binding(BindState.REFUSED, reason=str(refusal))
+            return why_not_bound(pod, uid, revision) or Binding(BindState.REFUSED, reason=str(refusal))
         return Binding(BindState.BOUND, node, annotations)
 
-    async def _patch(self, target: Target, patch: Callable[[Object], Object | None]) -> bool:
+    async def _patch(self, target: Target, patch: Callable[[Object], Object | None]) -> Object | None:
         """See :meth:`.Patching._patch`.
 
         The patch expects the version that was read: a pod that was bound meanwhile must not be marked pending.
@@ -170,35 +174,38 @@ class KubeCluster(Patching):
         *,
         method: str = "PATCH",
         content: str = MERGE,
-    ) -> bool:
-        """Write the result of ``changed``, None for nothing; returns whether the object exists.
+    ) -> Object | None:
+        """Write the result of ``changed``, None for nothing; returns the object after the call, None if there is none.
 
         Raises ClusterError, also after too many conflicts.
         """
-        kind, exists = KINDS[target.kind], False
+        kind = KINDS[target.kind]
+        current: Object | None = None
         path = kind.object(target.namespace, target.name)
         if target.status and kind.status_apart:
             path += "/status"
 
         async def get() -> Object | None:
-            nonlocal exists
-            found = await self.get(target.kind, target.namespace, target.name)
-            exists = found is not None
-            return found
+            nonlocal current
+            current = await self.get(target.kind, target.namespace, target.name)
+            return current
 
         async def put(body: Object) -> None:
-            nonlocal exists
+            nonlocal current
             try:
-                await self._api.request(method, path, (), body, content)
+                raw = await self._api.request(method, path, (), body, content)
             except ApiRefusal as refusal:
                 if refusal.status == 409:
                     raise VersionConflict(str(refusal)) from refusal
                 if refusal.status != 404:
                     raise _error(f"cannot write the {target.what}: {refusal}", refusal) from refusal
-                exists = False
+                current = None
+            else:
+                with decoding(path):
+                    current = _decode_object(raw)
 
         await update_with_retry(f"the {target.what}", get, changed, put)
-        return exists
+        return current
 
     async def record_event(self, event_record: EventRecord) -> None:
         """Record an Event: one write for a new one; a repeated one becomes a series. Raises ClusterError."""

@@ -75,7 +75,9 @@ class LocalCluster(Patching, Writer):
         if result.action is Action.REFUSED:
             raise ClusterError(f"cannot create {result.kind} {result.name}: {result.problem}", final=True)
 
-    async def bind(self, namespace: str, name: str, uid: str, node: str, annotations: Mapping[str, str]) -> Binding:
+    async def bind(
+        self, namespace: str, name: str, uid: str, node: str, annotations: Mapping[str, str], *, revision: str = ""
+    ) -> Binding:
         """Bind a pod, with the annotations of its device plugins, in one write.
 
         Like the API server, it does not check that the node exists. Raises ClusterError.
@@ -87,7 +89,7 @@ class LocalCluster(Patching, Writer):
             answer = Binding(BindState.GONE)
             if pod is None:
                 return None
-            if (refusal := why_not_bound(pod, uid)) is not None:
+            if (refusal := why_not_bound(pod, uid, revision)) is not None:
                 answer = refusal
                 return None
             bind(pod, node, {**annotations, **served(annotations)}, time.time())
@@ -97,16 +99,21 @@ class LocalCluster(Patching, Writer):
         await self._store.update(named_key("Pod", namespace, name), bound)
         return answer
 
-    async def _patch(self, target: Target, patch: Callable[[Object], Object | None]) -> bool:
-        exists = False
+    async def _patch(self, target: Target, patch: Callable[[Object], Object | None]) -> Object | None:
+        current: Object | None = None
 
         def change(found: Object | None) -> Object | None:
-            nonlocal exists
-            exists = found is not None
-            return None if found is None or (body := patch(found)) is None else merged(found, body)
+            nonlocal current
+            current = found
+            if found is None or (body := patch(found)) is None:
+                return None
+            current = merged(found, body)
+            return current
 
-        await self._store.update(named_key(target.kind, target.namespace, target.name), change)
-        return exists
+        if revision := await self._store.update(named_key(target.kind, target.namespace, target.name), change):
+            assert current is not None
+            current["metadata"]["resourceVersion"] = str(revision)
+        return current
 
     async def record_event(self, event_record: EventRecord) -> None:
         """Record an Event: one write for a new one; a repeated one increments its count. Raises ClusterError."""

@@ -101,21 +101,24 @@ class Store:
 
     async def update(
         self, key: Key, change: Callable[[Object | None], Object | None], *, ttl: float | None = None
-    ) -> bool:
+    ) -> int:
         """Replace an object (None: there is none) by the result of ``change``, None to write nothing.
 
-        ``change`` may change its argument, and is called again after each conflict. Returns whether something was
-        written. Raises ClusterError, also after too many conflicts.
+        ``change`` may change its argument, and is called again after each conflict. Returns the new revision, 0 if
+        nothing was written. Raises ClusterError, also after too many conflicts.
         """
+        revision = 0
 
         def mutate(stored: _Stored) -> tuple[Object, int] | None:
             obj = change(decode(key.kind, stored.data, stored.revision) if stored.data else None)
             return None if obj is None else (obj, stored.revision)
 
         async def put(changed: tuple[Object, int]) -> None:
-            await _settled(await self._send(*changed, ttl))
+            nonlocal revision
+            revision = await _settled(await self._send(*changed, ttl))
 
-        return await update_with_retry(str(key), lambda: self._read(key), mutate, put)
+        await update_with_retry(str(key), lambda: self._read(key), mutate, put)
+        return revision
 
     async def delete(self, key: Key) -> bool:
         """Replace an object by its tombstone; return whether it existed. Raises ClusterError."""
@@ -218,9 +221,9 @@ def _unanswered(reason: str) -> ClusterError:
     return ClusterError(f"the local cluster cannot be reached: {reason}")
 
 
-async def _settled(future: asyncio.Future[int]) -> None:
+async def _settled(future: asyncio.Future[int]) -> int:
     try:
-        await future
+        return await future
     except Conflict as conflict:
         raise VersionConflict(str(conflict)) from conflict
     except Refused as error:

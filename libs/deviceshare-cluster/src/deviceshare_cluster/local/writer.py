@@ -178,7 +178,7 @@ class Writer:
         try:
             await self._store.create(obj)
         except VersionConflict:
-            return await self._store.update(key_of(obj), lambda found: obj if found is None else None)
+            return await self._store.update(key_of(obj), lambda found: obj if found is None else None) > 0
         return True
 
     async def _apply(self, obj: Object) -> Action:

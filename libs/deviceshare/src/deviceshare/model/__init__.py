@@ -2,7 +2,8 @@
 
 Reading order: :mod:`.facts` (state of the cluster), :mod:`.claims` (decisions), :mod:`.explanations` (reasons),
 :mod:`.problems` (errors of input), :mod:`.fields` (validation of input), :mod:`.quantities` (Kubernetes quantities),
-:mod:`.signatures` (HMAC of device annotations), :mod:`.backoff` (pauses between retries).
+:mod:`.signatures` (HMAC of device annotations), :mod:`.fences` (claims that must not be bound any more),
+:mod:`.backoff` (pauses between retries).
 """
 
 from deviceshare.model.backoff import Backoff
@@ -62,6 +63,7 @@ from deviceshare.model.facts import (
     Taint,
     Toleration,
 )
+from deviceshare.model.fences import FENCE, fence_entry, fenced_claims, with_fence
 from deviceshare.model.fields import Field, FieldWarning, Source, as_text
 from deviceshare.model.problems import ConfigError, DeviceshareError, FormatError, InputError, Problem, RequestError
 from deviceshare.model.quantities import LARGEST, Quantity, format_quantity, is_native, to_amount
@@ -71,6 +73,7 @@ __all__ = [
     "ADMITTED",
     "BOUND",
     "DEFAULT_QUEUE",
+    "FENCE",
     "INIT",
     "LARGEST",
     "PENDING",
@@ -127,6 +130,8 @@ __all__ = [
     "Tenant",
     "Toleration",
     "as_text",
+    "fence_entry",
+    "fenced_claims",
     "format_quantity",
     "is_native",
     "read_keys",
@@ -136,5 +141,6 @@ __all__ = [
     "to_amount",
     "unavailable",
     "unit_of",
+    "with_fence",
     "with_made",
 ]

@@ -201,6 +201,8 @@ class PodFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="pod"):
     terminating: bool = False
     """Has a deletion timestamp: keeps its devices and resources, but is not placed."""
     gates: tuple[str, ...] = ()
+    fenced: tuple[str, ...] = ()
+    """Claims by which the unbound pod must not be bound any more (:mod:`deviceshare.model.fences`)."""
     group: GroupKey = GroupKey("")
     queue: str = ""
     task: str = ""

@@ -5,7 +5,16 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from deviceshare.model import DEFAULT_QUEUE, FormatError, GroupKey, PodFact, PodRequest, PodUid, is_native
+from deviceshare.model import (
+    DEFAULT_QUEUE,
+    FormatError,
+    GroupKey,
+    PodFact,
+    PodRequest,
+    PodUid,
+    fenced_claims,
+    is_native,
+)
 from deviceshare.objects.held import read_held
 from deviceshare.objects.lenient import decode_view, seconds
 from deviceshare.objects.pod_request import pod_request
@@ -67,6 +76,7 @@ def decode_pod(raw: bytes, keys: Sequence[bytes] = ()) -> PodFact:
         succeeded=phase == _SUCCEEDED,
         terminating=bool(metadata.deletion_timestamp),
         gates=tuple(gate.name or "" for gate in spec.scheduling_gates or ()),
+        fenced=() if node else fenced_claims(annotations),
         group=GroupKey(podgroup or f"pod/{uid}"),
         queue=_first(annotations, QUEUE_ANNOTATIONS) or DEFAULT_QUEUE,
         task=annotations.get(TASK_NAME) or labels.get(TASK_NAME) or "",

@@ -36,11 +36,12 @@ class State(Enum):
     LOCKING = auto()
     BINDING = auto()
     READING = auto()
+    FENCING = auto()
     BACKING_OFF = auto()
 
 
 class Verdict(NamedTuple):
-    """The outcome that the facts imply; if not ``sure``, only if the pod, read back, is not bound."""
+    """The outcome that the facts imply; if not ``sure``, only if the pod, fenced, is not bound."""
 
     state: str
     reason: str
@@ -66,13 +67,15 @@ class BindTask(msgspec.Struct, eq=False):
     """The lock of the node that is being requested."""
     unsure: bool = False
     """Whether a predecessor of this process may have bound the pod without a fact that shows it yet."""
+    changes: int = 0
+    """Bindings that met another revision of the pod."""
     refusals: int = 0
     """Requests that the cluster refused for good; users are informed of the first."""
 
     @property
     def in_flight(self) -> bool:
         """Whether a request to the cluster is unanswered."""
-        return self.state in (State.LOCKING, State.BINDING, State.READING)
+        return self.state in (State.LOCKING, State.BINDING, State.READING, State.FENCING)
 
 
 def judge(claim: Claim, node: str, pod: PodView | None, nodes: Mapping[str, NodeView | None]) -> Verdict | None:
@@ -87,6 +90,8 @@ def judge(claim: Claim, node: str, pod: PodView | None, nodes: Mapping[str, Node
     if pod is None:
         return None
     why = "the pod has ended" if pod.ended else "the pod is being deleted" if pod.terminating else ""
+    if pod.is_fenced(claim.id):
+        why = why or "an earlier request to bind the pod was withdrawn"
     if pod.gates:
         why = why or f"the pod has scheduling gates: {', '.join(pod.gates)}"
     if node in nodes:

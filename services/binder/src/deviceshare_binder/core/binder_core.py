@@ -21,11 +21,21 @@ from deviceshare_bus.core import (
     Written,
 )
 from deviceshare_bus.subjects import Stream, node_of
+from deviceshare_cluster.interface import BindState
 
 from deviceshare_binder.core.bind_task import Finished
 from deviceshare_binder.core.claims import ClaimBinder
 from deviceshare_binder.core.cluster_writes import ClusterWrites
-from deviceshare_binder.core.commands import Annotate, BindPod, CreateQueue, LockNode, ReadPod
+from deviceshare_binder.core.commands import (
+    Annotate,
+    BindPod,
+    ClaimRequest,
+    CreateQueue,
+    FencePod,
+    LockNode,
+    ReadPod,
+    SetPodCondition,
+)
 from deviceshare_binder.core.events import (
     BindAnswered,
     ClusterFailed,
@@ -71,7 +81,7 @@ class BinderCore:
         reports_per_second: float = REPORTS_PER_SECOND,
     ) -> None:
         self._claims = ClaimBinder(limit, keys, patience)
-        self._reports = Reports(self._claims.pods)
+        self._reports = Reports(self._claims.facts.pods)
         self._groups = Groups()
         self._charges = Charges()
         self._conf = EffectiveConfiguration()
@@ -124,11 +134,10 @@ class BinderCore:
                 return self._failed(event, now)
             case Written() | WriteConflict() | WriteUnknown() | WriteRefused():
                 return self._claims.outcomes.answered(event)
-        self._apply(event, now)
-        return []
+        return self._apply(event, now)
 
-    def _apply(self, event: Event, now: Now) -> None:
-        """Apply an event whose commands follow with the next tick."""
+    def _apply(self, event: Event, now: Now) -> list[Command]:
+        """Apply an event whose commands, except for counters, follow with the next tick."""
         match event:
             case PodChanged():
                 self._pod(event, now)
@@ -147,8 +156,9 @@ class BinderCore:
             case BindAnswered():
                 self._refused.discard(BindPod)
                 self._claims.bind_answered(event, now)
+                return [Count("bind_conflicts")] if event.state is BindState.CHANGED else []
             case PodRead():
-                self._refused.discard(ReadPod)
+                self._refused -= {ReadPod, FencePod}
                 self._claims.pod_read(event, now)
             case LockAnswered():
                 self._refused.discard(LockNode)
@@ -160,6 +170,7 @@ class BinderCore:
                 self._claims.outcomes_changed(OutcomesChanged(node_of(subject), sequence, ()))
             case CaughtUp(stream=stream):
                 self._caught_up(stream)
+        return []
 
     # Messages of the bus
 
@@ -250,6 +261,8 @@ class BinderCore:
         self._refused.discard(type(event.command))
         if isinstance(event.command, CreateQueue):
             return self._system_queues.created(event.command.name, now.monotonic)
+        if isinstance(event.command, SetPodCondition) and event.pod is not None and not event.pod.node:
+            self._claims.facts.read(event.command.uid, event.pod.revision, event.pod.annotations)
         self._writes.written(event.command)
         self._reporting.answered(event.command.token, now)
         return []
@@ -263,7 +276,7 @@ class BinderCore:
         out.append(Log("warning" if final and type(command) not in self._refused else "debug", event.message))
         if final:
             self._refused.add(type(command))
-        if isinstance(command, BindPod | ReadPod | LockNode):
+        if isinstance(command, ClaimRequest):
             refused = self._claims.failed(command.claim, now, event.jitter, final=final)
             if refused is not None:
                 self._reports.refused(refused, event.message)

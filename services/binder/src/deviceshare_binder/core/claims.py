@@ -6,9 +6,13 @@ The states of a claim's bind task::
             ├─> held ──> queued              another pod is in handoff to the node's device plugin (plugin_handoff)
             ├─> locking ──> queued           the node's lock is requested (locks)
             ├─> waiting ──> queued           its pod or its node is not known yet, or others hold the node's lock
-            ├─> reading ──> outcome          refused or withdrawn: only after the pod was read back, since an earlier
-            │                                binding, perhaps by a predecessor of this process, may have succeeded
+            ├─> reading ──> queued, outcome  the pod is read back, if it may be bound already
+            ├─> fencing ──> outcome          refused or withdrawn: only after a fence, since an earlier request to bind
+            │                                the pod, perhaps of another process, may have succeeded or still arrive
             └─> (backing off) ──> queued     the cluster did not answer, or refused the request
+
+A request to bind a pod expects the revision of the pod that the task was judged by. If the pod has another one, the
+request does nothing, and the task is judged again by the new revision and its fences.
 
 Nothing begins before the messages that were on the bus have been read.
 """
@@ -21,13 +25,13 @@ from deviceshare_bus.core import Now
 from deviceshare_cluster.interface import BindState
 
 from deviceshare_binder.core.bind_queue import BindQueue
-from deviceshare_binder.core.bind_task import BindTask, Finished, State, Verdict, judge
+from deviceshare_binder.core.bind_task import BindTask, Finished, State, Verdict
 from deviceshare_binder.core.cluster_writes import REFUSED_RETRY
-from deviceshare_binder.core.commands import Annotate, BindPod, ClaimRequest, LockNode, ReadPod
-from deviceshare_binder.core.delivery import annotations_of, given_up, has_its_devices, is_served
+from deviceshare_binder.core.commands import Annotate, BindPod, ClaimRequest, FencePod, LockNode, ReadPod
+from deviceshare_binder.core.delivery import annotations_of, given_up, is_served, outcome_of_bound
 from deviceshare_binder.core.events import BindAnswered, LockAnswered, OutcomesChanged, PodRead
+from deviceshare_binder.core.facts import Facts
 from deviceshare_binder.core.locks import AGAIN, Locks
-from deviceshare_binder.core.nodes import Nodes
 from deviceshare_binder.core.outcomes import NodeClaims, Outcomes
 from deviceshare_binder.core.plugin_handoff import PATIENCE, PluginHandoffs, Stuck, keys_of
 from deviceshare_binder.core.views import NodeView, PodView
@@ -53,9 +57,8 @@ class ClaimBinder:
 
     def __init__(self, limit: int, keys: Sequence[bytes] = (), patience: float = PATIENCE) -> None:
         self._keys = tuple(keys)
-        self.pods: dict[str, PodView] = {}
+        self.facts = Facts()
         self.outcomes = Outcomes()
-        self._nodes = Nodes()
         self._tasks = BindQueue(limit)
         self.handoffs = PluginHandoffs(patience)
         self.locks = Locks(self._needs_lock, self._left_over)
@@ -93,10 +96,10 @@ class ClaimBinder:
         """Apply a pod's state, None if it is gone."""
         self.handoffs.pod(uid, view, now.monotonic)
         if view is None:
-            self.pods.pop(uid, None)
+            self.facts.pods.pop(uid, None)
             return
-        before = self.pods.get(uid)
-        self.pods[uid] = view
+        before = self.facts.pods.get(uid)
+        view = self.facts.put(view)
         if view.ended and view.unserved and (before is None or before.unserved != view.unserved or not before.ended):
             self._steps += filter(None, (given_up(view),))
         for task in self._tasks.of_pod(uid):
@@ -104,7 +107,7 @@ class ClaimBinder:
 
     def node(self, name: str, view: NodeView | None) -> None:
         """Apply a node's state, None if it is gone."""
-        self._nodes.put(name, view)
+        self.facts.nodes.put(name, view)
         if view is None:
             self.outcomes.forget(name)
         if name in self.outcomes.nodes:
@@ -120,7 +123,7 @@ class ClaimBinder:
             if identity not in node.ledger and claim.uid not in uids:
                 self.handoffs.not_begun(name, claim.uid)
         self._reconcile(node)
-        if self._nodes.is_gone(name):
+        if self.facts.nodes.is_gone(name):
             self.outcomes.forget(name)
 
     def outcomes_changed(self, event: OutcomesChanged) -> None:
@@ -145,14 +148,24 @@ class ClaimBinder:
             self._found(task, answer.annotations, now)
         elif answer.state is BindState.ALREADY:
             self._finish(task, REFUSED, f"the pod is bound to {answer.node}", now)
+        elif answer.state is BindState.CHANGED:
+            self.facts.read(task.claim.uid, answer.revision, answer.annotations)
+            # The first change may have been known for long, such as that of a label.
+            pause = RETRY.delay(task.changes - 1) if task.changes else 0.0
+            task.changes += 1
+            self._tasks.sleep(task, State.BACKING_OFF, now.monotonic + pause)
+        elif answer.state is BindState.REFUSED and not task.dropped:
+            self._fence(task, Verdict(REFUSED, answer.reason, sure=False))
         else:
             self._finish(task, REFUSED, answer.reason or "the pod is gone", now)
 
     def pod_read(self, answer: PodRead, now: Now) -> None:
-        """Apply the answer to a :class:`ReadPod`."""
+        """Apply the answer to a :class:`ReadPod` or :class:`FencePod`."""
         task = self._tasks.answered(answer.claim)
         verdict, task.verdict = task.verdict, None
         node = answer.node
+        if node == "":
+            self.facts.read(task.claim.uid, answer.revision, answer.annotations)
         if node == task.node.name:
             self._found(task, answer.annotations, now)
         elif verdict is not None and (verdict.state == WITHDRAWN or (verdict.state == REFUSED and node == "")):
@@ -213,7 +226,7 @@ class ClaimBinder:
                 self._begin(task, now)
             self._resume_freed()
         self._steps += self.handoffs.take_stuck()
-        self._steps += self.locks.release(now.monotonic, self._nodes.locks)
+        self._steps += self.locks.release(now.monotonic, self.facts.nodes.locks)
         self._steps += self._finished
         self._finished = []
         steps, self._steps = self._steps, []
@@ -255,7 +268,7 @@ class ClaimBinder:
         """Queue a waiting task again: a fact has changed, or its timer has expired."""
         if task.state in (State.WAITING, State.BACKING_OFF):
             self._tasks.enqueue(task)
-        elif task.state is State.HELD and self._judge(task) is not None:
+        elif task.state is State.HELD and self.facts.judge(task) is not None:
             self.handoffs.unhold(task.node.name, task.claim.id, task.claim.uid)
             self._tasks.enqueue(task)
 
@@ -271,7 +284,7 @@ class ClaimBinder:
     def _expect(self, node: NodeClaims) -> None:
         """Begin the handoff of pods that a predecessor of this process may have bound without a fact yet."""
         for claim in node.ledger.values():
-            pod = self.pods.get(claim.uid)
+            pod = self.facts.pods.get(claim.uid)
             task = self._tasks.get(claim.id)
             bound = claim.id in node.written and node.written[claim.id].state == BOUND
             if (task is not None or bound) and (pod is None or not pod.node):
@@ -287,7 +300,7 @@ class ClaimBinder:
 
     def _left_over(self, node: str, holder: str) -> bool:
         """Return whether a known pod does not need the lock that names it."""
-        found = [pod for pod in self.pods.values() if f"{pod.namespace}/{pod.name}" == holder]
+        found = [pod for pod in self.facts.pods.values() if f"{pod.namespace}/{pod.name}" == holder]
         return bool(found) and not any(
             self._needs_lock(node, pod.uid) or (pod.node == node and pod.unserved and not pod.ended) for pod in found
         )
@@ -305,25 +318,26 @@ class ClaimBinder:
         if task.unsure:
             self._read(task, None)
             return
-        verdict = self._judge(task)
+        verdict = self.facts.judge(task)
         if verdict is not None and verdict.sure:
             self._finish(task, verdict.state, verdict.reason, now)
-        elif verdict is not None:
+        elif verdict is not None and verdict.state == BOUND:
             self._read(task, verdict)
-        elif claim.uid not in self.pods or task.node.name not in self._nodes.views:
+        elif verdict is not None:
+            self._fence(task, verdict)
+        elif self.facts.missing(task):
             self._wait(task, now)
+        elif not self.facts.pods[claim.uid].revision:
+            self._read(task, None)
         elif self.handoffs.blocked(task.node.name, claim.uid, task.keys):
             task.state = State.HELD
             self.handoffs.hold(task.node.name, claim.id, claim.uid, task.keys)
         elif not self._locked(task, now):
             self._bind(task, now)
 
-    def _judge(self, task: BindTask) -> Verdict | None:
-        return judge(task.claim, task.node.name, self.pods.get(task.claim.uid), self._nodes.views)
-
     def _locked(self, task: BindTask, now: Now) -> bool:
         """Request the node's lock, or wait for it; return whether the binding has to wait."""
-        step = self.locks.next(task.claim, task.node.name, self._nodes.locks(task.node.name), now)
+        step = self.locks.next(task.claim, task.node.name, self.facts.nodes.locks(task.node.name), now)
         if step is None:
             return False
         if isinstance(step, LockNode):
@@ -335,37 +349,35 @@ class ClaimBinder:
         return True
 
     def _bind(self, task: BindTask, now: Now) -> None:
-        claim, node = task.claim, task.node.name
+        claim, node, pod = task.claim, task.node.name, self.facts.pods[task.claim.uid]
         # Device plugins serve the oldest pod first: no two bindings may have the same time.
         self._last_binding = max(now.wall, self._last_binding + MOMENT)
         try:
-            annotations = annotations_of(claim, node, self.pods[claim.uid], self._last_binding)
+            annotations = annotations_of(claim, node, pod, self._last_binding)
         except (InputError, UnknownFamilyError, FamilyError) as error:
-            self._read(task, Verdict(REFUSED, str(error), sure=False))
+            self._fence(task, Verdict(REFUSED, str(error), sure=False))
             return
         annotations |= sign(self._keys, claim.uid, node, annotations)
         self.handoffs.begin(node, claim.uid, task.keys)
-        self._request(task, State.BINDING, BindPod(claim.id, claim.namespace, claim.name, claim.uid, node, annotations))
+        request = BindPod(claim.id, claim.namespace, claim.name, claim.uid, node, annotations, pod.revision)
+        self._request(task, State.BINDING, request)
 
     def _found(self, task: BindTask, annotations: Mapping[str, str] | None, now: Now) -> None:
         """The pod is bound to the claim's node: for this claim if it has the claim's devices."""
-        pod, node = self.pods.get(task.claim.uid), task.node.name
-        try:
-            ours = annotations is None or pod is None or has_its_devices(task.claim, node, pod, annotations)
-        except FamilyError as error:
-            # The pod runs on the node: its devices stay claimed, and the outcome names the family.
-            self._finish(task, BOUND, str(error), now)
-            return
-        if ours:
-            self._finish(task, BOUND, "", now)
-        else:
-            self._finish(task, REFUSED, f"the pod is bound to {node} with other devices", now)
+        pod = self.facts.pods.get(task.claim.uid)
+        self._finish(task, *outcome_of_bound(task.claim, task.node.name, pod, annotations), now)
 
     def _read(self, task: BindTask, verdict: Verdict | None) -> None:
-        """Read the pod back; ``verdict`` is the claim's outcome if it is not bound, None if that is open."""
+        """Read the pod back; ``verdict``: a fact shows that it is bound."""
         claim = task.claim
         task.verdict = verdict
         self._request(task, State.READING, ReadPod(claim.id, claim.namespace, claim.name, claim.uid))
+
+    def _fence(self, task: BindTask, verdict: Verdict) -> None:
+        """Let no binding for the claim succeed any more; ``verdict`` is the claim's outcome if the pod is not bound."""
+        claim = task.claim
+        task.verdict = verdict
+        self._request(task, State.FENCING, FencePod(claim.id, claim.namespace, claim.name, claim.uid))
 
     def _request(self, task: BindTask, state: State, request: ClaimRequest) -> None:
         self._tasks.requested(task, state)
@@ -378,8 +390,10 @@ class ClaimBinder:
         if now.monotonic < task.deadline:
             self._tasks.sleep(task, State.WAITING, task.deadline)
             return
-        no_node = Verdict(REFUSED, f"there is no node {task.node.name}", sure=False)
-        self._read(task, no_node if task.claim.uid in self.pods else None)
+        if task.claim.uid in self.facts.pods:
+            self._fence(task, Verdict(REFUSED, f"there is no node {task.node.name}", sure=False))
+        else:
+            self._read(task, None)
 
     def _finish(self, task: BindTask, state: str, reason: str, now: Now) -> None:
         if state != BOUND:

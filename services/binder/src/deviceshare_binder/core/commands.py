@@ -10,7 +10,7 @@ from deviceshare_cluster.interface import EventRecord, StatusValue
 
 
 class BindPod(Command, frozen=True):
-    """Bind a pod with these annotations; answered by ``BindAnswered``."""
+    """Bind a pod with these annotations if it is at this revision; answered by ``BindAnswered``."""
 
     claim: str
     namespace: str
@@ -18,10 +18,20 @@ class BindPod(Command, frozen=True):
     uid: str
     node: str
     annotations: dict[str, str]
+    revision: str
 
 
 class ReadPod(Command, frozen=True):
     """Read a pod from the cluster; answered by ``PodRead``."""
+
+    claim: str
+    namespace: str
+    name: str
+    uid: str
+
+
+class FencePod(Command, frozen=True):
+    """Let no request to bind a pod for this claim succeed any more, unless it is bound; answered by ``PodRead``."""
 
     claim: str
     namespace: str
@@ -98,7 +108,7 @@ class CreateQueue(Command, frozen=True):
     reclaimable: bool
 
 
-ClaimRequest = BindPod | ReadPod | LockNode
+ClaimRequest = BindPod | ReadPod | FencePod | LockNode
 """Requests for one claim; the answer decides the next state of its bind task."""
 ClusterWrite = Annotate | SetPodCondition | RecordEvent | SetStatus | CreateQueue
 """Writes that no claim depends on. ``token`` is the same for all attempts of one write."""

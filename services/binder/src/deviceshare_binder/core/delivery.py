@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from deviceshare.families import BY_NAME, SERVED, Family, UnknownFamilyError, calling, family_named
-from deviceshare.model import Claim, InputError
+from deviceshare.families import BY_NAME, SERVED, Family, FamilyError, UnknownFamilyError, calling, family_named
+from deviceshare.model import BOUND, REFUSED, Claim, InputError
 
 from deviceshare_binder.core.commands import Annotate
 from deviceshare_binder.core.views import PodView
@@ -52,6 +52,21 @@ def has_its_devices(claim: Claim, node: str, pod: PodView, found: Mapping[str, s
         except InputError:
             return False
     return True
+
+
+def outcome_of_bound(
+    claim: Claim, node: str, pod: PodView | None, annotations: Mapping[str, str] | None
+) -> tuple[str, str]:
+    """Return state and reason of the outcome of a claim whose pod is bound to its node with these annotations.
+
+    The pod is bound for this claim if it has the claim's devices, or if that cannot be compared.
+    """
+    try:
+        ours = annotations is None or pod is None or has_its_devices(claim, node, pod, annotations)
+    except FamilyError as error:
+        # The pod runs on the node: its devices stay claimed, and the outcome names the family.
+        return BOUND, str(error)
+    return (BOUND, "") if ours else (REFUSED, f"the pod is bound to {node} with other devices")
 
 
 def is_served(claim: Claim, annotations: Mapping[str, str]) -> bool:

@@ -3,7 +3,7 @@
 import msgspec
 from deviceshare.model import Claim, ConfigFact, Explanation, Outcome
 from deviceshare_bus.core import CommonEvent, Event
-from deviceshare_cluster.interface import BindState
+from deviceshare_cluster.interface import BindState, PodState
 
 from deviceshare_binder.core.commands import ClaimRequest, ClusterWrite
 from deviceshare_binder.core.views import NodeView, PodGroupView, PodUsage, PodView, QueueView
@@ -76,21 +76,26 @@ class Explained(Event, frozen=True):
 
 
 class BindAnswered(Event, frozen=True):
-    """The answer to ``BindPod``: the pod is on ``node`` with these annotations (None: not known)."""
+    """The answer to ``BindPod``: the pod is on ``node`` with these annotations (None: not known).
+
+    ``CHANGED``: it is not bound and has this revision.
+    """
 
     claim: str
     state: BindState
     node: str = ""
     reason: str = ""
     annotations: dict[str, str] | None = None
+    revision: str = ""
 
 
 class PodRead(Event, frozen=True):
-    """The answer to ``ReadPod``: the pod is on ``node``, '' for none, None if the pod is gone."""
+    """The answer to ``ReadPod`` and ``FencePod``: the pod is on ``node``, '' for none, None if the pod is gone."""
 
     claim: str
     node: str | None
     annotations: dict[str, str] | None = None
+    revision: str = ""
 
 
 class LockAnswered(Event, frozen=True):
@@ -101,9 +106,13 @@ class LockAnswered(Event, frozen=True):
 
 
 class ClusterWritten(Event, frozen=True):
-    """A write to the cluster was done, or was not needed."""
+    """A write to the cluster was done, or was not needed.
+
+    ``pod``: the pod after the write of a condition, None if it is gone, and for other writes.
+    """
 
     command: ClusterWrite
+    pod: PodState | None = None
 
 
 class ClusterFailed(Event, frozen=True):

@@ -1,8 +1,11 @@
 """The fields of facts that the binder uses. Decoding these few is much cheaper than decoding whole facts."""
 
+from collections.abc import Mapping
+
 import msgspec
 from deviceshare.allocation import CORDONED, tolerates
-from deviceshare.model import DEFAULT_QUEUE, ContainerGrant, PodRequest, Toleration
+from deviceshare.model import DEFAULT_QUEUE, ContainerGrant, PodRequest, Toleration, fence_entry, fenced_claims
+from msgspec.structs import replace
 
 
 class _Container(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -16,9 +19,13 @@ class _Request(msgspec.Struct, frozen=True, gc=False):
 
 
 class PodView(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="pod"):
-    """The fields of a :class:`deviceshare.model.PodFact` that decide whether and where it may be bound."""
+    """The fields of a :class:`deviceshare.model.PodFact` that decide whether and where it may be bound.
+
+    ``revision`` and ``fenced`` may be newer than the rest (:meth:`at`).
+    """
 
     uid: str
+    revision: str = ""
     namespace: str
     name: str
     node: str = ""
@@ -27,6 +34,7 @@ class PodView(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="
     succeeded: bool = False
     terminating: bool = False
     gates: tuple[str, ...] = ()
+    fenced: tuple[str, ...] = ()
     group: str = ""
     ask: _Request = _Request()
     unserved: tuple[tuple[str, str], ...] = ()
@@ -52,6 +60,27 @@ class PodView(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="
     def tolerates_cordons(self) -> bool:
         """Whether it may be bound to a cordoned node, as a pod of a DaemonSet may."""
         return tolerates(self.ask.tolerations, CORDONED)
+
+    def is_fenced(self, claim: str) -> bool:
+        """Return whether the pod must not be bound for a claim (id) any more."""
+        return bool(self.fenced) and fence_entry(claim) in self.fenced
+
+    def at(self, revision: str, annotations: Mapping[str, str]) -> "PodView":
+        """Return the view with the revision and the fences of a newer version of the pod, not bound as well."""
+        if self.node or _number(revision) <= _number(self.revision):
+            return self
+        return replace(self, revision=revision, fenced=fenced_claims(annotations))
+
+    def updated(self, view: "PodView") -> "PodView":
+        """Return a new view, with our revision and fences if they are newer."""
+        if view.node or _number(self.revision) <= _number(view.revision):
+            return view
+        return replace(view, revision=self.revision, fenced=self.fenced)
+
+
+def _number(revision: str) -> int:
+    """Return a revision as a number: the API server's are numbers that grow, and so are the local cluster's."""
+    return int(revision) if revision.isdecimal() else 0
 
 
 class PodUsage(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="pod"):
