@@ -9,8 +9,9 @@ import msgspec
 from deviceshare.allocation import Allocator
 from deviceshare.conf import SchedulerConf
 from deviceshare.families import BY_NAME
-from deviceshare.model import Claim, ContainerGrant, NodeFact, PodFact
+from deviceshare.model import Card, Claim, ContainerGrant, DeviceGrant, NodeFact, PodFact
 from deviceshare.objects import decode_device_info, decode_node, decode_pod
+from deviceshare.state import Usage
 from msgspec.structs import replace
 
 from deviceshare_cli.conformance.cases import Container, Cut, Node, Pod
@@ -58,6 +59,15 @@ class ReplayState(msgspec.Struct, frozen=True):
     allocator: Allocator
     node: NodeFact
     pods: Mapping[str, PodFact]
+
+    def cards(self) -> list[tuple[Card, Usage]]:
+        """Return the node's cards with their usage."""
+        return list(zip(self.node.cards, self.allocator.used_cards(self.node.name), strict=True))
+
+    def devices(self) -> list[list[DeviceGrant]]:
+        """Return the devices of each pod that holds any."""
+        holdings = (self.allocator.holding(self.node.name, pod.uid) for pod in self.pods.values())
+        return [[device for grant in held.grants for device in grant.devices] for held in holdings if held is not None]
 
 
 def replay_state(scene: Scene, allocator: Allocator | None = None) -> ReplayState:
