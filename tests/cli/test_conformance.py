@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 from deviceshare_cli.conformance import deviations
 from deviceshare_cli.conformance.command import conformance, outcomes
-from deviceshare_cli.conformance.deviations import DEVIATIONS
-from deviceshare_cli.conformance.explaining import MOST_TOGETHER, explanation
+from deviceshare_cli.conformance.deviations import DEVIATIONS, MOST_TOGETHER, explanation
 from deviceshare_cli.conformance.recorded import FORMS
 from deviceshare_cli.conformance.report import Outcome
 from deviceshare_cli.errors import CommandError

@@ -7,8 +7,7 @@ from deviceshare.conf import SchedulerConf
 from msgspec.structs import replace
 
 from deviceshare_cli.conformance.cases import Batch, BatchNode, Case, Initial, Place
-from deviceshare_cli.conformance.deviations import DEVIATIONS, Deviation, able_in, as_volcano
-from deviceshare_cli.conformance.explaining import explanation
+from deviceshare_cli.conformance.deviations import DEVIATIONS, Deviation, able_in, as_volcano, explanation
 from deviceshare_cli.conformance.replay import Difference, Replay, Verdict, differing
 from deviceshare_cli.conformance.scene import Scene, pod_fact, replay_state
 

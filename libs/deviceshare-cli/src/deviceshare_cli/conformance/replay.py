@@ -12,8 +12,7 @@ from deviceshare.conf import SchedulerConf
 from msgspec.structs import replace
 
 from deviceshare_cli.conformance.cases import BATCH, Allocate, Answered, Case, Place, Pod, Release
-from deviceshare_cli.conformance.deviations import UNSCORED, Deviation, able_in, as_volcano
-from deviceshare_cli.conformance.explaining import explanation
+from deviceshare_cli.conformance.deviations import UNSCORED, Deviation, able_in, as_volcano, explanation
 from deviceshare_cli.conformance.recorded import FORMS
 from deviceshare_cli.conformance.scene import (
     NOW,
@@ -39,6 +38,11 @@ class Difference(msgspec.Struct, frozen=True):
     field: str
     recorded: str
     ours: str
+
+    @property
+    def title(self) -> str:
+        """The step and the field."""
+        return f"{self.step}: {self.field}"
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -116,8 +120,6 @@ class Replay:
         self.state = replay_state(self.scene) if self.case.mode == "rebuild" else without_pod(self.state, step.pod_ref)
         self.compare_state(name, step)
 
-    # Events
-
     def follow(self, step: Place, allocate: Allocate, ours: Answer) -> None:
         """Place a pod on the node with Volcano's annotations.
 
@@ -141,8 +143,6 @@ class Replay:
         existing = self.scene.existing | {pod.ref: pod}
         self.scene = replace(self.scene, existing=existing, counted=self.scene.counted | {pod.ref})
         self.state = replay_state(self.scene) if self.case.mode == "rebuild" else with_pod(self.state, pod)
-
-    # Comparison
 
     def presence(self, scene: Scene, state: ReplayState) -> Sequence[Difference]:
         """Compare whether the node has cards of the family, if recorded."""
@@ -187,8 +187,6 @@ class Replay:
     def bare(self, annotations: Mapping[str, str]) -> dict[str, str]:
         """Return annotations without the slots of containers that have no device."""
         return {key: self.form.bare(key, value) for key, value in annotations.items()}
-
-    # Explanation of differences
 
     def compare(self, scene: Scene, differ: Differ) -> None:
         """Compare, and search for deviations that explain a difference."""
