@@ -11,14 +11,17 @@ from pathlib import Path
 
 import msgspec
 from deviceshare.conf import parse_conf
-from deviceshare.model import ConfigError, DeviceshareError
+from deviceshare.model import Claim, ConfigError, DeviceshareError
 from deviceshare.objects import decode_pod
+from deviceshare_bus.connection import Connection
+from deviceshare_bus.follower import Follower
+from deviceshare_bus.messages import decode_ledger
 from deviceshare_bus.plugins import load_families
+from deviceshare_bus.subjects import Stream
 from deviceshare_bus.tasks import end
 from deviceshare_cluster.interface import ClusterError
 
 from deviceshare_cli.errors import CommandError
-from deviceshare_cli.ledger import read_claims
 from deviceshare_cli.live import Live
 from deviceshare_cli.live_table import LiveTable
 from deviceshare_cli.loading import Loaded
@@ -184,6 +187,13 @@ class Show:
             print(as_json(Result(results, rejected, warnings, not open_work, open_work)), flush=True)
         else:
             print("\n" + as_table(results), flush=True)
+
+
+async def read_claims(bus: Connection) -> dict[str, Claim]:
+    """Return the claims of the ledger by the uid of their pod, without claims that are being withdrawn."""
+    messages = await Follower(bus, Stream.LEDGER).standing()
+    ledgers = {message.subject: decode_ledger(message.data) for message in messages}
+    return {claim.uid: claim for ledger in ledgers.values() for claim in ledger.claims if not claim.withdraw}
 
 
 def addresses(system: System) -> list[tuple[str, str]]:

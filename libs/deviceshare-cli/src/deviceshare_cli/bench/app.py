@@ -1,8 +1,7 @@
 """The command line of ``deviceshare bench``."""
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -44,29 +43,7 @@ def bus(
     run_and_exit(command.bench_bus(nodes, pods, devices, timeout, as_json=json, with_floor=floor))
 
 
-class BenchFamily(StrEnum):
-    """The device families that can be measured, or all of them at once."""
-
-    HAMI_CORE = "hami-core"
-    MIG = "mig"
-    VNPU_HAMI = "vnpu-hami"
-    GPU_SHARE = "gpu-share"
-    MIXED = "mixed"
-
-
-class Policy(StrEnum):
-    """The policy by which cards and nodes are chosen."""
-
-    NONE = "none"
-    BINPACK = "binpack"
-    SPREAD = "spread"
-
-
-class MigGeometry(StrEnum):
-    """The policy by which a MIG instance is chosen."""
-
-    BEST_FIT = "best-fit"
-    FIRST_FIT = "first-fit"
+Family = Literal["hami-core", "mig", "vnpu-hami", "gpu-share", "mixed"]
 
 
 @app.command("kube")
@@ -101,19 +78,21 @@ def kube(
 
 @app.command("allocator")
 def allocator(
-    family: Annotated[BenchFamily, typer.Option(help="Device family of the cards.")] = BenchFamily.HAMI_CORE,
+    family: Annotated[Family, typer.Option(help="Device family of the cards.")] = "hami-core",
     nodes: Annotated[int, typer.Option(metavar="N", min=1, help="Nodes.")] = 5000,
     devices: Annotated[int, typer.Option(metavar="N", min=1, max=64, help="Cards on each node.")] = 8,
     pods: Annotated[int, typer.Option(metavar="N", min=1, help="Pods, placed one at a time.")] = 10_000,
     shapes: Annotated[int, typer.Option(metavar="N", min=1, help="Different requests, used in turn.")] = 50,
-    policy: Annotated[Policy, typer.Option(help="Policy.")] = Policy.BINPACK,
+    policy: Annotated[Literal["none", "binpack", "spread"], typer.Option(help="Policy.")] = "binpack",
     prefill: Annotated[
         float, typer.Option(metavar="SHARE", min=0.0, max=1.0, help="Share of the cards that are partly allocated.")
     ] = 0.5,
     ties: Annotated[
         str, typer.Option(metavar="lowest|seed:N", help="How ties between nodes break: by name, or in a random order.")
     ] = "lowest",
-    mig_geometry: Annotated[MigGeometry, typer.Option(help="Policy for MIG instances.")] = MigGeometry.BEST_FIT,
+    mig_geometry: Annotated[
+        Literal["best-fit", "first-fit"], typer.Option(help="Policy for MIG instances.")
+    ] = "best-fit",
     gang: Annotated[
         int, typer.Option(metavar="SIZE", min=0, help="Place gangs of this many pods that request a whole card each.")
     ] = 0,
@@ -136,8 +115,8 @@ def allocator(
     """
     from deviceshare_cli.bench.allocator import command
 
-    chosen = "" if policy is Policy.NONE else policy.value
-    size = command.Size(family.value, nodes, devices, pods, shapes, chosen, prefill, mig_geometry.value, gang)
+    chosen = "" if policy == "none" else policy
+    size = command.Size(family, nodes, devices, pods, shapes, chosen, prefill, mig_geometry, gang)
     command.bench_allocator(size, command.ties_of(ties), workload, placements, as_json=json)
 
 
