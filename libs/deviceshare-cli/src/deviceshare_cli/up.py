@@ -20,13 +20,14 @@ from deviceshare_bus.plugins import load_families
 from deviceshare_bus.subjects import Stream
 from deviceshare_bus.tasks import end
 from deviceshare_cluster.interface import ClusterError
+from deviceshare_metrics.api import PodDevice
 
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.live import Live
 from deviceshare_cli.live_table import LiveTable
 from deviceshare_cli.loading import Loaded
 from deviceshare_cli.notices import Notices, to_stderr
-from deviceshare_cli.pods import Device, PodView, devices_of, read_pod
+from deviceshare_cli.pods import PodView, devices_of, read_pod
 from deviceshare_cli.result import Result, as_json, as_table, pod_results
 from deviceshare_cli.settled import ClusterState, Poller
 from deviceshare_cli.supervisor import ProgramFailed
@@ -169,7 +170,7 @@ class Show:
             unanswered=tuple(sorted(pod.ref for pod in self._table.unanswered)),
         )
 
-    async def _pods(self, system: System) -> list[tuple[PodView, tuple[Device, ...]]]:
+    async def _pods(self, system: System) -> list[tuple[PodView, tuple[PodDevice, ...]]]:
         """Read the pods of the configured schedulers from the cluster, because the watch may lag."""
         found = []
         for obj in await system.backing.cluster.list("Pod"):
@@ -209,7 +210,7 @@ def addresses(system: System) -> list[tuple[str, str]]:
     ]
 
 
-def held(raw: bytes) -> tuple[Device, ...]:
+def held(raw: bytes) -> tuple[PodDevice, ...]:
     """Return the devices in a pod's annotations; () if they cannot be decoded."""
     try:
         return devices_of(decode_pod(raw).held)

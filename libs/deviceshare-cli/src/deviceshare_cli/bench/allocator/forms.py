@@ -1,8 +1,13 @@
-"""The form of each family's nodes and pods: the annotations of its device plugin, and its resources."""
+"""The form of each family's nodes and pods: the annotations of its device plugin, and its resources.
+
+Each form has three methods: ``node`` returns annotations and allocatable device resources of a node with these cards,
+``existing`` annotations and limits of a pod with this value of the family's device annotation, and ``value`` the device
+annotation from the annotations of a placement.
+"""
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from deviceshare.conf import VnpuChip
 from deviceshare.formats import gpu_share, vgpu
@@ -15,22 +20,6 @@ class CardKind(NamedTuple):
     memory: int
     slots: int
     cores: int
-
-
-class Form(Protocol):
-    """The form of one family."""
-
-    def node(self, kind: CardKind, ids: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
-        """Return annotations and allocatable device resources of a node with these cards."""
-        ...
-
-    def existing(self, value: str) -> tuple[dict[str, str], dict[str, str]]:
-        """Return annotations and limits of a pod with this value of the family's device annotation."""
-        ...
-
-    def value(self, annotations: Mapping[str, str]) -> str:
-        """Return the device annotation from the annotations of a placement."""
-        ...
 
 
 class Vgpu(NamedTuple):
@@ -119,3 +108,7 @@ class GpuShare(NamedTuple):
     def value(self, annotations: Mapping[str, str]) -> str:
         """Return the index."""
         return annotations[gpu_share.INDEX]
+
+
+Form = Vgpu | HamiVnpu | GpuShare
+"""The form of one family."""

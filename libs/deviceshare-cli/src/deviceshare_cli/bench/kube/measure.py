@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from deviceshare_bus.messages import decode_status
@@ -45,23 +46,6 @@ class Bound(msgspec.Struct, frozen=True):
     """Conditions and Events that were not written at the last binding."""
 
 
-class Pair(msgspec.Struct, frozen=True):
-    """The system and the bare client under the same conditions."""
-
-    system: Bound
-    bare_seconds: float
-    """From the first request to the last answer."""
-
-
-class Run(msgspec.Struct, frozen=True):
-    """The measurements."""
-
-    beside_plugins: Pair
-    alone: Pair
-    load_before: float
-    load_after: float
-
-
 class Size(msgspec.Struct, frozen=True):
     """The size of the benchmark."""
 
@@ -71,8 +55,11 @@ class Size(msgspec.Struct, frozen=True):
     """Requests of the bare client at a time."""
 
 
-async def measure(size: Size, timeout: float, notices: Notices) -> Run:
-    """Start an API server and the system, and measure with and without plugins. Raises CommandError, TimeoutError."""
+async def measure(size: Size, timeout: float, notices: Notices) -> dict[str, Any]:
+    """Start an API server and the system, and return the measurements with and without plugins by name.
+
+    Raises CommandError, TimeoutError.
+    """
     async with _api_server() as server, asyncio.timeout(timeout):
         os.environ["KUBECONFIG"] = str(server.kubeconfig())  # the services inherit it
         async with (
@@ -83,7 +70,15 @@ async def measure(size: Size, timeout: float, notices: Notices) -> Run:
             load = os.getloadavg()[0]
             beside = await _pair(server, client, plugins, size, notices)
             alone = await _pair(server, client, None, size, notices)
-    return Run(beside, alone, load, os.getloadavg()[0])
+    return {
+        "nodes": size.nodes,
+        "pods": size.pods,
+        "bare_requests_in_flight": size.in_flight,
+        **beside,
+        "without_plugins": alone,
+        "cpus": os.cpu_count(),
+        "load_average": {"before": load, "after": os.getloadavg()[0]},
+    }
 
 
 @asynccontextmanager
@@ -101,7 +96,10 @@ async def _api_server() -> AsyncIterator[ApiServer]:
             server.stop()
 
 
-async def _pair(server: ApiServer, client: Client, plugins: Client | None, size: Size, notices: Notices) -> Pair:
+async def _pair(
+    server: ApiServer, client: Client, plugins: Client | None, size: Size, notices: Notices
+) -> dict[str, Any]:
+    """Return the measurements of the system and of the bare client under the same conditions."""
     with_plugins = plugins is not None
     kind = "served" if with_plugins else "plain"
     names = [f"{kind}-{number:05d}" for number in range(size.pods)]
@@ -115,8 +113,20 @@ async def _pair(server: ApiServer, client: Client, plugins: Client | None, size:
         clock = asyncio.get_running_loop().time
         began = clock()
         await all_of(client.request, [("POST", path, body) for path, body in bindings])
-        seconds = clock() - began
-    return Pair(system, seconds)
+        bare_seconds = clock() - began
+    rate, bare_rate = size.pods / system.seconds, size.pods / bare_seconds
+    return {
+        "bindings_per_second": round(rate, 1),
+        "bare_bindings_per_second": round(bare_rate, 1),
+        "ratio": round(rate / bare_rate, 3),
+        "seconds": round(system.seconds, 3),
+        "seconds_with_start": round(system.seconds_with_start, 3),
+        "bare_seconds": round(bare_seconds, 3),
+        "cpu_milliseconds_per_pod": {
+            name: round(1000 * used / size.pods, 2) for name, used in system.cpu_seconds.items()
+        },
+        "reports_waiting": system.reports_waiting,
+    }
 
 
 async def _by_system(server: ApiServer, client: Client, watched: Watched, names: list[str], notices: Notices) -> Bound:
