@@ -4,12 +4,13 @@ from typing import Any
 
 import msgspec
 from deviceshare_cli.live_table import LiveTable
-from deviceshare_cli.pods import Device, shown_devices
+from deviceshare_cli.pods import shown_devices
 from deviceshare_cluster.interface import Change, ChangeType, Listed
+from deviceshare_metrics.api import PodDevice
 
 
-def held(raw: bytes) -> tuple[Device, ...]:
-    return (Device("main", "0", 1024, 0),) if b"gpu-index" in raw else ()
+def held(raw: bytes) -> tuple[PodDevice, ...]:
+    return (PodDevice(container="main", id="0", memory=1024, cores=0),) if b"gpu-index" in raw else ()
 
 
 def change(name: str, *, scheduler: str = "volcano", revision: int = 1, uid: str = "u", **pod: Any) -> Change:
@@ -70,6 +71,12 @@ def test_the_revision_is_the_highest_of_all_kinds() -> None:
 
 
 def test_containers_are_named_where_there_are_several() -> None:
-    one, two = Device("main", "GPU-1", 3000, 50), Device("side", "GPU-2", -1, 100)
-    assert shown_devices([one, Device("main", "GPU-3", 0, 0)]) == "GPU-1 (3000 MiB, 50 cores), GPU-3"
+    one, two = (
+        PodDevice(container="main", id="GPU-1", memory=3000, cores=50),
+        PodDevice(container="side", id="GPU-2", memory=-1, cores=100),
+    )
+    assert (
+        shown_devices([one, PodDevice(container="main", id="GPU-3", memory=0, cores=0)])
+        == "GPU-1 (3000 MiB, 50 cores), GPU-3"
+    )
     assert shown_devices([one, two]) == "main: GPU-1 (3000 MiB, 50 cores); side: GPU-2 (whole card)"

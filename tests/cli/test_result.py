@@ -3,8 +3,9 @@
 import json
 
 from deviceshare.model import Claim, ContainerGrant, DeviceGrant
-from deviceshare_cli.pods import Device, PodView
+from deviceshare_cli.pods import PodView
 from deviceshare_cli.result import RefusedPod, Rejected, Result, as_json, as_table, pod_results, refused_pod
+from deviceshare_metrics.api import PodDevice
 
 
 def pod(name: str, *, namespace: str = "default", node: str = "", reason: str = "") -> PodView:
@@ -21,7 +22,7 @@ CLAIM = Claim(
 
 
 def test_pods_are_sorted_and_claims_say_more_than_annotations() -> None:
-    held = (Device("main", "0", -1, 0),)
+    held = (PodDevice(container="main", id="0", memory=-1, cores=0),)
     results = pod_results(
         [
             (pod("b", node="n1"), held),
@@ -38,7 +39,7 @@ def test_pods_are_sorted_and_claims_say_more_than_annotations() -> None:
         ("default", "b", "n1", None),
     ]
     assert results[0].devices == held
-    assert results[3].devices == (Device("main", "0", 1024, 0),)
+    assert results[3].devices == (PodDevice(container="main", id="0", memory=1024, cores=0),)
 
 
 def test_a_claim_that_is_not_bound_yet_gives_no_devices() -> None:

@@ -14,17 +14,7 @@ from msgspec.structs import replace
 from deviceshare_cli.conformance.cases import BATCH, Allocate, Answered, Case, Place, Pod, Release
 from deviceshare_cli.conformance.deviations import UNSCORED, Deviation, able_in, as_volcano, explanation
 from deviceshare_cli.conformance.recorded import FORMS
-from deviceshare_cli.conformance.scene import (
-    NOW,
-    Answer,
-    ReplayState,
-    Scene,
-    answer,
-    replay_state,
-    with_grants,
-    with_pod,
-    without_pod,
-)
+from deviceshare_cli.conformance.scene import NOW, Answer, ReplayState, Scene, answer
 
 CLOCK = {"<unix-seconds>": str(int(NOW)), "<unix-nanos>": str(round(NOW * 1_000_000_000))}
 """Recorded placeholders of times, and our values."""
@@ -78,7 +68,7 @@ class Replay:
             filtered=case.kind == BATCH,
             mig=case.initial.mig or (),
         )
-        self.state = replay_state(self.scene)
+        self.state = ReplayState(self.scene)
         self.differences: list[Difference] = []
         self.deviations: dict[str, None] = {}
 
@@ -117,7 +107,10 @@ class Replay:
             return
         pods = {ref: pod for ref, pod in self.scene.existing.items() if ref != step.pod_ref}
         self.scene = replace(self.scene, existing=pods)
-        self.state = replay_state(self.scene) if self.case.mode == "rebuild" else without_pod(self.state, step.pod_ref)
+        if self.case.mode == "rebuild":
+            self.state = ReplayState(self.scene)
+        else:
+            self.state.release(step.pod_ref)
         self.compare_state(name, step)
 
     def follow(self, step: Place, allocate: Allocate, ours: Answer) -> None:
@@ -134,15 +127,18 @@ class Replay:
         locked = self.scene.locked or bool(allocate.node_lock)
         self.scene = replace(self.scene, existing=self.scene.existing | {pod.ref: pod}, locked=locked)
         if self.bare(ours.annotations) == self.bare(annotations):
-            self.state = with_grants(self.state, pod, ours.grants)
+            self.state.hold(pod, ours.grants)
         else:
-            self.state = with_pod(self.state, pod, decided=True)
+            self.state.hold(pod, decided=True)
 
     def enter(self, pod: Pod) -> None:
         """Place or update a pod on the node, charged by its annotations."""
         existing = self.scene.existing | {pod.ref: pod}
         self.scene = replace(self.scene, existing=existing, counted=self.scene.counted | {pod.ref})
-        self.state = replay_state(self.scene) if self.case.mode == "rebuild" else with_pod(self.state, pod)
+        if self.case.mode == "rebuild":
+            self.state = ReplayState(self.scene)
+        else:
+            self.state.hold(pod)
 
     def presence(self, scene: Scene, state: ReplayState) -> Sequence[Difference]:
         """Compare whether the node has cards of the family, if recorded."""
@@ -196,7 +192,7 @@ class Replay:
 
         def explains(deviations: Sequence[Deviation]) -> bool:
             other = as_volcano(scene, deviations)
-            return not differ(other, replay_state(other))
+            return not differ(other, ReplayState(other))
 
         if explaining := explanation(able_in(scene), explains):
             self.deviations |= dict.fromkeys(deviation.name for deviation in explaining)

@@ -53,12 +53,33 @@ class Answer(msgspec.Struct, frozen=True):
     grants: tuple[ContainerGrant, ...] = ()
 
 
-class ReplayState(msgspec.Struct, frozen=True):
+class ReplayState:
     """The library's state of a node, with its pods by ``namespace/name``."""
 
-    allocator: Allocator
-    node: NodeFact
-    pods: Mapping[str, PodFact]
+    def __init__(self, scene: Scene, allocator: Allocator | None = None) -> None:
+        """Charge the pods on the node by their annotations, in ``allocator`` or a new one."""
+        self.allocator = allocator or Allocator(scene.conf)
+        self.node = node_fact(scene.node, scene.cluster_cm)
+        self.pods: dict[str, PodFact] = {}
+        self.allocator.set_node(self.node)
+        for ref, pod in scene.existing.items():
+            self.hold(pod, decided=ref not in scene.counted)
+
+    def hold(self, pod: Pod, grants: tuple[ContainerGrant, ...] | None = None, *, decided: bool = False) -> None:
+        """Charge a pod by its grants, else by its annotations; ``decided``: no device plugin has served the pod yet."""
+        fact = self.pods[pod.ref] = pod_fact(pod, self.node.name)
+        grants = fact.held if grants is None else grants
+        if decided:
+            grants = tuple(
+                replace(grant, devices=tuple(replace(device, made="") for device in grant.devices)) for grant in grants
+            )
+        if not fact.ended:
+            # Volcano's device code counts only devices, not the other resources of pods.
+            self.allocator.hold(self.node.name, fact.uid, grants, (), fact.tenant)
+
+    def release(self, ref: str) -> None:
+        """Release the devices of a pod."""
+        self.allocator.release(self.node.name, self.pods.pop(ref).uid)
 
     def cards(self) -> list[tuple[Card, Usage]]:
         """Return the node's cards with their usage."""
@@ -68,46 +89,6 @@ class ReplayState(msgspec.Struct, frozen=True):
         """Return the devices of each pod that holds any."""
         holdings = (self.allocator.holding(self.node.name, pod.uid) for pod in self.pods.values())
         return [[device for grant in held.grants for device in grant.devices] for held in holdings if held is not None]
-
-
-def replay_state(scene: Scene, allocator: Allocator | None = None) -> ReplayState:
-    """Return the state of the node from the annotations of its pods, in ``allocator`` or a new one."""
-    node = node_fact(scene.node, scene.cluster_cm)
-    state = ReplayState(allocator or Allocator(scene.conf), node, {})
-    state.allocator.set_node(node)
-    for ref, pod in scene.existing.items():
-        state = with_pod(state, pod, decided=ref not in scene.counted)
-    return state
-
-
-def with_pod(state: ReplayState, pod: Pod, *, decided: bool = False) -> ReplayState:
-    """Charge a pod by its annotations; ``decided``: no device plugin has served the pod yet."""
-    fact = pod_fact(pod, state.node.name)
-    grants = fact.held
-    if decided:
-        grants = tuple(
-            replace(grant, devices=tuple(replace(device, made="") for device in grant.devices)) for grant in grants
-        )
-    return _with(state, pod.ref, fact, grants)
-
-
-def with_grants(state: ReplayState, pod: Pod, grants: tuple[ContainerGrant, ...]) -> ReplayState:
-    """Charge a pod by its grants."""
-    return _with(state, pod.ref, pod_fact(pod, state.node.name), grants)
-
-
-def _with(state: ReplayState, ref: str, fact: PodFact, grants: tuple[ContainerGrant, ...]) -> ReplayState:
-    allocator = state.allocator
-    if not fact.ended:
-        # Volcano's device code counts only devices, not the other resources of pods.
-        allocator.hold(state.node.name, fact.uid, grants, (), fact.tenant)
-    return ReplayState(allocator, state.node, {**state.pods, ref: fact})
-
-
-def without_pod(state: ReplayState, ref: str) -> ReplayState:
-    """Release the devices of a pod."""
-    state.allocator.release(state.node.name, state.pods[ref].uid)
-    return ReplayState(state.allocator, state.node, {other: fact for other, fact in state.pods.items() if other != ref})
 
 
 def answer(scene: Scene, state: ReplayState) -> Answer:

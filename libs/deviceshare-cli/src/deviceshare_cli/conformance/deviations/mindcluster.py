@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from deviceshare_cli.conformance.cases import Pod
 from deviceshare_cli.conformance.deviations.base import Deviation, of_pod, without
-from deviceshare_cli.conformance.scene import Scene, answer, pod_fact, replay_state
+from deviceshare_cli.conformance.scene import ReplayState, Scene, answer, pod_fact
 
 _WITHOUT_DVPP = ("1", "2")
 _COUNTS = (1, 2, 4)
@@ -67,13 +67,13 @@ def _one_template(scene: Scene) -> Scene:
     if scene.pod is None or scene.forgetful or not templates:
         return scene
     # If only a part with fewer AI CPUs fits, Volcano checks the template of that part.
-    answers = (answer(each, replay_state(each)) for each in (scene, replace(scene, existing={})))
+    answers = (answer(each, ReplayState(each)) for each in (scene, replace(scene, existing={})))
     wanted = _template(next((each.annotations.get(CORES, "") for each in answers if each.fits), ""))
     return scene if wanted and templates == {wanted} else replace(scene, closed=True)
 
 
 def _cores_of_the_node(scene: Scene) -> Scene:
-    state, pod = replay_state(scene), scene.pod
+    state, pod = ReplayState(scene), scene.pod
     if pod is None or not scene.filtered or answer(scene, state).fits:
         return scene
     taken = sum(card.cores for card in state.allocator.used_cards(scene.node.name))
