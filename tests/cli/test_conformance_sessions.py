@@ -25,7 +25,7 @@ FILES = ("sessions.jsonl.gz", "sessions-unit.jsonl.gz", "sessions-more.jsonl.gz"
 LEAST_IDENTICAL, LEAST_IN_ORDER = 98.0, 95.0
 """Percent of the sessions with all arguments of our rules off."""
 
-Line = dict[str, Any]
+RecordedLine = dict[str, Any]
 Write = Callable[..., Path]
 
 
@@ -39,9 +39,9 @@ def as_volcano(file: str) -> SessionSummary:
     return summarize([DATA / file], as_volcano=True)
 
 
-def recorded(name: str, file: str = "sessions.jsonl.gz") -> Line:
+def recorded(name: str, file: str = "sessions.jsonl.gz") -> RecordedLine:
     for line in gzip.decompress((DATA / file).read_bytes()).splitlines():
-        found: Line = json.loads(line)
+        found: RecordedLine = json.loads(line)
         if name in (found.get("id"), found.get("name")):
             return deepcopy(found)
     raise AssertionError(name)
@@ -49,7 +49,7 @@ def recorded(name: str, file: str = "sessions.jsonl.gz") -> Line:
 
 @pytest.fixture
 def write(tmp_path: Path) -> Write:
-    def write(*lines: Line | str, name: str = "some.jsonl") -> Path:
+    def write(*lines: RecordedLine | str, name: str = "some.jsonl") -> Path:
         path = tmp_path / name
         path.write_text("".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines))
         return path
@@ -101,25 +101,25 @@ def test_every_rule_has_its_argument_and_its_row_on_the_page():
     assert arguments == known.EXTENSIONS.keys()
 
 
-def placed_elsewhere(line: Line) -> None:
+def placed_elsewhere(line: RecordedLine) -> None:
     line["volcano"]["placed"][0]["node"] = "n99"
 
 
-def placed_with_other_devices(line: Line) -> None:
+def placed_with_other_devices(line: RecordedLine) -> None:
     found = next(placed for placed in line["volcano"]["placed"] if placed["annotations"])
     found["annotations"]["volcano.sh/vgpu-ids-new"] = "GPU-other,NVIDIA,1,0:"
 
 
-def placed_in_another_order(line: Line) -> None:
+def placed_in_another_order(line: RecordedLine) -> None:
     placed = line["volcano"]["placed"]
     placed[0], placed[-1] = placed[-1], placed[0]
 
 
-def placed_less(line: Line) -> None:
+def placed_less(line: RecordedLine) -> None:
     line["volcano"]["placed"].pop()
 
 
-def in_another_phase(line: Line) -> None:
+def in_another_phase(line: RecordedLine) -> None:
     phases = line["volcano"]["phases"]
     phases[min(phases)] = "Unknown"
 

@@ -142,7 +142,7 @@ def test_wide_shows_the_closest_nodes_and_their_cards() -> None:
     assert "losest nodes" not in explanation_text("default/a", waiting, {})
 
 
-def test_a_pod_that_is_gone_and_one_that_nobody_has_looked_at() -> None:
+def test_a_deleted_pod_and_a_pod_without_a_decision() -> None:
     message = "the pod is gone; before that: placed on n1"
     last = Explanation(
         uid="u", namespace="default", name="a", at=1.5, decision=PENDING, message=message, decided_by="placement-1"

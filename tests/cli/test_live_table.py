@@ -70,13 +70,11 @@ def test_the_revision_is_the_highest_of_all_kinds() -> None:
     assert pods.revision == 9
 
 
-def test_containers_are_named_where_there_are_several() -> None:
-    one, two = (
-        PodDevice(container="main", id="GPU-1", memory=3000, cores=50),
-        PodDevice(container="side", id="GPU-2", memory=-1, cores=100),
-    )
-    assert (
-        shown_devices([one, PodDevice(container="main", id="GPU-3", memory=0, cores=0)])
-        == "GPU-1 (3000 MiB, 50 cores), GPU-3"
-    )
+def device(container: str, name: str, memory: int, cores: int) -> PodDevice:
+    return PodDevice(container=container, id=name, memory=memory, cores=cores)
+
+
+def test_containers_are_named_if_there_are_several() -> None:
+    one, two = device("main", "GPU-1", 3000, 50), device("side", "GPU-2", -1, 100)
+    assert shown_devices([one, device("main", "GPU-3", 0, 0)]) == "GPU-1 (3000 MiB, 50 cores), GPU-3"
     assert shown_devices([one, two]) == "main: GPU-1 (3000 MiB, 50 cores); side: GPU-2 (whole card)"

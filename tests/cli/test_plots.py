@@ -29,7 +29,7 @@ def test_a_long_curve_makes_no_large_file(tmp_path):
     assert (tmp_path / "long.svg").stat().st_size < 60_000
 
 
-def test_who_has_no_matplotlib_is_told_how_to_get_it(tmp_path, monkeypatch):
+def test_the_error_without_matplotlib_names_the_package(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(CommandError, match=r"plots need matplotlib: pip install 'deviceshare-cli\[plots\]'"):
         write(PLOT, tmp_path / "plot.svg")

@@ -260,7 +260,7 @@ def test_the_other_commands_act_on_what_runs_also_after_a_service_was_killed(dir
     assert "  Bound on node-a\n" in explained.stdout
     assert "  main: CUDA_DEVICE_MEMORY_LIMIT" in explained.stdout
     assert "0/1 nodes are unavailable" in deviceshare("explain", "pod", "default/big").stdout
-    assert deviceshare("explain", "pod", "nobody").stderr.startswith("deviceshare: pod default/nobody not found")
+    assert deviceshare("explain", "pod", "absent").stderr.startswith("deviceshare: pod default/absent not found")
 
     gone = deviceshare("delete", "-f", "-", stdin=pod("late") + "---" + pod("never"))
     assert gone.stdout == 'pod "late" deleted\n'
