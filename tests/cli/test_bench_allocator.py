@@ -28,7 +28,7 @@ SMALL: dict[str, Any] = {
 
 
 def place(directory: Path, workload: bytes) -> tuple[str, str]:
-    """Return the placements, and the error."""
+    """Return the placements and the error."""
     (directory / "configs").symlink_to(DATA / "golden" / "configs")
     file, placements = directory / "workload.json", directory / "placements.csv"
     file.write_bytes(workload)
@@ -37,7 +37,7 @@ def place(directory: Path, workload: bytes) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_each_pod_is_placed_where_volcano_places_it(name: str, tmp_path: Path) -> None:
+def test_placements_are_those_of_volcano(name: str, tmp_path: Path) -> None:
     workload, expected = (
         gzip.decompress((DATA / "workloads" / f"{name}.{kind}.gz").read_bytes()) for kind in ("json", "placements.csv")
     )

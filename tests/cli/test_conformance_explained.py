@@ -1,4 +1,4 @@
-"""Answers that are as recorded once the input is read as Volcano reads it."""
+"""Answers that are as recorded after the input is replaced by what Volcano reads."""
 
 import json
 import re

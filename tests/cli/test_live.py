@@ -57,11 +57,11 @@ def test_counts_nodes_placements_and_reasons_are_shown() -> None:
     assert "default/b: 0/2 nodes [x]" in text
 
 
-def test_work_that_comes_after_settling_is_shown_as_work() -> None:
+def test_new_work_after_settling_is_shown() -> None:
     assert "working" in drawn(board_with(pod("a")), [], [], settled=True)
 
 
-def test_more_than_fits_is_counted() -> None:
+def test_omitted_rows_are_counted() -> None:
     nodes = [node(f"node-{number}") for number in range(9)]
     text = drawn(board_with(*(pod(f"p{number}") for number in range(20))), nodes, [], settled=False, rows=4)
     assert "and 5 more" in text

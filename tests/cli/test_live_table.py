@@ -1,4 +1,4 @@
-"""What is said of pods as they change."""
+"""The lines of pods that change."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ def board() -> LiveTable:
     return LiveTable(("volcano",), held)
 
 
-def test_a_placement_is_said_once_with_its_devices() -> None:
+def test_a_placement_is_reported_once_with_its_devices() -> None:
     pods = board()
     assert pods.take([change("a"), Listed(1)]) == []
     assert pods.unanswered
@@ -40,7 +40,7 @@ def test_a_placement_is_said_once_with_its_devices() -> None:
     assert pods.bound == 1
 
 
-def test_a_reason_is_said_whenever_it_changes() -> None:
+def test_a_reason_is_reported_when_it_changes() -> None:
     pods = board()
     assert pods.take([change("a", reason="0/5 nodes")]) == ["default/a: 0/5 nodes"]
     assert pods.take([change("a", reason="0/5 nodes")]) == []
@@ -49,13 +49,13 @@ def test_a_reason_is_said_whenever_it_changes() -> None:
     assert [pod.ref for pod in pods.waiting] == ["default/a"]
 
 
-def test_pods_of_other_schedulers_are_not_ours() -> None:
+def test_pods_of_other_schedulers_are_ignored() -> None:
     pods = board()
     assert pods.take([change("a", scheduler="default-scheduler", node="n1")]) == []
     assert not pods.pods
 
 
-def test_a_pod_that_goes_is_said_and_one_of_the_same_name_is_a_new_one() -> None:
+def test_a_deletion_is_reported_and_a_pod_of_the_same_name_is_new() -> None:
     pods = board()
     pods.take([change("a", node="n1")])
     gone = Change(ChangeType.DELETED, "Pod", "default", "a", 5, b"")

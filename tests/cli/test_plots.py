@@ -1,4 +1,4 @@
-"""Curves as SVG: what a browser is given to show."""
+"""Curves as SVG."""
 
 import sys
 import xml.etree.ElementTree as ET
@@ -23,7 +23,7 @@ def test_the_same_curves_are_the_same_file(tmp_path):
     assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
 
 
-def test_a_long_curve_makes_no_large_file(tmp_path):
+def test_the_file_of_a_long_curve_is_small(tmp_path):
     points = [(float(at), float(at % 7)) for at in range(100_000)]
     write(PLOT._replace(curves=[Curve("long", points)]), tmp_path / "long.svg")
     assert (tmp_path / "long.svg").stat().st_size < 60_000

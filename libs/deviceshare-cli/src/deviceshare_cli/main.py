@@ -174,10 +174,9 @@ def replay(
 ) -> None:
     """Print the events and commands of a core log, and replay it.
 
-    Each event is shown with its time in seconds since the first one, and with the commands that followed. If the log is
-    complete, the events are passed to a new core of the service: commands that differ from the recorded ones are shown
-    with - (recorded) and + (replayed), and the status is 1. Signing keys are read from the environment, as by the
-    services.
+    Each event has its time in seconds since the first event, and the commands that the core returned. If the log is
+    complete, a new core of the service handles the same events: commands that differ are shown with - (recorded) and
+    + (replayed), and the status is 1. Signing keys are read from the environment, as in the services.
     """
     from deviceshare_cli import replay as module
 

@@ -22,7 +22,7 @@ def fairness(
     Queues of different weights, two jobs with different requests, a large gang among small pods: docs/fairness.md
     describes each scene. The command needs no running system.
 
-    The status is 1 if a scene does not have the required result.
+    The status is 1 if the claim of a scene does not hold.
     """
     from deviceshare_cli.output import indented_json
     from deviceshare_cli.plots import write
