@@ -27,7 +27,7 @@ def test_warnings_and_errors_are_reported_once(tmp_path: Path) -> None:
         file.write('{"level":"warning","message":"connection\\nlost"}\n')
         file.flush()
         reader.read(40.0)
-    assert said[2:] == ["binder: warning: connection lost"]
+    assert reported[2:] == ["binder: warning: connection lost"]
 
 
 async def test_the_last_line_of_a_service_is_reported(tmp_path: Path) -> None:
@@ -36,7 +36,7 @@ async def test_the_last_line_of_a_service_is_reported(tmp_path: Path) -> None:
     reported: list[str] = []
     reading = asyncio.create_task(read_logs([LogReader("binder", log, Notices(reported.append))], interval=60.0))
     async with asyncio.timeout(10):
-        while not said:
+        while not reported:
             await asyncio.sleep(0.01)
     with log.open("a") as file:
         file.write('{"level":"warning","message":"last"}\n')

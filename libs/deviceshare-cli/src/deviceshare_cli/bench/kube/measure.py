@@ -19,7 +19,7 @@ from deviceshare_cluster import KUBE
 
 from deviceshare_cli.bench.bus.measure import cpu_seconds
 from deviceshare_cli.bench.kube.apiserver import ApiServer, find_binaries
-from deviceshare_cli.bench.kube.client import Client, all_of, bare_client
+from deviceshare_cli.bench.kube.client import Client, bare_client
 from deviceshare_cli.bench.kube.watched import Watched
 from deviceshare_cli.bench.kube.workload import CONF, OURS, PODS, binding, node, pod
 from deviceshare_cli.errors import CommandError
@@ -66,7 +66,7 @@ async def measure(size: Size, timeout: float, notices: Notices) -> dict[str, Any
             bare_client(server, size.in_flight) as client,
             bare_client(server, PLUGINS_IN_FLIGHT) as plugins,
         ):
-            await all_of(client.create_node, [(node(number),) for number in range(size.nodes)])
+            await asyncio.gather(*(client.create_node(node(number)) for number in range(size.nodes)))
             load = os.getloadavg()[0]
             beside = await _pair(server, client, plugins, size, notices)
             alone = await _pair(server, client, None, size, notices)
@@ -107,12 +107,13 @@ async def _pair(
     async with watched.watching():
         system = await _by_system(server, client, watched, names, notices)
     bare = {name: f"bare-{name}" for name in names}
-    await all_of(client.request, [("POST", PODS, pod(name, "none", plugins=with_plugins)) for name in bare.values()])
+    pods = [pod(name, "none", plugins=with_plugins) for name in bare.values()]
+    await asyncio.gather(*(client.request("POST", PODS, each) for each in pods))
     bindings = [(f"{PODS}/{bare[name]}/binding", binding(bare[name], *system.given[name])) for name in names]
     async with Watched(bare.values(), plugins).watching():
         clock = asyncio.get_running_loop().time
         began = clock()
-        await all_of(client.request, [("POST", path, body) for path, body in bindings])
+        await asyncio.gather(*(client.request("POST", path, body) for path, body in bindings))
         bare_seconds = clock() - began
     rate, bare_rate = size.pods / system.seconds, size.pods / bare_seconds
     return {
@@ -136,7 +137,8 @@ async def _by_system(server: ApiServer, client: Client, watched: Watched, names:
         conf = system.directory / "volcano-scheduler.conf"
         conf.write_text(CONF)
         system.wanted = Wanted(KUBE, conf=conf, schedulers=wanted.schedulers, metrics_port=0)
-        await all_of(client.request, [("POST", PODS, pod(name, OURS, plugins=watched.serves)) for name in names])
+        pods = [pod(name, OURS, plugins=watched.serves) for name in names]
+        await asyncio.gather(*(client.request("POST", PODS, each) for each in pods))
         began = asyncio.get_running_loop().time()
         await system.start_inventory()
         await system.guard(watched.until(1))
