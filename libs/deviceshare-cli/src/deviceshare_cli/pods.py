@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 from deviceshare.formats import vgpu
-from deviceshare.model import ContainerGrant, DeviceGrant
+from deviceshare.model import ContainerGrant
 from deviceshare_metrics.api import PodDevice
 
 SCHEDULERS = ("deviceshare", "volcano")
@@ -89,17 +89,20 @@ def read_pod(raw: bytes) -> PodView:
 
 
 def devices_of(grants: Iterable[ContainerGrant]) -> tuple[PodDevice, ...]:
-    """Return the devices of grants, in their order; ``memory`` is -1 for all of a card."""
+    """Return the devices of grants, in their order, with the ids of the device plugin.
+
+    An id is ``UUID[group-position]`` for a MIG instance, else the card's id. ``memory`` is -1 for all of a card.
+    """
     return tuple(
-        PodDevice(container=grant.container, id=_plugin_id(grant, device), memory=device.memory, cores=device.cores)
+        PodDevice(
+            container=grant.container,
+            id=vgpu.device_id(device) if grant.family == vgpu.MIG else device.id,
+            memory=device.memory,
+            cores=device.cores,
+        )
         for grant in grants
         for device in grant.devices
     )
-
-
-def _plugin_id(grant: ContainerGrant, device: DeviceGrant) -> str:
-    """Return the id that the device plugin uses: ``UUID[group-position]`` for a MIG instance, else the card's id."""
-    return vgpu.device_id(device) if grant.family == vgpu.MIG else device.id
 
 
 def shown_device(device: PodDevice) -> str:

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, NamedTuple
 import msgspec
 from deviceshare.model import ConfigError
 from deviceshare_bus import core_log
-from deviceshare_bus.core import Command, Core, Event
+from deviceshare_bus.core import Core, Event
 from deviceshare_bus.core_log import Header, RecordedEntry, read_dump
 from deviceshare_bus.plugins import load_families
 from deviceshare_cluster.signing import signing_keys
@@ -120,7 +120,8 @@ def _replayed(entries: Iterator[RecordedEntry], replayer: Replayer | None) -> It
             yield msgspec.structs.replace(shown, identical=False, error=repr(error))
             replayer = None
         else:
-            again = None if result.identical else _plain(result.commands)
+            encoded = msgspec.msgpack.encode(result.commands)
+            again = None if result.identical else msgspec.msgpack.decode(encoded)
             yield msgspec.structs.replace(shown, identical=result.identical, replayed=again)
 
 
@@ -142,12 +143,6 @@ def _lines(shown: Shown) -> Iterator[str]:
 def _item(item: dict[str, Any], tag: str) -> str:
     fields = {name: value for name, value in item.items() if name != tag}
     return f"{item[tag]} {_json(fields)}" if fields else str(item[tag])
-
-
-def _plain(commands: list[Command]) -> list[Any]:
-    """Return commands as they are decoded from a dump."""
-    plain: list[Any] = msgspec.msgpack.decode(msgspec.msgpack.encode(commands))
-    return plain
 
 
 def _json(value: Any) -> str:

@@ -112,15 +112,14 @@ def _written(pod: PodFact, node: str, grants: tuple[ContainerGrant, ...]) -> dic
 
 def node_fact(node: Node, cluster_cm: Mapping[str, str]) -> NodeFact:
     """Return the fact of a recorded node; ``cluster_cm``: ClusterD's ConfigMap of the nodes' devices."""
-    metadata = {"name": node.name, "labels": node.labels, "annotations": node.annotations}
+    fields = {"name": node.name, "labels": node.labels, "annotations": node.annotations}
     status = {"allocatable": node.allocatable, "capacity": node.capacity}
-    raw = msgspec.json.encode({"metadata": metadata, "status": status})
-    return decode_node(raw, _device_info(cluster_cm).get) if cluster_cm else decode_node(raw)
-
-
-def _device_info(cluster_cm: Mapping[str, str]) -> Mapping[str, Mapping[str, str]]:
+    raw = msgspec.json.encode({"metadata": fields, "status": status})
+    if not cluster_cm:
+        return decode_node(raw)
     metadata = {"namespace": "mindx-dl", "name": "cluster-info-device-0", "labels": {"mx-consumer-volcano": "true"}}
-    return decode_device_info(msgspec.json.encode({"metadata": metadata, "data": cluster_cm})).devices
+    info = decode_device_info(msgspec.json.encode({"metadata": metadata, "data": cluster_cm}))
+    return decode_node(raw, info.devices.get)
 
 
 def pod_fact(pod: Pod, node: str = "") -> PodFact:

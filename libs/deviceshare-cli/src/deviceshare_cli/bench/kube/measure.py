@@ -24,7 +24,7 @@ from deviceshare_cli.bench.kube.watched import Watched
 from deviceshare_cli.bench.kube.workload import CONF, OURS, PODS, binding, node, pod
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.notices import Notices
-from deviceshare_cli.system import System, Wanted, running
+from deviceshare_cli.system import Wanted, running
 
 PLUGINS_IN_FLIGHT = 16
 """Requests of the device plugins at a time."""
@@ -145,15 +145,11 @@ async def _by_system(server: ApiServer, client: Client, watched: Watched, names:
         before = cpu_seconds(system, server.pids)
         await system.guard(watched.until(len(names)))
         after = cpu_seconds(system, server.pids)
+        status_of_binder = await system.bus.client.request(status("binder"), b"", timeout=ANSWER)
         return Bound(
             given=watched.given,
             seconds=watched.seconds,
             seconds_with_start=watched.last - began,
             cpu_seconds={name: used - before.get(name, 0.0) for name, used in after.items()},
-            reports_waiting=await _reports_waiting(system),
+            reports_waiting=decode_status(status_of_binder.data).detail.get("reports", 0),
         )
-
-
-async def _reports_waiting(system: System) -> int:
-    answer = await system.bus.client.request(status("binder"), b"", timeout=ANSWER)
-    return decode_status(answer.data).detail.get("reports", 0)

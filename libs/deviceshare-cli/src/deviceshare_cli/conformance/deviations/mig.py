@@ -7,7 +7,7 @@ from deviceshare.formats import vgpu
 from msgspec.structs import replace
 
 from deviceshare_cli.conformance.deviations.base import Deviation
-from deviceshare_cli.conformance.deviations.vgpu import cards_of, registered, with_register
+from deviceshare_cli.conformance.deviations.vgpu import cards_of, registered, with_register, with_vgpu_conf
 from deviceshare_cli.conformance.scene import Scene
 
 NO_MEMORY = MigInstance("", 0, 1)
@@ -21,7 +21,7 @@ def _whole_by_size(scene: Scene) -> Scene:
         replace(model, groups=tuple(replace(each, instances=(*each.instances, NO_MEMORY)) for each in model.groups))
         for model in scene.conf.devices.vgpu.geometries
     ]
-    return _with_geometries(scene, tuple(geometries))
+    return with_vgpu_conf(scene, geometries=tuple(geometries))
 
 
 def _kept_geometry(scene: Scene) -> Scene:
@@ -76,13 +76,7 @@ def _recut(scene: Scene, offered: Callable[[MigGroup, Collection[str]], MigGroup
     if not models:
         return scene
     geometries = (*models, *scene.conf.devices.vgpu.geometries)
-    return _with_geometries(with_register(scene, register), geometries)
-
-
-def _with_geometries(scene: Scene, geometries: tuple[MigModel, ...]) -> Scene:
-    devices = scene.conf.devices
-    devices = replace(devices, vgpu=replace(devices.vgpu, geometries=geometries))
-    return replace(scene, conf=replace(scene.conf, devices=devices))
+    return with_vgpu_conf(with_register(scene, register), geometries=geometries)
 
 
 MIG = (

@@ -94,9 +94,14 @@ def _number_or_memory(scene: Scene, pod: Pod) -> Pod:
 
 
 def _without_defaults(scene: Scene) -> Scene:
+    return with_vgpu_conf(scene, default_number=1, default_memory=0, default_cores=0)
+
+
+def with_vgpu_conf(scene: Scene, **changes: object) -> Scene:
+    """Return the scene with another configuration of vGPUs."""
     devices = scene.conf.devices
-    names = replace(devices.vgpu, default_number=1, default_memory=0, default_cores=0)
-    return replace(scene, conf=replace(scene.conf, devices=replace(devices, vgpu=names)))
+    devices = replace(devices, vgpu=replace(devices.vgpu, **changes))
+    return replace(scene, conf=replace(scene.conf, devices=devices))
 
 
 @of_pod
