@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import msgspec
-from deviceshare.model import FieldWarning
+from deviceshare.model import DEFAULT_QUEUE, FieldWarning
 
 from deviceshare_cluster.interface import Object
 from deviceshare_cluster.local.checks import ManifestField, manifest_root
@@ -17,7 +17,6 @@ from deviceshare_cluster.local.kinds import KINDS, Key
 from deviceshare_cluster.local.pod_admission import admit_amounts, admit_pod
 
 DEFAULT_NAMESPACE = "default"
-DEFAULT_QUEUE = "default"
 SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 _HIGHEST_USER_PRIORITY = 1_000_000_000
 

@@ -10,6 +10,8 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Self
 
+from deviceshare.model import DEFAULT_QUEUE
+
 from deviceshare_cluster.changes import annotated, bind, changed_status, merged, set_condition, timestamp, why_not_bound
 from deviceshare_cluster.conflicts import VersionConflict, update_with_retry
 from deviceshare_cluster.interface import (
@@ -23,7 +25,6 @@ from deviceshare_cluster.interface import (
     Revisions,
     StatusValue,
 )
-from deviceshare_cluster.local.admission import DEFAULT_QUEUE
 from deviceshare_cluster.local.kinds import KINDS, Key, decode
 from deviceshare_cluster.local.plugins import served
 from deviceshare_cluster.local.reader import Stored

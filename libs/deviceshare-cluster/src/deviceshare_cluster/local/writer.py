@@ -8,11 +8,11 @@ from enum import StrEnum
 from functools import partial
 from typing import NamedTuple
 
-from deviceshare.model import FieldWarning, InputError, Problem, RequestError
+from deviceshare.model import DEFAULT_QUEUE, FieldWarning, InputError, Problem, RequestError
 
 from deviceshare_cluster.conflicts import VersionConflict, update_with_retry
 from deviceshare_cluster.interface import Object
-from deviceshare_cluster.local.admission import DEFAULT_QUEUE, SYSTEM_PRIORITIES, Priorities, admit, identify
+from deviceshare_cluster.local.admission import SYSTEM_PRIORITIES, Priorities, admit, identify
 from deviceshare_cluster.local.checks import manifest_root
 from deviceshare_cluster.local.kinds import KINDS, Key, decode, key_of
 from deviceshare_cluster.local.reader import NOTHING, Stored
