@@ -3,12 +3,11 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from deviceshare.kernels.arrays import Ints
 from deviceshare.kernels.card_selector import CardSelector, better
 from deviceshare.kernels.changes import Changes
 from deviceshare.kernels.charges import NodeAmounts
 from deviceshare.kernels.constants import CORES_USED, EVERY_NODE, INFEASIBLE, KIND, MEMORY_USED, NO_LIMIT, SLOTS_USED
-
-Ints = NDArray[np.int64]
 
 
 class SharedCardSelector(CardSelector):
@@ -31,8 +30,6 @@ class SharedCardSelector(CardSelector):
         self.by_memory = 0
         self.by_slots = 0
         self.by_column = 0
-        self.filling = False
-        self.spreading = False
 
     def limit(self, shares: Ints, cores: int) -> None:
         """Set how many shares (int64[kinds]) and cores of a card may be in use."""
