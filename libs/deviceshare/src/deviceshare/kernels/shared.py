@@ -27,14 +27,10 @@ class SharedCardSelector(CardSelector):
         """int64[kinds]: how much memory of a card may be in use, -1 where the kind is not usable."""
         self.most_shares: Ints = np.full(len(sizes), NO_LIMIT, dtype=np.int64)
         self.most_cores = NO_LIMIT
+        """How many shares (int64[kinds]) and cores of a card may be in use."""
         self.by_memory = 0
         self.by_slots = 0
         self.by_column = 0
-
-    def limit(self, shares: Ints, cores: int) -> None:
-        """Set how many shares (int64[kinds]) and cores of a card may be in use."""
-        self.most_shares = shares
-        self.most_cores = cores
 
     def answer(self, changes: Changes, count: int, amounts: NodeAmounts) -> None:
         """Pick on rows; in a loop without calls for a single card under binpack, which most pods request."""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from deviceshare.conf import SchedulerConf
-from deviceshare.families import FAMILIES, Family, Hardware
+from deviceshare.families import FAMILIES, Family, Hardware, NodeView
 from deviceshare.formats.card_lists import mark_unhealthy, unknown_items
 from deviceshare.model import Card, FormatError, NodeFact, Problem, Resources, Taint, to_amount
 from deviceshare.objects.lenient import decode_view
@@ -27,21 +27,6 @@ def _no_devices(_: str) -> None:
     return None
 
 
-class DecodedNode(msgspec.Struct, frozen=True):
-    """A node as device families see it (:class:`~deviceshare.families.protocol.NodeView`)."""
-
-    name: str
-    annotations: Mapping[str, str]
-    labels: Mapping[str, str]
-    capacity: Resources
-    allocatable: Resources
-    device_info: Callable[[str], Mapping[str, str] | None] = _no_devices
-
-    def devices(self) -> Mapping[str, str] | None:
-        """Return the node's devices from ConfigMaps."""
-        return self.device_info(self.name)
-
-
 def decode_node(raw: bytes, device_info: Callable[[str], Mapping[str, str] | None] = _no_devices) -> NodeFact:
     """Decode a Node in JSON.
 
@@ -61,7 +46,7 @@ def decode_node(raw: bytes, device_info: Callable[[str], Mapping[str, str] | Non
     allocatable = capacity
     if status.allocatable is not None:
         allocatable = _resources(status.allocatable, name, "status.allocatable", problems)
-    node = DecodedNode(name, metadata.annotations or {}, metadata.labels or {}, capacity, allocatable, device_info)
+    node = NodeView(name, metadata.annotations or {}, metadata.labels or {}, capacity, allocatable, device_info)
     cards, contested = _cards(node, problems)
     return NodeFact(
         revision=metadata.resource_version or "",
@@ -113,7 +98,7 @@ class _Registered(msgspec.Struct):
     cards: list[Card] = []
 
 
-def _cards(node: DecodedNode, problems: list[Problem]) -> tuple[tuple[Card, ...], tuple[str, ...]]:
+def _cards(node: NodeView, problems: list[Problem]) -> tuple[tuple[Card, ...], tuple[str, ...]]:
     """Return the node's cards, and the names of hardware that two device plugins register."""
     registered: dict[Hardware, _Registered] = {}
     for family in FAMILIES:
@@ -138,9 +123,7 @@ def _cards(node: DecodedNode, problems: list[Problem]) -> tuple[tuple[Card, ...]
     return tuple(kept), tuple(contested)
 
 
-def _check_modes(
-    family: Family, cards: tuple[Card, ...], node: DecodedNode, problems: list[Problem]
-) -> tuple[Card, ...]:
+def _check_modes(family: Family, cards: tuple[Card, ...], node: NodeView, problems: list[Problem]) -> tuple[Card, ...]:
     """Report unknown modes. Their cards stay, to preserve indexes, but no family allocates them."""
     alike = [other for other in FAMILIES if other is family or (family.answers and other.answers == family.answers)]
     modes = frozenset[str]().union(*(each.modes for each in alike))
@@ -150,7 +133,7 @@ def _check_modes(
     return cards
 
 
-def _contest(hardware: Hardware, found: _Registered, node: DecodedNode) -> Problem | None:
+def _contest(hardware: Hardware, found: _Registered, node: NodeView) -> Problem | None:
     """Return the problem of hardware that two device plugins register, or None."""
     plugins = list(found.families)
     if plugins and node.allocatable.get(hardware.whole) and _offers_parts(hardware, node):
@@ -161,7 +144,7 @@ def _contest(hardware: Hardware, found: _Registered, node: DecodedNode) -> Probl
     return Problem(f"Node {node.name}", "device plugins", " and ".join(plugins), expected)
 
 
-def _offers_parts(hardware: Hardware, node: DecodedNode) -> bool:
+def _offers_parts(hardware: Hardware, node: NodeView) -> bool:
     """Return whether the node offers shared cards under resource names other than ``hardware.whole``.
 
     A plugin may be configured to share cards under that name, and a removed plugin leaves its register annotation.
@@ -170,9 +153,7 @@ def _offers_parts(hardware: Hardware, node: DecodedNode) -> bool:
     return any(node.allocatable.get(name) for name in names - {hardware.whole})
 
 
-def _mark_unhealthy(
-    hardware: Hardware, cards: list[Card], node: DecodedNode, problems: list[Problem]
-) -> tuple[Card, ...]:
+def _mark_unhealthy(hardware: Hardware, cards: list[Card], node: NodeView, problems: list[Problem]) -> tuple[Card, ...]:
     """Mark the cards in the node's list of unhealthy cards; report unknown items."""
     text = node.annotations.get(hardware.unhealthy, "")
     if not (cards and text):

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from deviceshare.conf import SchedulerConf
 from deviceshare.families.base import OneByOne
-from deviceshare.families.device_plugin import DevicePlugin
+from deviceshare.families.device_plugin import DevicePlugin, serves_one_container
 from deviceshare.families.hardware import NVIDIA
 from deviceshare.families.protocol import CardNames, Demand, NodeView
 from deviceshare.families.vgpu import pod_annotations, request
@@ -54,5 +54,9 @@ class Vgpu(OneByOne):
         return ()
 
     def caveats(self, grants: Sequence[ContainerGrant]) -> tuple[str, ...]:
-        """Warn of containers that the plugin does not serve."""
-        return pod_annotations.caveats(grants)
+        """Warn of vGPUs in several containers.
+
+        kubelet requests devices container by container, and the plugin chooses a pod whose devices left to hand out
+        equal the request of one container (volcano-vgpu-device-plugin, pkg/util/util.go).
+        """
+        return serves_one_container("vGPUs", self.plugin.name, grants)

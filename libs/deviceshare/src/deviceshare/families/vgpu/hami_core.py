@@ -1,4 +1,4 @@
-"""hami-core: the mode of cards that HAMi-core cuts, and of those that register none."""
+"""hami-core: the mode of cards that HAMi-core shares, and of cards that are registered without a mode."""
 
 from collections.abc import Mapping
 
@@ -14,7 +14,7 @@ _OFFERED = (_NAMES.number, _NAMES.memory, _NAMES.cores)
 
 
 class HamiCore(SoftwareVgpu):
-    """The family ``hami-core``; it registers the cards of all modes, since they stand in one list."""
+    """The family ``hami-core``; it reads the cards of all modes, which one annotation registers."""
 
     def __init__(self) -> None:
         super().__init__(vgpu.HAMI_CORE)
@@ -22,8 +22,8 @@ class HamiCore(SoftwareVgpu):
     def node_cards(self, node: NodeView) -> tuple[Card, ...]:
         """Return the cards of the register annotation, whatever their mode.
 
-        There are none where the node offers 0 of a vGPU resource, as Volcano: its device plugin does not serve, and
-        kubelet refuses pods that ask it. It does not look at a resource that the node does not name.
+        A node that offers 0 of a vGPU resource has none, as in Volcano: its device plugin is not running, and kubelet
+        rejects pods that request the resource. Resources that the node does not have are ignored.
         """
         register = node.annotations.get(vgpu.REGISTER)
         if not register or 0 in (node.allocatable.get(name) for name in _OFFERED):
@@ -31,5 +31,5 @@ class HamiCore(SoftwareVgpu):
         return vgpu.read_register(register, node.name)
 
     def held(self, annotations: Mapping[str, str], ask: PodRequest, pod: str) -> tuple[ContainerGrant, ...]:
-        """Return all devices but MIG instances; those of an MPS card look the same, and are counted the same."""
+        """Return all devices except MIG instances; devices of MPS cards have the same format and are charged alike."""
         return tuple(pod_annotations.read(annotations, ask, pod, self.name, is_mig=False))
