@@ -31,7 +31,8 @@ class Vgpu(OneByOne):
 
     def resources(self, conf: SchedulerConf) -> frozenset[str]:
         """Return the vGPU resources, by the names that the configuration gives them."""
-        return request.resources(conf)
+        names = conf.devices.vgpu
+        return frozenset({names.number, names.memory, names.percentage, names.cores} - {""})
 
     def card_names(self, of: Demand | Card, conf: SchedulerConf) -> CardNames:
         """Return the names of vGPUs, of their memory and of their cores."""

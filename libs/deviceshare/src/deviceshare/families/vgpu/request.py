@@ -15,12 +15,6 @@ WISHES = selection.WISHES | {vgpu.MODE, vgpu.USE_ID, vgpu.NOUSE_ID}
 ALL_CORES = vgpu.CARD_CORES
 
 
-def resources(conf: SchedulerConf) -> frozenset[str]:
-    """Return the names of the vGPU resources."""
-    names = conf.devices.vgpu
-    return frozenset({names.number, names.memory, names.percentage, names.cores} - {""})
-
-
 def read_demand(family: str, ask: PodRequest, conf: SchedulerConf) -> Demand | None:
     """Return the demand of a pod, one :class:`CardDemand` for each container; None for none, or for another mode.
 

@@ -1,23 +1,26 @@
-"""Cards that software shares by memory (MiB) and cores (percent) among a limited number of containers.
+"""hami-core and MPS: software shares memory (MiB) and cores (percent) among a limited number of containers.
 
 Rules: Volcano pkg/scheduler/api/devices/nvidia/vgpu (utils.go, device_info.go). Deviations from
 Volcano: unhealthy cards are never used, both type lists count, spread prefers the node with the fewest shares.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from deviceshare.conf import SchedulerConf
+from deviceshare.conf import SchedulerConf, VgpuConf
 from deviceshare.families import common, selection
-from deviceshare.families.protocol import CardDemand, Check, Demand, Picks
+from deviceshare.families.protocol import CardDemand, Check, Demand, NodeView, Picks
 from deviceshare.families.vgpu import cards as vgpu_cards
-from deviceshare.families.vgpu import request
+from deviceshare.families.vgpu import pod_annotations, request
 from deviceshare.families.vgpu.base import Vgpu
 from deviceshare.formats import vgpu
 from deviceshare.kernels import SharedCardSelector
-from deviceshare.model import Card, ContainerGrant
+from deviceshare.model import Card, ContainerGrant, PodRequest
 from deviceshare.state import CardView, Codes, Ints
+
+_NAMES = VgpuConf()
+_OFFERED = (_NAMES.number, _NAMES.memory, _NAMES.cores)
 
 
 class SoftwareVgpu(Vgpu):
@@ -64,6 +67,31 @@ class SoftwareVgpu(Vgpu):
             environment[f"CUDA_DEVICE_MEMORY_LIMIT_{number}"] = f"{device.memory}m"
         environment["CUDA_DEVICE_SM_LIMIT"] = str(grant.devices[0].cores)
         return environment
+
+
+class HamiCore(SoftwareVgpu):
+    """The family ``hami-core``: cards that HAMi-core shares, and cards that are registered without a mode.
+
+    It reads the cards of all modes, which one annotation registers.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(vgpu.HAMI_CORE)
+
+    def node_cards(self, node: NodeView) -> tuple[Card, ...]:
+        """Return the cards of the register annotation, whatever their mode.
+
+        A node that offers 0 of a vGPU resource has none, as in Volcano: its device plugin is not running, and kubelet
+        rejects pods that request the resource. Resources that the node does not have are ignored.
+        """
+        register = node.annotations.get(vgpu.REGISTER)
+        if not register or 0 in (node.allocatable.get(name) for name in _OFFERED):
+            return ()
+        return vgpu.read_register(register, node.name)
+
+    def held(self, annotations: Mapping[str, str], ask: PodRequest, pod: str) -> tuple[ContainerGrant, ...]:
+        """Return all devices except MIG instances; devices of MPS cards have the same format and are charged alike."""
+        return tuple(pod_annotations.read(annotations, ask, pod, self.name, is_mig=False))
 
 
 class Mps(SoftwareVgpu):
