@@ -33,6 +33,10 @@ async def test_devices_are_given_back_at_the_end_of_a_pod_and_not_before(scene: 
     await scene.settled()
     assert await scene.held("a") == [("GPU-0", 3000, 0)]
 
+    async def a_is_terminating() -> bool:
+        found = await scene.fact("a")
+        return found is not None and found.terminating
+
     async def b_is_claimed() -> bool:
         return "b" in await scene.claimed()
 
@@ -40,10 +44,7 @@ async def test_devices_are_given_back_at_the_end_of_a_pod_and_not_before(scene: 
     await scene.patch("Pod", "a", {"status": {"phase": "Running"}}, "/status")
     await scene.cluster._api.request("DELETE", KINDS["Pod"].object("default", "a"), (), {"gracePeriodSeconds": 30})
     await scene.patch("Node", "n1", {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}, "/status")
-    await scene.settled()
-    found = await scene.fact("a")
-    assert found is not None
-    assert found.terminating
+    await scene.until(a_is_terminating)
     await scene.cluster.delete("Node", "", "n1")
     await scene.settled()
     assert await scene.held("a") == [("GPU-0", 3000, 0)]

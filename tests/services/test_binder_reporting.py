@@ -15,7 +15,6 @@ from deviceshare_cluster.interface import EventRecord
 from support.binder import BinderDriver
 
 
-
 def claim(uid):
     return Claim(id=f"c-{uid}", uid=uid, namespace="default", name=uid)
 
@@ -92,9 +91,7 @@ def test_annotations_and_statuses_are_retried_while_the_cluster_does_not_answer(
     assert writes.open == 1
 
 
-@pytest.mark.parametrize(
-    ("write", "attempts"), [(condition(), 5), (event(), 5), (UNLOCK, 15), (status("Running"), 15)]
-)
+@pytest.mark.parametrize(("write", "attempts"), [(condition(), 5), (event(), 5), (UNLOCK, 15), (status("Running"), 15)])
 def test_writes_that_the_cluster_refuses_are_retried_with_a_growing_pause_and_then_dropped(write, attempts):
     writes, now = ClusterWrites(), 0.0
     writes.add(write)

@@ -75,6 +75,10 @@ class ConditionalWriter(Generic[T]):
         """Return the sequence of the last message seen, 0 for none."""
         return self._sequences.get(subject, 0)
 
+    def knows(self, subject: str, sequence: int) -> bool:
+        """Return whether this message of a subject, or a later one, has been seen."""
+        return sequence <= self._sequences.get(subject, 0)
+
     def seen(self, subject: str, sequence: int) -> bool:
         """Record the sequence of a subject's message; return whether it is newer than the known one."""
         if sequence <= self._sequences.get(subject, 0):

@@ -65,11 +65,14 @@ class Source(NamedTuple):
     """A stream that a service follows.
 
     ``decode`` turns a message into an event, None for a message that does not concern the service; it raises
-    ``msgspec.MsgspecError`` for one that cannot be decoded. ``history``: all messages, not the last of each subject.
+    ``msgspec.MsgspecError`` for one that cannot be decoded. ``known`` returns whether the core knows a message of this
+    subject and sequence, or a later one: it is not decoded. Most of them are the core's own writes, which it knows from
+    their answers. ``history``: all messages, not the last of each subject.
     """
 
     stream: str
     decode: Callable[[Message], Event | None]
+    known: Callable[[str, int], bool] | None = None
     history: bool = False
 
 
@@ -195,6 +198,8 @@ class Shell:
             await self.settled()
 
     def _handle_message(self, source: Source, message: Message) -> None:
+        if source.known is not None and source.known(message.subject, message.sequence):
+            return
         try:
             event = source.decode(message)
         except msgspec.MsgspecError as error:

@@ -77,9 +77,7 @@ async def main(context: Context) -> None:
 def sources(core: BinderCore) -> list[Source]:
     """Return the streams that the binder follows."""
 
-    def outcomes(message: Message) -> OutcomesChanged | None:
-        if core.knows_outcomes(message.subject, message.sequence):
-            return None  # most messages are the core's own writes, which it knows from their answers
+    def outcomes(message: Message) -> OutcomesChanged:
         return OutcomesChanged(node_of(message.subject), message.sequence, decode_outcomes(message.data).outcomes)
 
     def explanation(message: Message) -> Explained:
@@ -87,7 +85,7 @@ def sources(core: BinderCore) -> list[Source]:
 
     return [
         Source(Stream.CLUSTER, decode_cluster),
-        Source(Stream.OUTCOME, outcomes),
+        Source(Stream.OUTCOME, outcomes, known=core.knows_outcomes),
         Source(Stream.LEDGER, LedgerDecoder().decode),
         Source(Stream.EXPLAIN, explanation),
     ]

@@ -5,7 +5,6 @@ import logging
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import aclosing
-from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -28,7 +27,6 @@ from deviceshare_inventory.core import (
     ComparisonFailed,
     EventRecorded,
     FactReceived,
-    InventoryCore,
     ObjectsChanged,
     RecordEvent,
     RecordFailed,
@@ -61,15 +59,15 @@ async def main(context: Context) -> None:
     context.detail = lambda: core.detail
     async with open_cluster(options.cluster, silence=options.watch_silence) as cluster:
         service = ClusterSide(cluster)
-        source = Source(Stream.CLUSTER, partial(decode_message, core))
+        source = Source(Stream.CLUSTER, decode_message, known=core.knows)
         service.shell = Shell(context, core, [source], service.perform, arguments=arguments)
         await service.shell.run(service.watch())
 
 
-def decode_message(core: InventoryCore, message: Message) -> FactReceived | None:
-    """Return the event of a message of CLUSTER, None for a known one. Raises ``msgspec.MsgspecError``."""
-    if message.subject == SYNCED or core.knows(message.subject, message.sequence):
-        return None  # most messages are the core's own writes, which it knows from their answers
+def decode_message(message: Message) -> FactReceived | None:
+    """Return the event of a message of CLUSTER. Raises ``msgspec.MsgspecError``."""
+    if message.subject == SYNCED:
+        return None
     return FactReceived(message.subject, message.sequence, decode_fact(message.data))
 
 

@@ -6,7 +6,7 @@ from deviceshare_bus.service import Context
 from deviceshare_bus.shell import Shell, Source
 from deviceshare_bus.subjects import Stream, node_of
 
-from deviceshare_placement.core import FactReceived, LedgerReceived, OutcomesReceived, build_core
+from deviceshare_placement.core import FactReceived, LedgerReceived, OutcomesReceived, PlacementCore, build_core
 
 
 def _fact(message: Message) -> FactReceived:
@@ -21,10 +21,17 @@ def _outcomes(message: Message) -> OutcomesReceived:
     return OutcomesReceived(node_of(message.subject), decode_outcomes(message.data))
 
 
-SOURCES = (Source(Stream.CLUSTER, _fact), Source(Stream.LEDGER, _ledger), Source(Stream.OUTCOME, _outcomes))
+def sources(core: PlacementCore) -> list[Source]:
+    """Return the streams that placement follows."""
+    return [
+        Source(Stream.CLUSTER, _fact),
+        Source(Stream.LEDGER, _ledger, known=core.knows_ledger),
+        Source(Stream.OUTCOME, _outcomes),
+    ]
 
 
 async def main(context: Context) -> None:
     """Run the placement service."""
     arguments = {"instance": context.instance}
-    await Shell(context, build_core(arguments), SOURCES, arguments=arguments).run()
+    core = build_core(arguments)
+    await Shell(context, core, sources(core), arguments=arguments).run()

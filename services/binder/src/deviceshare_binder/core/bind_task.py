@@ -50,7 +50,8 @@ class BindTask:
     """The task to bring one claim to its outcome."""
 
     __slots__ = (
-        "claim", "deadline", "dropped", "due", "keys", "lock", "node", "refusals", "state", "tries", "unsure", "verdict",
+        "claim", "deadline", "dropped", "due", "keys", "lock", "node",
+        "refusals", "state", "tries", "unsure", "verdict",
     )  # fmt: skip
 
     def __init__(self, claim: Claim, node: NodeClaims) -> None:

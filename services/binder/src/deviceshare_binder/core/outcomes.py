@@ -95,7 +95,7 @@ class Outcomes:
 
     def knows(self, subject: str, sequence: int) -> bool:
         """Return whether a message, or a newer one of its subject, has been applied."""
-        return sequence <= self._writer.sequence(subject)
+        return self._writer.knows(subject, sequence)
 
     def changed(self, name: str, sequence: int, outcomes: tuple[Outcome, ...]) -> NodeClaims | None:
         """Apply the message under a node's subject; return the node, None for a message that is not new."""

@@ -102,7 +102,7 @@ class DesiredState:
 
     def knows(self, subject: str, sequence: int) -> bool:
         """Return whether this or a later message of the subject has been seen."""
-        return sequence <= self._writer.sequence(subject)
+        return self._writer.knows(subject, sequence)
 
     def want(self, subject: str, fact: Fact, revision: int, generation: int = 0) -> None:
         """Have a fact stand under a subject, since the cluster's ``revision``."""

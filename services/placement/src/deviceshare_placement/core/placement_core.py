@@ -105,6 +105,10 @@ class PlacementCore:
                 return self._catch_up(stream, now)
         return []
 
+    def knows_ledger(self, subject: str, sequence: int) -> bool:
+        """Return whether this ledger of a node, or a later one, has been applied."""
+        return self._writer.knows(subject, sequence)
+
     # Readiness
 
     @property
