@@ -3,6 +3,7 @@
 import re
 import shlex
 from pathlib import Path
+from pkgutil import resolve_name
 
 import deviceshare_bus.messages
 import msgspec
@@ -66,6 +67,20 @@ def test_links_lead_somewhere(page):
 def test_targets_of_make_exist(page):
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     assert set(re.findall(r"(?:`|^)make ([a-z]+)", page.read_text(), re.MULTILINE)) <= targets
+
+
+@each_page
+def test_names_of_the_code_exist(page):
+    for name in re.findall(r"`(deviceshare(?:_[a-z]+)?(?:\.\w+)+)`", page.read_text()):
+        if not re.match(r"deviceshare\.[A-Z]", name):  # an argument of the plugin deviceshare
+            assert resolve_name(name) is not None
+
+
+@each_page
+def test_paths_of_the_code_exist(page):
+    """``deviceshare/`` stands for ``libs/deviceshare/src/deviceshare/``."""
+    for name in re.findall(r"`((?:deviceshare\w*|libs|services|tests)/[\w./-]*)`", page.read_text()):
+        assert (ROOT / name).exists() or any(ROOT.glob(f"*/*/src/{name}")), name
 
 
 @each_page
