@@ -1,4 +1,4 @@
-"""A whole system, started by the command as a user starts it."""
+"""A whole system, started by ``deviceshare up``."""
 
 import asyncio
 import json
@@ -48,16 +48,16 @@ class Running:
 
     @property
     def has_ended(self) -> bool:
-        """Whether ``up`` itself has given up."""
+        """Whether ``up`` itself has ended."""
         return self._process.poll() is not None
 
     @property
     def log(self) -> str:
-        """What ``up`` has said."""
+        """The output of ``up``."""
         return self._log.read_text()
 
     async def logged(self, pattern: str, count: int = 1, *, within: float = 40.0) -> list[str]:
-        """Wait until ``up`` has said something so many times; return the matches, or their groups if there are any."""
+        """Wait until the log has this many matches of a pattern; return the matches, or their groups."""
         until = time.monotonic() + within
         while len(found := re.findall(pattern, self.log)) < count:
             assert self._process.poll() is None, self.log
@@ -66,7 +66,7 @@ class Running:
         return found
 
     async def bound(self, cluster: Cluster, count: int, *, within: float) -> None:
-        """Wait until this many pods are bound; the cluster itself may be away for a while."""
+        """Wait until this many pods are bound; the cluster may be unreachable meanwhile."""
         until = time.monotonic() + within
         bound = 0
         while time.monotonic() < until:
