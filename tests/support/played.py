@@ -89,7 +89,7 @@ class Played:
     """
 
     def __init__(self, *nodes: NodeFact, synced: bool = True, empty: bool = False) -> None:
-        self.core = PlacementCore("p")
+        self.core = PlacementCore("p", "p")
         self.now = 100.0
         """Monotonic seconds."""
         self.sequence = 0

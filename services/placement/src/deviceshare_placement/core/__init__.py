@@ -18,6 +18,6 @@ def build_core(arguments: dict[str, Any], _: Sequence[bytes] = ()) -> PlacementC
     """Return a core; it needs no signing keys.
 
     Args:
-        arguments: ``instance``, the name of the process; they are part of the core log.
+        arguments: those of :class:`PlacementCore`; they are part of the core log.
     """
-    return PlacementCore(arguments["instance"])
+    return PlacementCore(arguments["instance"], arguments["claim_prefix"])
