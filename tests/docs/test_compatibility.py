@@ -21,7 +21,7 @@ def rows(heading: str) -> list[list[str]]:
 
 
 def test_each_deviation_has_a_complete_row() -> None:
-    found = rows("On purpose")
+    found = rows("Deliberate differences")
     assert [row[0].strip("`") for row in found] == [deviation.name for deviation in DEVIATIONS]
     assert all(len(row) == 4 and all(row) for row in found)
 

@@ -40,7 +40,7 @@ def test_every_argument_is_explained_with_its_default():
 
 
 def test_every_argument_of_the_node_plugins_is_explained_with_its_default():
-    table = rows("Which nodes, and which of them first")
+    table = rows("Node predicates and scores")
     of_binpack = {nodes.BINPACK_WEIGHT, nodes.BINPACK_CPU, nodes.BINPACK_MEMORY}
     fields = nodes.PREDICATE_ARGUMENTS | nodes.NODEORDER_ARGUMENTS
     others = {*nodes.PREDICATES_WITHOUT_EFFECT, nodes.BINPACK_RESOURCES, f"{nodes.BINPACK_RESOURCES}.NAME"}
