@@ -229,7 +229,7 @@ QUEUE = {
 
 
 @pytest.mark.timeout(400)  # it starts five processes, some of them twice
-async def test_pods_are_bound_under_accounts_that_may_do_what_is_done_and_nothing_else(
+async def test_pods_are_bound_under_accounts_with_exactly_the_needed_permissions(
     server: ApiServer, services: Services, tmp_path: Path
 ) -> None:
     def bound(*names: str) -> bool:

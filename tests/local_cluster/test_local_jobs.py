@@ -191,7 +191,7 @@ def test_every_pod_is_admitted() -> None:
         assert admit(pod, uid="u", now="now", priorities=Priorities()).warnings == []
 
 
-def test_making_pods_leaves_the_job_as_it_is() -> None:
+def test_creating_pods_does_not_change_the_job() -> None:
     plugins = {"env": [], "svc": [], "ssh": []}
     job = admitted_job(plugins=plugins)
     pods_of(job)

@@ -47,7 +47,7 @@ def test_pods_that_have_ended_do_not_count() -> None:
     assert cut(one, "small") == "group1-0"
 
 
-def test_what_pods_ask_is_learnt_as_it_changes() -> None:
+def test_changed_requests_of_pods_are_read() -> None:
     one = played()
     assert cut(one, "first") == "group1-0"
     for at in range(9):

@@ -150,7 +150,7 @@ async def test_a_mig_pod_is_placed_when_the_geometry_of_its_card_arrives(system:
     assert (await system.given("second")).startswith("GPU-a[group2-")
 
 
-async def test_another_config_map_is_named_and_taken_away_again(system: System) -> None:
+async def test_another_config_map_is_named_and_deleted(system: System) -> None:
     await system.cluster.create(node("a", "hami-core", **{"acme.io/gpus": "7", "acme.io/mebibytes": "40960"}))
     await system.cluster.create(devices(RENAMED, "mine", "volcano-system"))
     await system.cluster.create(vgpu("usual", 1000))
