@@ -1,4 +1,4 @@
-"""A nats-server that wants a user: wrong credentials are one line and an end, an unreachable server is waited for."""
+"""A nats-server with users: wrong credentials end the service with one line, an unreachable server is waited for."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""A reader that is slower than its stream: what waits for it is bounded, and it misses nothing."""
+"""A reader that is slower than its stream: its buffer is bounded, and it misses nothing."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""A follower's position says what its reader has dealt with, not what has arrived."""
+"""A follower's position counts the messages that its reader has handled, not those that have arrived."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Device families of installed packages are known to a service; one that cannot be used is named."""
+"""Device families of installed packages are registered by a service; errors name the package."""
 
 import os
 import subprocess

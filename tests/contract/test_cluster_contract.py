@@ -1,4 +1,4 @@
-"""What every cluster promises to those who list, watch, bind and write to it."""
+"""The contract of every cluster: list, watch, bind and write."""
 
 import asyncio
 import json

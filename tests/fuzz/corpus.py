@@ -1,4 +1,4 @@
-"""What the formats look like when nothing is wrong, to start from."""
+"""Valid values of all formats, as initial values."""
 
 import json
 from functools import cache

@@ -1,4 +1,4 @@
-"""The definitions for clusters without Volcano, on a real API server: what Volcano's users write is taken and kept."""
+"""Definitions for clusters without Volcano, on a real API server: objects of Volcano users are accepted and kept."""
 
 import urllib.error
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The judge of the runs on a real API server sees what must not be."""
+"""The checker of the runs on a real API server finds violations."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Each service under its own account, on a real API server that writes down what it is asked.
+"""Each service under its own account, on a real API server with an audit log.
 
 What the manifests grant is what is used: nothing is refused, and no grant is left unused.
 """

@@ -1,4 +1,4 @@
-"""The admission policy on a real API server: forged annotations are refused, wishes of users and our own pass."""
+"""The admission policy on a real API server: forged annotations are refused, those of users and the binder pass."""
 
 import json
 import ssl

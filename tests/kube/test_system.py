@@ -1,4 +1,4 @@
-"""The whole system on a real API server: nodes of all device families, their device plugins, kubelets, and what breaks.
+"""The whole system on a real API server: nodes of all device families, their device plugins and kubelets, and failures.
 
 Each service runs under its own account, with the manifests' rights and policy and nothing else. The judges read what
 the API server says and nothing else. The sizes can be raised by the environment; ``make soak`` runs it with 200 nodes,

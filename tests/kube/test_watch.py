@@ -1,4 +1,4 @@
-"""A watch of a real API server survives what happens to watches, and misses nothing."""
+"""A watch of a real API server survives all failures of watches without missing a change."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""What the local API server refuses, and with which words; what it fills in."""
+"""The errors of the local API server, and its defaults."""
 
 from typing import Any
 

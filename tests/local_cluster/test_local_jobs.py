@@ -1,4 +1,4 @@
-"""Jobs become PodGroups and pods under Volcano's names, labels, annotations and with its plugins' traces."""
+"""Jobs become PodGroups and pods with Volcano's names, labels and annotations, and the changes of its plugins."""
 
 import base64
 from typing import Any

@@ -1,4 +1,4 @@
-"""Reading manifests: what parses is read, what does not is one clear message."""
+"""Reading manifests: valid ones are read, each invalid one gives one clear message."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""``python -m deviceshare_cluster.local``: a process that fills a cluster and plays its controllers."""
+"""``python -m deviceshare_cluster.local``: a process that loads a cluster and simulates its controllers."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The configuration changes while pods wait and run: placement decides by the new one, claims keep what they have."""
+"""The configuration changes while pods wait and run: placement uses the new one, claims keep their devices."""
 
 import pytest
 from deviceshare.model import ConfigFact, ContainerRequest, PodRequest

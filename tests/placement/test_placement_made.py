@@ -1,4 +1,4 @@
-"""What a device plugin says of a bound pod's device reaches the decision, also while its claim stands."""
+"""Devices that a device plugin reports for a bound pod affect decisions, also while its claim exists."""
 
 import pytest
 from deviceshare.families import BY_NAME

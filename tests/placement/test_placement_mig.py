@@ -1,4 +1,4 @@
-"""How unused MIG cards are cut by what the cluster's pods ask."""
+"""The partitioning of unused MIG cards by the requests of the cluster's pods."""
 
 from deviceshare.model import ConfigFact
 from deviceshare_placement.core.deciding import EXPECT_INTERVAL

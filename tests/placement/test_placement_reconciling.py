@@ -1,4 +1,4 @@
-"""What differs from the cluster is found and repaired: ghost claims, nodes that another scheduler filled."""
+"""Differences from the cluster are found and repaired: claims without pods, nodes that another scheduler filled."""
 
 import pytest
 from deviceshare.model import ContainerGrant, DeviceGrant, Gone

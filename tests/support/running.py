@@ -56,7 +56,7 @@ class Running:
         """The output of ``up``."""
         return self._log.read_text()
 
-    async def logged(self, pattern: str, count: int = 1, *, within: float = 40.0) -> list[str]:
+    async def logged(self, pattern: str, count: int = 1, *, within: float = 120.0) -> list[str]:
         """Wait until the log has this many matches of a pattern; return the matches, or their groups."""
         until = time.monotonic() + within
         while len(found := re.findall(pattern, self.log)) < count:
