@@ -102,7 +102,9 @@ def test_commands_and_their_options_exist(page):
 
 
 def test_every_code_of_a_refusal_is_explained():
-    used = set(re.findall(r'(?:Check|card_check|amount_check|Reason|Refusal)\(\s*(?:code=)?"([A-Z]\w+)"', SOURCES))
+    used = set(
+        re.findall(r'(?:Check|card_check|node_check|amount_check|Reason|Refusal)\(\s*(?:code=)?"([A-Z]\w+)"', SOURCES)
+    )
     used |= {code for pair in re.findall(r'code="(\w+)" if .* else "(\w+)"', SOURCES) for code in pair}
     explained = [cell[0] for cell in first_cells(section(OPERATORS, "Pending pods"))]
     assert len(used) > 15

@@ -1,7 +1,7 @@
 """Which models a wanted type means, and which cards indexes and ids choose."""
 
 import pytest
-from deviceshare.families import type_matches
+from deviceshare.families.selection import type_matches
 from deviceshare.formats.card_lists import items
 from support.builders import card, chosen, cluster, node, vgpu
 
