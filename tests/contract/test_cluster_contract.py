@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from deviceshare.model import FENCE, fenced_claims
 from deviceshare_cluster.interface import BindState, Change, ChangeType, ClusterError, EventRecord, Listed
 
 AT = 1_700_000_000.0
@@ -194,6 +195,59 @@ async def test_a_pod_that_is_gone_is_not_bound(cluster: Any, there: bool) -> Non
     assert [one["spec"].get("nodeName") for one in await cluster.list("Pod")] == ([None] if there else [])
 
 
+async def revision_of(cluster: Any, name: str) -> str:
+    return str((await cluster.get("Pod", "default", name))["metadata"]["resourceVersion"])
+
+
+async def test_a_binding_that_expects_a_revision_is_done_at_this_revision_only(cluster: Any) -> None:
+    uid = await created(cluster, "a")
+    before = await revision_of(cluster, "a")
+    await cluster.annotate("Pod", "default", "a", {"label": "x"})
+    answer = await cluster.bind("default", "a", uid, "gpu-1", {"mine": "1"}, revision=before)
+    assert (answer.state, answer.node) == (BindState.CHANGED, "")
+    assert answer.annotations == {"user": "kept", "label": "x"}
+    assert answer.revision == await revision_of(cluster, "a") != before
+    again = await cluster.bind("default", "a", uid, "gpu-1", {"mine": "1"}, revision=answer.revision)
+    assert again.state is BindState.BOUND
+    late = await cluster.bind("default", "a", uid, "gpu-1", {"mine": "1"}, revision=before)
+    assert (late.state, late.node) == (BindState.ALREADY, "gpu-1")
+
+
+async def test_a_fence_stops_the_bindings_that_were_sent_before(cluster: Any) -> None:
+    uid = await created(cluster, "a")
+    before = await revision_of(cluster, "a")
+    for claim in ("c1", "c2", "c1"):
+        fenced = await cluster.fence("default", "a", uid, claim)
+        assert fenced.node == ""
+        assert fenced.revision == await revision_of(cluster, "a")
+    assert fenced.annotations == {"user": "kept", FENCE: "c1,c2"}
+    late = await cluster.bind("default", "a", uid, "gpu-1", {}, revision=before)
+    assert late.state is BindState.CHANGED
+    assert fenced_claims(late.annotations) == ("c1", "c2")
+
+
+async def test_a_fence_is_not_written_on_a_bound_or_missing_pod(cluster: Any) -> None:
+    uid = await created(cluster, "a")
+    assert await cluster.fence("default", "b", uid, "c1") is None
+    assert await cluster.fence("default", "a", "another", "c1") is None
+    await cluster.bind("default", "a", uid, "gpu-1", {"mine": "1"})
+    before = await revision_of(cluster, "a")
+    fenced = await cluster.fence("default", "a", uid, "c1")
+    assert (fenced.node, fenced.annotations["mine"], fenced.revision) == ("gpu-1", "1", before)
+
+
+async def test_either_the_binding_or_the_fence_is_first(cluster: Any) -> None:
+    for number in range(8):
+        name = f"p{number}"
+        uid = await created(cluster, name)
+        expected = await revision_of(cluster, name)
+        bound, fenced = await asyncio.gather(
+            cluster.bind("default", name, uid, "gpu-1", {}, revision=expected),
+            cluster.fence("default", name, uid, "c1"),
+        )
+        assert (bound.state is BindState.BOUND) == (fenced.node == "gpu-1")
+
+
 async def test_a_pod_with_a_scheduling_gate_is_refused(cluster: Any) -> None:
     uid = await created(cluster, "a", schedulingGates=[{"name": "example.com/wait"}])
     answer = await cluster.bind("default", "a", uid, "gpu-1", {})
@@ -216,9 +270,10 @@ async def test_a_condition_leaves_the_conditions_of_others(cluster: Any) -> None
 async def test_a_condition_is_written_once(cluster: Any) -> None:
     uid = await created(cluster, "a")
     for at in (AT, AT + 60):
-        await cluster.set_pod_condition(
+        state = await cluster.set_pod_condition(
             "default", "a", uid, status=False, reason="Unschedulable", message="0/3 nodes", at=at
         )
+        assert state == ("", {"user": "kept"}, await revision_of(cluster, "a"))
     read = await cluster.get("Pod", "default", "a")
     (condition,) = read["status"]["conditions"]
     condition.pop("lastProbeTime", None)  # null on a real API server

@@ -45,6 +45,7 @@ FORGED = {
     "huawei.com/npu-core": "0-vir02",
     "deviceshare.io/vgpu-init-ids": "x",
     "deviceshare.io/signature": "x",
+    "deviceshare.io/fenced-claims": "x",
 }
 WISHES = {
     "volcano.sh/gpu-index": "0,2",

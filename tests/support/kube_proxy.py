@@ -5,7 +5,7 @@ import json
 import ssl
 from collections.abc import Callable
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
 import aiohttp
 from aiohttp import web
@@ -14,6 +14,16 @@ from support.apiserver import ApiServer
 Query = dict[str, str]
 Meddle = Callable[[str, Query], int | bytes | None]
 """Gets the path and the query, which it may change; may answer in the server's place: an error status, or a body."""
+
+
+class Held(NamedTuple):
+    """A request that is held back, and the answer to it: status and body."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: bytes
+    answer: "asyncio.Future[tuple[int, bytes]]"
 
 
 class KubeProxy:
@@ -28,6 +38,9 @@ class KubeProxy:
         self.gone = 0
         self.meddle: Meddle = lambda path, query: None
         self._open: set[asyncio.Event] = set()
+        self.holds: Callable[[str, str], bool] = lambda method, path: False
+        """Whether to hold a request with this method and path back until :meth:`release`."""
+        self.held: list[Held] = []
 
     async def __aenter__(self) -> Self:
         authority = self._server.directory / "certs" / "apiserver.crt"
@@ -60,6 +73,18 @@ class KubeProxy:
         for silent in self._open:
             silent.set()
 
+    async def release(self, held: Held, body: bytes | None = None) -> int:
+        """Send a request that was held back, perhaps with another body, and return the status of the answer.
+
+        The client that sent it gets the answer if it still waits.
+        """
+        url = f"{self._server.url}{held.path}"
+        data = held.body if body is None else body
+        async with self._session.request(held.method, url, headers=held.headers, data=data) as found:
+            if not held.answer.done():
+                held.answer.set_result((found.status, await found.read()))
+            return found.status
+
     def of(self, plural: str) -> list[Query]:
         """Return what was asked about all objects of a kind."""
         return [query for path, query in self.asked if path.endswith(f"/{plural}")]
@@ -78,6 +103,11 @@ class KubeProxy:
         try:
             headers = {"Authorization": request.headers["Authorization"], "Content-Type": request.content_type}
             body = await request.read()
+            if self.holds(request.method, request.path):
+                held = Held(request.method, request.path, headers, body, asyncio.get_running_loop().create_future())
+                self.held.append(held)
+                status, answer = await held.answer
+                return web.Response(status=status, body=answer, content_type="application/json")
             url = f"{self._server.url}{request.path}"
             async with self._session.request(
                 request.method, url, params=query, headers=headers, data=body or None
