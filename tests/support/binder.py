@@ -64,8 +64,8 @@ class BinderDriver:
     cluster, and the counters and log lines. Further arguments are those of :class:`BinderCore`.
     """
 
-    def __init__(self, now: float = 0.0, *, accept: bool = True, **arguments: Any) -> None:
-        self.core = BinderCore(**arguments)
+    def __init__(self, now: float = 0.0, *, accept: bool = True, check: bool = False, **arguments: Any) -> None:
+        self.core = BinderCore(check=check, **arguments)
         self.now = now
         self.accept = accept
         self.reports: list[REPORTS] = []

@@ -35,7 +35,7 @@ def part(cores):
 
 
 def pod(uid, grants=(), node="", **fields):
-    containers = [(f"c{at}",) for at in range(max(1, len(grants)))]
+    containers = [(f"c{at}", ()) for at in range(max(1, len(grants)))]
     view = {"kind": "pod", "uid": uid, "namespace": "default", "name": uid, "node": node, **fields}
     return msgspec.convert(view | {"ask": {"containers": containers}}, PodView)
 

@@ -4,7 +4,7 @@ import random
 from typing import assert_never
 
 import msgspec
-from deviceshare.conf import SCHEDULER
+from deviceshare.conf import DEVICES, SCHEDULER
 from deviceshare.model import Claim, ConfigFact
 from deviceshare_bus.core import Event
 from deviceshare_bus.follower import Message
@@ -35,6 +35,7 @@ from deviceshare_binder.core.events import (
     BindAnswered,
     ClusterFailed,
     ClusterWritten,
+    DevicesConfigured,
     Explained,
     LedgerChanged,
     LockAnswered,
@@ -58,7 +59,6 @@ class _RawLedger(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _decode_pod = msgspec.msgpack.Decoder(PodView | GoneView).decode
-_decode_usage = msgspec.msgpack.Decoder(PodUsage).decode
 _decode_node = msgspec.msgpack.Decoder(NodeView | GoneView).decode
 _decode_group = msgspec.msgpack.Decoder(PodGroupView | GoneView).decode
 _decode_queue = msgspec.msgpack.Decoder(QueueView | GoneView).decode
@@ -101,7 +101,7 @@ def decode_cluster(message: Message) -> Event | None:
             pod = _decode_pod(message.data)
             if isinstance(pod, GoneView):
                 return PodChanged(key, None)
-            return PodChanged(key, pod, _decode_usage(message.data) if pod.counts else None)
+            return PodChanged(key, pod, PodUsage(ask=pod.ask, held=pod.held) if pod.counts else None)
         case "node":
             node = _decode_node(message.data)
             return NodeChanged(key, None if isinstance(node, GoneView) else node)
@@ -111,9 +111,10 @@ def decode_cluster(message: Message) -> Event | None:
         case "queue":
             queue = _decode_queue(message.data)
             return QueueChanged(key, None if isinstance(queue, GoneView) else queue)
-        case "config" if key == SCHEDULER:
-            config = decode_fact(message.data)
-            return SchedulerConfigured(config if isinstance(config, ConfigFact) else None)
+        case "config" if key in (SCHEDULER, DEVICES):
+            fact = decode_fact(message.data)
+            config = fact if isinstance(fact, ConfigFact) else None
+            return SchedulerConfigured(config) if key == SCHEDULER else DevicesConfigured(config)
     return None
 
 

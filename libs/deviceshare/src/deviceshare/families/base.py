@@ -79,9 +79,19 @@ class OneByOne:
         """Return one grant for each container, its devices in the order of the picks."""
         return common.grants_of(self.name, demand, chosen, _device)
 
+    def pick_of(
+        self, demand: Demand, cards: CardDemand, device: DeviceGrant, card: Card, conf: SchedulerConf
+    ) -> Pick | None:
+        """Return the card: a device has no further detail."""
+        return Pick(card, 0)
+
     def count(self, card: Card, pods: Sequence[Sequence[CardShare]], conf: SchedulerConf) -> Counted:
         """Never called where there is no state."""
         raise NotImplementedError
+
+    def conflict(self, card: Card, pods: Sequence[Sequence[CardShare]], conf: SchedulerConf) -> str:
+        """Return nothing: what pods take of a card adds up."""
+        return ""
 
     def at_most(self, device: DeviceGrant, asked: CardDemand, card: Card | None) -> DeviceGrant:
         """Clamp memory and cores."""

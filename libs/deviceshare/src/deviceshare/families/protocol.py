@@ -260,6 +260,15 @@ class Family(Protocol):
         """
         ...
 
+    def pick_of(
+        self, demand: Demand, cards: CardDemand, device: DeviceGrant, card: Card, conf: SchedulerConf
+    ) -> Pick | None:
+        """Return the pick for which :meth:`grants` gives this device of a card, None if there is none for the demand.
+
+        The amounts of the device need no check: the caller compares it with what :meth:`grants` returns.
+        """
+        ...
+
     def checks(self, demand: Demand, view: CardView, conf: SchedulerConf) -> list[Check]:
         """Return every check that cards of the view fail, for the nodes that are infeasible, and for these only."""
         ...
@@ -268,6 +277,13 @@ class Family(Protocol):
         """Return usage and state of a card of which each of these pods holds these shares.
 
         Never called where ``state`` is empty.
+        """
+        ...
+
+    def conflict(self, card: Card, pods: Sequence[Sequence[CardShare]], conf: SchedulerConf) -> str:
+        """Return what a card lacks to serve pods with these shares, apart from memory, cores and slots; '' for nothing.
+
+        The last of the pods is the one that comes to the others.
         """
         ...
 

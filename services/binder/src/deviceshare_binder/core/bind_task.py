@@ -1,4 +1,19 @@
-"""The task to bind one claim's pod: its states, and what the facts imply for it."""
+"""The task to bind one claim's pod: its states, and what the facts imply for it.
+
+The states of a claim's bind task::
+
+    queued ─┬─> binding ──> outcome          the API server's answer is final
+            ├─> held ──> queued              another pod is in handoff to the node's device plugin (plugin_handoff)
+            ├─> locking ──> queued           the node's lock is requested (locks)
+            ├─> waiting ──> queued           its pod or its node is not known yet, or others hold the node's lock
+            ├─> reading ──> queued, outcome  the pod is read back, if it may be bound already
+            ├─> fencing ──> outcome          refused or withdrawn: only after a fence, since an earlier request to bind
+            │                                the pod, perhaps of another process, may have succeeded or still arrive
+            └─> (backing off) ──> queued     the cluster did not answer, or refused the request
+
+A request to bind a pod expects the revision of the pod that the task was judged by. If the pod has another one, the
+request does nothing, and the task is judged again by the new revision and its fences.
+"""
 
 from collections.abc import Mapping
 from enum import Enum, auto
@@ -12,6 +27,15 @@ from deviceshare_binder.core.outcomes import NodeClaims
 from deviceshare_binder.core.plugin_handoff import Keys
 from deviceshare_binder.core.views import NodeView, PodView
 
+GRACE = 10.0
+"""Seconds that a claim waits for facts: of its pod and its node, or facts that justify it."""
+RECHECK = 0.25
+"""Seconds after which a claim to which the facts object is checked again."""
+MOMENT = 1e-6
+"""The least difference, in seconds, between the times in the annotations of two bindings."""
+RETRY = Backoff(0.1, 5.0)
+"""Seconds between two attempts while the cluster does not answer."""
+
 
 class Finished(NamedTuple):
     """A claim has its outcome."""
@@ -19,6 +43,14 @@ class Finished(NamedTuple):
     claim: Claim
     node: str
     state: str
+    reason: str
+
+
+class Rejected(NamedTuple):
+    """A claim is not for its pod, or does not fit its node."""
+
+    claim: Claim
+    node: str
     reason: str
 
 
@@ -71,6 +103,12 @@ class BindTask(msgspec.Struct, eq=False):
     """Bindings that met another revision of the pod."""
     refusals: int = 0
     """Requests that the cluster refused for good; users are informed of the first."""
+
+    def grace(self, now: float, pause: float) -> float | None:
+        """Return the monotonic time until which it waits for facts, at most ``pause`` seconds; None: no longer."""
+        if self.deadline is None:
+            self.deadline = now + GRACE
+        return min(self.deadline, now + pause) if now < self.deadline else None
 
     @property
     def in_flight(self) -> bool:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from deviceshare.conf import SCHEDULER, EffectiveConfiguration
+from deviceshare.conf import DEVICES, SCHEDULER, EffectiveConfiguration
 from deviceshare.model import ADMITTED, BOUND, PENDING, REJECTED, ConfigFact, Explanation
 from deviceshare_bus.core import (
     CaughtUp,
@@ -23,7 +23,7 @@ from deviceshare_bus.core import (
 from deviceshare_bus.subjects import Stream, node_of
 from deviceshare_cluster.interface import BindState
 
-from deviceshare_binder.core.bind_task import Finished
+from deviceshare_binder.core.bind_task import Finished, Rejected
 from deviceshare_binder.core.claims import ClaimBinder
 from deviceshare_binder.core.cluster_writes import ClusterWrites
 from deviceshare_binder.core.commands import (
@@ -40,6 +40,7 @@ from deviceshare_binder.core.events import (
     BindAnswered,
     ClusterFailed,
     ClusterWritten,
+    DevicesConfigured,
     Explained,
     LedgerChanged,
     LockAnswered,
@@ -71,6 +72,7 @@ class BinderCore:
         keys: signing keys (:mod:`deviceshare.model.signatures`).
         patience: the seconds that a device plugin has to serve a pod.
         reports_per_second: how many reports about pods are written per second, and as many statuses.
+        check: whether claims are compared with their pods' requests and their nodes.
     """
 
     def __init__(
@@ -79,8 +81,10 @@ class BinderCore:
         keys: Sequence[bytes] = (),
         patience: float = PATIENCE,
         reports_per_second: float = REPORTS_PER_SECOND,
+        *,
+        check: bool = True,
     ) -> None:
-        self._claims = ClaimBinder(limit, keys, patience)
+        self._claims = ClaimBinder(limit, keys, patience, check=check)
         self._reports = Reports(self._claims.facts.pods)
         self._groups = Groups()
         self._charges = Charges()
@@ -127,7 +131,9 @@ class BinderCore:
             case Tick():
                 return self._tick(now)
             case SchedulerConfigured(config=config):
-                return self._configure(config)
+                return self._configure(SCHEDULER, config)
+            case DevicesConfigured(config=config):
+                return self._configure(DEVICES, config)
             case ClusterWritten():
                 return self._written(event, now)
             case ClusterFailed():
@@ -191,15 +197,16 @@ class BinderCore:
         else:
             self._groups.charge(uid, self._charges.put(uid, event.usage))
 
-    def _configure(self, config: ConfigFact | None) -> list[Command]:
+    def _configure(self, name: str, config: ConfigFact | None) -> list[Command]:
         if config is not None:
             self._conf.take(config)
         else:
-            self._conf.drop(SCHEDULER)
+            self._conf.drop(name)
+        self._claims.facts.configure(self._conf.conf)
         self._claims.locks.every_family = self._conf.conf.node_lock
         for uid, amounts in self._charges.configure(self._conf.conf).items():
             self._groups.charge(uid, amounts)
-        return [Log("warning", str(problem))] if (problem := self._conf.problems.get(SCHEDULER)) else []
+        return [Log("warning", str(problem))] if (problem := self._conf.problems.get(name)) else []
 
     def _explained(self, explanation: Explanation) -> None:
         if explanation.decision in (ADMITTED, REJECTED):
@@ -225,6 +232,8 @@ class BinderCore:
                     after += self._finished(step, now)
                 case Stuck():
                     after += self._stuck(step)
+                case Rejected():
+                    after += self._rejected(step)
                 case Annotate():
                     self._writes.add(step)
                 case request:
@@ -249,6 +258,14 @@ class BinderCore:
         elif reason:
             return [step, Log("info", f"claim refused: {pod}: {reason}", {"node": node, "claim": claim.id})]
         return [step]
+
+    def _rejected(self, rejected: Rejected) -> list[Command]:
+        claim, node, reason = rejected
+        details = {"claim": claim.id, "uid": claim.uid, "node": node, "decided_by": claim.decided_by}
+        return [
+            Count("claims_rejected"),
+            Log("warning", f"claim of {claim.namespace}/{claim.name} is not valid: {reason}", details),
+        ]
 
     def _stuck(self, stuck: Stuck) -> list[Command]:
         self._reports.stuck(stuck, self._claims.claims(stuck.waiting))

@@ -1,20 +1,6 @@
 """Which claim is bound when, and what its outcome is.
 
-The states of a claim's bind task::
-
-    queued ─┬─> binding ──> outcome          the API server's answer is final
-            ├─> held ──> queued              another pod is in handoff to the node's device plugin (plugin_handoff)
-            ├─> locking ──> queued           the node's lock is requested (locks)
-            ├─> waiting ──> queued           its pod or its node is not known yet, or others hold the node's lock
-            ├─> reading ──> queued, outcome  the pod is read back, if it may be bound already
-            ├─> fencing ──> outcome          refused or withdrawn: only after a fence, since an earlier request to bind
-            │                                the pod, perhaps of another process, may have succeeded or still arrive
-            └─> (backing off) ──> queued     the cluster did not answer, or refused the request
-
-A request to bind a pod expects the revision of the pod that the task was judged by. If the pod has another one, the
-request does nothing, and the task is judged again by the new revision and its fences.
-
-Nothing begins before the messages that were on the bus have been read.
+The states of a bind task: :mod:`.bind_task`. Nothing begins before the messages that were on the bus have been read.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,7 +11,7 @@ from deviceshare_bus.core import Now
 from deviceshare_cluster.interface import BindState
 
 from deviceshare_binder.core.bind_queue import BindQueue
-from deviceshare_binder.core.bind_task import BindTask, Finished, State, Verdict
+from deviceshare_binder.core.bind_task import GRACE, BindTask, Finished, Rejected, State, Verdict
 from deviceshare_binder.core.cluster_writes import REFUSED_RETRY
 from deviceshare_binder.core.commands import Annotate, BindPod, ClaimRequest, FencePod, LockNode, ReadPod
 from deviceshare_binder.core.delivery import annotations_of, given_up, is_served, outcome_of_bound
@@ -36,14 +22,14 @@ from deviceshare_binder.core.outcomes import NodeClaims, Outcomes
 from deviceshare_binder.core.plugin_handoff import PATIENCE, PluginHandoffs, Stuck, keys_of
 from deviceshare_binder.core.views import NodeView, PodView
 
-GRACE = 10.0
-"""Seconds that a claim waits for the facts of its pod and its node."""
+RECHECK = 0.25
+"""Seconds after which a claim to which the facts object is checked again."""
 MOMENT = 1e-6
 """The least difference, in seconds, between the times in the annotations of two bindings."""
 RETRY = Backoff(0.1, 5.0)
 """Seconds between two attempts while the cluster does not answer."""
 
-Step = ClaimRequest | Annotate | Finished | Stuck
+Step = ClaimRequest | Annotate | Finished | Rejected | Stuck
 
 
 class ClaimBinder:
@@ -53,11 +39,14 @@ class ClaimBinder:
         limit: how many requests to the cluster may be in flight.
         keys: signing keys (:mod:`deviceshare.model.signatures`).
         patience: the seconds that a device plugin has to serve a pod.
+        check: whether claims are compared with their pods' requests and their nodes.
     """
 
-    def __init__(self, limit: int, keys: Sequence[bytes] = (), patience: float = PATIENCE) -> None:
+    def __init__(
+        self, limit: int, keys: Sequence[bytes] = (), patience: float = PATIENCE, *, check: bool = True
+    ) -> None:
         self._keys = tuple(keys)
-        self.facts = Facts()
+        self.facts = Facts(check=check)
         self.outcomes = Outcomes()
         self._tasks = BindQueue(limit)
         self.handoffs = PluginHandoffs(patience)
@@ -96,7 +85,7 @@ class ClaimBinder:
         """Apply a pod's state, None if it is gone."""
         self.handoffs.pod(uid, view, now.monotonic)
         if view is None:
-            self.facts.pods.pop(uid, None)
+            self.facts.drop(uid)
             return
         before = self.facts.pods.get(uid)
         view = self.facts.put(view)
@@ -118,6 +107,7 @@ class ClaimBinder:
         """Apply all claims on a node."""
         node = self.outcomes.node(name)
         before, node.ledger = node.ledger, {claim.id: claim for claim in claims}
+        self.facts.shares.set_claims(name, before, node.ledger)
         uids = {claim.uid for claim in node.ledger.values()}
         for identity, claim in before.items():
             if identity not in node.ledger and claim.uid not in uids:
@@ -329,6 +319,8 @@ class ClaimBinder:
             self._wait(task, now)
         elif not self.facts.pods[claim.uid].revision:
             self._read(task, None)
+        elif objection := self.facts.objection(task):
+            self._object(task, objection, now)
         elif self.handoffs.blocked(task.node.name, claim.uid, task.keys):
             task.state = State.HELD
             self.handoffs.hold(task.node.name, claim.id, claim.uid, task.keys)
@@ -369,15 +361,16 @@ class ClaimBinder:
 
     def _read(self, task: BindTask, verdict: Verdict | None) -> None:
         """Read the pod back; ``verdict``: a fact shows that it is bound."""
-        claim = task.claim
-        task.verdict = verdict
-        self._request(task, State.READING, ReadPod(claim.id, claim.namespace, claim.name, claim.uid))
+        self._ask(task, State.READING, ReadPod, verdict)
 
     def _fence(self, task: BindTask, verdict: Verdict) -> None:
         """Let no binding for the claim succeed any more; ``verdict`` is the claim's outcome if the pod is not bound."""
+        self._ask(task, State.FENCING, FencePod, verdict)
+
+    def _ask(self, task: BindTask, state: State, request: type[ReadPod | FencePod], verdict: Verdict | None) -> None:
         claim = task.claim
         task.verdict = verdict
-        self._request(task, State.FENCING, FencePod(claim.id, claim.namespace, claim.name, claim.uid))
+        self._request(task, state, request(claim.id, claim.namespace, claim.name, claim.uid))
 
     def _request(self, task: BindTask, state: State, request: ClaimRequest) -> None:
         self._tasks.requested(task, state)
@@ -385,15 +378,20 @@ class ClaimBinder:
 
     def _wait(self, task: BindTask, now: Now) -> None:
         """Wait for facts, in total no longer than the grace, whatever other facts arrive meanwhile."""
-        if task.deadline is None:
-            task.deadline = now.monotonic + GRACE
-        if now.monotonic < task.deadline:
-            self._tasks.sleep(task, State.WAITING, task.deadline)
-            return
-        if task.claim.uid in self.facts.pods:
+        if (until := task.grace(now.monotonic, GRACE)) is not None:
+            self._tasks.sleep(task, State.WAITING, until)
+        elif task.claim.uid in self.facts.pods:
             self._fence(task, Verdict(REFUSED, f"there is no node {task.node.name}", sure=False))
         else:
             self._read(task, None)
+
+    def _object(self, task: BindTask, objection: str, now: Now) -> None:
+        """Wait for facts that justify a claim: placement may have newer ones. Then refuse the claim."""
+        if (until := task.grace(now.monotonic, RECHECK)) is not None:
+            self._tasks.sleep(task, State.WAITING, until)
+        else:
+            self._steps.append(Rejected(task.claim, task.node.name, objection))
+            self._fence(task, Verdict(REFUSED, f"the claim is not valid: {objection}", sure=False))
 
     def _finish(self, task: BindTask, state: str, reason: str, now: Now) -> None:
         if state != BOUND:

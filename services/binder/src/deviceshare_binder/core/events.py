@@ -44,6 +44,12 @@ class SchedulerConfigured(Event, frozen=True):
     config: ConfigFact | None
 
 
+class DevicesConfigured(Event, frozen=True):
+    """The text of ``device-config.yaml``, None if it is gone."""
+
+    config: ConfigFact | None
+
+
 class LedgerChanged(Event, frozen=True):
     """All claims on a node."""
 
@@ -134,6 +140,7 @@ decode_event = msgspec.msgpack.Decoder(
     | PodGroupChanged
     | QueueChanged
     | SchedulerConfigured
+    | DevicesConfigured
     | LedgerChanged
     | OutcomesChanged
     | Explained

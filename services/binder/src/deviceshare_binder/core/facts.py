@@ -1,24 +1,48 @@
-"""The facts that decide about claims: pods and nodes, and what they imply."""
+"""The facts that decide about claims: pods, nodes and the configuration, and what they imply."""
 
 from collections.abc import Mapping
 
+from deviceshare.allocation import ClaimCheck
+from deviceshare.conf import SchedulerConf, default_conf
+from deviceshare.model import PodRequest
+from msgspec.structs import replace
+
 from deviceshare_binder.core.bind_task import BindTask, Verdict, judge
+from deviceshare_binder.core.card_shares import CardShares
 from deviceshare_binder.core.nodes import Nodes
 from deviceshare_binder.core.views import PodView
 
 
 class Facts:
-    """The known pods by uid, and the nodes."""
+    """The known pods by uid, and the nodes; without ``check`` claims are not compared with them."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, check: bool = True) -> None:
         self.pods: dict[str, PodView] = {}
         self.nodes = Nodes()
+        self.shares = CardShares()
+        self._check = ClaimCheck(default_conf()) if check else None
+        self._requests: dict[PodRequest, PodRequest] = {}
+        """Equal requests are one object."""
+
+    def configure(self, conf: SchedulerConf) -> None:
+        """Check claims under a configuration."""
+        self._check = ClaimCheck(conf) if self._check is not None else None
 
     def put(self, view: PodView) -> PodView:
         """Apply a pod's fact; return the view that is known now, which may have a newer revision."""
+        if len(self._requests) > 2 * len(self.pods) + 100:
+            self._requests = {each.ask: each.ask for each in self.pods.values()}
+        request = self._requests.setdefault(view.ask, view.ask)
+        view = view if request is view.ask else replace(view, ask=request)
         before = self.pods.get(view.uid)
         self.pods[view.uid] = view = view if before is None else before.updated(view)
+        self.shares.set_bound(view.uid, "" if view.ended else view.node, view.held)
         return view
+
+    def drop(self, uid: str) -> None:
+        """Forget a pod that is gone."""
+        self.pods.pop(uid, None)
+        self.shares.set_bound(uid, "", ())
 
     def read(self, uid: str, revision: str, annotations: Mapping[str, str] | None) -> None:
         """Apply the revision and the annotations of a pod that was read, or written, and is not bound."""
@@ -32,3 +56,21 @@ class Facts:
     def missing(self, task: BindTask) -> bool:
         """Return whether the pod or the node of a claim is not known."""
         return task.claim.uid not in self.pods or task.node.name not in self.nodes.views
+
+    def objection(self, task: BindTask) -> str:
+        """Return why a claim is not for its pod or does not fit its node, '' if nothing is wrong.
+
+        Only of a claim whose pod and node are known. The facts may be older than those of placement.
+        """
+        claim, name = task.claim, task.node.name
+        pod, node = self.pods[claim.uid], self.nodes.views[name]
+        if self._check is None or node is None:
+            return ""
+        if (pod.namespace, pod.name) != (claim.namespace, claim.name):
+            return f"the claim is for {claim.namespace}/{claim.name}, its uid is of {pod.namespace}/{pod.name}"
+        cards = {card.id: card for card in node.cards}
+        found = self._check.against_request(claim, pod.ask, cards)
+        if found:
+            return f"the pod requests {found}"
+        found = self._check.against_cards(claim, cards, self.shares.of_others(claim, name))
+        return f"node {name} has {found}" if found else ""

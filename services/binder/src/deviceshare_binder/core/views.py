@@ -4,18 +4,8 @@ from collections.abc import Mapping
 
 import msgspec
 from deviceshare.allocation import CORDONED, tolerates
-from deviceshare.model import DEFAULT_QUEUE, ContainerGrant, PodRequest, Toleration, fence_entry, fenced_claims
+from deviceshare.model import DEFAULT_QUEUE, Card, ContainerGrant, PodRequest, fence_entry, fenced_claims
 from msgspec.structs import replace
-
-
-class _Container(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    name: str
-
-
-class _Request(msgspec.Struct, frozen=True, gc=False):
-    containers: tuple[_Container, ...] = ()
-    init_containers: tuple[_Container, ...] = ()
-    tolerations: tuple[Toleration, ...] = ()
 
 
 class PodView(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="pod"):
@@ -36,7 +26,8 @@ class PodView(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="
     gates: tuple[str, ...] = ()
     fenced: tuple[str, ...] = ()
     group: str = ""
-    ask: _Request = _Request()
+    ask: PodRequest = PodRequest()
+    held: tuple[ContainerGrant, ...] = ()
     unserved: tuple[tuple[str, str], ...] = ()
     until_running: tuple[str, ...] = ()
 
@@ -96,6 +87,7 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag=
     name: str
     ready: bool = True
     unschedulable: bool = False
+    cards: tuple[Card, ...] = ()
     locks: tuple[tuple[str, str], ...] = ()
 
 

@@ -115,6 +115,14 @@ class MindCluster(OneByOne):
         ]
         return deal(self.name, demand.shares, devices)
 
+    def pick_of(
+        self, demand: Demand, cards: CardDemand, device: DeviceGrant, card: Card, conf: SchedulerConf
+    ) -> Pick | None:
+        """Return the chip, and the number of the template among the demand's."""
+        assert isinstance(demand, MindClusterDemand)
+        names = [template.name for template in demand.templates] or [""]
+        return Pick(card, names.index(device.detail)) if device.detail in names else None
+
     def failed(self, demand: Demand, cards: CardDemand, view: CardView, conf: SchedulerConf) -> list[Check]:
         """Return the checks for no chips, unhealthy chips, AI cores of the node, and room on each chip."""
         assert isinstance(demand, MindClusterDemand)

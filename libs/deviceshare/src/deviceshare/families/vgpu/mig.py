@@ -17,8 +17,9 @@ from deviceshare.families.vgpu import pod_annotations
 from deviceshare.families.vgpu.base import Vgpu
 from deviceshare.families.vgpu.cutting import CUT, USED, Cutting, Instance, MigKinds, selector_of
 from deviceshare.families.vgpu.geometry import MIXED_UP, UNUSED, Geometries, Wanted, geometries_of, recut, rounded_up
+from deviceshare.families.vgpu.request import is_whole
 from deviceshare.formats import vgpu
-from deviceshare.kernels import UNPARTITIONED, CardSelector
+from deviceshare.kernels import CUT_BITS, UNPARTITIONED, CardSelector
 from deviceshare.model import WHOLE, Card, ContainerGrant, DeviceGrant, PodRequest
 from deviceshare.state import CardShare, CardView, Codes, Counted, Usage, usage_of
 
@@ -59,6 +60,18 @@ class Mig(Vgpu):
         recuts = _recuts([pick for picks in chosen for pick in picks], conf, expected.of(self.name))
         return common.grants_of(self.name, demand, chosen, lambda cards, pick: _device(cards, pick, recuts, conf))
 
+    def pick_of(
+        self, demand: Demand, cards: CardDemand, device: DeviceGrant, card: Card, conf: SchedulerConf
+    ) -> Pick | None:
+        """Return the instance if the card's model has it, and if it is large enough."""
+        geometries = geometries_of(conf.devices.vgpu, card.type)
+        found = None if geometries is None else geometries.find(device.detail)
+        if geometries is None or found is None:
+            return None
+        cut, position = found
+        needed = geometries.needed(common.memory_on(cards, card), whole=is_whole(cards))
+        return Pick(card, cut << CUT_BITS | position) if geometries.of(cut).sizes[position] >= needed else None
+
     def count(self, card: Card, pods: Sequence[Sequence[CardShare]], conf: SchedulerConf) -> Counted:
         """Charge each instance once to each pod that holds it, and cores as on other cards.
 
@@ -85,6 +98,13 @@ class Mig(Vgpu):
             cores += shares[0].device.cores if len(shares) == 1 else usage_of(card, shares).cores
         cut = MIXED_UP if len(cuts) > 1 else next(iter(cuts), UNUSED)
         return Usage(memory, cores, slots), {CUT: cut, USED: used}
+
+    def conflict(self, card: Card, pods: Sequence[Sequence[CardShare]], conf: SchedulerConf) -> str:
+        """Pods may not have one instance, nor instances of two geometries."""
+        if self.count(card, pods, conf)[1][CUT] == MIXED_UP:
+            return "instances of one geometry"
+        instances = [detail for shares in pods for detail in {share.device.detail for share in shares}]
+        return "a free instance" if len(set(instances)) < len(instances) else ""
 
     def held(self, annotations: Mapping[str, str], ask: PodRequest, pod: str) -> tuple[ContainerGrant, ...]:
         """Return the MIG instances that a pod holds: devices with brackets."""
