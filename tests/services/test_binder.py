@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from deviceshare.model import (
     Claim,
+    ConfigFact,
     ContainerGrant,
     ContainerRequest,
     DeviceGrant,
@@ -31,7 +32,16 @@ from deviceshare_bus.subjects import event, explain, fact, ledger, outcome
 from deviceshare_cluster.interface import BindState
 from deviceshare_cluster.local import LocalCluster
 from nats.js.errors import NotFoundError
+from support.builders import share_cards
 from support.service import at_work, fail_first_write, replayed_elsewhere
+
+CONFIGURATION = """
+actions: allocate
+tiers:
+- plugins:
+  - name: deviceshare
+    arguments: {deviceshare.GPUSharingEnable: true}
+"""
 
 
 class Scene:
@@ -48,7 +58,7 @@ class Scene:
         self.connection = await connect(self.url, "test")
         await make_streams(self.connection)
         self.publisher = Publisher(self.connection)
-        await self.publish(fact("node", "n1"), NodeFact(name="n1"))
+        await self.publish(fact("node", "n1"), NodeFact(name="n1", cards=share_cards(4)))
         return self
 
     async def __aexit__(self, *error):
@@ -58,7 +68,7 @@ class Scene:
     async def publish(self, subject, message):
         await self.publisher.write(Write(subject, encode(message)))
 
-    async def pod(self, name, gates=()):
+    async def pod(self, name, gates=(), memory=0):
         await self.cluster.create(
             {
                 "apiVersion": "v1",
@@ -69,7 +79,8 @@ class Scene:
         )
         uid = (await self.cluster.get("Pod", "default", name))["metadata"]["uid"]
         self.pods[name] = uid
-        ask = PodRequest(containers=(ContainerRequest("main", ()),))
+        amounts = (("volcano.sh/gpu-memory", memory),) if memory else ()
+        ask = PodRequest(containers=(ContainerRequest("main", amounts),))
         await self.publish(
             fact("pod", uid), PodFact(uid=PodUid(uid), namespace="default", name=name, gates=gates, ask=ask)
         )
@@ -104,8 +115,9 @@ async def until(true):
 async def test_claims_are_bound_once_whatever_is_killed(nats_server):
     async with Scene(nats_server.url) as scene:
         grant = ContainerGrant("main", 0, "gpu-share", (DeviceGrant("3", 3, 1024, 0),))
-        for name in "abc":
-            await scene.pod(name)
+        await scene.publish(fact("config", "scheduler"), ConfigFact(name="scheduler", text=CONFIGURATION))
+        for name, memory in (("a", 1024), ("b", 0), ("c", 0)):
+            await scene.pod(name, memory=memory)
         await scene.claims(scene.claim("a", grants=(grant,)), scene.claim("b"))
         expected = {"claim-a": "bound", "claim-b": "bound"}
 

@@ -62,7 +62,7 @@ class ClaimCheck:
             expected += found
         if expected == claim.grants:
             return ""
-        return f"the devices {_shown(expected)}, not {_shown(claim.grants)}"
+        return f"{_shown(expected)}, not {_shown(claim.grants)}"
 
     def against_cards(
         self, claim: Claim, cards: Mapping[str, Card], others: Mapping[str, Sequence[Sequence[CardShare]]]
@@ -143,8 +143,9 @@ def _named(card_request: CardRequest) -> str:
 def _shown(grants: Sequence[ContainerGrant]) -> str:
     """Return grants as in "main: hami-core GPU-0 3000 MiB 10 cores"."""
     devices = [(grant, device) for grant in grants for device in grant.devices]
-    return ", ".join(
+    shown = ", ".join(
         f"{grant.container}: {grant.family} {device.id} {device.memory} MiB {device.cores} cores"
         + f" {device.detail}" * bool(device.detail)
         for grant, device in devices
     )
+    return shown or "no devices"

@@ -7,7 +7,7 @@ The states of a claim's bind task::
             ├─> locking ──> queued           the node's lock is requested (locks)
             ├─> waiting ──> queued           its pod or its node is not known yet, or others hold the node's lock
             ├─> reading ──> queued, outcome  the pod is read back, if it may be bound already
-            ├─> fencing ──> outcome          refused or withdrawn: only after a fence, since an earlier request to bind
+            ├─> reading ──> outcome          refused or withdrawn: only after a fence, since an earlier request to bind
             │                                the pod, perhaps of another process, may have succeeded or still arrive
             └─> (backing off) ──> queued     the cluster did not answer, or refused the request
 
@@ -20,7 +20,7 @@ from enum import Enum, auto
 from typing import NamedTuple
 
 import msgspec
-from deviceshare.model import BOUND, REFUSED, WITHDRAWN, Claim
+from deviceshare.model import BOUND, REFUSED, WITHDRAWN, Backoff, Claim
 
 from deviceshare_binder.core.commands import LockNode
 from deviceshare_binder.core.outcomes import NodeClaims
@@ -31,8 +31,6 @@ GRACE = 10.0
 """Seconds that a claim waits for facts: of its pod and its node, or facts that justify it."""
 RECHECK = 0.25
 """Seconds after which a claim to which the facts object is checked again."""
-MOMENT = 1e-6
-"""The least difference, in seconds, between the times in the annotations of two bindings."""
 RETRY = Backoff(0.1, 5.0)
 """Seconds between two attempts while the cluster does not answer."""
 
@@ -57,8 +55,8 @@ class Rejected(NamedTuple):
 class State(Enum):
     """The state of a bind task.
 
-    Parked: another claim of its pod is in flight. Held: another pod is being handed over to the device plugin of its
-    node.
+    Reading: the pod is read back or fenced. Parked: another claim of its pod is in flight. Held: another pod is being
+    handed over to the device plugin of its node.
     """
 
     QUEUED = auto()
@@ -68,7 +66,6 @@ class State(Enum):
     LOCKING = auto()
     BINDING = auto()
     READING = auto()
-    FENCING = auto()
     BACKING_OFF = auto()
 
 
@@ -113,7 +110,7 @@ class BindTask(msgspec.Struct, eq=False):
     @property
     def in_flight(self) -> bool:
         """Whether a request to the cluster is unanswered."""
-        return self.state in (State.LOCKING, State.BINDING, State.READING, State.FENCING)
+        return self.state in (State.LOCKING, State.BINDING, State.READING)
 
 
 def judge(claim: Claim, node: str, pod: PodView | None, nodes: Mapping[str, NodeView | None]) -> Verdict | None:

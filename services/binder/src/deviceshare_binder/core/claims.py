@@ -6,12 +6,12 @@ The states of a bind task: :mod:`.bind_task`. Nothing begins before the messages
 from collections.abc import Iterable, Mapping, Sequence
 
 from deviceshare.families import FamilyError, UnknownFamilyError
-from deviceshare.model import BOUND, REFUSED, WITHDRAWN, Backoff, Claim, InputError, Outcome, sign
+from deviceshare.model import BOUND, REFUSED, WITHDRAWN, Claim, InputError, Outcome, sign
 from deviceshare_bus.core import Now
 from deviceshare_cluster.interface import BindState
 
 from deviceshare_binder.core.bind_queue import BindQueue
-from deviceshare_binder.core.bind_task import GRACE, BindTask, Finished, Rejected, State, Verdict
+from deviceshare_binder.core.bind_task import GRACE, RECHECK, RETRY, BindTask, Finished, Rejected, State, Verdict
 from deviceshare_binder.core.cluster_writes import REFUSED_RETRY
 from deviceshare_binder.core.commands import Annotate, BindPod, ClaimRequest, FencePod, LockNode, ReadPod
 from deviceshare_binder.core.delivery import annotations_of, given_up, is_served, outcome_of_bound
@@ -22,12 +22,8 @@ from deviceshare_binder.core.outcomes import NodeClaims, Outcomes
 from deviceshare_binder.core.plugin_handoff import PATIENCE, PluginHandoffs, Stuck, keys_of
 from deviceshare_binder.core.views import NodeView, PodView
 
-RECHECK = 0.25
-"""Seconds after which a claim to which the facts object is checked again."""
 MOMENT = 1e-6
 """The least difference, in seconds, between the times in the annotations of two bindings."""
-RETRY = Backoff(0.1, 5.0)
-"""Seconds between two attempts while the cluster does not answer."""
 
 Step = ClaimRequest | Annotate | Finished | Rejected | Stuck
 
@@ -152,8 +148,7 @@ class ClaimBinder:
     def pod_read(self, answer: PodRead, now: Now) -> None:
         """Apply the answer to a :class:`ReadPod` or :class:`FencePod`."""
         task = self._tasks.answered(answer.claim)
-        verdict, task.verdict = task.verdict, None
-        node = answer.node
+        verdict, task.verdict, node = task.verdict, None, answer.node
         if node == "":
             self.facts.read(task.claim.uid, answer.revision, answer.annotations)
         if node == task.node.name:
@@ -356,21 +351,20 @@ class ClaimBinder:
 
     def _found(self, task: BindTask, annotations: Mapping[str, str] | None, now: Now) -> None:
         """The pod is bound to the claim's node: for this claim if it has the claim's devices."""
-        pod = self.facts.pods.get(task.claim.uid)
-        self._finish(task, *outcome_of_bound(task.claim, task.node.name, pod, annotations), now)
+        claim = task.claim
+        self._finish(task, *outcome_of_bound(claim, task.node.name, self.facts.pods.get(claim.uid), annotations), now)
 
     def _read(self, task: BindTask, verdict: Verdict | None) -> None:
         """Read the pod back; ``verdict``: a fact shows that it is bound."""
-        self._ask(task, State.READING, ReadPod, verdict)
+        self._ask(task, ReadPod, verdict)
 
     def _fence(self, task: BindTask, verdict: Verdict) -> None:
         """Let no binding for the claim succeed any more; ``verdict`` is the claim's outcome if the pod is not bound."""
-        self._ask(task, State.FENCING, FencePod, verdict)
+        self._ask(task, FencePod, verdict)
 
-    def _ask(self, task: BindTask, state: State, request: type[ReadPod | FencePod], verdict: Verdict | None) -> None:
-        claim = task.claim
-        task.verdict = verdict
-        self._request(task, state, request(claim.id, claim.namespace, claim.name, claim.uid))
+    def _ask(self, task: BindTask, request: type[ReadPod | FencePod], verdict: Verdict | None) -> None:
+        claim, task.verdict = task.claim, verdict
+        self._request(task, State.READING, request(claim.id, claim.namespace, claim.name, claim.uid))
 
     def _request(self, task: BindTask, state: State, request: ClaimRequest) -> None:
         self._tasks.requested(task, state)
