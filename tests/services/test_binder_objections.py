@@ -91,7 +91,8 @@ def test_a_forged_claim_is_refused_with_what_the_pod_requests():
         "not c0: hami-core GPU-n17 39000 MiB 0 cores"
     )
     assert core.notes.count(Count("claims_rejected")) == 1
-    assert [each.level for each in core.notes if isinstance(each, Log) and "not valid" in each.message][0] == "warning"
+    logged = [each for each in core.notes if isinstance(each, Log) and "not valid" in each.message]
+    assert logged[0].level == "warning"
 
 
 @pytest.mark.parametrize(
@@ -149,15 +150,15 @@ def test_the_check_is_cheap():
         tasks.append(_Task(claim(placement.grants, f"u{number}")))
         facts.put(pod(f"u{number}", ask=request))
     facts.shares.set_claims("n1", {}, {each.claim.id: each.claim for each in tasks})
-    best = min(_seconds(facts, tasks) for _ in range(5))
+    best = min(_seconds(facts, tasks) for _ in range(20))
     print(f"{best / len(tasks) * 1e6:.1f} us a claim")  # noqa: T201
-    assert best / len(tasks) < 0.001
+    assert best / len(tasks) < 0.0005
 
 
 def _seconds(facts, tasks):
-    began = time.perf_counter()
+    began = time.process_time()
     assert not any(facts.objection(task) for task in tasks)
-    return time.perf_counter() - began
+    return time.process_time() - began
 
 
 class _Task:

@@ -12,7 +12,6 @@ from deviceshare.families import (
     Demand,
     ExpectedDemand,
     Family,
-    FamilyError,
     Pick,
     calling,
     family_named,
@@ -43,6 +42,9 @@ class ClaimCheck:
             claim: the claim.
             request: the request of the claim's pod.
             cards: the cards of the claim's node by id.
+
+        Raises:
+            FamilyError: a family has a bug.
         """
         pod_class = self._read(request)
         if pod_class.unschedulable:
@@ -53,10 +55,8 @@ class ClaimCheck:
             answer = next((each for each in card_request.answers if each[0].name in families), None)
             if answer is None:
                 return f"devices of {_named(card_request)}, for which the claim has none"
-            try:
+            with calling(answer[0].name, "pick_of or grants"):
                 found = self._grants(*answer, claim, cards)
-            except FamilyError as error:
-                return str(error)
             if isinstance(found, str):
                 return found
             expected += found
@@ -69,7 +69,7 @@ class ClaimCheck:
     ) -> str:
         """Return why a claim does not fit on the cards of its node, '' if it does.
 
-        ``others``: the shares of each other pod on each card, by the card's id.
+        ``others``: the shares of each other pod on each card, by the card's id. Raises FamilyError: a family has a bug.
         """
         families_by_card = {device.id: grant.family for grant in claim.grants for device in grant.devices}
         for identity, shares in shares_by_card(claim.grants).items():
@@ -87,9 +87,9 @@ class ClaimCheck:
                     return f"at most {most} {name} of card {identity} for all pods: with this claim they have {amount}"
                 if amount > most:
                     return f"at most {most} {name} of card {identity}, not {amount}"
-            name = families_by_card[identity]
-            with calling(name, "conflict"):
-                lacking = family_named(name).conflict(card, [*pods, shares], self._conf)
+            family = family_named(families_by_card[identity])
+            with calling(family.name, "conflict"):
+                lacking = family.conflict(card, [*pods, shares], self._conf)
             if lacking:
                 return f"{lacking} on card {identity}, not {shares[0].device.detail}"
         return ""
@@ -120,16 +120,14 @@ class ClaimCheck:
                         return f"cards of the node: it has no card {device.id}"
                     if family.modes and card.mode not in family.modes:
                         return f"cards in mode {' or '.join(sorted(family.modes))}: {device.id} is in mode {card.mode}"
-                    with calling(family.name, "pick_of"):
-                        pick = family.pick_of(demand, demanded, device, card, self._conf)
+                    pick = family.pick_of(demand, demanded, device, card, self._conf)
                     if pick is None:
                         return f"a device for the request, not {device.detail} of {device.id}"
                     picks[device.id] = pick
             if len(picks) != demanded.count:
                 return f"{demanded.count} cards for {demanded.container or 'the pod'}, not {len(picks)}"
             chosen.append(list(picks.values()))
-        with calling(family.name, "grants"):
-            return family.grants(demand, chosen, self._conf, _NOTHING_EXPECTED)
+        return family.grants(demand, chosen, self._conf, _NOTHING_EXPECTED)
 
 
 def _is_for(grant: ContainerGrant, demanded: CardDemand) -> bool:

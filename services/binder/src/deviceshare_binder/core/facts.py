@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from deviceshare.allocation import ClaimCheck
 from deviceshare.conf import SchedulerConf, default_conf
+from deviceshare.families import FamilyError
 from deviceshare.model import PodRequest
 from msgspec.structs import replace
 
@@ -63,14 +64,16 @@ class Facts:
         Only of a claim whose pod and node are known. The facts may be older than those of placement.
         """
         claim, name = task.claim, task.node.name
-        pod, node = self.pods[claim.uid], self.nodes.views[name]
-        if self._check is None or node is None:
+        pod, cards = self.pods[claim.uid], self.nodes.cards.get(name, {})
+        if self._check is None:
             return ""
         if (pod.namespace, pod.name) != (claim.namespace, claim.name):
             return f"the claim is for {claim.namespace}/{claim.name}, its uid is of {pod.namespace}/{pod.name}"
-        cards = {card.id: card for card in node.cards}
-        found = self._check.against_request(claim, pod.ask, cards)
-        if found:
-            return f"the pod requests {found}"
-        found = self._check.against_cards(claim, cards, self.shares.of_others(claim, name))
+        try:
+            found = self._check.against_request(claim, pod.ask, cards)
+            if found:
+                return f"the pod requests {found}"
+            found = self._check.against_cards(claim, cards, self.shares.of_others(claim, name))
+        except FamilyError as error:
+            return str(error)
         return f"node {name} has {found}" if found else ""

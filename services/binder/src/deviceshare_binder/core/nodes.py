@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+from deviceshare.model import Card
+
 from deviceshare_binder.core.views import NodeView
 
 MOST_GONE = 10_000
@@ -14,11 +16,16 @@ class Nodes:
     def __init__(self) -> None:
         self.views: dict[str, NodeView | None] = {}
         """The nodes by name, None for a deleted node."""
+        self.cards: dict[str, dict[str, Card]] = {}
+        """The cards of the nodes that have some, by id."""
         self._gone: dict[str, None] = {}
 
     def put(self, name: str, view: NodeView | None) -> None:
         """Apply a node's state, None if it is gone."""
         self.views[name] = view
+        self.cards.pop(name, None)
+        if view is not None and view.cards:
+            self.cards[name] = {card.id: card for card in view.cards}
         self._gone.pop(name, None)
         if view is None:
             self._gone[name] = None
