@@ -8,6 +8,7 @@ from deviceshare.model import Claim
 from deviceshare.state import CardShare, shares_by_card
 from msgspec.structs import replace
 from support.builders import ask, card, cluster, conf, container, node, vgpu
+from support.mindcluster import asks, npus
 from support.random_clusters import ask_of, conf_of, node_of
 
 CLUSTERS = 150
@@ -107,6 +108,28 @@ def test_a_claim_that_was_tampered_with_fails():
                 assert problem(check, changed, request, cards, others), (seed, what, request, one.grants, grants)
                 failed += 1
     assert failed > 3000
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_placements_of_mindcluster_pass_and_tampered_ones_fail(seed):
+    chance = Random(seed)
+    nodes = {name: npus(name, chance.randint(1, 3)) for name in ("a", "b")}
+    allocator = cluster(*nodes.values())
+    check = ClaimCheck(allocator.conf)
+    held: dict[str, dict[str, tuple]] = {name: {} for name in nodes}
+    for number in range(12):
+        request = asks(chance.choice((1, 2, 4, 8, 16)), chance.choice((None, "low", "high")))
+        found = allocator.place(request)
+        if found is None:
+            continue
+        uid = f"u{number}"
+        allocator.take(uid, found)
+        held[found.node][uid] = found.grants
+        cards = {each.id: each for each in nodes[found.node].cards}
+        others = shares_of_others(held[found.node], uid)
+        assert problem(check, claim(found.grants), request, cards, others) == ""
+        for what, grants in tampered(chance, found.grants):
+            assert problem(check, claim(grants), request, cards, others), (what, grants)
 
 
 def test_the_reason_names_what_the_pod_requests():
