@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 import msgspec
 import pytest
 from deviceshare.model import Explanation
+from deviceshare_bus import shell
 from deviceshare_bus.conditional_writer import ConditionalWriter
 from deviceshare_bus.core import (
     CaughtUp,
@@ -158,7 +159,25 @@ async def test_a_message_that_cannot_be_decoded_is_put_in_quarantine(nats_url, p
     core = CountingCore()
     async with shell_of(core, nats_url):
         await until(lambda: CaughtUp("EXPLAIN") in core.events)
-        assert core.events[0] == Unreadable("EXPLAIN", "explain.x", 1)
+        first = core.events[0]
+        assert isinstance(first, Unreadable)
+        assert (first.stream, first.subject, first.sequence, first.newer) == ("EXPLAIN", "explain.x", 1, False)
+        assert "invalid opcode" in first.reason
+
+
+async def test_the_deletion_of_an_invalid_message_is_noticed(nats_url, publisher, connection, monkeypatch, caplog):
+    monkeypatch.setattr(shell, "RECHECK", 0.05)
+    await publisher.write(BusWrite("explain.x", b"\xc1"))
+    core = CountingCore()
+    async with shell_of(core, nats_url):
+        await until(lambda: CaughtUp("EXPLAIN") in core.events)
+        await asyncio.sleep(0.2)
+        assert not [each for each in core.events if isinstance(each, ReadBack)]
+        await connection.jetstream.purge_stream("EXPLAIN", subject="explain.x")
+        await until(lambda: ReadBack("explain.x", 0) in core.events)
+        await asyncio.sleep(0.2)
+    assert core.events.count(ReadBack("explain.x", 0)) == 1
+    assert [each.getMessage() for each in caplog.records if "quarantined" in each.getMessage()] != []
 
 
 async def test_another_writer_s_message_is_read_back_before_the_next_write(nats_url, publisher):

@@ -5,6 +5,7 @@ Subjects of LEDGER and OUTCOME begin with the partition of the node, by which bi
 """
 
 from enum import StrEnum
+from typing import NamedTuple
 from zlib import crc32
 
 PARTITIONS = 64
@@ -22,6 +23,40 @@ class Stream(StrEnum):
 
 
 SYNCED = "cluster.synced"
+FACT_KINDS = frozenset({"node", "pod", "podgroup", "priorityclass", "queue", "config"})
+"""The kinds of facts: ``cluster.<kind>.<key>``."""
+TOMBSTONE_SECONDS = 3600.0
+"""Seconds for which the server keeps the last message about an object that is gone, for readers that were away."""
+
+
+class Address(NamedTuple):
+    """What a subject of a stream names.
+
+    ``kind`` is one of :data:`FACT_KINDS`, ``synced``, ``ledger``, ``outcome``, ``explain`` or ``event``. ``key`` is the
+    name, uid, ``namespace/name`` (PodGroups), node or service that its message must name as well.
+    """
+
+    kind: str
+    key: str
+
+
+def address(subject: str) -> Address | None:
+    """Return what a subject names, None for a subject that no service writes."""
+    tokens = subject.split(".")
+    if not all(tokens) or "*" in tokens or ">" in tokens or any(map(str.isspace, subject)):
+        return None
+    match tokens:
+        case ["cluster", "synced"]:
+            return Address("synced", "")
+        case ["cluster", "podgroup", namespace, _, *_]:
+            return Address("podgroup", f"{namespace}/{subject.split('.', 3)[3]}")
+        case ["cluster", kind, _, *_] if kind in FACT_KINDS and kind != "podgroup":
+            return Address(kind, subject.split(".", 2)[2])
+        case ["ledger" | "outcome" as kind, number, _, *_] if number == str(partition(node := node_of(subject))):
+            return Address(kind, node)
+        case ["explain" | "event" as kind, _, *_]:
+            return Address(kind, subject.split(".", 1)[1])
+    return None
 
 
 def partition(node: str) -> int:
@@ -43,7 +78,7 @@ def ledger(node: str) -> str:
 
 
 def node_of(subject: str) -> str:
-    """Return the node of a subject of LEDGER or OUTCOME; names of nodes may contain dots."""
+    """Return the node of a valid subject of LEDGER or OUTCOME; names of nodes may contain dots."""
     return subject.split(".", 2)[2]
 
 

@@ -8,6 +8,7 @@ The states of a claim's bind task::
             ├─> waiting ──> queued           its pod or its node is not known yet, or others hold the node's lock
             ├─> reading ──> outcome          refused or withdrawn: only after the pod was read back, since an earlier
             │                                binding, perhaps by a predecessor of this process, may have succeeded
+            ├─> parked ──> queued            another claim of its pod is in flight, or its node is paused
             └─> (backing off) ──> queued     the cluster did not answer, or refused the request
 
 Nothing begins before the messages that were on the bus have been read.
@@ -17,11 +18,12 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from deviceshare.families import FamilyError, UnknownFamilyError
 from deviceshare.model import BOUND, REFUSED, WITHDRAWN, Backoff, Claim, InputError, Outcome, sign
-from deviceshare_bus.core import Now
+from deviceshare_bus.core import Now, Unreadable
+from deviceshare_bus.subjects import address, ledger
 from deviceshare_cluster.interface import BindState
 
 from deviceshare_binder.core.bind_queue import BindQueue
-from deviceshare_binder.core.bind_task import BindTask, Finished, State, Verdict, judge
+from deviceshare_binder.core.bind_task import BindTask, Finished, Paused, State, Verdict, judge
 from deviceshare_binder.core.cluster_writes import REFUSED_RETRY
 from deviceshare_binder.core.commands import Annotate, BindPod, ClaimRequest, LockNode, ReadPod
 from deviceshare_binder.core.delivery import annotations_of, given_up, has_its_devices, is_served
@@ -39,7 +41,7 @@ MOMENT = 1e-6
 RETRY = Backoff(0.1, 5.0)
 """Seconds between two attempts while the cluster does not answer."""
 
-Step = ClaimRequest | Annotate | Finished | Stuck
+Step = ClaimRequest | Annotate | Finished | Stuck | Paused
 
 
 class ClaimBinder:
@@ -114,6 +116,7 @@ class ClaimBinder:
     def ledger(self, name: str, claims: Iterable[Claim]) -> None:
         """Apply all claims on a node."""
         node = self.outcomes.node(name)
+        self.outcomes.resume(node, ledger(name))
         before, node.ledger = node.ledger, {claim.id: claim for claim in claims}
         uids = {claim.uid for claim in node.ledger.values()}
         for identity, claim in before.items():
@@ -125,12 +128,19 @@ class ClaimBinder:
 
     def outcomes_changed(self, event: OutcomesChanged) -> None:
         """Apply a node's outcomes on the bus."""
-        if (node := self.outcomes.changed(event.node, event.sequence, event.outcomes)) is not None:
-            self._reconcile(node)
+        self._reconcile(self.outcomes.changed(event.node, event.sequence, event.outcomes))
 
-    def outcomes_read(self, subject: str, sequence: int) -> None:
-        """The outcomes under a subject were read back."""
-        self._reconcile(self.outcomes.read_back(subject, sequence))
+    def invalid(self, event: Unreadable) -> None:
+        """Apply that the last message about a node is not valid."""
+        self._reconcile(self.outcomes.invalid(event))
+
+    def read_back(self, subject: str, sequence: int) -> None:
+        """The outcomes under a subject were read back, or an invalid message was deleted."""
+        match address(subject):
+            case ("outcome", _):
+                self._reconcile(self.outcomes.read_back(subject, sequence))
+            case ("ledger", name):
+                self.ledger(name, ())
 
     # Answers of the cluster
 
@@ -205,6 +215,8 @@ class ClaimBinder:
     def tick(self, now: Now) -> list[Step]:
         """Begin what can begin; return the commands and what there is to report."""
         self.handoffs.expire(now.monotonic)
+        for node in self.outcomes.take_resumed():
+            self._tasks.unpark(node)
         for task in self._tasks.due(now.monotonic):
             self._reevaluate(task)
         self._resume_freed()
@@ -221,12 +233,12 @@ class ClaimBinder:
 
     # Tasks
 
-    def _reconcile(self, node: NodeClaims) -> None:
+    def _reconcile(self, node: NodeClaims | None) -> None:
         """Keep bind tasks for the claims without an outcome, and for no others."""
-        if not self._started:
+        if node is None or not self._started:
             return
         for task in self._tasks.on_node(node):
-            if task.claim.id not in node.ledger:
+            if not node.holds(task.claim):
                 self._drop(task)
         node.confirmed &= node.ledger.keys()
         for claim in node.ledger.values():
@@ -234,6 +246,8 @@ class ClaimBinder:
             if known is None:
                 if not node.has_outcome(claim):
                     self._tasks.add(claim, node)
+            elif known.node is not node or known.claim.uid != claim.uid:
+                continue  # the id is another claim's: ids are unique, so one of the two ledgers is wrong
             elif claim.id in node.written and node.has_outcome(claim) and not known.in_flight:
                 self._drop(known)
             elif known.claim is not claim and known.claim != claim:
@@ -273,7 +287,8 @@ class ClaimBinder:
         for claim in node.ledger.values():
             pod = self.pods.get(claim.uid)
             task = self._tasks.get(claim.id)
-            bound = claim.id in node.written and node.written[claim.id].state == BOUND
+            written = node.outcome_of(claim)
+            bound = written is not None and written.state == BOUND
             if (task is not None or bound) and (pod is None or not pod.node):
                 keys = keys_of(claim.grants)
                 self.handoffs.begin(node.name, claim.uid, keys)
@@ -299,8 +314,10 @@ class ClaimBinder:
         if task.dropped:
             self._remove(task)
             return
-        if self._tasks.is_busy(claim.uid):
+        if self._tasks.is_busy(claim.uid) or task.node.invalid:
             task.state = State.PARKED
+            if reason := next(iter(task.node.invalid.values()), ""):
+                self._steps.append(Paused(claim, task.node.name, reason))
             return
         if task.unsure:
             self._read(task, None)

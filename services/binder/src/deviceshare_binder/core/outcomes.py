@@ -5,8 +5,8 @@ from collections import deque
 import msgspec
 from deviceshare.model import BOUND, Claim, NodeOutcomes, Outcome
 from deviceshare_bus.conditional_writer import ConditionalWriter
-from deviceshare_bus.core import Command, Count, Log, WriteAnswer, WriteConflict, WriteRefused, Written
-from deviceshare_bus.subjects import Stream, node_of, outcome
+from deviceshare_bus.core import Command, Count, Log, Unreadable, WriteAnswer, WriteConflict, WriteRefused, Written
+from deviceshare_bus.subjects import Stream, address, node_of, outcome
 
 
 class NodeClaims(msgspec.Struct, eq=False):
@@ -25,10 +25,24 @@ class NodeClaims(msgspec.Struct, eq=False):
     queue: deque[str] = msgspec.field(default_factory=deque)
     """Ids of the claims to begin, in order."""
     in_turn: bool = False
+    invalid: dict[str, str] = {}
+    """Why the node is paused: nothing is bound there, and its outcomes are not written. By subject."""
+
+    def holds(self, claim: Claim) -> bool:
+        """Return whether a claim is in the node's ledger."""
+        there = self.ledger.get(claim.id)
+        return there is not None and there.uid == claim.uid
+
+    def outcome_of(self, claim: Claim) -> Outcome | None:
+        """Return the known outcome of a claim; an outcome with the claim's id and another uid is not its outcome."""
+        for outcomes in (self.finished, self.written):
+            if (known := outcomes.get(claim.id)) is not None and known.uid == claim.uid:
+                return known
+        return None
 
     def has_outcome(self, claim: Claim) -> bool:
         """Return whether the outcome of a claim is known; a claim to be withdrawn that counts as bound has none."""
-        known = self.finished.get(claim.id) or self.written.get(claim.id)
+        known = self.outcome_of(claim)
         if known is None:
             return False
         return known.state != BOUND or not claim.withdraw or claim.id in self.confirmed
@@ -37,15 +51,20 @@ class NodeClaims(msgspec.Struct, eq=False):
         """Record the outcome of a claim; return whether it differs from the known one."""
         if state == BOUND and claim.withdraw:
             self.confirmed.add(claim.id)
-        known = self.finished.get(claim.id) or self.written.get(claim.id)
+        known = self.outcome_of(claim)
         return known is None or known.state != state
 
     def to_write(self) -> dict[str, Outcome]:
         """Return all outcomes of the node if some of them are not on the bus, else nothing."""
-        self.finished = {claim: each for claim, each in self.finished.items() if claim in self.ledger}
-        if not self.finished:
-            return {}
-        return {claim: each for claim, each in self.written.items() if claim in self.ledger} | self.finished
+        self.finished = self._in_ledger(self.finished)
+        return self._in_ledger(self.written) | self.finished if self.finished else {}
+
+    def _in_ledger(self, outcomes: dict[str, Outcome]) -> dict[str, Outcome]:
+        return {
+            identity: each
+            for identity, each in outcomes.items()
+            if (claim := self.ledger.get(identity)) is not None and claim.uid == each.uid
+        }
 
     def read(self, outcomes: dict[str, Outcome]) -> None:
         """Apply the message on the bus. Finished outcomes take precedence over it and are written again."""
@@ -53,7 +72,7 @@ class NodeClaims(msgspec.Struct, eq=False):
         self.finished = {
             claim: each
             for claim, each in self.finished.items()
-            if (there := outcomes.get(claim)) is None or there.state != each.state
+            if (there := outcomes.get(claim)) is None or (there.uid, there.state) != (each.uid, each.state)
         }
 
     def refused(self, sent: dict[str, Outcome]) -> None:
@@ -70,6 +89,7 @@ class Outcomes:
         self._writer: ConditionalWriter[dict[str, Outcome]] = ConditionalWriter(Stream.OUTCOME)
         self._dirty: dict[str, None] = {}
         """Nodes that may have outcomes to write, in order."""
+        self._resumed: list[NodeClaims] = []
 
     @property
     def open(self) -> int:
@@ -83,7 +103,9 @@ class Outcomes:
     def forget(self, name: str) -> None:
         """Drop a node that is gone, unless there is something to do for it."""
         node, subject = self.nodes.get(name), outcome(name)
-        if node is None or not (node.ledger or node.tasks or node.finished or self._writer.busy(subject)):
+        if node is None or not (
+            node.invalid or node.ledger or node.tasks or node.finished or self._writer.busy(subject)
+        ):
             self.nodes.pop(name, None)
             self._dirty.pop(name, None)
             self._writer.forget(subject)
@@ -97,9 +119,36 @@ class Outcomes:
         if not self._writer.seen(outcome(name), sequence):
             return None
         node = self.node(name)
+        self.resume(node, outcome(name))
         node.read({each.claim: each for each in outcomes})
         self._dirty[name] = None
         return node
+
+    def invalid(self, event: Unreadable) -> NodeClaims | None:
+        """Apply an invalid message; return the node whose outcomes it replaced: its pods are read back.
+
+        An invalid ledger, or outcomes of a later version, pause the node.
+        """
+        match address(event.subject):
+            case ("outcome", name) if not event.newer:
+                return self.changed(name, event.sequence, ())
+            case ("outcome" | "ledger" as kind, name):
+                if kind == "outcome":
+                    self._writer.seen(event.subject, event.sequence)
+                reason = f"the message about it in {event.stream} is not valid: {event.reason}"
+                self.node(name).invalid[event.subject] = reason
+        return None
+
+    def resume(self, node: NodeClaims, subject: str) -> None:
+        """A subject has a valid message again, or none."""
+        if node.invalid and node.invalid.pop(subject, None) is not None and not node.invalid:
+            self._resumed.append(node)
+            self._dirty[node.name] = None
+
+    def take_resumed(self) -> list[NodeClaims]:
+        """Return the nodes that are not paused any more since the last call."""
+        resumed, self._resumed = self._resumed, []
+        return resumed
 
     def finish(self, node: NodeClaims, finished: Outcome) -> None:
         """Record the outcome of a claim, to be written."""
@@ -111,7 +160,7 @@ class Outcomes:
         out: list[Command] = []
         for name in self._dirty:
             subject, node = outcome(name), self.nodes[name]
-            if not self._writer.busy(subject) and (sent := node.to_write()):
+            if not node.invalid and not self._writer.busy(subject) and (sent := node.to_write()):
                 message = NodeOutcomes(node=name, outcomes=tuple(sent.values()))
                 out.append(self._writer.write([(subject, message)], sent))
         self._dirty.clear()
@@ -139,6 +188,7 @@ class Outcomes:
         self._writer.read_back(subject, sequence)
         node = self.node(node_of(subject))
         if not sequence:
+            self.resume(node, subject)
             node.written = {}
         self._dirty[node.name] = None
         return node

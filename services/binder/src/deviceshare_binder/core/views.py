@@ -18,6 +18,7 @@ class _Request(msgspec.Struct, frozen=True, gc=False):
 class PodView(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="pod"):
     """The fields of a :class:`deviceshare.model.PodFact` that decide whether and where it may be bound."""
 
+    v: int = 1
     uid: str
     namespace: str
     name: str
@@ -64,6 +65,7 @@ class PodUsage(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag=
 class NodeView(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="node"):
     """The fields of a :class:`deviceshare.model.NodeFact` that decide whether a pod may be bound there."""
 
+    v: int = 1
     name: str
     ready: bool = True
     unschedulable: bool = False
@@ -73,6 +75,7 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag=
 class PodGroupView(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="podgroup"):
     """The fields of a :class:`deviceshare.model.PodGroupFact` that its status depends on."""
 
+    v: int = 1
     key: str
     uid: str = ""
     queue: str = DEFAULT_QUEUE
@@ -83,6 +86,7 @@ class PodGroupView(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
 class QueueView(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="queue"):
     """The fields of a :class:`deviceshare.model.QueueFact` that its status depends on."""
 
+    v: int = 1
     name: str
     parent: str = ""
     state: str = ""
@@ -90,3 +94,5 @@ class QueueView(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag
 
 class GoneView(msgspec.Struct, frozen=True, tag_field="kind", tag="gone"):
     """A tombstone: the object was deleted."""
+
+    v: int = 1

@@ -5,7 +5,7 @@ from typing import Any
 
 from deviceshare.conf import EffectiveConfiguration
 from deviceshare.model import ConfigFact, Explanation, Fact, Gone, NodeFact, PodGroupFact, QueueFact, Synced
-from deviceshare_bus.core import CaughtUp, Command, Event, Now, Tick
+from deviceshare_bus.core import CaughtUp, Command, Event, Now, ReadBack, Tick, Unreadable
 from deviceshare_bus.messages import Events, Step, Undecodable
 from deviceshare_bus.subjects import Stream, fact
 from msgspec.structs import replace
@@ -88,6 +88,10 @@ class MetricsCore:
         match event:
             case StepsReceived(events=events):
                 self._add_events(events)
+            case Unreadable():
+                self._set_invalid(event)
+            case ReadBack(subject=subject):
+                self.store.invalid.pop(subject, None)
             case FactReceived(subject=subject):
                 self._set_fact(subject, event.fact)
             case LedgerReceived(subject=subject, ledger=ledger):
@@ -101,10 +105,18 @@ class MetricsCore:
             case Tick() if self.ready and now.monotonic >= self._forget_due:
                 self._forget(now)
         if isinstance(event, FactReceived | LedgerReceived | OutcomesReceived | ExplanationReceived):
-            self.store.version += 1
+            self.store.invalid.pop(event.subject, None)
             self._changed = now.monotonic
-        # An unreadable message comes back on EVENT and is counted there with those that other readers report.
+        if not isinstance(event, StepsReceived | CaughtUp | Tick):
+            self.store.version += 1
         return []
+
+    def _set_invalid(self, event: Unreadable) -> None:
+        """Show that a message is not valid. It comes back on EVENT and is counted there, as by other readers."""
+        if event.stream != Stream.EVENT:
+            self.store.invalid[event.subject] = event.reason
+            if len(self.store.invalid) > MOST_QUARANTINED:
+                del self.store.invalid[next(iter(self.store.invalid))]
 
     def _set_fact(self, subject: str, changed: Fact) -> None:
         if isinstance(changed, Gone):

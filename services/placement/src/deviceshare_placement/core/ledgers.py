@@ -32,6 +32,8 @@ class Ledgers:
         """Claims whose pod was never seen: by uid, the node, and since when; bounded by the ledgers."""
         self.unconfirmed: dict[str, tuple[str, float]] = {}
         """Claims with the outcome bound whose pod is not bound: the pod's uid, and since when, the oldest first."""
+        self.invalid: set[str] = set()
+        """Pods whose fact is invalid: their claims are no orphans."""
         self._gone: dict[str, float] = {}
         """Deleted pods and when the deletion was received, the oldest first; kept for :data:`REMEMBER_GONE`."""
 
@@ -70,6 +72,14 @@ class Ledgers:
             self.remove(claim.uid)
         else:
             self.keep_one(pod)
+
+    def contradiction(self, node: str, claims: Iterable[Claim]) -> str:
+        """Return why a version of a ledger cannot be right: a claim of another node has the same id; '' if it can."""
+        for claim in claims:
+            known = self._cluster.claims.get(claim.uid)
+            if known and known.get(claim.id, node) != node:
+                return f"claim {claim.id} is on node {known[claim.id]} already"
+        return ""
 
     def outcomes(self, node: str, outcomes: NodeOutcomes, now: float) -> list[Outcome]:
         """Apply the outcomes of a node's claims; return the new ones that say refused or withdrawn."""
@@ -179,9 +189,11 @@ class Ledgers:
         given_up = 0
         while self._gone and now >= next(iter(self._gone.values())) + REMEMBER_GONE:
             del self._gone[next(iter(self._gone))]
-        for uid, (_, since) in list(self.orphans.items()):
+        for uid, (node, since) in list(self.orphans.items()):
             if uid in self._cluster.pods:
                 del self.orphans[uid]
+            elif uid in self.invalid:
+                self.orphans[uid] = (node, now)
             elif now >= since + ORPHAN_GRACE:
                 self.remove(uid)
                 given_up += 1

@@ -31,8 +31,9 @@ from deviceshare_bus.core import (
     Written,
 )
 from deviceshare_bus.eventlog import RECONCILED
-from deviceshare_bus.subjects import Stream, node_of
+from deviceshare_bus.subjects import Stream, address, node_of
 from deviceshare_bus.subjects import ledger as subject_of
+from deviceshare_bus.subjects import outcome as outcome_subject
 
 from deviceshare_placement.core import explaining
 from deviceshare_placement.core.claims import MOST_WRITES, NewClaim, claim, nodes_of, select
@@ -100,11 +101,11 @@ class PlacementCore:
             case Written() | WriteConflict() | WriteUnknown() | WriteRefused():
                 return self._complete_write(event, now)
             case ReadBack(subject=subject, sequence=sequence):
-                self._writer.read_back(subject, sequence)
-                return self._report_claimed(self._uncertain.pop(node_of(subject), []), now)
-            case Unreadable(stream=Stream.LEDGER, subject=subject, sequence=sequence):
-                self._writer.seen(subject, sequence)
-                self._facts.ledger_unreadable(node_of(subject))
+                return self._read_back(subject, sequence, now)
+            case Unreadable(subject=subject, sequence=sequence):
+                if event.stream == Stream.LEDGER:
+                    self._writer.seen(subject, sequence)
+                self._facts.invalid(event)
             case CaughtUp(stream=stream):
                 return self._catch_up(stream, now)
         return []
@@ -168,12 +169,29 @@ class PlacementCore:
     # Ledgers and outcomes
 
     def _receive_ledger(self, node: str, sequence: int, ledger: NodeLedger, now: Now) -> list[Command]:
-        if self._writer.seen(subject_of(node), sequence):
-            self._ledgers.enter(node, ledger.claims, now.monotonic)
-            self._facts.ledger_readable(node)
+        subject = subject_of(node)
+        if not self._writer.seen(subject, sequence):
+            return []
+        if why := self._ledgers.contradiction(node, ledger.claims):
+            self._facts.invalid(Unreadable(Stream.LEDGER, subject, sequence, why))
+            return [Log("error", f"the ledger of {node} is not valid: {why}", {"node": node}), Count("ledgers_invalid")]
+        self._ledgers.enter(node, ledger.claims, now.monotonic)
+        self._facts.valid(subject)
         return []
 
+    def _read_back(self, subject: str, sequence: int, now: Now) -> list[Command]:
+        where = address(subject)
+        if where is None or where.kind != "ledger":
+            self._facts.valid(subject)  # it was deleted
+            return []
+        self._writer.read_back(subject, sequence)
+        if not sequence and not self._facts.readable(where.key):
+            self._ledgers.enter(where.key, (), now.monotonic)
+            self._facts.valid(subject)
+        return self._report_claimed(self._uncertain.pop(where.key, []), now)
+
     def _receive_outcomes(self, node: str, outcomes: NodeOutcomes, now: Now) -> list[Command]:
+        self._facts.valid(outcome_subject(node))
         commands: list[Command] = []
         for outcome in self._ledgers.outcomes(node, outcomes, now.monotonic):
             record = self.cluster.pods.get(outcome.uid)
