@@ -1,4 +1,4 @@
-"""A placement core that is fed by hand, one event at a time."""
+"""A placement core that receives single events from a test."""
 
 from deviceshare.model import (
     AnyFact,
@@ -31,7 +31,7 @@ from deviceshare_bus.core import (
     WriteUnknown,
     Written,
 )
-from deviceshare_bus.eventlog import RECONCILED
+from deviceshare_bus.messages import RECONCILED
 from deviceshare_placement.core import FactReceived, LedgerReceived, OutcomesReceived, PlacementCore
 from support.builders import card, node
 

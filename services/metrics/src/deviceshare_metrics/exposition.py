@@ -11,7 +11,7 @@ from importlib.metadata import version
 from typing import TypeVar
 
 from deviceshare.formats import vgpu
-from deviceshare_bus.eventlog import RECONCILED
+from deviceshare_bus.messages import RECONCILED
 from prometheus_client import Metric, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, InfoMetricFamily
 from prometheus_client.exposition import choose_encoder

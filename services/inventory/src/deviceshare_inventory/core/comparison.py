@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from deviceshare_bus.core import Command, Count, Log, Now
-from deviceshare_bus.eventlog import RECONCILED
+from deviceshare_bus.messages import RECONCILED
 from deviceshare_cluster.interface import Change
 
 from deviceshare_inventory.core.commands import CompareRevisions, RestartWatch

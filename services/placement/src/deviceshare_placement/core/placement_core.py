@@ -30,7 +30,7 @@ from deviceshare_bus.core import (
     WriteUnknown,
     Written,
 )
-from deviceshare_bus.eventlog import RECONCILED
+from deviceshare_bus.messages import RECONCILED
 from deviceshare_bus.subjects import Stream, address, node_of
 from deviceshare_bus.subjects import ledger as subject_of
 from deviceshare_bus.subjects import outcome as outcome_subject
