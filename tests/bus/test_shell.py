@@ -28,6 +28,7 @@ from deviceshare_bus.core import (
     Written,
 )
 from deviceshare_bus.core_log import read_dump, replay
+from deviceshare_bus.expiring import expire_others
 from deviceshare_bus.messages import decode_explanation, encode
 from deviceshare_bus.publisher import Write as BusWrite
 from deviceshare_bus.service import Context
@@ -240,3 +241,23 @@ async def test_a_message_that_the_core_knows_is_not_decoded(nats_url, publisher)
         await publisher.write(BusWrite("explain.new", explanation("new")))
         await until(lambda: any(isinstance(event, Seen) for event in core.events))
     assert not [event for event in core.events if isinstance(event, Unreadable)]
+
+
+async def test_explanations_of_deleted_pods_expire(nats_url, connection, publisher):
+    for uid in ("kept", "gone", "expiring"):
+        await publisher.write(BusWrite(f"explain.{uid}", explanation(uid)), ttl=3600.0 if uid == "expiring" else None)
+    await expire_others(connection, publisher, "EXPLAIN", ["explain.kept"], 1.0)
+    await until_async(lambda: subjects_of(connection), {"explain.kept", "explain.expiring"})
+    found = await connection.jetstream.get_last_msg("EXPLAIN", "explain.kept")
+    assert found.seq == 1
+
+
+async def subjects_of(connection):
+    info = await connection.jetstream.stream_info("EXPLAIN", subjects_filter=">")
+    return set(info.state.subjects or {})
+
+
+async def until_async(value, expected) -> None:
+    async with asyncio.timeout(10):
+        while await value() != expected:
+            await asyncio.sleep(0.05)

@@ -55,7 +55,7 @@ def test_invalid_outcomes_that_the_binder_replaces_pause_nothing() -> None:
 
 
 @pytest.mark.parametrize("subject", ["ledger.x", "ledger", "outcome.x", "cluster.pod", "cluster.x.y", "ledger.0.a", ""])
-def test_a_subject_that_nobody_writes_pauses_nothing(subject: str) -> None:
+def test_an_unknown_subject_pauses_nothing(subject: str) -> None:
     played = Played()
     assert subject != subjects.ledger("a")
     played.invalid(subject, newer=True)

@@ -78,7 +78,7 @@ def test_other_invalid_outcomes_are_found_again_and_replaced() -> None:
 
 
 @pytest.mark.parametrize("subject", ["outcome.x", "ledger.x", "outcome", "ledger.0.n1", "outcome.99.n1", "ledger.."])
-def test_subjects_that_nobody_writes_change_nothing(subject: str) -> None:
+def test_unknown_subjects_change_nothing(subject: str) -> None:
     core = started()
     core.ledger("n1", [claim("u1")])
     core.handle(invalid(subject, newer=True))

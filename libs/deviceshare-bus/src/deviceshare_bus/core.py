@@ -166,6 +166,18 @@ class PutLatest(Command, frozen=True):
     ttl: float | None = None
 
 
+class ExpireOthers(Command, frozen=True):
+    """Let the messages of a stream expire ``ttl`` seconds from now, except those of the subjects to keep.
+
+    For messages of objects that were deleted while the service did not run. Messages written after this command, and
+    messages that expire anyway, are left alone. Not answered.
+    """
+
+    stream: str
+    keep: tuple[str, ...]
+    ttl: float
+
+
 class RecordStep(Command, frozen=True):
     """Record a step in the life of a pod on EVENT.
 

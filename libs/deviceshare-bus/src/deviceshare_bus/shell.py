@@ -27,6 +27,7 @@ from deviceshare_bus.core import (
     Core,
     Count,
     Event,
+    ExpireOthers,
     Log,
     Now,
     PutLatest,
@@ -42,6 +43,7 @@ from deviceshare_bus.core import (
     Written,
 )
 from deviceshare_bus.core_log import CoreLog
+from deviceshare_bus.expiring import expire_others
 from deviceshare_bus.follower import BusWiped, Message
 from deviceshare_bus.latest import LatestWriter
 from deviceshare_bus.messages import encode
@@ -161,7 +163,7 @@ class Shell:
                 self._group.create_task(self._run_timer())
                 self._group.create_task(self._recheck_invalid())
         except BaseExceptionGroup as failed:
-            if failed.subgroup(lambda error: isinstance(error, Exception) and not isinstance(error, NO_FAULTS)):
+            if failed.subgroup(_is_fault):
                 log.error("the core log was written to %s", self.dump())
             raise
 
@@ -282,6 +284,8 @@ class Shell:
                         log.log(logging.getLevelName(level.upper()), "%s", message, extra=details)
                     case Read():
                         self._start(self._read(command))
+                    case ExpireOthers(stream=stream, keep=keep, ttl=ttl):
+                        self._start(expire_others(self._context.connection, self._context.publisher, stream, keep, ttl))
                     case _:
                         self._start(self._answer(command))
                 self._commands.popleft()
@@ -337,6 +341,11 @@ class Shell:
         if found is not None:
             self._handle_message(self._sources[command.stream], found)
         self.handle(ReadBack(command.subject, found.sequence if found is not None else 0))
+
+
+def _is_fault(error: BaseException) -> bool:
+    # A group of harmless errors is asked for first, and is an Exception itself.
+    return isinstance(error, Exception) and not isinstance(error, (*NO_FAULTS, BaseExceptionGroup))
 
 
 async def _fail(error: BaseException | None) -> None:

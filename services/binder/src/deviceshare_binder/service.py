@@ -104,7 +104,7 @@ def decoder() -> Callable[[Message], Event | None]:
             case "ledger":
                 return LedgerChanged(where.key, ledgers.claims(content))
             case "outcome":
-                return OutcomesChanged(where.key, message.sequence, content.outcomes)
+                return OutcomesChanged(where.key, message.sequence, content.outcomes, content.gone)
             case "explain":
                 return Explained(content)
         return _of_fact(message, where, content)

@@ -126,6 +126,8 @@ class NodeLedger(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     v: int = 1
     node: str
     claims: tuple[Claim, ...] = ()
+    gone: bool = False
+    """Whether the node is gone: the message has no claims, and expires."""
 
 
 class Outcome(msgspec.Struct, frozen=True, array_like=True):
@@ -147,6 +149,8 @@ class NodeOutcomes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     v: int = 1
     node: str
     outcomes: tuple[Outcome, ...] = ()
+    gone: bool = False
+    """Whether the node is gone: the message has no outcomes, and expires."""
 
 
 BOUND = "bound"

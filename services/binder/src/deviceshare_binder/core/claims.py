@@ -90,6 +90,8 @@ class ClaimBinder:
         for node in list(self.outcomes.nodes.values()):
             self._reconcile(node)
             self._expect(node)
+            if not node.ledger and node.name not in self._nodes.views:
+                self.outcomes.forget(node.name)
 
     def pod(self, uid: str, view: PodView | None, now: Now) -> None:
         """Apply a pod's state, None if it is gone."""
@@ -128,7 +130,7 @@ class ClaimBinder:
 
     def outcomes_changed(self, event: OutcomesChanged) -> None:
         """Apply a node's outcomes on the bus."""
-        self._reconcile(self.outcomes.changed(event.node, event.sequence, event.outcomes))
+        self._reconcile(self.outcomes.changed(event.node, event.sequence, event.outcomes, gone=event.gone))
 
     def invalid(self, event: Unreadable) -> None:
         """Apply that the last message about a node is not valid."""
@@ -278,7 +280,8 @@ class ClaimBinder:
         while self.handoffs.freed:
             name = next(iter(self.handoffs.freed))
             del self.handoffs.freed[name]
-            self._tasks.enqueue_first(self.outcomes.node(name), self.handoffs.release(name))
+            if claims := self.handoffs.release(name):
+                self._tasks.enqueue_first(self.outcomes.node(name), claims)
 
     # Device plugins
 

@@ -6,7 +6,7 @@ import msgspec
 from deviceshare.model import BOUND, Claim, NodeOutcomes, Outcome
 from deviceshare_bus.conditional_writer import ConditionalWriter
 from deviceshare_bus.core import Command, Count, Log, Unreadable, WriteAnswer, WriteConflict, WriteRefused, Written
-from deviceshare_bus.subjects import Stream, address, node_of, outcome
+from deviceshare_bus.subjects import TOMBSTONE_SECONDS, Stream, address, node_of, outcome
 
 
 class NodeClaims(msgspec.Struct, eq=False):
@@ -25,6 +25,8 @@ class NodeClaims(msgspec.Struct, eq=False):
     queue: deque[str] = msgspec.field(default_factory=deque)
     """Ids of the claims to begin, in order."""
     in_turn: bool = False
+    gone: bool = False
+    """Whether the node was deleted and has no claims: its outcomes expire."""
     invalid: dict[str, str] = {}
     """Why the node is paused: nothing is bound there, and its outcomes are not written. By subject."""
 
@@ -101,24 +103,40 @@ class Outcomes:
         return self.nodes.get(name) or self.nodes.setdefault(name, NodeClaims(name))
 
     def forget(self, name: str) -> None:
-        """Drop a node that is gone, unless there is something to do for it."""
-        node, subject = self.nodes.get(name), outcome(name)
-        if node is None or not (
-            node.invalid or node.ledger or node.tasks or node.finished or self._writer.busy(subject)
+        """Drop a node that is gone, unless there is something to do for it; its message, if any, expires first."""
+        node = self.nodes.get(name)
+        if node is not None and (node.ledger or node.tasks or node.finished):
+            return
+        if node is not None and (
+            node.invalid or self._writer.busy(outcome(name)) or self._writer.sequence(outcome(name))
         ):
-            self.nodes.pop(name, None)
-            self._dirty.pop(name, None)
-            self._writer.forget(subject)
+            node.gone = True
+            self._dirty[name] = None
+        else:
+            self._drop(name)
+
+    def _drop(self, name: str) -> None:
+        self.nodes.pop(name, None)
+        self._dirty.pop(name, None)
+        self._writer.forget(outcome(name))
 
     def knows(self, subject: str, sequence: int) -> bool:
         """Return whether a message, or a newer one of its subject, has been applied."""
         return self._writer.knows(subject, sequence)
 
-    def changed(self, name: str, sequence: int, outcomes: tuple[Outcome, ...]) -> NodeClaims | None:
-        """Apply the message under a node's subject; return the node, None for a message that is not new."""
+    def changed(
+        self, name: str, sequence: int, outcomes: tuple[Outcome, ...], *, gone: bool = False
+    ) -> NodeClaims | None:
+        """Apply the message under a node's subject; return the node, None for a message that is not new.
+
+        ``gone``: the message expires, since the node is gone.
+        """
         if not self._writer.seen(outcome(name), sequence):
             return None
         node = self.node(name)
+        if gone and not (node.ledger or node.tasks or node.finished or self._writer.busy(outcome(name))):
+            self._drop(name)
+            return None
         self.resume(node, outcome(name))
         node.read({each.claim: each for each in outcomes})
         self._dirty[name] = None
@@ -160,7 +178,13 @@ class Outcomes:
         out: list[Command] = []
         for name in self._dirty:
             subject, node = outcome(name), self.nodes[name]
-            if not node.invalid and not self._writer.busy(subject) and (sent := node.to_write()):
+            if node.invalid or self._writer.busy(subject):
+                continue
+            node.gone = node.gone and not node.ledger
+            if node.gone:
+                message = NodeOutcomes(node=name, gone=True)
+                out.append(self._writer.write([(subject, message)], {}, ttl=TOMBSTONE_SECONDS))
+            elif sent := node.to_write():
                 message = NodeOutcomes(node=name, outcomes=tuple(sent.values()))
                 out.append(self._writer.write([(subject, message)], sent))
         self._dirty.clear()
@@ -175,10 +199,13 @@ class Outcomes:
         match answer:
             case Written(sequence=sequence) if self._writer.sequence(write.subject) == sequence:
                 node.read(completed.context)
+                if write.message.gone and not (node.ledger or node.tasks or node.finished):
+                    self._drop(node.name)
             case WriteConflict():
                 return [Count("binder_conflicts"), *completed.commands]
             case WriteRefused(reason=reason):
                 node.refused(completed.context)
+                node.gone = False
                 message = f"the bus refuses the outcomes of {node.name}: {reason}"
                 return [Count("outcomes_refused"), Log("error", message, {"node": node.name})]
         return completed.commands

@@ -23,8 +23,10 @@ from deviceshare_metrics.core.tallies import Tallies
 
 RETENTION = 24 * 3600.0
 """Seconds for which a pod that is gone can be explained, as long as the steps on EVENT are kept."""
-MOST_GONE = 100_000
-"""Pods that are gone and can be explained."""
+MOST_GONE = 10_000
+"""Pods that are gone and can be explained: some 60 MB."""
+MOST_UNREAD = 10 * MOST_GONE
+"""Histories that are kept before the existing pods are known."""
 FORGET_INTERVAL = 60.0
 """Seconds until pods to forget are searched for again, after none was found."""
 FORGET_PAUSE = 1.0
@@ -95,9 +97,9 @@ class MetricsCore:
             case FactReceived(subject=subject):
                 self._set_fact(subject, event.fact)
             case LedgerReceived(subject=subject, ledger=ledger):
-                self.store.ledgers[subject] = ledger
+                _put(self.store.ledgers, subject, ledger, keep=bool(ledger.claims))
             case OutcomesReceived(subject=subject, outcomes=outcomes):
-                self.store.outcomes[subject] = outcomes
+                _put(self.store.outcomes, subject, outcomes, keep=bool(outcomes.outcomes))
             case ExplanationReceived(explanation=explanation):
                 self._set_explanation(explanation)
             case CaughtUp(stream=stream):
@@ -134,11 +136,17 @@ class MetricsCore:
 
     def _set_explanation(self, explanation: Explanation) -> None:
         uid, histories = explanation.uid, self.store.histories
-        history = histories.pop(uid, None) or PodHistory(f"{explanation.namespace}/{explanation.name}")
+        history = self._take_history(uid, f"{explanation.namespace}/{explanation.name}")
         histories[uid] = replace(history, explanation=explanation, last=max(history.last, explanation.at))
 
+    @property
+    def _counting(self) -> bool:
+        """Whether events are counted: only those after the start, since a predecessor counted the others."""
+        return Stream.EVENT not in self._reading
+
     def _add_events(self, events: Events) -> None:
-        self.tallies.add(events)
+        if self._counting:
+            self.tallies.add(events)
         for step in events.steps:
             self._add_step(events.service, step)
         for message in events.undecodable:
@@ -150,26 +158,35 @@ class MetricsCore:
         The two may arrive in either order. A pod that was bound before inventory saw it has not waited: it is not
         observed.
         """
-        history = self.store.histories.pop(step.uid, None) or PodHistory(step.pod)
+        history = self._take_history(step.uid, step.pod)
         seen, bound = history.seen, history.bound
         if step.name == "seen" and seen is None:
             seen = step.at
         elif step.name == "bound" and bound is None:
             bound = step.at
         was_measured = history.seen is not None and history.bound is not None
-        if not was_measured and seen is not None and bound is not None and bound >= seen:
+        if self._counting and not was_measured and seen is not None and bound is not None and bound >= seen:
             self.tallies.seen_to_bound.observe(bound - seen)
         steps = (*history.steps[1 - MOST_STEPS :], (service, step))
         self.store.histories[step.uid] = PodHistory(
             history.pod, history.explanation, steps, seen, bound, max(history.last, step.at)
         )
 
+    def _take_history(self, uid: str, pod: str) -> PodHistory:
+        """Remove and return a pod's history, which is added again at the end; a new one if there is none."""
+        histories = self.store.histories
+        history = histories.pop(uid, None)
+        if history is None and not self.ready and len(histories) >= MOST_UNREAD:
+            del histories[next(iter(histories))]
+        return history or PodHistory(pod)
+
     def _count_undecodable(self, message: Undecodable) -> None:
-        """Count a message once, although every reader of the stream reports it, and again after a restart."""
+        """Count a message once, although every reader of the stream reports it, also after a restart."""
         place = (message.stream, message.subject)
         if message.sequence <= self._quarantined.get(place, 0):
             return
-        self.tallies.add_undecodable(message.stream)
+        if self._counting:
+            self.tallies.add_undecodable(message.stream)
         self._quarantined[place] = message.sequence
         if len(self._quarantined) > MOST_QUARANTINED:
             del self._quarantined[next(iter(self._quarantined))]
@@ -179,7 +196,7 @@ class MetricsCore:
 
         The histories are in the order of their last changes. Those of existing pods are moved to the end, which
         delays the end of their retention by a day at most. Called when all streams have been read, since a pod may
-        arrive after its explanation; until then the size of EVENT bounds the histories.
+        arrive after its explanation; until then :data:`MOST_UNREAD` bounds the histories.
         """
         histories, pods = self.store.histories, self.store.pods
         self._forget_due = now.monotonic + FORGET_INTERVAL
@@ -191,3 +208,11 @@ class MetricsCore:
                 self._forget_due = now.monotonic + FORGET_PAUSE
             else:
                 break
+
+
+def _put(messages: dict[str, Any], subject: str, message: Any, *, keep: bool) -> None:
+    """Keep the last message of a subject; nodes without claims are not kept, since nodes come and go."""
+    if keep:
+        messages[subject] = message
+    else:
+        messages.pop(subject, None)

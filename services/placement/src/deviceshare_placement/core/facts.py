@@ -154,6 +154,7 @@ class Facts:
             case NodeFact():
                 self._cluster.remove_node(fact.name)
                 self._ledgers.node_lost(fact.name)
+                self._ledgers.idle.add(fact.name)
             case PodGroupFact():
                 self._cluster.remove_group(fact.key)
                 if fact.uid:
