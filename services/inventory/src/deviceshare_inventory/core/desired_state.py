@@ -20,8 +20,6 @@ WRITES = 1000
 """Writes in flight and read-backs under way, at most."""
 _LONGEST_REVISION = 20
 """Digits of 2**64."""
-_FORGOTTEN = ("cluster.pod.", "cluster.podgroup.")
-"""Subjects to forget after their objects were deleted: there is no end of uids and of generated names."""
 
 
 class OpenSubject(NamedTuple):
@@ -191,7 +189,7 @@ class DesiredState:
         busy = self._writer.busy(subject)
         if record.matches and not busy:
             self.open.pop(subject, None)
-            if not record.exists and subject.startswith(_FORGOTTEN):
+            if not record.exists:  # there is no end of names and uids
                 del self._records[subject]
                 self._writer.forget(subject)
             return
