@@ -64,6 +64,8 @@ class MetricsCore:
         self._quarantined: dict[tuple[str, str], int] = {}
         """By stream and subject, the sequence of the last undecodable message."""
         self._changed: float | None = None
+        self._wall_offset: float | None = None
+        """How far the wall clock was ahead of the monotonic one at first: a step of it does not change ages."""
         self._forget_due = 0.0
         """Monotonic time of the next search for pods to forget."""
 
@@ -87,6 +89,8 @@ class MetricsCore:
 
     def handle(self, event: Event, now: Now) -> list[Command]:
         """Apply an event; returns no commands."""
+        if self._wall_offset is None:
+            self._wall_offset = now.wall - now.monotonic
         match event:
             case StepsReceived(events=events):
                 self._add_events(events)
@@ -203,7 +207,10 @@ class MetricsCore:
         for uid in list(islice(histories, FORGET_BATCH)):
             if fact("pod", uid) in pods:
                 histories[uid] = histories.pop(uid)
-            elif histories[uid].last < now.wall - RETENTION or len(histories) > len(pods) + self._most_gone:
+            elif (
+                histories[uid].last < now.monotonic + (self._wall_offset or 0.0) - RETENTION
+                or len(histories) > len(pods) + self._most_gone
+            ):
                 del histories[uid]
                 self._forget_due = now.monotonic + FORGET_PAUSE
             else:
