@@ -4,7 +4,9 @@ Each stream has one kind of writer and keeps the last message of every subject (
 Subjects of LEDGER and OUTCOME begin with the partition of the node, by which binder replicas divide the nodes.
 """
 
+import re
 from enum import StrEnum
+from functools import lru_cache
 from typing import NamedTuple
 from zlib import crc32
 
@@ -29,6 +31,10 @@ TOMBSTONE_SECONDS = 3600.0
 """Seconds for which the server keeps the last message about an object that is gone, for readers that were away."""
 
 
+_SUBJECT = re.compile(r"[^.*>\s]+(?:\.[^.*>\s]+)+")
+"""A subject without wildcards, of two tokens at least."""
+
+
 class Address(NamedTuple):
     """What a subject of a stream names.
 
@@ -40,22 +46,25 @@ class Address(NamedTuple):
     key: str
 
 
+@lru_cache(1 << 14)
 def address(subject: str) -> Address | None:
     """Return what a subject names, None for a subject that no service writes."""
-    tokens = subject.split(".")
-    if not all(tokens) or "*" in tokens or ">" in tokens or any(map(str.isspace, subject)):
+    if _SUBJECT.fullmatch(subject) is None:
         return None
-    match tokens:
-        case ["cluster", "synced"]:
-            return Address("synced", "")
-        case ["cluster", "podgroup", namespace, _, *_]:
-            return Address("podgroup", f"{namespace}/{subject.split('.', 3)[3]}")
-        case ["cluster", kind, _, *_] if kind in FACT_KINDS and kind != "podgroup":
-            return Address(kind, subject.split(".", 2)[2])
-        case ["ledger" | "outcome" as kind, number, _, *_] if number == str(partition(node := node_of(subject))):
-            return Address(kind, node)
-        case ["explain" | "event" as kind, _, *_]:
-            return Address(kind, subject.split(".", 1)[1])
+    first, _, key = subject.partition(".")
+    match first:
+        case "ledger" | "outcome":
+            number, _, node = key.partition(".")
+            return Address(first, node) if node and number == str(partition(node)) else None
+        case "explain" | "event":
+            return Address(first, key)
+        case "cluster":
+            kind, _, name = key.partition(".")
+            if kind == "podgroup":
+                return Address(kind, name.replace(".", "/", 1)) if "." in name else None
+            if kind in FACT_KINDS and name:
+                return Address(kind, name)
+            return Address("synced", "") if key == "synced" else None
     return None
 
 
