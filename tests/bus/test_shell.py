@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 import msgspec
 import pytest
 from deviceshare.model import Explanation
+from deviceshare_bus import shell
 from deviceshare_bus.conditional_writer import ConditionalWriter
 from deviceshare_bus.core import (
     CaughtUp,
@@ -27,6 +28,7 @@ from deviceshare_bus.core import (
     Written,
 )
 from deviceshare_bus.core_log import read_dump, replay
+from deviceshare_bus.expiring import expire_others
 from deviceshare_bus.messages import decode_explanation, encode
 from deviceshare_bus.publisher import Write as BusWrite
 from deviceshare_bus.service import Context
@@ -160,7 +162,25 @@ async def test_a_message_that_cannot_be_decoded_is_put_in_quarantine(nats_url, p
     core = CountingCore()
     async with shell_of(core, nats_url):
         await until(lambda: CaughtUp("EXPLAIN") in core.events)
-        assert core.events[0] == Unreadable("EXPLAIN", "explain.x", 1)
+        first = core.events[0]
+        assert isinstance(first, Unreadable)
+        assert (first.stream, first.subject, first.sequence, first.newer) == ("EXPLAIN", "explain.x", 1, False)
+        assert "invalid opcode" in first.reason
+
+
+async def test_the_deletion_of_an_invalid_message_is_noticed(nats_url, publisher, connection, monkeypatch, caplog):
+    monkeypatch.setattr(shell, "RECHECK", 0.05)
+    await publisher.write(BusWrite("explain.x", b"\xc1"))
+    core = CountingCore()
+    async with shell_of(core, nats_url):
+        await until(lambda: CaughtUp("EXPLAIN") in core.events)
+        await asyncio.sleep(0.2)
+        assert not [each for each in core.events if isinstance(each, ReadBack)]
+        await connection.jetstream.purge_stream("EXPLAIN", subject="explain.x")
+        await until(lambda: ReadBack("explain.x", 0) in core.events)
+        await asyncio.sleep(0.2)
+    assert core.events.count(ReadBack("explain.x", 0)) == 1
+    assert [each.getMessage() for each in caplog.records if "quarantined" in each.getMessage()] != []
 
 
 async def test_another_writer_s_message_is_read_back_before_the_next_write(nats_url, publisher):
@@ -221,3 +241,23 @@ async def test_a_message_that_the_core_knows_is_not_decoded(nats_url, publisher)
         await publisher.write(BusWrite("explain.new", explanation("new")))
         await until(lambda: any(isinstance(event, Seen) for event in core.events))
     assert not [event for event in core.events if isinstance(event, Unreadable)]
+
+
+async def test_explanations_of_deleted_pods_expire(nats_url, connection, publisher):
+    for uid in ("kept", "gone", "expiring"):
+        await publisher.write(BusWrite(f"explain.{uid}", explanation(uid)), ttl=3600.0 if uid == "expiring" else None)
+    await expire_others(connection, publisher, "EXPLAIN", ["explain.kept"], 1.0)
+    await until_async(lambda: subjects_of(connection), {"explain.kept", "explain.expiring"})
+    found = await connection.jetstream.get_last_msg("EXPLAIN", "explain.kept")
+    assert found.seq == 1
+
+
+async def subjects_of(connection):
+    info = await connection.jetstream.stream_info("EXPLAIN", subjects_filter=">")
+    return set(info.state.subjects or {})
+
+
+async def until_async(value, expected) -> None:
+    async with asyncio.timeout(10):
+        while await value() != expected:
+            await asyncio.sleep(0.05)

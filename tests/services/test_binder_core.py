@@ -11,6 +11,7 @@ from deviceshare.model import (
     DeviceGrant,
     Gone,
     NodeLedger,
+    Outcome,
     PodFact,
     PodRequest,
     Toleration,
@@ -26,11 +27,11 @@ from deviceshare_binder.core.events import (
     QueueChanged,
 )
 from deviceshare_binder.core.views import NodeView, PodView, QueueView
-from deviceshare_binder.service import LedgerDecoder, decode_cluster
+from deviceshare_binder.service import decoder
 from deviceshare_bus.core import CaughtUp, Count, Log, Now, RecordStep, Tick, Write
 from deviceshare_bus.follower import Message
 from deviceshare_bus.messages import encode
-from deviceshare_bus.subjects import Stream
+from deviceshare_bus.subjects import Stream, ledger
 from deviceshare_cluster.interface import BindState
 from support.binder import BinderDriver, expected, messages
 from support.families import restored_families
@@ -44,7 +45,7 @@ def message(subject, content):
 
 def seen(fact):
     """Return what the binder's core gets to know of a pod's fact."""
-    return decode_cluster(message("cluster.pod.u1", fact)).pod
+    return decoder()(message("cluster.pod.u1", fact)).pod
 
 
 def pod(uid="u1", **fields):
@@ -385,12 +386,54 @@ def test_views_are_read_from_the_messages_that_the_others_write():
     view = seen(fact)
     assert (view.uid, view.node, view.gates, view.containers) == ("u1", "n1", ("g",), ("main", "side"))
     assert seen(Gone(revision="4")) is None
-    ledgers = LedgerDecoder()
+    decode = decoder()
     one, two = claim("c1", decided_at=5.0), claim("c2", "u2")
-    first = ledgers.decode(message("ledger.n1", NodeLedger(node="n1", claims=(one,))))
+    first = decode(message(ledger("n1"), NodeLedger(node="n1", claims=(one,))))
     assert (first.node, first.claims) == ("n1", (one,))
     changed = msgspec.structs.replace(one, withdraw=True)
-    second = ledgers.decode(message("ledger.n1", NodeLedger(node="n1", claims=(changed, two))))
+    second = decode(message(ledger("n1"), NodeLedger(node="n1", claims=(changed, two))))
     assert second.claims == (changed, two)
-    third = ledgers.decode(message("ledger.n1", NodeLedger(node="n1", claims=(changed, two, claim("c3")))))
+    third = decode(message(ledger("n1"), NodeLedger(node="n1", claims=(changed, two, claim("c3")))))
     assert third.claims[0] is second.claims[0], "claims that do not change are decoded once"
+
+
+def outcome(identity="c1", uid="u1", state="bound"):
+    return Outcome(identity, uid, state, "", 1.0)
+
+
+@pytest.mark.parametrize("state", ["bound", "refused", "withdrawn"])
+def test_an_outcome_of_another_pod_does_not_answer_for_a_claim_of_the_same_id(state):
+    core = started(claim(), pods=[pod()], outcomes=[outcome(uid="another", state=state)])
+    (bind,) = of(BindPod, core.take(0.0))
+    assert bind.uid == "u1"
+    core.bind_answered("c1", BindState.BOUND, "n1", "", 1.0)
+    (write,) = messages(of(Write, core.take(1.0)))
+    assert [(one.claim, one.uid, one.state) for one in write.outcomes] == [("c1", "u1", "bound")]
+
+
+def test_outcomes_of_other_pods_are_not_written_again():
+    core = started(
+        claim(), claim("c2", "u2"), pods=[pod(), pod("u2")], outcomes=[outcome("c2", "another"), outcome("c1", "u1")]
+    )
+    (bind,) = of(BindPod, core.take(0.0))
+    assert bind.uid == "u2"
+    core.bind_answered("c2", BindState.BOUND, "n1", "", 1.0)
+    (write,) = messages(of(Write, core.take(1.0)))
+    assert {(one.claim, one.uid) for one in write.outcomes} == {("c1", "u1"), ("c2", "u2")}
+
+
+def test_a_claim_under_the_id_of_another_nodes_claim_does_not_replace_it():
+    core = started(claim(), pods=[pod(), pod("u2")], nodes=[READY, NodeView(name="n2")])
+    core.ledger("n2", [claim(uid="u2")])
+    (bind,) = of(BindPod, core.take(0.0))
+    assert (bind.uid, bind.node) == ("u1", "n1")
+
+
+def test_a_claim_under_the_id_of_an_earlier_claim_is_bound_for_its_own_pod():
+    core = started(claim(), pods=[pod(), pod("u2")])
+    assert len(of(BindPod, core.take(0.0))) == 1
+    core.ledger("n1", [claim(uid="u2")])
+    core.bind_answered("c1", BindState.BOUND, "n1", "", 1.0)
+    core.ledger("n1", [claim(uid="u2")])
+    (bind,) = of(BindPod, core.take(1.0))
+    assert bind.uid == "u2"

@@ -266,7 +266,7 @@ async def test_a_replay_of_the_core_log_gives_the_same_commands_and_state(nats_u
     assert all(each.identical for each in replayed)
     assert {type(each.event) for each in replayed} >= {FactReceived, StepsReceived, Unreadable, CaughtUp, Tick}
     (shown,) = build_snapshot(core.store).devices
-    assert (shown.memory_used, core.tallies.steps) == (3000, {("placement", "seen"): 1})
+    assert (shown.memory_used, core.tallies.steps) == (3000, {}), "the step is older than the process"
 
 
 async def test_the_bus_may_go_and_come_back(nats_server):

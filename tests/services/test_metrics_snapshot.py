@@ -193,7 +193,7 @@ def test_what_cannot_be_decoded_leaves_the_core_as_it_was():
 
 
 def test_unknown_fields_and_an_ask_of_another_form_are_tolerated():
-    later = msgspec.msgpack.decode(encode(pod(node="n1", held=grants())[1])) | {"v": 9, "mood": ["good"], "ask": [1, 2]}
+    later = msgspec.msgpack.decode(encode(pod(node="n1", held=grants())[1])) | {"mood": ["good"], "ask": [1, 2]}
     core = read(node())
     receive(core, subjects.fact("pod", "uid-a"), msgspec.msgpack.encode(later))
     assert only(snapshot_of(core).devices).memory_used == 1024

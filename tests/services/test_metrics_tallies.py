@@ -2,9 +2,11 @@
 
 import msgspec
 import pytest
+from deviceshare_bus.core import CaughtUp
 from deviceshare_bus.messages import Undecodable
+from deviceshare_bus.subjects import Stream
 from deviceshare_metrics.core import MetricsCore, metrics_core, tallies
-from support.metrics import read
+from support.metrics import NOW, exposed, read, started
 from support.metrics_messages import events, step
 
 
@@ -21,7 +23,7 @@ def test_names_of_counters_and_quarantined_subjects_are_bounded(monkeypatch):
 
 @pytest.mark.parametrize("order", [("placement", "binder"), ("binder", "placement")])
 def test_waiting_is_measured_once_for_any_order_of_reports(order):
-    core = MetricsCore()
+    core = started()
     reports = {
         "placement": events("placement", step("seen", 1.0), step("decided", 1.1)),
         "binder": events("binder", step("bound", 1.5)),
@@ -38,3 +40,40 @@ def test_a_message_quarantined_by_every_reader_is_counted_once():
     core = read(*(events(service, undecodable=(bad,)) for service in ("placement", "binder", "placement")))
     read(events("binder", undecodable=(msgspec.structs.replace(bad, sequence=8),)), into=core)
     assert core.tallies.undecodable == {"CLUSTER": 2}
+
+
+def test_each_event_is_counted_once_over_a_restart():
+    bad = Undecodable("CLUSTER", "cluster.node.x", 7, "error", b"?")
+    before = [
+        events("placement", step("seen", 1.0), counters={"ledger_conflicts": 2}, undecodable=(bad,)),
+        events("binder", step("bound", 1.5)),
+        events("placement", step("seen", 1.9, pod="b")),
+    ]
+    after = [
+        events("binder", step("bound", 2.5, pod="b"), undecodable=(bad, msgspec.structs.replace(bad, sequence=8))),
+        events("placement", counters={"ledger_conflicts": 1}),
+    ]
+    first = read(*before)
+    second = read(*before, into=MetricsCore())
+    assert exposed(second).count("ledger_conflicts") == 0
+    assert second.store.histories.keys() == first.store.histories.keys()
+    for core in (first, second):
+        core.handle(CaughtUp(Stream.EVENT), NOW)
+        read(*after, into=core)
+    whole = read(*before, *after)
+    once = read(*before)
+    for name in ("steps", "counters", "undecodable"):
+        assert getattr(whole.tallies, name) == getattr(once.tallies, name) + getattr(second.tallies, name), name
+    assert first.tallies.counters == whole.tallies.counters
+    waits = [core.tallies.seen_to_bound for core in (once, second, whole)]
+    assert [each.cumulative()[-1][1] for each in waits] == [1.0, 1.0, 2.0]
+    assert waits[0].sum + waits[1].sum == pytest.approx(waits[2].sum)
+
+
+def test_histories_are_bounded_before_the_pods_are_known(monkeypatch):
+    monkeypatch.setattr(metrics_core, "MOST_UNREAD", 10)
+    core = MetricsCore()
+    for number in range(100):
+        read(events("placement", step("seen", 1.0, pod=str(number))), into=core)
+        read(events("binder", step("bound", 1.0, pod=str(number))), into=core)
+    assert list(core.store.histories) == [f"uid-{number}" for number in range(90, 100)]

@@ -21,9 +21,16 @@ def receive(core: MetricsCore, subject: str, data: bytes, now: Now = NOW) -> Non
     assert core.handle(event, now) == []
 
 
+def started() -> MetricsCore:
+    """Return a core that counts: what was on EVENT when it started has been read."""
+    core = MetricsCore()
+    core.handle(CaughtUp(Stream.EVENT), NOW)
+    return core
+
+
 def read(*messages: tuple[str, Any], into: MetricsCore | None = None) -> MetricsCore:
     """Pass messages to a core, a new one unless given."""
-    core = into or MetricsCore()
+    core = into or started()
     for subject, message in messages:
         receive(core, subject, encode(message))
     return core

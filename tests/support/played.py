@@ -152,6 +152,10 @@ class Played:
     def ledger(self, name: str, sequence: int, *claims: Claim) -> Commands:
         return self.send(LedgerReceived(name, sequence, NodeLedger(node=name, claims=claims)))
 
+    def invalid(self, subject: str, sequence: int = 1, *, newer: bool = False) -> Commands:
+        stream = {"ledger": "LEDGER", "outcome": "OUTCOME"}.get(subject.partition(".")[0], "CLUSTER")
+        return self.send(Unreadable(stream, subject, sequence, "the reason", newer))
+
     def unreadable(self, name: str, sequence: int = 1) -> Commands:
         return self.send(Unreadable("LEDGER", subjects.ledger(name), sequence))
 

@@ -66,11 +66,16 @@ class CaughtUp(Event, frozen=True):
 
 
 class Unreadable(Event, frozen=True):
-    """A message could not be decoded. The shell has put it in quarantine and counted it."""
+    """A message is invalid (:mod:`.validation`). The shell has put it in quarantine and counted it.
+
+    ``newer``: it has a later version than this program knows; the subject must not be written.
+    """
 
     stream: str
     subject: str
     sequence: int
+    reason: str = ""
+    newer: bool = False
 
 
 class Written(Event, frozen=True):
@@ -103,7 +108,7 @@ class WriteRefused(Event, frozen=True):
 
 
 class ReadBack(Event, frozen=True):
-    """A :class:`Read` is complete.
+    """A :class:`Read` is complete, or the message of an :class:`Unreadable` was deleted.
 
     ``sequence`` is that of the subject's last message, 0 if it has none. The event of the message itself, or
     :class:`Unreadable`, comes first.
@@ -159,6 +164,18 @@ class PutLatest(Command, frozen=True):
     subject: str
     message: Any
     ttl: float | None = None
+
+
+class ExpireOthers(Command, frozen=True):
+    """Let the messages of a stream expire ``ttl`` seconds from now, except those of the subjects to keep.
+
+    For messages of objects that were deleted while the service did not run. Messages written after this command, and
+    messages that expire anyway, are left alone. Not answered.
+    """
+
+    stream: str
+    keep: tuple[str, ...]
+    ttl: float
 
 
 class RecordStep(Command, frozen=True):

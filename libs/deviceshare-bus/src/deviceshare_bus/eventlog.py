@@ -20,6 +20,10 @@ log = logging.getLogger("deviceshare.events")
 
 INTERVAL = 0.1
 """The least seconds between two messages."""
+QUARANTINED_BYTES = 1 << 20
+"""Bytes of quarantined messages in one message, at most; of further ones only the subject and the error are kept."""
+MOST_QUARANTINED = 1000
+"""Quarantined messages in one message, at most; further ones are in the log."""
 FULL = 2000
 """The number of steps that makes a message due immediately."""
 
@@ -55,12 +59,15 @@ class EventLog:
         self._some.set()
 
     def quarantine(self, stream: str, message: Message, error: Exception) -> None:
-        """Quarantine a message that cannot be decoded: count it, log it and keep it on EVENT."""
+        """Quarantine an invalid message: count it, log it and keep it on EVENT."""
         log.error(
-            "quarantined a message that cannot be decoded: %s: %s",
+            "quarantined an invalid message: %s: %s",
             message.subject, error, extra={"stream": stream, "sequence": message.sequence},
         )  # fmt: skip
-        self._undecodable.append(Undecodable(stream, message.subject, message.sequence, str(error), message.data))
+        if len(self._undecodable) < MOST_QUARANTINED:
+            room = QUARANTINED_BYTES - sum(len(each.data) for each in self._undecodable)
+            data = message.data if len(message.data) <= room else b""
+            self._undecodable.append(Undecodable(stream, message.subject, message.sequence, str(error)[:1000], data))
         self.count("undecodable_messages")
 
     async def run(self) -> None:

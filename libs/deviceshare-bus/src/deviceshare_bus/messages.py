@@ -5,7 +5,7 @@ is quarantined (:class:`Undecodable`).
 """
 
 import msgspec
-from deviceshare.model import AnyFact, Explanation, NodeLedger, NodeOutcomes
+from deviceshare.model import Amount, AnyFact, Count, Explanation, NodeLedger, NodeOutcomes, Real
 
 RECONCILED = "reconciled:"
 """The prefix of counters of repaired differences from the cluster; the rest of the name is the kind of difference."""
@@ -21,7 +21,7 @@ class Step(msgspec.Struct, frozen=True, array_like=True):
     uid: str
     pod: str
     name: str
-    at: float
+    at: Real
     node: str = ""
     message: str = ""
 
@@ -31,7 +31,7 @@ class Undecodable(msgspec.Struct, frozen=True):
 
     stream: str
     subject: str
-    sequence: int
+    sequence: Amount
     error: str
     data: bytes
 
@@ -42,10 +42,10 @@ class Events(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     v: int = 1
     service: str
     instance: str
-    at: float
+    at: Real
     steps: tuple[Step, ...] = ()
     undecodable: tuple[Undecodable, ...] = ()
-    counters: dict[str, int] = {}
+    counters: dict[str, Count] = {}
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

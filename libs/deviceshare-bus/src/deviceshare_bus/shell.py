@@ -27,6 +27,7 @@ from deviceshare_bus.core import (
     Core,
     Count,
     Event,
+    ExpireOthers,
     Log,
     Now,
     PutLatest,
@@ -42,6 +43,7 @@ from deviceshare_bus.core import (
     Written,
 )
 from deviceshare_bus.core_log import CoreLog
+from deviceshare_bus.expiring import expire_others
 from deviceshare_bus.follower import BusWiped, Message
 from deviceshare_bus.latest import LatestWriter
 from deviceshare_bus.messages import encode
@@ -50,6 +52,7 @@ from deviceshare_bus.publisher import Write as BusWrite
 from deviceshare_bus.readback import read_back
 from deviceshare_bus.service import Context
 from deviceshare_bus.tasks import Pace
+from deviceshare_bus.validation import InvalidMessageError
 
 log = logging.getLogger("deviceshare.shell")
 
@@ -59,6 +62,10 @@ READS = 64
 """The most subjects that are read back concurrently."""
 YIELD_AFTER = 1000
 """Messages that are handled before other tasks of the process run."""
+RECHECK = 30.0
+"""Seconds after which invalid messages are read again: an operator may have deleted them."""
+MOST_INVALID = 10_000
+"""Subjects with invalid messages that are remembered for this, the latest."""
 MOST_COMMANDS = 50_000
 """Commands that may wait for execution before followers pause."""
 
@@ -70,10 +77,10 @@ NO_FAULTS = (BusWiped, ConfigError, ConnectionEnded)
 class Source(NamedTuple):
     """A stream that a service follows.
 
-    ``decode`` turns a message into an event, None for a message that does not concern the service; it raises
-    ``msgspec.MsgspecError`` for one that cannot be decoded. ``known`` returns whether the core knows a message of this
-    subject and sequence, or a later one: it is not decoded. Most of them are the core's own writes, which it knows from
-    their answers. ``history``: all messages, not the last of each subject.
+    ``decode`` (see :func:`.validation.validated`) turns a message into an event, None for a message that does not
+    concern the service; it raises ``msgspec.MsgspecError`` for an invalid message. ``known`` returns whether the core
+    knows a message of this subject and sequence, or a later one: it is not decoded. Most of them are the core's own
+    writes, which it knows from their answers. ``history``: all messages, not the last of each subject.
     """
 
     stream: str
@@ -131,6 +138,8 @@ class Shell:
         self._command_added = asyncio.Event()
         self._command_done = asyncio.Event()
         self._performing = 0
+        self._invalid: dict[tuple[str, str], int] = {}
+        """By stream and subject, the sequence of the last message if it is invalid."""
         self._reads = asyncio.Semaphore(READS)
         limit = os.environ.get("DEVICESHARE_CORE_LOG_ENTRIES")
         bound = {"limit": int(limit)} if limit else {}
@@ -152,8 +161,9 @@ class Shell:
                 for task in tasks:
                     self._group.create_task(task)
                 self._group.create_task(self._run_timer())
+                self._group.create_task(self._recheck_invalid())
         except BaseExceptionGroup as failed:
-            if failed.subgroup(lambda error: isinstance(error, Exception) and not isinstance(error, NO_FAULTS)):
+            if failed.subgroup(_is_fault):
                 log.error("the core log was written to %s", self.dump())
             raise
 
@@ -209,10 +219,31 @@ class Shell:
         try:
             event = source.decode(message)
         except msgspec.MsgspecError as error:
-            self._context.events.quarantine(source.stream, message, error)
-            event = Unreadable(source.stream, message.subject, message.sequence)
+            event = self._quarantine(source.stream, message, error)
+        else:
+            if self._invalid:
+                self._invalid.pop((source.stream, message.subject), None)
         if event is not None:
             self.handle(event)
+
+    def _quarantine(self, stream: str, message: Message, error: msgspec.MsgspecError) -> Unreadable:
+        place = (stream, message.subject)
+        if self._invalid.pop(place, None) != message.sequence:
+            self._context.events.quarantine(stream, message, error)
+        self._invalid[place] = message.sequence
+        if len(self._invalid) > MOST_INVALID:
+            del self._invalid[next(iter(self._invalid))]
+        newer = isinstance(error, InvalidMessageError) and error.newer
+        return Unreadable(stream, message.subject, message.sequence, str(error)[:1000], newer)
+
+    async def _recheck_invalid(self) -> None:
+        """Report subjects whose invalid message was deleted: no follower learns of a deletion."""
+        while True:
+            await asyncio.sleep(RECHECK)
+            for stream, subject in list(self._invalid):
+                if await read_back(self._context.connection, stream, subject) is None:
+                    self._invalid.pop((stream, subject), None)
+                    self.handle(ReadBack(subject, 0))
 
     async def _run_timer(self) -> None:
         pace = Pace(TICK_INTERVAL)
@@ -253,6 +284,8 @@ class Shell:
                         log.log(logging.getLevelName(level.upper()), "%s", message, extra=details)
                     case Read():
                         self._start(self._read(command))
+                    case ExpireOthers(stream=stream, keep=keep, ttl=ttl):
+                        self._start(expire_others(self._context.connection, self._context.publisher, stream, keep, ttl))
                     case _:
                         self._start(self._answer(command))
                 self._commands.popleft()
@@ -308,6 +341,11 @@ class Shell:
         if found is not None:
             self._handle_message(self._sources[command.stream], found)
         self.handle(ReadBack(command.subject, found.sequence if found is not None else 0))
+
+
+def _is_fault(error: BaseException) -> bool:
+    # A group of harmless errors is asked for first, and is an Exception itself.
+    return isinstance(error, Exception) and not isinstance(error, (*NO_FAULTS, BaseExceptionGroup))
 
 
 async def _fail(error: BaseException | None) -> None:

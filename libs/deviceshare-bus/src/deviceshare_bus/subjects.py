@@ -4,7 +4,10 @@ Each stream has one kind of writer and keeps the last message of every subject (
 Subjects of LEDGER and OUTCOME begin with the partition of the node, by which binder replicas divide the nodes.
 """
 
+import re
 from enum import StrEnum
+from functools import lru_cache
+from typing import NamedTuple
 from zlib import crc32
 
 PARTITIONS = 64
@@ -22,6 +25,47 @@ class Stream(StrEnum):
 
 
 SYNCED = "cluster.synced"
+FACT_KINDS = frozenset({"node", "pod", "podgroup", "priorityclass", "queue", "config"})
+"""The kinds of facts: ``cluster.<kind>.<key>``."""
+TOMBSTONE_SECONDS = 3600.0
+"""Seconds for which the server keeps the last message about an object that is gone, for readers that were away."""
+
+
+_SUBJECT = re.compile(r"[^.*>\s]+(?:\.[^.*>\s]+)+")
+"""A subject without wildcards, of two tokens at least."""
+
+
+class Address(NamedTuple):
+    """What a subject of a stream names.
+
+    ``kind`` is one of :data:`FACT_KINDS`, ``synced``, ``ledger``, ``outcome``, ``explain`` or ``event``. ``key`` is the
+    name, uid, ``namespace/name`` (PodGroups), node or service that its message must name as well.
+    """
+
+    kind: str
+    key: str
+
+
+@lru_cache(1 << 14)
+def address(subject: str) -> Address | None:
+    """Return what a subject names, None for a subject that no service writes."""
+    if _SUBJECT.fullmatch(subject) is None:
+        return None
+    first, _, key = subject.partition(".")
+    match first:
+        case "ledger" | "outcome":
+            number, _, node = key.partition(".")
+            return Address(first, node) if node and number == str(partition(node)) else None
+        case "explain" | "event":
+            return Address(first, key)
+        case "cluster":
+            kind, _, name = key.partition(".")
+            if kind == "podgroup":
+                return Address(kind, name.replace(".", "/", 1)) if "." in name else None
+            if kind in FACT_KINDS and name:
+                return Address(kind, name)
+            return Address("synced", "") if key == "synced" else None
+    return None
 
 
 def partition(node: str) -> int:
@@ -43,7 +87,7 @@ def ledger(node: str) -> str:
 
 
 def node_of(subject: str) -> str:
-    """Return the node of a subject of LEDGER or OUTCOME; names of nodes may contain dots."""
+    """Return the node of a valid subject of LEDGER or OUTCOME; names of nodes may contain dots."""
     return subject.split(".", 2)[2]
 
 

@@ -1,17 +1,19 @@
 """The binder service: its core follows CLUSTER, LEDGER, OUTCOME and EXPLAIN, and writes OUTCOME and the cluster."""
 
 import random
-from typing import assert_never
+from collections.abc import Callable
+from typing import Any, assert_never
 
 import msgspec
 from deviceshare.conf import DEVICES, SCHEDULER
 from deviceshare.model import Claim, ConfigFact
 from deviceshare_bus.core import Event
 from deviceshare_bus.follower import Message
-from deviceshare_bus.messages import decode_explanation, decode_fact, decode_outcomes
+from deviceshare_bus.messages import decode_explanation, decode_outcomes
 from deviceshare_bus.service import Context
 from deviceshare_bus.shell import Shell, Source
-from deviceshare_bus.subjects import Stream, node_of
+from deviceshare_bus.subjects import Address, Stream
+from deviceshare_bus.validation import Decoders, check_claims, validated
 from deviceshare_cluster import open_cluster
 from deviceshare_cluster.changes import pod_state
 from deviceshare_cluster.interface import Cluster, ClusterError, Object, PodState
@@ -53,17 +55,25 @@ MOST_JITTER = 0.5
 """The largest share of its pause by which a retry is delayed, so that retries do not coincide."""
 
 
-class _RawLedger(msgspec.Struct, frozen=True, kw_only=True):
+class RawLedger(msgspec.Struct, frozen=True, kw_only=True):
+    """A :class:`deviceshare.model.NodeLedger` whose claims are not decoded."""
+
+    v: int = 1
     node: str
     claims: tuple[msgspec.Raw, ...] = ()
 
 
-_decode_pod = msgspec.msgpack.Decoder(PodView | GoneView).decode
-_decode_node = msgspec.msgpack.Decoder(NodeView | GoneView).decode
-_decode_group = msgspec.msgpack.Decoder(PodGroupView | GoneView).decode
-_decode_queue = msgspec.msgpack.Decoder(QueueView | GoneView).decode
-_decode_ledger = msgspec.msgpack.Decoder(_RawLedger).decode
 _decode_claim = msgspec.msgpack.Decoder(Claim).decode
+_DECODERS: Decoders = {
+    "pod": msgspec.msgpack.Decoder(PodView | GoneView).decode,
+    "node": msgspec.msgpack.Decoder(NodeView | GoneView).decode,
+    "podgroup": msgspec.msgpack.Decoder(PodGroupView | GoneView).decode,
+    "queue": msgspec.msgpack.Decoder(QueueView | GoneView).decode,
+    "config": msgspec.msgpack.Decoder(ConfigFact | GoneView).decode,
+    "ledger": msgspec.msgpack.Decoder(RawLedger).decode,
+    "outcome": decode_outcomes,
+    "explain": decode_explanation,
+}
 
 
 async def main(context: Context) -> None:
@@ -78,61 +88,70 @@ async def main(context: Context) -> None:
 
 def sources(core: BinderCore) -> list[Source]:
     """Return the streams that the binder follows."""
-
-    def outcomes(message: Message) -> OutcomesChanged:
-        return OutcomesChanged(node_of(message.subject), message.sequence, decode_outcomes(message.data).outcomes)
-
-    def explanation(message: Message) -> Explained:
-        return Explained(decode_explanation(message.data))
-
+    decode = decoder()
     return [
-        Source(Stream.CLUSTER, decode_cluster),
-        Source(Stream.OUTCOME, outcomes, known=core.knows_outcomes),
-        Source(Stream.LEDGER, LedgerDecoder().decode),
-        Source(Stream.EXPLAIN, explanation),
+        Source(Stream.CLUSTER, decode),
+        Source(Stream.OUTCOME, decode, known=core.knows_outcomes),
+        Source(Stream.LEDGER, decode),
+        Source(Stream.EXPLAIN, decode),
     ]
 
 
-def decode_cluster(message: Message) -> Event | None:
-    """Return the event of a message of CLUSTER. Raises ``msgspec.MsgspecError``."""
-    kind, _, key = message.subject.removeprefix("cluster.").partition(".")
-    match kind:
+def decoder() -> Callable[[Message], Event | None]:
+    """Return a function that returns the event of a message; it raises ``InvalidMessageError``."""
+    ledgers = LedgerDecoder()
+
+    def event(message: Message, where: Address, content: Any) -> Event | None:
+        match where.kind:
+            case "ledger":
+                return LedgerChanged(where.key, ledgers.claims(content))
+            case "outcome":
+                return OutcomesChanged(where.key, message.sequence, content.outcomes, content.gone)
+            case "explain":
+                return Explained(content)
+        return _of_fact(where, content)
+
+    return validated(_DECODERS, event)
+
+
+def _of_fact(where: Address, content: Any) -> Event | None:
+    """Return the event of a message of CLUSTER."""
+    view = None if isinstance(content, GoneView) else content
+    match where.kind:
         case "pod":
-            pod = _decode_pod(message.data)
-            if isinstance(pod, GoneView):
-                return PodChanged(key, None)
-            return PodChanged(key, pod, PodUsage(ask=pod.ask, held=pod.held) if pod.counts else None)
+            usage = PodUsage(ask=view.ask, held=view.held) if view is not None and view.counts else None
+            return PodChanged(where.key, view, usage)
         case "node":
-            node = _decode_node(message.data)
-            return NodeChanged(key, None if isinstance(node, GoneView) else node)
+            return NodeChanged(where.key, view)
         case "podgroup":
-            group = _decode_group(message.data)
-            return PodGroupChanged(key.replace(".", "/", 1), None if isinstance(group, GoneView) else group)
+            return PodGroupChanged(where.key, view)
         case "queue":
-            queue = _decode_queue(message.data)
-            return QueueChanged(key, None if isinstance(queue, GoneView) else queue)
-        case "config" if key in (SCHEDULER, DEVICES):
-            fact = decode_fact(message.data)
-            config = fact if isinstance(fact, ConfigFact) else None
-            return SchedulerConfigured(config) if key == SCHEDULER else DevicesConfigured(config)
+            return QueueChanged(where.key, view)
+        case "config" if where.key == SCHEDULER:
+            return SchedulerConfigured(view)
+        case "config" if where.key == DEVICES:
+            return DevicesConfigured(view)
     return None
 
 
 class LedgerDecoder:
-    """Decodes messages of LEDGER; of a node's claims only those that its previous message did not have."""
+    """Decodes the claims of ledgers; of a node's claims only those that its previous message did not have."""
 
     def __init__(self) -> None:
         self._claims: dict[str, dict[bytes, Claim]] = {}
         """The claims of each node with claims, by their encoding."""
 
-    def decode(self, message: Message) -> LedgerChanged:
-        """Return the event of a message. Raises ``msgspec.MsgspecError``."""
-        ledger = _decode_ledger(message.data)
-        before = self._claims.pop(ledger.node, {})
+    def claims(self, ledger: RawLedger) -> tuple[Claim, ...]:
+        """Return the claims of a ledger. Raises the errors of decoders and ``InvalidMessageError``."""
+        before = self._claims.get(ledger.node, {})
         claims = {raw: before.get(raw) or _decode_claim(raw) for raw in map(bytes, ledger.claims)}
+        found = tuple(claims.values())
+        check_claims(found)
         if claims:
             self._claims[ledger.node] = claims
-        return LedgerChanged(ledger.node, tuple(claims.values()))
+        else:
+            self._claims.pop(ledger.node, None)
+        return found
 
 
 class ClusterSide:

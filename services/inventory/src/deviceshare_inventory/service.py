@@ -9,14 +9,15 @@ from pathlib import Path
 from typing import cast
 
 from deviceshare.conf import SCHEDULER, parse_conf
-from deviceshare.model import ConfigFact
+from deviceshare.model import AnyFact, ConfigFact
 from deviceshare_bus.core import Command, Event
 from deviceshare_bus.follower import Message
 from deviceshare_bus.messages import decode_fact
 from deviceshare_bus.service import Context
 from deviceshare_bus.shell import Shell, Source
-from deviceshare_bus.subjects import SYNCED, Stream
+from deviceshare_bus.subjects import FACT_KINDS, Address, Stream
 from deviceshare_bus.tasks import end
+from deviceshare_bus.validation import validated
 from deviceshare_cluster import open_cluster
 from deviceshare_cluster.interface import Change, Cluster, ClusterError, Listed
 from deviceshare_cluster.signing import signing_keys
@@ -64,11 +65,12 @@ async def main(context: Context) -> None:
         await service.shell.run(service.watch())
 
 
-def decode_message(message: Message) -> FactReceived | None:
-    """Return the event of a message of CLUSTER. Raises ``msgspec.MsgspecError``."""
-    if message.subject == SYNCED:
-        return None
-    return FactReceived(message.subject, message.sequence, decode_fact(message.data))
+def _event(message: Message, _: Address, fact: AnyFact) -> FactReceived:
+    return FactReceived(message.subject, message.sequence, fact)
+
+
+decode_message = validated(dict.fromkeys(FACT_KINDS, decode_fact), _event)
+"""Returns the event of a message of CLUSTER. Raises ``InvalidMessageError``."""
 
 
 class ClusterSide:

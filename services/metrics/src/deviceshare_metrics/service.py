@@ -3,10 +3,13 @@
 import logging
 from typing import Any
 
+from deviceshare_bus.core import Event
+from deviceshare_bus.follower import Message
 from deviceshare_bus.messages import decode_events, decode_explanation, decode_ledger, decode_outcomes
 from deviceshare_bus.service import Context
 from deviceshare_bus.shell import Shell, Source
-from deviceshare_bus.subjects import Stream
+from deviceshare_bus.subjects import FACT_KINDS, Address, Stream
+from deviceshare_bus.validation import validated
 
 from deviceshare_metrics.core import build_core
 from deviceshare_metrics.core.events import (
@@ -21,13 +24,31 @@ from deviceshare_metrics.server import Server, serve
 
 log = logging.getLogger("deviceshare.metrics")
 
-SOURCES = (
-    Source(Stream.CLUSTER, lambda message: FactReceived(message.subject, decode_fact(message.data))),
-    Source(Stream.LEDGER, lambda message: LedgerReceived(message.subject, decode_ledger(message.data))),
-    Source(Stream.OUTCOME, lambda message: OutcomesReceived(message.subject, decode_outcomes(message.data))),
-    Source(Stream.EXPLAIN, lambda message: ExplanationReceived(decode_explanation(message.data))),
-    Source(Stream.EVENT, lambda message: StepsReceived(decode_events(message.data)), history=True),
-)
+_DECODERS = dict.fromkeys((*FACT_KINDS, "synced"), decode_fact) | {
+    "ledger": decode_ledger,
+    "outcome": decode_outcomes,
+    "explain": decode_explanation,
+    "event": decode_events,
+}
+
+
+def _event(message: Message, where: Address, content: Any) -> Event:
+    match where.kind:
+        case "ledger":
+            return LedgerReceived(message.subject, content)
+        case "outcome":
+            return OutcomesReceived(message.subject, content)
+        case "explain":
+            return ExplanationReceived(message.subject, content)
+        case "event":
+            return StepsReceived(content)
+    return FactReceived(message.subject, content)
+
+
+decode = validated(_DECODERS, _event)
+"""Returns the event of a message. Raises ``InvalidMessageError``."""
+
+SOURCES = tuple(Source(stream, decode, history=stream is Stream.EVENT) for stream in Stream)
 
 
 async def main(context: Context) -> None:

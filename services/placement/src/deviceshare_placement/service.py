@@ -1,34 +1,40 @@
 """The placement service: its core follows CLUSTER, LEDGER and OUTCOME, and writes LEDGER and EXPLAIN."""
 
 import secrets
+from typing import Any
 
+from deviceshare_bus.core import Event
 from deviceshare_bus.follower import Message
 from deviceshare_bus.messages import decode_fact, decode_ledger, decode_outcomes
 from deviceshare_bus.service import Context
 from deviceshare_bus.shell import Shell, Source
-from deviceshare_bus.subjects import Stream, node_of
+from deviceshare_bus.subjects import FACT_KINDS, Address, Stream
+from deviceshare_bus.validation import validated
 
 from deviceshare_placement.core import FactReceived, LedgerReceived, OutcomesReceived, PlacementCore, build_core
 
-
-def _fact(message: Message) -> FactReceived:
-    return FactReceived(message.subject, decode_fact(message.data))
+_DECODERS = dict.fromkeys((*FACT_KINDS, "synced"), decode_fact) | {"ledger": decode_ledger, "outcome": decode_outcomes}
 
 
-def _ledger(message: Message) -> LedgerReceived:
-    return LedgerReceived(node_of(message.subject), message.sequence, decode_ledger(message.data))
+def _event(message: Message, where: Address, content: Any) -> Event:
+    match where.kind:
+        case "ledger":
+            return LedgerReceived(where.key, message.sequence, content)
+        case "outcome":
+            return OutcomesReceived(where.key, content)
+    return FactReceived(message.subject, content)
 
 
-def _outcomes(message: Message) -> OutcomesReceived:
-    return OutcomesReceived(node_of(message.subject), decode_outcomes(message.data))
+decode = validated(_DECODERS, _event)
+"""Returns the event of a message. Raises ``InvalidMessageError``."""
 
 
 def sources(core: PlacementCore) -> list[Source]:
     """Return the streams that placement follows."""
     return [
-        Source(Stream.CLUSTER, _fact),
-        Source(Stream.LEDGER, _ledger, known=core.knows_ledger),
-        Source(Stream.OUTCOME, _outcomes),
+        Source(Stream.CLUSTER, decode),
+        Source(Stream.LEDGER, decode, known=core.knows_ledger),
+        Source(Stream.OUTCOME, decode),
     ]
 
 

@@ -57,6 +57,8 @@ def reasons(rule: Rule, node: NodeFact) -> list[RefusalReason]:
     found = []
     if not node.ready:
         found.append(NOT_READY)
+    if node.paused:
+        found.append(RefusalReason("NodePaused", f"node(s) were paused: {node.paused}"))
     if _cordoned(rule, node):
         found.append(UNSCHEDULABLE)
     if not matches(rule, node):
@@ -79,6 +81,7 @@ def admits(rule: Rule, node: NodeFact) -> bool:
     """Return whether :func:`reasons` would be empty, faster."""
     return (
         node.ready
+        and not node.paused
         and not (node.unschedulable and _cordoned(rule, node))
         and not (node.taints and _untolerated(rule, node))
         and matches(rule, node)

@@ -2,11 +2,12 @@
 
 Reading order: :mod:`.facts` (state of the cluster), :mod:`.claims` (decisions), :mod:`.explanations` (reasons),
 :mod:`.problems` (errors of input), :mod:`.fields` (validation of input), :mod:`.quantities` (Kubernetes quantities),
-:mod:`.signatures` (HMAC of device annotations), :mod:`.fences` (claims that must not be bound any more),
-:mod:`.backoff` (pauses between retries).
+:mod:`.bounded` (numbers in messages), :mod:`.signatures` (HMAC of device annotations), :mod:`.fences` (claims that must
+not be bound any more), :mod:`.backoff` (pauses between retries).
 """
 
 from deviceshare.model.backoff import Backoff
+from deviceshare.model.bounded import Amount, Count, Real
 from deviceshare.model.claims import (
     BOUND,
     INIT,
@@ -84,6 +85,7 @@ __all__ = [
     "UNMADE",
     "WHOLE",
     "WITHDRAWN",
+    "Amount",
     "AnyFact",
     "Backoff",
     "Card",
@@ -92,6 +94,7 @@ __all__ = [
     "ConfigFact",
     "ContainerGrant",
     "ContainerRequest",
+    "Count",
     "DeviceGrant",
     "DeviceshareError",
     "Explanation",
@@ -119,6 +122,7 @@ __all__ = [
     "Problem",
     "Quantity",
     "QueueFact",
+    "Real",
     "Refusal",
     "RequestError",
     "Requirement",

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 import msgspec
 from msgspec.structs import replace
 
+from deviceshare.model.bounded import Amount, Real
+
 WHOLE = -1
 """Memory of a grant for a whole card of unknown size."""
 
@@ -24,12 +26,12 @@ class DeviceGrant(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One device granted to one container: ``memory`` charged in MiB, ``cores`` in percent or AI cores."""
 
     id: str
-    index: int
-    memory: int
-    cores: int
+    index: Amount
+    memory: Amount
+    cores: Amount
     detail: str = ""
     """Family-specific data: a MIG group and position, or a vNPU template."""
-    asked: int = -1
+    asked: Amount = -1
     """Requested MiB if more is charged because the instance or template is larger; -1: as charged."""
     made: str = ""
     """The device that the device plugin created for a bound pod, as the plugin reports it; ``UNMADE`` until then; ''
@@ -45,7 +47,7 @@ class ContainerGrant(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """
 
     container: str
-    position: int
+    position: Amount
     family: str
     devices: tuple[DeviceGrant, ...]
     stage: str = ""
@@ -81,7 +83,7 @@ class HostPort(msgspec.Struct, frozen=True, array_like=True, order=True):
 
     ip: str
     protocol: str
-    port: int
+    port: Amount
 
 
 class Tenant(msgspec.Struct, frozen=True, array_like=True):
@@ -104,13 +106,13 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str
     group: str = ""
     decided_by: str = ""
-    decided_at: float = 0.0
+    decided_at: Real = 0.0
     grants: tuple[ContainerGrant, ...] = ()
-    resources: tuple[tuple[str, int], ...] = ()
+    resources: tuple[tuple[str, Amount], ...] = ()
     """Allocated node resources: CPU (millicores), memory (bytes) and others."""
     ports: tuple[HostPort, ...] = ()
     """Host ports of the pod."""
-    counted: tuple[tuple[str, int], ...] = ()
+    counted: tuple[tuple[str, Amount], ...] = ()
     """Amounts that count only in scores, in addition to ``resources`` (:func:`deviceshare.allocation.counted`)."""
     labels: tuple[tuple[str, str], ...] = ()
     """Labels of the pod that an exclusion rule named at the time of the decision."""
@@ -124,6 +126,8 @@ class NodeLedger(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     v: int = 1
     node: str
     claims: tuple[Claim, ...] = ()
+    gone: bool = False
+    """Whether the node is gone: the message has no claims, and expires."""
 
 
 class Outcome(msgspec.Struct, frozen=True, array_like=True):
@@ -133,7 +137,7 @@ class Outcome(msgspec.Struct, frozen=True, array_like=True):
     uid: str
     state: str
     reason: str = ""
-    at: float = 0.0
+    at: Real = 0.0
 
 
 class NodeOutcomes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -145,6 +149,8 @@ class NodeOutcomes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     v: int = 1
     node: str
     outcomes: tuple[Outcome, ...] = ()
+    gone: bool = False
+    """Whether the node is gone: the message has no outcomes, and expires."""
 
 
 BOUND = "bound"

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from deviceshare.model.bounded import Real
 from deviceshare.model.claims import ContainerGrant
 
 PLACED = "placed"
@@ -77,7 +78,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     uid: str
     namespace: str
     name: str
-    at: float
+    at: Real
     decision: str
     """For a pod ``placed`` or ``pending``, for a PodGroup ``admitted`` or ``rejected``."""
     node: str = ""

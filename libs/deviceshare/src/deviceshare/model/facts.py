@@ -11,19 +11,20 @@ from typing import NewType
 
 import msgspec
 
+from deviceshare.model.bounded import Amount, Real
 from deviceshare.model.claims import ContainerGrant, HostPort, Tenant
 from deviceshare.model.problems import Problem
 
 Labels = tuple[tuple[str, str], ...]
 """Labels of an object, sorted by name."""
 
-Resources = dict[str, int]
+Resources = dict[str, Amount]
 """Amounts by resource name.
 
 ``cpu`` in millicores, ``memory`` and ``ephemeral-storage`` in bytes, all others as plain counts.
 """
 
-ResourceAmounts = tuple[tuple[str, int], ...]
+ResourceAmounts = tuple[tuple[str, Amount], ...]
 """Pairs of resource name and amount, sorted by name; units as in :data:`Resources`."""
 
 DEFAULT_QUEUE = "default"
@@ -63,7 +64,7 @@ class Requirement(msgspec.Struct, frozen=True, array_like=True):
 class Preference(msgspec.Struct, frozen=True, array_like=True):
     """A term of a preferred node affinity: adds ``weight`` (1 to 100) to nodes that meet all its requirements."""
 
-    weight: int
+    weight: Amount
     requirements: tuple[Requirement, ...]
 
 
@@ -75,15 +76,15 @@ class Card(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """
 
     id: str
-    index: int
-    slots: int
-    memory: int
-    cores: int
+    index: Amount
+    slots: Amount
+    memory: Amount
+    cores: Amount
     type: str = ""
     healthy: bool = True
     mode: str = ""
     """The sharing mode: ``gpu-share``, ``hami-core``, ``mig``, ``mps``, or another that a device plugin registers."""
-    network: int = -1
+    network: Amount = -1
     """Cards with the same number are linked (Ascend's NetworkID); -1: unknown."""
 
 
@@ -110,6 +111,8 @@ class NodeFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="node"):
     locks: tuple[tuple[str, str], ...] = ()
     """Lock annotations that schedulers set while a device plugin serves a pod, with their values, sorted."""
     problems: tuple[Problem, ...] = ()
+    paused: str = ""
+    """Why nothing is placed on the node although it takes pods; set by placement after decoding."""
 
     @property
     def takes_pods(self) -> bool:
@@ -124,7 +127,7 @@ class ContainerRequest(msgspec.Struct, frozen=True, array_like=True):
     """
 
     name: str
-    resources: tuple[tuple[str, int], ...]
+    resources: tuple[tuple[str, Amount], ...]
     """Sorted by name, so that equal requests are equal values."""
     sidecar: bool = False
     """Whether it is an init container with ``restartPolicy: Always``."""
@@ -142,8 +145,8 @@ class PodRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
 
     containers: tuple[ContainerRequest, ...] = ()
     init_containers: tuple[ContainerRequest, ...] = ()
-    overhead: tuple[tuple[str, int], ...] = ()
-    pod_level: tuple[tuple[str, int], ...] = ()
+    overhead: tuple[tuple[str, Amount], ...] = ()
+    pod_level: tuple[tuple[str, Amount], ...] = ()
     """Pod-level requests (``spec.resources``): they replace the requests of its containers."""
     host_ports: tuple[HostPort, ...] = ()
     """Sorted, without duplicates."""
@@ -186,10 +189,10 @@ class PodFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="pod"):
     namespace: str
     name: str
     scheduler: str = ""
-    priority: int = 0
-    task_priority: int | None = None
+    priority: Amount = 0
+    task_priority: Amount | None = None
     """``volcano.sh/task-priority``: replaces ``priority`` in the order of the pods of a group."""
-    created: float = 0.0
+    created: Real = 0.0
     node: str = ""
     """The node it is bound to, or ''."""
     running: bool = False
@@ -249,19 +252,19 @@ class PodGroupFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="pod
     key: GroupKey
     uid: str = ""
     queue: str = DEFAULT_QUEUE
-    min_member: int = 1
-    min_task_member: dict[str, int] = {}
+    min_member: Amount = 1
+    min_task_member: dict[str, Amount] = {}
     min_resources: Resources | None = None
     """``spec.minResources``; None if missing."""
     phase: str = ""
     """``status.phase``."""
     admitted: bool = False
     """Whether its phase shows that it was admitted to its queue."""
-    waiting_time: float | None = None
+    waiting_time: Real | None = None
     """Limit of the waiting time in seconds (``sla-waiting-time``); None if missing."""
     priority_class: str = ""
     """Name of its PriorityClass."""
-    created: float = 0.0
+    created: Real = 0.0
     problems: tuple[Problem, ...] = ()
 
 
@@ -269,7 +272,7 @@ class PriorityClassFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag
     """A PriorityClass; ``default``: whether it applies to PodGroups without a class (``globalDefault``)."""
 
     name: str
-    value: int = 0
+    value: Amount = 0
     default: bool = False
     problems: tuple[Problem, ...] = ()
 
@@ -284,16 +287,16 @@ class QueueFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="queue"
     name: str
     parent: str = ""
     """``spec.parent``, for the plugin ``capacity`` with hierarchies; empty means ``root``."""
-    hierarchy: tuple[tuple[str, float], ...] = ()
+    hierarchy: tuple[tuple[str, Real], ...] = ()
     """Path below the root with the weight (at least 1) of each node, for the plugin ``drf`` with hierarchies:
     annotations ``volcano.sh/hierarchy`` and ``volcano.sh/hierarchy-weights``."""
-    weight: int = 1
-    priority: int = 0
+    weight: Amount = 1
+    priority: Amount = 0
     capability: Resources = {}
     deserved: Resources = {}
     guarantee: Resources = {}
     reclaimable: bool = True
-    created: float = 0.0
+    created: Real = 0.0
     open: bool = True
     state: str = ""
     problems: tuple[Problem, ...] = ()
@@ -315,8 +318,8 @@ class Gone(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="gone"):
 class Synced(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="synced"):
     """All objects of the cluster at ``revision`` are on the bus: scheduling may begin."""
 
-    at: float = 0.0
-    objects: int = 0
+    at: Real = 0.0
+    objects: Amount = 0
 
 
 AnyFact = NodeFact | PodFact | PodGroupFact | PriorityClassFact | QueueFact | ConfigFact | Gone | Synced

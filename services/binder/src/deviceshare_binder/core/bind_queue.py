@@ -80,6 +80,12 @@ class BindQueue:
         task.node.queue.append(task.claim.id)
         self._have_turn(task.node)
 
+    def unpark(self, node: NodeClaims) -> None:
+        """Queue the parked tasks of a node that was paused."""
+        for task in self.on_node(node):
+            if task.state is State.PARKED:
+                self.enqueue(task)
+
     def enqueue_first(self, node: NodeClaims, claims: list[str]) -> None:
         """Queue tasks of a node in this order, before all others; claims without a task are left out."""
         found = [claim for claim in claims if claim in self._tasks]
@@ -143,5 +149,5 @@ class BindQueue:
             if other is not task and other.state is State.PARKED:
                 self.enqueue(other)
         if task.dropped:
-            task.dropped = task.claim.id not in task.node.ledger
+            task.dropped = not task.node.holds(task.claim)
         return task

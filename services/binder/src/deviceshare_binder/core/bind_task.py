@@ -52,11 +52,19 @@ class Rejected(NamedTuple):
     reason: str
 
 
+class Paused(NamedTuple):
+    """A claim waits until the messages about its node are valid again."""
+
+    claim: Claim
+    node: str
+    reason: str
+
+
 class State(Enum):
     """The state of a bind task.
 
-    Reading: the pod is read back or fenced. Parked: another claim of its pod is in flight. Held: another pod is being
-    handed over to the device plugin of its node.
+    Reading: the pod is read back or fenced. Parked: another claim of its pod is in flight, or its node is paused. Held:
+    another pod is being handed over to the device plugin of its node.
     """
 
     QUEUED = auto()

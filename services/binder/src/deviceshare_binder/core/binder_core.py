@@ -20,10 +20,10 @@ from deviceshare_bus.core import (
     WriteUnknown,
     Written,
 )
-from deviceshare_bus.subjects import Stream, node_of
+from deviceshare_bus.subjects import Stream
 from deviceshare_cluster.interface import BindState
 
-from deviceshare_binder.core.bind_task import Finished, Rejected
+from deviceshare_binder.core.bind_task import Finished, Paused, Rejected
 from deviceshare_binder.core.claims import ClaimBinder
 from deviceshare_binder.core.cluster_writes import ClusterWrites
 from deviceshare_binder.core.commands import (
@@ -170,10 +170,9 @@ class BinderCore:
                 self._refused.discard(LockNode)
                 self._claims.lock_answered(event, now)
             case ReadBack(subject=subject, sequence=sequence):
-                self._claims.outcomes_read(subject, sequence)
-            case Unreadable(stream=Stream.OUTCOME, subject=subject, sequence=sequence):
-                # The outcomes are lost: the pods are read back.
-                self._claims.outcomes_changed(OutcomesChanged(node_of(subject), sequence, ()))
+                self._claims.read_back(subject, sequence)
+            case Unreadable():
+                self._claims.invalid(event)
             case CaughtUp(stream=stream):
                 self._caught_up(stream)
         return []
@@ -234,6 +233,8 @@ class BinderCore:
                     after += self._stuck(step)
                 case Rejected():
                     after += self._rejected(step)
+                case Paused():
+                    self._reports.paused(*step)
                 case Annotate():
                     self._writes.add(step)
                 case request:

@@ -7,11 +7,22 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from deviceshare.families import FamilyError, UnknownFamilyError
 from deviceshare.model import BOUND, REFUSED, WITHDRAWN, Claim, InputError, Outcome, sign
-from deviceshare_bus.core import Now
+from deviceshare_bus.core import Now, Unreadable
+from deviceshare_bus.subjects import address, ledger
 from deviceshare_cluster.interface import BindState
 
 from deviceshare_binder.core.bind_queue import BindQueue
-from deviceshare_binder.core.bind_task import GRACE, RECHECK, RETRY, BindTask, Finished, Rejected, State, Verdict
+from deviceshare_binder.core.bind_task import (
+    GRACE,
+    RECHECK,
+    RETRY,
+    BindTask,
+    Finished,
+    Paused,
+    Rejected,
+    State,
+    Verdict,
+)
 from deviceshare_binder.core.cluster_writes import REFUSED_RETRY
 from deviceshare_binder.core.commands import Annotate, BindPod, ClaimRequest, FencePod, LockNode, ReadPod
 from deviceshare_binder.core.delivery import annotations_of, given_up, is_served, outcome_of_bound
@@ -25,7 +36,7 @@ from deviceshare_binder.core.views import NodeView, PodView
 MOMENT = 1e-6
 """The least difference, in seconds, between the times in the annotations of two bindings."""
 
-Step = ClaimRequest | Annotate | Finished | Rejected | Stuck
+Step = ClaimRequest | Annotate | Finished | Rejected | Stuck | Paused
 
 
 class ClaimBinder:
@@ -76,6 +87,8 @@ class ClaimBinder:
         for node in list(self.outcomes.nodes.values()):
             self._reconcile(node)
             self._expect(node)
+            if not node.ledger and node.name not in self.facts.nodes.views:
+                self.outcomes.forget(node.name)
 
     def pod(self, uid: str, view: PodView | None, now: Now) -> None:
         """Apply a pod's state, None if it is gone."""
@@ -102,6 +115,7 @@ class ClaimBinder:
     def ledger(self, name: str, claims: Iterable[Claim]) -> None:
         """Apply all claims on a node."""
         node = self.outcomes.node(name)
+        self.outcomes.resume(node, ledger(name))
         before, node.ledger = node.ledger, {claim.id: claim for claim in claims}
         self.facts.shares.set_claims(name, before, node.ledger)
         uids = {claim.uid for claim in node.ledger.values()}
@@ -114,12 +128,19 @@ class ClaimBinder:
 
     def outcomes_changed(self, event: OutcomesChanged) -> None:
         """Apply a node's outcomes on the bus."""
-        if (node := self.outcomes.changed(event.node, event.sequence, event.outcomes)) is not None:
-            self._reconcile(node)
+        self._reconcile(self.outcomes.changed(event.node, event.sequence, event.outcomes, gone=event.gone))
 
-    def outcomes_read(self, subject: str, sequence: int) -> None:
-        """The outcomes under a subject were read back."""
-        self._reconcile(self.outcomes.read_back(subject, sequence))
+    def invalid(self, event: Unreadable) -> None:
+        """Apply that the last message about a node is not valid."""
+        self._reconcile(self.outcomes.invalid(event))
+
+    def read_back(self, subject: str, sequence: int) -> None:
+        """The outcomes under a subject were read back, or an invalid message was deleted."""
+        match address(subject):
+            case ("outcome", _):
+                self._reconcile(self.outcomes.read_back(subject, sequence))
+            case ("ledger", name):
+                self.ledger(name, ())
 
     # Answers of the cluster
 
@@ -203,6 +224,8 @@ class ClaimBinder:
     def tick(self, now: Now) -> list[Step]:
         """Begin what can begin; return the commands and what there is to report."""
         self.handoffs.expire(now.monotonic)
+        for node in self.outcomes.take_resumed():
+            self._tasks.unpark(node)
         for task in self._tasks.due(now.monotonic):
             self._reevaluate(task)
         self._resume_freed()
@@ -219,12 +242,12 @@ class ClaimBinder:
 
     # Tasks
 
-    def _reconcile(self, node: NodeClaims) -> None:
+    def _reconcile(self, node: NodeClaims | None) -> None:
         """Keep bind tasks for the claims without an outcome, and for no others."""
-        if not self._started:
+        if node is None or not self._started:
             return
         for task in self._tasks.on_node(node):
-            if task.claim.id not in node.ledger:
+            if not node.holds(task.claim):
                 self._drop(task)
         node.confirmed &= node.ledger.keys()
         for claim in node.ledger.values():
@@ -232,6 +255,8 @@ class ClaimBinder:
             if known is None:
                 if not node.has_outcome(claim):
                     self._tasks.add(claim, node)
+            elif known.node is not node or known.claim.uid != claim.uid:
+                continue  # the id is another claim's: ids are unique, so one of the two ledgers is wrong
             elif claim.id in node.written and node.has_outcome(claim) and not known.in_flight:
                 self._drop(known)
             elif known.claim is not claim and known.claim != claim:
@@ -262,7 +287,8 @@ class ClaimBinder:
         while self.handoffs.freed:
             name = next(iter(self.handoffs.freed))
             del self.handoffs.freed[name]
-            self._tasks.enqueue_first(self.outcomes.node(name), self.handoffs.release(name))
+            if claims := self.handoffs.release(name):
+                self._tasks.enqueue_first(self.outcomes.node(name), claims)
 
     # Device plugins
 
@@ -271,7 +297,8 @@ class ClaimBinder:
         for claim in node.ledger.values():
             pod = self.facts.pods.get(claim.uid)
             task = self._tasks.get(claim.id)
-            bound = claim.id in node.written and node.written[claim.id].state == BOUND
+            written = node.outcome_of(claim)
+            bound = written is not None and written.state == BOUND
             if (task is not None or bound) and (pod is None or not pod.node):
                 keys = keys_of(claim.grants)
                 self.handoffs.begin(node.name, claim.uid, keys)
@@ -297,8 +324,10 @@ class ClaimBinder:
         if task.dropped:
             self._remove(task)
             return
-        if self._tasks.is_busy(claim.uid):
+        if self._tasks.is_busy(claim.uid) or task.node.invalid:
             task.state = State.PARKED
+            if reason := next(iter(task.node.invalid.values()), ""):
+                self._steps.append(Paused(claim, task.node.name, reason))
             return
         if task.unsure:
             self._read(task, None)

@@ -68,6 +68,7 @@ class OutcomesChanged(Event, frozen=True):
     node: str
     sequence: int
     outcomes: tuple[Outcome, ...]
+    gone: bool = False
 
     @property
     def size(self) -> int:

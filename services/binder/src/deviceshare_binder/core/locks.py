@@ -19,6 +19,8 @@ LOCK_SECONDS = 300.0
 """The age at which Volcano and HAMi ignore a lock."""
 LINGER = 1.0
 """Seconds that a device plugin has to release a lock of ours after it served the pod."""
+MOST_OTHERS = 10_000
+"""Locks of other schedulers that are remembered."""
 AGAIN = 0.2
 """Seconds until a lock that was taken by others, or is held for another pod of ours, is checked again."""
 
@@ -62,6 +64,8 @@ class Locks:
         self._needed = needed
         self._left_over = left_over
         self._own: dict[tuple[str, str], _Own] = {}
+        self._others: dict[tuple[str, str], tuple[str, float]] = {}
+        """The latest locks of others, by node and annotation: the value, and the monotonic time at which it expires."""
 
     def next(self, claim: Claim, node: str, current: Mapping[str, str], now: Now) -> LockNode | float | None:
         """Return the lock to take first, or the monotonic time of the next check; None: bind now."""
@@ -76,12 +80,25 @@ class Locks:
             if own is not None and (own.value == value or self._needed(node, own.uid)):
                 return now.monotonic + AGAIN
             if value is not None:
-                until, holder = read(value)
-                if until > now.wall and not (holder and self._left_over(node, holder)):
-                    return now.monotonic + (until - now.wall)
+                until, holder = self._expires(node, annotation, value, now), read(value)[1]
+                if until > now.monotonic and not (holder and self._left_over(node, holder)):
+                    return until
             if ours:
                 return LockNode(claim.id, node, annotation, write(now.wall, claim, names_holder=names_holder), value)
         return None
+
+    def _expires(self, node: str, annotation: str, value: str, now: Now) -> float:
+        """Return the monotonic time at which a lock of another pod expires, as computed when it was first seen.
+
+        Its age follows from the wall clock once: a step of the clock does not prolong it.
+        """
+        known = self._others.pop((node, annotation), None)
+        if known is None or known[0] != value:
+            known = (value, now.monotonic + min(read(value)[0] - now.wall, LOCK_SECONDS))
+        self._others[node, annotation] = known
+        if len(self._others) > MOST_OTHERS:
+            del self._others[next(iter(self._others))]
+        return known[1]
 
     def taken(self, claim: Claim, lock: LockNode) -> None:
         """A lock was taken for a claim."""

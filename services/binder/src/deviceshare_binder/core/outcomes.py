@@ -5,8 +5,8 @@ from collections import deque
 import msgspec
 from deviceshare.model import BOUND, Claim, NodeOutcomes, Outcome
 from deviceshare_bus.conditional_writer import ConditionalWriter
-from deviceshare_bus.core import Command, Count, Log, WriteAnswer, WriteConflict, WriteRefused, Written
-from deviceshare_bus.subjects import Stream, node_of, outcome
+from deviceshare_bus.core import Command, Count, Log, Unreadable, WriteAnswer, WriteConflict, WriteRefused, Written
+from deviceshare_bus.subjects import TOMBSTONE_SECONDS, Stream, address, node_of, outcome
 
 
 class NodeClaims(msgspec.Struct, eq=False):
@@ -25,10 +25,26 @@ class NodeClaims(msgspec.Struct, eq=False):
     queue: deque[str] = msgspec.field(default_factory=deque)
     """Ids of the claims to begin, in order."""
     in_turn: bool = False
+    gone: bool = False
+    """Whether the node was deleted and has no claims: its outcomes expire."""
+    invalid: dict[str, str] = {}
+    """Why the node is paused: nothing is bound there, and its outcomes are not written. By subject."""
+
+    def holds(self, claim: Claim) -> bool:
+        """Return whether a claim is in the node's ledger."""
+        there = self.ledger.get(claim.id)
+        return there is not None and there.uid == claim.uid
+
+    def outcome_of(self, claim: Claim) -> Outcome | None:
+        """Return the known outcome of a claim; an outcome with the claim's id and another uid is not its outcome."""
+        for outcomes in (self.finished, self.written):
+            if (known := outcomes.get(claim.id)) is not None and known.uid == claim.uid:
+                return known
+        return None
 
     def has_outcome(self, claim: Claim) -> bool:
         """Return whether the outcome of a claim is known; a claim to be withdrawn that counts as bound has none."""
-        known = self.finished.get(claim.id) or self.written.get(claim.id)
+        known = self.outcome_of(claim)
         if known is None:
             return False
         return known.state != BOUND or not claim.withdraw or claim.id in self.confirmed
@@ -37,15 +53,20 @@ class NodeClaims(msgspec.Struct, eq=False):
         """Record the outcome of a claim; return whether it differs from the known one."""
         if state == BOUND and claim.withdraw:
             self.confirmed.add(claim.id)
-        known = self.finished.get(claim.id) or self.written.get(claim.id)
+        known = self.outcome_of(claim)
         return known is None or known.state != state
 
     def to_write(self) -> dict[str, Outcome]:
         """Return all outcomes of the node if some of them are not on the bus, else nothing."""
-        self.finished = {claim: each for claim, each in self.finished.items() if claim in self.ledger}
-        if not self.finished:
-            return {}
-        return {claim: each for claim, each in self.written.items() if claim in self.ledger} | self.finished
+        self.finished = self._in_ledger(self.finished)
+        return self._in_ledger(self.written) | self.finished if self.finished else {}
+
+    def _in_ledger(self, outcomes: dict[str, Outcome]) -> dict[str, Outcome]:
+        return {
+            identity: each
+            for identity, each in outcomes.items()
+            if (claim := self.ledger.get(identity)) is not None and claim.uid == each.uid
+        }
 
     def read(self, outcomes: dict[str, Outcome]) -> None:
         """Apply the message on the bus. Finished outcomes take precedence over it and are written again."""
@@ -53,7 +74,7 @@ class NodeClaims(msgspec.Struct, eq=False):
         self.finished = {
             claim: each
             for claim, each in self.finished.items()
-            if (there := outcomes.get(claim)) is None or there.state != each.state
+            if (there := outcomes.get(claim)) is None or (there.uid, there.state) != (each.uid, each.state)
         }
 
     def refused(self, sent: dict[str, Outcome]) -> None:
@@ -70,6 +91,7 @@ class Outcomes:
         self._writer: ConditionalWriter[dict[str, Outcome]] = ConditionalWriter(Stream.OUTCOME)
         self._dirty: dict[str, None] = {}
         """Nodes that may have outcomes to write, in order."""
+        self._resumed: list[NodeClaims] = []
 
     @property
     def open(self) -> int:
@@ -81,25 +103,70 @@ class Outcomes:
         return self.nodes.get(name) or self.nodes.setdefault(name, NodeClaims(name))
 
     def forget(self, name: str) -> None:
-        """Drop a node that is gone, unless there is something to do for it."""
-        node, subject = self.nodes.get(name), outcome(name)
-        if node is None or not (node.ledger or node.tasks or node.finished or self._writer.busy(subject)):
-            self.nodes.pop(name, None)
-            self._dirty.pop(name, None)
-            self._writer.forget(subject)
+        """Drop a node that is gone, unless there is something to do for it; its message, if any, expires first."""
+        node = self.nodes.get(name)
+        if node is not None and (node.ledger or node.tasks or node.finished):
+            return
+        if node is not None and (
+            node.invalid or self._writer.busy(outcome(name)) or self._writer.sequence(outcome(name))
+        ):
+            node.gone = True
+            self._dirty[name] = None
+        else:
+            self._drop(name)
+
+    def _drop(self, name: str) -> None:
+        self.nodes.pop(name, None)
+        self._dirty.pop(name, None)
+        self._writer.forget(outcome(name))
 
     def knows(self, subject: str, sequence: int) -> bool:
         """Return whether a message, or a newer one of its subject, has been applied."""
         return self._writer.knows(subject, sequence)
 
-    def changed(self, name: str, sequence: int, outcomes: tuple[Outcome, ...]) -> NodeClaims | None:
-        """Apply the message under a node's subject; return the node, None for a message that is not new."""
+    def changed(
+        self, name: str, sequence: int, outcomes: tuple[Outcome, ...], *, gone: bool = False
+    ) -> NodeClaims | None:
+        """Apply the message under a node's subject; return the node, None for a message that is not new.
+
+        ``gone``: the message expires, since the node is gone.
+        """
         if not self._writer.seen(outcome(name), sequence):
             return None
         node = self.node(name)
+        if gone and not (node.ledger or node.tasks or node.finished or self._writer.busy(outcome(name))):
+            self._drop(name)
+            return None
+        self.resume(node, outcome(name))
         node.read({each.claim: each for each in outcomes})
         self._dirty[name] = None
         return node
+
+    def invalid(self, event: Unreadable) -> NodeClaims | None:
+        """Apply an invalid message; return the node whose outcomes it replaced: its pods are read back.
+
+        An invalid ledger, or outcomes of a later version, pause the node.
+        """
+        match address(event.subject):
+            case ("outcome", name) if not event.newer:
+                return self.changed(name, event.sequence, ())
+            case ("outcome" | "ledger" as kind, name):
+                if kind == "outcome":
+                    self._writer.seen(event.subject, event.sequence)
+                reason = f"the message about it in {event.stream} is not valid: {event.reason}"
+                self.node(name).invalid[event.subject] = reason
+        return None
+
+    def resume(self, node: NodeClaims, subject: str) -> None:
+        """A subject has a valid message again, or none."""
+        if node.invalid and node.invalid.pop(subject, None) is not None and not node.invalid:
+            self._resumed.append(node)
+            self._dirty[node.name] = None
+
+    def take_resumed(self) -> list[NodeClaims]:
+        """Return the nodes that are not paused any more since the last call."""
+        resumed, self._resumed = self._resumed, []
+        return resumed
 
     def finish(self, node: NodeClaims, finished: Outcome) -> None:
         """Record the outcome of a claim, to be written."""
@@ -111,7 +178,13 @@ class Outcomes:
         out: list[Command] = []
         for name in self._dirty:
             subject, node = outcome(name), self.nodes[name]
-            if not self._writer.busy(subject) and (sent := node.to_write()):
+            if node.invalid or self._writer.busy(subject):
+                continue
+            node.gone = node.gone and not node.ledger
+            if node.gone:
+                message = NodeOutcomes(node=name, gone=True)
+                out.append(self._writer.write([(subject, message)], {}, ttl=TOMBSTONE_SECONDS))
+            elif sent := node.to_write():
                 message = NodeOutcomes(node=name, outcomes=tuple(sent.values()))
                 out.append(self._writer.write([(subject, message)], sent))
         self._dirty.clear()
@@ -126,10 +199,13 @@ class Outcomes:
         match answer:
             case Written(sequence=sequence) if self._writer.sequence(write.subject) == sequence:
                 node.read(completed.context)
+                if write.message.gone and not (node.ledger or node.tasks or node.finished):
+                    self._drop(node.name)
             case WriteConflict():
                 return [Count("binder_conflicts"), *completed.commands]
             case WriteRefused(reason=reason):
                 node.refused(completed.context)
+                node.gone = False
                 message = f"the bus refuses the outcomes of {node.name}: {reason}"
                 return [Count("outcomes_refused"), Log("error", message, {"node": node.name})]
         return completed.commands
@@ -139,6 +215,7 @@ class Outcomes:
         self._writer.read_back(subject, sequence)
         node = self.node(node_of(subject))
         if not sequence:
+            self.resume(node, subject)
             node.written = {}
         self._dirty[node.name] = None
         return node

@@ -100,6 +100,11 @@ class Reports:
             )
             self._report_wait(claim.uid)
 
+    def paused(self, claim: Claim, node: str, reason: str) -> None:
+        """A claim waits since its node is paused."""
+        self._waits[claim.uid] = f"waits on {node}: {reason}"
+        self._report_wait(claim.uid)
+
     def _report_wait(self, uid: str) -> None:
         text = self._waits.get(uid)
         if text is not None and self._reported.get(uid) != text:

@@ -14,6 +14,7 @@ class PodView(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="
     ``revision`` and ``fenced`` may be newer than the rest (:meth:`at`).
     """
 
+    v: int = 1
     uid: str
     revision: str = ""
     namespace: str
@@ -84,6 +85,7 @@ class PodUsage(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag=
 class NodeView(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="node"):
     """The fields of a :class:`deviceshare.model.NodeFact` that decide whether a pod may be bound there."""
 
+    v: int = 1
     name: str
     ready: bool = True
     unschedulable: bool = False
@@ -94,6 +96,7 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag=
 class PodGroupView(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="podgroup"):
     """The fields of a :class:`deviceshare.model.PodGroupFact` that its status depends on."""
 
+    v: int = 1
     key: str
     uid: str = ""
     queue: str = DEFAULT_QUEUE
@@ -104,6 +107,7 @@ class PodGroupView(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
 class QueueView(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="queue"):
     """The fields of a :class:`deviceshare.model.QueueFact` that its status depends on."""
 
+    v: int = 1
     name: str
     parent: str = ""
     state: str = ""
@@ -111,3 +115,5 @@ class QueueView(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag
 
 class GoneView(msgspec.Struct, frozen=True, tag_field="kind", tag="gone"):
     """A tombstone: the object was deleted."""
+
+    v: int = 1

@@ -14,14 +14,12 @@ from deviceshare.model import Fact, Gone
 from deviceshare_bus.conditional_writer import ConditionalWriter, Result
 from deviceshare_bus.core import Command, Count, Log, WriteAnswer, WriteRefused, Written
 from deviceshare_bus.messages import encode
-from deviceshare_bus.subjects import Stream
+from deviceshare_bus.subjects import TOMBSTONE_SECONDS, Stream
 
-TOMBSTONE_SECONDS = 3600.0
-"""How long a reader that was away can still see that an object was deleted."""
 WRITES = 1000
 """Writes in flight and read-backs under way, at most."""
-_FORGOTTEN = ("cluster.pod.", "cluster.podgroup.")
-"""Subjects to forget after their objects were deleted: there is no end of uids and of generated names."""
+_LONGEST_REVISION = 20
+"""Digits of 2**64."""
 
 
 class OpenSubject(NamedTuple):
@@ -49,6 +47,8 @@ class _Record(msgspec.Struct, eq=False):
     """The last message that was seen."""
     foreign: bool = False
     """Whether another writer wrote it since this process started."""
+    newer: bool = False
+    """Whether the last message has a later version than this program knows: it is not replaced."""
     wanted: _Content | None = None
     data: bytes = b""
     """The message of ``wanted``."""
@@ -63,7 +63,7 @@ class _Record(msgspec.Struct, eq=False):
     @property
     def matches(self) -> bool:
         """Whether the message may stay: it is the wanted one, or another writer's that is not older."""
-        if self.wanted is None:
+        if self.wanted is None or self.newer:
             return True
         if self.published is None:
             return self.wanted.gone
@@ -94,8 +94,15 @@ class DesiredState:
             return
         record = self._records[subject]
         record.published = _content(fact) if fact is not None else _UNREADABLE
-        record.foreign = foreign
+        record.foreign, record.newer = foreign, False
         self._update(subject, record, record.wanted.revision if record.wanted is not None else 0)
+
+    def leave(self, subject: str, sequence: int) -> None:
+        """Record a message of a later version: the subject is not written until another writer replaces it."""
+        if self._writer.seen(subject, sequence):
+            record = self._records[subject]
+            record.published, record.newer = _UNREADABLE, True
+            self._update(subject, record)
 
     def knows(self, subject: str, sequence: int) -> bool:
         """Return whether this or a later message of the subject has been seen."""
@@ -153,7 +160,7 @@ class DesiredState:
         commands = completed.commands
         match answer:
             case Written(sequence=sequence) if sequence == self._writer.sequence(subject):
-                record.published, record.foreign = completed.context, False
+                record.published, record.foreign, record.newer = completed.context, False, False
             case WriteRefused(reason=reason):
                 # It would be refused again: leave the subject until another fact is wanted there.
                 record.published = completed.context
@@ -170,9 +177,11 @@ class DesiredState:
     def read_back(self, subject: str, sequence: int) -> None:
         """Record that a subject was read back; its message, if any, was loaded before."""
         self._writer.read_back(subject, sequence)
-        record = self._records[subject]
+        record = self._records.get(subject)
+        if record is None:  # the message was another writer's, and is gone
+            return
         if not sequence:  # a tombstone that expired
-            record.published = None
+            record.published, record.newer = None, False
         self._update(subject, record)
 
     def _update(self, subject: str, record: _Record, revision: int = 0) -> None:
@@ -180,7 +189,7 @@ class DesiredState:
         busy = self._writer.busy(subject)
         if record.matches and not busy:
             self.open.pop(subject, None)
-            if not record.exists and subject.startswith(_FORGOTTEN):
+            if not record.exists:  # there is no end of names and uids
                 del self._records[subject]
                 self._writer.forget(subject)
             return
@@ -193,4 +202,5 @@ class DesiredState:
 
 def _content(fact: Fact) -> _Content:
     digest = hashlib.blake2b(encode(msgspec.structs.replace(fact, revision="")), digest_size=16).digest()
-    return _Content(digest, int(fact.revision) if fact.revision.isdecimal() else 0, isinstance(fact, Gone))
+    revision = int(fact.revision) if fact.revision.isdecimal() and len(fact.revision) <= _LONGEST_REVISION else 0
+    return _Content(digest, revision, isinstance(fact, Gone))

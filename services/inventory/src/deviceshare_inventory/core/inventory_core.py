@@ -19,7 +19,7 @@ from deviceshare_bus.core import (
     WriteUnknown,
     Written,
 )
-from deviceshare_bus.subjects import SYNCED
+from deviceshare_bus.subjects import FACT_KINDS, SYNCED, address
 from msgspec.structs import replace
 
 from deviceshare_inventory.core.commands import RestartWatch
@@ -120,8 +120,8 @@ class InventoryCore:
                 return self._apply(event, now)
             case FactReceived(subject=subject, sequence=sequence, fact=fact):
                 self._load(subject, sequence, fact)
-            case Unreadable(subject=subject, sequence=sequence):
-                self._load(subject, sequence, None)
+            case Unreadable():
+                self._load_unreadable(event)
             case CaughtUp():
                 self._caught_up = True
                 return [RestartWatch()]
@@ -155,12 +155,22 @@ class InventoryCore:
         commands += [replace(step, at=now.wall) for step in self._builder.take_steps()]
         return commands + self._reports.act(now)
 
-    def _load(self, subject: str, sequence: int, fact: AnyFact | None) -> None:
+    def _load(self, subject: str, sequence: int, fact: AnyFact) -> None:
         if self._desired.knows(subject, sequence):
             return
         self._desired.load(subject, sequence, fact, foreign=self._caught_up)
-        if fact is not None and not self._caught_up:
+        if not self._caught_up:
             self._builder.load(fact)
+
+    def _load_unreadable(self, event: Unreadable) -> None:
+        """Write the fact anew under an invalid message; leave a later version, and subjects that it does not write."""
+        where = address(event.subject)
+        if where is None or where.kind not in FACT_KINDS or self._desired.knows(event.subject, event.sequence):
+            return
+        if event.newer:
+            self._desired.leave(event.subject, event.sequence)
+        else:
+            self._desired.load(event.subject, event.sequence, None, foreign=self._caught_up)
 
     def _begin_list(self) -> None:
         self._published = self.revision

@@ -2,7 +2,7 @@
 
 import msgspec
 from deviceshare.model import Explanation, NodeLedger, NodeOutcomes
-from deviceshare_bus.core import CaughtUp, Event, Tick, Unreadable
+from deviceshare_bus.core import CaughtUp, Event, ReadBack, Tick, Unreadable
 from deviceshare_bus.messages import Events
 
 from deviceshare_metrics.core.facts import AnyFact
@@ -42,6 +42,7 @@ class OutcomesReceived(Event, frozen=True):
 class ExplanationReceived(Event, frozen=True):
     """A message of EXPLAIN."""
 
+    subject: str
     explanation: Explanation
 
 
@@ -63,6 +64,7 @@ decode_event = msgspec.msgpack.Decoder(
     | ExplanationReceived
     | StepsReceived
     | CaughtUp
+    | ReadBack
     | Unreadable
     | Tick
 ).decode

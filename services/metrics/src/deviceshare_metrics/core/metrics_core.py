@@ -5,7 +5,7 @@ from typing import Any
 
 from deviceshare.conf import EffectiveConfiguration
 from deviceshare.model import ConfigFact, Explanation, Fact, Gone, NodeFact, PodGroupFact, QueueFact, Synced
-from deviceshare_bus.core import CaughtUp, Command, Event, Now, Tick
+from deviceshare_bus.core import CaughtUp, Command, Event, Now, ReadBack, Tick, Unreadable
 from deviceshare_bus.messages import Events, Step, Undecodable
 from deviceshare_bus.subjects import Stream, fact
 from msgspec.structs import replace
@@ -23,8 +23,10 @@ from deviceshare_metrics.core.tallies import Tallies
 
 RETENTION = 24 * 3600.0
 """Seconds for which a pod that is gone can be explained, as long as the steps on EVENT are kept."""
-MOST_GONE = 100_000
-"""Pods that are gone and can be explained."""
+MOST_GONE = 10_000
+"""Pods that are gone and can be explained: some 60 MB."""
+MOST_UNREAD = 10 * MOST_GONE
+"""Histories that are kept before the existing pods are known."""
 FORGET_INTERVAL = 60.0
 """Seconds until pods to forget are searched for again, after none was found."""
 FORGET_PAUSE = 1.0
@@ -62,6 +64,8 @@ class MetricsCore:
         self._quarantined: dict[tuple[str, str], int] = {}
         """By stream and subject, the sequence of the last undecodable message."""
         self._changed: float | None = None
+        self._wall_offset: float | None = None
+        """How far the wall clock was ahead of the monotonic one at first: a step of it does not change ages."""
         self._forget_due = 0.0
         """Monotonic time of the next search for pods to forget."""
 
@@ -85,15 +89,21 @@ class MetricsCore:
 
     def handle(self, event: Event, now: Now) -> list[Command]:
         """Apply an event; returns no commands."""
+        if self._wall_offset is None:
+            self._wall_offset = now.wall - now.monotonic
         match event:
             case StepsReceived(events=events):
                 self._add_events(events)
+            case Unreadable():
+                self._set_invalid(event)
+            case ReadBack(subject=subject):
+                self.store.invalid.pop(subject, None)
             case FactReceived(subject=subject):
                 self._set_fact(subject, event.fact)
             case LedgerReceived(subject=subject, ledger=ledger):
-                self.store.ledgers[subject] = ledger
+                _put(self.store.ledgers, subject, ledger, keep=bool(ledger.claims))
             case OutcomesReceived(subject=subject, outcomes=outcomes):
-                self.store.outcomes[subject] = outcomes
+                _put(self.store.outcomes, subject, outcomes, keep=bool(outcomes.outcomes))
             case ExplanationReceived(explanation=explanation):
                 self._set_explanation(explanation)
             case CaughtUp(stream=stream):
@@ -101,10 +111,18 @@ class MetricsCore:
             case Tick() if self.ready and now.monotonic >= self._forget_due:
                 self._forget(now)
         if isinstance(event, FactReceived | LedgerReceived | OutcomesReceived | ExplanationReceived):
-            self.store.version += 1
+            self.store.invalid.pop(event.subject, None)
             self._changed = now.monotonic
-        # An unreadable message comes back on EVENT and is counted there with those that other readers report.
+        if not isinstance(event, StepsReceived | CaughtUp | Tick):
+            self.store.version += 1
         return []
+
+    def _set_invalid(self, event: Unreadable) -> None:
+        """Show that a message is not valid. It comes back on EVENT and is counted there, as by other readers."""
+        if event.stream != Stream.EVENT:
+            self.store.invalid[event.subject] = event.reason
+            if len(self.store.invalid) > MOST_QUARANTINED:
+                del self.store.invalid[next(iter(self.store.invalid))]
 
     def _set_fact(self, subject: str, changed: Fact) -> None:
         if isinstance(changed, Gone):
@@ -122,11 +140,17 @@ class MetricsCore:
 
     def _set_explanation(self, explanation: Explanation) -> None:
         uid, histories = explanation.uid, self.store.histories
-        history = histories.pop(uid, None) or PodHistory(f"{explanation.namespace}/{explanation.name}")
+        history = self._take_history(uid, f"{explanation.namespace}/{explanation.name}")
         histories[uid] = replace(history, explanation=explanation, last=max(history.last, explanation.at))
 
+    @property
+    def _counting(self) -> bool:
+        """Whether events are counted: only those after the start, since a predecessor counted the others."""
+        return Stream.EVENT not in self._reading
+
     def _add_events(self, events: Events) -> None:
-        self.tallies.add(events)
+        if self._counting:
+            self.tallies.add(events)
         for step in events.steps:
             self._add_step(events.service, step)
         for message in events.undecodable:
@@ -138,26 +162,35 @@ class MetricsCore:
         The two may arrive in either order. A pod that was bound before inventory saw it has not waited: it is not
         observed.
         """
-        history = self.store.histories.pop(step.uid, None) or PodHistory(step.pod)
+        history = self._take_history(step.uid, step.pod)
         seen, bound = history.seen, history.bound
         if step.name == "seen" and seen is None:
             seen = step.at
         elif step.name == "bound" and bound is None:
             bound = step.at
         was_measured = history.seen is not None and history.bound is not None
-        if not was_measured and seen is not None and bound is not None and bound >= seen:
+        if self._counting and not was_measured and seen is not None and bound is not None and bound >= seen:
             self.tallies.seen_to_bound.observe(bound - seen)
         steps = (*history.steps[1 - MOST_STEPS :], (service, step))
         self.store.histories[step.uid] = PodHistory(
             history.pod, history.explanation, steps, seen, bound, max(history.last, step.at)
         )
 
+    def _take_history(self, uid: str, pod: str) -> PodHistory:
+        """Remove and return a pod's history, which is added again at the end; a new one if there is none."""
+        histories = self.store.histories
+        history = histories.pop(uid, None)
+        if history is None and not self.ready and len(histories) >= MOST_UNREAD:
+            del histories[next(iter(histories))]
+        return history or PodHistory(pod)
+
     def _count_undecodable(self, message: Undecodable) -> None:
-        """Count a message once, although every reader of the stream reports it, and again after a restart."""
+        """Count a message once, although every reader of the stream reports it, also after a restart."""
         place = (message.stream, message.subject)
         if message.sequence <= self._quarantined.get(place, 0):
             return
-        self.tallies.add_undecodable(message.stream)
+        if self._counting:
+            self.tallies.add_undecodable(message.stream)
         self._quarantined[place] = message.sequence
         if len(self._quarantined) > MOST_QUARANTINED:
             del self._quarantined[next(iter(self._quarantined))]
@@ -167,15 +200,26 @@ class MetricsCore:
 
         The histories are in the order of their last changes. Those of existing pods are moved to the end, which
         delays the end of their retention by a day at most. Called when all streams have been read, since a pod may
-        arrive after its explanation; until then the size of EVENT bounds the histories.
+        arrive after its explanation; until then :data:`MOST_UNREAD` bounds the histories.
         """
         histories, pods = self.store.histories, self.store.pods
         self._forget_due = now.monotonic + FORGET_INTERVAL
         for uid in list(islice(histories, FORGET_BATCH)):
             if fact("pod", uid) in pods:
                 histories[uid] = histories.pop(uid)
-            elif histories[uid].last < now.wall - RETENTION or len(histories) > len(pods) + self._most_gone:
+            elif (
+                histories[uid].last < now.monotonic + (self._wall_offset or 0.0) - RETENTION
+                or len(histories) > len(pods) + self._most_gone
+            ):
                 del histories[uid]
                 self._forget_due = now.monotonic + FORGET_PAUSE
             else:
                 break
+
+
+def _put(messages: dict[str, Any], subject: str, message: Any, *, keep: bool) -> None:
+    """Keep the last message of a subject; nodes without claims are not kept, since nodes come and go."""
+    if keep:
+        messages[subject] = message
+    else:
+        messages.pop(subject, None)

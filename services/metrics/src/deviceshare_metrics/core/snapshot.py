@@ -5,13 +5,14 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from deviceshare.formats import vgpu
-from deviceshare.model import PENDING, ContainerGrant, Outcome, Problem, Resources
+from deviceshare.model import PENDING, ContainerGrant, Problem, Resources
 from deviceshare.state import Usage
+from deviceshare_bus.subjects import explain, fact, ledger, outcome
 
 from deviceshare_metrics import api
 from deviceshare_metrics.core.facts import PodSeen
 from deviceshare_metrics.core.state_store import StateStore
-from deviceshare_metrics.core.states import best_claims, claim_state, outcomes_of, pod_state
+from deviceshare_metrics.core.states import Outcomes, best_claims, claim_state, outcomes_of, pod_state
 from deviceshare_metrics.core.usage import Cards, CardUsage, Holding, Share, holdings
 
 
@@ -69,7 +70,10 @@ def _nodes(store: StateStore, holdings: Iterable[Holding]) -> Iterator[api.Node]
             used=resources,
             pods=len(uids[node.name]),
             cards=len(node.cards),
-            problems=_texts(node.problems),
+            problems=(
+                *_texts(node.problems),
+                *_invalid(store, fact("node", node.name), ledger(node.name), outcome(node.name)),
+            ),
         )
 
 
@@ -112,27 +116,27 @@ def _devices_of(cards: Cards, node: str, grants: Iterable[ContainerGrant]) -> tu
     )
 
 
-def _claims(store: StateStore, cards: Cards, outcomes: dict[str, Outcome]) -> Iterator[api.Claim]:
-    for ledger in sorted(store.ledgers.values(), key=lambda ledger: ledger.node):
-        for claim in ledger.claims:
-            outcome = outcomes.get(claim.id)
+def _claims(store: StateStore, cards: Cards, outcomes: Outcomes) -> Iterator[api.Claim]:
+    for on_node in sorted(store.ledgers.values(), key=lambda ledger: ledger.node):
+        for claim in on_node.claims:
+            found = outcomes.get((claim.id, claim.uid))
             yield api.Claim(
                 id=claim.id,
                 uid=claim.uid,
                 namespace=claim.namespace,
                 name=claim.name,
-                node=ledger.node,
-                state=claim_state(claim, outcome),
-                reason=outcome.reason if outcome is not None else "",
-                devices=_devices_of(cards, ledger.node, claim.grants),
+                node=on_node.node,
+                state=claim_state(claim, found),
+                reason=found.reason if found is not None else "",
+                devices=_devices_of(cards, on_node.node, claim.grants),
                 decided_by=claim.decided_by,
                 decided_at=claim.decided_at,
             )
 
 
-def _pods(store: StateStore, cards: Cards, outcomes: dict[str, Outcome]) -> Iterator[api.Pod]:
+def _pods(store: StateStore, cards: Cards, outcomes: Outcomes) -> Iterator[api.Pod]:
     best = best_claims(store, outcomes)
-    on_node = {(ledger.node, claim.uid): claim.grants for ledger in store.ledgers.values() for claim in ledger.claims}
+    on_node = {(each.node, claim.uid): claim.grants for each in store.ledgers.values() for claim in each.claims}
     queues = {group.key: group.queue for group in store.groups.values()}
     for pod in store.pods.values():
         placed = best.get(pod.uid)
@@ -155,7 +159,7 @@ def _pods(store: StateStore, cards: Cards, outcomes: dict[str, Outcome]) -> Iter
             reason=_reason(store, pod, state),
             queue=queues.get(pod.group, "") or pod.queue or "default",
             group=pod.group,
-            problems=_texts(pod.problems),
+            problems=(*_texts(pod.problems), *_invalid(store, fact("pod", pod.uid), explain(pod.uid))),
         )
 
 
@@ -182,3 +186,10 @@ def _gangs_pending(store: StateStore, pods: Iterable[api.Pod]) -> int:
 
 def _texts(problems: Iterable[Problem]) -> tuple[str, ...]:
     return tuple(map(str, problems))
+
+
+def _invalid(store: StateStore, *subjects: str) -> Iterator[str]:
+    """Yield why the last messages of these subjects are not valid."""
+    for subject in subjects if store.invalid else ():
+        if (reason := store.invalid.get(subject)) is not None:
+            yield f"the message {subject} on the bus is not valid: {reason}"

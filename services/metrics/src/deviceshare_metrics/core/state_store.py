@@ -52,6 +52,8 @@ class StateStore(msgspec.Struct):
     conf: SchedulerConf = msgspec.field(default_factory=default_conf)
     configuration_problems: dict[str, Problem] = {}
     """Why the latest version of a configuration cannot be used, by the name of its fact."""
+    invalid: dict[str, str] = {}
+    """Why the last message of a subject is not valid; what is shown of its object is the message before it."""
     synced: bool = False
     version: int = 0
 

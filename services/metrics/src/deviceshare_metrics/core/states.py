@@ -12,6 +12,8 @@ from deviceshare_metrics import api
 from deviceshare_metrics.core.facts import PodSeen
 from deviceshare_metrics.core.state_store import StateStore
 
+Outcomes = dict[tuple[str, str], Outcome]
+"""Outcomes by the id and the pod's uid of their claims: an outcome belongs to a claim only if both match."""
 _OUTCOMES: dict[str, api.ClaimState] = {BOUND: "bound", REFUSED: "refused", WITHDRAWN: "withdrawn"}
 
 
@@ -32,9 +34,12 @@ def count(store: StateStore) -> Counts:
         nodes=Counter(map(node_state, store.nodes.values())),
         pods=Counter(pod_state(pod, best.get(pod.uid)) for pod in store.pods.values()),
         claims=Counter(
-            claim_state(claim, outcomes.get(claim.id)) for ledger in store.ledgers.values() for claim in ledger.claims
+            claim_state(claim, outcomes.get((claim.id, claim.uid)))
+            for ledger in store.ledgers.values()
+            for claim in ledger.claims
         ),
         problems=len(store.configuration_problems)
+        + len(store.invalid)
         + sum(
             len(fact.problems)
             for facts in (store.nodes, store.pods, store.groups, store.queues)
@@ -43,9 +48,9 @@ def count(store: StateStore) -> Counts:
     )
 
 
-def outcomes_of(store: StateStore) -> dict[str, Outcome]:
-    """Return the outcomes by claim id."""
-    return {outcome.claim: outcome for each in store.outcomes.values() for outcome in each.outcomes}
+def outcomes_of(store: StateStore) -> Outcomes:
+    """Return all outcomes."""
+    return {(outcome.claim, outcome.uid): outcome for each in store.outcomes.values() for outcome in each.outcomes}
 
 
 def claim_state(claim: Claim, outcome: Outcome | None) -> api.ClaimState:
@@ -64,12 +69,12 @@ class Placed(NamedTuple):
     bound: bool
 
 
-def best_claims(store: StateStore, outcomes: dict[str, Outcome]) -> dict[str, Placed]:
+def best_claims(store: StateStore, outcomes: Outcomes) -> dict[str, Placed]:
     """Return the claim of each pod by uid; of several claims one that holds devices, then the latest."""
     best: dict[str, Placed] = {}
     for ledger in store.ledgers.values():
         for claim in ledger.claims:
-            state = claim_state(claim, outcomes.get(claim.id))
+            state = claim_state(claim, outcomes.get((claim.id, claim.uid)))
             placed = Placed(
                 state not in ("refused", "withdrawn"), claim.decided_at, ledger.node, claim, state == "bound"
             )

@@ -35,7 +35,7 @@ class Histogram:
 
 
 class Tallies:
-    """The counters; they start at 0 with this process, as Prometheus expects of counters."""
+    """The counters: what happened since the start of this process. Prometheus handles the restart at 0."""
 
     def __init__(self) -> None:
         self.steps: Counter[tuple[str, str]] = Counter()

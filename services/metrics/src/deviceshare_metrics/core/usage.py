@@ -13,6 +13,7 @@ from deviceshare.families import CardCounter, device_resources
 from deviceshare.formats import vgpu
 from deviceshare.model import Card, ContainerGrant, DeviceGrant, PodRequest, with_made
 from deviceshare.state import CardShare, Usage, pod_resources, shares_by_card
+from deviceshare_bus.validation import UNDECODABLE
 
 from deviceshare_metrics.core.facts import PodSeen
 from deviceshare_metrics.core.state_store import StateStore
@@ -79,7 +80,7 @@ def _requested(pod: PodSeen, devices: frozenset[str]) -> tuple[tuple[str, int], 
     """Return the resources of a pod without a claim, none if its request cannot be decoded."""
     try:
         return pod_resources(_decode_request(pod.ask), devices)
-    except msgspec.MsgspecError:
+    except UNDECODABLE:
         return ()
 
 

@@ -48,6 +48,8 @@ class Deciding:
         """When pods whose claim was refused may be decided again: monotonic, by uid."""
         self._expect_at = 0.0
         """When the requests are reported to the allocator again, monotonic."""
+        self._wall_offset: float | None = None
+        """How far the wall clock was ahead of the monotonic one at first: a step of it does not change ages."""
         self._of_groups: list[Explanation] = []
         """Explanations of PodGroups in this round."""
 
@@ -61,7 +63,14 @@ class Deciding:
         yield from self.retries.values()
         yield from self._cluster.dispatcher.due()
         # How long a PodGroup has waited follows from its creation timestamp.
-        yield from (now.monotonic + due - now.wall for due in self._cluster.enqueue.due(now.wall))
+        steady = self._steady(now)
+        yield from (now.monotonic + due - steady for due in self._cluster.enqueue.due(steady))
+
+    def _steady(self, now: Now) -> float:
+        """Return the unix time without the steps of the wall clock since the start, for ages."""
+        if self._wall_offset is None:
+            self._wall_offset = now.wall - now.monotonic
+        return now.monotonic + self._wall_offset
 
     def decide(self, now: Now) -> Round:
         """Decide what can be decided now."""
@@ -77,7 +86,7 @@ class Deciding:
             if (record := cluster.groups.get(key)) is not None:
                 self._check(record, now)
         self._admit(now)
-        turns = cluster.dispatcher.decide(MOST_PODS, now.monotonic, now.wall)
+        turns = cluster.dispatcher.decide(MOST_PODS, now.monotonic, self._steady(now))
         for job_class, decision in turns.waiting.values():
             self._report_job_class(job_class, decision, now.wall)
         reported, self._of_groups = self._of_groups, []
@@ -151,7 +160,7 @@ class Deciding:
 
     def _admit(self, now: Now) -> None:
         """Admit groups to their queues."""
-        found = self._cluster.enqueue.decide(now.wall)
+        found = self._cluster.enqueue.decide(self._steady(now))
         for applicant in found.admitted:
             record = self._cluster.groups[applicant.job.key]
             record.admitted, record.reported = True, ""

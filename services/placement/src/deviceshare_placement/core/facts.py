@@ -11,8 +11,10 @@ from deviceshare.model import (
     PriorityClassFact,
     QueueFact,
 )
-from deviceshare_bus.core import Command, Now, RecordStep
+from deviceshare_bus.core import Command, Now, RecordStep, Unreadable
+from deviceshare_bus.subjects import address, ledger, outcome
 from deviceshare_bus.subjects import fact as subject_of
+from msgspec.structs import replace
 
 from deviceshare_placement.core import explaining
 from deviceshare_placement.core.cluster_state import ClusterState
@@ -35,11 +37,12 @@ class Facts:
         self._instance = instance
         self._facts: dict[str, AnyFact] = {}
         self._effective = EffectiveConfiguration()
-        self._unreadable: set[str] = set()
-        """Nodes whose ledger cannot be decoded: they take no pods."""
+        self._invalid: dict[str, str] = {}
+        """Subjects with an invalid message, and its stream: their nodes take no pods, their pods are not decided."""
 
     def apply(self, subject: str, fact: AnyFact, now: Now) -> list[Command]:
         """Apply a fact; return the commands that follow for an object that is gone."""
+        self.valid(subject)
         match fact:
             case Gone():
                 return self._remove(subject, self._facts.pop(subject, None), now)
@@ -59,28 +62,64 @@ class Facts:
         return []
 
     def readable(self, node: str) -> bool:
-        """Return whether the ledger of a node can be decoded."""
-        return node not in self._unreadable
+        """Return whether all messages about a node are valid."""
+        return not self._paused(node)
 
-    def ledger_unreadable(self, node: str) -> None:
-        """Take a node out of use until its ledger can be decoded, for example one of a later version."""
-        if node not in self._unreadable:
-            self._unreadable.add(node)
-            self._cluster.remove_node(node)
+    def invalid(self, event: Unreadable) -> None:
+        """Place nothing on the node, or do not decide the pod, that an invalid message is about.
 
-    def ledger_readable(self, node: str) -> None:
-        """Use a node again whose ledger could not be decoded."""
-        if node in self._unreadable:
-            self._unreadable.discard(node)
-            fact = self._facts.get(subject_of("node", node))
-            if isinstance(fact, NodeFact):
-                self._set_node(fact)
+        The binder and inventory replace invalid outcomes and facts, unless these have a later version.
+        """
+        where = address(event.subject)
+        if where is None or (where.kind == "outcome" and not event.newer):
+            return
+        match where.kind:
+            case "node" | "ledger" | "outcome":
+                self._invalid[event.subject] = event.stream
+                self._set_again(where.key)
+            case "pod":
+                self._invalid[event.subject] = event.stream
+                self._pod_invalid(where.key, event.reason)
+
+    def valid(self, subject: str) -> None:
+        """Use a node or decide a pod again whose message was invalid: it has a valid one now, or none."""
+        if not self._invalid or self._invalid.pop(subject, None) is None:
+            return
+        where = address(subject)
+        if where is not None and where.kind == "pod":
+            self._pod_invalid(where.key, "")
+        elif where is not None:
+            self._set_again(where.key)
+
+    def _paused(self, node: str) -> str:
+        """Return why a node takes no pods, '' if all messages about it are valid."""
+        if self._invalid:
+            for subject in (subject_of("node", node), ledger(node), outcome(node)):
+                if (stream := self._invalid.get(subject)) is not None:
+                    return f"the message about them in {stream} is not valid"
+        return ""
+
+    def _set_again(self, node: str) -> None:
+        fact = self._facts.get(subject_of("node", node))
+        if isinstance(fact, NodeFact):
+            self._set_node(fact)
+
+    def _pod_invalid(self, uid: str, reason: str) -> None:
+        """Set why a pod cannot be decided, '' for no reason; the claims of an unknown one stay meanwhile."""
+        if reason:
+            self._ledgers.invalid.add(uid)
+        else:
+            self._ledgers.invalid.discard(uid)
+        record = self._cluster.pods.get(uid)
+        if record is not None:
+            record.invalid = reason
+            self._cluster.reconsider(record.fact.group)
 
     def _set_node(self, fact: NodeFact) -> None:
-        if self.readable(fact.name):
-            self._cluster.set_node(fact)
-            if not fact.takes_pods:
-                self._ledgers.node_lost(fact.name)
+        paused = self._paused(fact.name)
+        self._cluster.set_node(replace(fact, paused=paused) if fact.paused != paused else fact)
+        if not fact.takes_pods:
+            self._ledgers.node_lost(fact.name)
 
     def _set_pod(self, fact: PodFact, now: Now) -> None:
         fact, pod_class = self._cluster.classify(fact)
@@ -115,6 +154,7 @@ class Facts:
             case NodeFact():
                 self._cluster.remove_node(fact.name)
                 self._ledgers.node_lost(fact.name)
+                self._ledgers.idle.add(fact.name)
             case PodGroupFact():
                 self._cluster.remove_group(fact.key)
                 if fact.uid:

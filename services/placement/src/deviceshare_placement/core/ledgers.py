@@ -5,7 +5,7 @@ requested for all but one of several claims of one pod, and for a claim with the
 the binder then reads the pod back. Times are monotonic.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from deviceshare.model import BOUND, REFUSED, WITHDRAWN, Claim, NodeOutcomes, Outcome
 
@@ -32,6 +32,10 @@ class Ledgers:
         """Claims whose pod was never seen: by uid, the node, and since when; bounded by the ledgers."""
         self.unconfirmed: dict[str, tuple[str, float]] = {}
         """Claims with the outcome bound whose pod is not bound: the pod's uid, and since when, the oldest first."""
+        self.invalid: set[str] = set()
+        """Pods whose fact is invalid: their claims are no orphans."""
+        self.idle: set[str] = set()
+        """Nodes whose ledger has become empty, or that were deleted: the ledgers of those that are gone expire."""
         self._gone: dict[str, float] = {}
         """Deleted pods and when the deletion was received, the oldest first; kept for :data:`REMEMBER_GONE`."""
 
@@ -57,6 +61,8 @@ class Ledgers:
             self._check(node, claim, now)
         if new and (fact := self._cluster.allocator.node(node)) is not None and not fact.takes_pods:
             self.node_lost(node)
+        if not record.claims:
+            self.idle.add(node)
         record.remove &= record.claims.keys()
         record.withdraw &= {claim.id for claim in record.claims.values() if not claim.withdraw}
         self._remove_ended(record)
@@ -71,6 +77,14 @@ class Ledgers:
         else:
             self.keep_one(pod)
 
+    def contradiction(self, node: str, claims: Iterable[Claim]) -> str:
+        """Return why a version of a ledger cannot be right: a claim of another node has the same id; '' if it can."""
+        for claim in claims:
+            known = self._cluster.claims.get(claim.uid)
+            if known and known.get(claim.id, node) != node:
+                return f"claim {claim.id} is on node {known[claim.id]} already"
+        return ""
+
     def outcomes(self, node: str, outcomes: NodeOutcomes, now: float) -> list[Outcome]:
         """Apply the outcomes of a node's claims; return the new ones that say refused or withdrawn."""
         known = {(outcome.claim, outcome.state) for outcome in self._outcomes.get(node, ())}
@@ -78,7 +92,8 @@ class Ledgers:
             self._outcomes[node] = outcomes.outcomes
         else:
             self._outcomes.pop(node, None)
-        self._remove_ended(self._cluster.ledger(node))
+        if node in self._cluster.ledgers:
+            self._remove_ended(self._cluster.ledgers[node])
         for outcome in outcomes.outcomes:
             if outcome.state == BOUND:
                 self._doubt(outcome, now)
@@ -137,6 +152,27 @@ class Ledgers:
                     for each, where in member.claims.items():
                         self.withdraw(where, each)
 
+    def take_gone(self, busy: Callable[[str], bool], now: float) -> list[str]:
+        """Return the nodes that are gone and have an empty ledger, sorted; ``busy`` nodes are returned later."""
+        idle, self.idle = self.idle, set()
+        found = []
+        for node in sorted(idle):
+            record = self._cluster.ledger(node)
+            if self._cluster.allocator.node(node) is not None or record.claims:
+                continue
+            if busy(node) or record.retry_at > now:
+                self.idle.add(node)
+            else:
+                found.append(node)
+        return found
+
+    def drop(self, node: str) -> None:
+        """Forget the empty ledger of a node that is gone."""
+        record = self._cluster.ledgers.get(node)
+        if record is not None and not record.claims and self._cluster.allocator.node(node) is None:
+            del self._cluster.ledgers[node]
+            self.due.discard(node)
+
     def _remove_ended(self, record: LedgerRecord) -> None:
         for outcome in self._outcomes.get(record.node, ()):
             claim = record.claims.get(outcome.claim)
@@ -179,9 +215,11 @@ class Ledgers:
         given_up = 0
         while self._gone and now >= next(iter(self._gone.values())) + REMEMBER_GONE:
             del self._gone[next(iter(self._gone))]
-        for uid, (_, since) in list(self.orphans.items()):
+        for uid, (node, since) in list(self.orphans.items()):
             if uid in self._cluster.pods:
                 del self.orphans[uid]
+            elif uid in self.invalid:
+                self.orphans[uid] = (node, now)
             elif now >= since + ORPHAN_GRACE:
                 self.remove(uid)
                 given_up += 1

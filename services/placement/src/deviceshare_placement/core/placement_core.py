@@ -17,6 +17,7 @@ from deviceshare_bus.core import (
     Command,
     Count,
     Event,
+    ExpireOthers,
     Log,
     Now,
     ReadBack,
@@ -31,15 +32,16 @@ from deviceshare_bus.core import (
     Written,
 )
 from deviceshare_bus.messages import RECONCILED
-from deviceshare_bus.subjects import Stream, node_of
+from deviceshare_bus.subjects import TOMBSTONE_SECONDS, Stream, address, explain
 from deviceshare_bus.subjects import ledger as subject_of
+from deviceshare_bus.subjects import outcome as outcome_subject
 
 from deviceshare_placement.core import explaining
 from deviceshare_placement.core.claims import MOST_WRITES, NewClaim, claim, nodes_of, select
 from deviceshare_placement.core.cluster_state import ClusterState
 from deviceshare_placement.core.deciding import Deciding, Round
 from deviceshare_placement.core.events import FactReceived, LedgerReceived, OutcomesReceived
-from deviceshare_placement.core.facts import Facts
+from deviceshare_placement.core.facts import EXPLANATION_TTL, Facts
 from deviceshare_placement.core.ledgers import BOUND_GRACE, ORPHAN_GRACE, Ledgers
 from deviceshare_placement.core.overcommit import overcommitted_claims
 from deviceshare_placement.core.records import PodRecord
@@ -84,6 +86,8 @@ class PlacementCore:
         self._resume_at = 0.0
         """Nothing is decided before this monotonic time: the bus did not take what was decided last."""
         self._claims = 0
+        self._explanations_expire = False
+        """Whether the explanations of deleted pods were made to expire after the start."""
 
     def handle(self, event: Event, now: Now) -> list[Command]:
         """Apply an event and return the commands that follow from it."""
@@ -100,11 +104,11 @@ class PlacementCore:
             case Written() | WriteConflict() | WriteUnknown() | WriteRefused():
                 return self._complete_write(event, now)
             case ReadBack(subject=subject, sequence=sequence):
-                self._writer.read_back(subject, sequence)
-                return self._report_claimed(self._uncertain.pop(node_of(subject), []), now)
-            case Unreadable(stream=Stream.LEDGER, subject=subject, sequence=sequence):
-                self._writer.seen(subject, sequence)
-                self._facts.ledger_unreadable(node_of(subject))
+                return self._read_back(subject, sequence, now)
+            case Unreadable(subject=subject, sequence=sequence):
+                if event.stream == Stream.LEDGER:
+                    self._writer.seen(subject, sequence)
+                self._facts.invalid(event)
             case CaughtUp(stream=stream):
                 return self._catch_up(stream, now)
         return []
@@ -168,12 +172,63 @@ class PlacementCore:
     # Ledgers and outcomes
 
     def _receive_ledger(self, node: str, sequence: int, ledger: NodeLedger, now: Now) -> list[Command]:
-        if self._writer.seen(subject_of(node), sequence):
-            self._ledgers.enter(node, ledger.claims, now.monotonic)
-            self._facts.ledger_readable(node)
+        subject = subject_of(node)
+        if not self._writer.seen(subject, sequence):
+            return []
+        if why := self._ledgers.contradiction(node, ledger.claims):
+            self._facts.invalid(Unreadable(Stream.LEDGER, subject, sequence, why))
+            return [Log("error", f"the ledger of {node} is not valid: {why}", {"node": node}), Count("ledgers_invalid")]
+        self._ledgers.enter(node, ledger.claims, now.monotonic)
+        self._facts.valid(subject)
+        if ledger.gone:
+            self._forget_ledger(node)
         return []
 
+    def _expire_ledgers(self, now: float) -> list[Command]:
+        """Write the empty ledgers of nodes that are gone so that they expire."""
+        commands: list[Command] = []
+        for node in self._ledgers.take_gone(self._is_busy, now):
+            subject = subject_of(node)
+            if self._writer.sequence(subject):
+                message = NodeLedger(node=node, gone=True)
+                commands.append(self._writer.write([(subject, message)], [], ttl=TOMBSTONE_SECONDS))
+            else:
+                self._forget_ledger(node)
+        return commands
+
+    def _expire_explanations(self) -> list[Command]:
+        """Once: let the explanations of pods and PodGroups expire that were deleted while this service did not run."""
+        if self._explanations_expire:
+            return []
+        self._explanations_expire = True
+        uids = {
+            *self.cluster.pods,
+            *(group.fact.uid for group in self.cluster.groups.values() if group.fact is not None),
+        }
+        return [ExpireOthers(Stream.EXPLAIN, tuple(map(explain, sorted(uids - {""}))), EXPLANATION_TTL)]
+
+    def _is_busy(self, node: str) -> bool:
+        return self._writer.busy(subject_of(node)) or not self._facts.readable(node)
+
+    def _forget_ledger(self, node: str) -> None:
+        if self.cluster.allocator.node(node) is None:
+            self._ledgers.idle.discard(node)
+            self._ledgers.drop(node)
+            self._writer.forget(subject_of(node))
+
+    def _read_back(self, subject: str, sequence: int, now: Now) -> list[Command]:
+        where = address(subject)
+        if where is None or where.kind != "ledger":
+            self._facts.valid(subject)  # it was deleted
+            return []
+        self._writer.read_back(subject, sequence)
+        if not sequence and not self._facts.readable(where.key):
+            self._ledgers.enter(where.key, (), now.monotonic)
+            self._facts.valid(subject)
+        return self._report_claimed(self._uncertain.pop(where.key, []), now)
+
     def _receive_outcomes(self, node: str, outcomes: NodeOutcomes, now: Now) -> list[Command]:
+        self._facts.valid(outcome_subject(node))
         commands: list[Command] = []
         for outcome in self._ledgers.outcomes(node, outcomes, now.monotonic):
             record = self.cluster.pods.get(outcome.uid)
@@ -193,9 +248,11 @@ class PlacementCore:
             return []
         commands: list[Command] = []
         if self._knows_all and now.monotonic >= self._resume_at:
+            commands += self._expire_explanations()
             commands += self._reconcile(now.monotonic)
             decided = self._deciding.decide(now)
             commands += self._write(decided, now)
+            commands += self._expire_ledgers(now.monotonic)
             commands += map(explaining.publish, decided.of_groups)
         return commands + self._report_waiting(now.monotonic)
 
@@ -268,9 +325,12 @@ class PlacementCore:
                 self.cluster.ledger(written.message.node).retry_at = 0.0
             for written in completed.newer:
                 self._ledgers.enter(written.message.node, written.message.claims, now.monotonic)
+                if written.message.gone:
+                    self._forget_ledger(written.message.node)
             return self._report_claimed(explanations, now)
         # Claims that the write would have removed are still in the ledgers.
-        self._ledgers.due.update(node_of(written.subject) for written in completed.write.writes)
+        for written in completed.write.writes:
+            (self._ledgers.idle if written.message.gone else self._ledgers.due).add(written.message.node)
         if completed.result is Result.UNKNOWN:
             self._resume_at = now.monotonic + PAUSE
             for each in explanations:

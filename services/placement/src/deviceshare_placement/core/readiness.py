@@ -41,6 +41,10 @@ def readiness(cluster: ClusterState, record: GroupRecord, retries: Mapping[str, 
         if fact.gates:
             gated += 1
             found.obstacles.append((fact, Obstacle(f"waits for scheduling gates: {', '.join(fact.gates)}")))
+        elif member.invalid:
+            found.obstacles.append(
+                (fact, Obstacle(f"the message about the pod in CLUSTER is not valid: {member.invalid}"))
+            )
         elif fact.problems:
             found.obstacles.append((fact, Obstacle("; ".join(map(str, fact.problems)))))
         else:

@@ -23,6 +23,8 @@ class PodRecord:
     refusals: int = 0
     refusal: str = ""
     """Why its last claim was refused."""
+    invalid: str = ""
+    """Why its last fact is not valid; ``fact`` is the one before."""
     reported: str = ""
     """The message of the last explanation."""
     reported_at: float = 0.0

@@ -1,0 +1,85 @@
+"""Hostile messages of every kind on a real bus while the four services run: all other pods are scheduled."""
+
+import asyncio
+import json
+import random
+from pathlib import Path
+
+import msgspec
+import pytest
+from deviceshare.model import Claim, NodeLedger, NodeOutcomes, PodFact
+from deviceshare_bus import subjects
+from deviceshare_bus.connection import connect
+from deviceshare_bus.messages import encode
+from deviceshare_bus.publisher import Publisher, Write
+from support.manifests import node, pod
+from support.running import RunningSystem
+from support.validity import violations
+
+NODES, PODS = 10, 60
+
+
+def hostile(names: list[str], uids: list[str]) -> list[tuple[str, bytes]]:
+    """Return invalid messages about the first two nodes and pods, and on subjects that no service writes."""
+    first, second = names[:2]
+    foreign = encode(NodeLedger(node=second, claims=(Claim(id="x", uid="y", namespace="a", name="b"),)))
+    huge = msgspec.msgpack.encode({"node": first, "claims": [{"id": "c", "uid": "u", "namespace": "a", "name": "b",
+        "grants": [["main", 0, "hami-core", [["GPU-0", 0, 2**63, 1]]]]}]})  # fmt: skip
+    wrong = (subjects.partition(first) + 1) % 64
+    deep = b"\x81\xa1z" + b"\x91" * 100_000 + b"\x00"
+    return [
+        ("ledger.x", b"?"),
+        ("ledger.x", encode(NodeLedger(node="x"))),
+        ("outcome.x", b"?"),
+        ("outcome.x.y", encode(NodeOutcomes(node="y"))),
+        ("cluster.pod", b"?"),
+        ("cluster.other.x", b"?"),
+        ("explain.x", b"?"),
+        ("event.x", b"?"),
+        ("event.binder", deep),
+        (f"ledger.{wrong}.{first}", encode(NodeLedger(node=first))),
+        (subjects.ledger(first), foreign),
+        (subjects.ledger(first), huge),
+        (subjects.ledger(second), msgspec.msgpack.encode({"v": 2, "node": second, "claims": "later"})),
+        (subjects.outcome(second), deep),
+        (subjects.outcome(second), msgspec.msgpack.encode({"v": 2, "node": second})),
+        (subjects.fact("pod", uids[0]), encode(PodFact(uid=uids[1], namespace="default", name="x"))),
+        (subjects.fact("pod", uids[0]), b"\x81\xa4kind\xa2\xff\xff"),
+        (subjects.fact("pod", "forged"), encode(PodFact(uid="forged", namespace="a", name="b", revision="9" * 6000))),
+        (subjects.fact("node", names[2]), b"?"),
+        (subjects.fact("node", names[2]), msgspec.msgpack.encode({"kind": "node", "name": names[2], "cards": [2**63]})),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", [1])
+async def test_other_nodes_and_pods_go_on(seed: int, tmp_path: Path) -> None:
+    async with RunningSystem(tmp_path) as system:
+        cluster = system.cluster
+        await cluster.load([node(number) for number in range(NODES)])
+        await cluster.load([pod(number) for number in range(PODS)])
+        await system.bound(cluster, PODS, within=60)
+        run = json.loads((tmp_path / "run" / "run.json").read_text())
+        processes = {name: system.process(name) for name in ("inventory", "placement", "binder", "metrics")}
+        connection = await connect(run["bus"], "hostile")
+        publisher = Publisher(connection)
+        names = sorted(each["metadata"]["name"] for each in await cluster.list("Node"))
+        uids = [each["metadata"]["uid"] for each in await cluster.list("Pod")]
+        messages = hostile(names, uids)
+        random.Random(seed).shuffle(messages)
+        for subject, data in messages:
+            await publisher.write(Write(subject, data))
+        await cluster.load([pod(PODS + number) for number in range(PODS)])
+        await system.bound(cluster, 2 * PODS, within=60)
+        assert {name: system.process(name) for name in processes} == processes, system.log
+        paused = [subjects.ledger(names[0]), subjects.ledger(names[1])]
+        for subject in paused:
+            found = await connection.jetstream.get_last_msg("LEDGER", subject)
+            assert found.data in [data for where, data in messages if where == subject], "it was overwritten"
+        late = await cluster.list("Pod")
+        there = [each["spec"]["nodeName"] for each in late if int(each["metadata"]["name"].split("-")[-1]) >= PODS]
+        assert names[0] not in there
+        assert names[1] not in there
+        await asyncio.sleep(1.0)
+        objects = [await cluster.list(kind) for kind in ("Node", "Pod", "Event", "PodGroup")]
+        assert violations(*objects) == []
+        await connection.close()
