@@ -40,6 +40,7 @@ def test_a_pod_that_is_gone_can_be_explained_until_it_is_forgotten():
     core.handle(Tick(), late)
     assert explain(core, "default", "a") is not None, "the pod may be on a stream that has not been read yet"
     assert core.next_due(early) is None
+    core._wall_offset = early.wall - early.monotonic
     catch_up(core, early)
     assert explain(core, "default", "a") is None
     assert explain(core, "default", "c") is not None
@@ -55,6 +56,7 @@ def test_a_pod_that_is_gone_can_be_explained_until_it_is_forgotten():
 def test_of_too_many_pods_that_are_gone_the_oldest_are_forgotten():
     core = MetricsCore(most_gone=2)
     read(pod("alive"), *(events("placement", step("seen", 1.0, name)) for name in ("alive", "a", "b", "c")), into=core)
+    core._wall_offset = 4.0 - NOW.monotonic
     catch_up(core, NOW._replace(wall=4.0))
     assert core.store.histories.keys() == {"uid-alive", "uid-b", "uid-c"}
     assert core.next_due(NOW) == NOW.monotonic + FORGET_PAUSE

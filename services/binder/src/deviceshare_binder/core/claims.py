@@ -297,9 +297,7 @@ class ClaimBinder:
         for claim in node.ledger.values():
             pod = self.facts.pods.get(claim.uid)
             task = self._tasks.get(claim.id)
-            written = node.outcome_of(claim)
-            bound = written is not None and written.state == BOUND
-            if (task is not None or bound) and (pod is None or not pod.node):
+            if (task is not None or node.is_bound(claim)) and (pod is None or not pod.node):
                 keys = keys_of(claim.grants)
                 self.handoffs.begin(node.name, claim.uid, keys)
                 if task is not None:

@@ -49,6 +49,11 @@ class NodeClaims(msgspec.Struct, eq=False):
             return False
         return known.state != BOUND or not claim.withdraw or claim.id in self.confirmed
 
+    def is_bound(self, claim: Claim) -> bool:
+        """Return whether the outcome of a claim is bound."""
+        known = self.outcome_of(claim)
+        return known is not None and known.state == BOUND
+
     def is_new(self, claim: Claim, state: str) -> bool:
         """Record the outcome of a claim; return whether it differs from the known one."""
         if state == BOUND and claim.withdraw:
