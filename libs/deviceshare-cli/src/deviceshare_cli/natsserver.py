@@ -43,7 +43,7 @@ def prepare(name: str, directory: Path) -> NatsServer:
         f'server_name: "{name}"\n'
         f'listen: "{LOOPBACK}:{port}"\n'
         f"max_payload: {MAX_PAYLOAD}\n"
-        f"jetstream {{ store_dir: {msgspec.json.encode(str(home / 'store')).decode()} }}\n"
+        f"jetstream {{ store_dir: {msgspec.json.encode(str(home / 'store')).decode()}, sync_interval: always }}\n"
     )
     config = home / "nats-server.conf"
     config.write_text(text)
