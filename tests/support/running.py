@@ -90,14 +90,20 @@ class RunningSystem(Running):
     """``deviceshare up`` on an empty directory; its local cluster is ``cluster``."""
 
     cluster: LocalCluster
+    run: dict[str, Any]
+    """What ``up`` wrote about itself."""
+
+    def __init__(self, directory: Path, *options: str, **environment: str) -> None:
+        super().__init__(directory, **environment)
+        self._options = options
 
     async def __aenter__(self) -> Self:
         objects = self._directory / "objects"
         objects.mkdir()
-        self._start("--cluster", f"local:{objects}")
+        self._start("--cluster", f"local:{objects}", *self._options)
         try:
-            run = await self._run_file()
-            self.cluster = await LocalCluster(run["cluster"], name="test").__aenter__()
+            self.run = await self._run_file()
+            self.cluster = await LocalCluster(self.run["cluster"], name="test").__aenter__()
             await self.cluster.setup()
         except BaseException:
             self._end()

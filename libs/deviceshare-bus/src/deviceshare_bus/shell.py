@@ -47,7 +47,7 @@ from deviceshare_bus.publisher import Conflict, PublishError, Refused
 from deviceshare_bus.publisher import Write as BusWrite
 from deviceshare_bus.readback import read_back
 from deviceshare_bus.service import Context
-from deviceshare_bus.tasks import Pace
+from deviceshare_bus.tasks import Pace, end
 
 log = logging.getLogger("deviceshare.shell")
 
@@ -57,6 +57,9 @@ READS = 64
 """The most subjects that are read back concurrently."""
 YIELD_AFTER = 1000
 """Messages that are handled before other tasks of the process run."""
+DRAIN = 10.0
+"""Seconds for which the shell waits for a service's own commands in flight, such as bindings, after the bus was wiped:
+their effects must not appear unnoticed in the next life of the service."""
 MOST_COMMANDS = 50_000
 """Commands that may wait for execution before followers pause."""
 
@@ -125,6 +128,9 @@ class Shell:
         self._command_added = asyncio.Event()
         self._command_done = asyncio.Event()
         self._performing = 0
+        self._own: set[asyncio.Task[None]] = set()
+        """The service's own commands in flight."""
+        self._ended = False
         self._reads = asyncio.Semaphore(READS)
         limit = os.environ.get("DEVICESHARE_CORE_LOG_ENTRIES")
         bound = {"limit": int(limit)} if limit else {}
@@ -147,9 +153,16 @@ class Shell:
                     self._group.create_task(task)
                 self._group.create_task(self._run_timer())
         except BaseExceptionGroup as failed:
+            self._ended = True
             if failed.subgroup(lambda error: isinstance(error, Exception) and not isinstance(error, BusWiped)):
                 log.error("the core log was written to %s", self.dump())
+            elif self._own:
+                log.info("waiting for %d requests in flight", len(self._own))
+                await asyncio.wait(self._own, timeout=DRAIN)
             raise
+        finally:
+            self._ended = True
+            await end(*self._own)
 
     def handle(self, event: Event) -> None:
         """Pass an event to the core and queue its commands. For tasks of the service; never call it in a callback."""
@@ -256,7 +269,7 @@ class Shell:
                     case Read():
                         self._start(self._read(command))
                     case _:
-                        self._start(self._answer(command))
+                        self._perform_own(command)
                 self._commands.popleft()
             self._command_done.set()
 
@@ -264,12 +277,25 @@ class Shell:
         self._performing += 1
         self._group.create_task(work).add_done_callback(self._performed)
 
+    def _perform_own(self, command: Command) -> None:
+        """Execute a command of the service outside of the task group: it may outlive the core's other tasks."""
+        self._performing += 1
+        task = asyncio.create_task(self._answer(command))
+        self._own.add(task)
+        task.add_done_callback(self._own_performed)
+
+    def _own_performed(self, task: asyncio.Task[None]) -> None:
+        self._performing -= 1
+        self._own.discard(task)
+        if not (self._ended or task.cancelled()) and (error := task.exception()) is not None:
+            self._group.create_task(_fail(error))
+
     def _performed(self, _: asyncio.Task[None]) -> None:
         self._performing -= 1
 
     async def _answer(self, command: Command) -> None:
         event = await self._perform(command)
-        if event is not None:
+        if event is not None and not self._ended:
             self.handle(event)
 
     async def _write(self, command: Write) -> None:

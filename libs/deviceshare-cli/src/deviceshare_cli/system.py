@@ -142,7 +142,6 @@ async def running(wanted: Wanted, notices: Notices) -> AsyncIterator[System]:
         stack.push_async_callback(supervisor.stop, SERVICES)
         stack.push_async_callback(system._stop)
         system.beside(backing.run())
-        system.beside(_keep_streams(bus))
         binder_options = ["--cluster", backing.spec]
         if local_server is not None:
             # The default limit protects an API server; the local cluster needs no protection.
@@ -198,21 +197,6 @@ async def _listening(url: str) -> None:
         else:
             writer.close()
             return
-
-
-async def _keep_streams(bus: Connection) -> None:
-    """Create the streams again if the server restarted without them; the services then publish their state again."""
-    reconnected = asyncio.Event()
-    bus.on_reconnect(reconnected.set)
-    while True:
-        await reconnected.wait()
-        reconnected.clear()
-        try:
-            await make_streams(bus)
-        except Exception as error:
-            log.info("cannot create the streams yet: %r", error)
-            await asyncio.sleep(0.5)
-            reconnected.set()
 
 
 def _sweep() -> None:
