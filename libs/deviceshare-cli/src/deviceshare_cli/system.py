@@ -142,6 +142,9 @@ async def running(wanted: Wanted, notices: Notices) -> AsyncIterator[System]:
         stack.push_async_callback(supervisor.stop, SERVICES)
         stack.push_async_callback(system._stop)
         system.beside(backing.run())
+        for server in (bus_server, local_server):
+            if server is not None:
+                system.beside(natsserver.keep_writable(server, supervisor, notices.report))
         binder_options = ["--cluster", backing.spec]
         if local_server is not None:
             # The default limit protects an API server; the local cluster needs no protection.
