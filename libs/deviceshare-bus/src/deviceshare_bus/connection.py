@@ -204,16 +204,18 @@ class Connection:
 
     async def open(self, name: str) -> None:
         """Connect under a name, see :func:`connect`."""
+        several = "," in self._url
         for failures in count():
             try:
                 await heed_cancellation(
                     self.client.connect(
-                        self._url,
+                        self._url.split(","),
                         name=name,
                         max_reconnect_attempts=-1,
                         reconnect_time_wait=0.1,  # type: ignore[arg-type]  # seconds, which may be parts of one
-                        connect_timeout=5,
-                        ping_interval=10,
+                        # Of several servers one may be silent while the others serve.
+                        connect_timeout=2 if several else 5,
+                        ping_interval=1 if several else 10,
                         max_outstanding_pings=2,
                         pending_size=64 * 1024 * 1024,
                         allow_reconnect=True,
@@ -302,7 +304,11 @@ def _is_denial(error: Exception | None) -> bool:
 
 
 def without_password(url: str) -> str:
-    """Return a URL as it may be shown: user and password, or token, replaced by ``…``."""
+    """Return URLs as they may be shown: user and password, or token, replaced by ``…``."""
+    return ",".join(map(_without_password, url.split(",")))
+
+
+def _without_password(url: str) -> str:
     scheme, mark, rest = url.rpartition("://")
     return f"{scheme}{mark}…@{rest.rpartition('@')[2]}" if "@" in rest else url
 
@@ -311,7 +317,7 @@ async def connect(url: str, name: str, option: str = BUS) -> Connection:
     """Connect under a name; wait without a time limit until the server can be reached.
 
     Args:
-        url: ``nats://[USER:PASSWORD@]HOST:PORT``.
+        url: ``nats://[USER:PASSWORD@]HOST:PORT``; several servers of a cluster separated by commas.
         name: shown by the server's monitoring.
         option: the option that the URL came from, for errors.
 

@@ -47,6 +47,26 @@ def find_binary() -> str:
 
 def prepare(name: str, directory: Path) -> NatsServer:
     """Write the configuration of a server under ``directory``, which also gets its store and log."""
+    return _prepare(name, directory, "")
+
+
+def prepare_cluster(name: str, directory: Path, count: int) -> list[NatsServer]:
+    """Write the configurations of servers that replicate their streams; one server has no cluster."""
+    if count == 1:
+        return [prepare(name, directory)]
+    routes = [free_port() for _ in range(count)]
+    urls = ", ".join(f'"nats://{LOOPBACK}:{port}"' for port in routes)
+    return [
+        _prepare(
+            f"{name}-{number}",
+            directory,
+            f'cluster {{ name: "{name}", listen: "{LOOPBACK}:{port}", routes: [{urls}] }}\n',
+        )
+        for number, port in enumerate(routes, 1)
+    ]
+
+
+def _prepare(name: str, directory: Path, cluster: str) -> NatsServer:
     port, monitor = free_port(), free_port()
     home = directory / name
     home.mkdir()
@@ -56,6 +76,7 @@ def prepare(name: str, directory: Path) -> NatsServer:
         f'http: "{LOOPBACK}:{monitor}"\n'
         f"max_payload: {MAX_PAYLOAD}\n"
         f"jetstream {{ store_dir: {msgspec.json.encode(str(home / 'store')).decode()}, sync_interval: always }}\n"
+        + cluster
     )
     config = home / "nats-server.conf"
     config.write_text(text)
