@@ -1,4 +1,4 @@
-"""A real nats-server for every test that wants one, on a free port, with a store of its own."""
+"""Fixtures: a real nats-server, on a free port and with its own store, and a kube-apiserver."""
 
 import os
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from support import apiserver as kube
 from support.apiserver import ApiServer
 from support.natsserver import NatsServer
 
-# How long an example takes says nothing on a machine that does other things; where CI runs, it finds what it found.
+# No deadline: the machine may be busy. In CI the inputs are the same in every run.
 settings.register_profile(
     "deviceshare",
     deadline=None,
@@ -22,7 +22,7 @@ settings.load_profile("deviceshare")
 
 @pytest.fixture
 def nats_server(tmp_path: Path) -> Iterator[NatsServer]:
-    """Give a running nats-server of the test's own."""
+    """Give a running nats-server for one test."""
     directory = tmp_path / "nats"
     directory.mkdir()
     server = NatsServer(directory)
@@ -34,13 +34,13 @@ def nats_server(tmp_path: Path) -> Iterator[NatsServer]:
 
 @pytest.fixture
 def nats_url(nats_server: NatsServer) -> str:
-    """Give the URL of a running nats-server of the test's own."""
+    """Give the URL of a running nats-server for one test."""
     return nats_server.url
 
 
 @pytest.fixture(scope="session")
 def apiserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
-    """Give a running kube-apiserver; tests leave it as empty as they found it."""
+    """Give a running kube-apiserver; tests delete the objects that they create."""
     server = ApiServer(kube.binaries(), tmp_path_factory.mktemp("kube"))
     try:
         server.start()

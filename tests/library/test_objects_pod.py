@@ -1,30 +1,11 @@
-import json
-
-import msgspec
 import pytest
 from deviceshare.model import (
     ContainerRequest,
-    FormatError,
     HostPort,
-    PodFact,
-    Preference,
-    Requirement,
     Tenant,
     Toleration,
 )
-from deviceshare.objects import decode_pod
-from hypothesis import given
-from hypothesis import strategies as st
-
-METADATA = {"name": "a", "namespace": "ml", "uid": "u1"}
-
-
-def pod(spec=None, status=None, **metadata) -> PodFact:
-    return decode_pod(json.dumps({"metadata": METADATA | metadata, "spec": spec, "status": status}).encode())
-
-
-def container(name="c", **fields):
-    return {"name": name, "image": "x"} | fields
+from support.pod_objects import container, pod
 
 
 def asks(**resources):
@@ -95,7 +76,7 @@ def test_a_task_priority_orders_the_pod_in_its_group_and_one_that_is_no_number_i
     assert (fact.priority_in_group, fact.priority, fact.problems) == (priority, 7, ())
 
 
-def test_only_wishes_to_device_families_are_part_of_the_ask():
+def test_only_annotations_of_device_families_are_part_of_the_request():
     fact = pod({}, annotations={"volcano.sh/vgpu-mode": "hami-core", "volcano.sh/gpu-index": "0,2", "note": "x"})
     assert fact.ask.annotations == (("volcano.sh/gpu-index", "0,2"), ("volcano.sh/vgpu-mode", "hami-core"))
     assert fact.ask == pod({}, annotations=dict(fact.ask.annotations) | {"note": "y"}).ask
@@ -158,7 +139,7 @@ def test_quantities_as_the_api_server_rewrites_them():
 
 
 @pytest.mark.parametrize("value", [-1, "-1", 2.5, "2.5", "two", "500m"])
-def test_an_ask_that_cannot_be_meant_is_a_problem_and_the_rest_is_kept(value):
+def test_an_invalid_request_is_a_problem_and_the_rest_is_kept(value):
     fact = pod(
         {
             "containers": [
@@ -198,100 +179,6 @@ def test_tolerations_are_equal_in_any_order():
     fact = pod({"tolerations": [one, two]})
     assert fact.ask.tolerations == (Toleration("", "Exists", "", ""), Toleration("gpu", "Equal", "a100", "NoSchedule"))
     assert fact.ask == pod({"tolerations": [two, one, two]}).ask
-
-
-def affinity(*terms):
-    required = {"nodeSelectorTerms": list(terms)}
-    return pod({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}})
-
-
-def test_required_node_affinity():
-    fact = affinity(
-        {
-            "matchExpressions": [
-                {"key": "gpu", "operator": "In", "values": ["t4", "a100"]},
-                {"key": "old", "operator": "DoesNotExist"},
-            ]
-        },
-        {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]},
-        {"matchExpressions": [{"key": "rank", "operator": "Gt", "values": ["-3"]}]},
-    )
-    assert fact.problems == ()
-    assert fact.ask.node_terms == (
-        (Requirement("gpu", "In", ("t4", "a100")), Requirement("old", "DoesNotExist", ())),
-        (Requirement("metadata.name", "In", ("n1",), field=True),),
-        (Requirement("rank", "Gt", ("-3",)),),
-    )
-
-
-def test_no_affinity_is_not_the_same_as_an_affinity_that_nothing_satisfies():
-    assert (
-        pod({"affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}}}).ask.node_terms
-        is None
-    )
-    assert affinity({}).ask.node_terms == ()
-    assert affinity().ask.node_terms == ()
-
-
-@pytest.mark.parametrize(
-    ("requirement", "hint"),
-    [
-        ({"key": "a", "operator": "Is", "values": ["x"]}, "one of In, NotIn"),
-        ({"operator": "In", "values": ["x"]}, "name of a label"),
-        ({"key": "a", "operator": "In"}, "at least one value"),
-        ({"key": "a", "operator": "Exists", "values": ["x"]}, "no values"),
-        ({"key": "a", "operator": "Gt", "values": ["many"]}, "one whole number"),
-        ({"key": "a", "operator": "Lt", "values": ["1", "2"]}, "one whole number"),
-        ({"key": "a", "operator": "Gt", "values": ["1_0"]}, "one whole number"),
-    ],
-)
-def test_a_requirement_that_cannot_be_evaluated_is_a_problem_and_its_term_matches_nothing(requirement, hint):
-    fact = affinity({"matchExpressions": [requirement, {"key": "ok", "operator": "Exists"}]})
-    assert fact.ask.node_terms == ()
-    (problem,) = fact.problems
-    assert "nodeSelectorTerms[0].matchExpressions" in problem.field
-    assert hint in problem.expected
-
-
-def test_a_field_has_one_name():
-    for values in ([], ["n1", "n2"]):
-        fact = affinity({"matchFields": [{"key": "metadata.name", "operator": "In", "values": values}]})
-        assert fact.ask.node_terms == ()
-        (problem,) = fact.problems
-        assert (problem.field, problem.expected) == (
-            "spec.affinity.nodeAffinity.required.nodeSelectorTerms[0].matchFields[metadata.name].values",
-            "one name for In",
-        )
-
-
-def preferring(*terms):
-    return pod({"affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": list(terms)}}})
-
-
-SSD = {"key": "disk", "operator": "In", "values": ["ssd"]}
-
-
-def test_preferred_node_affinity():
-    fact = preferring(
-        {"weight": 10, "preference": {"matchExpressions": [SSD]}},
-        {"weight": 1, "preference": {}},
-        {
-            "weight": 100,
-            "preference": {"matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": ["n"]}]},
-        },
-    )
-    assert fact.problems == ()
-    assert fact.ask.preferences == (
-        Preference(10, (Requirement("disk", "In", ("ssd",)),)),
-        Preference(100, (Requirement("metadata.name", "NotIn", ("n",), field=True),)),
-    )
-
-
-@pytest.mark.parametrize("weight", [0, 101, -1, None])
-def test_a_weight_is_from_1_to_100(weight):
-    fact = preferring({"weight": weight, "preference": {"matchExpressions": [SSD]}})
-    assert fact.ask.preferences == ()
-    assert [problem.field for problem in fact.problems] == ["spec.affinity.nodeAffinity.preferred[0].weight"]
 
 
 def test_host_ports_of_containers_and_sidecars():
@@ -339,7 +226,7 @@ def test_requests_of_the_pod_as_a_whole():
     assert pod({"resources": {"limits": {"cpu": "4"}}}).ask.pod_level == (("cpu", 4000),)
 
 
-def test_a_pod_as_a_whole_asks_no_devices():
+def test_a_pod_as_a_whole_requests_no_devices():
     fact = pod({"resources": {"limits": {"nvidia.com/gpu": 1}}})
     assert fact.ask.pod_level == ()
     assert [str(problem) for problem in fact.problems] == [
@@ -396,105 +283,3 @@ def test_unreadable_holdings_are_a_problem():
     assert fact.held == ()
     assert [problem.field for problem in fact.problems] == ["metadata.annotations[volcano.sh/vgpu-ids-new]"]
     assert fact.node == "n1"
-
-
-@pytest.mark.parametrize(
-    ("spec", "field", "value"),
-    [
-        ({"priority": "high"}, "spec.priority", "high"),
-        ({"priority": 2**40}, "spec.priority", str(2**40)),
-        ({"containers": {}}, "spec.containers", "{}"),
-        ({"tolerations": [{"key": 5}]}, "spec.tolerations[0].key", "5"),
-        ({"nodeSelector": {"a": "x", "b": True}}, "spec.nodeSelector[b]", "true"),
-        ({"topologySpreadConstraints": "all"}, "spec.topologySpreadConstraints", "all"),
-        (
-            {"containers": [container(resources={"limits": {"x/y": None}})]},
-            "spec.containers[0].resources.limits[x/y]",
-            "null",
-        ),
-    ],
-)
-def test_a_field_of_a_wrong_type_is_a_problem_and_the_rest_is_kept(spec, field, value):
-    fact = pod({"nodeName": "n1", "schedulerName": "volcano"} | spec, annotations={"volcano.sh/queue-name": "q"})
-    assert [(problem.subject, problem.field, problem.value) for problem in fact.problems] == [
-        ("Pod ml/a", field, value)
-    ]
-    assert (fact.node, fact.scheduler, fact.queue) == ("n1", "volcano", "q")
-
-
-def test_a_container_of_a_wrong_type_keeps_its_position():
-    fact = pod({"containers": ["oops", container("b")]})
-    assert [ask.name for ask in fact.ask.containers] == ["", "b"]
-    assert fact.problems[0].field == "spec.containers[0]"
-
-
-def test_several_wrong_fields_are_each_reported():
-    fact = pod({"priority": "x", "containers": [container()], "volumes": 3}, annotations={"a": 1, "b": "ok", "c": None})
-    assert {problem.field for problem in fact.problems} == {
-        "spec.priority", "spec.volumes", "metadata.annotations[a]", "metadata.annotations[c]",
-    }  # fmt: skip
-    assert fact.ask.containers == (ContainerRequest("c", ()),)
-
-
-def test_an_object_that_is_all_wrong_keeps_its_identity():
-    fact = pod({"tolerations": [{"key": number} for number in range(100)]})
-    assert (fact.ref, fact.uid) == ("ml/a", "u1")
-    assert fact.problems[-1].expected.startswith("fewer than")
-
-
-def test_a_malformed_time_is_a_problem():
-    fact = pod({}, creationTimestamp="yesterday")
-    assert fact.created == 0.0
-    assert [problem.field for problem in fact.problems] == ["metadata.creationTimestamp"]
-
-
-@pytest.mark.parametrize(
-    ("raw", "field"),
-    [
-        (b"", r"\$"),
-        (b"[]", r"\$"),
-        (b"{", r"\$"),
-        (b"\xff", r"\$"),
-        (b"[" * 5000, r"\$"),
-        (b"{}", r"\$"),
-        (b'{"metadata": null}', "metadata"),
-        (b'{"metadata": {"uid": "u"}}', r"metadata\.name"),
-        (b'{"metadata": {"name": "a"}}', r"metadata\.uid"),
-        (b'{"metadata": {"name": 5, "uid": "u"}}', r"metadata\.name"),
-        (b'{"metadata": {"name": "\xff", "uid": "u"}}', r"\$"),
-    ],
-)
-def test_only_a_missing_identity_is_an_error(raw, field):
-    with pytest.raises(FormatError, match=rf"^Pod.*: {field}: "):
-        decode_pod(raw)
-
-
-field_names = st.sampled_from(
-    [
-        "name",
-        "containers",
-        "resources",
-        "limits",
-        "cpu",
-        "key",
-        "tolerations",
-        "affinity",
-        "nodeAffinity",
-        "annotations",
-        "nodeName",
-        "volumes",
-    ]
-)
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(field_names, inner, max_size=4),
-    max_leaves=12,
-)
-
-
-@given(json_values, json_values, json_values)
-def test_an_identified_pod_always_becomes_a_fact_that_can_be_sent(spec, annotations, status):
-    tree = {"metadata": METADATA | {"annotations": annotations}, "spec": spec, "status": status}
-    fact = decode_pod(msgspec.json.encode(tree))
-    assert fact.ref == "ml/a"
-    assert msgspec.msgpack.decode(msgspec.msgpack.encode(fact), type=PodFact) == fact

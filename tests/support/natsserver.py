@@ -13,7 +13,7 @@ BINARY = Path(sys.executable).parent / "nats-server"
 
 
 class NatsServer:
-    """A nats-server with JetStream that can be killed, frozen and started again on the same port and store."""
+    """A nats-server with JetStream that can be killed, suspended and restarted on the same port and store."""
 
     def __init__(self, directory: Path, *, options: str = "", **jetstream: str) -> None:
         """Take the directory of configuration, log and store, and further options of the server and of JetStream."""
@@ -34,7 +34,7 @@ class NatsServer:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start the server and wait until it takes connections."""
+        """Start the server and wait until it accepts connections."""
         with (self.directory / "nats-server.log").open("ab") as log:
             self._process = subprocess.Popen(
                 [str(BINARY), "--config", str(self._config)], stdout=log, stderr=subprocess.STDOUT
@@ -49,7 +49,7 @@ class NatsServer:
         raise TimeoutError((self.directory / "nats-server.log").read_text())
 
     def kill(self) -> None:
-        """End the server as a power cut would."""
+        """Kill the server, as a power failure would."""
         self._signal(signal.SIGKILL)
         if self._process is not None:
             self._process.wait()

@@ -1,4 +1,4 @@
-"""Judges a cluster by its objects alone: Nodes, Pods, PodGroups and Events as ``kubectl get -o json`` would show them.
+"""Checks a cluster by its objects alone: Nodes, Pods, PodGroups and Events as ``kubectl get -o json`` would show them.
 
 It shares no code and no state with the scheduler, and reads nothing but what device plugins and kubelets read:
 annotations, capacities, bindings.

@@ -1,4 +1,4 @@
-"""Judges cards by objects alone: what a node says that it has, and what the annotations of its pods give away.
+"""Checks cards by objects alone: the cards of a node, and the devices in the annotations of its pods.
 
 Part of :mod:`support.validity`: no code and no state is shared with the scheduler.
 """

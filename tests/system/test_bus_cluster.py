@@ -42,7 +42,7 @@ async def bound_pods(system: RunningSystem) -> int:
 
 
 async def test_the_leader_fails_under_load(tmp_path: Path) -> None:
-    async with RunningSystem(tmp_path, "--bus-servers", "3") as system:
+    async with RunningSystem(tmp_path, None, "--bus-servers", "3") as system:
         cluster = system.cluster
         await cluster.load([node(number) for number in range(NODES)])
         bus = await connect(system.run["bus"], "test")

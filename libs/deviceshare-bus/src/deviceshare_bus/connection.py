@@ -31,7 +31,7 @@ DENIED_TRIES = 10
 """Connection attempts in a row that the server denies, some 0.1 s apart, before the credentials count as wrong."""
 UNREACHABLE_INTERVAL = 10.0
 """Seconds between two warnings that the server cannot be reached."""
-RETRY = Backoff(0.1, 2.0)
+RETRY = Backoff(0.1, 0.5)
 """Seconds between two tries while nats-server does not answer."""
 T = TypeVar("T")
 Handler = Callable[[Msg], Awaitable[None]]

@@ -26,6 +26,7 @@ from nats.js.errors import NotFoundError
 from deviceshare_bus.audit import delivered, find_difference
 from deviceshare_bus.connection import Connection
 from deviceshare_bus.position import Position
+from deviceshare_bus.requests import Unanswered
 from deviceshare_bus.streamstate import StreamState, stream_state
 from deviceshare_bus.tasks import Pace, end
 
@@ -38,12 +39,16 @@ INBOX_BYTES = 1 << 26
 """Messages and bytes that may wait for the reader. Beyond either, the follower withholds its flow-control replies, and
 the server stops at the end of its window: 32 MiB (nats-server ``JsFlowControlMaxPending``)."""
 HEARTBEAT = 1.0
-ANSWER = 2.0
+"""Seconds between two heartbeats of a server that has nothing to deliver."""
+CONSUMER = 2.0
 """Seconds that making a consumer may take before it is tried again."""
 CHECK = 1.0
 """Seconds between two checks of the stream's state."""
 RECHECK = 30.0
 """Seconds after which the consumer is replaced if the stream holds more than it delivers."""
+CONFIRM = 3.0
+"""Seconds for which a stream of several servers must seem to have lost messages: one that was suspended does not know
+for a moment that another one leads."""
 LAG = 5.0
 """Seconds after which a message must have been delivered to the reader, for it to count as up to date."""
 SILENCE = 3.0
@@ -105,6 +110,8 @@ class Follower:
         self._history = history
         self._state: StreamState | None = None
         """The state of the stream when it was last found to be the one that is read."""
+        self._doubted_since: float | None = None
+        """Since when the stream seems to be another one."""
         self._held_until = asyncio.get_running_loop().time() + hold
         self._generation = 0
         self._expected = 1
@@ -246,6 +253,8 @@ class Follower:
             if self._behind is None or self.position >= self._behind[0]:
                 self._behind = (state.last, before)
             changed = (state.epoch, state.server) != (known.epoch, known.server)
+            if state.led_since < known.led_since:
+                continue  # another server leads by now
             if changed or state.last < sequence or self._lacks(state, subjects):
                 self._connection.unverified(self._stream)
                 self._lost()
@@ -268,29 +277,44 @@ class Follower:
         self._stale = False
         try:
             state = await stream_state(self._connection, self._stream)
-            await self._verify(state)
-            # A request that a dying server took with it is not worth its own, longer timeout.
-            async with asyncio.timeout(ANSWER):
-                return await self._make_consumer(state)
+            loss = await self._find_loss(state)
+            if not loss:
+                self._state, self._doubted_since = state, None
+                # A request that a dying server took with it is not worth its own, longer timeout.
+                async with asyncio.timeout(CONSUMER):
+                    return await self._make_consumer(state)
         except NotFoundError:
-            if self._state is not None:
-                raise BusWiped(f"stream {self._stream} is gone") from None
-            raise
+            if self._state is None:
+                raise
+            loss = "is gone"
+        self._confirm(loss)
+        raise Unanswered(f"stream {self._stream} {loss}, as one server says")
 
-    async def _verify(self, state: StreamState) -> None:
-        """Check that the stream is the one that was read. Raises BusWiped."""
+    async def _find_loss(self, state: StreamState) -> str:
+        """Return how the stream is not the one that was read, '' if it is."""
         known, received = self._state, self._received
         if known is None:
             self._held_until = max(self._held_until, asyncio.get_running_loop().time() + state.hold)
-        elif known.epoch != state.epoch:
-            raise BusWiped(f"stream {self._stream} was created again")
-        elif state.last < received.sequence or self._lacks(state, received.subjects):
-            raise BusWiped(f"stream {self._stream} has lost messages: {state.messages} are left, up to {state.last}")
-        elif known.server != state.server:
+            return ""
+        if known.epoch != state.epoch:
+            return "was created again"
+        if state.led_since < known.led_since:
+            raise Unanswered(f"stream {self._stream} has another leader by now")
+        if state.last < received.sequence or self._lacks(state, received.subjects):
+            return f"has lost messages: {state.messages} are left, up to {state.last}"
+        if known.server != state.server:
             difference = await find_difference(self._connection, self._stream, state, received, history=self._history)
-            if difference:
-                raise BusWiped(f"stream {self._stream} was rolled back: {difference}")
-        self._state = state
+            return f"was rolled back: {difference}" if difference else ""
+        return ""
+
+    def _confirm(self, loss: str) -> None:
+        """Raise BusWiped for a loss that is certain."""
+        now = asyncio.get_running_loop().time()
+        if self._doubted_since is None:
+            self._doubted_since = now
+        replicated = self._state is not None and self._state.led_since
+        if not replicated or now >= self._doubted_since + CONFIRM:
+            raise BusWiped(f"stream {self._stream} {loss}")
 
     async def _make_consumer(self, state: StreamState) -> Subscription:
         jetstream = self._connection.jetstream

@@ -16,8 +16,8 @@ from deviceshare_bus.position import Stored
 EPOCH = "epoch"
 HOLD = "hold"
 """Keys of a stream's metadata: its epoch, and the seconds after its creation before which nobody decides by it."""
-ANSWER = 2.0
-"""Seconds for an answer."""
+ANSWER = 1.0
+"""Seconds for an answer; while a stream of several servers has no leader, there is none."""
 _NOT_FOUND = 404
 _EXPIRES = b"\r\nNats-TTL: "
 
@@ -72,6 +72,8 @@ class StreamState(msgspec.Struct, frozen=True):
     Args:
         epoch: the random id that the stream was created with.
         server: what changes when another server, or a restarted one, begins to answer for the stream.
+        led_since: when the answering server became the stream's leader (nanoseconds of unix time), 0 for a stream that
+            one server holds. A server that was suspended may answer although another one leads by now.
         messages: how many messages the stream holds.
         first: the first sequence.
         last: the last sequence.
@@ -80,6 +82,7 @@ class StreamState(msgspec.Struct, frozen=True):
 
     epoch: str
     server: tuple[str, ...]
+    led_since: int
     messages: int
     first: int
     last: int
@@ -107,7 +110,8 @@ async def stream_state(connection: Connection, stream: str) -> StreamState:
     leader = (info.cluster.leader, info.cluster.leader_since)
     server = leader if info.cluster.leader_since else (connection.server, *leader)
     counts = info.state
-    return StreamState(metadata.get(EPOCH, ""), server, counts.messages, counts.first_seq, counts.last_seq, hold)
+    since = _nanoseconds(info.cluster.leader_since) if info.cluster.leader_since else 0
+    return StreamState(metadata.get(EPOCH, ""), server, since, counts.messages, counts.first_seq, counts.last_seq, hold)
 
 
 async def stored_message(
