@@ -160,7 +160,8 @@ class Shell:
                 self._group.create_task(self._run_timer())
         except BaseExceptionGroup as failed:
             self._ended = True
-            if failed.subgroup(lambda error: isinstance(error, Exception) and not isinstance(error, NO_FAULTS)):
+            faults = failed.split(NO_FAULTS)[1]
+            if faults is not None and faults.subgroup(Exception):
                 log.error("the core log was written to %s", self.dump())
             elif self._own:
                 log.info("waiting for %d requests in flight", len(self._own))
