@@ -39,8 +39,7 @@ async def test_a_store_that_fell_back_and_regrew_is_noticed(nats_server, tmp_pat
     for number in range(50):
         await write(connection, f"{name}.n{number % 10}", b"old %d" % number)
     loss = PowerLoss(nats_server)
-    await loss.snapshot()
-    await connection.wait_connected()
+    await loss.snapshot(connection)
     for number in range(50):
         await write(connection, f"{name}.n{number % 10}", b"lost %d" % number)
     seen: dict[str, bytes] = {}
@@ -88,8 +87,7 @@ async def test_nothing_is_written_by_sequence_before_the_stream_was_verified(nat
     publisher = Publisher(connection)
     await write(connection, "ledger.1.a", b"1")
     loss = PowerLoss(nats_server)
-    await loss.snapshot()
-    await connection.wait_connected()
+    await loss.snapshot(connection)
     known = await write(connection, "ledger.1.a", b"lost")
     follower = Follower(connection, Stream.LEDGER)
     reading = asyncio.create_task(read_on(follower, {}))

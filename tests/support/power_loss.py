@@ -18,12 +18,16 @@ class PowerLoss:
         self.server = server
         self._snapshot = server.directory / "snapshot"
 
-    async def snapshot(self) -> None:
-        """Keep the store as it is on disk; the server restarts, as after a clean shutdown of the machine."""
+    async def snapshot(self, connection: Connection) -> None:
+        """Keep the store as it is on disk. The server restarts, and the connection is restored."""
+        losses = connection.losses
         self.server.kill()
         shutil.rmtree(self._snapshot, ignore_errors=True)
         shutil.copytree(self.server.store, self._snapshot)
         await asyncio.to_thread(self.server.start)
+        async with asyncio.timeout(10):
+            while connection.losses == losses or not connection.connected:
+                await asyncio.sleep(0.01)
 
     def fall_back(self) -> None:
         """Kill the server, and give it the store of the snapshot. It stays down."""

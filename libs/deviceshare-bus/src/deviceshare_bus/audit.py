@@ -82,22 +82,23 @@ async def _last_messages(connection: Connection, stream: str) -> dict[str, Store
     inbox = connection.client.new_inbox()
     subscription = await connection.subscribe(inbox, received)
     try:
-        consumer = await connection.jetstream.add_consumer(
-            stream,
-            ConsumerConfig(
-                deliver_subject=inbox,
-                deliver_policy=DeliverPolicy.LAST_PER_SUBJECT,
-                filter_subject=">",
-                headers_only=True,
-                ack_policy=AckPolicy.NONE,
-                max_deliver=1,
-                idle_heartbeat=HEARTBEAT,
-                flow_control=True,
-                inactive_threshold=10.0,
-                num_replicas=1,
-                mem_storage=True,
-            ),
-        )
+        async with asyncio.timeout(2 * ANSWER):
+            consumer = await connection.jetstream.add_consumer(
+                stream,
+                ConsumerConfig(
+                    deliver_subject=inbox,
+                    deliver_policy=DeliverPolicy.LAST_PER_SUBJECT,
+                    filter_subject=">",
+                    headers_only=True,
+                    ack_policy=AckPolicy.NONE,
+                    max_deliver=1,
+                    idle_heartbeat=HEARTBEAT,
+                    flow_control=True,
+                    inactive_threshold=10.0,
+                    num_replicas=1,
+                    mem_storage=True,
+                ),
+            )
         if not consumer.num_pending and not (consumer.delivered and consumer.delivered.consumer_seq):
             return {}
         while not complete.is_set():
