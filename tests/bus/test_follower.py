@@ -122,7 +122,7 @@ async def test_the_position_is_compared_with_a_quiet_stream(connection, publishe
     await publisher.write(Write("cluster.node.a", b"1"))
     await reader.until("cluster.node.a", b"1")
     # As if the last message had never come, and no heartbeat reported it.
-    follower._received_up_to -= 1
+    follower._received.sequence -= 1
     async with asyncio.timeout(5):
         while len(reader.sequences) < 2:
             await asyncio.sleep(0.05)

@@ -100,6 +100,8 @@ class RunningSystem(Running):
     """``deviceshare up`` on a directory of manifests (default: an empty one); its local cluster is ``cluster``."""
 
     cluster: LocalCluster
+    run: dict[str, Any]
+    """What ``up`` wrote about itself."""
 
     def __init__(self, directory: Path, manifests: Path | None = None, *options: str, **environment: str) -> None:
         super().__init__(directory, **environment)
@@ -113,8 +115,8 @@ class RunningSystem(Running):
             manifests.mkdir()
         self._start("--cluster", f"local:{manifests}", *self._options)
         try:
-            run = await self._run_file()
-            self.cluster = await LocalCluster(run["cluster"], name="test").__aenter__()
+            self.run = await self._run_file()
+            self.cluster = await LocalCluster(self.run["cluster"], name="test").__aenter__()
             await self.cluster.setup()
         except BaseException:
             self._end()

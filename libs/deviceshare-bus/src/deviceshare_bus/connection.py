@@ -31,7 +31,7 @@ DENIED_TRIES = 10
 """Connection attempts in a row that the server denies, some 0.1 s apart, before the credentials count as wrong."""
 UNREACHABLE_INTERVAL = 10.0
 """Seconds between two warnings that the server cannot be reached."""
-RETRY = Backoff(0.1, 2.0)
+RETRY = Backoff(0.1, 0.5)
 """Seconds between two tries while nats-server does not answer."""
 T = TypeVar("T")
 Handler = Callable[[Msg], Awaitable[None]]
@@ -40,8 +40,8 @@ _DENIALS = ("authorization violation", "authentication expired", "authentication
 """Errors of the server that another try with the same credentials does not change."""
 _STORED = (b"NATS/1.0\r\nNats-Expected-", b"NATS/1.0\r\nNats-Batch-")
 """The beginnings of headers of stored messages that their writers sent."""
-_ANSWER = b"\r\nNats-Sequence: "
-"""The header of an answer to a direct get: the sequence of the message."""
+_READ = (b"\r\nNats-Sequence: ", b"\r\nNats-TTL: ")
+"""Headers that are read: the sequence in an answer to a direct get, and the time to live of a message."""
 
 
 class ConnectionEnded(Exception):
@@ -76,7 +76,7 @@ class _Client(Client):
         return await heed_cancellation(super()._flush_pending(force_flush))
 
     async def _process_headers(self, headers: bytes) -> dict[str, str] | None:
-        if headers and headers.startswith(_STORED) and _ANSWER not in headers:
+        if headers and headers.startswith(_STORED) and not any(read in headers for read in _READ):
             return None
         read: dict[str, str] | None = await super()._process_headers(headers)
         return read
@@ -98,6 +98,12 @@ class Connection:
         self.client.requests = self.requests = Requests(self.client)
         self.jetstream = self.client.jetstream(timeout=5.0)
         self.closing = False
+        self.losses = 0
+        """How often the connection was lost."""
+        self.guards: dict[str, object] = {}
+        """The streams that are followed on this connection, each with a mark of its follower."""
+        self._verified: dict[str, int] = {}
+        """:attr:`losses` when the follower of a stream last found that it is still the one that it reads."""
         self.failure: ConfigError | ConnectionEnded | None = None
         """Why the connection cannot be restored."""
         self._url = url
@@ -114,6 +120,33 @@ class Connection:
     def connected(self) -> bool:
         """Whether the server can be reached right now."""
         return bool(self.client.is_connected)
+
+    @property
+    def server(self) -> str:
+        """The id of the connected server, a new one after each start of nats-server."""
+        return str(self.client._server_info.get("server_id", ""))
+
+    @property
+    def max_payload(self) -> int:
+        """The largest message, with its headers, that the connected server takes, in bytes."""
+        return int(self.client.max_payload)
+
+    def may_write(self, subject: str) -> bool:
+        """Return whether sequences of a subject mean what they meant when its stream was read.
+
+        False after a loss of the connection, until the follower of the stream has verified its position. True for a
+        stream without a follower.
+        """
+        stream = subject.partition(".")[0].upper()
+        return stream not in self.guards or self._verified.get(stream) == self.losses
+
+    def verified(self, stream: str, losses: int) -> None:
+        """Record that a stream is the one that is followed, as of a number of losses of the connection."""
+        self._verified[stream] = losses
+
+    def unverified(self, stream: str) -> None:
+        """Record that a stream may be another one than is followed."""
+        self._verified.pop(stream, None)
 
     async def wait_connected(self) -> None:
         """Wait until the server can be reached.
@@ -171,16 +204,18 @@ class Connection:
 
     async def open(self, name: str) -> None:
         """Connect under a name, see :func:`connect`."""
+        several = "," in self._url
         for failures in count():
             try:
                 await heed_cancellation(
                     self.client.connect(
-                        self._url,
+                        self._url.split(","),
                         name=name,
                         max_reconnect_attempts=-1,
                         reconnect_time_wait=0.1,  # type: ignore[arg-type]  # seconds, which may be parts of one
-                        connect_timeout=5,
-                        ping_interval=10,
+                        # Of several servers one may be silent while the others serve.
+                        connect_timeout=2 if several else 5,
+                        ping_interval=1 if several else 10,
                         max_outstanding_pings=2,
                         pending_size=64 * 1024 * 1024,
                         allow_reconnect=True,
@@ -202,17 +237,25 @@ class Connection:
                 raise
         self._opening = False
         self._denials = 0
+        if self.max_payload < MAX_PAYLOAD:
+            limit = self.max_payload
+            await self.close()
+            expected = f"at least {MAX_PAYLOAD} (8MB), set in the server's configuration: 1,000 claims are one message"
+            raise ConfigError(f"nats-server {self._shown_url}", "max_payload", limit, expected)
         self._up.set()
         await self.subscribe(self.requests.subject, self.requests.answered)
 
     async def _came_back(self) -> None:
         log.info("connected again", extra={"url": self._shown_url})
+        if self.max_payload < MAX_PAYLOAD:
+            log.error("max_payload of nats-server is %d, less than %d", self.max_payload, MAX_PAYLOAD)
         self._denials = 0
         self._notify()
 
     async def _was_lost(self) -> None:
         if not self.closing:
             log.warning("connection lost", extra={"url": self._shown_url})
+        self.losses += 1
         self._up.clear()
         self.requests.lost()
 
@@ -261,7 +304,11 @@ def _is_denial(error: Exception | None) -> bool:
 
 
 def without_password(url: str) -> str:
-    """Return a URL as it may be shown: user and password, or token, replaced by ``…``."""
+    """Return URLs as they may be shown: user and password, or token, replaced by ``…``."""
+    return ",".join(map(_without_password, url.split(",")))
+
+
+def _without_password(url: str) -> str:
     scheme, mark, rest = url.rpartition("://")
     return f"{scheme}{mark}…@{rest.rpartition('@')[2]}" if "@" in rest else url
 
@@ -270,7 +317,7 @@ async def connect(url: str, name: str, option: str = BUS) -> Connection:
     """Connect under a name; wait without a time limit until the server can be reached.
 
     Args:
-        url: ``nats://[USER:PASSWORD@]HOST:PORT``.
+        url: ``nats://[USER:PASSWORD@]HOST:PORT``; several servers of a cluster separated by commas.
         name: shown by the server's monitoring.
         option: the option that the URL came from, for errors.
 

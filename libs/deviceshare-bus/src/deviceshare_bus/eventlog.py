@@ -9,6 +9,8 @@ import logging
 import time
 from collections import Counter
 
+from msgspec.structs import replace
+
 from deviceshare_bus.core import RecordStep
 from deviceshare_bus.follower import Message
 from deviceshare_bus.messages import Events, Step, Undecodable, encode
@@ -26,6 +28,10 @@ MOST_QUARANTINED = 1000
 """Quarantined messages in one message, at most; further ones are in the log."""
 FULL = 2000
 """The number of steps that makes a message due immediately."""
+LARGEST = 4 * 1024 * 1024
+"""The bytes of one message, at most: half of the least ``max_payload``."""
+SHORTENED = 100_000
+"""Characters or bytes that remain of a part that does not fit into a message."""
 
 
 class EventLog:
@@ -96,4 +102,30 @@ class EventLog:
             undecodable=tuple(undecodable),
             counters=dict(counters),
         )
-        await self._publisher.send(Write(event(self._service), encode(message)))
+        for data in portions(message):
+            await self._publisher.send(Write(event(self._service), data))
+
+
+def portions(message: Events) -> list[bytes]:
+    """Return messages with the content of one, none of them larger than :data:`LARGEST`.
+
+    A step, or the bytes of a quarantined message, that is larger alone is shortened.
+    """
+    data = encode(message)
+    if len(data) <= LARGEST:
+        return [data]
+    steps, undecodable = message.steps, message.undecodable
+    if len(steps) + len(undecodable) > 1:
+        middle = (len(steps) + 1) // 2
+        cut = len(undecodable) // 2 if steps else (len(undecodable) + 1) // 2
+        first = replace(message, steps=steps[:middle], undecodable=undecodable[:cut])
+        rest = replace(message, steps=steps[middle:], undecodable=undecodable[cut:], counters={})
+        return portions(first) + portions(rest)
+    shortened = replace(
+        message,
+        steps=tuple(replace(step, message=step.message[:SHORTENED]) for step in steps),
+        undecodable=tuple(
+            replace(each, data=each.data[:SHORTENED], error=each.error[:SHORTENED]) for each in undecodable
+        ),
+    )
+    return [encode(shortened)]

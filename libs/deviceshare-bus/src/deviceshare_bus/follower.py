@@ -4,6 +4,11 @@ nats-py's ordered consumer can stay blind for many seconds after a restart of th
 ephemeral push consumer. It is replaced by a new one, from the sequence after the last message received, when the
 connection comes back, a delivery is missing, or the server has been silent for longer than its heartbeat. Nothing is
 acknowledged and nothing is durable: the reader holds the position.
+
+A reader must not go on if the stream is not the one that it has read. Every second it compares the stream's epoch, its
+last sequence and the number of its messages. When another server answers for the stream, or a restarted one, which may
+have lost messages, it compares the last message of every subject (:mod:`.audit`). Until then the process does not write
+to the stream with compare-and-set (:meth:`.Connection.may_write`): sequences may mean other messages now.
 """
 
 import asyncio
@@ -18,9 +23,12 @@ from nats.errors import Error as NatsError
 from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
 from nats.js.errors import NotFoundError
 
+from deviceshare_bus.audit import delivered, find_difference
 from deviceshare_bus.connection import Connection
-from deviceshare_bus.setup import EPOCH
-from deviceshare_bus.tasks import Pace
+from deviceshare_bus.position import Position
+from deviceshare_bus.requests import Unanswered
+from deviceshare_bus.streamstate import StreamState, stream_state
+from deviceshare_bus.tasks import Pace, end
 
 log = logging.getLogger("deviceshare.follower")
 
@@ -32,10 +40,17 @@ INBOX_BYTES = 1 << 26
 the server stops at the end of its window: 32 MiB (nats-server ``JsFlowControlMaxPending``)."""
 HEARTBEAT = 1.0
 """Seconds between two heartbeats of a server that has nothing to deliver."""
-ANSWER = 2.0
+CONSUMER = 2.0
 """Seconds that making a consumer may take before it is tried again."""
+CHECK = 1.0
+"""Seconds between two checks of the stream's state."""
 RECHECK = 30.0
-"""Seconds without a message after which the last sequence of the stream is compared: a delivery may be lost."""
+"""Seconds after which the consumer is replaced if the stream holds more than it delivers."""
+CONFIRM = 3.0
+"""Seconds for which a stream of several servers must seem to have lost messages: one that was suspended does not know
+for a moment that another one leads."""
+LAG = 5.0
+"""Seconds after which a message must have been delivered to the reader, for it to count as up to date."""
 SILENCE = 3.0
 """Seconds without a message or heartbeat after which the consumer is replaced."""
 
@@ -68,10 +83,11 @@ class Follower:
     """Reads one stream until closed: ``async for batch in follower``.
 
     It begins with the last message of every subject, or with all messages if ``history`` is set. Each message is
-    delivered once and in order, also after a loss of the connection.
+    delivered once and in order, also after a loss of the connection. ``hold``: seconds before which it does not count
+    as caught up.
 
     * Retried without end, with a back-off: an unreachable server, a stream that does not exist yet, a lost consumer.
-    * Final: :class:`BusWiped` if the stream was deleted, created again or lost its end, and
+    * Final: :class:`BusWiped` if the stream was deleted, created again, emptied or rolled back, and
       :attr:`~deviceshare_bus.connection.Connection.failure` of the connection.
     * Bounded: a reader that is slower than the stream holds delivery back by flow control. At most
       :data:`INBOX_MESSAGES` or :data:`INBOX_BYTES` wait for it, and what the server's window of 32 MiB holds.
@@ -85,12 +101,18 @@ class Follower:
         *,
         subject: str = ">",
         history: bool = False,
+        hold: float = 0.0,
     ) -> None:
         self._connection = connection
         self._stream = stream
         self._subject = subject
         self._first = DeliverPolicy.ALL if history else DeliverPolicy.LAST_PER_SUBJECT
-        self._epoch: str | None = None
+        self._history = history
+        self._state: StreamState | None = None
+        """The state of the stream when it was last found to be the one that is read."""
+        self._doubted_since: float | None = None
+        """Since when the stream seems to be another one."""
+        self._held_until = asyncio.get_running_loop().time() + hold
         self._generation = 0
         self._expected = 1
         self._target = 0
@@ -101,12 +123,36 @@ class Follower:
         self._wake = asyncio.Event()
         self._stale = True
         self._heard = 0.0
-        self._received_up_to = 0
+        self._received = Position()
+        self._behind: tuple[int, float] | None = None
+        """A last sequence of the stream that has not been delivered yet, and when it was seen."""
+        self._unanswered_since: float | None = None
+        self._read_to_end = False
         self.position = 0
         """Sequence up to which the stream has been delivered, and the reader has asked for the next batch."""
-        self.caught_up = False
         self.stalls = 0
         """How often delivery was held back because the reader was slower than the stream."""
+
+    @property
+    def caught_up(self) -> bool:
+        """Whether the stream has been read to its end once, and is not held back: see :data:`.streamstate.HOLD`."""
+        return self._read_to_end and asyncio.get_running_loop().time() >= self._held_until
+
+    @property
+    def obstacle(self) -> str:
+        """Why the reader does not know what the stream holds right now, '' if it does."""
+        now = asyncio.get_running_loop().time()
+        if not self._read_to_end:
+            return f"stream {self._stream} has not been read to its end yet"
+        if now < self._held_until:
+            return f"stream {self._stream} is new: decisions wait for {self._held_until - now:.0f} s"
+        if self._stale:
+            return f"stream {self._stream} is not delivered"
+        if self._unanswered_since is not None and now - self._unanswered_since > SILENCE:
+            return f"the bus does not answer about stream {self._stream}"
+        if self._behind is not None and self.position < self._behind[0] and now - self._behind[1] > LAG:
+            return f"stream {self._stream} is read to {self.position} of {self._behind[0]}"
+        return ""
 
     async def __aiter__(self) -> AsyncGenerator[Batch, None]:
         """Deliver batches as they arrive; the first that is caught up may be empty."""
@@ -114,40 +160,52 @@ class Follower:
         remove_hook = self._connection.on_reconnect(self._lost)
         subscription = None
         reported = False
-        checked = loop.time()
         pace = Pace(FOLD)
+        checks = asyncio.create_task(self._check())
+        guard = object()
+        self._connection.guards[self._stream] = guard
+        self._connection.unverified(self._stream)
+        wiped = False
         try:
             while True:
                 while self._stale:  # the connection may get lost again meanwhile
                     if subscription is not None:
                         await _quietly_unsubscribe(subscription)
                     failure = f"cannot read {self._stream} yet"
+                    losses = self._connection.losses
                     subscription = await self._connection.repeat(self._begin, failure, logging.WARNING)
                     self._heard = loop.time()
+                    self._connection.verified(self._stream, losses)
                 self._wake.clear()
                 if not self._inbox:
-                    self.position = self._received_up_to
-                if not self._inbox and (reported or not self.caught_up):
+                    self.position = self._received.sequence
+                caught_up = self.caught_up
+                if not self._inbox and (reported or not caught_up):
                     try:
                         # Not wait_for: on Python 3.11 it can swallow a cancellation that arrives with the wake-up.
                         async with asyncio.timeout(HEARTBEAT):
                             await self._wake.wait()
                     except TimeoutError:
                         self._stale |= loop.time() - self._heard > SILENCE and self._connection.connected
-                        if loop.time() - checked > RECHECK:
-                            checked = loop.time()
-                            self._stale |= await self._missed_something()
                 if self._inbox:
                     await pace.turn()
-                messages = await self._take()
-                if messages or (self.caught_up and not reported):
-                    reported |= self.caught_up
-                    position = self._received_up_to
-                    yield Batch(messages, self.caught_up, position)
+                messages, caught_up = await self._take(), self.caught_up
+                if messages or (caught_up and not reported):
+                    reported |= caught_up
+                    position = self._received.sequence
+                    yield Batch(messages, caught_up, position)
                     # After the batch: the status reports the position that the service has processed.
                     self.position = position
+        except BusWiped:
+            wiped = True
+            self._connection.unverified(self._stream)
+            raise
         finally:
             remove_hook()
+            await end(checks)
+            # Otherwise nothing is written until the stream has been read anew.
+            if not wiped and self._connection.guards.get(self._stream) is guard:
+                del self._connection.guards[self._stream]
             if subscription is not None:
                 await _quietly_unsubscribe(subscription)
 
@@ -170,17 +228,44 @@ class Follower:
                     break
         return found
 
-    async def _missed_something(self) -> bool:
-        """Ask whether the stream holds more than was delivered, or is another one by now."""
-        try:
-            async with asyncio.timeout(ANSWER):
-                info = await self._connection.jetstream.stream_info(self._stream)
-        except NotFoundError:
-            return True
-        except (NatsError, TimeoutError, OSError):
-            return False  # the connection reports its failures itself
-        epoch = (info.config.metadata or {}).get(EPOCH, "")
-        return bool(epoch != self._epoch or info.state.last_seq != self._received_up_to)
+    async def _check(self) -> None:
+        """Check the state of the stream without end, also while the reader is busy."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(CHECK)
+            known, before, sequence, subjects = (
+                self._state,
+                loop.time(),
+                self._received.sequence,
+                self._received.subjects,
+            )
+            if self._stale or known is None or not self._connection.connected:
+                continue
+            try:
+                state = await stream_state(self._connection, self._stream)
+            except NotFoundError:
+                self._lost()
+                continue
+            except (NatsError, TimeoutError, OSError):  # the connection reports its failures itself
+                self._unanswered_since = self._unanswered_since or before
+                continue
+            self._unanswered_since = None
+            if self._behind is None or self.position >= self._behind[0]:
+                self._behind = (state.last, before)
+            changed = (state.epoch, state.server) != (known.epoch, known.server)
+            if state.led_since < known.led_since:
+                continue  # another server leads by now
+            if changed or state.last < sequence or self._lacks(state, subjects):
+                self._connection.unverified(self._stream)
+                self._lost()
+            elif self._received.sequence < self._behind[0] and loop.time() - self._behind[1] > RECHECK:
+                if not (self._inbox or self._withheld):
+                    self._lost()  # a delivery is missing
+                self._behind = None
+
+    def _lacks(self, state: StreamState, subjects: int) -> bool:
+        """Return whether messages have vanished from the stream: fewer are left than subjects are remembered."""
+        return not self._history and state.messages < subjects
 
     def _lost(self) -> None:
         self._generation += 1
@@ -191,24 +276,50 @@ class Follower:
         """Make a consumer that starts after the last message delivered. Raises BusWiped."""
         self._stale = False
         try:
-            # A request that a dying server took with it is not worth its own, longer timeout.
-            async with asyncio.timeout(ANSWER):
-                return await self._make_consumer()
+            state = await stream_state(self._connection, self._stream)
+            loss = await self._find_loss(state)
+            if not loss:
+                self._state, self._doubted_since = state, None
+                # A request that a dying server took with it is not worth its own, longer timeout.
+                async with asyncio.timeout(CONSUMER):
+                    return await self._make_consumer(state)
         except NotFoundError:
-            if self._epoch is not None:
-                raise BusWiped(f"stream {self._stream} is gone") from None
-            raise
+            if self._state is None:
+                raise
+            loss = "is gone"
+        self._confirm(loss)
+        raise Unanswered(f"stream {self._stream} {loss}, as one server says")
 
-    async def _make_consumer(self) -> Subscription:
+    async def _find_loss(self, state: StreamState) -> str:
+        """Return how the stream is not the one that was read, '' if it is."""
+        known, received = self._state, self._received
+        if known is None:
+            self._held_until = max(self._held_until, asyncio.get_running_loop().time() + state.hold)
+            return ""
+        if known.epoch != state.epoch:
+            return "was created again"
+        if state.led_since < known.led_since:
+            raise Unanswered(f"stream {self._stream} has another leader by now")
+        if state.last < received.sequence or self._lacks(state, received.subjects):
+            return f"has lost messages: {state.messages} are left, up to {state.last}"
+        if known.server != state.server:
+            difference = await find_difference(self._connection, self._stream, state, received, history=self._history)
+            return f"was rolled back: {difference}" if difference else ""
+        return ""
+
+    def _confirm(self, loss: str) -> None:
+        """Raise BusWiped for a loss that is certain."""
+        now = asyncio.get_running_loop().time()
+        if self._doubted_since is None:
+            self._doubted_since = now
+        replicated = self._state is not None and self._state.led_since
+        if not replicated or now >= self._doubted_since + CONFIRM:
+            raise BusWiped(f"stream {self._stream} {loss}")
+
+    async def _make_consumer(self, state: StreamState) -> Subscription:
         jetstream = self._connection.jetstream
-        info = await jetstream.stream_info(self._stream)
-        epoch = (info.config.metadata or {}).get(EPOCH, "")
-        if self._epoch is None:
-            self._epoch = epoch
-        elif self._epoch != epoch or info.state.last_seq < self._received_up_to:
-            raise BusWiped(f"stream {self._stream} was created again")
-        if not self.caught_up:
-            self._target = info.state.last_seq
+        if not self._read_to_end:
+            self._target = state.last
         self._expected = 1
         self._withheld = ""
         self._generation += 1
@@ -217,12 +328,12 @@ class Follower:
         async def received(message: Msg) -> None:
             # An older subscription may still have messages in its queue.
             if generation == self._generation:
-                await self._received(message)
+                await self._deliver(message)
 
         inbox = self._connection.client.new_inbox()
         subscription = await self._connection.subscribe(inbox, received)
         start: dict[str, Any] = {"deliver_policy": self._first}
-        if after := self._received_up_to:
+        if after := self._received.sequence:
             start = {"deliver_policy": DeliverPolicy.BY_START_SEQUENCE, "opt_start_seq": after + 1}
         try:
             consumer = await jetstream.add_consumer(
@@ -245,32 +356,28 @@ class Follower:
             raise
         if consumer.num_pending == 0 and (consumer.delivered is None or consumer.delivered.consumer_seq == 0):
             # Nothing between here and the end: what has been deleted cannot be delivered.
-            self._received_up_to = max(self._received_up_to, info.state.last_seq)
-            self.caught_up = True
+            self._received.sequence = max(self._received.sequence, state.last)
+            self._read_to_end = True
             self._wake.set()
         return subscription
 
-    async def _received(self, message: Msg) -> None:
+    async def _deliver(self, message: Msg) -> None:
         if not message.data and message.headers and "Status" in message.headers:
             await self._controlled(message)
             return
-        tokens = message.reply.split(".")
-        # $JS.ACK.<stream>.<consumer>.<delivered>.<stream seq>.<consumer seq>.<time>.<pending>, with more around it on
-        # newer servers
-        at = 5 if len(tokens) == 9 else 7
-        sequence, delivery, pending = int(tokens[at]), int(tokens[at + 1]), int(tokens[at + 3])
+        stored, delivery, pending = delivered(message)
         if delivery != self._expected:
             log.warning("%s: delivery %d came where %d was due", self._stream, delivery, self._expected)
             self._lost()
             return
         self._expected += 1
         self._heard = asyncio.get_running_loop().time()
-        self._received_up_to = sequence
-        self._inbox.append(Message(message.subject, sequence, message.data))
+        self._received.received(message.subject, stored, message.data)
+        self._inbox.append(Message(message.subject, stored.sequence, message.data))
         self._inbox_bytes += len(message.data)
-        if not self.caught_up and (sequence >= self._target or pending == 0):
-            self._received_up_to = max(sequence, self._target)
-            self.caught_up = True
+        if not self._read_to_end and (stored.sequence >= self._target or pending == 0):
+            self._received.sequence = max(stored.sequence, self._target)
+            self._read_to_end = True
         self._wake.set()
 
     async def _controlled(self, message: Msg) -> None:

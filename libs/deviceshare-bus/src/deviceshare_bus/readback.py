@@ -1,9 +1,8 @@
 """Reading the last message of a subject, for writers with a write of unknown outcome."""
 
-from nats.js.errors import NotFoundError
-
 from deviceshare_bus.connection import Connection
 from deviceshare_bus.follower import Message
+from deviceshare_bus.streamstate import stored_message
 
 
 async def read_back(connection: Connection, stream: str, subject: str) -> Message | None:
@@ -14,10 +13,7 @@ async def read_back(connection: Connection, stream: str, subject: str) -> Messag
     """
 
     async def last() -> Message | None:
-        try:
-            found = await connection.jetstream.get_last_msg(stream, subject)
-        except NotFoundError:
-            return None
-        return Message(subject, found.seq or 0, found.data or b"")
+        found = await stored_message(connection, stream, subject=subject)
+        return Message(subject, found[0].sequence, found[1]) if found is not None else None
 
     return await connection.repeat(last, f"cannot read {subject} back")

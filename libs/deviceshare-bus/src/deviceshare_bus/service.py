@@ -29,8 +29,9 @@ from deviceshare_bus.logs import set_up_logs
 from deviceshare_bus.messages import Status, encode
 from deviceshare_bus.plugins import load_families
 from deviceshare_bus.publisher import Publisher
-from deviceshare_bus.setup import wait_for_streams
-from deviceshare_bus.subjects import status
+from deviceshare_bus.setup import FIRST_SECONDS, HOLD_SECONDS, ensure_streams
+from deviceshare_bus.stream_watch import StreamWatch
+from deviceshare_bus.subjects import Stream, status
 from deviceshare_bus.tasks import end, find_error
 from deviceshare_bus.tracing import Tracing
 
@@ -38,6 +39,8 @@ log = logging.getLogger("deviceshare.service")
 
 GARBAGE = 50_000
 """Allocated objects between two runs of the garbage collector (generation 0)."""
+COUNT_INTERVAL = 1.0
+"""Seconds between two counts of failed writes."""
 
 
 @dataclass
@@ -60,15 +63,37 @@ class Context:
     dump_core_log: Callable[[], Path] | None = None
     """Writes the core log to a file and returns its path; the shell sets it."""
 
+    hold: float = 0.0
+    """Seconds before LEDGER counts as read to its end: bindings of claims that were lost may be in flight."""
+    watch: StreamWatch | None = None
+    """Watches the streams that the service does not follow."""
+
     def follow(self, stream: str, *, history: bool = False) -> Follower:
         """Return a follower of a whole stream, whose position the service's status shows."""
-        self.followers[stream] = follower = Follower(self.connection, stream, history=history)
+        hold = self.hold if stream == Stream.LEDGER else 0.0
+        self.followers[stream] = follower = Follower(self.connection, stream, history=history, hold=hold)
         return follower
 
     @property
+    def obstacle(self) -> str:
+        """Why the service cannot do its work right now, '' if it can.
+
+        It can if the bus is connected, all streams exist, those that it follows have been read to their ends and no
+        further behind than :data:`.follower.LAG`, and its last writes were acknowledged.
+        """
+        if not self.connection.connected:
+            return "not connected to the bus"
+        if not self.followers:
+            return "the bus has not been read yet"
+        found = [follower.obstacle for follower in self.followers.values()]
+        found.append(self.watch.obstacle if self.watch is not None else "")
+        found.append(self.publisher.obstacle)
+        return next((obstacle for obstacle in found if obstacle), "")
+
+    @property
     def ready(self) -> bool:
-        """Whether every stream that the service reads has been read to its end once."""
-        return bool(self.followers) and all(follower.caught_up for follower in self.followers.values())
+        """Whether the service can do its work right now."""
+        return not self.obstacle
 
     def status(self) -> Status:
         """The positions and the open work of the service."""
@@ -92,6 +117,20 @@ def parser(service: str) -> argparse.ArgumentParser:
     environment = os.environ.get
     options.add_argument(
         "--bus", default=environment("DEVICESHARE_BUS", "nats://127.0.0.1:4222"), help="NATS URL of the bus"
+    )
+    options.add_argument(
+        "--bus-replicas",
+        type=int,
+        default=int(environment("DEVICESHARE_BUS_REPLICAS", "1")),
+        choices=(1, 3, 5),
+        help="servers that hold each stream, for streams that are missing and are created (default: 1)",
+    )
+    options.add_argument(
+        "--bus-hold",
+        type=float,
+        default=float(environment("DEVICESHARE_BUS_HOLD", HOLD_SECONDS)),
+        help="seconds before decisions begin after a loss of the bus's data, since bindings may be in flight "
+        "(default: %(default)g)",
     )
     options.add_argument(
         "--health-address",
@@ -166,6 +205,8 @@ class _State:
 
 async def _serve(service: str, instance: str, main: Main, options: argparse.Namespace, state: _State) -> None:
     tracing = Tracing(service, instance)
+    # Before the connection, which waits for the bus without a time limit.
+    health = await _start_health(state, options)
     connection = await connect(options.bus, instance)
     publisher = Publisher(connection)
 
@@ -174,18 +215,25 @@ async def _serve(service: str, instance: str, main: Main, options: argparse.Name
             await message.respond(encode(state.context.status()))
 
     await connection.subscribe(status(service), answer)
-    health = await _start_health(state, options)
+    patience, hold = FIRST_SECONDS, 0.0
     try:
         while True:
-            await wait_for_streams(connection)
+            await ensure_streams(connection, options.bus_replicas, options.bus_hold, patience)
             events = EventLog(publisher, tracing, service, instance)
-            context = state.context = Context(service, instance, options, connection, publisher, events)
+            watch = StreamWatch(connection, options.bus_replicas, options.bus_hold)
+            context = state.context = Context(
+                service, instance, options, connection, publisher, events, hold=hold, watch=watch
+            )
             try:
                 async with asyncio.TaskGroup() as group:
                     group.create_task(events.run())
+                    group.create_task(watch.run(context.followers))
+                    group.create_task(_count_failures(context))
                     group.create_task(main(context))
             except* BusWiped as wiped:
-                log.warning("the bus was wiped, starting again: %s", wiped.exceptions[0])
+                state.context = None
+                log.warning("the bus was wiped, starting again: %s", find_error(wiped, BusWiped))
+                patience, hold = 0.0, options.bus_hold
             else:
                 return
     finally:
@@ -196,8 +244,18 @@ async def _serve(service: str, instance: str, main: Main, options: argparse.Name
         tracing.close()
 
 
+async def _count_failures(context: Context) -> None:
+    """Count the writes for which nats-server had no room."""
+    counted = context.publisher.no_room
+    while True:
+        await asyncio.sleep(COUNT_INTERVAL)
+        if (failed := context.publisher.no_room) > counted:
+            context.events.count("bus_writes_without_room", failed - counted)
+            counted = failed
+
+
 async def _start_health(state: _State, options: argparse.Namespace) -> web.AppRunner:
-    """Serve ``/healthz`` (the bus is reachable) and ``/readyz`` (all streams have been read to their end once)."""
+    """Serve ``/healthz`` (the bus is reachable) and ``/readyz`` (:attr:`Context.obstacle`, which it names)."""
 
     async def healthz(_: web.Request) -> web.Response:
         now = state.context
@@ -206,8 +264,8 @@ async def _start_health(state: _State, options: argparse.Namespace) -> web.AppRu
 
     async def readyz(_: web.Request) -> web.Response:
         now = state.context
-        ready = now is not None and now.ready
-        return web.Response(text="ok" if ready else "still reading the bus", status=200 if ready else 503)
+        obstacle = now.obstacle if now is not None else "waiting for the bus and its streams"
+        return web.Response(text=obstacle or "ok", status=503 if obstacle else 200)
 
     app = web.Application()
     app.add_routes([web.get("/healthz", healthz), web.get("/readyz", readyz)])

@@ -1,6 +1,11 @@
 """Creating the streams, each with an epoch: a random id in its metadata, by which readers detect a wiped bus.
 
-``python -m deviceshare_bus.setup --bus URL [--replicas N]`` creates the missing streams.
+``python -m deviceshare_bus.setup --bus URL [--replicas N]`` creates the missing streams. Every service does the same
+when it finds that a stream is missing.
+
+When LEDGER is lost, bindings of its claims may be in flight, and nobody knows of which. A ledger that replaces a lost
+one is therefore *held*: nothing is decided by it before every service has noticed the loss, the bindings in flight have
+been answered, and their pods are seen as bound.
 """
 
 import argparse
@@ -9,7 +14,7 @@ import logging
 import os
 import secrets
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -19,11 +24,16 @@ from nats.js.errors import BadRequestError, NotFoundError
 
 from deviceshare_bus.connection import Connection, connect
 from deviceshare_bus.logs import set_up_logs
+from deviceshare_bus.streamstate import EPOCH, HOLD
 from deviceshare_bus.subjects import Stream
 
 log = logging.getLogger("deviceshare.setup")
 
-EPOCH = "epoch"
+HOLD_SECONDS = 15.0
+"""Seconds for which a new LEDGER is held, where bindings may be in flight: three until the binder has noticed the loss,
+ten until its requests have been answered (:data:`.shell.DRAIN`), two until inventory has published the bound pods."""
+FIRST_SECONDS = 5.0
+"""Seconds for which a service that starts leaves the creation of the streams to the set-up step."""
 _NAME_IN_USE = 10058
 DAY = 24 * 3600.0
 
@@ -37,25 +47,32 @@ _OPTIONS: dict[Stream, dict[str, Any]] = {
 }
 
 
-async def make_streams(connection: Connection, replicas: int = 1) -> None:
-    """Create the missing streams; existing ones are not changed."""
+async def make_streams(connection: Connection, replicas: int = 1, hold: float = 0.0) -> None:
+    """Create the missing streams; existing ones are not changed.
+
+    ``hold``: seconds for which a new LEDGER is held; 0 where no service has ever run.
+    """
     for stream, options in _OPTIONS.items():
-        await make_stream(connection, stream, num_replicas=replicas, **options)
+        metadata = {HOLD: str(hold)} if hold and stream is Stream.LEDGER else None
+        await make_stream(connection, stream, metadata, num_replicas=replicas, **options)
 
 
-async def make_stream(connection: Connection, name: str, **options: Any) -> None:
+async def make_stream(
+    connection: Connection, name: str, metadata: Mapping[str, str] | None = None, **options: Any
+) -> None:
     """Create a stream with a new epoch, unless a stream with this name exists, which is not changed."""
     try:
         await connection.jetstream.stream_info(name)
         return
     except NotFoundError:
         pass
+    log.info("creating stream %s", name)
     config = StreamConfig(
         name=name,
         storage=StorageType.FILE,
         allow_direct=True,
         allow_msg_ttl=True,
-        metadata={EPOCH: secrets.token_hex(8)},
+        metadata={EPOCH: secrets.token_hex(8), **(metadata or {})},
         **options,
     )
     try:
@@ -74,6 +91,21 @@ async def wait_for_streams(connection: Connection) -> None:
         )
 
 
+async def ensure_streams(connection: Connection, replicas: int, hold: float, patience: float = 0.0) -> None:
+    """Wait until every stream exists; create the streams that are missing after ``patience`` seconds.
+
+    Repeated without end, with a back-off, while the server does not create them.
+    """
+    try:
+        async with asyncio.timeout(patience):
+            await wait_for_streams(connection)
+            return
+    except TimeoutError:
+        pass
+    create = partial(make_streams, connection, replicas, hold)
+    await connection.repeat(create, "cannot create the streams", logging.WARNING)
+
+
 def parser() -> argparse.ArgumentParser:
     """Return the options of the set-up step."""
     options = argparse.ArgumentParser(prog="deviceshare-setup", description="Create the streams of the bus.")
@@ -83,14 +115,21 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument(
         "--replicas", type=int, default=1, choices=(1, 3, 5), help="servers that hold each stream (default: 1)"
     )
+    options.add_argument(
+        "--hold",
+        type=float,
+        default=float(os.environ.get("DEVICESHARE_BUS_HOLD", HOLD_SECONDS)),
+        help="seconds before decisions begin on a new LEDGER, since bindings of a lost one may be in flight; "
+        "0 where no service has run yet (default: %(default)g)",
+    )
     return options
 
 
-async def set_up(url: str, replicas: int = 1) -> None:
+async def set_up(url: str, replicas: int = 1, hold: float = 0.0) -> None:
     """Connect, wait for the server without a time limit, and create the streams."""
     connection = await connect(url, "setup")
     try:
-        await make_streams(connection, replicas)
+        await make_streams(connection, replicas, hold)
     finally:
         await connection.close()
 
@@ -100,7 +139,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser().parse_args(arguments)
     set_up_logs("setup", "setup", "info")
     try:
-        asyncio.run(set_up(options.bus, options.replicas))
+        asyncio.run(set_up(options.bus, options.replicas, options.hold))
     except ConfigError as error:
         log.error("%s", error)
         sys.exit(1)

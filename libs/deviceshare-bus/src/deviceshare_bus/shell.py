@@ -51,7 +51,7 @@ from deviceshare_bus.publisher import Conflict, PublishError, Refused
 from deviceshare_bus.publisher import Write as BusWrite
 from deviceshare_bus.readback import read_back
 from deviceshare_bus.service import Context
-from deviceshare_bus.tasks import Pace
+from deviceshare_bus.tasks import Pace, end
 from deviceshare_bus.validation import InvalidMessageError
 
 log = logging.getLogger("deviceshare.shell")
@@ -66,6 +66,9 @@ RECHECK = 30.0
 """Seconds after which invalid messages are read again: an operator may have deleted them."""
 MOST_INVALID = 10_000
 """Subjects with invalid messages that are remembered for this, the latest."""
+DRAIN = 10.0
+"""Seconds for which the shell waits for a service's own commands in flight, such as bindings, after the bus was wiped:
+their effects must not appear unnoticed in the next life of the service."""
 MOST_COMMANDS = 50_000
 """Commands that may wait for execution before followers pause."""
 
@@ -140,6 +143,9 @@ class Shell:
         self._performing = 0
         self._invalid: dict[tuple[str, str], int] = {}
         """By stream and subject, the sequence of the last message if it is invalid."""
+        self._own: set[asyncio.Task[None]] = set()
+        """The service's own commands in flight."""
+        self._ended = False
         self._reads = asyncio.Semaphore(READS)
         limit = os.environ.get("DEVICESHARE_CORE_LOG_ENTRIES")
         bound = {"limit": int(limit)} if limit else {}
@@ -163,9 +169,16 @@ class Shell:
                 self._group.create_task(self._run_timer())
                 self._group.create_task(self._recheck_invalid())
         except BaseExceptionGroup as failed:
+            self._ended = True
             if failed.subgroup(_is_fault):
                 log.error("the core log was written to %s", self.dump())
+            elif self._own:
+                log.info("waiting for %d requests in flight", len(self._own))
+                await asyncio.wait(self._own, timeout=DRAIN)
             raise
+        finally:
+            self._ended = True
+            await end(*self._own)
 
     def handle(self, event: Event) -> None:
         """Pass an event to the core and queue its commands. For tasks of the service; never call it in a callback."""
@@ -287,7 +300,7 @@ class Shell:
                     case ExpireOthers(stream=stream, keep=keep, ttl=ttl):
                         self._start(expire_others(self._context.connection, self._context.publisher, stream, keep, ttl))
                     case _:
-                        self._start(self._answer(command))
+                        self._perform_own(command)
                 self._commands.popleft()
             self._command_done.set()
 
@@ -295,12 +308,25 @@ class Shell:
         self._performing += 1
         self._group.create_task(work).add_done_callback(self._performed)
 
+    def _perform_own(self, command: Command) -> None:
+        """Execute a command of the service outside of the task group: it may outlive the core's other tasks."""
+        self._performing += 1
+        task = asyncio.create_task(self._answer(command))
+        self._own.add(task)
+        task.add_done_callback(self._own_performed)
+
+    def _own_performed(self, task: asyncio.Task[None]) -> None:
+        self._performing -= 1
+        self._own.discard(task)
+        if not (self._ended or task.cancelled()) and (error := task.exception()) is not None:
+            self._group.create_task(_fail(error))
+
     def _performed(self, _: asyncio.Task[None]) -> None:
         self._performing -= 1
 
     async def _answer(self, command: Command) -> None:
         event = await self._perform(command)
-        if event is not None:
+        if event is not None and not self._ended:
             self.handle(event)
 
     async def _write(self, command: Write) -> None:

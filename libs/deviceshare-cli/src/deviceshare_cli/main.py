@@ -90,6 +90,9 @@ def up(
             help="With --until-settled: end with status 1 and the open work if not settled by then.",
         ),
     ] = None,
+    bus_servers: Annotated[
+        int, typer.Option(metavar="N", help="nats-servers of the bus, 1, 3 or 5; each holds all streams.")
+    ] = 1,
 ) -> None:
     """Start nats-server and the four services, place the pods of a directory, and show the decisions.
 
@@ -101,7 +104,10 @@ def up(
     from deviceshare_cli.up import Options
     from deviceshare_cli.up import up as run_up
 
-    wanted = Wanted(cluster, directory_of(cluster), conf, tuple(scheduler_name or SCHEDULERS), metrics_port)
+    if bus_servers not in (1, 3, 5):
+        raise typer.BadParameter("--bus-servers is 1, 3 or 5")
+    schedulers = tuple(scheduler_name or SCHEDULERS)
+    wanted = Wanted(cluster, directory_of(cluster), conf, schedulers, metrics_port, bus_servers)
     if timeout is not None and not until_settled:
         raise typer.BadParameter("--timeout goes with --until-settled")
     options = Options(wanted, until_settled, json, timeout)

@@ -1,16 +1,24 @@
 """nats-server: its binary and the configuration of each server that ``up`` starts."""
 
+import asyncio
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+import aiohttp
 import msgspec
 from deviceshare_bus.connection import MAX_PAYLOAD
 
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.ports import LOOPBACK, free_port
-from deviceshare_cli.supervisor import Program
+from deviceshare_cli.supervisor import Program, Supervisor
+
+WRITABLE_INTERVAL = 3.0
+"""Seconds between two checks whether a server can write."""
+LEAST_ROOM = 16 * 1024 * 1024
+"""Free bytes with which a server whose disk was full is restarted."""
 
 
 class NatsServer(NamedTuple):
@@ -18,6 +26,9 @@ class NatsServer(NamedTuple):
 
     url: str
     program: Program
+    monitor: str
+    """HTTP URL of its health."""
+    store: Path
 
 
 def find_binary() -> str:
@@ -36,16 +47,65 @@ def find_binary() -> str:
 
 def prepare(name: str, directory: Path) -> NatsServer:
     """Write the configuration of a server under ``directory``, which also gets its store and log."""
-    port = free_port()
+    return _prepare(name, directory, "")
+
+
+def prepare_cluster(name: str, directory: Path, count: int) -> list[NatsServer]:
+    """Write the configurations of servers that replicate their streams; one server has no cluster."""
+    if count == 1:
+        return [prepare(name, directory)]
+    routes = [free_port() for _ in range(count)]
+    urls = ", ".join(f'"nats://{LOOPBACK}:{port}"' for port in routes)
+    return [
+        _prepare(
+            f"{name}-{number}",
+            directory,
+            f'cluster {{ name: "{name}", listen: "{LOOPBACK}:{port}", routes: [{urls}] }}\n',
+        )
+        for number, port in enumerate(routes, 1)
+    ]
+
+
+def _prepare(name: str, directory: Path, cluster: str) -> NatsServer:
+    port, monitor = free_port(), free_port()
     home = directory / name
     home.mkdir()
     text = (
         f'server_name: "{name}"\n'
         f'listen: "{LOOPBACK}:{port}"\n'
+        f'http: "{LOOPBACK}:{monitor}"\n'
         f"max_payload: {MAX_PAYLOAD}\n"
-        f"jetstream {{ store_dir: {msgspec.json.encode(str(home / 'store')).decode()} }}\n"
+        f"jetstream {{ store_dir: {msgspec.json.encode(str(home / 'store')).decode()}, sync_interval: always }}\n"
+        + cluster
     )
     config = home / "nats-server.conf"
     config.write_text(text)
     command = (find_binary(), "--config", str(config))
-    return NatsServer(f"nats://{LOOPBACK}:{port}", Program(f"nats-server ({name})", command, directory / f"{name}.log"))
+    program = Program(f"nats-server ({name})", command, directory / f"{name}.log")
+    return NatsServer(f"nats://{LOOPBACK}:{port}", program, f"http://{LOOPBACK}:{monitor}/healthz", home / "store")
+
+
+async def keep_writable(server: NatsServer, supervisor: Supervisor, report: Callable[[str], None]) -> None:
+    """Restart a server whose disk was full, once there is room again; runs until cancelled.
+
+    A stream of nats-server that could not write takes no message until the server restarts, whatever room there is
+    (2.15.1).
+    """
+    full = False
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=2.0)) as session:
+        while True:
+            await asyncio.sleep(WRITABLE_INTERVAL)
+            try:
+                async with session.get(server.monitor) as answer:
+                    broken = "write error" in await answer.text()
+            except (aiohttp.ClientError, TimeoutError):
+                continue
+            if not broken:
+                full = False
+                continue
+            room = shutil.disk_usage(server.store).free >= LEAST_ROOM
+            if not full:
+                report(f"{server.program.name} cannot write to its disk; it is restarted when there is room")
+            full = True
+            if room:
+                supervisor.restart(server.program.name)

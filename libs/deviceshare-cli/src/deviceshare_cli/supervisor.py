@@ -67,6 +67,12 @@ class Supervisor:
         process = await self._spawn(program)
         self._keepers[program.name] = asyncio.create_task(self._keep(program, process))
 
+    def restart(self, name: str) -> None:
+        """Send a program SIGTERM; it is restarted when it has ended."""
+        process = self._processes.get(name)
+        if process is not None and process.returncode is None:
+            process.terminate()
+
     async def failed(self) -> None:
         """Wait until a program keeps exiting, then raise ProgramFailed."""
         await asyncio.shield(self._failed)

@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -49,6 +50,8 @@ class Wanted:
     schedulers: tuple[str, ...] = SCHEDULERS
     metrics_port: int = 8080
     """0: any free port."""
+    bus_servers: int = 1
+    """The nats-servers of the bus; each holds all streams."""
 
 
 @dataclass
@@ -67,7 +70,8 @@ class System:
     async def start_service(self, service: str, *options: str) -> None:
         """Start one of the four services."""
         path = self.directory / f"{service}.log"
-        command = (sys.executable, "-m", f"deviceshare_{service}", "--bus", self.run.bus, *options)
+        bus = ("--bus", self.run.bus, "--bus-replicas", str(self.wanted.bus_servers))
+        command = (sys.executable, "-m", f"deviceshare_{service}", *bus, *options)
         await self.supervisor.start(Program(service, command, path))
         self.beside(read_logs([LogReader(service, path, self.notices)]))
 
@@ -114,11 +118,11 @@ async def running(wanted: Wanted, notices: Notices) -> AsyncIterator[System]:
         directory = Path(tempfile.mkdtemp(prefix="deviceshare-"))
         stack.callback(shutil.rmtree, directory, ignore_errors=True)
         supervisor = Supervisor(notices.report)
-        bus_server = natsserver.prepare("bus", directory)
+        bus_servers = natsserver.prepare_cluster("bus", directory, wanted.bus_servers)
         local_server = None if wanted.cluster.startswith(KUBE) else natsserver.prepare("cluster", directory)
         run = runfile.Run(
             pid=os.getpid(),
-            bus=bus_server.url,
+            bus=",".join(server.url for server in bus_servers),
             cluster=local_server.url if local_server is not None else "",
             metrics=f"http://{LOOPBACK}:{port}",
             directory=str(directory),
@@ -127,7 +131,8 @@ async def running(wanted: Wanted, notices: Notices) -> AsyncIterator[System]:
         runfile.write(run)
         stack.callback(runfile.remove, run)
         stack.push_async_callback(supervisor.stop)
-        await supervisor.start(bus_server.program)
+        for server in bus_servers:
+            await supervisor.start(server.program)
         if local_server is not None:
             await supervisor.start(local_server.program)
         bus, backing = await _connected(stack, run, wanted, supervisor)
@@ -139,7 +144,9 @@ async def running(wanted: Wanted, notices: Notices) -> AsyncIterator[System]:
         stack.push_async_callback(supervisor.stop, SERVICES)
         stack.push_async_callback(lambda: end(*system.tasks))
         system.beside(backing.run())
-        system.beside(_keep_streams(bus))
+        for watched in (*bus_servers, local_server):
+            if watched is not None:
+                system.beside(natsserver.keep_writable(watched, supervisor, notices.report))
         binder_options = ["--cluster", backing.spec]
         if local_server is not None:
             # The default limit protects an API server; the local cluster needs no protection.
@@ -171,10 +178,12 @@ async def _connected(
 
 
 async def _connect(stack: AsyncExitStack, run: runfile.Run, wanted: Wanted) -> tuple[Connection, Backing]:
-    await _listening(run.bus)
+    for url in run.bus.split(","):
+        await _listening(url)
     bus = await connect(run.bus, "up")
     stack.push_async_callback(bus.close)
-    await make_streams(bus)
+    # Servers of a cluster have to elect a leader first.
+    await bus.repeat(partial(make_streams, bus, wanted.bus_servers), "cannot create the streams yet")
     backing: Backing
     if run.cluster:
         await _listening(run.cluster)
@@ -195,21 +204,6 @@ async def _listening(url: str) -> None:
         else:
             writer.close()
             return
-
-
-async def _keep_streams(bus: Connection) -> None:
-    """Create the streams again if the server restarted without them; the services then publish their state again."""
-    reconnected = asyncio.Event()
-    bus.on_reconnect(reconnected.set)
-    while True:
-        await reconnected.wait()
-        reconnected.clear()
-        try:
-            await make_streams(bus)
-        except Exception as error:
-            log.info("cannot create the streams yet: %r", error)
-            await asyncio.sleep(0.5)
-            reconnected.set()
 
 
 def _sweep() -> None:

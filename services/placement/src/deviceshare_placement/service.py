@@ -42,4 +42,7 @@ async def main(context: Context) -> None:
     """Run the placement service."""
     arguments = {"instance": context.instance, "claim_prefix": f"{context.instance}-{secrets.token_hex(8)}"}
     core = build_core(arguments)
+    if context.watch is not None:
+        # Lost answers are decided, and written, again.
+        context.watch.rewritten.add(Stream.EXPLAIN)
     await Shell(context, core, sources(core), arguments=arguments).run()

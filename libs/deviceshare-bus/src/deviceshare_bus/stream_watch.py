@@ -1,0 +1,69 @@
+"""Watching the streams that a service does not follow: they exist, and those that it writes still hold its messages."""
+
+import asyncio
+import logging
+from collections.abc import Collection
+
+from nats.errors import Error as NatsError
+from nats.js.errors import NotFoundError
+
+from deviceshare_bus.connection import Connection
+from deviceshare_bus.follower import CHECK, BusWiped
+from deviceshare_bus.setup import make_streams
+from deviceshare_bus.streamstate import StreamState, stream_state
+from deviceshare_bus.subjects import Stream
+
+log = logging.getLogger("deviceshare.streams")
+
+
+class StreamWatch:
+    """Checks every second that all streams exist, and creates those that are missing.
+
+    A follower checks its own stream. Of the others, those in :attr:`rewritten` hold what the service must write again
+    if it is lost: it then starts anew, as after a loss of a stream that it follows.
+    """
+
+    def __init__(self, connection: Connection, replicas: int, hold: float) -> None:
+        self._connection = connection
+        self._replicas = replicas
+        self._hold = hold
+        self._known: dict[Stream, StreamState] = {}
+        self.rewritten: set[Stream] = set()
+        self.obstacle = ""
+        """Which stream does not exist, '' if all do."""
+
+    async def run(self, followed: Collection[str]) -> None:
+        """Watch the streams that are not followed until cancelled. Raises BusWiped."""
+        while True:
+            missing: list[str] = []
+            for stream in Stream:
+                if stream in followed or not self._connection.connected:
+                    continue
+                try:
+                    state = await stream_state(self._connection, stream)
+                except NotFoundError:
+                    missing.append(stream)
+                except (NatsError, TimeoutError, OSError) as error:
+                    log.debug("no state of stream %s: %r", stream, error)
+                else:
+                    self._check(stream, state)
+            self.obstacle = f"stream {', '.join(missing)} does not exist" if missing else ""
+            if missing:
+                await self._create(missing)
+            await asyncio.sleep(CHECK)
+
+    def _check(self, stream: Stream, state: StreamState) -> None:
+        known = self._known.get(stream)
+        self._known[stream] = state
+        if known is None or stream not in self.rewritten:
+            return
+        emptied = known.messages and not state.messages
+        if known.epoch != state.epoch or state.last < known.last or emptied:
+            raise BusWiped(f"stream {stream} has lost the messages of this service")
+
+    async def _create(self, missing: list[str]) -> None:
+        log.warning("stream %s does not exist: creating it", ", ".join(missing))
+        try:
+            await make_streams(self._connection, self._replicas, self._hold)
+        except (NatsError, TimeoutError, OSError) as error:
+            log.warning("cannot create the streams: %r", error)

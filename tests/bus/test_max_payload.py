@@ -1,0 +1,78 @@
+"""Messages above the server's ``max_payload``: the server is checked at the start, and nothing too large is sent."""
+
+import asyncio
+from contextlib import aclosing
+
+import pytest
+from deviceshare.model import ConfigError
+from deviceshare_bus.connection import MAX_PAYLOAD, connect
+from deviceshare_bus.eventlog import EventLog
+from deviceshare_bus.follower import Follower
+from deviceshare_bus.latest import LatestWriter
+from deviceshare_bus.messages import decode_events
+from deviceshare_bus.publisher import Refused, Write
+from deviceshare_bus.subjects import Stream
+from deviceshare_bus.tracing import Tracing
+from support.natsserver import NatsServer
+
+HEADERS = len("NATS/1.0\r\nNats-Expected-Last-Subject-Sequence: 0\r\n\r\n")
+
+
+async def test_a_server_with_a_lower_limit_is_a_configuration_error(tmp_path) -> None:
+    server = NatsServer(tmp_path, options="max_payload: 1MB\n")
+    server.start()
+    try:
+        with pytest.raises(ConfigError, match=r"max_payload.*8388608"):
+            await connect(server.url, "test")
+    finally:
+        server.kill()
+
+
+@pytest.mark.parametrize("batch", [False, True])
+async def test_a_message_that_is_too_large_is_refused_and_the_connection_stays(connection, publisher, batch) -> None:
+    async def write(data: bytes) -> int:
+        writes = [Write("ledger.1.a", data, 0)]
+        if batch:
+            writes = [Write("ledger.1.b", b"small", 0), *writes]
+            return await (await publisher.send_atomic(writes))
+        return await (await publisher.send(writes[0]))
+
+    with pytest.raises(Refused, match=rf"ledger\.1\.a: \d+ bytes .*{MAX_PAYLOAD}"):
+        await write(b"x" * MAX_PAYLOAD)
+    assert connection.losses == 0
+    assert (await connection.jetstream.stream_info(Stream.LEDGER)).state.messages == 0
+    if not batch:
+        assert await write(b"x" * (MAX_PAYLOAD - HEADERS)) == 1
+        assert connection.losses == 0
+
+
+async def test_the_newest_message_of_a_subject_that_is_too_large_does_not_hold_up_others(connection, publisher) -> None:
+    latest = LatestWriter(publisher)
+    running = asyncio.create_task(latest.run())
+    latest.put("explain.large", b"x" * (MAX_PAYLOAD + 1))
+    latest.put("explain.small", b"x")
+    async with asyncio.timeout(5):
+        while latest.open:
+            await asyncio.sleep(0.01)
+    assert (await connection.jetstream.get_last_msg(Stream.EXPLAIN, "explain.small")).data == b"x"
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_steps_that_do_not_fit_into_one_message_are_split(connection, publisher) -> None:
+    events = EventLog(publisher, Tracing("test", "1", {}), "test", "1")
+    for number in range(40):
+        events.step(str(number), "default/a", "pending", message="x" * 1_000_000)
+    events.step("large", "default/b", "pending", message="y" * (MAX_PAYLOAD + 1))
+    events.count("counted", 3)
+    await events.flush()
+    found = []
+    async with asyncio.timeout(10), aclosing(aiter(Follower(connection, Stream.EVENT, history=True))) as batches:
+        async for batch in batches:
+            found += [decode_events(message.data) for message in batch.messages]
+            if any(step.uid == "large" for each in found for step in each.steps):
+                break
+    assert [step.uid for each in found for step in each.steps] == [*map(str, range(40)), "large"]
+    assert found[-1].steps[-1].message.startswith("yyyy")
+    assert sum(each.counters.get("counted", 0) for each in found) == 3
+    assert connection.losses == 0

@@ -1,0 +1,105 @@
+"""Power losses by seed: a reader either knows what the stream holds, or starts anew.
+
+The store falls back, its files are truncated or get bit flips, and other writers go on beyond the reader's position.
+``DEVICESHARE_POWER_LOSSES`` raises the number of cases, ``DEVICESHARE_POWER_LOSS_SEED`` sets the first seed.
+"""
+
+import asyncio
+import os
+import random
+from pathlib import Path
+
+import pytest
+from deviceshare_bus.connection import Connection, connect
+from deviceshare_bus.follower import BusWiped, Follower
+from deviceshare_bus.publisher import Publisher, Write
+from deviceshare_bus.setup import make_streams
+from deviceshare_bus.subjects import Stream
+from nats.js.errors import NotFoundError
+from support.natsserver import NatsServer
+from support.power_loss import PowerLoss
+
+FIRST = int(os.environ.get("DEVICESHARE_POWER_LOSS_SEED", "1"))
+CASES = range(FIRST, FIRST + int(os.environ.get("DEVICESHARE_POWER_LOSSES", "4")))
+SUBJECTS = 12
+
+
+async def write_some(connection: Connection, rng: random.Random, name: str) -> None:
+    publisher = Publisher(connection)
+    for number in range(rng.randrange(40)):
+        data = f"{name} {number}".encode() * rng.randrange(1, 20)
+        await publisher.write(Write(f"ledger.1.n{rng.randrange(SUBJECTS)}", data))
+
+
+def damage(store: Path, rng: random.Random) -> str:
+    """Truncate a file of messages or flip one of its bits, or neither."""
+    what = rng.choice(["nothing", "truncated", "bit flip"])
+    blocks = sorted(path for path in store.rglob("LEDGER/msgs/*.blk") if path.stat().st_size)
+    if what == "nothing" or not blocks:
+        return "nothing"
+    path = rng.choice(blocks)
+    data = bytearray(path.read_bytes())
+    at = rng.randrange(len(data))
+    if what == "truncated":
+        del data[at:]
+    else:
+        data[at] ^= 1 << rng.randrange(8)
+    path.write_bytes(data)
+    if rng.random() < 0.5:  # else the server trusts its index of the messages
+        for index in store.rglob("LEDGER/msgs/index.db"):
+            index.unlink()
+    return what
+
+
+async def contents(connection: Connection) -> dict[str, bytes]:
+    messages = await Follower(connection, Stream.LEDGER).read_to_end()
+    return {message.subject: message.data for message in messages}
+
+
+@pytest.mark.parametrize("seed", CASES)
+async def test_no_stale_message_survives(nats_server: NatsServer, tmp_path: Path, seed: int) -> None:
+    rng = random.Random(seed)
+    connection = await connect(nats_server.url, "reader")
+    await make_streams(connection)
+    await write_some(connection, rng, "kept")
+    loss = PowerLoss(nats_server)
+    await loss.snapshot(connection)
+    await write_some(connection, rng, "lost")
+    known: dict[str, bytes] = {}
+    follower = Follower(connection, Stream.LEDGER)
+
+    async def read() -> None:
+        async for batch in follower:
+            known.update({message.subject: message.data for message in batch.messages})
+
+    reading = asyncio.create_task(read())
+    last = (await connection.jetstream.stream_info(Stream.LEDGER)).state.last_seq
+    async with asyncio.timeout(10):
+        while follower.position < last or not follower.caught_up:
+            await asyncio.sleep(0.01)
+    if rng.random() < 0.7:
+        loss.fall_back()
+    else:
+        nats_server.kill()
+    what = damage(nats_server.store, rng)
+    gone = False
+    async with loss.aside(tmp_path) as other:
+        try:
+            await other.jetstream.stream_info(Stream.LEDGER)
+            await write_some(other, rng, "new")
+        except NotFoundError:
+            gone = True
+    await asyncio.to_thread(nats_server.start)
+    await connection.wait_connected()
+    # Longer than a reconnect, a comparison and a check take.
+    await asyncio.wait({reading}, timeout=4.0)
+    if reading.done():
+        assert isinstance(reading.exception(), BusWiped)
+    else:
+        reader = await connect(nats_server.url, "fresh")
+        assert not gone
+        assert known == await contents(reader), f"seed {seed}: {what}"
+        await reader.close()
+    reading.cancel()
+    await asyncio.gather(reading, return_exceptions=True)
+    await connection.close()

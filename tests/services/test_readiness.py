@@ -1,0 +1,113 @@
+"""``/readyz`` and ``/healthz`` of a service on a real bus: they tell whether it can do its work, and else why not."""
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from deviceshare_bus.connection import connect
+from deviceshare_bus.publisher import NoRoom, Publisher, Write
+from deviceshare_bus.setup import make_streams
+from deviceshare_bus.subjects import Stream
+from deviceshare_cli.ports import free_port
+from support.natsserver import NatsServer
+
+
+class Service:
+    """Placement as a process."""
+
+    def __init__(self, url: str, directory: Path) -> None:
+        self._port = free_port()
+        options = ("--bus", url, "--health-port", str(self._port), "--bus-hold", "1")
+        self.log = directory / "placement.log"
+        with self.log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "deviceshare_placement", *options], stdout=log, stderr=log, env=os.environ
+            )
+
+    def end(self) -> None:
+        self._process.terminate()
+        self._process.wait(10)
+
+    async def ask(self, path: str) -> tuple[int, str]:
+        try:
+            async with aiohttp.request("GET", f"http://127.0.0.1:{self._port}/{path}") as answer:
+                return answer.status, await answer.text()
+        except aiohttp.ClientError:
+            return 0, "no answer"
+
+    async def until(self, path: str, status: int, *words: str, within: float) -> float:
+        """Wait for a status with some words, and return after how many seconds it came."""
+        began = time.monotonic()
+        found: Any = None
+        while time.monotonic() < began + within:
+            found = await self.ask(path)
+            if found[0] == status and all(word in found[1] for word in words):
+                return time.monotonic() - began
+            await asyncio.sleep(0.05)
+        raise AssertionError(f"/{path} answers {found} after {within} s\n{self.log.read_text()}")
+
+
+@pytest.fixture
+def service(nats_server: NatsServer, tmp_path: Path) -> Iterator[Service]:
+    service = Service(nats_server.url, tmp_path)
+    yield service
+    service.end()
+
+
+@pytest.mark.parametrize("stream", [Stream.LEDGER, Stream.EVENT])
+async def test_a_lost_stream_is_reported_and_made_again(nats_server, service, stream) -> None:
+    """LEDGER is followed by placement, EVENT is not."""
+    connection = await connect(nats_server.url, "test")
+    await make_streams(connection)
+    await service.until("readyz", 200, within=15)
+    info = await connection.jetstream.stream_info(stream)
+    await connection.jetstream.delete_stream(stream)
+    await service.until("readyz", 503, within=5)
+    await service.until("readyz", 200, within=15)
+    again = await connection.jetstream.stream_info(stream)
+    assert again.config.metadata["epoch"] != info.config.metadata["epoch"]
+    await connection.close()
+
+
+async def test_a_service_makes_the_streams_if_the_set_up_step_does_not(nats_server, service) -> None:
+    await service.until("readyz", 503, "waiting for", within=20)
+    await service.until("readyz", 200, within=15)
+
+
+async def test_it_is_not_healthy_while_the_bus_is_down(nats_server, service) -> None:
+    connection = await connect(nats_server.url, "test")
+    await make_streams(connection)
+    await connection.close()
+    await service.until("healthz", 200, within=10)
+    nats_server.kill()
+    await service.until("healthz", 503, "not connected", within=5)
+    await service.until("readyz", 503, "not connected", within=5)
+    nats_server.start()
+    await service.until("healthz", 200, within=10)
+    await service.until("readyz", 200, within=10)
+
+
+async def test_a_server_without_room_is_reported_until_it_has_room_again(tmp_path, caplog) -> None:
+    server = NatsServer(tmp_path, max_file_store="260MB", sync_interval="10s")
+    server.start()
+    connection = await connect(server.url, "test")
+    await make_streams(connection)
+    publisher = Publisher(connection)
+    with pytest.raises(NoRoom, match="insufficient"):  # noqa: PT012 - the store is filled until it is full
+        for number in range(80):
+            await publisher.write(Write(f"explain.{number}", b"x" * 4_000_000))
+    assert "insufficient" in publisher.obstacle
+    assert publisher.no_room == 1
+    assert [record.levelname for record in caplog.records if "no room" in record.getMessage()] == ["ERROR"]
+    await connection.jetstream.purge_stream(Stream.EXPLAIN)
+    await publisher.write(Write("explain.again", b"x"))
+    assert publisher.obstacle == ""
+    await connection.close()
+    server.kill()

@@ -1,0 +1,78 @@
+"""Three nats-servers: the leader of LEDGER is killed or paused under load, and nothing is lost.
+
+Everything is real: ``deviceshare up --bus-servers 3``. ``DEVICESHARE_LEADER_FAULTS`` raises the number of faults.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+from deviceshare_bus.connection import Connection, connect
+from deviceshare_bus.subjects import Stream
+from nats.errors import Error as NatsError
+from support.manifests import node, pod
+from support.running import RunningSystem
+from support.validity import violations
+
+FAULTS = int(os.environ.get("DEVICESHARE_LEADER_FAULTS", "2"))
+LONGEST = 10 if FAULTS > 2 else 25
+"""Seconds until the first new binding, at most. The election of a leader takes nats-server four to nine of them; the
+short run of `make test` has to share its machine with other tests."""
+NODES = 60
+PODS = 40
+PAUSE = 12.0
+"""Seconds of a pause: longer than the election of another leader takes."""
+
+
+async def leader(bus: Connection) -> str:
+    """Return the name of the server that leads LEDGER, when all replicas of all streams are current."""
+    async with asyncio.timeout(60):
+        while True:
+            try:
+                found = [(await bus.jetstream.stream_info(stream)).cluster for stream in Stream]
+            except (NatsError, OSError):
+                found = []
+            if found and all(
+                each and each.leader and all(one.current for one in each.replicas or []) for each in found
+            ):
+                return str(found[list(Stream).index(Stream.LEDGER)].leader)
+            await asyncio.sleep(0.2)
+
+
+async def bound_pods(system: RunningSystem) -> int:
+    return sum(1 for each in await system.cluster.list("Pod") if each["spec"].get("nodeName"))
+
+
+async def test_the_leader_fails_under_load(tmp_path: Path) -> None:
+    async with RunningSystem(tmp_path, None, "--bus-servers", "3") as system:
+        cluster = system.cluster
+        await cluster.load([node(number) for number in range(NODES)])
+        bus = await connect(system.run["bus"], "test")
+        total = 0
+        slowest = 0.0
+        for fault in range(FAULTS):
+            pods = [pod(number) for number in range(total, total + PODS)]
+            await cluster.load(pods[: PODS // 2])
+            total += PODS // 2
+            await system.bound(cluster, total, within=60)
+            assert (await bus.jetstream.stream_info(Stream.LEDGER)).config.num_replicas == 3
+            victim = system.process(await leader(bus))
+            os.kill(victim, signal.SIGSTOP if fault % 2 else signal.SIGKILL)
+            failed = time.monotonic()
+            await cluster.load(pods[PODS // 2 :])
+            await system.bound(cluster, total + 1, within=30)
+            slowest = max(slowest, time.monotonic() - failed)
+            sys.stderr.write(f"fault {fault}: first binding after {time.monotonic() - failed:.1f} s\n")
+            total = total - PODS // 2 + PODS
+            await system.bound(cluster, total, within=60)
+            if fault % 2:
+                await asyncio.sleep(max(0.0, failed + PAUSE - time.monotonic()))
+                os.kill(victim, signal.SIGCONT)
+        nodes, pods_now, events, groups = [await cluster.list(kind) for kind in ("Node", "Pod", "Event", "PodGroup")]
+        assert violations(nodes, pods_now, events, groups) == []
+        assert await bound_pods(system) == total
+        await bus.close()
+        assert slowest < LONGEST, slowest

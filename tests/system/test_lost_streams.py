@@ -1,0 +1,51 @@
+"""Any stream is deleted or emptied in the middle of the work: all pods are bound, nothing needs a repair by hand.
+
+Everything is real: ``deviceshare up`` as a user starts it. The judge reads the cluster's objects only.
+"""
+
+import os
+import time
+from pathlib import Path
+
+from deviceshare_bus.connection import connect
+from deviceshare_bus.subjects import Stream
+from support.manifests import node, pod
+from support.running import RunningSystem
+from support.validity import violations
+
+ALL = [(stream, how) for stream in Stream for how in ("deleted", "emptied")]
+SOME = [
+    (Stream.LEDGER, "deleted"),
+    (Stream.CLUSTER, "emptied"),
+    (Stream.OUTCOME, "deleted"),
+    (Stream.EXPLAIN, "deleted"),
+]
+LOSSES = ALL if os.environ.get("DEVICESHARE_CHAOS") else SOME
+NODES = 40
+PODS = 60
+
+
+async def test_any_stream_may_be_lost_in_the_middle_of_the_work(tmp_path: Path) -> None:
+    async with RunningSystem(tmp_path, DEVICESHARE_BUS_HOLD="3") as system:
+        cluster = system.cluster
+        await cluster.load([node(number) for number in range(NODES)])
+        bus = await connect(system.run["bus"], "test")
+        total = 0
+        for stream, how in LOSSES:
+            await cluster.load([pod(number) for number in range(total, total + PODS)])
+            await system.bound(cluster, total + PODS // 4, within=30)
+            if how == "deleted":
+                await bus.jetstream.delete_stream(stream)
+            else:
+                await bus.jetstream.purge_stream(stream)
+            lost = time.monotonic()
+            total += PODS
+            await system.bound(cluster, total, within=30)
+            await cluster.load([pod(total)])
+            total += 1
+            await system.bound(cluster, total, within=30)
+            took = time.monotonic() - lost
+            assert took < 30, (stream, how, system.log)
+            nodes, pods, events, groups = [await cluster.list(kind) for kind in ("Node", "Pod", "Event", "PodGroup")]
+            assert violations(nodes, pods, events, groups) == [], (stream, how)
+        await bus.close()
