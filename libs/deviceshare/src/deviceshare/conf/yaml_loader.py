@@ -33,8 +33,9 @@ class YamlLoader(yaml.CSafeLoader):
         more: bool = super().check_node()
         return more
 
-    def construct_document(self, node: yaml.Node) -> Any:
+    def construct_document(self, node: yaml.Node | None) -> Any:
         """Return the value of a document."""
+        assert node is not None  # after check_node
         _check_aliases(node, recursive=self._recursive)
         return super().construct_document(node)
 
@@ -64,7 +65,7 @@ def _check_depth(text: str) -> None:
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
         if depth > DEEPEST:
-            raise yaml.constructor.ConstructorError(None, None, f"more than {DEEPEST} levels", event.start_mark)
+            raise yaml.constructor.ConstructorError(None, None, f"more than {DEEPEST} levels", event.start_mark)  # type: ignore[arg-type]  # as in the C parser
 
 
 def _check_aliases(document: yaml.Node, *, recursive: bool) -> None:
