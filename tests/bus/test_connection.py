@@ -1,6 +1,7 @@
 """Waiting for a connection."""
 
 import asyncio
+from contextlib import suppress
 
 from deviceshare_bus.connection import connect
 from nats.aio.client import Client
@@ -33,3 +34,22 @@ async def test_who_waits_goes_on_when_the_server_is_back(nats_server):
         await asyncio.wait_for(waiting, 10)
     finally:
         await connection.close()
+
+
+async def test_a_cancellation_that_nats_py_loses_ends_the_connecting(monkeypatch):
+    async def losing(self, *_args, error_cb, **_options):
+        while True:
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(0.01)
+            await error_cb(OSError("refused"))
+
+    async def closing(_self):
+        pass
+
+    monkeypatch.setattr("deviceshare_bus.connection._Client.connect", losing)
+    monkeypatch.setattr("deviceshare_bus.connection._Client.close", closing)
+    task = asyncio.create_task(connect("nats://127.0.0.1:1", "test"))
+    await asyncio.sleep(0.05)
+    task.cancel()
+    await asyncio.wait({task}, timeout=5)
+    assert task.cancelled()

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import msgspec
 import pytest
-from deviceshare.model import Explanation
+from deviceshare.model import ConfigError, Explanation
 from deviceshare_bus import shell
 from deviceshare_bus.conditional_writer import ConditionalWriter
 from deviceshare_bus.core import (
@@ -32,7 +32,7 @@ from deviceshare_bus.expiring import expire_others
 from deviceshare_bus.messages import decode_explanation, encode
 from deviceshare_bus.publisher import Write as BusWrite
 from deviceshare_bus.service import Context
-from deviceshare_bus.shell import Shell, Source
+from deviceshare_bus.shell import Shell, Source, _core_log_limit
 from support.service import at_work
 
 COUNTER = "explain.counter"
@@ -224,6 +224,24 @@ async def test_an_exception_of_the_core_ends_the_service_and_leaves_a_core_log(
         assert header.service == "counting"
         with pytest.raises(RuntimeError, match="a defect of the core"):
             list(replay(CountingCore(), entries, decode_event))
+
+
+async def test_a_core_log_that_cannot_be_written_is_reported_beside_the_failure(
+    nats_url, publisher, tmp_path, monkeypatch, caplog
+):
+    monkeypatch.setenv("DEVICESHARE_CORE_LOG_DIR", str(tmp_path / "none"))
+    core = CountingCore()
+    async with shell_of(core, nats_url):
+        await publisher.write(BusWrite("explain.crash", explanation("crash")))
+        await until(lambda: "the core log cannot be written" in caplog.text)
+    assert "none" in caplog.text
+
+
+@pytest.mark.parametrize("entries", ["abc", "0", "-5", "1e3", "9" * 10])
+def test_a_wrong_number_of_core_log_entries_is_a_configuration_error(entries, monkeypatch):
+    monkeypatch.setenv("DEVICESHARE_CORE_LOG_ENTRIES", entries)
+    with pytest.raises(ConfigError, match="environment: DEVICESHARE_CORE_LOG_ENTRIES"):
+        _core_log_limit()
 
 
 async def test_a_connection_that_ends_for_good_leaves_no_core_log(nats_url, tmp_path, monkeypatch):

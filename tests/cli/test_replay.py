@@ -166,6 +166,25 @@ def test_files_that_are_no_core_logs_are_refused_in_one_line(tmp_path):
         run(tmp_path / "none")
 
 
+@pytest.mark.parametrize("service", ["toy", "other"])
+def test_a_damaged_entry_is_refused_in_one_line(tmp_path, service):
+    whole = dump(tmp_path / "x", Echo("!"), Said("a"), service=service).read_bytes()
+    for before, after in (
+        (b"\xa5event", b"\xa5\xffvent"),
+        (b"\xa5event", b"\xa5eVent"),
+        (b"\xa7command", b"\xa7kommand"),
+        (b"\x92\x84", b"\xc0\xc0"),  # nothing instead of the list of commands
+        (b"said", b"sa\xffd"),
+    ):
+        assert whole.count(before) >= 1
+        path = tmp_path / "damaged"
+        path.write_bytes(whole[: whole.index(before)] + after + whole[whole.index(before) + len(before) :])
+        with pytest.raises(CommandError) as raised:
+            run(path)
+        assert str(raised.value).startswith(f"{path}: the file is not a core log: ")
+        assert "\n" not in str(raised.value)
+
+
 def test_arguments_and_events_of_another_version_are_refused(tmp_path):
     with pytest.raises(CommandError, match=r"the arguments are not those of this version: .*colour"):
         run(dump(tmp_path / "x", Echo("!"), arguments={"colour": "red"}))

@@ -231,6 +231,7 @@ def test_the_old_flag_of_predicates_is_checked_with_its_position():
         ("weight: !!int", "line 1", "YAML (not a whole number"),
         ("on: !!bool x", "$", "YAML"),
         ("tiers: [{plugins: [{name: drf, arguments: {a: 0x" + "f" * 4000 + "}}]}]", "line 1", "at most 4300 digits"),
+        ("tiers: " + "[" * 100_000 + "]" * 100_000, "line 1", "more than 200 levels"),
         ('name: "\\ud800"', "line 1", "YAML (found invalid Unicode character"),
     ],
 )

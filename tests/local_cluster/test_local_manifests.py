@@ -69,6 +69,31 @@ def test_strange_files_are_problems(text: str) -> None:
     assert len(read.problems) == 1
 
 
+@pytest.mark.parametrize(
+    ("text", "field", "message"),
+    [
+        ("metadata: &a {a: *a}", "line 1, column 11", "an anchor contains its own alias"),
+        ("a: " + "[" * 201 + "]" * 201, "line 1, column 203", "more than 200 levels"),
+        ("a: " + "[" * 100_000 + "]" * 100_000, "line 1, column 203", "more than 200 levels"),
+        ("a:\n" + "- " * 300, "line 2, column 399", "more than 200 levels"),
+        (
+            "a: &a [" + "0," * 100 + "]\nb: &b [" + "*a," * 100 + "]\nc: [" + "*b," * 20 + "]",
+            "line 1, column 1",
+            "aliases repeat more than 100000 values",
+        ),
+    ],
+)
+def test_values_that_are_too_deep_or_too_large_are_problems(text: str, field: str, message: str) -> None:
+    (problem,) = parse_manifests(text, "x.yaml").problems
+    assert (problem.field, problem.value) == (field, message)
+
+
+def test_aliases_and_nesting_within_the_limits_are_read() -> None:
+    text = POD + "a: &a [1, 2]\nb: [*a, *a]\nc: " + "[" * 199 + "]" * 199
+    (manifest,) = parse_manifests(text, "x.yaml").manifests
+    assert manifest.object["b"] == [[1, 2], [1, 2]]
+
+
 def test_a_directory_is_read_in_load_order(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     kinds = ("Pod", "Job", "Node", "Queue", "PriorityClass", "ConfigMap", "PodGroup", "Deployment")

@@ -27,6 +27,7 @@ from deviceshare_bus.eventlog import EventLog
 from deviceshare_bus.follower import BusWiped, Follower
 from deviceshare_bus.logs import set_up_logs
 from deviceshare_bus.messages import Status, encode
+from deviceshare_bus.options import log_level, port
 from deviceshare_bus.plugins import load_families
 from deviceshare_bus.publisher import Publisher
 from deviceshare_bus.setup import FIRST_SECONDS, HOLD_SECONDS, ensure_streams
@@ -139,12 +140,13 @@ def parser(service: str) -> argparse.ArgumentParser:
     )
     options.add_argument(
         "--health-port",
-        type=int,
-        default=int(environment("DEVICESHARE_HEALTH_PORT", "0")),
+        type=port,
+        default=environment("DEVICESHARE_HEALTH_PORT", "0"),
         help="port of /healthz, 0 for any",
     )
     options.add_argument(
         "--log-level",
+        type=log_level,
         default=environment("DEVICESHARE_LOG_LEVEL", "info"),
         help="debug, info, warning or error",
     )
@@ -200,7 +202,10 @@ class _State:
         """Write the core log to a file and log its path."""
         context = self.context
         if context is not None and context.dump_core_log is not None:
-            log.warning("the core log was written to %s", context.dump_core_log())
+            try:
+                log.warning("the core log was written to %s", context.dump_core_log())
+            except OSError as error:
+                log.error("the core log cannot be written: %s", error)
 
 
 async def _serve(service: str, instance: str, main: Main, options: argparse.Namespace, state: _State) -> None:

@@ -42,7 +42,7 @@ from deviceshare_bus.core import (
     WriteUnknown,
     Written,
 )
-from deviceshare_bus.core_log import CoreLog
+from deviceshare_bus.core_log import LIMIT, CoreLog
 from deviceshare_bus.expiring import expire_others
 from deviceshare_bus.follower import BusWiped, Message
 from deviceshare_bus.latest import LatestWriter
@@ -147,9 +147,7 @@ class Shell:
         """The service's own commands in flight."""
         self._ended = False
         self._reads = asyncio.Semaphore(READS)
-        limit = os.environ.get("DEVICESHARE_CORE_LOG_ENTRIES")
-        bound = {"limit": int(limit)} if limit else {}
-        self.core_log = CoreLog(context.service, context.instance, arguments or {}, **bound)
+        self.core_log = CoreLog(context.service, context.instance, arguments or {}, _core_log_limit())
         context.open_work = self._open_work
         context.dump_core_log = self.dump
 
@@ -171,7 +169,10 @@ class Shell:
         except BaseExceptionGroup as failed:
             self._ended = True
             if failed.subgroup(_is_fault):
-                log.error("the core log was written to %s", self.dump())
+                try:
+                    log.error("the core log was written to %s", self.dump())
+                except OSError as error:
+                    log.error("the core log cannot be written: %s", error)
             elif self._own:
                 log.info("waiting for %d requests in flight", len(self._own))
                 await asyncio.wait(self._own, timeout=DRAIN)
@@ -200,7 +201,11 @@ class Shell:
         self._wake.set()
 
     def dump(self) -> Path:
-        """Write the core log to a file in ``DEVICESHARE_CORE_LOG_DIR`` (default: the directory for temporary files)."""
+        """Write the core log to a file in ``DEVICESHARE_CORE_LOG_DIR`` (default: the directory for temporary files).
+
+        Raises:
+            OSError: the file cannot be written.
+        """
         directory = Path(os.environ.get("DEVICESHARE_CORE_LOG_DIR") or tempfile.gettempdir())
         path = directory / f"{self._context.instance}-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}.corelog"
         path.write_bytes(self.core_log.dump())
@@ -377,3 +382,11 @@ def _is_fault(error: BaseException) -> bool:
 async def _fail(error: BaseException | None) -> None:
     """End the service: an exception in a callback alone would be lost."""
     raise error if error is not None else RuntimeError("a write failed without an error")
+
+
+def _core_log_limit() -> int:
+    """Return how many entries a core log keeps. Raises ConfigError."""
+    text = os.environ.get("DEVICESHARE_CORE_LOG_ENTRIES") or str(LIMIT)
+    if not (text.isascii() and text.isdecimal() and len(text) <= 9 and int(text)):
+        raise ConfigError("environment", "DEVICESHARE_CORE_LOG_ENTRIES", text, "a whole number, 1 to 999999999")
+    return int(text)

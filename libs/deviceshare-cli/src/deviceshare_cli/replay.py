@@ -29,6 +29,9 @@ _CORES = {
 }
 """By service, the module with its ``build_core`` and ``decode_event``."""
 
+_EVENT = msgspec.msgpack.Decoder(dict[str, Any])
+_COMMANDS = msgspec.msgpack.Decoder(list[dict[str, Any]])
+
 
 class Replayer(NamedTuple):
     """A new core of a service and the decoder of its events."""
@@ -106,8 +109,7 @@ def _replayed(entries: Iterator[RecordedEntry], replayer: Replayer | None) -> It
     start = None
     for entry in entries:
         start = entry.now.monotonic if start is None else start
-        event, commands = _decoded(entry.event), _decoded(entry.commands)
-        shown = Shown(round(entry.now.monotonic - start, 6), entry.now.wall, event, commands)
+        shown = _shown(entry, start)
         if replayer is None:
             yield shown
             continue
@@ -121,8 +123,19 @@ def _replayed(entries: Iterator[RecordedEntry], replayer: Replayer | None) -> It
             replayer = None
         else:
             encoded = msgspec.msgpack.encode(result.commands)
-            again = None if result.identical else _decoded(encoded)
+            again = None if result.identical else _decoded_commands(encoded)
             yield msgspec.structs.replace(shown, identical=result.identical, replayed=again)
+
+
+def _shown(entry: RecordedEntry, start: float) -> Shown:
+    """Return an entry as it was recorded; ``start``: the time of the first one."""
+    try:
+        event, commands = _with_text_keys(_EVENT.decode(entry.event)), _decoded_commands(entry.commands)
+    except (ValueError, msgspec.MsgspecError) as error:  # ValueError: text that is not UTF-8
+        raise ValueError(f"the file is not a core log: {error}") from error
+    if "event" not in event or not all("command" in command for command in commands):
+        raise ValueError("the file is not a core log: an event or command has no name")
+    return Shown(round(entry.now.monotonic - start, 6), entry.now.wall, event, commands)
 
 
 def _lines(shown: Shown) -> Iterator[str]:
@@ -145,8 +158,8 @@ def _item(item: dict[str, Any], tag: str) -> str:
     return f"{item[tag]} {_json(fields)}" if fields else str(item[tag])
 
 
-def _decoded(data: bytes | msgspec.Raw) -> Any:
-    return _with_text_keys(msgspec.msgpack.decode(data))
+def _decoded_commands(data: bytes | msgspec.Raw) -> list[dict[str, Any]]:
+    return [_with_text_keys(command) for command in _COMMANDS.decode(data)]
 
 
 def _with_text_keys(value: Any) -> Any:

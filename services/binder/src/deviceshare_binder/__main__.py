@@ -3,6 +3,7 @@
 import sys
 
 from deviceshare.model import ConfigError
+from deviceshare_bus.options import positive
 from deviceshare_bus.service import parser, run
 from deviceshare_cluster import UnknownCluster, open_cluster
 from deviceshare_cluster.signing import signing_keys
@@ -17,7 +18,7 @@ def start() -> None:
     options.add_argument("--cluster", required=True, help="kube, kube:CONTEXT or local:nats://host:port")
     options.add_argument(
         "--reports-per-second",
-        type=float,
+        type=positive,
         default=REPORTS_PER_SECOND,
         metavar="N",
         help="conditions and Events of pods that are written at most; a fourth while pods are being bound "
@@ -25,7 +26,7 @@ def start() -> None:
     )
     options.add_argument(
         "--plugin-patience",
-        type=float,
+        type=positive,
         default=PATIENCE,
         metavar="SECONDS",
         help=f"report a pod that its device plugin has not served after this time (default: {PATIENCE:g})",

@@ -3,6 +3,7 @@
 import sys
 
 from deviceshare.model import ConfigError
+from deviceshare_bus.options import positive
 from deviceshare_bus.plugins import load_families
 from deviceshare_bus.service import parser, run
 from deviceshare_cluster import UnknownCluster, open_cluster
@@ -27,7 +28,7 @@ def start() -> None:
     )
     options.add_argument(
         "--watch-silence",
-        type=float,
+        type=positive,
         default=SILENCE,
         metavar="SECONDS",
         help=f"restart a watch that has been silent for this time (default: {SILENCE:g})",

@@ -2,6 +2,7 @@
 
 import os
 
+from deviceshare_bus.options import port
 from deviceshare_bus.service import parser, run
 
 from deviceshare_metrics.service import main
@@ -14,8 +15,8 @@ options.add_argument(
 )
 options.add_argument(
     "--metrics-port",
-    type=int,
-    default=int(os.environ.get("DEVICESHARE_METRICS_PORT", "8080")),
+    type=port,
+    default=os.environ.get("DEVICESHARE_METRICS_PORT", "8080"),
     help="their port, 0 for any",
 )
 

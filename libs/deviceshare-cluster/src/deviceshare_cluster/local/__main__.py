@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 from deviceshare.model import ConfigError
 from deviceshare_bus.connection import without_password
 from deviceshare_bus.logs import set_up_logs
+from deviceshare_bus.options import log_level
 
 from deviceshare_cluster.interface import ClusterError
 from deviceshare_cluster.local.cluster import LocalCluster
@@ -55,7 +56,10 @@ def parser() -> argparse.ArgumentParser:
         help="a directory of manifests to load at start",
     )
     options.add_argument(
-        "--log-level", default=environment("DEVICESHARE_LOG_LEVEL", "info"), help="debug, info, warning or error"
+        "--log-level",
+        type=log_level,
+        default=environment("DEVICESHARE_LOG_LEVEL", "info"),
+        help="debug, info, warning or error",
     )
     return options
 

@@ -62,7 +62,7 @@ def read_manifests(path: Path) -> Manifests:
 def parse_manifests(text: str, name: str, into: Manifests | None = None) -> Manifests:
     """Read the documents of one text, and the items of Lists; ``name`` is the file's name, for messages."""
     read = into if into is not None else Manifests([], [])
-    loader, origin = YamlLoader(text), Origin(f"File {name}", YamlText(text))
+    loader, origin = YamlLoader(text, recursive=False), Origin(f"File {name}", YamlText(text))
     try:
         for document in count():
             if not loader.check_node():

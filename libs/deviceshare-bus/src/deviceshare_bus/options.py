@@ -1,0 +1,28 @@
+"""Types of the services' options; argparse also applies them to defaults from the environment."""
+
+from argparse import ArgumentTypeError
+
+
+def port(text: str) -> int:
+    """Return a port number, 0 for any. Raises ArgumentTypeError."""
+    if text.isascii() and text.isdecimal() and len(text) <= 5 and int(text) <= 65535:
+        return int(text)
+    raise ArgumentTypeError(f"{text!r} is not valid: expected a port, 0 to 65535")
+
+
+def positive(text: str) -> float:
+    """Return a finite number above 0. Raises ArgumentTypeError."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if 0.0 < number < float("inf"):
+        return number
+    raise ArgumentTypeError(f"{text!r} is not valid: expected a number above 0")
+
+
+def log_level(text: str) -> str:
+    """Return a log level. Raises ArgumentTypeError."""
+    if text.lower() in ("debug", "info", "warning", "error"):
+        return text
+    raise ArgumentTypeError(f"{text!r} is not valid: expected debug, info, warning or error")

@@ -1,0 +1,37 @@
+"""Options of the services: wrong values, also those of environment variables, are usage errors."""
+
+import pytest
+from deviceshare_bus.options import positive
+from deviceshare_bus.service import parser
+
+
+@pytest.mark.parametrize("text", ["abc", "-1", "65536", "99999", "1.5", "", "٣"])
+def test_a_wrong_port_is_refused(text, monkeypatch, capsys):
+    with pytest.raises(SystemExit):
+        parser("x").parse_args([f"--health-port={text}"])
+    monkeypatch.setenv("DEVICESHARE_HEALTH_PORT", text)
+    with pytest.raises(SystemExit):
+        parser("x").parse_args([])
+    assert capsys.readouterr().err.count(f"--health-port: {text!r} is not valid: expected a port, 0 to 65535") == 2
+
+
+def test_a_port_of_the_environment_is_read(monkeypatch):
+    monkeypatch.setenv("DEVICESHARE_HEALTH_PORT", "65535")
+    assert parser("x").parse_args([]).health_port == 65535
+
+
+def test_a_wrong_log_level_is_refused(capsys):
+    assert parser("x").parse_args(["--log-level", "DEBUG"]).log_level == "DEBUG"
+    with pytest.raises(SystemExit):
+        parser("x").parse_args(["--log-level", "foo"])
+    assert "'foo' is not valid: expected debug, info, warning or error" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "nan", "inf", "x", ""])
+def test_a_number_that_is_not_positive_is_refused(text, capsys):
+    options = parser("x")
+    options.add_argument("--patience", type=positive)
+    assert options.parse_args(["--patience", "1.5"]).patience == 1.5
+    with pytest.raises(SystemExit):
+        options.parse_args([f"--patience={text}"])
+    assert f"{text!r} is not valid: expected a number above 0" in capsys.readouterr().err
