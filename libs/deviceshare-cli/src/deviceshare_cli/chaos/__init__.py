@@ -1,0 +1,1 @@
+"""Random faults and checkers: ``deviceshare chaos``, on real processes in :mod:`.real`."""

@@ -1,0 +1,1 @@
+"""Checkers that are independent of the workload and of the scheduler: :mod:`.cards`, :mod:`.objects`."""
