@@ -7,7 +7,7 @@ READY := .venv/.ready
 KERNELS := libs/deviceshare/src/deviceshare/kernels
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test kube fuzz soak lint format bench lock clean
+.PHONY: help setup run test kube fuzz soak chaos lint format bench lock clean
 
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -46,6 +46,11 @@ soak: $(READY) kube  ## the whole system on a real kube-apiserver, at full size,
 		DEVICESHARE_SYSTEM_MORE=$${DEVICESHARE_SYSTEM_MORE:-600} DEVICESHARE_SYSTEM_DELAY=$${DEVICESHARE_SYSTEM_DELAY:-3} \
 		DEVICESHARE_PACKED_PODS=$${DEVICESHARE_PACKED_PODS:-60} DEVICESHARE_CONTAINER_PODS=$${DEVICESHARE_CONTAINER_PODS:-100} \
 		$(BIN)/pytest --capture=no tests/kube/test_system.py tests/kube/test_handoff.py tests/kube/test_containers.py
+
+# Choices follow from CHAOS_SEED; what the processes do at the same time does not.
+chaos: $(READY)  ## inject random faults into a system with two replicas for CHAOS_MINUTES (60); CHAOS_SEED chooses them
+	@$(BIN)/deviceshare chaos --seed $${CHAOS_SEED:-1} --minutes $${CHAOS_MINUTES:-60} \
+		--replicas placement=2,binder=2,inventory=2
 
 lint: $(READY)  ## ruff, mypy, import-linter
 	@$(BIN)/ruff format --check .

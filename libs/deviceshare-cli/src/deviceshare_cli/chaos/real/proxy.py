@@ -3,10 +3,16 @@
 import asyncio
 import contextlib
 import random
+import socket
+import struct
+
+from deviceshare_bus.tasks import end
 
 from deviceshare_cli.ports import LOOPBACK
 
 CHUNK = 1 << 16
+_RESET = struct.pack("ii", 1, 0)
+"""The value of ``SO_LINGER`` with which closing sends RST."""
 
 
 class _Pair:
@@ -18,7 +24,7 @@ class _Pair:
 
     def abort(self) -> None:
         for writer in self._writers:
-            writer.transport.abort()
+            _reset(writer)
 
 
 class Link:
@@ -49,9 +55,7 @@ class Link:
         """Close everything."""
         self._server.close()
         self.cut()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end(*self._tasks)
 
     def cut(self) -> None:
         """Reset all connections."""
@@ -76,24 +80,18 @@ class Link:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self.refusing:
-            writer.transport.abort()
+            _reset(writer)
             return
         try:
             from_server, to_server = await asyncio.open_connection(*self._target)
         except OSError:
-            writer.transport.abort()
+            _reset(writer)
             return
         pair = _Pair(writer, to_server)
         self._pairs.add(pair)
         try:
-            # One direction ended: the other one has nobody to talk to.
-            await asyncio.wait(
-                {
-                    asyncio.create_task(self._pump(pair, reader, to_server)),
-                    asyncio.create_task(self._pump(pair, from_server, writer)),
-                },
-                return_when=asyncio.ALL_COMPLETED,
-            )
+            # A direction that ends aborts both connections, which ends the other direction.
+            await asyncio.gather(self._pump(pair, reader, to_server), self._pump(pair, from_server, writer))
         finally:
             self._pairs.discard(pair)
             pair.abort()
@@ -107,3 +105,9 @@ class Link:
                     writer.write(data)
                     await writer.drain()
         pair.abort()
+
+
+def _reset(writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError):
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+    writer.transport.abort()

@@ -23,7 +23,10 @@ from deviceshare_cli.errors import CommandError
 
 log = logging.getLogger("deviceshare.chaos")
 
-FAULTS_OF_ROUND = (1, 6)
+FAULTS_OF_ROUND = 5
+FAULTS_OF_LONG_ROUND = 12
+"""Faults of a round, at most; more if faults may last longer than :data:`LONG` seconds."""
+LONG = 10.0
 AFTER = 0.5
 """Seconds for which the workload goes on when the faults of a round have ended."""
 SPREAD = 3.0
@@ -113,7 +116,7 @@ class Rounds:
 
     async def _round(self) -> None:
         """Inject the faults of a round, at once or one after the other, during the workload."""
-        count = self._chance.randint(*FAULTS_OF_ROUND)
+        count = self._chance.randint(1, FAULTS_OF_LONG_ROUND if self._options.longest > LONG else FAULTS_OF_ROUND)
         if self._options.faults is not None:
             count = min(count, self._options.faults - self._reporter.count)
         kinds = self._options.kinds
