@@ -221,14 +221,14 @@ async def test_connections_are_reset_and_refused_and_delayed() -> None:
     async with echo() as (link, opened):
         old = await opened()
         assert await echoed(old) == b"hello"
-        link.refusing = True
+        link.closed = True
         link.cut()
         with pytest.raises(ConnectionResetError):
             await old[0].read(100)
         refused = await opened()
         with pytest.raises(ConnectionResetError):
             assert await refused[0].read(100) != b""
-        link.refusing = False
+        link.closed = False
         link.delay = 0.4
         began = asyncio.get_running_loop().time()
         assert await echoed(await opened()) == b"hello"

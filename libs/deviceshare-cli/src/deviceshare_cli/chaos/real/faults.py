@@ -139,12 +139,12 @@ async def _cut(context: Context, seconds: float) -> str:
 
 async def _refuse(context: Context, seconds: float) -> str:
     name, link = context.link()
-    link.refusing = True
+    link.closed = True
     link.cut()
     try:
         await asyncio.sleep(seconds)
     finally:
-        link.refusing = False
+        link.closed = False
     return name
 
 
@@ -162,13 +162,13 @@ async def _partition_bus(context: Context, seconds: float) -> str:
     """Cut all services off the bus."""
     links = [links[BUS] for links in context.system.links.values()]
     for link in links:
-        link.refusing = True
+        link.closed = True
         link.cut()
     try:
         await asyncio.sleep(seconds)
     finally:
         for link in links:
-            link.refusing = False
+            link.closed = False
     return "all services"
 
 
@@ -190,13 +190,13 @@ async def _roll_back_apart(context: Context, seconds: float) -> str:
     """Roll a stream back while a service is cut off: the stream has grown again when the service returns."""
     name = context.replica()
     link = context.system.links[name][BUS]
-    link.refusing = True
+    link.closed = True
     link.cut()
     try:
         hit = await _roll_back_stream(context, 0.0)
         await asyncio.sleep(seconds)
     finally:
-        link.refusing = False
+        link.closed = False
     return f"{hit}, without {name}"
 
 

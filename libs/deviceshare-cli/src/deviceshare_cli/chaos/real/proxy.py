@@ -30,7 +30,7 @@ class _Pair:
 class Link:
     """One address that leads to a server. Use as an async context manager.
 
-    ``delay``: each chunk of bytes waits for a random time up to so many seconds, in order. ``refusing``: new
+    ``delay``: each chunk of bytes waits for a random time up to so many seconds, in order. ``closed``: new
     connections are closed at once.
     """
 
@@ -42,7 +42,7 @@ class Link:
         self._pairs: set[_Pair] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self.delay = 0.0
-        self.refusing = False
+        self.closed = False
 
     async def __aenter__(self) -> "Link":
         """Listen on a free port."""
@@ -79,7 +79,7 @@ class Link:
         task.add_done_callback(self._tasks.discard)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self.refusing:
+        if self.closed:
             _reset(writer)
             return
         try:

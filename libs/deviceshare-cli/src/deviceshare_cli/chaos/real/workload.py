@@ -41,6 +41,8 @@ PAUSE = 0.4
 """Seconds between two steps of a round, at most."""
 SLOWER = 1.05
 """How much longer each pause is than the one before: long faults need no more work than short ones."""
+ENDED = 20
+"""Pods that have ended, or are of others, at most."""
 WAITING = 6
 """Pods that may wait, at most."""
 
@@ -106,6 +108,7 @@ class Workload:
                 await self._set_usable(node, schedulable=True, ready="True")
         await self._configure(nodes)
         await self.collect()
+        await self._forget()
         have = Counter(_family_of_node(node["metadata"]["name"]) for node in nodes)
         for family in manifests.FAMILIES:
             for _ in range(self._nodes - have[family]):
@@ -124,10 +127,15 @@ class Workload:
             if pod["spec"].get("nodeName") and pod["spec"]["nodeName"] not in nodes:
                 await self._delete_whole(pod)
 
+    async def _forget(self) -> None:
+        """Delete the oldest pods that have ended, and pods of others."""
+        pods = [pod for pod in await self._cluster.list("Pod") if _has_ended(pod) or not _is_ours(pod)]
+        for pod in sorted(pods, key=lambda pod: int(pod["metadata"]["resourceVersion"]))[:-ENDED]:
+            await self._cluster.delete("Pod", pod["metadata"]["namespace"], pod["metadata"]["name"])
+
     async def _living(self) -> list[Object]:
         """Return the pods of the workload that have not ended."""
-        pods = [pod for pod in await self._cluster.list("Pod") if FAMILY in pod["metadata"].get("labels", {})]
-        return [pod for pod in pods if pod.get("status", {}).get("phase") not in ("Succeeded", "Failed")]
+        return [pod for pod in await self._cluster.list("Pod") if _is_ours(pod) and not _has_ended(pod)]
 
     async def _rooms(self) -> Counter[str]:
         """Return for how many more pods of each family there is room."""
@@ -305,6 +313,14 @@ async def _attempt(action: Callable[[], Awaitable[None]]) -> None:
         await action()
     except (ClusterError, InputError) as error:
         log.info("in vain: %s", error)
+
+
+def _is_ours(pod: Object) -> bool:
+    return FAMILY in pod["metadata"].get("labels", {})
+
+
+def _has_ended(pod: Object) -> bool:
+    return pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
 
 
 def _family_of_node(name: str) -> str:
