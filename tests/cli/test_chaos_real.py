@@ -133,6 +133,8 @@ def test_messages_of_a_stranger_are_not_taken_for_claims() -> None:
     for subject in ("ledger.x", f"ledger.{crc32(b'a') % 64}.a", "ledger.64.b"):
         found.claims.ledger(subject, wrong)
         found.claims.ledger(subject, b"\xc1")
+    for malformed in ({"id": "1"}, {"id": "1", "uid": "x", "name": "x", "grants": [1]}, 5):
+        found.ledger("a", malformed)  # type: ignore[arg-type]
     assert found.claims.held() == []
     assert not found.reported
 

@@ -63,7 +63,10 @@ class Claims:
         message = _decode(data)
         if message is None or message.get("node") != node or subject in self.foreign:
             return
-        claims = [_claim(node, claim) for claim in message.get("claims", ())]
+        try:
+            claims = [_claim(node, claim) for claim in message.get("claims", ())]
+        except (KeyError, TypeError, ValueError):  # a stranger's message
+            return
         before = self.now.get(node, {})
         self.now[node] = {claim.id: claim for claim in claims}
         if len(self.now[node]) < len(claims):
@@ -153,7 +156,7 @@ def _claim(node: str, raw: Mapping[str, Any]) -> Claim:
     devices = []
     for grant in raw.get("grants", ()):
         _, _, family, granted, *_ = grant
-        devices += [_device(family, *device[:5]) for device in granted]
+        devices += [_device(family, *(*device, "")[:5]) for device in granted]
     names = tuple(sorted((device.card, device.part) for device in devices))
     return Claim(raw["id"], raw["uid"], raw["name"], node, bool(raw.get("withdraw")), names, tuple(devices))
 
