@@ -65,7 +65,7 @@ class Claims:
             return
         try:
             claims = [_claim(node, claim) for claim in message.get("claims", ())]
-        except (KeyError, TypeError, ValueError):  # a stranger's message
+        except (AttributeError, KeyError, TypeError, ValueError):  # a stranger's message
             return
         before = self.now.get(node, {})
         self.now[node] = {claim.id: claim for claim in claims}
