@@ -18,7 +18,7 @@ from support import apiserver as kube
 from support import deploy, mixed
 from support.agents import NodeAgents
 from support.agents.api import Api
-from support.agents.plugins import CORES, asked
+from deviceshare_cli.chaos.device_plugins import CORES, asked
 from support.apiserver import ApiServer
 from support.deployed import Deployed
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from support import manifests
 from support.history import Asked, History, bound_more_than_once
-from support.validity_cards import Parts
+from deviceshare_cli.chaos.checkers.cards import Parts
 
 NODE = manifests.node(0)
 CARD = "GPU-00000-0"

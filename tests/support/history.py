@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Self
 
 from support.agents.api import Api
 from support.agents.object_cache import annotations, has_ended, name
-from support.validity_cards import Device, Parts, devices_of, over_cards
+from deviceshare_cli.chaos.checkers.cards import Device, Parts, devices_of, over_cards
 
 Object = dict[str, Any]
 

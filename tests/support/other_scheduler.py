@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from support import mixed
 from support.agents.api import Api, Refused
 from support.agents.object_cache import annotations
-from support.validity_cards import Device, Parts, cards_of, devices_of
+from deviceshare_cli.chaos.checkers.cards import Device, Parts, cards_of, devices_of
 
 ACCOUNT = "system:serviceaccount:volcano-system:volcano-scheduler"
 GRACE = 0.5

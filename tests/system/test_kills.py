@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from support.manifests import node, pod, podgroup
 from support.running import RunningSystem
-from support.validity import violations
+from deviceshare_cli.chaos.checkers.objects import violations
 
 NODES = int(os.environ.get("DEVICESHARE_KILL_NODES", "100"))
 PODS = int(os.environ.get("DEVICESHARE_KILL_PODS", "1500"))

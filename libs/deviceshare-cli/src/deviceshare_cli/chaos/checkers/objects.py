@@ -1,4 +1,4 @@
-"""Judges a cluster by its objects alone: Nodes, Pods, PodGroups and Events as ``kubectl get -o json`` would show them.
+"""Checks a cluster by its objects alone: Nodes, Pods, PodGroups and Events as ``kubectl get -o json`` would show them.
 
 It shares no code and no state with the scheduler, and reads nothing but what device plugins and kubelets read:
 annotations, capacities, bindings.
@@ -8,7 +8,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 
-from support.validity_cards import Object, Parts, devices_of, over_cards
+from deviceshare_cli.chaos.checkers.cards import Object, Parts, devices_of, over_cards
 
 ASKS = re.compile(r"volcano\.sh/v?gpu-(number|memory)|huawei\.com/(npu-core|Ascend[^-]*)")
 

@@ -1,6 +1,6 @@
-"""Judges cards by objects alone: what a node says that it has, and what the annotations of its pods give away.
+"""Checks cards by objects alone: what a node has, and what the annotations of its pods give away.
 
-Part of :mod:`support.validity`: no code and no state is shared with the scheduler.
+No code and no state is shared with the scheduler.
 """
 
 import json

@@ -1,0 +1,299 @@
+"""The faults of a simulated system: how each is drawn, begins and ends.
+
+A fault with a duration is two steps, ``+name`` and ``-name``; the others are one step.
+"""
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from deviceshare.model import Claim, ContainerGrant, DeviceGrant, NodeLedger
+from deviceshare_bus.messages import decode_ledger, encode
+from deviceshare_bus.subjects import Stream, ledger
+
+from deviceshare_cli.chaos.processes import SERVICES
+from deviceshare_cli.chaos.scenario import Step, Value
+from deviceshare_cli.chaos.world import World
+
+NOT_SURVIVED_YET: frozenset[str] = frozenset(
+    {"roll-back", "delete-stream", "empty-stream", "disk-full", "forged-claim", "undecodable", "late-api-requests"}
+)
+"""Faults that the product does not survive yet. They are left out unless asked for; the set has to become empty."""
+LONGEST = 30.0
+"""Seconds that a fault lasts, at most."""
+Arguments = tuple[Value, ...]
+
+
+class Fault(NamedTuple):
+    """How a fault works: ``draw`` its arguments, ``begin`` it and, if it lasts, ``end`` it."""
+
+    draw: Callable[[random.Random, Mapping[str, int]], Arguments]
+    begin: Callable[[World, Arguments], None]
+    end: Callable[[World, Arguments], None] | None = None
+
+
+def _process(chance: random.Random, replicas: Mapping[str, int]) -> Arguments:
+    service = chance.choice([service for service in SERVICES if replicas.get(service)])
+    return (f"{service}/{chance.randrange(replicas[service])}",)
+
+
+def _nothing(chance: random.Random, replicas: Mapping[str, int]) -> Arguments:
+    return ()
+
+
+def _share(chance: random.Random, replicas: Mapping[str, int]) -> Arguments:
+    return (chance.choice((0.05, 0.2, 0.6)),)
+
+
+def _stream(chance: random.Random, replicas: Mapping[str, int]) -> Arguments:
+    return (chance.choice(list(Stream)).value,)
+
+
+def _stream_and_writes(chance: random.Random, replicas: Mapping[str, int]) -> Arguments:
+    return chance.choice(list(Stream)).value, chance.choice((1, 3, 10, 50))
+
+
+def _kill(world: World, arguments: Arguments) -> None:
+    if (process := world.process(str(arguments[0]))) is not None:
+        process.kill()
+
+
+def _start(world: World, arguments: Arguments) -> None:
+    if (process := world.process(str(arguments[0]))) is not None:
+        process.start()
+
+
+def _kill_all(world: World, arguments: Arguments) -> None:
+    for process in world.processes:
+        process.kill()
+
+
+def _start_all(world: World, arguments: Arguments) -> None:
+    for process in world.processes:
+        process.start()
+
+
+def _cut(world: World, arguments: Arguments) -> None:
+    process = world.process(str(arguments[0]))
+    if process is not None and process.connection is not None:
+        process.connection.cut(float(arguments[1]))
+
+
+def _step_clock(world: World, arguments: Arguments) -> None:
+    if (process := world.process(str(arguments[0]))) is not None:
+        process.wall_offset += float(arguments[1])
+
+
+def _crash_bus(world: World, arguments: Arguments) -> None:
+    world.bus.stop()
+
+
+def _start_bus(world: World, arguments: Arguments) -> None:
+    world.bus.start()
+
+
+def _roll_back(world: World, arguments: Arguments) -> None:
+    """Crash the server and lose the latest writes of a stream, which were acknowledged but not synced."""
+    name, writes = str(arguments[0]), int(arguments[1])
+    world.bus.stop()
+    if (stream := world.bus.streams.get(name)) is not None:
+        undone = stream.roll_back(writes)
+        world.note(f"{name} lost {undone} writes")
+        world.checkers.damaged(stream)
+
+
+def _empty(world: World, arguments: Arguments) -> None:
+    if (stream := world.bus.streams.get(str(arguments[0]))) is not None:
+        stream.purge()
+        world.checkers.damaged(stream)
+
+
+def _delete_stream(world: World, arguments: Arguments) -> None:
+    name = str(arguments[0])
+    if (stream := world.bus.streams.get(name)) is not None:
+        stream.purge()
+        world.checkers.damaged(stream)
+        world.bus.delete(name)
+
+
+def _set_up(world: World, arguments: Arguments) -> None:
+    world.begin(world.set_up())
+
+
+def _bus_share(name: str) -> Fault:
+    """Return a fault of the bus that is a share of messages."""
+    return Fault(
+        _share,
+        lambda world, arguments: setattr(world.bus.faults, name, float(arguments[0])),
+        lambda world, arguments: setattr(world.bus.faults, name, 0.0),
+    )
+
+
+def _api_share(name: str) -> Fault:
+    """Return a fault of the API server that is a share of requests."""
+    return Fault(
+        _share,
+        lambda world, arguments: setattr(world.frontend.faults, name, float(arguments[0])),
+        lambda world, arguments: setattr(world.frontend.faults, name, 0.0),
+    )
+
+
+def _api_flag(name: str) -> Fault:
+    return Fault(
+        _nothing,
+        lambda world, arguments: setattr(world.frontend.faults, name, True),
+        lambda world, arguments: setattr(world.frontend.faults, name, False),
+    )
+
+
+def _expire_watches(world: World, arguments: Arguments) -> None:
+    world.frontend.faults.oldest = world.api.revision
+    world.frontend.break_watches()
+
+
+def _set_failures(share: float) -> Callable[[World, Arguments], None]:
+    def act(world: World, arguments: Arguments) -> None:
+        world.agents.failures = share
+
+    return act
+
+
+def _undecodable(world: World, arguments: Arguments) -> None:
+    """Replace the last message of a subject by bytes of a stranger."""
+    stream = world.bus.streams.get(str(arguments[0]))
+    if stream is None or not (found := stream.last_per_subject()):
+        return
+    subject = found[int(float(arguments[1]) * len(found))].subject
+    world.bus.write_foreign(subject, b"\x93 not ours")
+
+
+def _forge_claim(world: World, arguments: Arguments) -> None:
+    """Add a claim of a stranger to a ledger: for a waiting pod, on a card that the node has."""
+    nodes = sorted(node["metadata"]["name"] for node in world.api.objects("Node"))
+    pods = [pod for pod in world.api.objects("Pod") if not pod["spec"].get("nodeName")]
+    if not nodes or not pods:
+        return
+    node = nodes[int(float(arguments[0]) * len(nodes))]
+    pod = pods[int(float(arguments[1]) * len(pods))]
+    stream = world.bus.streams.get(Stream.LEDGER)
+    last = stream.last(ledger(node)) if stream is not None else None
+    claims = decode_ledger(last.data).claims if last is not None else ()
+    device = DeviceGrant("0", 0, 1000, 0)
+    metadata = pod["metadata"]
+    forged = Claim(
+        id=f"forged-{metadata['uid']}",
+        uid=metadata["uid"],
+        namespace=metadata["namespace"],
+        name=metadata["name"],
+        grants=(ContainerGrant("main", 0, "gpu-share", (device,)),),
+    )
+    world.bus.write_foreign(ledger(node), encode(NodeLedger(node=node, claims=(*claims, forged))))
+
+
+def _one_uid(world: World, arguments: Arguments) -> None:
+    """Restore a pod from a backup under another name: two pods have one uid."""
+    pods = [pod for pod in world.api.objects("Pod") if not pod["spec"].get("nodeName")]
+    if pods:
+        pod = pods[int(float(arguments[0]) * len(pods))]
+        metadata = {**pod["metadata"], "name": f"{pod['metadata']['name']}-copy"}
+        if world.api.peek("Pod", metadata["namespace"], metadata["name"]) is None:
+            world.api.create({**pod, "metadata": metadata})
+
+
+def _fractions(count: int) -> Callable[[random.Random, Mapping[str, int]], Arguments]:
+    return lambda chance, replicas: tuple(round(chance.random(), 3) for _ in range(count))
+
+
+def _stream_and_fraction(chance: random.Random, replicas: Mapping[str, int]) -> Arguments:
+    return (*_stream(chance, replicas), round(chance.random(), 3))
+
+
+FAULTS: dict[str, Fault] = {
+    "kill": Fault(_process, _kill, _start),
+    "kill-all": Fault(_nothing, _kill_all, _start_all),
+    "cut": Fault(lambda chance, replicas: (*_process(chance, replicas), round(chance.uniform(0.1, 20.0), 1)), _cut),
+    "clock-step": Fault(
+        lambda chance, replicas: (*_process(chance, replicas), chance.choice((-3600, -30, 30, 3600))), _step_clock
+    ),
+    "crash-bus": Fault(_nothing, _crash_bus, _start_bus),
+    "lost-acks": _bus_share("lost_acks"),
+    "late-acks": _bus_share("late_acks"),
+    "lost-bus-requests": _bus_share("lost_requests"),
+    "lost-deliveries": _bus_share("lost_deliveries"),
+    "repeated-deliveries": _bus_share("repeated_deliveries"),
+    "silent-consumers": Fault(_share, lambda world, arguments: world.silence_consumers(float(arguments[0]))),
+    "roll-back": Fault(_stream_and_writes, _roll_back, _start_bus),
+    "empty-stream": Fault(_stream, _empty),
+    "delete-stream": Fault(_stream, _delete_stream, _set_up),
+    "disk-full": Fault(
+        _nothing,
+        lambda world, arguments: setattr(world.bus.faults, "disk_full", True),
+        lambda world, arguments: setattr(world.bus.faults, "disk_full", False),
+    ),
+    "small-payload": Fault(
+        lambda chance, replicas: (chance.choice((300, 1000)),),
+        lambda world, arguments: setattr(world.bus, "max_payload", int(arguments[0])),
+        lambda world, arguments: world.bus.restore_payload(),
+    ),
+    "undecodable": Fault(_stream_and_fraction, _undecodable),
+    "forged-claim": Fault(_fractions(2), _forge_claim),
+    "api-down": _api_flag("down"),
+    "forbidden": _api_flag("forbidden"),
+    "lost-api-requests": _api_share("lost_requests"),
+    "lost-answers": _api_share("lost_answers"),
+    "late-api-requests": _api_share("late_requests"),
+    "api-errors": _api_share("errors"),
+    "api-conflicts": _api_share("conflicts"),
+    "lost-changes": _api_share("lost_changes"),
+    "slow-watches": Fault(
+        lambda chance, replicas: (chance.choice((0.5, 3.0, 10.0)),),
+        lambda world, arguments: setattr(world.frontend.faults, "lag", float(arguments[0])),
+        lambda world, arguments: setattr(world.frontend.faults, "lag", 0.0),
+    ),
+    "broken-watches": Fault(_nothing, lambda world, arguments: world.break_watches()),
+    "silent-watches": Fault(_share, lambda world, arguments: world.silence_watches(float(arguments[0]))),
+    "expired-watches": Fault(_nothing, _expire_watches),
+    "failing-plugins": Fault(_nothing, _set_failures(0.3), _set_failures(0.0)),
+    "one-uid": Fault(_fractions(1), _one_uid),
+}
+"""All faults by name."""
+
+
+def draw(chance: random.Random, replicas: Mapping[str, int], span: float, names: Sequence[str]) -> list[Step]:
+    """Draw some faults of these names in the first ``span`` seconds; all of them end :data:`LONGEST` later at most."""
+    steps = []
+    for _ in range(chance.randint(2, 7)):
+        name = chance.choice(names)
+        fault = FAULTS[name]
+        at = round(chance.uniform(1.0, span), 3)
+        arguments = fault.draw(chance, replicas)
+        if fault.end is None:
+            steps.append(Step(at, name, arguments))
+        else:
+            seconds = min(LONGEST, chance.choice((0.5, 2.0, 10.0, 30.0)) * chance.uniform(0.5, 1.5))
+            steps.append(Step(at, f"+{name}", arguments))
+            steps.append(Step(round(at + seconds, 3), f"-{name}", arguments))
+    return steps
+
+
+def play(world: World, step: Step) -> bool:
+    """Begin or end a fault; return whether the step is one."""
+    fault = FAULTS.get(step.action.lstrip("+-"))
+    if fault is None:
+        return False
+    if not step.action.startswith("-"):
+        fault.begin(world, step.arguments)
+    elif fault.end is not None:
+        fault.end(world, step.arguments)
+    return True
+
+
+def end_all(world: World) -> None:
+    """End every fault."""
+    for fault in FAULTS.values():
+        if fault.end is not None and fault.end not in (_start, _set_up, _start_all):
+            fault.end(world, ("",))
+    world.bus.start()
+    _start_all(world, ())
+    if set(Stream) - set(world.bus.streams):
+        _set_up(world, ())

@@ -1,0 +1,139 @@
+"""What users and operators do to a simulated cluster: pods, gangs, deletions, nodes that come and go."""
+
+import random
+from collections.abc import Mapping, Sequence
+
+from deviceshare_cluster.interface import Object
+
+from deviceshare_cli.chaos import manifests
+from deviceshare_cli.chaos.apiserver import Key, annotations_of, key_of
+from deviceshare_cli.chaos.scenario import Step
+from deviceshare_cli.chaos.world import World
+
+PODS = (15, 60)
+"""Pods of a history, at least and at most."""
+SPAN = 120.0
+"""Seconds in which the workload arrives."""
+QUEUES = ("default", "research")
+GANG = (2, 4)
+
+
+def draw(chance: random.Random, nodes: Mapping[str, str]) -> list[Step]:
+    """Draw the workload of a cluster with these nodes, by family."""
+    families = sorted(set(nodes.values()))
+    steps = [Step(0.0, "queue", ("research",))]
+    number = 0
+    for _ in range(chance.randint(*PODS)):
+        number += 1
+        family = chance.choice(families)
+        kind = chance.randrange(len(manifests.FAMILIES[family]))
+        seconds = round(chance.uniform(5.0, 60.0), 1) if chance.random() < 0.4 else 0.0
+        # Half of the pods come in bursts.
+        at = round(chance.uniform(0.0, SPAN), 3) if chance.random() < 0.5 else float(chance.randrange(4) * 30)
+        queue = chance.choice(QUEUES)
+        if chance.random() < 0.15:
+            size = chance.randint(*GANG)
+            steps.append(Step(at, "gang", (f"gang-{number}", family, kind, size, queue, seconds)))
+        else:
+            steps.append(Step(at, "pod", (f"pod-{number}", family, kind, queue, seconds)))
+        if chance.random() < 0.25:
+            again = "recreate" if chance.random() < 0.3 else "delete"
+            name = f"pod-{number}" if steps[-1].action == "pod" else f"gang-{number}-0"
+            steps.append(Step(round(at + chance.uniform(0.0, 40.0), 3), again, (name,)))
+    for name in sorted(nodes):
+        if chance.random() < 0.15:
+            at = round(chance.uniform(10.0, SPAN), 3)
+            steps.append(Step(at, "remove-node", (name,)))
+            steps.append(Step(round(at + chance.uniform(1.0, 60.0), 3), "add-node", (name, nodes[name])))
+        elif chance.random() < 0.15:
+            at = round(chance.uniform(10.0, SPAN), 3)
+            steps.append(Step(at, "unready-node", (name,)))
+            steps.append(Step(round(at + chance.uniform(1.0, 60.0), 3), "ready-node", (name,)))
+    return steps
+
+
+def play(world: World, step: Step) -> bool:
+    """Execute a step of the workload; return whether it is one. What does not apply any more does nothing."""
+    arguments = step.arguments
+    match step.action:
+        case "queue":
+            world.api.create(manifests.queue(str(arguments[0])))
+        case "pod":
+            name, family, kind, queue, seconds = arguments
+            made = manifests.FAMILIES[str(family)][int(kind)]
+            world.api.create(manifests.pod(str(name), made, queue=str(queue), seconds=float(seconds)))
+        case "gang":
+            _gang(world, arguments)
+        case "delete":
+            delete(world, ("Pod", manifests.NAMESPACE, str(arguments[0])))
+        case "recreate":
+            _recreate(world, str(arguments[0]))
+        case "remove-node":
+            _remove_node(world, str(arguments[0]))
+        case "add-node":
+            world.add_node(str(arguments[0]), str(arguments[1]))
+        case "unready-node" | "ready-node":
+            _set_ready(world, str(arguments[0]), "True" if step.action == "ready-node" else "Unknown")
+        case _:
+            return False
+    return True
+
+
+def _gang(world: World, arguments: Sequence[str | float | int]) -> None:
+    name, family, kind, size, queue, seconds = arguments
+    made = manifests.FAMILIES[str(family)][int(kind)]
+    world.api.create(manifests.pod_group(str(name), int(size), str(queue)))
+    for member in range(int(size)):
+        pod = manifests.pod(f"{name}-{member}", made, group=str(name), queue=str(queue), seconds=float(seconds))
+        world.api.create(pod)
+
+
+def delete(world: World, key: Key) -> Object | None:
+    """Delete a pod as the API server does: at once if it is not bound, else when its kubelet has ended it."""
+    pod = world.api.peek(*key)
+    if pod is None:
+        return None
+    if not pod["spec"].get("nodeName"):
+        world.api.delete(key)
+        return pod
+
+    def terminate(found: Object) -> bool:
+        if "deletionTimestamp" in found["metadata"]:
+            return False
+        found["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+        return True
+
+    world.api.update(key, terminate, "user")
+    return pod
+
+
+def _recreate(world: World, name: str) -> None:
+    """Replace a pod by one of its name and another uid, at once."""
+    key = "Pod", manifests.NAMESPACE, name
+    pod = world.api.peek(*key)
+    if pod is None:
+        return
+    world.api.delete(key)
+    kept = {
+        name: value
+        for name, value in annotations_of(pod).items()
+        if name.startswith(("scheduling.", "simulation/")) or name == "volcano.sh/vgpu-mode"
+    }
+    metadata = {key: value for key, value in pod["metadata"].items() if key in ("name", "namespace", "labels")}
+    spec = {key: value for key, value in pod["spec"].items() if key != "nodeName"}
+    world.api.create({**pod, "metadata": {**metadata, "annotations": kept}, "spec": spec, "status": {}})
+
+
+def _remove_node(world: World, name: str) -> None:
+    """Remove a node; its pods are deleted, as the garbage collector of pods does."""
+    world.api.delete(("Node", "", name))
+    for pod in [pod for pod in world.api.objects("Pod") if pod["spec"].get("nodeName") == name]:
+        world.api.delete(key_of(pod), "pod-garbage-collector")
+
+
+def _set_ready(world: World, name: str, status: str) -> None:
+    def change(found: Object) -> bool:
+        found["status"]["conditions"] = [{"type": "Ready", "status": status}]
+        return True
+
+    world.api.update(("Node", "", name), change, "node-controller")
