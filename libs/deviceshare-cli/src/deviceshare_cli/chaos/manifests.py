@@ -50,7 +50,6 @@ tiers:
   - name: gang
 - plugins:
   - name: predicates
-  - name: proportion
   - name: deviceshare
     arguments:
       deviceshare.GPUSharingEnable: true

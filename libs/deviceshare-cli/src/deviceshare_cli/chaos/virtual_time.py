@@ -7,6 +7,7 @@ nothing.
 import asyncio
 import gc
 import logging
+import math
 import random
 import secrets
 import time
@@ -19,6 +20,10 @@ T = TypeVar("T")
 
 WALL = 1_780_000_000.0
 """Unix time at the beginning of a history."""
+
+
+GRID = 0.005
+"""Seconds between two moments at which timers fire: what coincides costs one turn of each task instead of many."""
 
 
 class Deadlock(Exception):
@@ -36,6 +41,12 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def time(self) -> float:
         """Return the virtual time, in seconds."""
         return self._now
+
+    def call_at(
+        self, when: float, callback: Callable[..., object], *args: Any, context: Any = None
+    ) -> asyncio.TimerHandle:
+        """Call back at a time, rounded up to :data:`GRID`."""
+        return super().call_at(math.ceil(when / GRID - 1e-6) * GRID, callback, *args, context=context)
 
     def jump(self) -> None:
         """Set the clock to the next timer. Raises Deadlock."""

@@ -10,7 +10,7 @@ from deviceshare_cli.chaos.apiserver import Key, annotations_of, key_of
 from deviceshare_cli.chaos.scenario import Step
 from deviceshare_cli.chaos.world import World
 
-PODS = (15, 60)
+PODS = (8, 40)
 """Pods of a history, at least and at most."""
 SPAN = 120.0
 """Seconds in which the workload arrives."""
