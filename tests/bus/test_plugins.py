@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from deviceshare.conf import family_flags
+from deviceshare.conf.known import family_flags
 from deviceshare.families import BY_NAME, FAMILIES
 from deviceshare.model import ConfigError
 from deviceshare_bus.plugins import load_families

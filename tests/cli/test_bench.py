@@ -1,4 +1,4 @@
-"""`deviceshare bench bus`: what it measures adds up."""
+"""`deviceshare bench bus`: measurements and their report."""
 
 import json
 import subprocess
@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 from deviceshare.objects import decode_node, decode_pod
 from deviceshare_cli.bench.bus import workload
+from deviceshare_cli.bench.bus.command import quantile, report
 from deviceshare_cli.bench.bus.floor import doubles
 from deviceshare_cli.bench.bus.measure import Run
-from deviceshare_cli.bench.bus.report import quantile, report
-from deviceshare_cli.bench.bus.traffic import State, StreamMeter, Traffic
+from deviceshare_cli.bench.bus.traffic import StreamMeter, Traffic
 from hypothesis import given
 from hypothesis import strategies as st
+from nats.js.api import StreamState
 
 TRAFFIC = {
     "CLUSTER": Traffic(20, 4000, 10),
@@ -38,24 +39,28 @@ RUN = Run(
 )
 
 
-def test_messages_are_counted_exactly_and_their_size_is_that_of_the_new_ones() -> None:
-    # 100 large messages stand there from before; 50 small ones come, and are overwritten once.
-    meter = StreamMeter(State(100, 100, 100_000))
-    meter.take(State(150, 150, 100_000 + 50 * 200))
-    assert meter.total(State(200, 150, 100_000 + 50 * 300)) == Traffic(100, 50 * 200 + 50 * 300, 50)
+def state(last: int, messages: int, size: int) -> StreamState:
+    return StreamState(messages=messages, bytes=size, first_seq=1, last_seq=last, consumer_count=0)
+
+
+def test_the_mean_size_is_that_of_the_new_messages() -> None:
+    # The stream has 100 large messages. 50 small messages are published, then overwritten once.
+    meter = StreamMeter(state(100, 100, 100_000))
+    meter.take(state(150, 150, 100_000 + 50 * 200))
+    assert meter.total(state(200, 150, 100_000 + 50 * 300)) == Traffic(100, 50 * 200 + 50 * 300, 50)
 
 
 @given(st.lists(st.integers(1, 50), min_size=1, max_size=20), st.integers(1, 5000))
-def test_messages_of_one_size_add_up_however_often_one_looks(steps: list[int], size: int) -> None:
-    meter = StreamMeter(State(7, 0, 0))
+def test_traffic_does_not_depend_on_the_number_of_samples(steps: list[int], size: int) -> None:
+    meter = StreamMeter(state(7, 0, 0))
     last = 0
     for step in steps:
         last += step
-        meter.take(State(7 + last, last, last * size))
-    assert meter.total(State(7 + last, last, last * size)) == Traffic(last, last * size, last)
+        meter.take(state(7 + last, last, last * size))
+    assert meter.total(state(7 + last, last, last * size)) == Traffic(last, last * size, last)
 
 
-def test_the_doubles_publish_exactly_the_messages_of_the_run_and_read_them_to_the_end() -> None:
+def test_the_doubles_publish_and_read_the_messages_of_the_run() -> None:
     work = {double.name: double for double in doubles(RUN, 10, "nats://bus", "nats://objects")}
     published: dict[str, int] = {}
     for double in work.values():
@@ -81,7 +86,7 @@ def test_rates_and_quantiles() -> None:
     assert quantile([3.0], 0.99) == 3.0
 
 
-def test_the_generated_objects_are_what_the_families_read() -> None:
+def test_the_families_decode_the_generated_objects() -> None:
     (node,) = workload.nodes(1, 8)
     fact = decode_node(json.dumps(node | {"metadata": node["metadata"] | {"uid": "n"}}).encode())
     assert not fact.problems

@@ -28,7 +28,7 @@ SMALL: dict[str, Any] = {
 
 
 def place(directory: Path, workload: bytes) -> tuple[str, str]:
-    """Return the placements, and the error."""
+    """Return the placements and the error."""
     (directory / "configs").symlink_to(DATA / "golden" / "configs")
     file, placements = directory / "workload.json", directory / "placements.csv"
     file.write_bytes(workload)
@@ -37,7 +37,7 @@ def place(directory: Path, workload: bytes) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_each_pod_is_placed_where_volcano_places_it(name: str, tmp_path: Path) -> None:
+def test_placements_are_those_of_volcano(name: str, tmp_path: Path) -> None:
     workload, expected = (
         gzip.decompress((DATA / "workloads" / f"{name}.{kind}.gz").read_bytes()) for kind in ("json", "placements.csv")
     )
@@ -46,7 +46,7 @@ def test_each_pod_is_placed_where_volcano_places_it(name: str, tmp_path: Path) -
     assert placed.splitlines() == expected.decode().splitlines()
 
 
-def test_a_pod_that_asks_no_device_has_a_node_alone(tmp_path: Path) -> None:
+def test_a_pod_without_devices_gets_a_node(tmp_path: Path) -> None:
     placed, _ = place(tmp_path, json.dumps(SMALL).encode())
     assert placed == 'new,node-1,"GPU-1-0,NVIDIA,1000,0:"\nnone,node-0,\n'
 
@@ -81,7 +81,7 @@ def test_a_pod_that_asks_no_device_has_a_node_alone(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_file_that_is_wrong_is_told_by_field_value_and_what_would_be_right(
+def test_an_error_has_the_field_its_value_and_the_expected_value(
     changes: dict[str, Any], expected: str, tmp_path: Path
 ) -> None:
     placed, error = place(tmp_path, json.dumps(SMALL | changes).encode())

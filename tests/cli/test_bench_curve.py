@@ -1,4 +1,4 @@
-"""``deviceshare bench curve``: a run for each size, and the curves of them."""
+"""``deviceshare bench curve``: a run for each size, and the plot."""
 
 import json
 import xml.etree.ElementTree as ET
@@ -8,7 +8,7 @@ from deviceshare_cli.main import app
 from typer.testing import CliRunner
 
 
-def test_every_family_is_measured_at_every_size_and_drawn(tmp_path):
+def test_every_family_is_measured_at_every_size_and_plotted(tmp_path):
     sizes = ["--nodes", "2", "--shapes", "4", "--pods", "20", "--runs", "2"]
     result = CliRunner().invoke(app, ["bench", "curve", *sizes, "--plots", str(tmp_path), "--json"])
     assert result.stderr.count("2 nodes, 4 shapes, run 2 of 2") == len(FAMILIES)
@@ -23,11 +23,11 @@ def test_every_family_is_measured_at_every_size_and_drawn(tmp_path):
     assert texts >= {*FAMILIES, "nodes of 8 cards", "µs"}
 
 
-def test_sizes_are_taken_in_order():
+def test_sizes_are_sorted_and_unique():
     assert numbers("--nodes", "5000, 1000,5000") == [1000, 5000]
 
 
-def test_sizes_that_are_no_numbers_are_named():
+def test_an_invalid_size_is_an_error():
     result = CliRunner().invoke(app, ["bench", "curve", "--nodes", "10,many"])
     assert result.exit_code == 1
     assert (

@@ -1,4 +1,4 @@
-"""`deviceshare bench kube`: it runs, on a real API server, and its measures agree with each other."""
+"""`deviceshare bench kube`: a run on a real API server, with consistent measurements."""
 
 import json
 import os
@@ -10,7 +10,7 @@ import pytest
 from support import apiserver
 
 
-def test_both_ways_bind_all_pods(tmp_path: Path) -> None:
+def test_the_system_and_the_bare_client_bind_all_pods(tmp_path: Path) -> None:
     command = [
         str(Path(sys.executable).parent / "deviceshare"),
         "bench",
@@ -37,7 +37,7 @@ def test_both_ways_bind_all_pods(tmp_path: Path) -> None:
         assert {"binder", "kube-apiserver", "etcd", "bench"} <= pair["cpu_milliseconds_per_pod"].keys()
 
 
-def test_says_where_it_looks_for_an_api_server(tmp_path: Path) -> None:
+def test_the_error_without_an_api_server_names_its_directory(tmp_path: Path) -> None:
     command = [str(Path(sys.executable).parent / "deviceshare"), "bench", "kube"]
     environment = {**os.environ, "KUBEBUILDER_ASSETS": str(tmp_path)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)

@@ -1,4 +1,4 @@
-"""`deviceshare conformance` on whole sessions: we decide as recorded, but for rules that can be turned off."""
+"""`deviceshare conformance` on whole sessions: decisions are as recorded, except for our rules."""
 
 import gzip
 import json
@@ -25,7 +25,7 @@ FILES = ("sessions.jsonl.gz", "sessions-unit.jsonl.gz", "sessions-more.jsonl.gz"
 LEAST_IDENTICAL, LEAST_IN_ORDER = 98.0, 95.0
 """Percent of the sessions with all arguments of our rules off."""
 
-Line = dict[str, Any]
+RecordedLine = dict[str, Any]
 Write = Callable[..., Path]
 
 
@@ -39,9 +39,9 @@ def as_volcano(file: str) -> SessionSummary:
     return summarize([DATA / file], as_volcano=True)
 
 
-def recorded(name: str, file: str = "sessions.jsonl.gz") -> Line:
+def recorded(name: str, file: str = "sessions.jsonl.gz") -> RecordedLine:
     for line in gzip.decompress((DATA / file).read_bytes()).splitlines():
-        found: Line = json.loads(line)
+        found: RecordedLine = json.loads(line)
         if name in (found.get("id"), found.get("name")):
             return deepcopy(found)
     raise AssertionError(name)
@@ -49,7 +49,7 @@ def recorded(name: str, file: str = "sessions.jsonl.gz") -> Line:
 
 @pytest.fixture
 def write(tmp_path: Path) -> Write:
-    def write(*lines: Line | str, name: str = "some.jsonl") -> Path:
+    def write(*lines: RecordedLine | str, name: str = "some.jsonl") -> Path:
         path = tmp_path / name
         path.write_text("".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines))
         return path
@@ -58,12 +58,12 @@ def write(tmp_path: Path) -> Write:
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_every_session_is_decided_as_recorded_or_otherwise_by_a_rule(file):
+def test_rules_explain_every_difference(file):
     summary = replayed(file)
     assert summary.failed == 0, as_text(summary, verbose=True)
 
 
-def test_few_sessions_are_explained_by_rules():
+def test_rules_explain_few_sessions():
     assert sum(len(replayed(file).outcomes) for file in FILES[:2]) >= 240 + 44
     for file in FILES:
         summary = replayed(file)
@@ -71,7 +71,7 @@ def test_few_sessions_are_explained_by_rules():
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_without_our_rules_nearly_all_is_identical(file):
+def test_nearly_all_sessions_are_identical_without_our_rules(file):
     summary = as_volcano(file)
     identical = summary.percent(summary.same(PODS, NODES, DEVICES))
     in_order = summary.percent(summary.same(PODS, NODES, DEVICES, ORDER))
@@ -79,8 +79,8 @@ def test_without_our_rules_nearly_all_is_identical(file):
     assert in_order >= LEAST_IN_ORDER, as_text(summary, verbose=True)
 
 
-def test_what_is_compared_is_worth_comparing():
-    """Sessions that place nothing, or everything at once, would say little."""
+def test_the_recorded_sessions_have_many_placements_and_phases():
+    """Sessions that place no pod, or all pods at once, would test little."""
     outcomes = replayed("sessions.jsonl.gz").outcomes
     assert sum(len(outcome.session.volcano.placed) for outcome in outcomes) > 8000
     assert sum(any(placed.annotations for placed in each.session.volcano.placed) for each in outcomes) > 20
@@ -101,25 +101,25 @@ def test_every_rule_has_its_argument_and_its_row_on_the_page():
     assert arguments == known.EXTENSIONS.keys()
 
 
-def placed_elsewhere(line: Line) -> None:
+def placed_elsewhere(line: RecordedLine) -> None:
     line["volcano"]["placed"][0]["node"] = "n99"
 
 
-def placed_with_other_devices(line: Line) -> None:
+def placed_with_other_devices(line: RecordedLine) -> None:
     found = next(placed for placed in line["volcano"]["placed"] if placed["annotations"])
     found["annotations"]["volcano.sh/vgpu-ids-new"] = "GPU-other,NVIDIA,1,0:"
 
 
-def placed_in_another_order(line: Line) -> None:
+def placed_in_another_order(line: RecordedLine) -> None:
     placed = line["volcano"]["placed"]
     placed[0], placed[-1] = placed[-1], placed[0]
 
 
-def placed_less(line: Line) -> None:
+def placed_less(line: RecordedLine) -> None:
     line["volcano"]["placed"].pop()
 
 
-def in_another_phase(line: Line) -> None:
+def in_another_phase(line: RecordedLine) -> None:
     phases = line["volcano"]["phases"]
     phases[min(phases)] = "Unknown"
 
@@ -154,7 +154,7 @@ def test_a_rule_explains_only_what_is_as_recorded_without_it(write, capsys):
     assert conformance([write(line)]) == 1
 
 
-def test_the_summary_is_there_for_programs(write, capsys):
+def test_json(write, capsys):
     right, wrong = recorded("sessions/plain/989000"), recorded("sessions/nodes/989000")
     placed_elsewhere(wrong)
     assert conformance([write(right, wrong)], json=True) == 1
@@ -164,7 +164,7 @@ def test_the_summary_is_there_for_programs(write, capsys):
     assert found["failures"][0]["differences"][0]["aspect"] == NODES
 
 
-def test_cases_and_sessions_can_be_replayed_together(write, capsys):
+def test_cases_and_sessions_in_one_run(write, capsys):
     cases = ROOT / "tests" / "data" / "golden" / "gpushare-memory.jsonl.gz"
     assert conformance([cases, write(recorded("sessions/nodes/989000"))]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -172,21 +172,21 @@ def test_cases_and_sessions_can_be_replayed_together(write, capsys):
     assert lines[-1] == "1 identical, 0 by rule, 0 failed"
 
 
-def test_a_unit_test_fails_where_something_else_is_expected(write):
+def test_a_unit_test_with_another_expected_result_fails(write):
     line = recorded("two Jobs on one node", "sessions-unit.jsonl.gz")
     assert conformance([write(line)]) == 0
     line["binds"].popitem()
     assert conformance([write(line)]) == 1
 
 
-def test_a_unit_test_that_needs_more_than_we_evaluate_is_counted(write, capsys):
+def test_a_unit_test_that_cannot_be_replayed_is_counted(write, capsys):
     line = recorded("two Jobs on one node", "sessions-unit.jsonl.gz")
     line["evictnum"] = 1
     assert conformance([write(line, recorded("two Jobs on one node", "sessions-unit.jsonl.gz"))]) == 0
     assert "Not replayed: 1 unit tests with evictions" in capsys.readouterr().out
 
 
-def test_a_configuration_that_we_refuse_fails_and_says_so(write, capsys):
+def test_an_invalid_configuration_is_a_failure(write, capsys):
     line = recorded("sessions/nodes/989000")
     line["conf"] = line["conf"].replace("actions:", "actions: 5 #")
     assert conformance([write(line, recorded("sessions/nodes/989001"))]) == 1
@@ -204,6 +204,6 @@ def test_a_configuration_that_we_refuse_fails_and_says_so(write, capsys):
         ('{"volcano": {}, "id": "x", "conf": "", "nodes": [7]}', "line 1: nodes[0]: Expected `object`, got `int`"),
     ],
 )
-def test_a_line_that_is_no_session_says_what_is_wrong(write, text, message):
+def test_invalid_line(write, text, message):
     with pytest.raises(CommandError, match=re.escape(message)):
         conformance([write(text)])

@@ -1,4 +1,4 @@
-"""What `deviceshare explain pod` says."""
+"""The text of `deviceshare explain pod`."""
 
 from deviceshare.model import PENDING, PLACED, Explanation, NearCard, NearNode, Refusal
 from deviceshare_cli.explaining import explanation_text
@@ -78,7 +78,7 @@ def test_a_placed_pod() -> None:
     ]
 
 
-def test_a_waiting_pod_names_what_is_missing_and_its_gang() -> None:
+def test_a_pending_pod_with_its_gang() -> None:
     refusal = Refusal(
         code="CardInsufficientMemory", text="cards too full", nodes=3, resource="volcano.sh/vgpu-memory",
         asked=3000, free=1000, unit="MiB", nearest="n2", cards=24,
@@ -97,7 +97,7 @@ def test_a_waiting_pod_names_what_is_missing_and_its_gang() -> None:
     assert "  warning: two at once do not work\n" in text
 
 
-def test_what_keeps_a_pod_is_a_node_or_its_queue() -> None:
+def test_refusals_by_nodes_and_by_the_queue() -> None:
     reasons = {nodes: Refusal(code=f"Code{nodes}", text=f"reason {nodes}", nodes=nodes) for nodes in (0, 2)}
     for nodes, title in ((2, "Infeasible nodes"), (0, "Refused by its queue")):
         explanation = Explanation(
@@ -142,7 +142,7 @@ def test_wide_shows_the_closest_nodes_and_their_cards() -> None:
     assert "losest nodes" not in explanation_text("default/a", waiting, {})
 
 
-def test_a_pod_that_is_gone_and_one_that_nobody_has_looked_at() -> None:
+def test_a_deleted_pod_and_a_pod_without_a_decision() -> None:
     message = "the pod is gone; before that: placed on n1"
     last = Explanation(
         uid="u", namespace="default", name="a", at=1.5, decision=PENDING, message=message, decided_by="placement-1"

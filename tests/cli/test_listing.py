@@ -11,7 +11,7 @@ def group(name, phase, *conditions, **spec):
     return {"metadata": metadata, "spec": spec, "status": {"phase": phase, "conditions": list(conditions)}}
 
 
-def test_a_podgroup_that_waits_says_why_until_it_is_scheduled():
+def test_a_pending_podgroup_has_a_reason_until_it_is_scheduled():
     head, rows = podgroups_table(
         [group("a", "Pending", WAITS, minMember=2), group("b", "Running", WAITS, READY)], False
     )
@@ -22,7 +22,7 @@ def test_a_podgroup_that_waits_says_why_until_it_is_scheduled():
     ]
 
 
-def test_a_podgroup_shows_its_queue_and_what_it_needs_where_there_is_room():
+def test_the_wide_table_has_queue_and_minimum_resources():
     _, (row,) = podgroups_table([group("a", "Inqueue", queue="q", minResources={"volcano.sh/vgpu-memory": "10"})], True)
     assert row == ["ns", "a", "Inqueue", "1", "0", "q", "volcano.sh/vgpu-memory: 10", ""]
 

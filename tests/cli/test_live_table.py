@@ -1,15 +1,16 @@
-"""What is said of pods as they change."""
+"""The lines of pods that change."""
 
 from typing import Any
 
 import msgspec
 from deviceshare_cli.live_table import LiveTable
-from deviceshare_cli.pods import Device, shown_devices
+from deviceshare_cli.pods import shown_devices
 from deviceshare_cluster.interface import Change, ChangeType, Listed
+from deviceshare_metrics.api import PodDevice
 
 
-def held(raw: bytes) -> tuple[Device, ...]:
-    return (Device("main", "0", 1024, 0),) if b"gpu-index" in raw else ()
+def held(raw: bytes) -> tuple[PodDevice, ...]:
+    return (PodDevice(container="main", id="0", memory=1024, cores=0),) if b"gpu-index" in raw else ()
 
 
 def change(name: str, *, scheduler: str = "volcano", revision: int = 1, uid: str = "u", **pod: Any) -> Change:
@@ -29,7 +30,7 @@ def board() -> LiveTable:
     return LiveTable(("volcano",), held)
 
 
-def test_a_placement_is_said_once_with_its_devices() -> None:
+def test_a_placement_is_reported_once_with_its_devices() -> None:
     pods = board()
     assert pods.take([change("a"), Listed(1)]) == []
     assert pods.unanswered
@@ -39,7 +40,7 @@ def test_a_placement_is_said_once_with_its_devices() -> None:
     assert pods.bound == 1
 
 
-def test_a_reason_is_said_whenever_it_changes() -> None:
+def test_a_reason_is_reported_when_it_changes() -> None:
     pods = board()
     assert pods.take([change("a", reason="0/5 nodes")]) == ["default/a: 0/5 nodes"]
     assert pods.take([change("a", reason="0/5 nodes")]) == []
@@ -48,13 +49,13 @@ def test_a_reason_is_said_whenever_it_changes() -> None:
     assert [pod.ref for pod in pods.waiting] == ["default/a"]
 
 
-def test_pods_of_other_schedulers_are_not_ours() -> None:
+def test_pods_of_other_schedulers_are_ignored() -> None:
     pods = board()
     assert pods.take([change("a", scheduler="default-scheduler", node="n1")]) == []
     assert not pods.pods
 
 
-def test_a_pod_that_goes_is_said_and_one_of_the_same_name_is_a_new_one() -> None:
+def test_a_deletion_is_reported_and_a_pod_of_the_same_name_is_new() -> None:
     pods = board()
     pods.take([change("a", node="n1")])
     gone = Change(ChangeType.DELETED, "Pod", "default", "a", 5, b"")
@@ -69,7 +70,11 @@ def test_the_revision_is_the_highest_of_all_kinds() -> None:
     assert pods.revision == 9
 
 
-def test_containers_are_named_where_there_are_several() -> None:
-    one, two = Device("main", "GPU-1", 3000, 50), Device("side", "GPU-2", -1, 100)
-    assert shown_devices([one, Device("main", "GPU-3", 0, 0)]) == "GPU-1 (3000 MiB, 50 cores), GPU-3"
+def device(container: str, name: str, memory: int, cores: int) -> PodDevice:
+    return PodDevice(container=container, id=name, memory=memory, cores=cores)
+
+
+def test_containers_are_named_if_there_are_several() -> None:
+    one, two = device("main", "GPU-1", 3000, 50), device("side", "GPU-2", -1, 100)
+    assert shown_devices([one, device("main", "GPU-3", 0, 0)]) == "GPU-1 (3000 MiB, 50 cores), GPU-3"
     assert shown_devices([one, two]) == "main: GPU-1 (3000 MiB, 50 cores); side: GPU-2 (whole card)"

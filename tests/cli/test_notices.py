@@ -1,4 +1,4 @@
-"""What `up` says of its services' logs."""
+"""Notices of `up` from the logs of its services."""
 
 import asyncio
 from pathlib import Path
@@ -7,10 +7,10 @@ from deviceshare_bus.tasks import end
 from deviceshare_cli.notices import LogReader, Notices, read_logs
 
 
-def test_warnings_and_errors_are_said_once_and_the_rest_stays_in_the_log(tmp_path: Path) -> None:
+def test_warnings_and_errors_are_reported_once(tmp_path: Path) -> None:
     log = tmp_path / "binder.log"
-    said: list[str] = []
-    reader = LogReader("binder", log, Notices(said.append))
+    reported: list[str] = []
+    reader = LogReader("binder", log, Notices(reported.append))
     reader.read(0.0)
     with log.open("a") as file:
         file.write(
@@ -19,26 +19,26 @@ def test_warnings_and_errors_are_said_once_and_the_rest_stays_in_the_log(tmp_pat
         file.write('{"level":"error","message":"half a li')
         file.flush()
         reader.read(1.0)
-        assert said == ["binder: warning: connection lost"]
+        assert reported == ["binder: warning: connection lost"]
         file.write('ne"}\n{"level":"warning","message":"connection\\nlost"}\n')
         file.flush()
         reader.read(2.0)
-        assert said == ["binder: warning: connection lost", "binder: error: half a line"]
+        assert reported == ["binder: warning: connection lost", "binder: error: half a line"]
         file.write('{"level":"warning","message":"connection\\nlost"}\n')
         file.flush()
         reader.read(40.0)
-    assert said[2:] == ["binder: warning: connection lost"]
+    assert reported[2:] == ["binder: warning: connection lost"]
 
 
-async def test_what_a_service_says_last_is_said_as_well(tmp_path: Path) -> None:
+async def test_the_last_line_of_a_service_is_reported(tmp_path: Path) -> None:
     log = tmp_path / "binder.log"
     log.write_text('{"level":"warning","message":"first"}\n')
-    said: list[str] = []
-    reading = asyncio.create_task(read_logs([LogReader("binder", log, Notices(said.append))], interval=60.0))
+    reported: list[str] = []
+    reading = asyncio.create_task(read_logs([LogReader("binder", log, Notices(reported.append))], interval=60.0))
     async with asyncio.timeout(10):
-        while not said:
+        while not reported:
             await asyncio.sleep(0.01)
     with log.open("a") as file:
         file.write('{"level":"warning","message":"last"}\n')
     await end(reading)
-    assert said == ["binder: warning: first", "binder: warning: last"]
+    assert reported == ["binder: warning: first", "binder: warning: last"]

@@ -1,4 +1,4 @@
-"""Curves as SVG: what a browser is given to show."""
+"""Curves as SVG."""
 
 import sys
 import xml.etree.ElementTree as ET
@@ -23,13 +23,13 @@ def test_the_same_curves_are_the_same_file(tmp_path):
     assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
 
 
-def test_a_long_curve_makes_no_large_file(tmp_path):
+def test_the_file_of_a_long_curve_is_small(tmp_path):
     points = [(float(at), float(at % 7)) for at in range(100_000)]
     write(PLOT._replace(curves=[Curve("long", points)]), tmp_path / "long.svg")
     assert (tmp_path / "long.svg").stat().st_size < 60_000
 
 
-def test_who_has_no_matplotlib_is_told_how_to_get_it(tmp_path, monkeypatch):
+def test_the_error_without_matplotlib_names_the_package(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(CommandError, match=r"plots need matplotlib: pip install 'deviceshare-cli\[plots\]'"):
         write(PLOT, tmp_path / "plot.svg")

@@ -1,10 +1,11 @@
-"""What `up` prints at its end."""
+"""The result of `up`."""
 
 import json
 
 from deviceshare.model import Claim, ContainerGrant, DeviceGrant
-from deviceshare_cli.pods import Device, PodView
+from deviceshare_cli.pods import PodView
 from deviceshare_cli.result import RefusedPod, Rejected, Result, as_json, as_table, pod_results, refused_pod
+from deviceshare_metrics.api import PodDevice
 
 
 def pod(name: str, *, namespace: str = "default", node: str = "", reason: str = "") -> PodView:
@@ -20,8 +21,8 @@ CLAIM = Claim(
 )
 
 
-def test_pods_are_sorted_and_claims_say_more_than_annotations() -> None:
-    held = (Device("main", "0", -1, 0),)
+def test_pods_are_sorted_and_claims_take_precedence_over_annotations() -> None:
+    held = (PodDevice(container="main", id="0", memory=-1, cores=0),)
     results = pod_results(
         [
             (pod("b", node="n1"), held),
@@ -38,20 +39,20 @@ def test_pods_are_sorted_and_claims_say_more_than_annotations() -> None:
         ("default", "b", "n1", None),
     ]
     assert results[0].devices == held
-    assert results[3].devices == (Device("main", "0", 1024, 0),)
+    assert results[3].devices == (PodDevice(container="main", id="0", memory=1024, cores=0),)
 
 
-def test_a_claim_that_is_not_bound_yet_gives_no_devices() -> None:
+def test_an_unbound_claim_has_no_devices() -> None:
     (result,) = pod_results([(pod("b"), ())], {"uid-b": CLAIM}, [])
     assert (result.node, result.devices, result.reason) == (None, (), None)
 
 
-def test_a_pod_that_exists_stands_for_itself_though_a_manifest_of_its_name_was_refused() -> None:
+def test_an_existing_pod_takes_precedence_over_a_refused_manifest() -> None:
     (result,) = pod_results([(pod("b", node="n1"), ())], {}, [RefusedPod("default", "b", {}, "twice")])
     assert (result.node, result.reason) == ("n1", None)
 
 
-def test_json_has_the_fields_of_the_contract() -> None:
+def test_json_fields() -> None:
     results = pod_results([(pod("b", node="n1"), ())], {"uid-b": CLAIM}, [])
     shown = json.loads(as_json(Result(results, (Rejected("File x.yaml", "does not parse"),), (), True, ())))
     assert shown["pods"] == [
@@ -67,7 +68,7 @@ def test_json_has_the_fields_of_the_contract() -> None:
     assert shown["rejected"] == [{"object": "File x.yaml", "message": "does not parse"}]
 
 
-def test_refused_manifests_count_if_they_may_be_ours() -> None:
+def test_refused_pods_of_our_schedulers_are_results() -> None:
     def refused(spec: object) -> RefusedPod | None:
         manifest = {"kind": "Pod", "metadata": {"name": "x", "annotations": {"k": 1}}, "spec": spec}
         return refused_pod(manifest, "", "x", "why", ("volcano",))
@@ -77,7 +78,7 @@ def test_refused_manifests_count_if_they_may_be_ours() -> None:
     assert refused(3) is not None
 
 
-def test_the_table_is_padded_and_cuts_nothing() -> None:
+def test_the_table_is_padded_and_not_truncated() -> None:
     reason = "0/5 nodes are unavailable: " + "x" * 200
     results = pod_results([(pod("b", node="n1"), ()), (pod("a", reason=reason), ())], {"uid-b": CLAIM}, [])
     assert as_table(results).splitlines() == [

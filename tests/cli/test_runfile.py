@@ -1,4 +1,4 @@
-"""How other commands find a running system."""
+"""Run files: other commands find a running system."""
 
 import os
 import stat
@@ -34,7 +34,7 @@ def dead_pid() -> int:
     return process.pid
 
 
-def test_what_was_written_is_found_and_only_its_owner_can_read_it(directory: Path) -> None:
+def test_a_run_file_is_found_and_only_its_owner_can_read_it(directory: Path) -> None:
     own = runfile.write(run())
     assert runfile.find() == run()
     assert runfile.find(own) == run()
@@ -42,7 +42,7 @@ def test_what_was_written_is_found_and_only_its_owner_can_read_it(directory: Pat
     assert stat.S_IMODE((directory / "run.json").stat().st_mode) == 0o600
 
 
-def test_the_last_one_started_wins_and_the_other_comes_back_when_it_ends(directory: Path) -> None:
+def test_the_latest_system_is_found_until_it_ends(directory: Path) -> None:
     first, second = run(), run(os.getppid())
     runfile.write(first)
     own = runfile.write(second)
@@ -55,7 +55,7 @@ def test_the_last_one_started_wins_and_the_other_comes_back_when_it_ends(directo
     assert list(directory.iterdir()) == []
 
 
-def test_ending_the_older_one_leaves_the_younger_one_alone(directory: Path) -> None:
+def test_the_end_of_the_older_system_does_not_affect_the_younger(directory: Path) -> None:
     first, second = run(), run(os.getppid())
     runfile.write(first)
     runfile.write(second)
@@ -63,12 +63,12 @@ def test_ending_the_older_one_leaves_the_younger_one_alone(directory: Path) -> N
     assert runfile.find() == second
 
 
-def test_nothing_running_says_how_to_start_one(directory: Path) -> None:
+def test_the_error_without_a_running_system_names_the_command(directory: Path) -> None:
     with pytest.raises(CommandError, match=r"no deviceshare is running here: start one with `deviceshare up"):
         runfile.find()
 
 
-def test_a_process_that_is_gone_is_named(directory: Path, dead_pid: int) -> None:
+def test_the_error_names_a_process_that_has_ended(directory: Path, dead_pid: int) -> None:
     runfile.write(run(dead_pid))
     with pytest.raises(CommandError, match=rf"no deviceshare is running here \(process {dead_pid} of .* has ended\)"):
         runfile.find()
@@ -76,7 +76,7 @@ def test_a_process_that_is_gone_is_named(directory: Path, dead_pid: int) -> None
     assert runfile.stale() == []
 
 
-def test_a_file_that_is_no_run_file_is_named(directory: Path, tmp_path: Path) -> None:
+def test_an_invalid_run_file_is_an_error(directory: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.json"
     other.write_text("{}")
     with pytest.raises(CommandError, match=r"other\.json is not a run file"):

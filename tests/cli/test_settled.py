@@ -1,4 +1,4 @@
-"""When a system counts as settled."""
+"""Detection of a settled system."""
 
 import msgspec
 import pytest
@@ -36,7 +36,7 @@ def with_cluster(**changes: object) -> Snapshot:
     return msgspec.structs.replace(snapshot, cluster=msgspec.structs.replace(snapshot.cluster, **changes))
 
 
-def test_nothing_is_open_when_everybody_is_done() -> None:
+def test_a_settled_system_has_no_open_work() -> None:
     assert open_work(done()) == []
 
 
@@ -54,7 +54,7 @@ def test_nothing_is_open_when_everybody_is_done() -> None:
         ),
     ],
 )
-def test_each_open_matter_is_named(snapshot: Snapshot, says: str) -> None:
+def test_open_work_is_described(snapshot: Snapshot, says: str) -> None:
     assert open_work(snapshot) == [says]
 
 
@@ -75,7 +75,7 @@ def test_a_cluster_that_does_not_answer_is_open() -> None:
     assert open_work(msgspec.structs.replace(done(), cluster=None)) == ["the cluster does not answer"]
 
 
-def test_the_history_of_events_is_not_counted() -> None:
+def test_events_are_not_counted() -> None:
     answer = Status(service="metrics", instance="metrics-1", positions={"EVENT": 5, "LEDGER": 10})
     assert state_of(answer).positions == {"LEDGER": 10}
 
@@ -100,7 +100,7 @@ def test_settled_after_a_second_without_change() -> None:
         ),
     ],
 )
-def test_any_change_starts_the_second_anew(changed: Snapshot) -> None:
+def test_a_change_restarts_the_second(changed: Snapshot) -> None:
     quiet = Quiet(1.0)
     quiet.judge(done(), 5.0)
     assert quiet.judge(changed, 5.5)

@@ -1,4 +1,4 @@
-"""Children are kept alive, given up, and never left behind."""
+"""Supervised programs are restarted, give up after several early exits, and end with their parent."""
 
 import asyncio
 import os
@@ -16,8 +16,8 @@ from support.processes import is_alive
 
 
 @asynccontextmanager
-async def supervising(said: list[str], policy: RestartPolicy | None = None) -> AsyncIterator[Supervisor]:
-    supervisor = Supervisor(said.append, policy)
+async def supervising(reported: list[str], policy: RestartPolicy | None = None) -> AsyncIterator[Supervisor]:
+    supervisor = Supervisor(reported.append, policy)
     try:
         yield supervisor
     finally:
@@ -31,42 +31,42 @@ async def until(condition: object, seconds: float = 5.0) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_a_killed_child_is_started_again_and_said_so(tmp_path: Path) -> None:
-    said: list[str] = []
-    async with supervising(said, RestartPolicy(Backoff(0.01, 5.0))) as supervisor:
+async def test_a_killed_program_is_restarted_and_reported(tmp_path: Path) -> None:
+    reported: list[str] = []
+    async with supervising(reported, RestartPolicy(Backoff(0.01, 5.0))) as supervisor:
         await supervisor.start(Program("sleeper", ("sleep", "60"), tmp_path / "log"))
         first = supervisor.pids["sleeper"]
         os.kill(first, signal.SIGKILL)
         await until(lambda: supervisor.pids.get("sleeper", first) != first)
-        assert said == ["sleeper was killed by SIGKILL, restarting in 0.01 s"]
+        assert reported == ["sleeper was killed by SIGKILL, restarting in 0.01 s"]
         second = supervisor.pids["sleeper"]
     assert not is_alive(second)
 
 
-async def test_a_child_that_cannot_live_ends_the_whole_and_shows_its_log(tmp_path: Path) -> None:
-    said: list[str] = []
+async def test_a_program_that_keeps_exiting_is_a_failure_with_its_log(tmp_path: Path) -> None:
+    reported: list[str] = []
     command = (sys.executable, "-S", "-c", "import sys; print('no such option'); sys.exit(3)")
-    async with supervising(said, RestartPolicy(Backoff(0.01, 0.02), early_deaths=3)) as supervisor:
+    async with supervising(reported, RestartPolicy(Backoff(0.01, 0.02), early_deaths=3)) as supervisor:
         await supervisor.start(Program("broken", command, tmp_path / "log"))
         async with asyncio.timeout(10):
             with pytest.raises(ProgramFailed, match=r"(?s)broken ended with status 3, the 3rd time .*no such option"):
                 await supervisor.failed()
-    assert said == [
+    assert reported == [
         "broken ended with status 3, restarting in 0.01 s",
         "broken ended with status 3, restarting in 0.02 s",
     ]
 
 
-async def test_a_healthy_life_makes_the_past_forgotten(tmp_path: Path) -> None:
-    said: list[str] = []
+async def test_a_healthy_run_resets_the_back_off(tmp_path: Path) -> None:
+    reported: list[str] = []
     policy = RestartPolicy(Backoff(0.01, 1.0), healthy=0.0, early_deaths=2)
-    async with supervising(said, policy) as supervisor:
+    async with supervising(reported, policy) as supervisor:
         await supervisor.start(Program("brief", ("true",), tmp_path / "log"))
-        await until(lambda: len(said) >= 4)
-    assert set(said) == {"brief ended with status 0, restarting in 0.01 s"}
+        await until(lambda: len(reported) >= 4)
+    assert set(reported) == {"brief ended with status 0, restarting in 0.01 s"}
 
 
-async def test_a_child_that_ignores_sigterm_is_killed(tmp_path: Path) -> None:
+async def test_a_program_that_ignores_sigterm_is_killed(tmp_path: Path) -> None:
     log = tmp_path / "log"
     command = ("sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.05; done")
     supervisor = Supervisor(print)
@@ -80,7 +80,7 @@ async def test_a_child_that_ignores_sigterm_is_killed(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs prctl")
-async def test_children_die_with_a_parent_that_was_killed(tmp_path: Path) -> None:
+async def test_programs_end_with_a_killed_parent(tmp_path: Path) -> None:
     script = f"""
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The whole command, as its user starts it: `deviceshare up` on small directories, and the others on what runs."""
+"""`deviceshare up` on small directories, and the other commands on the running system."""
 
 import contextlib
 import json
@@ -58,7 +58,7 @@ def deviceshare(*arguments: str, stdin: str = "") -> "subprocess.CompletedProces
     return subprocess.run([COMMAND, *arguments], capture_output=True, text=True, timeout=60, input=stdin)
 
 
-def test_until_settled_prints_who_got_what_as_json_and_leaves_nothing_behind(directory: Path) -> None:
+def test_until_settled_prints_the_result_as_json_and_removes_its_files(directory: Path) -> None:
     (directory / "broken.yaml").write_text("kind: [")
     (directory / "negative.yaml").write_text(pod("negative", number=-1))
     done = deviceshare("up", "--cluster", f"local:{directory}", "--until-settled", "--json", "--metrics-port", "0")
@@ -86,9 +86,7 @@ def test_until_settled_prints_who_got_what_as_json_and_leaves_nothing_behind(dir
     assert sorted(path.name for path in directory.parent.iterdir()) == ["manifests", "run"]
 
 
-def test_a_terminal_that_cannot_show_a_character_gets_its_escape(
-    directory: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_characters_that_the_terminal_lacks_are_escaped(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONIOENCODING", "ascii")
     wrong = pod("wrong").replace("{name: wrong}", "{name: wrong, annotations: {volcano.sh/vgpu-mode: 显存}}")
     (directory / "wrong.yaml").write_text(wrong, encoding="utf-8")
@@ -107,13 +105,13 @@ def test_a_terminal_that_cannot_show_a_character_gets_its_escape(
         (["--cluster", "local:{directory}", "--conf", "{directory}/none"], "none: cannot be read: No such file"),
     ],
 )
-def test_what_cannot_be_used_is_one_line(directory: Path, arguments: list[str], says: str) -> None:
+def test_an_invalid_option_is_one_line(directory: Path, arguments: list[str], says: str) -> None:
     done = deviceshare("up", *(argument.format(directory=directory) for argument in arguments))
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
     assert says in done.stderr
 
 
-def test_what_is_not_settled_in_time_is_an_error_that_names_what_is_open(directory: Path) -> None:
+def test_the_timeout_is_an_error_with_the_open_work(directory: Path) -> None:
     options = ["--metrics-port", "0", "--until-settled", "--timeout", "0.5", "--json"]
     arguments = ["up", "--cluster", f"local:{directory}", *options]
     done = deviceshare(*arguments)
@@ -124,7 +122,7 @@ def test_what_is_not_settled_in_time_is_an_error_that_names_what_is_open(directo
     assert result["open"]
 
 
-def test_a_misspelt_policy_is_one_line_that_says_what_to_write(directory: Path) -> None:
+def test_the_error_of_a_misspelt_policy_has_the_valid_values(directory: Path) -> None:
     conf = directory.parent / "volcano-scheduler.conf"
     conf.write_text(
         'actions: "allocate"\ntiers:\n- plugins:\n  - name: deviceshare\n'
@@ -136,7 +134,7 @@ def test_a_misspelt_policy_is_one_line_that_says_what_to_write(directory: Path) 
         assert part in done.stderr
 
 
-def test_a_broken_family_of_another_package_is_one_line_that_names_it(
+def test_the_error_of_an_invalid_external_family_names_its_package(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     information = directory.parent / "acme-1.0.dist-info"
@@ -149,7 +147,7 @@ def test_a_broken_family_of_another_package_is_one_line_that_names_it(
     assert "Package acme 1.0: entry point acme of deviceshare.families: 'acme:Acme' is not valid" in done.stderr
 
 
-def test_warnings_of_the_configurations_are_said(directory: Path) -> None:
+def test_warnings_of_the_configurations_are_reported(directory: Path) -> None:
     conf = directory.parent / "volcano-scheduler.conf"
     conf.write_text("- name: deviceshare\n  arguments: {deviceshare.VGPUEnable: true}\n- name: binpak\n")
     (directory / "devices.yaml").write_text(
@@ -169,7 +167,7 @@ def test_warnings_of_the_configurations_are_said(directory: Path) -> None:
     assert "did you mean 'binpack'?" in warnings[1]
 
 
-def test_a_taken_metrics_port_is_named_with_the_flag_that_changes_it(directory: Path) -> None:
+def test_the_error_of_a_used_metrics_port_names_the_flag(directory: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -185,7 +183,7 @@ def test_wrong_usage_ends_with_status_2() -> None:
     assert deviceshare("get", "planets").returncode == 2
 
 
-def test_commands_without_a_running_system_say_how_to_start_one(directory: Path) -> None:
+def test_commands_need_a_running_system(directory: Path) -> None:
     for arguments in (["get", "pods"], ["explain", "pod", "x"], ["apply", "-f", str(directory)]):
         done = deviceshare(*arguments)
         assert done.returncode == 1
@@ -239,7 +237,7 @@ def get(*arguments: str) -> Any:
     return json.loads(done.stdout)["items"]
 
 
-def test_the_other_commands_act_on_what_runs_also_after_a_service_was_killed(directory: Path, running: Running) -> None:
+def test_the_other_commands_on_a_running_system_after_a_service_was_killed(directory: Path, running: Running) -> None:
     (placement,) = (pid for pid, command in running.children().items() if "deviceshare_placement" in command)
     os.kill(placement, signal.SIGKILL)
     running.wait_for("placement was killed by SIGKILL, restarting in 0.2 s")
@@ -260,7 +258,7 @@ def test_the_other_commands_act_on_what_runs_also_after_a_service_was_killed(dir
     assert "  Bound on node-a\n" in explained.stdout
     assert "  main: CUDA_DEVICE_MEMORY_LIMIT" in explained.stdout
     assert "0/1 nodes are unavailable" in deviceshare("explain", "pod", "default/big").stdout
-    assert deviceshare("explain", "pod", "nobody").stderr.startswith("deviceshare: pod default/nobody not found")
+    assert deviceshare("explain", "pod", "absent").stderr.startswith("deviceshare: pod default/absent not found")
 
     gone = deviceshare("delete", "-f", "-", stdin=pod("late") + "---" + pod("never"))
     assert gone.stdout == 'pod "late" deleted\n'
@@ -276,7 +274,7 @@ def test_the_other_commands_act_on_what_runs_also_after_a_service_was_killed(dir
     assert not any(is_alive(pid) for pid in children)
 
 
-def test_nothing_lingers_when_up_itself_is_killed(directory: Path) -> None:
+def test_no_process_is_left_when_up_is_killed(directory: Path) -> None:
     running = Running(directory)
     try:
         running.wait_for("bus ")

@@ -201,6 +201,18 @@ async def test_a_pod_with_a_scheduling_gate_is_refused(cluster: Any) -> None:
     assert answer.reason
 
 
+async def test_a_condition_leaves_the_conditions_of_others(cluster: Any) -> None:
+    await cluster.create(pod("a") | {"status": {"conditions": [{"type": "example.com/other", "status": "True"}]}})
+    uid = (await cluster.get("Pod", "default", "a"))["metadata"]["uid"]
+    for reason in ("Unschedulable", "SchedulerError"):
+        await cluster.set_pod_condition("default", "a", uid, status=False, reason=reason, message="", at=AT)
+    found = (await cluster.get("Pod", "default", "a"))["status"]["conditions"]
+    assert {one["type"]: one.get("reason") for one in found} == {
+        "example.com/other": None,
+        "PodScheduled": "SchedulerError",
+    }
+
+
 async def test_a_condition_is_written_once(cluster: Any) -> None:
     uid = await created(cluster, "a")
     for at in (AT, AT + 60):

@@ -4,8 +4,9 @@ import re
 from pathlib import Path
 
 import pytest
-from deviceshare.conf import BUILT_IN, SchedulerConf, VgpuConf, devices, family_flags, known, parse_conf, parse_devices
+from deviceshare.conf import BUILT_IN, SchedulerConf, VgpuConf, devices, known, parse_conf, parse_devices
 from deviceshare.conf import node_plugins as nodes
+from deviceshare.conf.known import family_flags
 
 PAGE = (Path(__file__).parents[2] / "docs" / "operators.md").read_text()
 

@@ -8,13 +8,13 @@ import deviceshare_bus.messages
 import msgspec
 import pytest
 import typer
-from deviceshare.allocation import device_names
+from deviceshare.allocation.resource_names import device_names
 from deviceshare.conf import SchedulerConf
 from deviceshare.families import FAMILIES
 from deviceshare.formats.vgpu import PODGROUP_POLICY
 from deviceshare.model import claims, facts
 from deviceshare.model import explanations as explain
-from deviceshare.objects import GROUP_ANNOTATIONS, QUEUE_ANNOTATIONS, TASK_NAME, TASK_PRIORITY
+from deviceshare.objects.pod import GROUP_ANNOTATIONS, QUEUE_ANNOTATIONS, TASK_NAME, TASK_PRIORITY
 from deviceshare_bus import service
 from deviceshare_bus.setup import parser as setup_parser
 from deviceshare_bus.subjects import Stream

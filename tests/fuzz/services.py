@@ -45,7 +45,7 @@ def serve(given: Sequence[Any]) -> None:
     changes = [change for obj in given for change in _changes(obj)]
     half = len(changes) // 2
     core.deliver([*changes[:half], Listed(half)])
-    placement = PlacementCore("fuzz")
+    placement = PlacementCore("fuzz", "fuzz")
     _pass_on(core, bus, placement)
     for stream in ("CLUSTER", "LEDGER", "OUTCOME"):
         placement.handle(CaughtUp(stream), AT)

@@ -11,16 +11,8 @@ from typing import Any, NamedTuple
 import msgspec
 from deviceshare.conf import parse_conf, parse_devices
 from deviceshare.formats import gpu_share, hami_vnpu, mindcluster, vgpu
-from deviceshare.model import (
-    AnyFact,
-    ConfigError,
-    ContainerGrant,
-    Fact,
-    FormatError,
-    InputError,
-    parse_quantity,
-    to_amount,
-)
+from deviceshare.model import AnyFact, ConfigError, ContainerGrant, Fact, FormatError, InputError, to_amount
+from deviceshare.model.quantities import parse_quantity
 from deviceshare.objects import decode_node, decode_pod, decode_podgroup, decode_queue
 from deviceshare_cli.conformance.cases import read_file
 from deviceshare_cli.errors import CommandError

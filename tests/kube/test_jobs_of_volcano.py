@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import yaml
-from deviceshare.model import parse_quantity
+from deviceshare.model.quantities import parse_quantity
 from support import deploy
 from support.apiserver import ApiServer
 from support.definitions import installed

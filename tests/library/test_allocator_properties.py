@@ -3,7 +3,8 @@
 import hypothesis.strategies as st
 import pytest
 from deviceshare.allocation import Allocator
-from deviceshare.conf import Binpack, NodeOrder
+from deviceshare.conf import NodeOrder
+from deviceshare.conf.node_plugins import Binpack
 from deviceshare.model import HostPort, Preference, Requirement, Taint
 from deviceshare.queueing import Group, decide
 from hypothesis import Phase, given, settings
@@ -23,6 +24,7 @@ from support.builders import (
     share_cards,
     take,
     vgpu,
+    weighted_scores,
     whole,
 )
 
@@ -76,7 +78,7 @@ def nodes(draw, name: str | None = None):
 
 
 def answers(allocator: Allocator) -> list:
-    return [(allocator.place(what), allocator.weighted_scores(what), allocator.why_not(what)) for what in ASKS]
+    return [(allocator.place(what), weighted_scores(allocator, what), allocator.why_not(what)) for what in ASKS]
 
 
 class Incremental(RuleBasedStateMachine):

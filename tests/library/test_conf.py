@@ -2,7 +2,9 @@ import re
 from pathlib import Path
 
 import pytest
-from deviceshare.conf import POLICIES, SchedulerConf, add_family_flag, default_conf, family_flags, parse_conf
+from deviceshare.conf import SchedulerConf, add_family_flag, default_conf, parse_conf
+from deviceshare.conf.known import family_flags
+from deviceshare.conf.scheduler import POLICIES
 from deviceshare.families import FAMILIES
 from deviceshare.model import ConfigError
 from hypothesis import given

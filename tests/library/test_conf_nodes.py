@@ -1,16 +1,8 @@
 """What volcano-scheduler.conf says of nodes: predicates, nodeorder, binpack, with Volcano's names and defaults."""
 
 import pytest
-from deviceshare.conf import (
-    ALL_PREDICATES,
-    NO_PREDICATES,
-    Binpack,
-    NodeOrder,
-    Predicates,
-    SchedulerConf,
-    default_conf,
-    parse_conf,
-)
+from deviceshare.conf import ALL_PREDICATES, NodeOrder, Predicates, SchedulerConf, default_conf, parse_conf
+from deviceshare.conf.node_plugins import NO_PREDICATES, Binpack
 from deviceshare.model import ConfigError
 
 

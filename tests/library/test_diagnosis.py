@@ -1,6 +1,6 @@
 """Why not, in numbers: counted over nodes, and in full for the nodes and cards that come closest."""
 
-from deviceshare.allocation import CLOSEST
+from deviceshare.allocation.diagnosis import CLOSEST
 from deviceshare.model import NearCard, NearNode, Taint
 from support.builders import ask, card, cluster, codes, container, node, share_cards, take, vgpu, whole_cards
 

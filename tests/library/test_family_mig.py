@@ -1,7 +1,8 @@
 """MIG: which instance a pod gets, how an unused card is cut, and why nothing is given."""
 
 import pytest
-from deviceshare.conf import BEST_FIT, FIRST_FIT, DevicesConf, MigGroup, MigInstance, MigModel, VgpuConf
+from deviceshare.conf import FIRST_FIT, DevicesConf, MigGroup, MigInstance, MigModel, VgpuConf
+from deviceshare.conf.model import BEST_FIT
 from support.builders import ask, card, codes, container, node, take, vgpu
 from support.mig import (
     A30,

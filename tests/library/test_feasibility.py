@@ -12,7 +12,8 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from deviceshare.allocation import Allocator
-from deviceshare.conf import BEST_FIT, FIRST_FIT
+from deviceshare.conf import FIRST_FIT
+from deviceshare.conf.model import BEST_FIT
 from deviceshare.families import BY_NAME, Check, HamiVnpu, Mig
 from deviceshare.families.base import OneByOne
 from deviceshare.families.hami_vnpu.checks import checks_of_container
@@ -23,7 +24,7 @@ from deviceshare.model import Card, ContainerGrant, DeviceGrant, NodeFact, PodRe
 from deviceshare.state import PODS
 from hypothesis import given, settings
 from msgspec.structs import replace
-from support.builders import ask, card, conf, container, node, share, share_cards, vgpu, whole
+from support.builders import ask, card, conf, container, node, share, share_cards, vgpu, weighted_scores, whole
 from support.mig import A30, A100_40, mig_card
 from support.random_clusters import CHIP, DEVICES, MODELS, NPU_NODE, SHARED, node_of
 
@@ -191,7 +192,7 @@ def test_a_node_has_room_exactly_where_no_check_gives_a_reason(name: str, chance
     )
     ((_, demand),) = [answer for each in pod_class.card_requests for answer in each.answers if answer[0] is family]
 
-    feasible = allocator.weighted_scores(request)
+    feasible = weighted_scores(allocator, request)
     refused = np.zeros(len(rows), dtype=np.bool_)
     for check in family.checks(demand, allocator._view(rows), allocator.conf):
         refused |= check.nodes

@@ -4,8 +4,9 @@ import json
 
 import pytest
 from deviceshare.formats import mindcluster
+from deviceshare.formats.mindcluster import describes_devices
 from deviceshare.model import Card, FormatError
-from deviceshare.objects import decode_device_info, describes_devices
+from deviceshare.objects import decode_device_info
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,7 +1,8 @@
 """MIG requests that are rounded up to the same instance are one question: each gets what it would get by itself."""
 
 from deviceshare.allocation import Allocator
-from deviceshare.conf import BEST_FIT, FIRST_FIT, NodeOrder
+from deviceshare.conf import FIRST_FIT, NodeOrder
+from deviceshare.conf.model import BEST_FIT
 from deviceshare.families.vgpu.geometry import rounded_up
 from hypothesis import given, settings
 from hypothesis import strategies as st

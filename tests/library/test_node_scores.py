@@ -5,8 +5,10 @@ from math import floor
 
 import numpy as np
 import pytest
-from deviceshare.allocation import counted, enter_nodes, node_scores
-from deviceshare.conf import Binpack, NodeOrder
+from deviceshare.allocation import counted
+from deviceshare.allocation.node_scores import enter_nodes, node_scores
+from deviceshare.conf import NodeOrder
+from deviceshare.conf.node_plugins import Binpack
 from deviceshare.kernels import NodeScores, NormalizedScore, balance, free_part, full_part
 from deviceshare.model import PodRequest, Preference, Requirement, Taint, Toleration
 from deviceshare.state import SCORED, ResourceTable

@@ -12,6 +12,7 @@ from deviceshare.allocation import Allocator
 from deviceshare.conf import SchedulerConf, parse_conf
 from deviceshare.model import NodeFact, PodFact
 from deviceshare.objects import decode_node, decode_pod
+from support.builders import weighted_scores
 
 RECORDED = Path(__file__).parents[1] / "data" / "scores" / "nodes.jsonl.gz"
 CASES = [json.loads(line) for line in gzip.decompress(RECORDED.read_bytes()).splitlines()]
@@ -33,8 +34,7 @@ def scene(conf: SchedulerConf, nodes: Sequence[NodeFact], pods: Sequence[PodFact
     for node in nodes:
         allocator.set_node(node)
     for pod in pods:
-        ports, counted = allocator.ports_and_counted(pod.ask)
-        allocator.hold(pod.node, pod.uid, (), allocator.amounts(pod.ask), ports=ports, counted=counted)
+        allocator.hold(pod.node, pod.uid, (), allocator.amounts(pod.ask), ports=pod.ask.host_ports)
     return allocator
 
 
@@ -44,7 +44,7 @@ def test_nodes_are_scored_and_refused_as_volcano_does(case) -> None:
     nodes = [decode_node(msgspec.json.encode(each)) for each in case["nodes"]]
     *pods, asking = (decode_pod(msgspec.json.encode(each)) for each in (*case["pods"], case["pod"]))
     assert not asking.problems
-    assert scene(conf, nodes, pods).weighted_scores(asking.ask) == answer["scores"].get("total", {})
+    assert weighted_scores(scene(conf, nodes, pods), asking.ask) == answer["scores"].get("total", {})
     for node in nodes:
         if not answer["fits"][node.name]:
             refusals = scene(conf, [node], [pod for pod in pods if pod.node == node.name]).why_not(asking.ask).refusals

@@ -3,7 +3,8 @@
 import pytest
 from deviceshare.conf import default_conf, parse_conf, tiers
 from deviceshare.model import GroupKey, QueueFact
-from deviceshare.queueing import Group, Job, JobQueue
+from deviceshare.queueing import Group, Job
+from deviceshare.queueing.job_queue import JobQueue
 from msgspec.structs import replace
 from support.builders import (
     MEMORY,

@@ -10,7 +10,8 @@ from itertools import permutations, product
 from deviceshare.allocation import Allocator
 from deviceshare.conf import default_conf
 from deviceshare.model import GroupKey, NodeFact, PodFact, QueueFact
-from deviceshare.queueing import Claimant, Dispatcher, Group, Job, Queues, deserved
+from deviceshare.queueing import Dispatcher, Group, Job, Queues
+from deviceshare.queueing.proportion import Claimant, deserved
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace

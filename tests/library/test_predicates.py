@@ -1,8 +1,10 @@
 """Which nodes a pod may use at all, by kube-scheduler's rules, and the resources of nodes."""
 
 import pytest
-from deviceshare.allocation import Rule, admits, discouraging, preferred, reasons
-from deviceshare.conf import ALL_PREDICATES, NO_PREDICATES, Predicates
+from deviceshare.allocation import Rule
+from deviceshare.allocation.predicates import admits, discouraging, preferred, reasons
+from deviceshare.conf import ALL_PREDICATES, Predicates
+from deviceshare.conf.node_plugins import NO_PREDICATES
 from deviceshare.model import HostPort, Preference, Requirement, Taint, Toleration
 from deviceshare.queueing import Group, decide
 from msgspec.structs import replace

@@ -1,7 +1,7 @@
 """What queues deserve: the rules of Volcano's plugin proportion."""
 
 import pytest
-from deviceshare.queueing import Claimant, deserved, share
+from deviceshare.queueing.proportion import Claimant, deserved, share
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,7 +1,8 @@
 from fractions import Fraction
 
 import pytest
-from deviceshare.model import LARGEST, FormatError, RequestError, format_quantity, parse_quantity, to_amount
+from deviceshare.model import LARGEST, FormatError, RequestError, format_quantity, to_amount
+from deviceshare.model.quantities import parse_quantity
 from hypothesis import given
 from hypothesis import strategies as st
 

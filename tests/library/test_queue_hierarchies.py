@@ -7,9 +7,11 @@ plugins/drf) and of recorded sessions, where nothing else is said.
 from collections import Counter
 
 import pytest
-from deviceshare.conf import Extensions, Plugin, SchedulerConf, default_conf, tiers
+from deviceshare.conf import Extensions, SchedulerConf, default_conf, tiers
+from deviceshare.conf.model import Plugin
 from deviceshare.model import GroupKey, QueueFact
-from deviceshare.queueing import Applicant, EnqueueAction, Group, Hierarchy, Job
+from deviceshare.queueing import Applicant, EnqueueAction, Group, Job
+from deviceshare.queueing.hdrf import Hierarchy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace

@@ -1,7 +1,8 @@
 """Which of equal nodes takes a pod."""
 
 import pytest
-from deviceshare.allocation import LOWEST, Allocator, Ties, parse_ties
+from deviceshare.allocation import Allocator, Ties, parse_ties
+from deviceshare.allocation.ties import LOWEST
 from deviceshare.model import ConfigError
 from support.builders import card, conf, node, vgpu
 

@@ -5,7 +5,8 @@ import json
 import pytest
 from deviceshare.families import BY_NAME, clamp_to_request
 from deviceshare.formats import gpu_share, hami_vnpu, mindcluster, vgpu
-from deviceshare.model import SIGNATURE, Card, Claim, read_keys, sign
+from deviceshare.model import Card, Claim, read_keys, sign
+from deviceshare.model.signatures import SIGNATURE
 from deviceshare.objects import decode_pod
 from support.builders import (
     CORES,

@@ -4,7 +4,8 @@ from collections import Counter
 
 import hypothesis.strategies as st
 from deviceshare.allocation import Allocator
-from deviceshare.conf import BEST_FIT, FIRST_FIT
+from deviceshare.conf import FIRST_FIT
+from deviceshare.conf.model import BEST_FIT
 from deviceshare.model import INIT
 from hypothesis import Phase, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule

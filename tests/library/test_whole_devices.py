@@ -1,7 +1,8 @@
 """Whole devices: plain amounts of a node, chosen by model; names that no node offers."""
 
 import pytest
-from deviceshare.allocation import Allocator, nearest
+from deviceshare.allocation import Allocator
+from deviceshare.allocation.resource_names import nearest
 from deviceshare.model import NodeFact, PodRequest
 from support.builders import ask, card, cluster, codes, container, node, share, share_cards, take, vgpu
 

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from deviceshare.model import InputError, parse_quantity
+from deviceshare.model import InputError
+from deviceshare.model.quantities import parse_quantity
 from deviceshare_cluster.local.admission import SYSTEM_PRIORITIES, Priorities, admit
 from deviceshare_cluster.local.job_plugins import FRAMEWORKS
 from deviceshare_cluster.local.jobs import pod_maker, pod_names

@@ -44,7 +44,7 @@ def test_a_pod_that_waits_is_decided_again_when_room_is_made(played) -> None:
 
 
 def _held(count, memory):
-    core = PlacementCore("h").cluster.allocator
+    core = PlacementCore("h", "h").cluster.allocator
     core.set_node(node("a", [card(at, memory=100) for at in range(2)]))
     return core.place(vgpu(count, memory)).grants
 
@@ -195,3 +195,14 @@ def test_a_partial_model_name_is_reported_for_waiting_and_placed_pods(played) ->
     (placed,), (waiting,) = played.written(out)[0].explanations, out.explanations
     caveat = "nvidia.com/use-gputype V10 is no whole word of any model here: it was read as a part of NVIDIA-Tesla V100"
     assert placed.caveats == waiting.caveats == (caveat,)
+
+
+def test_an_outcome_of_another_pod_does_not_answer_for_a_claim_with_its_id(played) -> None:
+    played.put(pod("x", vgpu(1, 40)))
+    played.written(played.tick())
+    (claim,) = played.core.cluster.ledger("a").claims.values()
+    assert not played.outcome(replace(claim, uid="other"), "refused", "no route to host")
+    assert not played.tick().writes
+    played.outcome(claim, "refused", "no route to host")
+    (removal,) = played.tick().writes
+    assert removal.writes[0].message.claims == ()

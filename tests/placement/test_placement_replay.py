@@ -32,7 +32,7 @@ tiers:
   - name: binpack
 """
 REQUESTS = [vgpu(1, 40), vgpu(2, 60), vgpu(1, 50, 100), vgpu(3, 10), vgpu(2)]
-ARGUMENTS = {"instance": "placement-1"}
+ARGUMENTS = {"instance": "placement-1", "claim_prefix": "placement-1"}
 REPLAY = """
 import sys
 from deviceshare_bus.core_log import read_dump, replay

@@ -75,7 +75,7 @@ class Scene:
         )
 
     def claim(self, name, **fields):
-        return Claim(id=f"claim-{name}", uid=self.pods.get(name, "nobody"), namespace="default", name=name, **fields)
+        return Claim(id=f"claim-{name}", uid=self.pods.get(name, "unknown"), namespace="default", name=name, **fields)
 
     async def claims(self, *claims, node="n1"):
         await self.publish(ledger(node), NodeLedger(node=node, claims=claims))

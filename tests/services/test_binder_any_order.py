@@ -169,7 +169,7 @@ class AnyOrder(RuleBasedStateMachine):
             view = self.cluster.get(one.uid)
             if one.state == "bound":
                 assert view is None or view.node == write.node, f"{one}, but the pod is on {view.node!r}"
-            elif view is not None:  # of a pod that is gone there is nothing left to tell
+            elif view is not None:  # a pod that is gone has no further facts
                 assert self.bound_by.get(one.uid) != one.claim, f"{one}, but this claim bound the pod"
         return sequence + 1
 

@@ -198,7 +198,7 @@ def test_a_claim_on_a_node_that_never_comes_is_refused():
     assert states(core.take(11.0)) == {"c1": ("refused", "there is no node n1")}
 
 
-def test_a_cluster_that_does_not_answer_is_asked_again_later_and_later():
+def test_requests_without_an_answer_are_retried_with_growing_pauses():
     core = started(claim(), pods=[pod()])
     now, pauses = 0.0, []
     for _ in range(9):

@@ -149,7 +149,7 @@ def seen(groups, phase):
     return reported(groups).get("PodGroup")
 
 
-def test_a_phase_that_somebody_else_wrote_is_written_again():
+def test_a_phase_that_another_writer_changed_is_written_again():
     groups = following(BOUND, BOUND)
     assert dict(reported(groups)["PodGroup"].status)["phase"] == "Running"
     assert seen(groups, "Running") is None

@@ -41,7 +41,7 @@ def test_the_next_is_bound_when_the_plugin_has_served_the_first():
     cluster = Cluster(vgpus(2), vgpus(2), vgpus(2))
     assert cluster.begun() == ["p0"]
     cluster.bound("p0", fact=False)
-    assert cluster.begun() == [], "no fact has told yet whether it is served"
+    assert cluster.begun() == [], "no fact shows yet whether it is served"
     cluster.fact("p0", "2 vGPUs")
     assert cluster.begun() == []
     cluster.fact("p0")
@@ -55,7 +55,7 @@ def test_a_pod_that_is_served_when_the_cluster_answers_blocks_no_other():
     assert cluster.begun() == ["p1"]
 
 
-def test_who_waits_longer_goes_first_and_others_go_past():
+def test_claims_with_a_common_key_are_bound_in_order_and_others_overtake_them():
     cluster = Cluster(vgpus(2), vgpus(1, 1), vgpus(1), vgpus(3))
     assert cluster.begun() == ["p0", "p3"], "the third waits for the second, which needs both counts"
     cluster.bound("p0")
@@ -65,14 +65,14 @@ def test_who_waits_longer_goes_first_and_others_go_past():
 
 
 @pytest.mark.parametrize("answer", [BindState.REFUSED, BindState.GONE])
-def test_a_pod_that_is_not_bound_lets_the_next_go(answer):
+def test_a_pod_that_is_not_bound_releases_the_next_claim(answer):
     cluster = Cluster(vgpus(2), vgpus(2))
     cluster.begun()
     cluster.core.bind_answered("claim-p0", answer, "", "no", NOW)
     assert cluster.begun() == ["p1"]
 
 
-def test_a_binding_without_an_answer_is_tried_again_before_those_who_wait_for_it():
+def test_a_binding_without_an_answer_is_retried_before_the_claims_that_wait_for_it():
     cluster = Cluster(vgpus(2), vgpus(2))
     cluster.begun()
     cluster.core.failed("claim-p0", NOW, 0.0)
@@ -114,7 +114,7 @@ def stuck_counts(cluster):
     return cluster.core.notes.count(Count("hand_overs_stuck"))
 
 
-def test_a_stuck_pod_is_reported_with_those_who_wait_for_it():
+def test_a_stuck_pod_is_reported_with_the_claims_that_wait_for_it():
     cluster = Cluster(vgpus(2), vgpus(2))
     cluster.begun()
     cluster.bound("p0", "2 vGPUs")
@@ -159,7 +159,7 @@ def test_after_a_restart_open_claims_are_read_before_others_like_them_are_bound(
     (read,) = core.take(NOW)
     assert isinstance(read, ReadPod)
     core.read_answered("claim-old", "n1", NOW, None)
-    assert not [one for one in core.take(NOW) if isinstance(one, BindPod)], "bound, and no fact says that it is served"
+    assert not [one for one in core.take(NOW) if isinstance(one, BindPod)], "bound, and no fact shows that it is served"
     core.pod("old", pod("old", vgpus(2), "n1"))
     assert [one.uid for one in core.take(NOW) if isinstance(one, BindPod)] == ["new"]
 

@@ -128,7 +128,7 @@ class AnyOrder(RuleBasedStateMachine):
         self.crash()
 
     def teardown(self):
-        """When plugins serve and the cluster answers, every claim gets its outcome: nobody starves."""
+        """When plugins serve and the cluster answers, every claim gets its outcome: no claim starves."""
         for _ in range(20 * len(self.PODS)):
             for uid in self.PODS:
                 if self.where[uid] and uid not in self.ended:

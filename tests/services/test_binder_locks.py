@@ -25,7 +25,7 @@ def test_the_plugin_that_serves_the_pod_that_the_lock_names_finds_it_locked():
     cluster.fact("p0", "vNPUs")
     assert not [one for one in cluster.core.take(NOW) if isinstance(one, LockNode | BindPod)]
     cluster.fact("p0")
-    assert not [one for one in cluster.core.take(NOW) if isinstance(one, LockNode)], "the plugin has not given it back"
+    assert not [one for one in cluster.core.take(NOW) if isinstance(one, LockNode)], "the plugin has not released it"
     cluster.core.node("n1", NodeView(name="n1"))
     (second,) = [one for one in cluster.core.take(NOW) if isinstance(one, LockNode)]
     assert (second.claim, second.expected) == ("claim-p1", None)
@@ -90,7 +90,7 @@ def test_a_pod_that_is_served_late_is_waited_for_a_minute_from_then_on():
     assert locking(cluster, late + PATIENCE) == ["claim-p0"]
 
 
-def test_who_waits_for_a_lock_that_the_plugin_does_not_give_back_gets_it_when_we_do():
+def test_a_claim_waits_for_a_lock_that_the_plugin_does_not_release_until_the_binder_releases_it():
     cluster = Cluster(VNPU, VNPU)
     (lock,) = cluster.core.take(NOW)
     cluster.core.lock_answered("claim-p0", lock.value, NOW)
@@ -120,7 +120,7 @@ def test_a_lock_that_the_plugin_does_not_give_back_is_given_back():
     assert cluster.core.next_due() is None
 
 
-def test_a_lock_that_somebody_else_had_first_is_asked_for_again():
+def test_a_lock_that_another_scheduler_took_first_is_requested_again():
     cluster = Cluster(VNPU)
     cluster.core.take(NOW)
     cluster.core.lock_answered("claim-p0", f"{AT},default,theirs", NOW)

@@ -156,7 +156,7 @@ def test_equal_requests_are_kept_once_and_bounded():
         ({"node": "n", "group": "ns/g", "terminating": True}, False),
     ],
 )
-def test_who_counts_in_a_queue(state, counts):
+def test_which_pods_count_in_a_queue(state, counts):
     assert PodView(uid="u", namespace="ns", name="p", **state).counts is counts
 
 

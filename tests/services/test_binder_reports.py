@@ -2,9 +2,13 @@
 
 from deviceshare.model import Claim, ContainerGrant, DeviceGrant, Explanation
 from deviceshare_binder.core import reports
+from deviceshare_binder.core.commands import RecordEvent, SetPodCondition
 from deviceshare_binder.core.plugin_handoff import Stuck
 from deviceshare_binder.core.reports import Reports
 from deviceshare_binder.core.views import PodView
+from deviceshare_cluster.interface import EventRecord
+
+SCHEDULED = "Successfully assigned default/a to n1"
 
 
 def explanation(uid, message, decision="pending"):
@@ -19,11 +23,19 @@ def pod(uid, **fields):
     return PodView(uid=uid, namespace="default", name=uid, **fields)
 
 
-def reported(one):
-    found = []
-    while (pending := one.take_pending()) is not None:
-        found.append((pending.uid, pending.reason, pending.message, pending.event))
-    return found
+def conditions(one):
+    """Take all reports; return the conditions: uid, reason, message, and whether an Event has the same message."""
+    taken = one.take(1000, 5.0)
+    events = {(each.record.uid, each.record.message) for each in taken if isinstance(each, RecordEvent)}
+    return [
+        (each.uid, each.reason, each.message, (each.uid, each.message) in events)
+        for each in taken
+        if isinstance(each, SetPodCondition)
+    ]
+
+
+def uids(commands):
+    return [each.uid if isinstance(each, SetPodCondition) else each.record.uid for each in commands]
 
 
 def test_the_newest_message_is_reported_once_and_again_only_when_it_changes():
@@ -32,11 +44,11 @@ def test_the_newest_message_is_reported_once_and_again_only_when_it_changes():
     one.explained(explanation("g", "gated"), event=False)
     one.explained(explanation("a", "new"), event=True)
     assert one.waiting == 2
-    assert reported(one) == [("g", "SchedulingGated", "gated", False), ("a", "Unschedulable", "new", True)]
+    assert conditions(one) == [("g", "SchedulingGated", "gated", False), ("a", "Unschedulable", "new", True)]
     one.explained(explanation("a", "new"), event=True)
-    assert reported(one) == []
+    assert conditions(one) == []
     one.explained(explanation("a", "other"), event=True)
-    assert reported(one) == [("a", "Unschedulable", "other", True)]
+    assert conditions(one) == [("a", "Unschedulable", "other", True)]
 
 
 def test_a_wait_for_a_device_plugin_is_reported_whether_the_claim_is_explained_before_or_after():
@@ -44,24 +56,23 @@ def test_a_wait_for_a_device_plugin_is_reported_whether_the_claim_is_explained_b
     claim = Claim(id="c", uid="a", namespace="default", name="a")
     one.stuck(Stuck("served-never", "n1", ["1 vGPU"], ["the vGPU device plugin"], ["c"]), [claim])
     one.explained(explanation("a", "placed", "placed"), event=True)
-    ((uid, _, message, _),) = reported(one)
+    ((uid, _, message, _),) = conditions(one)
     assert uid == "a"
     assert "has not served pod default/served-never yet, which has 1 vGPU" in message
     one.explained(explanation("a", "placed", "placed"), event=True)
-    assert reported(one) == [], "once"
+    assert conditions(one) == [], "once"
     one.bound(claim, "n1")
     one.explained(explanation("a", "placed", "placed"), event=True)
-    assert reported(one) == []
+    assert conditions(one) == []
 
 
 def test_a_report_that_failed_is_made_again_with_the_next_decision():
     one = knowing(pod("a"))
     one.explained(explanation("a", "why"), event=True)
-    failed = one.take_pending()
-    assert failed is not None
-    one.failed(failed.uid, failed.message)
+    ((uid, _, message, _),) = conditions(one)
+    one.failed(uid, message)
     one.explained(explanation("a", "why"), event=True)
-    assert reported(one) == [("a", "Unschedulable", "why", True)]
+    assert conditions(one) == [("a", "Unschedulable", "why", True)]
 
 
 def test_an_explanation_may_come_before_its_pod_and_goes_when_the_pod_is_placed():
@@ -69,22 +80,22 @@ def test_an_explanation_may_come_before_its_pod_and_goes_when_the_pod_is_placed(
     one = Reports(pods)
     one.explained(explanation("a", "early"), event=True)
     one.explained(explanation("b", "early"), event=True)
-    assert reported(one) == []
+    assert conditions(one) == []
     for uid in "ab":
         pods[uid] = pod(uid)
         one.pod(uid, pods[uid])
     one.explained(explanation("b", "placed on n1", decision="placed"), event=True)
-    assert reported(one) == [("a", "Unschedulable", "early", True)]
+    assert conditions(one) == [("a", "Unschedulable", "early", True)]
 
 
 def test_a_bound_pod_gets_its_node_reported_and_no_longer_a_reason():
     one = knowing(pod("a"))
     one.explained(explanation("a", "why not"), event=True)
     one.bound(Claim(id="c", uid="a", namespace="default", name="a"), "n1")
-    assert reported(one) == []
-    scheduled = one.take_scheduled()
-    assert scheduled is not None
-    assert scheduled.message == "Successfully assigned default/a to n1"
+    (scheduled,) = one.take(1000, 5.0)
+    assert scheduled == RecordEvent(
+        record=EventRecord("Pod", "default", "a", "a", False, "Scheduled", SCHEDULED, 5.0, once=True)
+    )
     assert one.waiting == 0
 
 
@@ -97,7 +108,7 @@ def test_explanations_of_deleted_pods_are_bounded(monkeypatch):
     for number in range(10):
         pods[f"gone-{number}"] = pod(f"gone-{number}")
         one.pod(f"gone-{number}", pods[f"gone-{number}"])
-    assert [uid for uid, *_ in reported(one)] == ["gone-7", "gone-8", "gone-9"]
+    assert [uid for uid, *_ in conditions(one)] == ["gone-7", "gone-8", "gone-9"]
 
 
 def test_a_binding_that_the_device_plugin_will_not_serve_comes_with_a_warning():
@@ -106,8 +117,8 @@ def test_a_binding_that_the_device_plugin_will_not_serve_comes_with_a_warning():
         ContainerGrant(name, at, "hami-core", (DeviceGrant("GPU-1", 0, 10, 0),)) for at, name in enumerate(("x", "y"))
     )
     one.bound(Claim(id="1", uid="a", namespace="default", name="a", grants=grants), "n1")
-    scheduled, warned = one.take_scheduled(), one.take_scheduled()
-    assert (scheduled.message, scheduled.warning) == ("Successfully assigned default/a to n1", False)
+    scheduled, warned = (command.record for command in one.take(1000, 5.0))
+    assert (scheduled.message, scheduled.warning) == (SCHEDULED, False)
     assert warned.warning
     assert "vGPUs in 2 containers (x, y)" in warned.message
 
@@ -117,12 +128,12 @@ def test_bindings_and_reasons_are_reported_in_turn_within_the_number_of_writes()
     for uid in "abc":
         one.explained(explanation(uid, "why"), event=True)
         one.bound(Claim(id=f"c-{uid}", uid=f"bound-{uid}", namespace="default", name=f"bound-{uid}"), "n1")
-    assert [[report.uid for report in one.take(3)] for _ in range(4)] == [
-        ["bound-a", "a"],
-        ["bound-b", "b"],
-        ["bound-c", "c"],
+    assert [uids(one.take(3, 5.0)) for _ in range(4)] == [
+        ["bound-a", "a", "a"],
+        ["bound-b", "b", "b"],
+        ["bound-c", "c", "c"],
         [],
     ]
     one.explained(explanation("d", "why"), event=False)
     one.explained(explanation("e", "why"), event=False)
-    assert [report.uid for report in one.take(2)] == ["d", "e"]
+    assert uids(one.take(2, 5.0)) == ["d", "e"]

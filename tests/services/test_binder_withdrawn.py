@@ -1,7 +1,8 @@
 """Withdrawal of a claim that counts as bound: the pod is read once more. Signatures of annotations."""
 
 import pytest
-from deviceshare.model import BOUND, SIGNATURE, Claim, ContainerGrant, DeviceGrant, Outcome, signed
+from deviceshare.model import BOUND, Claim, ContainerGrant, DeviceGrant, Outcome, signed
+from deviceshare.model.signatures import SIGNATURE
 from deviceshare_binder.core.commands import BindPod, ReadPod
 from deviceshare_binder.core.views import NodeView, PodView
 from deviceshare_bus.core import RecordStep, Write

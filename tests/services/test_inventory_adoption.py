@@ -40,10 +40,10 @@ def one(card, memory=3000, cores=0):
 
 
 def held(bus, uid="u1"):
-    standing = bus.fact(fact("pod", uid))
-    if isinstance(standing, Gone):
+    fact_on_bus = bus.fact(fact("pod", uid))
+    if isinstance(fact_on_bus, Gone):
         return None
-    return [(device.id, device.memory, device.cores) for grant in standing.held for device in grant.devices]
+    return [(device.id, device.memory, device.cores) for grant in fact_on_bus.held for device in grant.devices]
 
 
 def reported(said):
@@ -70,7 +70,7 @@ def test_what_it_does_not_ask_does_not_count_whichever_object_comes_first(order)
     assert [subject for subject, _, _ in bus.log].count(fact("pod", "u1")) == 1
 
 
-def test_before_binding_nothing_counts_and_after_it_nothing_more():
+def test_devices_named_before_the_binding_or_added_after_it_do_not_count():
     core, bus, _ = started([node(), pod(one("GPU-1"), node=None)], 3)
     assert held(bus) == []
     core.deliver([pod(one("GPU-0"), 4)])
@@ -101,7 +101,7 @@ def test_a_scheduler_that_writes_after_it_binds_is_heard():
     assert held(bus) == [("GPU-1", 3000, 0)]
 
 
-def test_a_pod_that_asks_nothing_holds_nothing():
+def test_a_pod_that_requests_no_devices_holds_none():
     _, bus, said = started([node(), pod(one("GPU-0", 32000), limits={})], 3)
     assert held(bus) == []
     ((reason, value),) = reported(said)
@@ -109,20 +109,20 @@ def test_a_pod_that_asks_nothing_holds_nothing():
 
 
 def waits_for(named, **asks):
-    """Return what a plugin is said to owe a pod that names these cards and is not served."""
+    """Return the unserved devices of the fact of a pod that names these cards."""
     waiting = {vgpu.TO_ALLOCATE: named, vgpu.NODE: "n1", vgpu.TIME: "1", vgpu.BIND_PHASE: vgpu.ALLOCATING}
     _, bus, _ = started([node(), pod(named, phase="Pending", **asks, **waiting)], 3)
     return [key for _, key in bus.fact(fact("pod", "u1")).unserved]
 
 
-def test_a_plugin_owes_a_pod_what_it_asks_and_nothing_that_it_names_beside():
+def test_unserved_devices_are_those_that_the_pod_requests_and_no_others_that_it_names():
     """Otherwise a user who can write annotations could block all handoffs of a node."""
     assert waits_for(one("GPU-0")) == ["1 vGPU"]
     assert waits_for(one("GPU-0") + one("GPU-1")) == ["1 vGPU"]
     assert waits_for(one("GPU-0"), limits={}) == []
 
 
-def test_what_is_asked_goes_by_the_configuration_that_holds():
+def test_the_request_depends_on_the_configuration_in_effect():
     asks = {"gpu.example/count": 1, "gpu.example/memory": 3000}
     core, bus, _ = started([node(), pod(one("GPU-0"), limits=asks)], 3)
     assert held(bus) == []
@@ -141,7 +141,7 @@ def test_a_share_of_a_card_goes_by_the_card():
     assert held(bus) == [("GPU-0", 12000, 0)]
 
 
-def test_what_we_signed_counts_whole_also_when_its_signature_is_gone():
+def test_signed_devices_count_in_full_also_after_the_signature_is_removed():
     ids = {vgpu.IDS: one("GPU-0", 8000)}
     ours = pod(one("GPU-0", 8000), **sign([KEY], "u1", "n1", ids))
     core, bus, _ = started([node(), ours], 3, keys=[KEY])
@@ -151,7 +151,7 @@ def test_what_we_signed_counts_whole_also_when_its_signature_is_gone():
     assert held(bus) == [("GPU-0", 8000, 0)]
 
 
-def test_an_end_gives_everything_back():
+def test_a_pod_that_ends_releases_all_its_devices():
     core, bus, _ = started([node(), pod(one("GPU-0"))], 3)
     core.deliver([pod(one("GPU-0"), 4, phase="Failed")])
     work_off(core, bus)

@@ -1,4 +1,4 @@
-"""A watch that loses changes is found out: what it brought is compared with what the cluster lists."""
+"""A watch that loses changes is detected: the revisions that it delivered are compared with the cluster's."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -84,7 +84,7 @@ def test_what_came_while_the_list_was_made_is_not_gone():
     assert watch.behind("Pod", Revisions({A: 3}, 9), since) == {}
 
 
-def test_a_list_that_is_older_than_the_watch_says_nothing_of_what_came_after_it():
+def test_a_list_older_than_the_watch_does_not_count_later_changes_as_lost():
     watch = seen(applied("a", 3), applied("b", 7))
     since = watch.begin_comparison("Pod")
     assert watch.behind("Pod", Revisions({A: 3}, 5), since) == {}
@@ -154,7 +154,7 @@ def test_a_lost_change_restarts_the_watch_and_ends_the_round():
     assert driver.core.next_due(driver.now) is not None
 
 
-def test_an_answer_from_before_a_new_list_says_nothing():
+def test_an_answer_from_before_a_new_list_is_ignored():
     driver = watching(node(revision=3))
     (request,) = due(driver)
     driver.begin_list()
@@ -177,7 +177,7 @@ def test_a_failed_comparison_is_followed_by_the_next_kind_and_a_refusal_is_logge
 
 
 class Lossy(LocalCluster):
-    """A cluster whose first watch brings nothing any more after its list."""
+    """A cluster whose first watch delivers no change after its list."""
 
     watches = 0
 

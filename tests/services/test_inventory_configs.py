@@ -139,7 +139,7 @@ def test_warnings_name_their_config_map():
     assert found.devices is not None
 
 
-def test_only_config_maps_that_may_configure_something_are_looked_at():
+def test_only_config_maps_that_may_configure_something_are_decoded():
     configs = Configs(None)
     assert not configs.apply(config_map("leader-election", {"holder": "x"}))
     assert not configs.apply(config_map("leader-election", {}, kind=ChangeType.DELETED))

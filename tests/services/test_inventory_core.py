@@ -21,7 +21,7 @@ BAD = "tiers: 5"
 DEVICES = "volcano-vgpu-device-config"
 
 
-def test_all_facts_stand_before_synced_is_said():
+def test_synced_is_written_after_all_facts():
     core, bus, said = started([node(), pod(revision=2)], 7)
     assert bus.log[-1][0] == SYNCED
     assert bus.fact(SYNCED) == Synced(revision="7", at=1.0, objects=3)  # node, pod, configuration
@@ -275,7 +275,7 @@ def test_a_write_that_the_bus_refuses_is_reported_and_not_repeated():
 
 
 class AnyOrder(RuleBasedStateMachine):
-    """A cluster that changes, a bus that answers when it likes, restarts, and another writer that lags behind."""
+    """A cluster that changes, a bus that answers at any time, restarts, and another writer that lags behind."""
 
     def __init__(self):
         super().__init__()
@@ -412,7 +412,7 @@ class AnyOrder(RuleBasedStateMachine):
                 self.read_back(self.reads.pop())
             self.the_follower_delivers(1000)
             self.ticks += 1
-            assert self.ticks < 10_000, "it does not come to rest"
+            assert self.ticks < 10_000, "it does not settle"
         assert self.core.revision == self.revision
         stand = {
             subject: self.bus.fact(subject)

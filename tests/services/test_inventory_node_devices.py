@@ -90,13 +90,13 @@ def test_a_node_that_is_listed_before_the_config_maps_is_published_once_and_whol
     assert bus.core.open_work == 0
 
 
-def test_only_the_nodes_of_which_something_else_is_said_are_published(bus):
+def test_only_nodes_whose_description_changed_are_published(bus):
     both = {"n1": [], "n2": []}
     bus.deliver(node("n1"), node("n2", 2), node("n3", 3, offered=False), clusterd(both, 4), Listed(5))
-    assert bus.deliver(clusterd(both, 6, time=7)) == [], "a heartbeat says nothing new"
+    assert bus.deliver(clusterd(both, 6, time=7)) == [], "a heartbeat changes no device"
     assert bus.deliver(clusterd(both | {"n2": ["Ascend310P-0"], "n3": ["Ascend310P-0"]}, 8)) == ["n2"]
     assert (bus.healthy("n1"), bus.healthy("n2")) == ([True, True], [False, True])
-    assert bus.fact("cluster.node.n2").revision == "8", "as new as the newest of what it is made of"
+    assert bus.fact("cluster.node.n2").revision == "8", "the newest revision of the node and its ConfigMaps"
 
 
 def test_a_node_has_a_problem_until_its_chips_are_reported(bus):
@@ -111,7 +111,7 @@ def test_a_node_has_a_problem_until_its_chips_are_reported(bus):
     assert bus.fact("cluster.node.n1").cards == ()
 
 
-def test_what_the_device_plugin_says_itself_counts_without_clusterd(bus):
+def test_the_device_plugins_own_config_map_counts_without_clusterd(bus):
     bus.deliver(node(), plugin(["Ascend310P-0"], 2), Listed(3))
     assert bus.healthy() == [False, True]
     assert bus.deliver(clusterd({"n1": ["Ascend310P-1"]}, 4)) == ["n1"]
@@ -140,7 +140,7 @@ def test_a_new_list_begins_anew(bus):
     bus.deliver(node(), node("n2"), clusterd({"n1": [], "n2": []}, 2), Listed(3))
     bus.core.begin_list()
     bus.deliver(clusterd({"n1": ["Ascend310P-0"]}, 8), node(revision=9))
-    assert bus.healthy() == [True, True], "nothing is said before all is here"
+    assert bus.healthy() == [True, True], "nothing is published before the list is complete"
     bus.deliver(Listed(10))
     assert bus.healthy() == [False, True]
     assert isinstance(bus.fact("cluster.node.n2"), Gone)

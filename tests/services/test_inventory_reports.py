@@ -65,14 +65,14 @@ def test_the_oldest_of_too_many_events_are_dropped_and_counted():
 @pytest.mark.parametrize(("name", "text"), [("scheduler", "tiers: 5"), ("devices", "nvidia: 5")])
 def test_an_unusable_configuration_on_the_bus_is_counted_and_reported_once(name, text):
     bus = Bus()
-    standing = ConfigFact(name=name, text=text, source="ConfigMap kube-system/other", revision="1")
-    bus.write(f"cluster.config.{name}", encode(standing), None)
+    known = ConfigFact(name=name, text=text, source="ConfigMap kube-system/other", revision="1")
+    bus.write(f"cluster.config.{name}", encode(known), None)
     driver, _, recorded = started([node()], 5, bus)
     assert driver.counts["input_problems"] == 1
     (line,) = [one for one in driver.logged if one.level == "warning"]
     assert line.message.startswith("ConfigMap kube-system/other, line 1, column ")
     assert line.details["reason"] == "InvalidConfiguration"
-    assert recorded == [], "it is no object of the cluster"
+    assert recorded == [], "it is not an object of the cluster"
     assert driver.core.open_work == 0
     driver.begin_list()
     driver.take()

@@ -1,4 +1,4 @@
-"""What is shown as taken of cards is what placement counts, under the configuration that stands on the bus."""
+"""The usage of cards is what placement counts under the configuration on the bus."""
 
 from pathlib import Path
 

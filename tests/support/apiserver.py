@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import time
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,12 @@ def binaries() -> Path:
 
 class ApiServer(Server):
     """One that can forget what was, and takes requests."""
+
+    def restart_apiserver(self, pause: float = 0.0) -> None:
+        """Kill and restart the API server, which ends all watches; etcd keeps the objects."""
+        self._end("kube-apiserver")
+        time.sleep(pause)
+        self._run_apiserver()
 
     def compact(self) -> None:
         """Compact etcd: after a restart of the API server, watches from an older revision get 410."""

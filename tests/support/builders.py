@@ -3,8 +3,10 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import numpy as np
 from deviceshare.allocation import Allocator, Placement
 from deviceshare.conf import SchedulerConf, default_conf
+from deviceshare.kernels import NEVER
 from deviceshare.model import (
     Card,
     ContainerGrant,
@@ -148,6 +150,15 @@ def take(allocator: Allocator, what: PodRequest, uid: str) -> Placement:
     assert placement is not None, allocator.why_not(what)
     allocator.take(uid, placement)
     return placement
+
+
+def weighted_scores(allocator: Allocator, what: PodRequest) -> dict[str, float]:
+    """Return the score by which nodes are compared of each feasible node."""
+    pod_class = allocator._refreshed(what)
+    if pod_class.unschedulable:
+        return {}
+    keys = np.asarray(pod_class.node_index.best.keys)
+    return {allocator._name(row): float(keys[row]) for row in np.flatnonzero(keys > NEVER).tolist()}
 
 
 def devices(placement: Placement | None) -> list[tuple[str, int, int]]:

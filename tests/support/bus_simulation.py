@@ -85,7 +85,7 @@ class Replica:
 
     def __init__(self, bus: Bus, name: str, core: Core | None = None) -> None:
         self.bus = bus
-        self.core = core or PlacementCore(name)
+        self.core = core or PlacementCore(name, name)
         self.unread = {stream: bus.latest(stream) for stream in STREAMS}
         self.seen = {stream: len(bus.streams[stream]) for stream in STREAMS}
         self.behind = {stream for stream in STREAMS if self.unread[stream]}
@@ -296,7 +296,7 @@ def overdrawn(cluster: Cluster, ledgers: dict[str, NodeLedger]) -> list[str]:
         fact = cluster.nodes.get(node)
         if fact is None:
             continue
-        allocator = Allocator(PlacementCore("check").cluster.allocator.conf)
+        allocator = Allocator(PlacementCore("check", "check").cluster.allocator.conf)
         allocator.set_node(fact)
         for uid, grants in holders.items():
             allocator.hold(node, uid, grants, ())  # type: ignore[arg-type]

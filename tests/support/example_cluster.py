@@ -14,8 +14,9 @@ from typing import Any
 from deviceshare.allocation import Allocator, Placement
 from deviceshare.conf import SchedulerConf, parse_conf, parse_devices
 from deviceshare.families import BY_NAME
+from deviceshare.formats.mindcluster import describes_devices
 from deviceshare.model import Claim, NodeFact, PodFact, Problem
-from deviceshare.objects import decode_device_info, decode_node, decode_pod, describes_devices
+from deviceshare.objects import decode_device_info, decode_node, decode_pod
 from deviceshare.queueing import Decision, Group, decide
 from deviceshare_cluster.interface import Object
 from deviceshare_cluster.local import read_manifests

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from deviceshare.allocation import Allocator, Placement
-from deviceshare.conf import BEST_FIT, DevicesConf, parse_devices
+from deviceshare.conf import DevicesConf, parse_devices
+from deviceshare.conf.model import BEST_FIT
 from deviceshare.families import BY_NAME
 from deviceshare.model import Card, Claim, ContainerGrant, DeviceGrant, Labels, NodeFact, PodRequest
 from msgspec.structs import replace

@@ -31,7 +31,7 @@ from deviceshare_bus.core import (
     WriteUnknown,
     Written,
 )
-from deviceshare_bus.eventlog import RECONCILED
+from deviceshare_bus.messages import RECONCILED
 from deviceshare_placement.core import FactReceived, LedgerReceived, OutcomesReceived, PlacementCore
 from support.builders import card, node
 
@@ -89,7 +89,7 @@ class Played:
     """
 
     def __init__(self, *nodes: NodeFact, synced: bool = True, empty: bool = False) -> None:
-        self.core = PlacementCore("p")
+        self.core = PlacementCore("p", "p")
         self.now = 100.0
         """Monotonic seconds."""
         self.sequence = 0

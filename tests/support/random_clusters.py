@@ -10,7 +10,9 @@ from random import Random
 from typing import NamedTuple
 
 from deviceshare.allocation import Allocator, Placement, Ties
-from deviceshare.conf import BEST_FIT, FIRST_FIT, DevicesConf, SchedulerConf, VnpuChip, VnpuTemplate, family_flags
+from deviceshare.conf import FIRST_FIT, DevicesConf, SchedulerConf, VnpuChip, VnpuTemplate
+from deviceshare.conf.known import family_flags
+from deviceshare.conf.model import BEST_FIT
 from deviceshare.model import Card, NodeFact, PodRequest
 from msgspec.structs import replace
 from support.builders import ask, card, container, node, share, share_cards, vgpu, whole

@@ -62,11 +62,6 @@ class ConditionalWriter(Generic[T]):
         """The number of writes in flight and of subjects that are being read back."""
         return len(self._writes) + len(self._reading)
 
-    @property
-    def reading(self) -> bool:
-        """Whether a subject is being read back."""
-        return bool(self._reading)
-
     def busy(self, subject: str) -> bool:
         """Return whether the subject must not be written now: a write is in flight, or it is being read back."""
         return subject in self._in_flight or subject in self._reading

@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from itertools import count
-from typing import Any
+from typing import Any, TypeVar
 
 import nats.errors
 from deviceshare.model import Backoff, ConfigError
@@ -33,6 +33,7 @@ UNREACHABLE_INTERVAL = 10.0
 """Seconds between two warnings that the server cannot be reached."""
 RETRY = Backoff(0.1, 2.0)
 """Seconds between two tries while nats-server does not answer."""
+T = TypeVar("T")
 Handler = Callable[[Msg], Awaitable[None]]
 
 _DENIALS = ("authorization violation", "authentication expired", "authentication revoked")
@@ -50,7 +51,7 @@ class ConnectionEnded(Exception):
 class _Client(Client):
     """nats-py's client, with requests that do not lose a cancellation.
 
-    It also leaves the headers unread that were meant for the server: they come with every message of a stream.
+    It also skips headers that writers addressed to the server: every message of a stream repeats them.
     """
 
     requests: Requests
@@ -82,9 +83,9 @@ class _Client(Client):
 
 
 class Connection:
-    """A connection to nats-server, with hooks that run when it is lost or restored.
+    """A connection to nats-server, with hooks that run when it is restored.
 
-    After a loss it connects again every 0.1 s, for as long as it takes. Subscriptions survive. Requests in flight fail
+    After a loss it tries to reconnect every 0.1 s, without a limit. Subscriptions survive. Requests in flight fail
     (:class:`~deviceshare_bus.requests.Requests`), and none is sent while the connection is down.
 
     Final, as :attr:`failure`: the server denies the credentials :data:`DENIED_TRIES` times in a row (ConfigError, which
@@ -98,7 +99,7 @@ class Connection:
         self.jetstream = self.client.jetstream(timeout=5.0)
         self.closing = False
         self.failure: ConfigError | ConnectionEnded | None = None
-        """Why the connection will not come back."""
+        """Why the connection cannot be restored."""
         self._url = url
         self._shown_url = without_password(url)
         self._option = option
@@ -107,7 +108,6 @@ class Connection:
         self._denials = 0
         self._warn_at = 0.0
         self._reconnected: list[Callable[[], None]] = []
-        self._disconnected: list[Callable[[], None]] = []
         self._up = asyncio.Event()
 
     @property
@@ -120,25 +120,36 @@ class Connection:
 
         Raises:
             ConfigError: the server denies the credentials.
-            ConnectionEnded: the connection will not come back.
+            ConnectionEnded: the connection cannot be restored.
         """
         while not self.connected:
             if self.failure is not None:
                 raise self.failure
-            if self._up.is_set():  # the client knows of a loss a moment before it says so
+            if self._up.is_set():  # the client notices a loss before it calls the hook
                 await asyncio.sleep(0.01)
             else:
                 await self._up.wait()
+
+    async def repeat(self, request: Callable[[], Awaitable[T]], failure: str, level: int = logging.DEBUG) -> T:
+        """Return the result of a request, repeated with a back-off until it succeeds.
+
+        ``failure``: the message to log at ``level`` after each failure. Raises as :meth:`wait_connected`, and errors of
+        the request that are neither NATS errors nor OSError.
+        """
+        failures = 0
+        while True:
+            await self.wait_connected()
+            try:
+                return await request()
+            except (nats.errors.Error, OSError) as error:
+                log.log(level, "%s: %r", failure, error)
+                await asyncio.sleep(RETRY.delay(failures))
+                failures += 1
 
     def on_reconnect(self, hook: Callable[[], None]) -> Callable[[], None]:
         """Call ``hook`` after each reconnect, and when :attr:`failure` is set; returns a function that removes it."""
         self._reconnected.append(hook)
         return lambda: self._reconnected.remove(hook)
-
-    def on_disconnect(self, hook: Callable[[], None]) -> Callable[[], None]:
-        """Call ``hook`` when the connection is lost; returns a function that removes it."""
-        self._disconnected.append(hook)
-        return lambda: self._disconnected.remove(hook)
 
     async def subscribe(self, subject: str, handler: Handler) -> Subscription:
         """Subscribe. Messages beyond :data:`PENDING_MESSAGES` or :data:`PENDING_BYTES` that wait are dropped.
@@ -159,7 +170,7 @@ class Connection:
             log.debug("closed a lost connection: %r", error)
 
     async def open(self, name: str) -> None:
-        """Connect under a name, as :func:`connect` says."""
+        """Connect under a name, see :func:`connect`."""
         for failures in count():
             try:
                 await heed_cancellation(
@@ -197,17 +208,13 @@ class Connection:
     async def _came_back(self) -> None:
         log.info("connected again", extra={"url": self._shown_url})
         self._denials = 0
-        self._up.set()
-        for hook in list(self._reconnected):
-            hook()
+        self._notify()
 
     async def _was_lost(self) -> None:
         if not self.closing:
             log.warning("connection lost", extra={"url": self._shown_url})
         self._up.clear()
         self.requests.lost()
-        for hook in list(self._disconnected):
-            hook()
 
     async def _was_closed(self) -> None:
         if not self.closing:
@@ -231,6 +238,9 @@ class Connection:
 
     def _give_up(self, failure: ConfigError | ConnectionEnded) -> None:
         self.failure = failure
+        self._notify()
+
+    def _notify(self) -> None:
         self._up.set()
         for hook in list(self._reconnected):
             hook()
@@ -257,7 +267,7 @@ def without_password(url: str) -> str:
 
 
 async def connect(url: str, name: str, option: str = BUS) -> Connection:
-    """Connect under a name, waiting for as long as the server cannot be reached.
+    """Connect under a name; wait without a time limit until the server can be reached.
 
     Args:
         url: ``nats://[USER:PASSWORD@]HOST:PORT``.

@@ -21,8 +21,6 @@ INTERVAL = 0.1
 """The least seconds between two messages."""
 FULL = 2000
 """The number of steps that makes a message due immediately."""
-RECONCILED = "reconciled:"
-"""The prefix of counters of repaired differences from the cluster; the rest of the name is the kind of difference."""
 
 
 class EventLog:

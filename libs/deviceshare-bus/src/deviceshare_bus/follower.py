@@ -10,7 +10,6 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
-from itertools import count
 from typing import Any, NamedTuple
 
 from nats.aio.msg import Msg
@@ -19,14 +18,14 @@ from nats.errors import Error as NatsError
 from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
 from nats.js.errors import NotFoundError
 
-from deviceshare_bus.connection import RETRY, Connection
+from deviceshare_bus.connection import Connection
 from deviceshare_bus.setup import EPOCH
 from deviceshare_bus.tasks import Pace
 
 log = logging.getLogger("deviceshare.follower")
 
 FOLD = 0.002
-"""Seconds in which messages gather for a batch, while they come that fast."""
+"""Seconds in which messages are collected for a batch."""
 INBOX_MESSAGES = 1 << 16
 INBOX_BYTES = 1 << 26
 """Messages and bytes that may wait for the reader. Beyond either, the follower withholds its flow-control replies, and
@@ -35,13 +34,13 @@ HEARTBEAT = 1.0
 ANSWER = 2.0
 """Seconds that making a consumer may take before it is tried again."""
 RECHECK = 30.0
-"""Seconds of quiet after which the stream is asked whether it really holds nothing more: a watch is a hint."""
+"""Seconds without a message after which the last sequence of the stream is compared: a delivery may be lost."""
 SILENCE = 3.0
-"""Seconds without a message or heartbeat after which the consumer is made anew."""
+"""Seconds without a message or heartbeat after which the consumer is replaced."""
 
 
 class BusWiped(Exception):
-    """The stream is not the one that was being read: drop what was read from it and start anew."""
+    """The stream is not the one that was being read: drop what was read from it and start again."""
 
 
 class Message(NamedTuple):
@@ -71,7 +70,7 @@ class Follower:
     delivered once and in order, also after a loss of the connection.
 
     * Retried without end, with a back-off: an unreachable server, a stream that does not exist yet, a lost consumer.
-    * Final: :class:`BusWiped` if the stream was deleted, made anew or lost its end, and
+    * Final: :class:`BusWiped` if the stream was deleted, created again or lost its end, and
       :attr:`~deviceshare_bus.connection.Connection.failure` of the connection.
     * Bounded: a reader that is slower than the stream holds delivery back by flow control. At most
       :data:`INBOX_MESSAGES` or :data:`INBOX_BYTES` wait for it, and what the server's window of 32 MiB holds.
@@ -103,17 +102,17 @@ class Follower:
         self._heard = 0.0
         self._received_up_to = 0
         self.position = 0
-        """Sequence up to which the stream has been delivered, and the reader has come back for more."""
+        """Sequence up to which the stream has been delivered, and the reader has asked for the next batch."""
         self.caught_up = False
         self.stalls = 0
         """How often delivery was held back because the reader was slower than the stream."""
 
     async def __aiter__(self) -> AsyncGenerator[Batch, None]:
-        """Deliver batches as they come; the first that is caught up may be empty."""
+        """Deliver batches as they arrive; the first that is caught up may be empty."""
         loop = asyncio.get_running_loop()
-        take_back = self._connection.on_reconnect(self._lost)
+        remove_hook = self._connection.on_reconnect(self._lost)
         subscription = None
-        said = False
+        reported = False
         checked = loop.time()
         pace = Pace(FOLD)
         try:
@@ -121,14 +120,15 @@ class Follower:
                 while self._stale:  # the connection may get lost again meanwhile
                     if subscription is not None:
                         await _quietly_unsubscribe(subscription)
-                    subscription = await self._begin()
+                    failure = f"cannot read {self._stream} yet"
+                    subscription = await self._connection.repeat(self._begin, failure, logging.WARNING)
                     self._heard = loop.time()
                 self._wake.clear()
                 if not self._inbox:
                     self.position = self._received_up_to
-                if not self._inbox and (said or not self.caught_up):
+                if not self._inbox and (reported or not self.caught_up):
                     try:
-                        # Not wait_for: on Python 3.11 it can swallow a cancellation that comes with the wake-up.
+                        # Not wait_for: on Python 3.11 it can swallow a cancellation that arrives with the wake-up.
                         async with asyncio.timeout(HEARTBEAT):
                             await self._wake.wait()
                     except TimeoutError:
@@ -139,14 +139,14 @@ class Follower:
                 if self._inbox:
                     await pace.turn()
                 messages = await self._take()
-                if messages or (self.caught_up and not said):
-                    said |= self.caught_up
+                if messages or (self.caught_up and not reported):
+                    reported |= self.caught_up
                     position = self._received_up_to
                     yield Batch(messages, self.caught_up, position)
                     # After the batch: the status reports the position that the service has processed.
                     self.position = position
         finally:
-            take_back()
+            remove_hook()
             if subscription is not None:
                 await _quietly_unsubscribe(subscription)
 
@@ -159,7 +159,7 @@ class Follower:
                 await self._connection.client.publish(reply)
         return messages
 
-    async def standing(self) -> list[Message]:
+    async def read_to_end(self) -> list[Message]:
         """Read to the end once, and return the messages. Raises BusWiped."""
         found: list[Message] = []
         async with aclosing(aiter(self)) as batches:
@@ -177,7 +177,7 @@ class Follower:
         except NotFoundError:
             return True
         except (NatsError, TimeoutError, OSError):
-            return False  # the connection's own trouble is noticed elsewhere
+            return False  # the connection reports its failures itself
         epoch = (info.config.metadata or {}).get(EPOCH, "")
         return bool(epoch != self._epoch or info.state.last_seq != self._received_up_to)
 
@@ -187,30 +187,25 @@ class Follower:
         self._wake.set()
 
     async def _begin(self) -> Subscription:
-        """Make a consumer that starts after the last message delivered."""
-        for failures in count():
-            await self._connection.wait_connected()
-            self._stale = False
-            try:
-                # A request that a dying server took with it is not worth its own, longer timeout.
-                async with asyncio.timeout(ANSWER):
-                    return await self._try_begin()
-            except NotFoundError:
-                if self._epoch is not None:
-                    raise BusWiped(f"stream {self._stream} is gone") from None
-            except (NatsError, TimeoutError, OSError) as error:
-                log.warning("cannot read %s yet: %r", self._stream, error)
-            await asyncio.sleep(RETRY.delay(failures))
-        raise AssertionError("unreachable")
+        """Make a consumer that starts after the last message delivered. Raises BusWiped."""
+        self._stale = False
+        try:
+            # A request that a dying server took with it is not worth its own, longer timeout.
+            async with asyncio.timeout(ANSWER):
+                return await self._make_consumer()
+        except NotFoundError:
+            if self._epoch is not None:
+                raise BusWiped(f"stream {self._stream} is gone") from None
+            raise
 
-    async def _try_begin(self) -> Subscription:
+    async def _make_consumer(self) -> Subscription:
         jetstream = self._connection.jetstream
         info = await jetstream.stream_info(self._stream)
         epoch = (info.config.metadata or {}).get(EPOCH, "")
         if self._epoch is None:
             self._epoch = epoch
         elif self._epoch != epoch or info.state.last_seq < self._received_up_to:
-            raise BusWiped(f"stream {self._stream} was made anew")
+            raise BusWiped(f"stream {self._stream} was created again")
         if not self.caught_up:
             self._target = info.state.last_seq
         self._expected = 1

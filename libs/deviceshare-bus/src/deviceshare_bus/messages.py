@@ -7,6 +7,9 @@ is quarantined (:class:`Undecodable`).
 import msgspec
 from deviceshare.model import AnyFact, Explanation, NodeLedger, NodeOutcomes
 
+RECONCILED = "reconciled:"
+"""The prefix of counters of repaired differences from the cluster; the rest of the name is the kind of difference."""
+
 
 class Step(msgspec.Struct, frozen=True, array_like=True):
     """One step in the life of a pod.

@@ -66,7 +66,7 @@ class Requests:
 
         Args:
             decode: turns the answer into the future's result, or raises the future's exception.
-            failed: makes the future's exception of a reason, where no answer comes.
+            failed: builds the future's exception from a reason if no answer arrives.
             timeout: seconds until then.
 
         The future has failed already where the connection is down: nothing may wait in the client's buffer, to be sent
@@ -93,8 +93,7 @@ class Requests:
         try:
             await self._client.publish(subject, data, reply=reply, headers=headers)  # type: ignore[arg-type]
         except (NatsError, OSError) as error:
-            if (expected := self._waiting.pop(reply, None)) is not None and not expected.future.done():
-                expected.future.set_exception(expected.failed(repr(error)))
+            self._fail(reply, repr(error))
 
     async def request(self, subject: str, data: bytes, timeout: float, headers: Mapping[str, str] | None = None) -> Msg:
         """Send a request and return the answer.
@@ -133,18 +132,20 @@ class Requests:
 
     def lost(self, reason: str = "the connection was lost") -> None:
         """Fail all requests in flight."""
-        waiting, self._waiting = self._waiting, {}
-        for expected in waiting.values():
-            if not expected.future.done():
-                expected.future.set_exception(expected.failed(reason))
+        for reply in list(self._waiting):
+            self._fail(reply, reason)
+
+    def _fail(self, reply: str, reason: str) -> None:
+        expected = self._waiting.pop(reply, None)
+        if expected is not None and not expected.future.done():
+            expected.future.set_exception(expected.failed(reason))
 
     def _sweep(self) -> None:
         loop = asyncio.get_running_loop()
         now = loop.time()
-        for reply in [reply for reply, expected in self._waiting.items() if expected.until < now]:
-            expected = self._waiting.pop(reply)
-            if not expected.future.done():
-                expected.future.set_exception(expected.failed(f"no answer within {expected.timeout} s"))
+        for reply, expected in list(self._waiting.items()):
+            if expected.until < now:
+                self._fail(reply, f"no answer within {expected.timeout} s")
         self._sweeper = loop.call_later(SWEEP, self._sweep) if self._waiting else None
 
 

@@ -13,9 +13,10 @@ import secrets
 import signal
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import uvloop
 from aiohttp import web
@@ -38,7 +39,7 @@ from deviceshare_bus.tracing import Tracing
 log = logging.getLogger("deviceshare.service")
 
 GARBAGE = 50_000
-"""Objects that are made before the garbage collector looks at them."""
+"""Allocated objects between two runs of the garbage collector (generation 0)."""
 
 
 def real_time() -> Now:
@@ -63,7 +64,7 @@ class Context:
     revision: Callable[[], int] = lambda: 0
     """Inventory: the cluster's revision up to which everything is on the bus."""
     detail: Callable[[], dict[str, int]] = dict
-    """Numbers that help a human."""
+    """Further numbers in the status, for diagnosis."""
     dump_core_log: Callable[[], Path] | None = None
     """Writes the core log to a file and returns its path; the shell sets it."""
 
@@ -90,7 +91,7 @@ class Context:
         )
 
 
-Main = Callable[[Context], Awaitable[None]]
+Main = Callable[[Context], Coroutine[Any, Any, None]]
 
 
 def parser(service: str) -> argparse.ArgumentParser:
@@ -131,7 +132,7 @@ def run(service: str, main: Main, options: argparse.Namespace) -> None:
     except ConfigError as error:
         log.error("%s", error)
         sys.exit(1)
-    # What is imported stays; what the service makes of messages is seldom a cycle, and there is much of it.
+    # Imported objects are never freed. Decoded messages are many and rarely form reference cycles.
     gc.freeze()
     gc.set_threshold(GARBAGE)
     sys.exit(uvloop.run(_run(service, instance, main, options)))
@@ -206,15 +207,11 @@ async def run_epochs(connection: Connection, main: Main, begin: Callable[[], Con
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(context.events.run())
-                group.create_task(_as_coroutine(main(context)))
+                group.create_task(main(context))
         except* BusWiped as wiped:
-            log.warning("the bus was wiped, starting anew: %s", wiped.exceptions[0])
+            log.warning("the bus was wiped, starting again: %s", wiped.exceptions[0])
         else:
             return
-
-
-async def _as_coroutine(awaitable: Awaitable[None]) -> None:
-    await awaitable
 
 
 async def _start_health(state: _State, options: argparse.Namespace) -> web.AppRunner:

@@ -10,15 +10,14 @@ import os
 import secrets
 import sys
 from collections.abc import Sequence
-from itertools import count
+from functools import partial
 from typing import Any
 
 from deviceshare.model import ConfigError
-from nats.errors import Error as NatsError
 from nats.js.api import StorageType, StreamConfig
 from nats.js.errors import BadRequestError, NotFoundError
 
-from deviceshare_bus.connection import RETRY, Connection, connect
+from deviceshare_bus.connection import Connection, connect
 from deviceshare_bus.logs import set_up_logs
 from deviceshare_bus.subjects import Stream
 
@@ -70,14 +69,9 @@ async def make_stream(connection: Connection, name: str, **options: Any) -> None
 async def wait_for_streams(connection: Connection) -> None:
     """Wait until every stream exists."""
     for stream in Stream:
-        for failures in count():
-            await connection.wait_connected()
-            try:
-                await connection.jetstream.stream_info(stream)
-                break
-            except (NatsError, OSError) as error:
-                log.debug("stream %s does not exist yet: %r", stream, error)
-                await asyncio.sleep(RETRY.delay(failures))
+        await connection.repeat(
+            partial(connection.jetstream.stream_info, stream), f"stream {stream} does not exist yet"
+        )
 
 
 def parser() -> argparse.ArgumentParser:

@@ -1,4 +1,4 @@
-"""Cancellation, and letting work gather."""
+"""Cancellation, and batching of work."""
 
 import asyncio
 from collections.abc import Awaitable

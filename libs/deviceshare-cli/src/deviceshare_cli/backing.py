@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Protocol
 
 from deviceshare_bus.connection import Connection, connect
 from deviceshare_cluster import KUBE, LOCAL
@@ -16,56 +15,51 @@ from deviceshare_cluster.local.kinds import STREAM
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.loading import Loaded, load
 
-NOTHING = Loaded([], [], [])
 
+class Backing:
+    """The cluster of a running system; a live cluster has its own objects and controllers: nothing to load or run.
 
-class Backing(Protocol):
-    """The interface of a cluster for ``up``."""
+    ``spec``: the value of the services' option ``--cluster``.
+    """
 
-    @property
-    def spec(self) -> str:
-        """The value of the services' option ``--cluster``."""
-        ...
-
-    @property
-    def cluster(self) -> Cluster:
-        """The connected cluster."""
-        ...
+    def __init__(self, spec: str, cluster: Cluster) -> None:
+        self.spec = spec
+        self.cluster = cluster
 
     async def fill(self, schedulers: tuple[str, ...], report: Callable[[str], None]) -> Loaded:
         """Load the initial objects; ``report`` gets one line for each warning and rejected object."""
-        ...
+        return Loaded([], [], [])
 
     async def sequence(self) -> int:
         """Return the number of writes to the cluster, 0 for a live cluster."""
-        ...
+        return 0
 
     @property
     def controllers_open(self) -> int:
         """Number of objects that the simulated controllers have not processed yet."""
-        ...
+        return 0
 
     async def run(self) -> None:
         """Run the simulated controllers until cancelled."""
-        ...
+        await asyncio.Event().wait()
 
 
-class LocalBacking:
-    """A local cluster on its own nats-server, loaded from a directory of manifests."""
+class LocalBacking(Backing):
+    """A local cluster on its own nats-server, loaded from a directory of manifests, if there is one."""
 
     def __init__(self, url: str, cluster: LocalCluster, objects: Connection, directory: Path | None) -> None:
-        self.spec = f"{LOCAL}{url}"
-        self.cluster = cluster
+        super().__init__(f"{LOCAL}{url}", cluster)
+        self.local = cluster
         self.objects = objects
         """The connection to the cluster's server."""
         self._directory = directory
         self._controller = Controller(cluster)
 
     async def fill(self, schedulers: tuple[str, ...], report: Callable[[str], None]) -> Loaded:
-        """Load the directory, if one is configured."""
+        """Load the directory."""
         if self._directory is None:
-            return NOTHING
-        return await load(self.cluster, self._directory, schedulers, report)
+            return await super().fill(schedulers, report)
+        return await load(self.local, self._directory, schedulers, report)
 
     async def sequence(self) -> int:
         """Return the last sequence of the object stream."""
@@ -81,37 +75,14 @@ class LocalBacking:
         await self._controller.run()
 
 
-class KubeBacking:
-    """A live cluster, which has its own objects and controllers."""
-
-    controllers_open = 0
-
-    def __init__(self, spec: str, cluster: KubeCluster) -> None:
-        self.spec = spec
-        self.cluster = cluster
-
-    async def fill(self, schedulers: tuple[str, ...], report: Callable[[str], None]) -> Loaded:
-        """Load nothing."""
-        return NOTHING
-
-    async def sequence(self) -> int:
-        """Return 0: writes to a live cluster are not counted."""
-        return 0
-
-    async def run(self) -> None:
-        """Wait until cancelled."""
-        await asyncio.Event().wait()
-
-
 @asynccontextmanager
-async def kube_backing(spec: str) -> AsyncIterator[KubeBacking]:
+async def kube_backing(spec: str) -> AsyncIterator[Backing]:
     """Connect to the live cluster ``kube`` or ``kube:CONTEXT``. Raises CommandError."""
     try:
         async with KubeCluster(context=spec.partition(":")[2], name="deviceshare-up") as cluster:
-            await cluster.get(
-                "Node", "", "anything"
-            )  # fails if the API server is unreachable or rejects the credentials
-            yield KubeBacking(spec, cluster)
+            # Fails if the API server is unreachable or rejects the credentials.
+            await cluster.get("Node", "", "anything")
+            yield Backing(spec, cluster)
     except ClusterError as error:
         raise CommandError(f"--cluster {spec}: {error}") from None
 

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 from deviceshare.model import InputError
 from deviceshare_cluster.interface import ClusterError
-from deviceshare_cluster.local import Action, LocalCluster
+from deviceshare_cluster.local import Action, LocalCluster, Manifest
 from deviceshare_cluster.local.admission import identify
 
 from deviceshare_cli import runfile
@@ -36,13 +36,18 @@ async def connected(run: runfile.Run) -> AsyncIterator[LocalCluster]:
         await cluster.__aexit__(None, None, None)
 
 
-async def apply(run: runfile.Run, paths: Sequence[str]) -> int:
-    """Create or update the objects of files and return the exit status: 1 if any failed."""
+def _manifests(paths: Sequence[str]) -> tuple[list[Manifest], bool]:
+    """Return the manifests of files, and whether any is invalid; the problems are written to stderr."""
     manifests, problems = read(paths)
     for problem in problems:
         to_stderr(f"error: {problem}")
-    failed = bool(problems)
-    if not manifests and not problems:
+    return manifests, bool(problems)
+
+
+async def apply(run: runfile.Run, paths: Sequence[str]) -> int:
+    """Create or update the objects of files and return the exit status: 1 if any failed."""
+    manifests, failed = _manifests(paths)
+    if not manifests and not failed:
         raise CommandError("no objects passed to apply")
     async with connected(run) as cluster:
         results = await cluster.load([manifest.object for manifest in manifests])
@@ -59,10 +64,7 @@ async def apply(run: runfile.Run, paths: Sequence[str]) -> int:
 
 async def delete(run: runfile.Run, paths: Sequence[str], *, ignore_not_found: bool) -> int:
     """Delete the objects of files and return the exit status: 1 if any failed."""
-    manifests, problems = read(paths)
-    for problem in problems:
-        to_stderr(f"error: {problem}")
-    failed = bool(problems)
+    manifests, failed = _manifests(paths)
     named = []
     for manifest in manifests:
         try:

@@ -11,7 +11,7 @@ from deviceshare_cli.changing import connected
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.json_api import fetch
 from deviceshare_cli.output import NONE, indented_json, table
-from deviceshare_cli.pods import Device, read_pod
+from deviceshare_cli.pods import read_pod, shown_device
 
 
 async def explain_pod(run: runfile.Run, name: str, *, as_json: bool, wide: bool = False) -> int:
@@ -71,7 +71,7 @@ def _where(answer: api.PodExplanation) -> list[str]:
 def _devices(answer: api.PodExplanation) -> list[str]:
     if answer.pod is None:
         return []
-    shown = [f"{one.container}: {Device(one.container, one.id, one.memory, one.cores)}" for one in answer.pod.devices]
+    shown = [f"{one.container}: {shown_device(one)}" for one in answer.pod.devices]
     return _section("Devices", shown)
 
 

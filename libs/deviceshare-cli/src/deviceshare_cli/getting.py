@@ -9,7 +9,7 @@ from deviceshare_metrics import api
 from deviceshare_cli import runfile
 from deviceshare_cli.json_api import fetch
 from deviceshare_cli.output import NONE, Table, print_items
-from deviceshare_cli.pods import Device, shown_devices
+from deviceshare_cli.pods import shown_devices
 
 
 async def get(run: runfile.Run, kind: str, namespace: str | None, *, output: str) -> int:
@@ -77,7 +77,7 @@ def pods_table(pods: Sequence[api.Pod], wide: bool) -> Table:
     head = ["NAMESPACE", "NAME", "STATUS", "NODE", "DEVICES", *more, "REASON"]
     rows = []
     for pod in pods:
-        row = [pod.namespace, pod.name, pod.state, pod.node or NONE, _devices(pod.devices)]
+        row = [pod.namespace, pod.name, pod.state, pod.node or NONE, shown_devices(pod.devices) or NONE]
         if wide:
             row += [pod.queue or NONE, pod.group or NONE, pod.scheduler or NONE]
         rows.append([*row, pod.reason or ""])
@@ -90,7 +90,7 @@ def claims_table(claims: Sequence[api.Claim], wide: bool, now: float) -> Table:
     rows = []
     for claim in claims:
         row = [claim.node, claim.namespace, claim.name, claim.state]
-        row += [_devices(claim.devices), age(now - claim.decided_at)]
+        row += [shown_devices(claim.devices) or NONE, age(now - claim.decided_at)]
         if wide:
             row += [claim.id, claim.decided_by or NONE]
         rows.append([*row, claim.reason])
@@ -104,10 +104,6 @@ def age(seconds: float) -> str:
         if seconds >= 2 * size:
             return f"{seconds // size}{unit}"
     return f"{seconds}s"
-
-
-def _devices(devices: Sequence[api.PodDevice]) -> str:
-    return shown_devices(Device(one.container, one.id, one.memory, one.cores) for one in devices) or NONE
 
 
 def _used_of(used: int, total: int) -> str:

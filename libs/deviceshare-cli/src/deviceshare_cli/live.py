@@ -5,12 +5,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import rich.live
+from deviceshare_metrics import api
 from rich.console import Console, Group, RenderableType
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from deviceshare_cli.fills import CardFill, NodeFill, read_fills
+from deviceshare_cli.errors import CommandError
+from deviceshare_cli.json_api import fetch
 from deviceshare_cli.live_table import LiveTable
 from deviceshare_cli.notices import Notices, to_stderr
 
@@ -37,24 +39,36 @@ class Live:
         self._live.start()
         try:
             while True:
-                nodes = await read_fills(system.run.metrics)
+                nodes, devices = await _allocation(system.run.metrics)
                 rows = max(4, self._console.height - 2 * LAST - 12)
-                self._live.update(view(pods, nodes, self.settled, rows), refresh=True)
+                shown = view(pods, nodes_table(nodes, devices, rows) if nodes else None, settled=self.settled)
+                self._live.update(shown, refresh=True)
                 await asyncio.sleep(SECONDS)
         finally:
             self._live.stop()
             notices.write = to_stderr
 
 
-def view(pods: LiveTable, nodes: Sequence[NodeFill], settled: bool, rows: int) -> RenderableType:
-    """Return the table, with at most ``rows`` nodes."""
+async def _allocation(metrics: str) -> tuple[Sequence[api.Node], Sequence[api.Device]]:
+    """Return the nodes and their cards, none while the metrics service does not answer."""
+    try:
+        nodes, devices = await asyncio.gather(
+            fetch(metrics, "nodes", api.Items[api.Node]), fetch(metrics, "devices", api.Items[api.Device])
+        )
+    except CommandError:
+        return (), ()
+    return nodes.items, devices.items
+
+
+def view(pods: LiveTable, nodes: Table | None, *, settled: bool) -> RenderableType:
+    """Return the whole table; ``nodes``: the table of nodes, if they are known."""
     waiting = pods.waiting
     state = "settled" if settled and not pods.unanswered else "working"
     parts: list[RenderableType] = [
         Text(f"{pods.bound} bound, {len(waiting)} pending: {state} (Ctrl-C ends)", style="bold")
     ]
-    if nodes:
-        parts.append(_nodes(nodes, rows))
+    if nodes is not None:
+        parts.append(nodes)
     placed = list(pods.placed.values())[-LAST:]
     if placed:
         parts.append(_lines("last placements", placed))
@@ -65,26 +79,30 @@ def view(pods: LiveTable, nodes: Sequence[NodeFill], settled: bool, rows: int) -
     return Group(*parts)
 
 
-def _nodes(nodes: Sequence[NodeFill], rows: int) -> Table:
+def nodes_table(nodes: Sequence[api.Node], devices: Sequence[api.Device], rows: int) -> Table:
+    """Return the table of nodes with the allocated memory of their cards, at most ``rows`` nodes."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("NODE", no_wrap=True)
     table.add_column("PODS", justify="right")
     table.add_column("CARDS (allocated memory of each)", no_wrap=True)
+    bars: dict[str, list[str]] = {}
+    for device in devices:
+        bars.setdefault(device.node, []).append(bar(device))
     for node in nodes[:rows]:
-        table.add_row(escape(node.name), str(node.pods), Text(" ".join(bar(card) for card in node.cards)) or "none")
+        table.add_row(escape(node.name), str(node.pods), Text(" ".join(bars.get(node.name, ()))) or "none")
     if len(nodes) > rows:
         table.add_row(f"and {len(nodes) - rows} more", "", "")
     return table
 
 
-def bar(card: CardFill) -> str:
+def bar(card: api.Device) -> str:
     """Return a bar and the percentage of a card's allocated memory."""
-    share = min(1.0, card.used / card.total) if card.total else 0.0
+    share = min(1.0, card.memory_used / card.memory_total) if card.memory_total else 0.0
     if not card.healthy:
         return "unhealthy"
     eighths = " ▁▂▃▄▅▆▇█"
     # The smallest allocation is visible, even on a large card.
-    step = 0 if not card.used else max(1, round(share * 8))
+    step = 0 if not card.memory_used else max(1, round(share * 8))
     return f"{eighths[step]}{share:4.0%}"
 
 

@@ -3,10 +3,11 @@
 from collections.abc import Callable, Iterable, Sequence
 
 from deviceshare_cluster.interface import Change, ChangeType
+from deviceshare_metrics.api import PodDevice
 
-from deviceshare_cli.pods import Device, PodView, read_pod, shown_devices
+from deviceshare_cli.pods import PodView, read_pod, shown_devices
 
-Held = Callable[[bytes], tuple[Device, ...]]
+Held = Callable[[bytes], tuple[PodDevice, ...]]
 """Returns the devices in the annotations of a bound pod, given as JSON."""
 
 

@@ -7,10 +7,9 @@ Modules that take long to import are imported by the command that needs them.
 import io
 import logging
 import sys
-from enum import StrEnum
 from importlib.metadata import version as installed_version
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -50,37 +49,10 @@ FileOption = Annotated[
 ]
 
 
-class Output(StrEnum):
-    """Output formats of tables."""
-
-    TABLE = "table"
-    WIDE = "wide"
-    JSON = "json"
-
-
-class ExplainOutput(StrEnum):
-    """Output formats of explanations."""
-
-    TEXT = "text"
-    WIDE = "wide"
-    JSON = "json"
-
-
-class Kind(StrEnum):
-    """Kinds of `get`, plural and singular."""
-
-    NODES = "nodes"
-    NODE = "node"
-    DEVICES = "devices"
-    DEVICE = "device"
-    PODS = "pods"
-    POD = "pod"
-    CLAIMS = "claims"
-    CLAIM = "claim"
-    PODGROUPS = "podgroups"
-    PODGROUP = "podgroup"
-    QUEUES = "queues"
-    QUEUE = "queue"
+# The names of `get`, plural and singular.
+Kind = Literal[
+    "nodes", "node", "devices", "device", "pods", "pod", "claims", "claim", "podgroups", "podgroup", "queues", "queue"
+]  # fmt: skip
 
 
 @app.command()
@@ -161,7 +133,9 @@ def delete(
 @app.command()
 def get(
     kind: Annotated[Kind, typer.Argument(metavar="nodes|devices|pods|claims|podgroups|queues")],
-    output: Annotated[Output, typer.Option("-o", "--output", help="How to print it.")] = Output.TABLE,
+    output: Annotated[
+        Literal["table", "wide", "json"], typer.Option("-o", "--output", help="How to print it.")
+    ] = "table",
     namespace: Annotated[
         str | None, typer.Option("-n", "--namespace", metavar="NS", help="Only this namespace; default: all.")
     ] = None,
@@ -179,7 +153,9 @@ def get(
 @explaining.command("pod")
 def explain_pod(
     name: Annotated[str, typer.Argument(metavar="[NAMESPACE/]NAME", help="Without a namespace: default.")],
-    output: Annotated[ExplainOutput, typer.Option("-o", "--output", help="How to print it.")] = ExplainOutput.TEXT,
+    output: Annotated[
+        Literal["text", "wide", "json"], typer.Option("-o", "--output", help="How to print it.")
+    ] = "text",
     run: RunOption = None,
 ) -> None:
     """Show a pod's node and devices with the reasons, or why it is pending.
@@ -188,8 +164,7 @@ def explain_pod(
     """
     from deviceshare_cli import explaining as module
 
-    as_json, wide = output is ExplainOutput.JSON, output is ExplainOutput.WIDE
-    run_and_exit(module.explain_pod(runfile.find(run), name, as_json=as_json, wide=wide))
+    run_and_exit(module.explain_pod(runfile.find(run), name, as_json=output == "json", wide=output == "wide"))
 
 
 @app.command()
@@ -199,10 +174,9 @@ def replay(
 ) -> None:
     """Print the events and commands of a core log, and replay it.
 
-    Each event is shown with its time in seconds since the first one, and with the commands that followed. If the log is
-    complete, the events are passed to a new core of the service: commands that differ from the recorded ones are shown
-    with - (recorded) and + (replayed), and the status is 1. Signing keys are read from the environment, as by the
-    services.
+    Each event has its time in seconds since the first event, and the commands that the core returned. If the log is
+    complete, a new core of the service handles the same events: commands that differ are shown with - (recorded) and
+    + (replayed), and the status is 1. Signing keys are read from the environment, as in the services.
     """
     from deviceshare_cli import replay as module
 

@@ -4,27 +4,11 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 from deviceshare.formats import vgpu
-from deviceshare.model import ContainerGrant, DeviceGrant
+from deviceshare.model import ContainerGrant
+from deviceshare_metrics.api import PodDevice
 
 SCHEDULERS = ("deviceshare", "volcano")
 """Default values of ``spec.schedulerName`` of the pods to place."""
-
-
-class Device(msgspec.Struct, frozen=True):
-    """One device of one container: ``memory`` MiB charged (-1: all of the card), ``cores`` percent or AI cores."""
-
-    container: str
-    id: str
-    memory: int
-    cores: int
-
-    def __str__(self) -> str:
-        """Return ``GPU-1 (1024 MiB, 50 cores)``."""
-        if self.memory < 0:
-            return f"{self.id} (whole card)"
-        sizes = [f"{self.memory} MiB"] if self.memory else []
-        sizes += [f"{self.cores} cores"] if self.cores else []
-        return f"{self.id} ({', '.join(sizes)})" if sizes else self.id
 
 
 class _Metadata(msgspec.Struct, rename="camel"):
@@ -104,25 +88,37 @@ def read_pod(raw: bytes) -> PodView:
     )
 
 
-def devices_of(grants: Iterable[ContainerGrant]) -> tuple[Device, ...]:
-    """Return the devices of grants, in their order."""
+def devices_of(grants: Iterable[ContainerGrant]) -> tuple[PodDevice, ...]:
+    """Return the devices of grants, in their order, with the ids of the device plugin.
+
+    An id is ``UUID[group-position]`` for a MIG instance, else the card's id. ``memory`` is -1 for all of a card.
+    """
     return tuple(
-        Device(grant.container, _plugin_id(grant, device), device.memory, device.cores)
+        PodDevice(
+            container=grant.container,
+            id=vgpu.device_id(device) if grant.family == vgpu.MIG else device.id,
+            memory=device.memory,
+            cores=device.cores,
+        )
         for grant in grants
         for device in grant.devices
     )
 
 
-def _plugin_id(grant: ContainerGrant, device: DeviceGrant) -> str:
-    """Return the id that the device plugin uses: ``UUID[group-position]`` for a MIG instance, else the card's id."""
-    return vgpu.device_id(device) if grant.family == vgpu.MIG else device.id
+def shown_device(device: PodDevice) -> str:
+    """Return ``GPU-1 (1024 MiB, 50 cores)``."""
+    if device.memory < 0:
+        return f"{device.id} (whole card)"
+    sizes = [f"{device.memory} MiB"] if device.memory else []
+    sizes += [f"{device.cores} cores"] if device.cores else []
+    return f"{device.id} ({', '.join(sizes)})" if sizes else device.id
 
 
-def shown_devices(devices: Iterable[Device]) -> str:
+def shown_devices(devices: Iterable[PodDevice]) -> str:
     """Return devices as one text, with the containers' names if there are several containers."""
     by_container: dict[str, list[str]] = {}
     for device in devices:
-        by_container.setdefault(device.container, []).append(str(device))
+        by_container.setdefault(device.container, []).append(shown_device(device))
     if len(by_container) == 1:
         return ", ".join(*by_container.values())
     return "; ".join(f"{container}: {', '.join(shown)}" for container, shown in by_container.items())

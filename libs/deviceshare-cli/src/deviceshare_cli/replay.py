@@ -1,4 +1,4 @@
-"""``deviceshare replay``: prints a core log, and compares it with the commands of a new core for the same events."""
+"""``deviceshare replay``: prints a core log, and compares its commands with those of a new core."""
 
 import importlib
 import os
@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, NamedTuple
 import msgspec
 from deviceshare.model import ConfigError
 from deviceshare_bus import core_log
-from deviceshare_bus.core import Command, Core, Event
+from deviceshare_bus.core import Core, Event
 from deviceshare_bus.core_log import Header, RecordedEntry, read_dump
 from deviceshare_bus.plugins import load_families
 from deviceshare_cluster.signing import signing_keys
@@ -38,10 +38,10 @@ class Replayer(NamedTuple):
 
 
 class Shown(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An event, the recorded commands and, if they are not identical, the commands of the new core.
+    """An event, the recorded commands and, if they differ, the commands of the new core.
 
-    ``at`` is in seconds since the first event, ``wall`` in unix seconds. ``identical`` is None if nothing was replayed,
-    ``error`` is the exception of the new core.
+    ``at``: seconds since the first event. ``wall``: unix seconds. ``identical``: None if the event was not replayed.
+    ``error``: the exception of the new core.
     """
 
     at: float
@@ -57,7 +57,7 @@ def replay(path: Path, *, as_json: bool) -> int:
     """Print a core log and replay it if it is complete; return the exit status: 1 if commands differ.
 
     Raises:
-        CommandError: the file cannot be read, or its arguments or events are not those of this version.
+        CommandError: the file cannot be read, or this version does not have its arguments or events.
     """
     try:
         with path.open("rb") as file:
@@ -120,12 +120,13 @@ def _replayed(entries: Iterator[RecordedEntry], replayer: Replayer | None) -> It
             yield msgspec.structs.replace(shown, identical=False, error=repr(error))
             replayer = None
         else:
-            again = None if result.identical else _plain(result.commands)
+            encoded = msgspec.msgpack.encode(result.commands)
+            again = None if result.identical else msgspec.msgpack.decode(encoded)
             yield msgspec.structs.replace(shown, identical=result.identical, replayed=again)
 
 
 def _lines(shown: Shown) -> Iterator[str]:
-    """Yield the event and its commands: ``>`` precedes equal ones, ``-`` recorded ones, ``+`` those of the new core."""
+    """Yield the event and its commands: ``>`` marks an equal command, ``-`` a recorded and ``+`` a replayed one."""
     yield f"{shown.at:12.6f} {_item(shown.event, 'event')}"
     if shown.error is not None:
         yield f"{'!':>14} the core raised {shown.error}"
@@ -144,18 +145,12 @@ def _item(item: dict[str, Any], tag: str) -> str:
     return f"{item[tag]} {_json(fields)}" if fields else str(item[tag])
 
 
-def _plain(commands: list[Command]) -> list[Any]:
-    """Return commands as they are decoded from a dump."""
-    plain: list[Any] = msgspec.msgpack.decode(msgspec.msgpack.encode(commands))
-    return plain
-
-
 def _json(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
 def _print(value: msgspec.Struct, *lines: str, as_json: bool) -> None:
-    """Print a value as JSON, or lines; on a terminal lines are cut at its width."""
+    """Print a value as JSON, or lines, which are truncated to the width of the terminal."""
     if as_json:
         print(_json(value))
         return

@@ -6,9 +6,10 @@ from typing import Any
 import msgspec
 from deviceshare.model import Claim
 from deviceshare_cluster.interface import Object
+from deviceshare_metrics.api import PodDevice
 
 from deviceshare_cli.output import NONE, indented_json, table
-from deviceshare_cli.pods import Device, PodView, devices_of, shown_devices
+from deviceshare_cli.pods import PodView, devices_of, shown_devices
 
 
 class PodResult(msgspec.Struct, frozen=True):
@@ -17,7 +18,7 @@ class PodResult(msgspec.Struct, frozen=True):
     namespace: str
     name: str
     node: str | None
-    devices: tuple[Device, ...]
+    devices: tuple[PodDevice, ...]
     annotations: Mapping[str, str]
     reason: str | None
 
@@ -63,7 +64,7 @@ def refused_pod(
 
 
 def pod_results(
-    pods: Iterable[tuple[PodView, tuple[Device, ...]]], claims: Mapping[str, Claim], refused: Iterable[RefusedPod]
+    pods: Iterable[tuple[PodView, tuple[PodDevice, ...]]], claims: Mapping[str, Claim], refused: Iterable[RefusedPod]
 ) -> tuple[PodResult, ...]:
     """Return the pods in the order of namespace and name.
 

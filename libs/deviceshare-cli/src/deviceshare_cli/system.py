@@ -62,7 +62,7 @@ class System:
     bus: Connection
     backing: Backing
     directory: Path
-    _tasks: list[asyncio.Task[None]] = field(default_factory=list)
+    tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
     async def start_service(self, service: str, *options: str) -> None:
         """Start one of the four services."""
@@ -85,7 +85,7 @@ class System:
         main = asyncio.ensure_future(work)
         failed = asyncio.ensure_future(self.supervisor.failed())
         try:
-            done, _ = await asyncio.wait({main, failed, *self._tasks}, return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait({main, failed, *self.tasks}, return_when=asyncio.FIRST_COMPLETED)
             if main not in done:
                 for task in done:
                     task.result()  # raises: none of the tasks returns
@@ -97,11 +97,8 @@ class System:
     def beside(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Start a background task of the system; if it fails, :meth:`guard` fails."""
         task = asyncio.create_task(work)
-        self._tasks.append(task)
+        self.tasks.append(task)
         return task
-
-    async def _stop(self) -> None:
-        await end(*self._tasks)
 
 
 @asynccontextmanager
@@ -140,7 +137,7 @@ async def running(wanted: Wanted, notices: Notices) -> AsyncIterator[System]:
         stack.callback(logging.getLogger("deviceshare").removeHandler, handler)
         system = System(wanted, run, notices, supervisor, bus, backing, directory)
         stack.push_async_callback(supervisor.stop, SERVICES)
-        stack.push_async_callback(system._stop)
+        stack.push_async_callback(lambda: end(*system.tasks))
         system.beside(backing.run())
         system.beside(_keep_streams(bus))
         binder_options = ["--cluster", backing.spec]

@@ -11,19 +11,23 @@ from pathlib import Path
 
 import msgspec
 from deviceshare.conf import parse_conf
-from deviceshare.model import ConfigError, DeviceshareError
+from deviceshare.model import Claim, ConfigError, DeviceshareError
 from deviceshare.objects import decode_pod
+from deviceshare_bus.connection import Connection
+from deviceshare_bus.follower import Follower
+from deviceshare_bus.messages import decode_ledger
 from deviceshare_bus.plugins import load_families
+from deviceshare_bus.subjects import Stream
 from deviceshare_bus.tasks import end
 from deviceshare_cluster.interface import ClusterError
+from deviceshare_metrics.api import PodDevice
 
 from deviceshare_cli.errors import CommandError
-from deviceshare_cli.ledger import read_claims
 from deviceshare_cli.live import Live
 from deviceshare_cli.live_table import LiveTable
 from deviceshare_cli.loading import Loaded
 from deviceshare_cli.notices import Notices, to_stderr
-from deviceshare_cli.pods import Device, PodView, devices_of, read_pod
+from deviceshare_cli.pods import PodView, devices_of, read_pod
 from deviceshare_cli.result import Result, as_json, as_table, pod_results
 from deviceshare_cli.settled import ClusterState, Poller
 from deviceshare_cli.supervisor import ProgramFailed
@@ -166,7 +170,7 @@ class Show:
             unanswered=tuple(sorted(pod.ref for pod in self._table.unanswered)),
         )
 
-    async def _pods(self, system: System) -> list[tuple[PodView, tuple[Device, ...]]]:
+    async def _pods(self, system: System) -> list[tuple[PodView, tuple[PodDevice, ...]]]:
         """Read the pods of the configured schedulers from the cluster, because the watch may lag."""
         found = []
         for obj in await system.backing.cluster.list("Pod"):
@@ -186,6 +190,13 @@ class Show:
             print("\n" + as_table(results), flush=True)
 
 
+async def read_claims(bus: Connection) -> dict[str, Claim]:
+    """Return the claims of the ledger by the uid of their pod, without claims that are being withdrawn."""
+    messages = await Follower(bus, Stream.LEDGER).read_to_end()
+    ledgers = {message.subject: decode_ledger(message.data) for message in messages}
+    return {claim.uid: claim for ledger in ledgers.values() for claim in ledger.claims if not claim.withdraw}
+
+
 def addresses(system: System) -> list[tuple[str, str]]:
     """Return the names and addresses of a running system's endpoints."""
     run = system.run
@@ -199,7 +210,7 @@ def addresses(system: System) -> list[tuple[str, str]]:
     ]
 
 
-def held(raw: bytes) -> tuple[Device, ...]:
+def held(raw: bytes) -> tuple[PodDevice, ...]:
     """Return the devices in a pod's annotations; () if they cannot be decoded."""
     try:
         return devices_of(decode_pod(raw).held)

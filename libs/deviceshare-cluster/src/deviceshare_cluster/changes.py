@@ -28,8 +28,9 @@ def why_not_bound(pod: Object | None, uid: str) -> Binding | None:
     if spec.get("schedulingGates"):
         names = ", ".join(str(gate.get("name")) for gate in spec["schedulingGates"])
         return Binding(BindState.REFUSED, reason=f"the pod has scheduling gates: {names}")
-    if has_ended(pod):
-        return Binding(BindState.REFUSED, reason=f"the pod has ended: {pod['status']['phase']}")
+    phase = (pod.get("status") or {}).get("phase")
+    if phase in ("Succeeded", "Failed"):
+        return Binding(BindState.REFUSED, reason=f"the pod has ended: {phase}")
     return None
 
 
@@ -133,11 +134,6 @@ def newest(items: Sequence[Change | Listed]) -> list[Change | Listed]:
                 latest[item[1:4]] = number
         kept[number] = item
     return list(kept.values())
-
-
-def has_ended(pod: Object) -> bool:
-    """Return whether a pod has ended and holds no devices."""
-    return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
 
 
 def timestamp(at: float) -> str:

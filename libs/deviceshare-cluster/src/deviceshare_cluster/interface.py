@@ -8,9 +8,6 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from enum import Enum
 from typing import Any, NamedTuple, Protocol, Self
 
-KINDS = ("Node", "Pod", "ConfigMap", "PodGroup", "Queue", "Job", "PriorityClass", "Event")
-"""The kinds of objects of a cluster. Job, PodGroup and Queue are Volcano's."""
-
 Object = dict[str, Any]
 """A Kubernetes object, decoded from JSON."""
 
@@ -107,6 +104,8 @@ class ClusterError(Exception):
 
 class Cluster(Protocol):
     """A cluster that can be listed, watched and written to. Use as an async context manager.
+
+    Its kinds are Node, Pod, ConfigMap, PriorityClass, Event, and Volcano's Job, PodGroup and Queue.
 
     Every call raises :class:`ClusterError` and no other error of the connection; its docstring names the final errors.
     Any call can raise a transient error: no connection, no answer within the time limit (30 s for Kubernetes, 5 s for

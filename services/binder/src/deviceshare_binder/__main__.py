@@ -28,7 +28,7 @@ def start() -> None:
         type=float,
         default=PATIENCE,
         metavar="SECONDS",
-        help=f"a pod that its device plugin has not served for so long is reported (default: {PATIENCE:g})",
+        help=f"report a pod that its device plugin has not served after this time (default: {PATIENCE:g})",
     )
     parsed = options.parse_args()
     try:

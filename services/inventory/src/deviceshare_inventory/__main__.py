@@ -30,7 +30,7 @@ def start() -> None:
         type=float,
         default=SILENCE,
         metavar="SECONDS",
-        help=f"restart a watch that is silent for so long (default: {SILENCE:g})",
+        help=f"restart a watch that has been silent for this time (default: {SILENCE:g})",
     )
     parsed = options.parse_args()
     parsed.scheduler_name = parsed.scheduler_name or list(SCHEDULERS)

@@ -84,7 +84,7 @@ class PodDevice(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A pod; ``reason`` says why it is pending, if known.
+    """A pod; ``reason`` is the reason why it is pending, if known.
 
     ``node`` is where it is claimed or bound. ``queue`` is the queue of its PodGroup, else its own.
     """

@@ -6,11 +6,12 @@ twice: under Volcano's own six names, for existing dashboards, and in base units
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.metadata import version
+from typing import TypeVar
 
 from deviceshare.formats import vgpu
-from deviceshare_bus.eventlog import RECONCILED
+from deviceshare_bus.messages import RECONCILED
 from prometheus_client import Metric, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, InfoMetricFamily
 from prometheus_client.exposition import choose_encoder
@@ -24,6 +25,7 @@ MIB = 1024 * 1024
 _VGPU_MODES = frozenset({vgpu.HAMI_CORE, vgpu.MIG, vgpu.MPS})
 _END = b"# EOF\n"
 """The last line of the OpenMetrics format."""
+_Labelled = TypeVar("_Labelled", GaugeMetricFamily, CounterMetricFamily)
 _CARD = ("node", "device", "type", "mode")
 _OWN_COUNTERS = frozenset({"steps", "undecodable_messages"})
 """Counted by the core from the messages themselves; a service's counter of that name would be a duplicate."""
@@ -72,6 +74,7 @@ def _volcano(snapshot: Snapshot) -> Iterator[Metric]:
     Names, labels and meaning: volcano-sh/volcano pkg/scheduler/api/devices/nvidia/vgpu/metrics.go.
     """
     cards = [device for device in snapshot.devices if device.mode in _VGPU_MODES]
+    places = [(device.id, device.node) for device in cards]
     labels = ["devID", "NodeName"]
     for name, text, values in (
         ("shared_number", "Number of vGPU pods that share this card.", [len(card.pods) for card in cards]),
@@ -79,16 +82,14 @@ def _volcano(snapshot: Snapshot) -> Iterator[Metric]:
         ("allocated_cores", "Percent of this card's cores that is allocated.", [card.cores_used for card in cards]),
         ("memory_limit", "Memory of this card, in MiB.", [card.memory_total for card in cards]),
     ):
-        family = GaugeMetricFamily(f"volcano_vgpu_device_{name}", text, labels=labels)
-        for card, value in zip(cards, values, strict=True):
-            family.add_metric((card.id, card.node), value)
-        yield family
+        samples = zip(places, values, strict=True)
+        yield _with_samples(GaugeMetricFamily(f"volcano_vgpu_device_{name}", text, labels=labels), samples)
 
-    known = {(card.node, card.id) for card in cards}
+    known = set(places)
     memory: Counter[tuple[str, str, str]] = Counter()
     cores: Counter[tuple[str, str, str]] = Counter()
     for share in snapshot.pod_shares:
-        if (share.node, share.card) in known:
+        if (share.card, share.node) in known:
             # Without the namespace, as in Volcano: pods of one name are one series.
             key = (share.card, share.node, share.pod)
             memory[key] += share.memory
@@ -97,12 +98,8 @@ def _volcano(snapshot: Snapshot) -> Iterator[Metric]:
         ("memory", "vGPU memory allocated to a pod on this card, in MiB.", memory),
         ("core", "Percent of this card's cores that is allocated to a pod.", cores),
     ):
-        family = GaugeMetricFamily(
-            f"volcano_vgpu_device_{name}_allocation_for_a_certain_pod", text, labels=[*labels, "podName"]
-        )
-        for pod, amount in amounts.items():
-            family.add_metric(pod, amount)
-        yield family
+        name = f"volcano_vgpu_device_{name}_allocation_for_a_certain_pod"
+        yield _with_samples(GaugeMetricFamily(name, text, labels=[*labels, "podName"]), amounts.items())
 
 
 def _cards(snapshot: Snapshot) -> Iterator[Metric]:
@@ -118,10 +115,8 @@ def _cards(snapshot: Snapshot) -> Iterator[Metric]:
         ("pods", "Number of pods that have a share of the card.", [len(device.pods) for device in devices]),
         ("healthy", "1 if the device plugin reports the card as healthy.", [device.healthy for device in devices]),
     ):
-        family = GaugeMetricFamily(f"deviceshare_card_{name}", text, labels=_CARD)
-        for label, value in zip(labels, values, strict=True):
-            family.add_metric(label, float(value))
-        yield family
+        samples = zip(labels, map(float, values), strict=True)
+        yield _with_samples(GaugeMetricFamily(f"deviceshare_card_{name}", text, labels=_CARD), samples)
 
 
 def _overcommitted(devices: Iterable[Device]) -> Metric:
@@ -135,9 +130,7 @@ def _overcommitted(devices: Iterable[Device]) -> Metric:
     family = GaugeMetricFamily(
         "deviceshare_cards_overcommitted", "Cards of the node of which more is allocated than exists.", labels=("node",)
     )
-    for node, count in sorted(counts.items()):
-        family.add_metric((node,), count)
-    return family
+    return _with_samples(family, (((node,), count) for node, count in sorted(counts.items())))
 
 
 def _cores_ratio(device: Device) -> float:
@@ -153,19 +146,15 @@ def _containers(snapshot: Snapshot) -> Metric:
         "Device memory allocated to the container.",
         labels=("namespace", "pod", "container", "node", "device"),
     )
-    for key, amount in memory.items():
-        family.add_metric(key, amount * MIB)
-    return family
+    return _with_samples(family, ((key, amount * MIB) for key, amount in memory.items()))
 
 
 def _counts(snapshot: Snapshot) -> Iterator[Metric]:
     yield _by_state("pods", "Pods.", POD_STATES, Counter(pod.state for pod in snapshot.pods))
     yield _by_state("claims", "Claims in the ledger.", CLAIM_STATES, Counter(claim.state for claim in snapshot.claims))
     yield _by_state("nodes", "Nodes.", NODE_STATES, Counter(map(node_state, snapshot.nodes)))
-    waiting = sum(gang.pending > 0 and gang.placed < gang.min_member for gang in snapshot.gangs)
-    yield GaugeMetricFamily(
-        "deviceshare_gangs_pending", "Gangs with pending pods and fewer placed pods than minMember.", value=waiting
-    )
+    text = "Gangs with pending pods and fewer placed pods than minMember."
+    yield GaugeMetricFamily("deviceshare_gangs_pending", text, value=snapshot.gangs_pending)
     family = GaugeMetricFamily("deviceshare_queue_pods", "Pods of the queue.", labels=("queue", "state"))
     counts = Counter((pod.queue, pod.state) for pod in snapshot.pods)
     for queue in sorted({*snapshot.queues, *(queue for queue, _ in counts)}):
@@ -176,24 +165,18 @@ def _counts(snapshot: Snapshot) -> Iterator[Metric]:
 
 def _by_state(name: str, text: str, states: Iterable[str], counts: Counter[str]) -> Metric:
     family = GaugeMetricFamily(f"deviceshare_{name}", text, labels=("state",))
-    for state in states:
-        family.add_metric((state.lower(),), counts[state])
-    return family
+    return _with_samples(family, (((state.lower(),), counts[state]) for state in states))
 
 
 def _tallied(tallies: Tallies) -> Iterator[Metric]:
     steps = CounterMetricFamily("deviceshare_steps", "Steps in the life of pods.", labels=("service", "step"))
-    for key, count in tallies.steps.items():
-        steps.add_metric(key, count)
-    yield steps
+    yield _with_samples(steps, tallies.steps.items())
     undecodable = CounterMetricFamily(
         "deviceshare_undecodable_messages",
         "Messages that could not be decoded and were put in quarantine.",
         labels=("stream",),
     )
-    for stream, count in tallies.undecodable.items():
-        undecodable.add_metric((stream,), count)
-    yield undecodable
+    yield _with_samples(undecodable, (((stream,), count) for stream, count in tallies.undecodable.items()))
     waits = tallies.seen_to_bound
     yield HistogramMetricFamily(
         "deviceshare_pod_seen_to_bound_seconds",
@@ -217,6 +200,11 @@ def _tallied(tallies: Tallies) -> Iterator[Metric]:
     yield reconciled
     for name, services in sorted(by_name.items()):
         family = CounterMetricFamily(f"deviceshare_{name}", f"Counted by the services: {name}.", labels=("service",))
-        for service, count in services.items():
-            family.add_metric((service,), count)
-        yield family
+        yield _with_samples(family, (((service,), count) for service, count in services.items()))
+
+
+def _with_samples(family: _Labelled, samples: Iterable[tuple[Sequence[str], float]]) -> _Labelled:
+    """Add samples, each with the values of its labels."""
+    for values, value in samples:
+        family.add_metric(values, value)
+    return family

@@ -1,7 +1,7 @@
 """Answers of the HTTP API, computed in threads on copies of the core's state: a large cluster takes seconds."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
 from deviceshare_bus.service import real_time
@@ -46,12 +46,9 @@ class Queries:
 
     def __init__(self, core: MetricsCore) -> None:
         self._core = core
-        self._snapshot = Computed(core.store, build_snapshot)
+        self.snapshot: Callable[[], Awaitable[Snapshot]] = Computed(core.store, build_snapshot).get
+        """Returns the current snapshot."""
         self._counts = Computed(core.store, count)
-
-    async def snapshot(self) -> Snapshot:
-        """Return the current snapshot."""
-        return await self._snapshot.get()
 
     async def status(self) -> api.ClusterStatus:
         """Return the counts."""

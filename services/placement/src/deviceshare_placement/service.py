@@ -1,5 +1,7 @@
 """The placement service: its core follows CLUSTER, LEDGER and OUTCOME, and writes LEDGER and EXPLAIN."""
 
+import secrets
+
 from deviceshare_bus.follower import Message
 from deviceshare_bus.messages import decode_fact, decode_ledger, decode_outcomes
 from deviceshare_bus.service import Context
@@ -32,6 +34,6 @@ def sources(core: PlacementCore) -> list[Source]:
 
 async def main(context: Context) -> None:
     """Run the placement service."""
-    arguments = {"instance": context.instance}
+    arguments = {"instance": context.instance, "claim_prefix": f"{context.instance}-{secrets.token_hex(8)}"}
     core = build_core(arguments)
     await Shell(context, core, sources(core), arguments=arguments).run()

@@ -1,8 +1,7 @@
 """The command line of ``deviceshare bench``."""
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -33,40 +32,19 @@ def bus(
     the acknowledgement) until a watch of the cluster shows the pod bound. All pods are created at once: most of the
     latency is the wait for earlier pods.
 
-    cpu_seconds: user and system time of each process in that time; `bench` stands for the clients and controllers of
-    the API server. load_average: over the last minute, before and after.
+    cpu_seconds: user and system time of each process during the run; `bench` is this process, with the clients and
+    controllers of the API server. load_average: over the last minute, before and after the run.
 
-    floor_pods_per_second: the same number of messages of the same mean size on each stream, published and read with
-    bare nats-py by as many processes that decide nothing, all at once; ratio is pods_per_second divided by the floor.
+    floor_pods_per_second: the rate at which the same number of processes, without decisions, concurrently publish and
+    read the same number of messages of the same mean size on each stream, with plain nats-py. ratio: pods_per_second
+    divided by floor_pods_per_second.
     """
     from deviceshare_cli.bench.bus import command
 
     run_and_exit(command.bench_bus(nodes, pods, devices, timeout, as_json=json, with_floor=floor))
 
 
-class BenchFamily(StrEnum):
-    """The device families that can be measured, or all of them at once."""
-
-    HAMI_CORE = "hami-core"
-    MIG = "mig"
-    VNPU_HAMI = "vnpu-hami"
-    GPU_SHARE = "gpu-share"
-    MIXED = "mixed"
-
-
-class Policy(StrEnum):
-    """The policy by which cards and nodes are chosen."""
-
-    NONE = "none"
-    BINPACK = "binpack"
-    SPREAD = "spread"
-
-
-class MigGeometry(StrEnum):
-    """The policy by which a MIG instance is chosen."""
-
-    BEST_FIT = "best-fit"
-    FIRST_FIT = "first-fit"
+Family = Literal["hami-core", "mig", "vnpu-hami", "gpu-share", "mixed"]
 
 
 @app.command("kube")
@@ -77,22 +55,22 @@ def kube(
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     timeout: Annotated[float, typer.Option(metavar="SECONDS", min=1.0, help="Time limit.")] = 600.0,
 ) -> None:
-    """Bind pods with the whole system on a kube-apiserver of its own, and measure.
+    """Bind pods with the whole system on a new kube-apiserver, and measure.
 
     etcd and kube-apiserver are taken from KUBEBUILDER_ASSETS, else from .cache/kube, where the tests build them. All
-    pods exist when the system starts. Device plugins are simulated: they answer immediately.
+    pods exist when the system starts. Device plugins are simulated and answer immediately.
 
-    bindings_per_second: all pods divided by the time from the first binding to the last, as a watch shows them.
+    bindings_per_second: number of pods divided by the time from the first binding to the last, as seen by a watch.
 
-    bare_bindings_per_second: the same for as many pods with the same annotations, nodes and API server, bound by a
-    client that decides nothing, after the system has ended. The device plugins serve its pods as well, so that the
-    conditions are equal. ratio is bindings_per_second divided by it.
+    bare_bindings_per_second: the same rate for a client that makes no decisions. It binds the same number of pods, with
+    the same annotations, to the same nodes, after the system has stopped. Device plugins serve these pods as well.
+    ratio: bindings_per_second divided by bare_bindings_per_second.
 
-    without_plugins: the same two rates for pods that no device plugin has to serve.
+    without_plugins: the same measurements for pods that need no device plugin.
 
-    cpu_milliseconds_per_pod: user and system time of each process from the first binding to the last; bench stands for
-    the device plugins. reports_waiting: Events of bindings not written by then; they have a lower priority than
-    bindings.
+    cpu_milliseconds_per_pod: user and system time of each process from the first binding to the last; `bench` is the
+    device plugins. reports_waiting: Events of bindings that were not written at the last binding, because bindings have
+    a higher priority.
     """
     from deviceshare_cli.bench.kube import command, measure
 
@@ -101,19 +79,21 @@ def kube(
 
 @app.command("allocator")
 def allocator(
-    family: Annotated[BenchFamily, typer.Option(help="Device family of the cards.")] = BenchFamily.HAMI_CORE,
+    family: Annotated[Family, typer.Option(help="Device family of the cards.")] = "hami-core",
     nodes: Annotated[int, typer.Option(metavar="N", min=1, help="Nodes.")] = 5000,
     devices: Annotated[int, typer.Option(metavar="N", min=1, max=64, help="Cards on each node.")] = 8,
     pods: Annotated[int, typer.Option(metavar="N", min=1, help="Pods, placed one at a time.")] = 10_000,
     shapes: Annotated[int, typer.Option(metavar="N", min=1, help="Different requests, used in turn.")] = 50,
-    policy: Annotated[Policy, typer.Option(help="Policy.")] = Policy.BINPACK,
+    policy: Annotated[Literal["none", "binpack", "spread"], typer.Option(help="Policy.")] = "binpack",
     prefill: Annotated[
         float, typer.Option(metavar="SHARE", min=0.0, max=1.0, help="Share of the cards that are partly allocated.")
     ] = 0.5,
     ties: Annotated[
         str, typer.Option(metavar="lowest|seed:N", help="How ties between nodes break: by name, or in a random order.")
     ] = "lowest",
-    mig_geometry: Annotated[MigGeometry, typer.Option(help="Policy for MIG instances.")] = MigGeometry.BEST_FIT,
+    mig_geometry: Annotated[
+        Literal["best-fit", "first-fit"], typer.Option(help="Policy for MIG instances.")
+    ] = "best-fit",
     gang: Annotated[
         int, typer.Option(metavar="SIZE", min=0, help="Place gangs of this many pods that request a whole card each.")
     ] = 0,
@@ -129,15 +109,16 @@ def allocator(
 ) -> None:
     """Measure the decision alone: one process, one core, no bus.
 
-    pods_per_second: pods divided by the time to place and charge them. Each request is evaluated once before.
+    pods_per_second: number of pods divided by the time to place and charge them. Each different request is evaluated
+    once before the measurement.
 
-    floor_pods_per_second: only an argmax over as many scores and the bookkeeping of one placement; ratio is
-    pods_per_second divided by the floor.
+    floor_pods_per_second: the rate of a loop that computes an argmax over the same number of scores and records one
+    placement. ratio: pods_per_second divided by floor_pods_per_second.
     """
-    from deviceshare_cli.bench.allocator import command
+    from deviceshare_cli.bench.allocator import command, generated
 
-    chosen = "" if policy is Policy.NONE else policy.value
-    size = command.Size(family.value, nodes, devices, pods, shapes, chosen, prefill, mig_geometry.value, gang)
+    chosen = "" if policy == "none" else policy
+    size = generated.Size(family, nodes, devices, pods, shapes, chosen, prefill, mig_geometry, gang)
     command.bench_allocator(size, command.ties_of(ties), workload, placements, as_json=json)
 
 

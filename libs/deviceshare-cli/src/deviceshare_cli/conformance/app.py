@@ -25,12 +25,13 @@ def conformance(
 
     A file has one case or session per line. A case is one node and its devices; device configurations are read from
     configs/ beside the file. Fit, score, annotations and the state of the devices are compared after every step. A
-    difference is deliberate if the answer is as recorded once the input is read as Volcano reads it.
+    deviation explains a difference if our answer is as recorded after the input is replaced by what Volcano reads.
 
     A session is a whole cluster: pods, nodes, devices, order and phases of PodGroups are compared. A rule explains a
-    difference if the decision is as recorded with the rule turned off.
+    difference if our decisions are as recorded when the rule is disabled.
 
-    docs/compatibility.md lists both. The command needs no running system. The status is 1 if a case or session failed.
+    docs/compatibility.md lists all deviations and rules. The command needs no running system. The status is 1 if a case
+    or session failed.
     """
     from deviceshare_cli.conformance import command
 

@@ -7,10 +7,9 @@ from deviceshare.conf import SchedulerConf
 from msgspec.structs import replace
 
 from deviceshare_cli.conformance.cases import Batch, BatchNode, Case, Initial, Place
-from deviceshare_cli.conformance.deviations import DEVIATIONS, Deviation, able_in, as_volcano
-from deviceshare_cli.conformance.explaining import explanation
+from deviceshare_cli.conformance.deviations import DEVIATIONS, Deviation, able_in, as_volcano, explanation
 from deviceshare_cli.conformance.replay import Difference, Replay, Verdict, differing
-from deviceshare_cli.conformance.scene import Scene, pod_fact, replay_state
+from deviceshare_cli.conformance.scene import ReplayState, Scene, pod_fact
 
 
 def replay(case: Case, conf: SchedulerConf) -> Verdict:
@@ -59,7 +58,7 @@ def _best(batch: Batch, scenes: Sequence[Scene]) -> Sequence[Difference]:
     """Return the difference between the nodes with the best recorded score and our best node."""
     allocator = Allocator(scenes[0].conf)
     for scene in scenes:
-        replay_state(scene, allocator)
+        ReplayState(scene, allocator)
     pod = scenes[0].pod
     placement = allocator.place(pod_fact(pod).ask) if pod is not None else None
     best = max(batch.scores.values())

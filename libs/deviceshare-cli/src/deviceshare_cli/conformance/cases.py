@@ -7,9 +7,13 @@ format.
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
-import msgspec
+from deviceshare.conf import BUILT_IN, DevicesConf, parse_devices
+from deviceshare.model import ConfigError
+from msgspec import Struct
+from msgspec.json import Decoder
+from msgspec.structs import replace
 
 from deviceshare_cli.conformance.lines import decode_line, read_lines
 from deviceshare_cli.errors import CommandError
@@ -19,20 +23,18 @@ BATCH = "batch"
 """The ``kind`` of cases on several nodes."""
 BUILT_IN_NAME = "builtin-default"
 """The ``config`` of cases recorded without a device configuration."""
+WITHOUT_CONFIG_MAP = replace(BUILT_IN, vgpu=replace(BUILT_IN.vgpu, percentage=""))
+"""Volcano's configuration without a ConfigMap, which has no resource for a percentage of a card's memory."""
 
 
-class Form(msgspec.Struct, frozen=True, kw_only=True):
-    """Base of the parts of a case."""
-
-
-class Container(Form, frozen=True, kw_only=True):
+class Container(Struct, frozen=True, kw_only=True):
     """A container; its requests equal its limits."""
 
     name: str
     limits: dict[str, str] = {}
 
 
-class Pod(Form, frozen=True, kw_only=True):
+class Pod(Struct, frozen=True, kw_only=True):
     """A pod; a pod on the node has the annotations of its binding."""
 
     namespace: str
@@ -50,7 +52,7 @@ class Pod(Form, frozen=True, kw_only=True):
         return f"{self.namespace}/{self.name}"
 
 
-class Node(Form, frozen=True, kw_only=True):
+class Node(Struct, frozen=True, kw_only=True):
     """A node with the annotations of its device plugins."""
 
     name: str
@@ -60,7 +62,7 @@ class Node(Form, frozen=True, kw_only=True):
     capacity: dict[str, str] = {}
 
 
-class Filter(Form, frozen=True, kw_only=True):
+class Filter(Struct, frozen=True, kw_only=True):
     """The answer of ``FilterNode``; ``skipped``: not called, because the pod requests no device of the family."""
 
     fits: bool
@@ -68,7 +70,7 @@ class Filter(Form, frozen=True, kw_only=True):
     error: str = ""
 
 
-class Allocate(Form, frozen=True, kw_only=True):
+class Allocate(Struct, frozen=True, kw_only=True):
     """The answer of ``Allocate``: the pod's annotations, and the node's lock afterwards."""
 
     ok: bool
@@ -84,13 +86,13 @@ Cut = tuple[int, list[tuple[str, list[int]]]]
 """The partitioning of a MIG card: the index of its geometry (-1: none) and the used instances of each kind."""
 
 
-class Extra(Form, frozen=True, kw_only=True):
+class Extra(Struct, frozen=True, kw_only=True):
     """MindCluster's state of a node besides its chips."""
 
     idle_npu_core: int | None = None
 
 
-class Answered(Form, frozen=True, kw_only=True):
+class Answered(Struct, frozen=True, kw_only=True):
     """The state after a step, in the form of the family, and the known defects of Volcano that affected it."""
 
     state: State | None = None
@@ -139,7 +141,7 @@ class BatchNode(Answered, frozen=True, kw_only=True):
     filter: Filter
 
 
-class Batch(Form, frozen=True, kw_only=True):
+class Batch(Struct, frozen=True, kw_only=True):
     """A pod and several nodes; ``scores``: of the feasible nodes."""
 
     pod: Pod
@@ -147,7 +149,7 @@ class Batch(Form, frozen=True, kw_only=True):
     scores: dict[str, float] = {}
 
 
-class Case(Form, frozen=True, kw_only=True):
+class Case(Struct, frozen=True, kw_only=True):
     """One recorded case."""
 
     id: str
@@ -171,29 +173,28 @@ class Case(Form, frozen=True, kw_only=True):
         return frozenset(self.quirk.split(",")) - {""}
 
 
-class CaseFile(msgspec.Struct, frozen=True):
-    """The cases of one file with their line numbers, and the texts of their device configurations by name."""
+class CaseFile(NamedTuple):
+    """The cases of one file with their line numbers, and their device configurations by name."""
 
-    path: Path
-    cases: tuple[tuple[int, Case], ...]
-    configs: Mapping[str, str]
+    cases: list[tuple[int, Case]]
+    devices: Mapping[str, DevicesConf]
 
 
-_DECODER = msgspec.json.Decoder(Case)
+_DECODER = Decoder(Case)
 
 
 def read_file(path: Path) -> CaseFile:
     """Read a file of cases (``.jsonl`` or ``.jsonl.gz``) and the configurations in ``configs/`` beside it.
 
     Raises:
-        CommandError: the file cannot be read or is empty, or a line is not a case.
+        CommandError: the file cannot be read or is empty, a line is not a case, or a configuration is invalid.
     """
-    cases = tuple((number, _read_case(line, f"{path}: line {number}")) for number, line in read_lines(path))
-    configs = {}
+    cases = [(number, _read_case(line, f"{path}: line {number}")) for number, line in read_lines(path)]
+    devices = {BUILT_IN_NAME: WITHOUT_CONFIG_MAP}
     for number, case in cases:
-        if case.config not in configs and case.config != BUILT_IN_NAME:
-            configs[case.config] = _read_config(path, number, case.config)
-    return CaseFile(path, cases, configs)
+        if case.config not in devices:
+            devices[case.config] = _read_config(path, number, case.config)
+    return CaseFile(cases, devices)
 
 
 def _read_case(line: bytes, where: str) -> Case:
@@ -204,10 +205,12 @@ def _read_case(line: bytes, where: str) -> Case:
     return case
 
 
-def _read_config(path: Path, number: int, name: str) -> str:
+def _read_config(path: Path, number: int, name: str) -> DevicesConf:
     file = path.parent / "configs" / f"{name}.yaml"
     try:
-        return file.read_text()
+        return parse_devices(file.read_text(), file.name)
+    except ConfigError as error:
+        raise CommandError(f"{path}: {error}") from None
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not text"
         raise CommandError(f"{path}: line {number}: config: {json.dumps(name)} needs {file}: {reason}") from None

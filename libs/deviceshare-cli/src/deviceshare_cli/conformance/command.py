@@ -3,12 +3,13 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from deviceshare.conf import WEIGHT
+import msgspec
+from deviceshare.conf import FIRST_FIT, WEIGHT, DevicesConf, SchedulerConf, parse_conf
 from deviceshare.model import ConfigError
+from msgspec.structs import replace
 
 from deviceshare_cli.conformance.batch import replay
 from deviceshare_cli.conformance.cases import Answered, Case, Place, read_file
-from deviceshare_cli.conformance.configuration import configuration, device_configurations
 from deviceshare_cli.conformance.recorded import FORMS
 from deviceshare_cli.conformance.report import Outcome, Summary, as_json, as_text
 from deviceshare_cli.conformance.sessions.command import is_of_sessions, summarize
@@ -39,13 +40,24 @@ def outcomes(path: Path) -> Iterator[Outcome]:
     """
     file = read_file(path)
     try:
-        devices = device_configurations(file)
         for number, case in file.cases:
             if problem := invalid(case):
                 raise CommandError(f"{path}: line {number}: {problem}")
-            yield Outcome(path, number, case, replay(case, configuration(case, devices)))
+            yield Outcome(path, number, case, replay(case, configuration(case, file.devices[case.config])))
     except ConfigError as error:
         raise CommandError(f"{path}: {error}") from None
+
+
+def configuration(case: Case, devices: DevicesConf) -> SchedulerConf:
+    """Return the configuration from the case's arguments and its device configuration.
+
+    As Volcano does, it takes the first geometry of a MIG card that fits, allows templates and HAMi-core on one Ascend
+    chip at a time, and allocates whole cards of nodes whose device plugin shares their memory.
+    """
+    plugins = [{"name": "deviceshare", "arguments": case.args}]
+    text = msgspec.json.encode({"tiers": [{"plugins": plugins}]}).decode()
+    conf = parse_conf(text, f"args of {case.id}")
+    return replace(conf, mig_geometry=FIRST_FIT, mixed_chips=True, number_on_shared_nodes=True, devices=devices)
 
 
 def invalid(case: Case) -> str:

@@ -12,20 +12,9 @@ from deviceshare.conf import SchedulerConf
 from msgspec.structs import replace
 
 from deviceshare_cli.conformance.cases import BATCH, Allocate, Answered, Case, Place, Pod, Release
-from deviceshare_cli.conformance.deviations import UNSCORED, Deviation, able_in, as_volcano
-from deviceshare_cli.conformance.explaining import explanation
+from deviceshare_cli.conformance.deviations import UNSCORED, Deviation, able_in, as_volcano, explanation
 from deviceshare_cli.conformance.recorded import FORMS
-from deviceshare_cli.conformance.scene import (
-    NOW,
-    Answer,
-    ReplayState,
-    Scene,
-    answer,
-    replay_state,
-    with_grants,
-    with_pod,
-    without_pod,
-)
+from deviceshare_cli.conformance.scene import NOW, Answer, ReplayState, Scene, answer
 
 CLOCK = {"<unix-seconds>": str(int(NOW)), "<unix-nanos>": str(round(NOW * 1_000_000_000))}
 """Recorded placeholders of times, and our values."""
@@ -39,6 +28,11 @@ class Difference(msgspec.Struct, frozen=True):
     field: str
     recorded: str
     ours: str
+
+    @property
+    def title(self) -> str:
+        """The step and the field."""
+        return f"{self.step}: {self.field}"
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -74,7 +68,7 @@ class Replay:
             filtered=case.kind == BATCH,
             mig=case.initial.mig or (),
         )
-        self.state = replay_state(self.scene)
+        self.state = ReplayState(self.scene)
         self.differences: list[Difference] = []
         self.deviations: dict[str, None] = {}
 
@@ -113,10 +107,11 @@ class Replay:
             return
         pods = {ref: pod for ref, pod in self.scene.existing.items() if ref != step.pod_ref}
         self.scene = replace(self.scene, existing=pods)
-        self.state = replay_state(self.scene) if self.case.mode == "rebuild" else without_pod(self.state, step.pod_ref)
+        if self.case.mode == "rebuild":
+            self.state = ReplayState(self.scene)
+        else:
+            self.state.release(step.pod_ref)
         self.compare_state(name, step)
-
-    # Events
 
     def follow(self, step: Place, allocate: Allocate, ours: Answer) -> None:
         """Place a pod on the node with Volcano's annotations.
@@ -132,17 +127,18 @@ class Replay:
         locked = self.scene.locked or bool(allocate.node_lock)
         self.scene = replace(self.scene, existing=self.scene.existing | {pod.ref: pod}, locked=locked)
         if self.bare(ours.annotations) == self.bare(annotations):
-            self.state = with_grants(self.state, pod, ours.grants)
+            self.state.hold(pod, ours.grants)
         else:
-            self.state = with_pod(self.state, pod, decided=True)
+            self.state.hold(pod, decided=True)
 
     def enter(self, pod: Pod) -> None:
         """Place or update a pod on the node, charged by its annotations."""
         existing = self.scene.existing | {pod.ref: pod}
         self.scene = replace(self.scene, existing=existing, counted=self.scene.counted | {pod.ref})
-        self.state = replay_state(self.scene) if self.case.mode == "rebuild" else with_pod(self.state, pod)
-
-    # Comparison
+        if self.case.mode == "rebuild":
+            self.state = ReplayState(self.scene)
+        else:
+            self.state.hold(pod)
 
     def presence(self, scene: Scene, state: ReplayState) -> Sequence[Difference]:
         """Compare whether the node has cards of the family, if recorded."""
@@ -188,8 +184,6 @@ class Replay:
         """Return annotations without the slots of containers that have no device."""
         return {key: self.form.bare(key, value) for key, value in annotations.items()}
 
-    # Explanation of differences
-
     def compare(self, scene: Scene, differ: Differ) -> None:
         """Compare, and search for deviations that explain a difference."""
         found = differ(scene, self.state)
@@ -198,7 +192,7 @@ class Replay:
 
         def explains(deviations: Sequence[Deviation]) -> bool:
             other = as_volcano(scene, deviations)
-            return not differ(other, replay_state(other))
+            return not differ(other, ReplayState(other))
 
         if explaining := explanation(able_in(scene), explains):
             self.deviations |= dict.fromkeys(deviation.name for deviation in explaining)

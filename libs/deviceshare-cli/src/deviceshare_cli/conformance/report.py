@@ -9,16 +9,14 @@ import msgspec
 
 from deviceshare_cli.conformance.cases import Case
 from deviceshare_cli.conformance.deviations import DEVIATIONS
+from deviceshare_cli.conformance.failures import Failure, blocks
 from deviceshare_cli.conformance.recorded import FORMS
 from deviceshare_cli.conformance.replay import Verdict
 from deviceshare_cli.output import indented_json, table
 
 MOST_PERCENT = 12.0
 """Limit of deliberate differences among the cases without a known defect of Volcano, over all families."""
-SHOWN_FAILURES = 3
 SHOWN_DIFFERENCES = 4
-
-
 _AVOIDING = frozenset(deviation.name for deviation in DEVIATIONS if deviation.code)
 
 
@@ -56,6 +54,15 @@ class Summary(msgspec.Struct, frozen=True):
     outcomes: Sequence[Outcome]
 
     @property
+    def failures(self) -> list[Failure]:
+        """The failed cases."""
+        return [
+            Failure(outcome.case.id, str(outcome.path), outcome.line, outcome.verdict.differences)
+            for outcome in self.outcomes
+            if outcome.failed
+        ]
+
+    @property
     def failed(self) -> int:
         """Number of failed cases."""
         return sum(outcome.failed for outcome in self.outcomes)
@@ -85,19 +92,22 @@ class Summary(msgspec.Struct, frozen=True):
         """Percentage of clean cases that differ deliberately."""
         return 100 * self.on_purpose / self.clean if self.clean else 0.0
 
+    @property
+    def by_deviation(self) -> Counter[str]:
+        """Number of cases with each deviation."""
+        return Counter(name for outcome in self.outcomes for name in outcome.verdict.deviations)
+
 
 def as_text(summary: Summary, verbose: bool) -> str:
     """Return the summary as text; ``verbose`` shows every difference of every failed case."""
-    failures = [outcome for outcome in summary.outcomes if outcome.failed]
-    shown = failures if verbose else failures[:SHOWN_FAILURES]
-    blocks = [_diff(outcome, verbose) for outcome in shown]
-    if len(shown) < len(failures):
-        blocks.append(f"… and {len(failures) - len(shown)} more failures: --verbose shows all")
-    blocks.append(_families(summary))
-    if any(outcome.verdict.deviations for outcome in summary.outcomes):
-        blocks.append(_deviations(summary))
-    blocks.append(_share(summary))
-    return "\n\n".join(blocks) + f"\n{summary.passed} passed, {summary.failed} failed"
+    found = blocks(summary.failures, verbose=verbose, most=SHOWN_DIFFERENCES)
+    head = ("FAMILY", "CASES", "PASSED", "FAILED", "ON PURPOSE", "STEPS COMPARED")
+    found.append(table(head, [(*map(str, row[:-2]), f"{row[-2]} of {row[-1]}") for row in _rows(summary)]))
+    if counts := summary.by_deviation:
+        rows = [(each.name, str(counts[each.name]), each.rule) for each in DEVIATIONS if counts[each.name]]
+        found.append(table(("DEVIATION", "CASES", "OUR RULE"), rows))
+    found.append(_share(summary))
+    return "\n\n".join(found) + f"\n{summary.passed} passed, {summary.failed} failed"
 
 
 def as_json(summary: Summary, sessions: dict[str, Any] | None = None) -> str:
@@ -110,19 +120,10 @@ def as_json(summary: Summary, sessions: dict[str, Any] | None = None) -> str:
             "of": summary.clean,
             "percent": round(summary.percent, 2),
             "unnamed_defects": summary.unnamed,
-            "by_deviation": dict(_by_deviation(summary)),
+            "by_deviation": summary.by_deviation,
         },
         "families": [dict(zip(_COLUMNS, row, strict=True)) for row in _rows(summary)],
-        "failures": [
-            {
-                "id": outcome.case.id,
-                "file": str(outcome.path),
-                "line": outcome.line,
-                "differences": outcome.verdict.differences,
-            }
-            for outcome in summary.outcomes
-            if outcome.failed
-        ],
+        "failures": summary.failures,
     }
     if sessions is not None:
         shown["sessions"] = sessions
@@ -154,31 +155,3 @@ def _rows(summary: Summary) -> list[tuple[str, int, int, int, int, int, int]]:
         steps = sum(len(each.case.steps) for each in outcomes)
         rows.append((family, len(outcomes), len(outcomes) - failed - on_purpose, failed, on_purpose, compared, steps))
     return rows
-
-
-def _families(summary: Summary) -> str:
-    head = ("FAMILY", "CASES", "PASSED", "FAILED", "ON PURPOSE", "STEPS COMPARED")
-    rows = [(*map(str, row[:-2]), f"{row[-2]} of {row[-1]}") for row in _rows(summary)]
-    return table(head, rows)
-
-
-def _by_deviation(summary: Summary) -> Counter[str]:
-    return Counter(name for outcome in summary.outcomes for name in outcome.verdict.deviations)
-
-
-def _deviations(summary: Summary) -> str:
-    found = _by_deviation(summary)
-    rows = [(each.name, str(found[each.name]), each.rule) for each in DEVIATIONS if found[each.name]]
-    return table(("DEVIATION", "CASES", "OUR RULE"), rows)
-
-
-def _diff(outcome: Outcome, verbose: bool) -> str:
-    """Return the differences of a case: ``-`` as recorded, ``+`` our answer."""
-    differences = outcome.verdict.differences
-    shown = differences if verbose else differences[:SHOWN_DIFFERENCES]
-    lines = [f"FAILED {outcome.case.id} ({outcome.path}, line {outcome.line}; - recorded, + ours)"]
-    for difference in shown:
-        lines += [f"  {difference.step}: {difference.field}", f"  - {difference.recorded}", f"  + {difference.ours}"]
-    if len(shown) < len(differences):
-        lines.append(f"  … and {len(differences) - len(shown)} more")
-    return "\n".join(lines)

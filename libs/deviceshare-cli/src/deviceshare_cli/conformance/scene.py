@@ -9,8 +9,9 @@ import msgspec
 from deviceshare.allocation import Allocator
 from deviceshare.conf import SchedulerConf
 from deviceshare.families import BY_NAME
-from deviceshare.model import Claim, ContainerGrant, NodeFact, PodFact
+from deviceshare.model import Card, Claim, ContainerGrant, DeviceGrant, NodeFact, PodFact
 from deviceshare.objects import decode_device_info, decode_node, decode_pod
+from deviceshare.state import Usage
 from msgspec.structs import replace
 
 from deviceshare_cli.conformance.cases import Container, Cut, Node, Pod
@@ -52,52 +53,42 @@ class Answer(msgspec.Struct, frozen=True):
     grants: tuple[ContainerGrant, ...] = ()
 
 
-class ReplayState(msgspec.Struct, frozen=True):
+class ReplayState:
     """The library's state of a node, with its pods by ``namespace/name``."""
 
-    allocator: Allocator
-    node: NodeFact
-    pods: Mapping[str, PodFact]
+    def __init__(self, scene: Scene, allocator: Allocator | None = None) -> None:
+        """Charge the pods on the node by their annotations, in ``allocator`` or a new one."""
+        self.allocator = allocator or Allocator(scene.conf)
+        self.node = node_fact(scene.node, scene.cluster_cm)
+        self.pods: dict[str, PodFact] = {}
+        self.allocator.set_node(self.node)
+        for ref, pod in scene.existing.items():
+            self.hold(pod, decided=ref not in scene.counted)
 
+    def hold(self, pod: Pod, grants: tuple[ContainerGrant, ...] | None = None, *, decided: bool = False) -> None:
+        """Charge a pod by its grants, else by its annotations; ``decided``: no device plugin has served the pod yet."""
+        fact = self.pods[pod.ref] = pod_fact(pod, self.node.name)
+        grants = fact.held if grants is None else grants
+        if decided:
+            grants = tuple(
+                replace(grant, devices=tuple(replace(device, made="") for device in grant.devices)) for grant in grants
+            )
+        if not fact.ended:
+            # Volcano's device code counts only devices, not the other resources of pods.
+            self.allocator.hold(self.node.name, fact.uid, grants, (), fact.tenant)
 
-def replay_state(scene: Scene, allocator: Allocator | None = None) -> ReplayState:
-    """Return the state of the node from the annotations of its pods, in ``allocator`` or a new one."""
-    node = node_fact(scene.node, scene.cluster_cm)
-    state = ReplayState(allocator or Allocator(scene.conf), node, {})
-    state.allocator.set_node(node)
-    for ref, pod in scene.existing.items():
-        state = with_pod(state, pod, decided=ref not in scene.counted)
-    return state
+    def release(self, ref: str) -> None:
+        """Release the devices of a pod."""
+        self.allocator.release(self.node.name, self.pods.pop(ref).uid)
 
+    def cards(self) -> list[tuple[Card, Usage]]:
+        """Return the node's cards with their usage."""
+        return list(zip(self.node.cards, self.allocator.used_cards(self.node.name), strict=True))
 
-def with_pod(state: ReplayState, pod: Pod, *, decided: bool = False) -> ReplayState:
-    """Charge a pod by its annotations; ``decided``: no device plugin has served the pod yet."""
-    fact = pod_fact(pod, state.node.name)
-    grants = fact.held
-    if decided:
-        grants = tuple(
-            replace(grant, devices=tuple(replace(device, made="") for device in grant.devices)) for grant in grants
-        )
-    return _with(state, pod.ref, fact, grants)
-
-
-def with_grants(state: ReplayState, pod: Pod, grants: tuple[ContainerGrant, ...]) -> ReplayState:
-    """Charge a pod by its grants."""
-    return _with(state, pod.ref, pod_fact(pod, state.node.name), grants)
-
-
-def _with(state: ReplayState, ref: str, fact: PodFact, grants: tuple[ContainerGrant, ...]) -> ReplayState:
-    allocator = state.allocator
-    if not fact.ended:
-        # Volcano's device code counts only devices, not the other resources of pods.
-        allocator.hold(state.node.name, fact.uid, grants, (), fact.tenant)
-    return ReplayState(allocator, state.node, {**state.pods, ref: fact})
-
-
-def without_pod(state: ReplayState, ref: str) -> ReplayState:
-    """Release the devices of a pod."""
-    state.allocator.release(state.node.name, state.pods[ref].uid)
-    return ReplayState(state.allocator, state.node, {other: fact for other, fact in state.pods.items() if other != ref})
+    def devices(self) -> list[list[DeviceGrant]]:
+        """Return the devices of each pod that holds any."""
+        holdings = (self.allocator.holding(self.node.name, pod.uid) for pod in self.pods.values())
+        return [[device for grant in held.grants for device in grant.devices] for held in holdings if held is not None]
 
 
 def answer(scene: Scene, state: ReplayState) -> Answer:
@@ -121,15 +112,14 @@ def _written(pod: PodFact, node: str, grants: tuple[ContainerGrant, ...]) -> dic
 
 def node_fact(node: Node, cluster_cm: Mapping[str, str]) -> NodeFact:
     """Return the fact of a recorded node; ``cluster_cm``: ClusterD's ConfigMap of the nodes' devices."""
-    metadata = {"name": node.name, "labels": node.labels, "annotations": node.annotations}
+    fields = {"name": node.name, "labels": node.labels, "annotations": node.annotations}
     status = {"allocatable": node.allocatable, "capacity": node.capacity}
-    raw = msgspec.json.encode({"metadata": metadata, "status": status})
-    return decode_node(raw, _device_info(cluster_cm).get) if cluster_cm else decode_node(raw)
-
-
-def _device_info(cluster_cm: Mapping[str, str]) -> Mapping[str, Mapping[str, str]]:
+    raw = msgspec.json.encode({"metadata": fields, "status": status})
+    if not cluster_cm:
+        return decode_node(raw)
     metadata = {"namespace": "mindx-dl", "name": "cluster-info-device-0", "labels": {"mx-consumer-volcano": "true"}}
-    return decode_device_info(msgspec.json.encode({"metadata": metadata, "data": cluster_cm})).devices
+    info = decode_device_info(msgspec.json.encode({"metadata": metadata, "data": cluster_cm}))
+    return decode_node(raw, info.devices.get)
 
 
 def pod_fact(pod: Pod, node: str = "") -> PodFact:

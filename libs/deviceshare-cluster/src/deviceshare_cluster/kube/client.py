@@ -23,7 +23,6 @@ REQUEST_SECONDS = 30.0
 _TIMEOUT = aiohttp.ClientTimeout(total=REQUEST_SECONDS)
 JSON = "application/json"
 MERGE = "application/merge-patch+json"
-STRATEGIC = "application/strategic-merge-patch+json"
 
 Query = Sequence[tuple[str, str]]
 _AUTH = ("BearerToken",)
@@ -57,7 +56,6 @@ class KubeClient:
         self._context = context
         self._user_agent = user_agent
         self._api: client.ApiClient
-        self._headers: dict[str, str] = {}
         self._refused = False
         """The last answer was 401: the token expired or was replaced."""
 
@@ -75,7 +73,7 @@ class KubeClient:
     async def _configuration(self) -> client.Configuration:
         """Return the client's configuration. Raises ConfigException, OSError."""
         configuration = client.Configuration()
-        if self._kubeconfig or self._context or not _has_service_account():
+        if self._kubeconfig or self._context or "KUBERNETES_SERVICE_HOST" not in os.environ:
             await config.load_kube_config(
                 _existing(self._kubeconfig), self._context or None, client_configuration=configuration
             )
@@ -104,7 +102,8 @@ class KubeClient:
             ApiRefusal: the API server refused the request.
             ClusterError: transient: no answer, or an answer of another server, such as a proxy's error page.
         """
-        async with self._send(method, path, query, body, content, _TIMEOUT, accept) as response:
+        headers = {"Accept": accept, "Content-Type": content}
+        async with self._send(method, path, query, headers, body) as response:
             raw = await response.read()
         if not raw.lstrip().startswith(b"{"):
             raise ClusterError(f"the answer to {method} {path} is not JSON: {raw[:80]!r}")
@@ -114,7 +113,8 @@ class KubeClient:
     async def stream(self, path: str, query: Query, silence: float) -> AsyncIterator[aiohttp.StreamReader]:
         """Open a streamed answer; it ends after ``silence`` seconds without a byte. Raises as :meth:`request`."""
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=REQUEST_SECONDS, sock_read=silence)
-        async with self._send("GET", path, query, None, JSON, timeout) as response:
+        headers = {"Accept": JSON, "Content-Type": JSON}
+        async with self._send("GET", path, query, headers, timeout=timeout) as response:
             yield response.content
 
     @asynccontextmanager
@@ -123,14 +123,13 @@ class KubeClient:
         method: str,
         path: str,
         query: Query,
-        body: Any,
-        content: str,
-        timeout: aiohttp.ClientTimeout,
-        accept: str = JSON,
+        headers: dict[str, str],
+        body: Any = None,
+        timeout: aiohttp.ClientTimeout = _TIMEOUT,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         try:
             await self._renew_token()
-            headers = {"Accept": accept, "User-Agent": self._user_agent, "Content-Type": content}
+            headers["User-Agent"] = self._user_agent
             await self._api.update_params_for_auth(headers, None, _AUTH, path, method, body)
             url = f"{self._api.configuration.host}{path}{'?' if query else ''}{urlencode(query)}"
             answer = await self._api.call_api(method, url, headers, body, None, timeout)
@@ -164,10 +163,6 @@ def _proxy_of(url: str) -> str | None:
     return None if host is None or proxy_bypass(host) else getproxies().get(scheme)
 
 
-def _has_service_account() -> bool:
-    return "KUBERNETES_SERVICE_HOST" in os.environ
-
-
 def _existing(kubeconfig: str) -> str:
     """Return the path of the kubeconfig, or several as in KUBECONFIG. Raises ConfigException if no file exists."""
     paths = kubeconfig or os.environ.get("KUBECONFIG") or str(Path("~/.kube/config").expanduser())
@@ -183,5 +178,5 @@ async def _refusal(response: aiohttp.ClientResponse, what: str) -> Exception:
     except msgspec.MsgspecError:
         status = _Status(message=raw[:200].decode(errors="replace"))
     if response.status >= 500 or response.status in _TRY_AGAIN:
-        return ClusterError(f"the API server says {response.status} to {what}: {status.message or status.reason}")
+        return ClusterError(f"the API server answered {response.status} to {what}: {status.message or status.reason}")
     return ApiRefusal(response.status, status.reason, status.message)

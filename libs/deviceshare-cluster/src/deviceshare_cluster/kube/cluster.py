@@ -1,15 +1,13 @@
 """A Kubernetes cluster: the implementation of :class:`deviceshare_cluster.interface.Cluster` by its API server."""
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
-from typing import NamedTuple, Self
+from typing import Self
 
 import msgspec
-from deviceshare_bus.tasks import end
 
-from deviceshare_cluster.changes import annotated, changed_status, newest, set_condition, why_not_bound
+from deviceshare_cluster.changes import merged, newest, why_not_bound
 from deviceshare_cluster.conflicts import VersionConflict, update_with_retry
 from deviceshare_cluster.interface import (
     Binding,
@@ -20,36 +18,25 @@ from deviceshare_cluster.interface import (
     Listed,
     Object,
     Revisions,
-    StatusValue,
 )
-from deviceshare_cluster.kube.client import JSON, MERGE, STRATEGIC, ApiRefusal, KubeClient, Query, decoding
+from deviceshare_cluster.kube.client import JSON, MERGE, ApiRefusal, KubeClient, Query, decoding
 from deviceshare_cluster.kube.events import as_core, new_event, seen_again
-from deviceshare_cluster.kube.follow import PAGE, PATIENCE, ObjectWatch, Patience, Update, decode_object, decode_page
+from deviceshare_cluster.kube.follow import PATIENCE, ObjectWatch, Patience, decode_object, decode_page, pages
 from deviceshare_cluster.kube.kinds import KINDS
+from deviceshare_cluster.merging import merge
+from deviceshare_cluster.patching import Patching, Target
 
 METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 """The media type of lists of metadata without objects."""
 CONFIG_NAMESPACES = ("deviceshare-system", "volcano-system", "kube-system", "mindx-dl")
 """The namespaces whose ConfigMaps are read: ours, Volcano's, the device plugins', ClusterD's."""
+UPDATES = 1000
+"""The most updates that wait for the reader of a watch."""
 NOT_CONFIGURATION: Query = [("fieldSelector", "metadata.name!=kube-root-ca.crt")]
 """Excludes a ConfigMap that every namespace has."""
 
 
-class _Target(NamedTuple):
-    """An object, or a subresource of it, that is updated; ``what`` names it in errors."""
-
-    kind: str
-    namespace: str
-    name: str
-    what: str
-    subresource: str = ""
-
-    @property
-    def path(self) -> str:
-        return KINDS[self.kind].object(self.namespace, self.name) + self.subresource
-
-
-class KubeCluster:
+class KubeCluster(Patching):
     """A live cluster. Use as an async context manager."""
 
     def __init__(
@@ -78,47 +65,14 @@ class KubeCluster:
     async def watch(self, kinds: Sequence[str]) -> AsyncIterator[list[Change | Listed]]:
         """List and follow kinds without end; of ConfigMaps the readable ones of :data:`CONFIG_NAMESPACES`.
 
-        An exception is a defect of a follower, which handles every answer of a server.
+        An exception is a defect of :class:`.follow.ObjectWatch`, which handles every answer of a server.
         """
-        followers = [follower for kind in dict.fromkeys(kinds) for follower in self._followers(kind)]
-        queue: asyncio.Queue[tuple[ObjectWatch, Update | Exception]] = asyncio.Queue(maxsize=1000)
+        sources = [watch.updates() for kind in dict.fromkeys(kinds) for watch in self._watches(kind)]
+        async with aclosing(merge(sources, max, UPDATES)) as batches:
+            async for batch in batches:
+                yield newest(batch)
 
-        async def follow(follower: ObjectWatch) -> None:
-            try:
-                async with aclosing(follower.updates()) as updates:
-                    async for update in updates:
-                        await queue.put((follower, update))
-            except Exception as error:
-                await queue.put((follower, error))
-
-        waiting = set(followers)
-        revision = -1
-        failed: Exception | None = None
-        tasks = [asyncio.create_task(follow(follower)) for follower in followers]
-        try:
-            while True:
-                taken = [await queue.get()]
-                while not queue.empty():
-                    taken.append(queue.get_nowait())
-                out: list[Change | Listed] = []
-                for follower, update in taken:
-                    if isinstance(update, Exception):
-                        failed = update
-                        break
-                    out += update.changes
-                    if update.listed and follower in waiting:
-                        waiting.remove(follower)
-                        revision = max(revision, update.revision)
-                        if not waiting:
-                            out.append(Listed(revision))
-                if out:
-                    yield newest(out)
-                if failed is not None:
-                    raise failed
-        finally:
-            await end(*tasks)
-
-    def _followers(self, kind: str) -> list[ObjectWatch]:
+    def _watches(self, kind: str) -> list[ObjectWatch]:
         if kind == "ConfigMap":
             return [
                 ObjectWatch(self._api, kind, namespace, NOT_CONFIGURATION, self._patience, spared=True)
@@ -129,24 +83,18 @@ class KubeCluster:
     async def list(self, kind: str) -> list[Object]:
         """Return all objects of a kind. Raises ClusterError."""
         objects: list[Object] = []
-        query: Query = [("limit", str(PAGE))]
         path = KINDS[kind].collection()
-        while True:
-            try:
-                raw = await self._api.request("GET", path, query)
-            except ApiRefusal as refusal:
-                if KINDS[kind].optional and refusal.status == 404:
-                    return []
-                raise _error(f"cannot list {kind}: {refusal}", refusal) from refusal
-            api = {"apiVersion": KINDS[kind].version, "kind": kind}
-            with decoding(path):
-                page = decode_page(raw)
-                items = [api | _decode_object(each) for each in page.items or ()]
-            objects += map(as_core, items) if kind == "Event" else items
-            token = page.metadata.continue_
-            if not token:
-                return objects
-            query = [("limit", str(PAGE)), ("continue", token)]
+        api = {"apiVersion": KINDS[kind].version, "kind": kind}
+        try:
+            async for page in pages(self._api, path):
+                with decoding(path):
+                    items = [api | _decode_object(each) for each in page.items or ()]
+                objects += map(as_core, items) if kind == "Event" else items
+        except ApiRefusal as refusal:
+            if KINDS[kind].optional and refusal.status == 404:
+                return []
+            raise _error(f"cannot list {kind}: {refusal}", refusal) from refusal
+        return objects
 
     async def revisions(self, kind: str) -> Revisions:
         """Return the revision of each object of a kind, from the server's cache. Raises ClusterError."""
@@ -203,89 +151,21 @@ class KubeCluster:
             return why_not_bound(pod, uid) or Binding(BindState.REFUSED, reason=str(refusal))
         return Binding(BindState.BOUND, node, annotations)
 
-    async def annotate(
-        self,
-        kind: str,
-        namespace: str,
-        name: str,
-        annotations: Mapping[str, str | None],
-        *,
-        uid: str = "",
-        expected: Mapping[str, str | None] = {},
-    ) -> Mapping[str, str] | None:
-        """Merge annotations into an object if it has the expected ones. Raises ClusterError."""
-        standing: dict[str, str] | None = None
-
-        def changed(found: Object) -> Object | None:
-            nonlocal standing
-            if uid and found["metadata"]["uid"] != uid:
-                standing = None
-                return None
-            after = annotated(found, annotations, expected)
-            standing = (found["metadata"].get("annotations") or {}) if after is None else after
-            if after is None:
-                return None
-            version = found["metadata"]["resourceVersion"]
-            return {"metadata": {"resourceVersion": version, "annotations": dict(annotations)}}
-
-        there = await self._update(_Target(kind, namespace, name, f"annotations of {kind} {namespace}/{name}"), changed)
-        return standing if there else None
-
-    async def set_pod_condition(
-        self, namespace: str, name: str, uid: str, *, status: bool, reason: str, message: str, at: float
-    ) -> None:
-        """Write the condition ``PodScheduled`` of a pending pod. Raises ClusterError."""
-
-        def changed(pod: Object) -> Object | None:
-            if pod["spec"].get("nodeName"):
-                return None
-            if not set_condition(pod, status=status, reason=reason, message=message, at=at):
-                return None
-            (condition,) = [one for one in pod["status"]["conditions"] if one["type"] == "PodScheduled"]
-            return {"conditions": [condition]}
-
-        target = _Target("Pod", namespace, name, f"condition of {namespace}/{name}")
-        await self._change_status(target, uid, changed, STRATEGIC)
-
-    async def set_status(
-        self,
-        kind: str,
-        namespace: str,
-        name: str,
-        uid: str,
-        fields: Mapping[str, StatusValue],
-        *,
-        condition: Mapping[str, str] | None,
-        at: float,
-    ) -> None:
-        """Write fields of an object's status, and a condition that is true. Raises ClusterError."""
-
-        def changed(found: Object) -> Object | None:
-            return changed_status(found, fields, condition, at)
-
-        target = _Target(kind, namespace, name, f"status of {kind} {namespace}/{name}")
-        await self._change_status(target, uid, changed, MERGE)
-
-    async def _change_status(
-        self, target: _Target, uid: str, changed: Callable[[Object], Object | None], content: str
-    ) -> None:
-        """Patch an object's status with the result of ``changed``, None for nothing.
+    async def _patch(self, target: Target, patch: Callable[[Object], Object | None]) -> bool:
+        """See :meth:`.Patching._patch`.
 
         The patch expects the version that was read: a pod that was bound meanwhile must not be marked pending.
         """
 
-        def patch(found: Object) -> Object | None:
-            if (uid and found["metadata"]["uid"] != uid) or (status := changed(found)) is None:
-                return None
-            return {"metadata": {key: found["metadata"][key] for key in ("uid", "resourceVersion")}, "status": status}
+        def versioned(found: Object) -> Object | None:
+            read = {key: found["metadata"][key] for key in ("uid", "resourceVersion")}
+            return None if (body := patch(found)) is None else merged(body, {"metadata": read})
 
-        if KINDS[target.kind].status_apart:
-            target = target._replace(subresource="/status")
-        await self._update(target, patch, content=content)
+        return await self._update(target, versioned)
 
     async def _update(
         self,
-        target: _Target,
+        target: Target,
         changed: Callable[[Object], Object | None],
         *,
         method: str = "PATCH",
@@ -295,7 +175,10 @@ class KubeCluster:
 
         Raises ClusterError, also after too many conflicts.
         """
-        exists = False
+        kind, exists = KINDS[target.kind], False
+        path = kind.object(target.namespace, target.name)
+        if target.status and kind.status_apart:
+            path += "/status"
 
         async def get() -> Object | None:
             nonlocal exists
@@ -306,7 +189,7 @@ class KubeCluster:
         async def put(body: Object) -> None:
             nonlocal exists
             try:
-                await self._api.request(method, target.path, (), body, content)
+                await self._api.request(method, path, (), body, content)
             except ApiRefusal as refusal:
                 if refusal.status == 409:
                     raise VersionConflict(str(refusal)) from refusal
@@ -330,7 +213,7 @@ class KubeCluster:
         else:
             return
         if not event_record.once:
-            target = _Target("Event", *where, f"count of an Event about {named}")
+            target = Target("Event", *where, f"count of an Event about {named}")
             again = partial(seen_again, at=event_record.at)
             await self._update(target, again, method="PUT", content=JSON)
 

@@ -20,6 +20,7 @@ from deviceshare_bus.tasks import Pace
 from deviceshare_cluster.interface import Change, ChangeType, ClusterError
 from deviceshare_cluster.kube.client import ApiRefusal, KubeClient, Query, decoding
 from deviceshare_cluster.kube.kinds import KINDS
+from deviceshare_cluster.merging import Update
 
 log = logging.getLogger("deviceshare.kube")
 
@@ -31,12 +32,12 @@ WATCH_SECONDS = 290
 SHORT_WATCH = 1.0
 """Seconds; a watch that ended sooner without delivering anything has failed."""
 RETRY = Backoff(0.2, 20.0)
-"""Seconds before a watch that failed is begun anew, plus up to as much at random."""
+"""Seconds before a watch that failed is started again, plus up to the same at random."""
 FORBIDDEN_TRIES = 4
 """Refusals that count as a missing permission; a server that has just started refuses for a moment."""
+EXPIRED = 410
+"""The status of a revision, or of the next page of a list, that the server no longer knows."""
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
-
-
 SILENCE = 120.0
 """Seconds; an idle server sends a bookmark about every minute."""
 
@@ -68,7 +69,9 @@ class _ListMetadata(msgspec.Struct, rename="camel"):
     continue_: str = msgspec.field(default="", name="continue")
 
 
-class _Page(msgspec.Struct):
+class Page(msgspec.Struct):
+    """A page of a list of objects."""
+
     metadata: _ListMetadata
     items: list[msgspec.Raw] | None = None
 
@@ -92,31 +95,30 @@ class _Error(msgspec.Struct):
 
 
 decode_object = msgspec.json.Decoder(_Object).decode
-decode_page = msgspec.json.Decoder(_Page).decode
+decode_page = msgspec.json.Decoder(Page).decode
 _decode_line = msgspec.json.Decoder(_Line).decode
 _decode_bookmark = msgspec.json.Decoder(_Bookmark).decode
 _decode_error = msgspec.json.Decoder(_Error).decode
 
 
-class Update:
-    """A batch of changes; ``listed``: everything that existed at ``revision`` has been delivered."""
-
-    __slots__ = ("changes", "listed", "revision")
-
-    def __init__(self, changes: list[Change], revision: int, *, listed: bool = False) -> None:
-        self.changes = changes
-        self.revision = revision
-        self.listed = listed
-
-
-class _Expired(Exception):
-    """The server no longer knows the revision from which to watch."""
+async def pages(api: KubeClient, path: str, query: Query = ()) -> AsyncIterator[Page]:
+    """Yield all objects of a collection, in pages of one snapshot. Raises ApiRefusal, ClusterError."""
+    token = ""
+    while True:
+        continued = [("continue", token)] if token else []
+        raw = await api.request("GET", path, [*query, ("limit", str(PAGE)), *continued])
+        with decoding(path):
+            page = decode_page(raw)
+        yield page
+        token = page.metadata.continue_
+        if not token:
+            return
 
 
 class ObjectWatch:
     """Follows the objects of one kind that the selectors match, in one namespace or ('') all.
 
-    ``spared``: objects that must not be read count as absent.
+    ``spared``: if permission to read is missing, there are no objects.
     """
 
     def __init__(
@@ -152,17 +154,17 @@ class ObjectWatch:
             try:
                 if self._revision is None and (self._list_next or not self._has_watch_list):
                     yield await self._list()
-                began, brought = clock(), False
+                began, delivered = clock(), False
                 async for update in self._watch():
-                    self._failures, brought = 0, True
+                    self._failures, delivered = 0, True
                     yield update
-                if not brought and clock() - began < SHORT_WATCH:
+                if not delivered and clock() - began < SHORT_WATCH:
                     await self._pause()
-            except _Expired:
-                self._revision = None
-                await self._pause()
             except ApiRefusal as refusal:
-                if refusal.status in (400, 422) and self._revision is None and self._has_watch_list:
+                if refusal.status == EXPIRED:
+                    self._revision = None
+                    await self._pause()
+                elif refusal.status in (400, 422) and self._revision is None and self._has_watch_list:
                     log.info("no watch-list of %s: %s", self._path, refusal)
                     self._has_watch_list = False
                 elif self._is_absent(refusal):
@@ -188,28 +190,14 @@ class ObjectWatch:
         await asyncio.sleep(pause)
 
     async def _list(self) -> Update:
-        """List everything, in pages of one snapshot."""
         found: dict[tuple[str, str], Change] = {}
-        page_token = ""
-        while True:
-            query = [*self._selectors, ("limit", str(PAGE))]
-            if page_token:
-                query.append(("continue", page_token))
-            try:
-                raw_page = await self._api.request("GET", self._path, query)
-            except ApiRefusal as refusal:
-                if refusal.status == 410:  # the snapshot is too old for its own next page
-                    raise _Expired from refusal
-                raise
+        revision = 0
+        async for page in pages(self._api, self._path, self._selectors):
             with decoding(self._path):
-                page = decode_page(raw_page)
                 for raw in page.items or ():
                     change = self._applied(bytes(raw))
                     found[change.namespace, change.name] = change
                 revision = int(page.metadata.resource_version or 0)
-            page_token = page.metadata.continue_
-            if not page_token:
-                break
         self._list_next = False
         return self._all(found, revision)
 
@@ -217,11 +205,10 @@ class ObjectWatch:
         """Return the difference to ``found``, which is all that exists at ``revision``."""
         self._revision = revision
         self._read_once = True
-        update = self._vanished(found)
-        update.changes += [change for key, change in found.items() if self._known.get(key) != change.revision]
-        update.revision = revision
+        vanished = self._vanished(found).changes
+        changed = [change for key, change in found.items() if self._known.get(key) != change.revision]
         self._known = {key: change.revision for key, change in found.items()}
-        return update
+        return Update(vanished + changed, revision, listed=True)
 
     def _vanished(self, found: dict[tuple[str, str], Change]) -> Update:
         gone = [
@@ -246,33 +233,28 @@ class ObjectWatch:
             query += [("sendInitialEvents", "true"), ("resourceVersionMatch", "NotOlderThan")]
         else:
             query.append(("resourceVersion", str(self._revision)))
-        try:
-            async with self._api.stream(self._path, query, self._patience.silence) as stream:
-                async for lines in _lines(stream):
-                    changes = []
-                    for event, change in map(self._read, lines):
-                        key = change.namespace, change.name
-                        if found is None:
-                            self._revision = change.revision
-                            if event != "BOOKMARK":
-                                self._note(change)
-                                changes.append(change)
-                        elif event == "BOOKMARK":
-                            with decoding(self._path):
-                                ended = _ends_initial_events(change.raw)
-                            if ended:
-                                yield self._all(found, change.revision)
-                                found = None
-                        elif event == "DELETED":
-                            found.pop(key, None)
-                        else:
-                            found[key] = change
-                    if changes:
-                        yield Update(changes, self._revision or 0)
-        except ApiRefusal as refusal:
-            if refusal.status == 410:
-                raise _Expired from refusal
-            raise
+        async with self._api.stream(self._path, query, self._patience.silence) as stream:
+            async for lines in _lines(stream):
+                changes = []
+                for event, change in map(self._read, lines):
+                    key = change.namespace, change.name
+                    if found is None:
+                        self._revision = change.revision
+                        if event != "BOOKMARK":
+                            self._note(change)
+                            changes.append(change)
+                    elif event == "BOOKMARK":
+                        with decoding(self._path):
+                            ended = _ends_initial_events(change.raw)
+                        if ended:
+                            yield self._all(found, change.revision)
+                            found = None
+                    elif event == "DELETED":
+                        found.pop(key, None)
+                    else:
+                        found[key] = change
+                if changes:
+                    yield Update(changes, self._revision or 0)
 
     def _note(self, change: Change) -> None:
         if change.type is ChangeType.DELETED:
@@ -287,10 +269,10 @@ class ObjectWatch:
             if line.type != "ERROR":
                 change = self._applied(bytes(line.object))
                 return line.type, change._replace(type=ChangeType.DELETED) if line.type == "DELETED" else change
-            said = _decode_error(line.object)
-        if said.code == 410:
-            raise _Expired
-        raise ClusterError(f"the watch of {self._path} ended: {said.code} {said.message}")
+            error = _decode_error(line.object)
+        if error.code == EXPIRED:
+            raise ApiRefusal(EXPIRED, "Expired", error.message)
+        raise ClusterError(f"the watch of {self._path} ended: {error.code} {error.message}")
 
     def _applied(self, raw: bytes) -> Change:
         metadata = decode_object(raw).metadata

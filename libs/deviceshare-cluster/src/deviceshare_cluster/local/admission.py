@@ -8,16 +8,14 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import msgspec
-from deviceshare.model import FieldWarning
+from deviceshare.model import DEFAULT_QUEUE, FieldWarning
 
 from deviceshare_cluster.interface import Object
 from deviceshare_cluster.local.checks import ManifestField, manifest_root
 from deviceshare_cluster.local.job_admission import admit_job
-from deviceshare_cluster.local.kinds import KINDS, Key
+from deviceshare_cluster.local.kinds import DEFAULT_NAMESPACE, KINDS, Key
 from deviceshare_cluster.local.pod_admission import admit_amounts, admit_pod
 
-DEFAULT_NAMESPACE = "default"
-DEFAULT_QUEUE = "default"
 SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 _HIGHEST_USER_PRIORITY = 1_000_000_000
 
@@ -66,16 +64,16 @@ def admit(given: Object, *, uid: str, now: str, priorities: Priorities) -> Admit
 def identify(obj: Object) -> Key:
     """Return the key of an object. Raises RequestError if it has no known kind or no name."""
     root = manifest_root("", obj)
-    name_given, metadata = root["kind"], root["metadata"]
-    called = metadata["name"]
-    root.source.subject = name_given.shown() + (f" {called.shown()}" if called.value else "")
-    kind = KINDS.get(name_given.value) if isinstance(name_given.value, str) else None
+    kind_field, metadata = root["kind"], root["metadata"]
+    name_field = metadata["name"]
+    root.source.subject = kind_field.shown() + (f" {name_field.shown()}" if name_field.value else "")
+    kind = KINDS.get(kind_field.value) if isinstance(kind_field.value, str) else None
     if kind is None:
-        raise name_given.error(f"a kind that is known here: {', '.join(KINDS)}")
+        raise kind_field.error(f"a kind that is known here: {', '.join(KINDS)}")
     if root["apiVersion"].value != kind.api_version:
         raise root["apiVersion"].error(f"{kind.api_version}, the {kind.name} that is known here")
     metadata.mapping("a mapping with a name")
-    name, namespace = called.name(), ""
+    name, namespace = name_field.name(), ""
     if kind.namespaced:
         namespace = metadata["namespace"].otherwise(DEFAULT_NAMESPACE).label()
     return Key(kind.name, namespace, name)

@@ -72,14 +72,7 @@ class Controller:
         return (not self._listed) + self._changes.qsize() + len(self._to_check) + len(self._dirty) + self._acting
 
     async def run(self) -> None:
-        """Set the cluster up, then watch and reconcile without end."""
-        while True:
-            try:
-                await self._cluster.setup()
-                break
-            except ClusterError as error:
-                log.warning("%s", error)
-                await asyncio.sleep(_RETRY_SECONDS)
+        """Watch and reconcile without end. The cluster must be set up."""
         changes = self._changes
 
         async def watch() -> None:

@@ -78,18 +78,18 @@ def _admit_task(task: ManifestField, index: int, job_name: str, names: set[str])
 
 
 def _min_of_partitions(policy: dict[str, Any], replicas: int) -> int:
-    """Return the minimum of pods of a task by its partition policy, else its replicas."""
-    least: int = policy.get("minPartitions") or 0
-    return least * int(policy.get("partitionSize") or 0) if least > 0 else replicas
+    """Return the default of a task's minAvailable: by its partition policy, else its replicas."""
+    partitions: int = policy.get("minPartitions") or 0
+    return partitions * int(policy.get("partitionSize") or 0) if partitions > 0 else replicas
 
 
 def _admit_min_available(spec: ManifestField) -> None:
     tasks = spec.value["tasks"]
     total = sum(task["replicas"] for task in tasks)
-    least = spec["minAvailable"].otherwise(0).whole()
-    if least > total:
+    minimum = spec["minAvailable"].otherwise(0).whole()
+    if minimum > total:
         raise spec["minAvailable"].error(f"at most the sum of the tasks' replicas, which is {total}")
-    spec.value["minAvailable"] = least or sum(task["minAvailable"] for task in tasks)
+    spec.value["minAvailable"] = minimum or sum(task["minAvailable"] for task in tasks)
 
 
 def _admit_depends_on(spec: ManifestField) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from deviceshare_cluster.interface import Object
+from deviceshare_cluster.local.pod_groups import owned_by
 
 PLUGINS = ("env", "svc", "ssh")
 FRAMEWORKS: Mapping[str, Sequence[str]] = {
@@ -57,7 +58,7 @@ def add_to_pod(job: Object, pod: Object, index: int) -> None:
 
 
 def plugin_objects(job: Object) -> list[Object]:
-    """Return the objects that the plugins create, still without owner: ConfigMap, Service, Secret."""
+    """Return the objects that the plugins create: ConfigMap, Service, Secret."""
     plugins = job["spec"].get("plugins") or {}
     name, namespace = job["metadata"]["name"], job["metadata"]["namespace"]
     out: list[Object] = []
@@ -68,16 +69,16 @@ def plugin_objects(job: Object) -> list[Object]:
             "selector": {"volcano.sh/job-name": name, "volcano.sh/job-namespace": namespace},
             "publishNotReadyAddresses": ready,
         }
-        out.append(
-            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"{name}-svc"}, "data": _host_files(job)}
-        )
-        out.append({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec})
+        out.append(_owned(job, "ConfigMap", f"{name}-svc", data=_host_files(job)))
+        out.append(_owned(job, "Service", name, spec=spec))
     if "ssh" in plugins:
         data = {file: base64.b64encode(text.encode()).decode() for file, text in _ssh_files(job).items()}
-        out.append(
-            {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": f"{name}-ssh"}, "type": "Opaque", "data": data}
-        )
+        out.append(_owned(job, "Secret", f"{name}-ssh", type="Opaque", data=data))
     return out
+
+
+def _owned(job: Object, kind: str, name: str, **fields: Any) -> Object:
+    return {"apiVersion": "v1", "kind": kind, "metadata": {"name": name, **owned_by(job)}, **fields}
 
 
 def hosts(job: Object, task: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -1,7 +1,7 @@
 """The objects that Volcano's job controller creates for a Job: PodGroup, pods, and objects of its plugins.
 
 Source: volcano-sh/volcano pkg/controllers/job (names, labels, annotations, owner). Volcano creates the pods after the
-PodGroup is admitted to its queue; the local cluster creates them at once, and they wait for admission.
+PodGroup is admitted to its queue; the local cluster creates them immediately, and they wait for admission.
 """
 
 import hashlib
@@ -30,11 +30,7 @@ def companion_objects(job: Object, priorities: Mapping[str, int]) -> list[Object
 
     ``priorities``: values of PriorityClasses by name.
     """
-    out = [pod_group(job, priorities)]
-    for one in plugin_objects(job):
-        one["metadata"] |= owned_by(job)
-        out.append(one)
-    return out
+    return [pod_group(job, priorities), *plugin_objects(job)]
 
 
 def pod_names(job: Object) -> Iterator[tuple[str, Mapping[str, Any], int]]:

@@ -14,6 +14,7 @@ from deviceshare_cluster.interface import Object
 STREAM = "OBJECTS"
 _ROOT = "object"
 _NO_NAMESPACE = "_"
+DEFAULT_NAMESPACE = "default"
 
 
 class ResourceKind(NamedTuple):
@@ -69,6 +70,12 @@ def key_of(obj: Object) -> Key:
     """Return the key of an admitted object."""
     metadata = obj["metadata"]
     return Key(obj["kind"], metadata.get("namespace", ""), metadata["name"])
+
+
+def named_key(kind: str, namespace: str, name: str) -> Key:
+    """Return the key of an object as a user names it: the namespace defaults, and is ignored for other kinds."""
+    known = KINDS.get(kind)
+    return Key(kind, (namespace or DEFAULT_NAMESPACE) if known is not None and known.namespaced else "", name)
 
 
 def key_of_subject(subject: str) -> Key:

@@ -25,22 +25,22 @@ class Loaded(NamedTuple):
     warnings: list[str]
 
 
-async def load_manifests(cluster: LocalCluster, manifests: Manifests, say: Callable[[str], None]) -> Loaded:
-    """Apply manifests; ``say`` gets one line for each warning and for each manifest that was rejected.
+async def load_manifests(cluster: LocalCluster, manifests: Manifests, report: Callable[[str], None]) -> Loaded:
+    """Apply manifests; ``report`` gets one line for each warning and for each manifest that was rejected.
 
-    Calls ``say`` only after all manifests are applied, so that a caller that retries reports nothing twice. Raises
+    Calls ``report`` only after all manifests are applied, so that a caller that retries reports nothing twice. Raises
     ClusterError.
     """
     applied = await cluster.load([manifest.object for manifest in manifests.manifests])
     rejected = [Rejected(problem.subject, str(problem)) for problem in manifests.problems]
     loaded = Loaded(list(zip(manifests.manifests, applied, strict=True)), rejected, [])
     for _, message in rejected:
-        say(f"rejected: {message}")
+        report(f"rejected: {message}")
     for manifest, result in loaded.results:
         for field, text in result.warnings:
             loaded.warnings.append(manifest.located(field, text))
-            say(f"warning: {loaded.warnings[-1]}")
+            report(f"warning: {loaded.warnings[-1]}")
         if (problem := result.problem) is not None:
             loaded.rejected.append(Rejected(problem.subject, manifest.located(problem.field, str(problem))))
-            say(f"rejected: {loaded.rejected[-1].message}")
+            report(f"rejected: {loaded.rejected[-1].message}")
     return loaded

@@ -71,11 +71,11 @@ def parse_manifests(text: str, name: str, into: Manifests | None = None) -> Mani
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = f"line {mark.line + 1}, column {mark.column + 1}" if mark else "content"
-        said = ": ".join(part for part in (error.context, error.problem) if part)
-        read.problems.append(Problem(f"File {name}", place, said, "YAML or JSON that parses"))
+        error_text = ": ".join(part for part in (error.context, error.problem) if part)
+        read.problems.append(Problem(f"File {name}", place, error_text, "YAML or JSON that parses"))
     except YAML_ERRORS as error:
-        said = " ".join(str(error).split())
-        read.problems.append(Problem(f"File {name}", "content", said, "YAML or JSON that parses"))
+        error_text = " ".join(str(error).split())
+        read.problems.append(Problem(f"File {name}", "content", error_text, "YAML or JSON that parses"))
     finally:
         loader.dispose()
     return read

@@ -5,18 +5,19 @@ What etcd is to the API server: nothing here knows what an object means. Subject
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing
+from typing import NamedTuple
 
 from deviceshare_bus.connection import Connection, connect
-from deviceshare_bus.follower import Batch, BusWiped, Follower, Message
+from deviceshare_bus.follower import BusWiped, Follower, Message
 from deviceshare_bus.publisher import Conflict, Publisher, PublishError, Refused, Write
 from deviceshare_bus.setup import make_stream
-from deviceshare_bus.tasks import end
+from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 from nats.js.errors import NotFoundError
 
-from deviceshare_cluster.conflicts import VersionConflict
+from deviceshare_cluster.conflicts import VersionConflict, update_with_retry
 from deviceshare_cluster.interface import Change, ChangeType, ClusterError, Listed, Object, Revisions
 from deviceshare_cluster.local.kinds import (
     ALL_SUBJECTS,
@@ -29,13 +30,22 @@ from deviceshare_cluster.local.kinds import (
     key_of_subject,
     subjects_of,
 )
-from deviceshare_cluster.local.reader import Reader, Stored
+from deviceshare_cluster.merging import Update, merge
 
 TOMBSTONE_SECONDS = 3600.0
 """How long a watcher that was away can still see a deletion."""
 LIST_SECONDS = 60.0
 CHUNK = 1000
 """Writes in flight at once: the server refuses a stream's writers beyond 10,000."""
+BATCHES = 64
+"""The most batches of messages that wait for the reader of a watch."""
+
+
+class _Stored(NamedTuple):
+    """The last message of a subject: none (revision 0), a tombstone (no data), or an object."""
+
+    revision: int
+    data: bytes
 
 
 class Store:
@@ -47,13 +57,11 @@ class Store:
         self._timeout = timeout
         self._connection: Connection
         self._publisher: Publisher
-        self._reader: Reader
 
     async def start(self) -> None:
         """Connect; wait for the server without a time limit."""
         self._connection = await connect(self._url, self._name, "--cluster")
         self._publisher = Publisher(self._connection, self._timeout)
-        self._reader = Reader(self._connection, STREAM, self._timeout)
 
     async def stop(self) -> None:
         """Disconnect."""
@@ -66,70 +74,94 @@ class Store:
         except (NatsError, OSError, TimeoutError) as error:
             raise ClusterError(f"the local cluster cannot be set up: {error!r}") from error
 
-    async def read(self, key: Key) -> Stored:
-        """Return the message of a key. Raises ClusterError."""
-        return await self._reader.last(key.subject)
-
     async def get(self, key: Key) -> Object | None:
         """Return an object with its ``resourceVersion``, or None. Raises ClusterError."""
-        stored = await self.read(key)
+        stored = await self._read(key)
         return decode(key.kind, stored.data, stored.revision) if stored.data else None
 
-    async def write(self, obj: Object, expected: int, *, ttl: float | None = None) -> int:
-        """Write an object if its subject is at revision ``expected`` (0: no message); returns the new revision.
+    async def create(self, obj: Object, *, ttl: float | None = None) -> None:
+        """Write an object whose subject has no message, not even a tombstone.
 
         Raises VersionConflict, or ClusterError where the outcome is unknown.
         """
-        return await _settled(await self._send(obj, expected, ttl=ttl))
+        await _settled(await self._send(obj, 0, ttl))
 
-    async def _send(self, obj: Object, expected: int, *, ttl: float | None = None) -> asyncio.Future[int]:
-        return await self._publisher.send(Write(key_of(obj).subject, encode(obj), expected), ttl=ttl)
-
-    async def write_all(self, objects: Sequence[Object]) -> list[int | VersionConflict]:
-        """Create many objects, pipelined; a conflict is returned in its object's place. Raises ClusterError."""
-        results: list[int | VersionConflict] = []
+    async def create_all(self, objects: Sequence[Object]) -> list[bool]:
+        """Create many objects, pipelined; return for each whether it is new. Raises ClusterError."""
+        created: list[bool] = []
         for start in range(0, len(objects), CHUNK):
             futures = [await self._send(obj, 0) for obj in objects[start : start + CHUNK]]
             for future in futures:
                 try:
-                    results.append(await _settled(future))
-                except VersionConflict as conflict:
-                    results.append(conflict)
-        return results
+                    await _settled(future)
+                    created.append(True)
+                except VersionConflict:
+                    created.append(False)
+        return created
 
-    async def bury(self, key: Key, expected: int) -> int:
-        """Replace an object at revision ``expected`` by its tombstone. Raises VersionConflict, ClusterError."""
-        write = Write(key.subject, b"", expected)
-        return await _settled(await self._publisher.send(write, ttl=TOMBSTONE_SECONDS))
+    async def update(
+        self, key: Key, change: Callable[[Object | None], Object | None], *, ttl: float | None = None
+    ) -> bool:
+        """Replace an object (None: there is none) by the result of ``change``, None to write nothing.
+
+        ``change`` may change its argument, and is called again after each conflict. Returns whether something was
+        written. Raises ClusterError, also after too many conflicts.
+        """
+
+        def mutate(stored: _Stored) -> tuple[Object, int] | None:
+            obj = change(decode(key.kind, stored.data, stored.revision) if stored.data else None)
+            return None if obj is None else (obj, stored.revision)
+
+        async def put(changed: tuple[Object, int]) -> None:
+            await _settled(await self._send(*changed, ttl))
+
+        return await update_with_retry(str(key), lambda: self._read(key), mutate, put)
+
+    async def delete(self, key: Key) -> bool:
+        """Replace an object by its tombstone; return whether it existed. Raises ClusterError."""
+
+        async def put(stored: _Stored) -> None:
+            write = Write(key.subject, b"", stored.revision)
+            await _settled(await self._publisher.send(write, ttl=TOMBSTONE_SECONDS))
+
+        return await update_with_retry(
+            str(key), lambda: self._read(key), lambda stored: stored if stored.data else None, put
+        )
+
+    async def _read(self, key: Key) -> _Stored:
+        """Return the message of a key, by a direct get, without the cost of JetStream's JSON API."""
+        requests = self._connection.requests
+        reply, future = requests.expect(_stored, _unanswered, self._timeout)
+        if not future.done():
+            await requests.publish(f"$JS.API.DIRECT.GET.{STREAM}.{key.subject}", b"", reply)
+        return await future
+
+    async def _send(self, obj: Object, expected: int, ttl: float | None = None) -> asyncio.Future[int]:
+        return await self._publisher.send(Write(key_of(obj).subject, encode(obj), expected), ttl=ttl)
 
     async def list_kind(self, kind: str) -> list[Object]:
         """Return all objects of a kind. Raises ClusterError if the cluster is not set up or does not answer."""
-        _, standing = await self._standing(kind)
-        return [decode(kind, message.data, message.sequence) for message in standing.values()]
+        _, messages = await self._messages(kind)
+        return [decode(kind, message.data, message.sequence) for message in messages]
 
     async def revisions(self, kind: str) -> Revisions:
         """Return the revision of each object of a kind. Raises ClusterError as :meth:`list_kind`."""
-        at, standing = await self._standing(kind)
-        keys = ((key_of_subject(subject), message.sequence) for subject, message in standing.items())
+        at, messages = await self._messages(kind)
+        keys = ((key_of_subject(message.subject), message.sequence) for message in messages)
         return Revisions({(key.namespace, key.name): revision for key, revision in keys}, at)
 
-    async def _standing(self, kind: str) -> tuple[int, dict[str, Message]]:
-        """Return a revision, and the message of each subject of a kind at this revision or later."""
+    async def _messages(self, kind: str) -> tuple[int, list[Message]]:
+        """Return a revision, and the message of each object of a kind at this revision or later."""
         try:
             async with asyncio.timeout(LIST_SECONDS):
                 info = await self._connection.jetstream.stream_info(STREAM)
-                messages = await self._follower(kind).standing()
+                messages = await Follower(self._connection, STREAM, subject=subjects_of(kind)).read_to_end()
         except NotFoundError:
             raise ClusterError("the local cluster is not set up") from None
         except (NatsError, OSError, TimeoutError, BusWiped) as error:
             raise ClusterError(f"the local cluster cannot be listed: {error!r}") from error
-        standing: dict[str, Message] = {}
-        for message in messages:
-            if message.data:
-                standing[message.subject] = message
-            else:
-                standing.pop(message.subject, None)
-        return info.state.last_seq, standing
+        last = {message.subject: message for message in messages}
+        return info.state.last_seq, [message for message in last.values() if message.data]
 
     async def watch(self, kinds: Sequence[str]) -> AsyncIterator[list[Change | Listed]]:
         """List and follow kinds without end.
@@ -139,55 +171,30 @@ class Store:
         alive: set[Key] = set()
         while True:
             stale, alive = alive, set()
+            sources = [self._updates(kind) for kind in set(kinds)]
             try:
-                async with aclosing(self._watch(kinds)) as batches:
+                async with aclosing(merge(sources, min, BATCHES)) as batches:
                     async for batch in batches:
+                        out: list[Change | Listed] = []
                         for change in batch:
                             if isinstance(change, Change):
                                 key = Key(change.kind, change.namespace, change.name)
                                 (alive.add if change.type is ChangeType.APPLIED else alive.discard)(key)
-                        if stale and isinstance(batch[-1], Listed):
-                            gone = [Change(ChangeType.DELETED, *key, batch[-1].revision, b"") for key in stale - alive]
-                            batch[-1:] = [*gone, batch[-1]]
-                            stale = set()
-                        yield batch
+                            else:
+                                gone = stale - alive
+                                out += [Change(ChangeType.DELETED, *key, change.revision, b"") for key in gone]
+                                stale = set()
+                            out.append(change)
+                        yield out
             except BusWiped:
                 alive |= stale
 
-    async def _watch(self, kinds: Sequence[str]) -> AsyncGenerator[list[Change | Listed], None]:
-        """Follow each kind separately, as with an API server: only changes of one kind are in order."""
-        queue: asyncio.Queue[tuple[Follower, Batch] | Exception] = asyncio.Queue(maxsize=64)
-
-        async def follow(follower: Follower) -> None:
-            try:
-                async with aclosing(aiter(follower)) as batches:
-                    async for batch in batches:
-                        await queue.put((follower, batch))
-            except Exception as error:  # raised again by the reader below
-                await queue.put(error)
-
-        waiting = {self._follower(kind) for kind in set(kinds)}
-        revision = -1
-        tasks = [asyncio.create_task(follow(follower)) for follower in waiting]
-        try:
-            while True:
-                item = await queue.get()
-                if isinstance(item, Exception):
-                    raise item
-                follower, batch = item
-                out: list[Change | Listed] = [_change(*message) for message in batch.messages]
-                if batch.caught_up and follower in waiting:
-                    waiting.remove(follower)
-                    revision = batch.position if revision < 0 else min(revision, batch.position)
-                    if not waiting:
-                        out.append(Listed(revision))
-                if out:
-                    yield out
-        finally:
-            await end(*tasks)
-
-    def _follower(self, kind: str) -> Follower:
-        return Follower(self._connection, STREAM, subject=subjects_of(kind))
+    async def _updates(self, kind: str) -> AsyncGenerator[Update, None]:
+        """Follow one kind, as a watch of an API server."""
+        follower = Follower(self._connection, STREAM, subject=subjects_of(kind))
+        async with aclosing(aiter(follower)) as batches:
+            async for batch in batches:
+                yield Update([_change(*message) for message in batch.messages], batch.position, batch.caught_up)
 
 
 def _change(subject: str, revision: int, data: bytes) -> Change:
@@ -197,9 +204,23 @@ def _change(subject: str, revision: int, data: bytes) -> Change:
     return Change(ChangeType.APPLIED, kind, namespace, name, revision, as_read(kind, data, revision))
 
 
-async def _settled(future: asyncio.Future[int]) -> int:
+def _stored(message: Msg) -> _Stored:
+    headers = message.headers or {}
+    sequence = headers.get("Nats-Sequence")
+    if sequence is not None:
+        return _Stored(int(sequence), message.data)
+    if headers.get("Status") == "404":
+        return _Stored(0, b"")
+    raise ClusterError(f"the local cluster is not set up: {headers.get('Status')}")
+
+
+def _unanswered(reason: str) -> ClusterError:
+    return ClusterError(f"the local cluster cannot be reached: {reason}")
+
+
+async def _settled(future: asyncio.Future[int]) -> None:
     try:
-        return await future
+        await future
     except Conflict as conflict:
         raise VersionConflict(str(conflict)) from conflict
     except Refused as error:

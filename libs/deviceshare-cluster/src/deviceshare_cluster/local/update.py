@@ -12,11 +12,11 @@ from deviceshare_cluster.local.kinds import key_of
 
 _MANAGER = "deviceshare"
 _OWNED_MAPS = ("annotations", "labels")
-_FREE_POD_FIELDS = ("activeDeadlineSeconds", "terminationGracePeriodSeconds", "tolerations", "schedulingGates")
+_MUTABLE_POD_FIELDS = ("activeDeadlineSeconds", "terminationGracePeriodSeconds", "tolerations", "schedulingGates")
 _STATUS_DEFAULTS = {"Pod": {"phase": "Pending"}, "PodGroup": {"phase": "Pending"}, "Queue": {"state": "Open"}}
 """The status that admission fills in for manifests without one."""
-_FREE_JOB_FIELDS = ("minAvailable", "priorityClassName")
-_FREE_TASK_FIELDS = ("replicas", "minAvailable")
+_MUTABLE_JOB_FIELDS = ("minAvailable", "priorityClassName")
+_MUTABLE_TASK_FIELDS = ("replicas", "minAvailable")
 
 
 def note_applied(obj: Object) -> None:
@@ -89,8 +89,8 @@ def _pod_spec(live: dict[str, Any], spec: ManifestField) -> dict[str, Any]:
             _check_same({**old, "image": ""}, changed, "a pod's containers, but for their image")
         if len(live.get(field) or ()) != len(given.get(field) or ()):
             raise spec[field].error("the containers that the pod has: delete it first to change them")
-    free = (*_FREE_POD_FIELDS, "containers", "initContainers", "nodeName")
-    _check_same(_without(live, free), spec.holding(_without(given, free)), "a pod's spec")
+    mutable = (*_MUTABLE_POD_FIELDS, "containers", "initContainers", "nodeName")
+    _check_same(_without(live, mutable), spec.holding(_without(given, mutable)), "a pod's spec")
     if any(gate not in (live.get("schedulingGates") or ()) for gate in given.get("schedulingGates") or ()):
         raise spec["schedulingGates"].error("no new gates: gates can only be removed")
     return given | ({"nodeName": live["nodeName"]} if "nodeName" in live else {})
@@ -102,11 +102,11 @@ def _check_job_spec(live: dict[str, Any], spec: ManifestField) -> None:
     if len(live["tasks"]) != len(tasks):
         raise spec["tasks"].error(f"the {len(live['tasks'])} tasks that the Job has: delete it first")
     for old, new in zip(live["tasks"], tasks, strict=True):
-        changed = new.holding(_without(new.value, _FREE_TASK_FIELDS))
-        _check_same(_without(old, _FREE_TASK_FIELDS), changed, "a Job's tasks, but for replicas")
-    changed = spec.holding(_without(spec.value, (*_FREE_JOB_FIELDS, "tasks")))
+        changed = new.holding(_without(new.value, _MUTABLE_TASK_FIELDS))
+        _check_same(_without(old, _MUTABLE_TASK_FIELDS), changed, "a Job's tasks, but for replicas")
+    changed = spec.holding(_without(spec.value, (*_MUTABLE_JOB_FIELDS, "tasks")))
     _check_same(
-        _without(live, (*_FREE_JOB_FIELDS, "tasks")), changed, "a Job's spec, but for replicas and minAvailable"
+        _without(live, (*_MUTABLE_JOB_FIELDS, "tasks")), changed, "a Job's spec, but for replicas and minAvailable"
     )
 
 

@@ -5,17 +5,15 @@ import time
 import uuid
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
-from functools import partial
 from typing import NamedTuple
 
-from deviceshare.model import FieldWarning, InputError, Problem, RequestError
+from deviceshare.model import DEFAULT_QUEUE, FieldWarning, InputError, Problem, RequestError
 
-from deviceshare_cluster.conflicts import VersionConflict, update_with_retry
+from deviceshare_cluster.conflicts import VersionConflict
 from deviceshare_cluster.interface import Object
-from deviceshare_cluster.local.admission import DEFAULT_QUEUE, SYSTEM_PRIORITIES, Priorities, admit, identify
+from deviceshare_cluster.local.admission import SYSTEM_PRIORITIES, Admitted, Priorities, admit, identify
 from deviceshare_cluster.local.checks import manifest_root
-from deviceshare_cluster.local.kinds import KINDS, Key, decode, key_of
-from deviceshare_cluster.local.reader import NOTHING, Stored
+from deviceshare_cluster.local.kinds import KINDS, Key, key_of, named_key
 from deviceshare_cluster.local.store import Store
 from deviceshare_cluster.local.update import note_applied, updated
 
@@ -48,6 +46,7 @@ class Writer:
     """Admits objects and stores them."""
 
     def __init__(self, store: Store) -> None:
+        """Take the store, to be started before the first call."""
         self._store = store
         self._priorities = Priorities()
         self._priorities_read = -_FRESH_SECONDS
@@ -88,7 +87,7 @@ class Writer:
             results |= zip(indexes, applied, strict=True)
         return [results[index] for index in range(len(given))]
 
-    async def make(self, objects: Iterable[Object], *, update: bool) -> list[Applied]:
+    async def make(self, objects: Iterable[Object], *, update: bool = False) -> list[Applied]:
         """Create a controller's objects, pipelined; existing objects are changed only with ``update``.
 
         The results are in the order of ``objects``. Raises ClusterError.
@@ -97,17 +96,11 @@ class Writer:
 
     async def delete(self, kind: str, namespace: str, name: str) -> Applied:
         """Delete an object immediately, since there is no kubelet. Raises ClusterError."""
-        key = Key(kind, namespace, name)
-
-        async def bury(stored: Stored) -> None:
-            await self._store.bury(key, stored.revision)
-
-        buried = await update_with_retry(
-            str(key), partial(self._store.read, key), lambda stored: stored if stored.data else None, bury
-        )
-        if buried:
+        key = named_key(kind, namespace, name)
+        deleted = await self._store.delete(key)
+        if deleted:
             self._queues.discard(name)
-        return Applied(Action.DELETED if buried else Action.ABSENT, *key)
+        return Applied(Action.DELETED if deleted else Action.ABSENT, *key)
 
     async def delete_all(self, keys: Iterable[Key]) -> list[Applied]:
         """Delete many objects concurrently. Raises ClusterError."""
@@ -124,15 +117,14 @@ class Writer:
         if name in self._queues:
             return False
         queue = {"apiVersion": KINDS["Queue"].api_version, "kind": "Queue", "metadata": {"name": name}}
-        made = await self._create((await self._admit(queue)).object)
+        created = await self._create((await self._admit(queue)).object)
         self._queues.add(name)
-        return made
+        return created
 
     async def _write(self, objects: list[Object], *, manifests: bool, update: bool) -> list[Applied]:
         """Create objects that do not refer to each other, or update existing ones."""
         results: list[Applied] = []
-        admitted: list[Object] = []
-        places: list[int] = []
+        admitted: dict[int, Object] = {}
         for place, obj in enumerate(objects):
             try:
                 one = await self._admit(obj)
@@ -142,12 +134,15 @@ class Writer:
             if manifests:
                 note_applied(one.object)
             results.append(Applied(Action.CREATED, *key_of(one.object), tuple(one.warnings)))
-            admitted.append(one.object)
-            places.append(place)
-        for place, obj, written in zip(places, admitted, await self._store.write_all(admitted), strict=True):
-            if isinstance(written, VersionConflict):
+            admitted[place] = one.object
+        created = await self._store.create_all(list(admitted.values()))
+        for (place, obj), new in zip(admitted.items(), created, strict=True):
+            if not new:
                 try:
-                    action = await (self._apply(obj) if update else self._create_or_leave(obj))
+                    if update:
+                        action = await self._apply(obj)
+                    else:
+                        action = Action.CREATED if await self._create(obj) else Action.UNCHANGED
                     results[place] = results[place]._replace(action=action)
                 except InputError as error:
                     results[place] = _refused(obj, error)
@@ -156,7 +151,7 @@ class Writer:
                 results[place] = results[place]._replace(warnings=(*results[place].warnings, *warning))
         return results
 
-    async def _admit(self, obj: Object) -> "_Admitted":
+    async def _admit(self, obj: Object) -> Admitted:
         if obj.get("kind") == "Pod":
             spec = obj.get("spec")
             await self._read_priorities(spec.get("priorityClassName") if isinstance(spec, dict) else None)
@@ -164,7 +159,7 @@ class Writer:
         admitted = admit(obj, uid=str(uuid.uuid4()), now=now, priorities=self._priorities)
         if admitted.object["kind"] == "PriorityClass":
             self._priorities_read = -_FRESH_SECONDS
-        return _Admitted(admitted.object, tuple(admitted.warnings))
+        return admitted
 
     async def _read_priorities(self, name: object) -> None:
         """Read the PriorityClasses, unless they were read recently and included the requested one."""
@@ -180,39 +175,22 @@ class Writer:
 
     async def _create(self, obj: Object) -> bool:
         """Store a new object, possibly over a tombstone; return False if one exists."""
-        key = key_of(obj)
-
-        async def put(stored: Stored) -> None:
-            await self._store.write(obj, stored.revision)
-
         try:
-            await put(NOTHING)
+            await self._store.create(obj)
         except VersionConflict:
-            return await update_with_retry(
-                str(key), partial(self._store.read, key), lambda stored: None if stored.data else stored, put
-            )
+            return await self._store.update(key_of(obj), lambda found: obj if found is None else None)
         return True
 
-    async def _create_or_leave(self, obj: Object) -> Action:
-        return Action.CREATED if await self._create(obj) else Action.UNCHANGED
-
     async def _apply(self, obj: Object) -> Action:
-        key = key_of(obj)
         action = Action.UNCHANGED
 
-        def change(stored: Stored) -> tuple[Object, int] | None:
+        def change(live: Object | None) -> Object | None:
             nonlocal action
-            action = Action.CONFIGURED if stored.data else Action.CREATED
-            if not stored.data:
-                return obj, stored.revision
-            live = decode(key.kind, stored.data, stored.revision)
-            wanted = updated(live, obj)
-            return None if wanted == live else (wanted, stored.revision)
+            action = Action.CREATED if live is None else Action.CONFIGURED
+            wanted = obj if live is None else updated(live, obj)
+            return None if wanted == live else wanted
 
-        async def put(changed: tuple[Object, int]) -> None:
-            await self._store.write(*changed)
-
-        written = await update_with_retry(str(key), partial(self._store.read, key), change, put)
+        written = await self._store.update(key_of(obj), change)
         return action if written else Action.UNCHANGED
 
     async def _need_queue(self, obj: Object) -> tuple[FieldWarning, ...]:
@@ -222,14 +200,9 @@ class Writer:
         queue = obj["spec"]["queue"]
         if not await self.ensure_queue(queue) or queue == DEFAULT_QUEUE:
             return ()
-        would = "Volcano would refuse it" if obj["kind"] == "PodGroup" else "Volcano would refuse the Job"
-        text = f"{key_of(obj)}: Queue {queue} did not exist: created with weight 1; {would}"
+        refused = "it" if obj["kind"] == "PodGroup" else "the Job"
+        text = f"{key_of(obj)}: Queue {queue} did not exist: created with weight 1; Volcano would refuse {refused}"
         return (FieldWarning("spec.queue", text),)
-
-
-class _Admitted(NamedTuple):
-    object: Object
-    warnings: tuple[FieldWarning, ...]
 
 
 def _refused(obj: Object, error: InputError) -> Applied:
@@ -237,6 +210,6 @@ def _refused(obj: Object, error: InputError) -> Applied:
         key = identify(obj)
     except RequestError:
         metadata = obj.get("metadata")
-        called = metadata.get("name") if isinstance(metadata, dict) else None
-        key = Key(str(obj.get("kind")), "", str(called or ""))
+        name = metadata.get("name") if isinstance(metadata, dict) else None
+        key = Key(str(obj.get("kind")), "", str(name or ""))
     return Applied(Action.REFUSED, *key, (), error.problem)

@@ -7,26 +7,13 @@ use), :mod:`.node_scores`, :mod:`.node_checks` and :mod:`.diagnosis` (why a node
 """
 
 from deviceshare.allocation.allocator import Allocator, Placement, Unplaceable
-from deviceshare.allocation.diagnosis import CLOSEST
-from deviceshare.allocation.node_scores import counted, enter_nodes, node_scores
+from deviceshare.allocation.node_scores import counted
 from deviceshare.allocation.pod_class import PodClass
-from deviceshare.allocation.predicates import (
-    CORDONED,
-    RefusalReason,
-    Rule,
-    admits,
-    discouraging,
-    preferred,
-    reasons,
-    tolerates,
-)
-from deviceshare.allocation.resource_names import device_names, nearest
-from deviceshare.allocation.ties import LOWEST, Ties, parse_ties
+from deviceshare.allocation.predicates import CORDONED, RefusalReason, Rule, tolerates
+from deviceshare.allocation.ties import Ties, parse_ties
 
 __all__ = [
-    "CLOSEST",
     "CORDONED",
-    "LOWEST",
     "Allocator",
     "Placement",
     "PodClass",
@@ -34,15 +21,7 @@ __all__ = [
     "Rule",
     "Ties",
     "Unplaceable",
-    "admits",
     "counted",
-    "device_names",
-    "discouraging",
-    "enter_nodes",
-    "nearest",
-    "node_scores",
     "parse_ties",
-    "preferred",
-    "reasons",
     "tolerates",
 ]

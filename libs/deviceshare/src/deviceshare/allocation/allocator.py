@@ -1,9 +1,9 @@
 """The allocator: the best node and its devices for a pod, or the reasons why there is none.
 
-Pods with equal requests share a :class:`~.pod_class.PodClass`. Classes whose differences make no difference to any node
-share a :class:`~.node_ranking.NodeRanking`: feasibility and score of every node, and the best of them. When a class is
-asked for a placement, its ranking is refreshed for the nodes that changed since; the cards are chosen on the best node
-alone. The loops over nodes and cards are kernels (:mod:`deviceshare.kernels`). Nothing here names a device family.
+Pods with equal requests share a :class:`~.pod_class.PodClass`. Equivalent classes share a
+:class:`~.node_ranking.NodeRanking`: feasibility and score of every node, and the best node. A placement first refreshes
+the ranking for the nodes that changed, then chooses cards on the best node only. The loops over nodes and cards are
+kernels (:mod:`deviceshare.kernels`). No code here is specific to a device family.
 """
 
 from collections import Counter
@@ -16,7 +16,7 @@ from deviceshare.allocation.card_models import type_caveats
 from deviceshare.allocation.diagnosis import closest, counted, merged
 from deviceshare.allocation.node_checks import amount_checks, model_checks, port_checks, state_checks
 from deviceshare.allocation.node_ranking import RankingCache
-from deviceshare.allocation.node_table import NOBODY, NodeTable
+from deviceshare.allocation.node_table import NO_TENANT, NodeTable
 from deviceshare.allocation.pod_class import PodClass
 from deviceshare.allocation.pod_classes import PodClasses
 from deviceshare.allocation.resource_names import device_names
@@ -28,11 +28,11 @@ from deviceshare.model import ContainerGrant, HostPort, NearNode, PodRequest, Pr
 
 
 class Placement(msgspec.Struct, frozen=True):
-    """The best node for a pod, and what the pod gets there.
+    """The best node for a pod, and what the pod is allocated there.
 
-    ``grants`` are the devices by container, ``resources`` the node's own resources, ``ports`` the host ports that the
-    pod uses, ``counted`` what node scores count in addition to ``resources``. ``feasible`` is the number of nodes that
-    were feasible.
+    ``grants``: devices by container; ``resources``: the node's own resources; ``ports``: the pod's host ports;
+    ``counted``: amounts that only node scores count, in addition to ``resources``; ``feasible``: the number of feasible
+    nodes.
     """
 
     node: str
@@ -40,14 +40,14 @@ class Placement(msgspec.Struct, frozen=True):
     resources: tuple[tuple[str, int], ...]
     feasible: int
     score: float
-    """What the families score the chosen cards under the policy, before weighting: 0 under the policy ``none``.
+    """The score of the chosen cards under the policy, before weighting; 0 under the policy ``none``.
 
     Under ``binpack`` and ``spread`` 0 to 100 for each card, or for each request, as the family defines. A family with a
-    ``best_node_score`` adds that on the node that it ranks first.
+    ``best_node_score`` adds it on the node that it ranks first.
     """
     weighted_score: float = 0.0
-    """The total by which nodes were compared: the rounded, weighted score of the cards and the scores of the plugins
-    ``nodeorder`` and ``binpack``. Plus a billionth of the exact score of the cards where that breaks ties."""
+    """The total score of the node: the rounded, weighted score of the cards and the scores of the plugins ``nodeorder``
+    and ``binpack``, plus a billionth of the exact score of the cards if that breaks ties."""
     ports: tuple[HostPort, ...] = ()
     counted: tuple[tuple[str, int], ...] = ()
 
@@ -55,9 +55,8 @@ class Placement(msgspec.Struct, frozen=True):
 class Unplaceable(msgspec.Struct, frozen=True):
     """Why no node is feasible for a pod.
 
-    ``refusals`` are the reasons, each counted over ``nodes`` nodes; ``problem`` stands instead where the request itself
-    is invalid. ``closest`` are the nodes that lack least, the nearest first. ``caveats`` say how the pod's annotations
-    were read where that may surprise a user.
+    ``refusals``: the reasons, each counted over ``nodes`` nodes; ``problem`` instead if the request is invalid;
+    ``closest``: the nodes that lack least, nearest first; ``caveats``: annotations that were interpreted leniently.
     """
 
     nodes: int
@@ -77,7 +76,7 @@ class Allocator(NodeTable):
         self._rankings = RankingCache(conf, self._order)
 
     def set_configuration(self, conf: SchedulerConf) -> None:
-        """Place pods by another configuration. What pods hold stays held."""
+        """Apply another configuration; holdings stay."""
         if conf == self.conf:
             return
         devices = conf.devices != self.conf.devices
@@ -91,7 +90,7 @@ class Allocator(NodeTable):
         """Set the requests of the pods in the cluster, each with the number of its pods.
 
         Only affects how a fresh card is partitioned at grant time (:meth:`Family.grants
-        <deviceshare.families.protocol.Family.grants>`). No pod gets another node or card by it, so rankings stay valid.
+        <deviceshare.families.protocol.Family.grants>`), not the choice of nodes and cards, so rankings stay valid.
         """
         amounts: Counter[tuple[str, int]] = Counter()
         for request, pods in requests:
@@ -106,15 +105,15 @@ class Allocator(NodeTable):
     def pod_class(self, request: PodRequest) -> PodClass:
         """Return the handle of all pods with this request; :meth:`place` and the other methods take its ``request``.
 
-        Equal requests have one handle as long as somebody holds it. A caller that keeps many pods gets it once for each
-        pod, keeps it, and tells equal requests by the identity of the handle.
+        Equal requests share one handle while it is referenced. A caller with many pods gets the handle once for each
+        pod, stores it, and compares requests by the identity of the handle.
         """
         return self._pod_classes.handle(request)
 
     # Placing
 
     def place(self, request: PodRequest) -> Placement | None:
-        """Return the best node for a pod with its devices there, or None where no node is feasible.
+        """Return the best node for a pod and its devices there, or None if no node is feasible.
 
         Charges nothing: :meth:`take` does. Ties break by least waste, then by the configured tie order.
         """
@@ -136,44 +135,26 @@ class Allocator(NodeTable):
             counted=pod_class.counted,
         )
 
-    def take(self, uid: str, placement: Placement, tenant: Tenant = NOBODY) -> None:
-        """Charge a pod to the node and devices that :meth:`place` returned, in place of what it held on that node."""
-        self.hold(
-            placement.node,
-            uid,
-            placement.grants,
-            placement.resources,
-            tenant,
-            placement.ports,
-            placement.counted,
-        )
+    def take(self, uid: str, placement: Placement, tenant: Tenant = NO_TENANT) -> None:
+        """Charge a pod to the node and devices of a placement; replaces its holding on that node."""
+        resources = placement.resources + placement.counted
+        self.hold(placement.node, uid, placement.grants, resources, tenant, placement.ports)
 
     def amounts(self, request: PodRequest) -> tuple[tuple[str, int], ...]:
-        """Return how much of the node's own resources a pod takes, devices aside."""
-        return self._pod_classes.read(request).resources
-
-    def ports_and_counted(self, request: PodRequest) -> tuple[tuple[HostPort, ...], tuple[tuple[str, int], ...]]:
-        """Return the host ports that a pod uses, and what node scores count of it in addition to its resources."""
-        return request.host_ports, self._pod_classes.read(request).counted
-
-    def weighted_scores(self, request: PodRequest) -> dict[str, float]:
-        """Return the score by which nodes are compared (:attr:`Placement.weighted_score`) of each feasible node."""
-        pod_class = self._refreshed(request)
-        if pod_class.unschedulable:
-            return {}
-        keys = np.asarray(pod_class.node_index.best.keys)
-        return {self._name(row): float(keys[row]) for row in np.flatnonzero(keys > NEVER).tolist()}
+        """Return the node's own resources that a pod takes, and the amounts that only node scores count."""
+        pod_class = self._pod_classes.read(request)
+        return pod_class.resources + pod_class.counted
 
     # Diagnosis
 
     def why_not(self, request: PodRequest) -> Unplaceable:
-        """Return every reason why nodes are not feasible for a pod now, counted over nodes."""
+        """Return all reasons why nodes are not feasible for a pod, counted over nodes."""
         pod_class = self._refreshed(request)
         if pod_class.problem is not None:
             return Unplaceable(self.nodes, (), pod_class.problem)
         if pod_class.unschedulable:
             return Unplaceable(self.nodes, pod_class.for_no_node())
-        # Sorted by name, so that the nearest node does not depend on the order in which nodes came.
+        # Sorted by name, so that the nearest node does not depend on the order in which nodes were added.
         rows = np.array([self._rows[name] for name in sorted(self._rows)], dtype=np.int64)
         if not len(rows):
             return Unplaceable(0, ())
@@ -199,7 +180,7 @@ class Allocator(NodeTable):
         return Unplaceable(self.nodes, found, closest=near, caveats=self.caveats(request))
 
     def caveats(self, request: PodRequest) -> tuple[str, ...]:
-        """Return how the pod's annotations are read in this cluster, where that may surprise a user."""
+        """Return the annotations of the pod that are interpreted leniently in this cluster."""
         pod_class = self._pod_classes.read(request)
         if pod_class.caveats_at != self._cards.types_version:
             pod_class.caveats = type_caveats(request, self._cards.type_names)
@@ -243,9 +224,9 @@ class Allocator(NodeTable):
             pod_class.evaluate(rows, self._view(rows))
 
     def _with_ports(self, pod_class: PodClass, count: int) -> int:
-        """Mark the first ``count`` rows of ``self._changes.found`` where a port is in use as infeasible.
+        """Mark those of the first ``count`` rows of ``self._changes.found`` as infeasible where a port is in use.
 
-        The others are moved to the front; their number is returned.
+        Moves the other rows to the front, and returns their number.
         """
         found = self._changes.found
         left = 0

@@ -1,8 +1,8 @@
 """The GPU models that a pod with whole GPUs accepts.
 
-Whole GPUs are a resource of the node, and kubelet chooses among them: a choice of models is a choice of nodes, by the
-label that GPU feature discovery writes (:data:`deviceshare.formats.nvidia.PRODUCT`). A node without the label matches
-no model, neither one that a pod requests nor one that it excludes.
+Whole GPUs are a resource of the node, and kubelet chooses the GPU: the accepted models restrict the nodes, by the label
+that GPU feature discovery writes (:data:`deviceshare.formats.nvidia.PRODUCT`). A node without the label matches no
+requested and no excluded model.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,7 +17,7 @@ from deviceshare.state import Bools
 
 
 class ModelWish(msgspec.Struct, frozen=True):
-    """Models that the pod requests, and models that it excludes. Both lists count."""
+    """Models that the pod requests, and models that it excludes; both apply."""
 
     use: tuple[str, ...] = ()
     nouse: tuple[str, ...] = ()
@@ -32,14 +32,14 @@ class ModelWish(msgspec.Struct, frozen=True):
 
 
 def model_wish(ask: PodRequest, resources: Iterable[tuple[str, int]]) -> ModelWish | None:
-    """Return the models that a pod with these node resources accepts, None where it has no whole GPUs or no wish."""
+    """Return the models that a pod with these node resources accepts; None without whole GPUs or restrictions."""
     wish = ModelWish(items(ask.annotation(vgpu.USE_TYPE)), items(ask.annotation(vgpu.NOUSE_TYPE)))
     whole = any(name.startswith(nvidia.PREFIX) for name, _ in resources)
     return wish if whole and (wish.use or wish.nouse) else None
 
 
 def type_caveats(ask: PodRequest, names: Sequence[str]) -> tuple[str, ...]:
-    """Return the models that a pod lists which match a part of a word at most."""
+    """Return a message for each model in the pod's annotations that matches only a part of a word."""
     return tuple(
         f"{annotation} {wanted} is no whole word of any model here: it was read as a part of {', '.join(meant)}"
         for annotation in (vgpu.USE_TYPE, vgpu.NOUSE_TYPE)
@@ -49,9 +49,9 @@ def type_caveats(ask: PodRequest, names: Sequence[str]) -> tuple[str, ...]:
 
 
 def model_of(node: NodeFact) -> str:
-    """Return the model of a node's whole GPUs, '' where it is not known.
+    """Return the model of a node's whole GPUs, '' if unknown.
 
-    Without the label it is the model of the cards that are registered for sharing, if all have the same.
+    Without the label it is the common model of all cards that are registered for sharing.
     """
     if not any(name.startswith(nvidia.PREFIX) and amount for name, amount in node.allocatable.items()):
         return ""

@@ -1,6 +1,6 @@
 """One request of a pod for cards, and how device families answer it on many nodes at once.
 
-Everything is vectorised over nodes. Nothing here names a device family.
+Everything is vectorised over nodes. No code here is specific to a device family.
 """
 
 from collections.abc import Sequence
@@ -17,21 +17,21 @@ from deviceshare.state import Bools, CardView, Codes, Ints
 
 
 class CardChoice(NamedTuple):
-    """The number of an answer, and for each of the demand's ``cards`` the columns and details of the chosen cards."""
+    """The number of an answer, and the columns and details of the chosen cards for each of the demand's ``cards``."""
 
     number: int
     chosen: list[list[tuple[int, int]]]
 
 
 class CardSelectors(NamedTuple):
-    """The kernels that answer a card request, each with the number of its answer; none where no cards are requested."""
+    """The kernels that answer a card request, each with the number of its answer; none if no cards are requested."""
 
     numbers: tuple[int, ...] = ()
     kernels: tuple[CardSelector, ...] = ()
 
 
 class CardRequest:
-    """One request of a pod for cards, and the families that answer it, each in its own way."""
+    """One request of a pod for cards, and the families that answer it with their demands."""
 
     def __init__(self, answers: list[tuple[Family, Demand]]) -> None:
         self.answers = tuple(answers)
@@ -52,7 +52,7 @@ class CardRequest:
         return CardSelectors(*map(tuple, zip(*found, strict=True))) if found else None
 
     def answer(self, view: CardView, conf: SchedulerConf) -> tuple[Places, Ints]:
-        """Return the best answer on each node of the view and its number, and charge it in the view."""
+        """Return the best answer for each node of the view, and its number; charge it in the view."""
         able = [
             (number, family, demand)
             for number, (family, demand) in enumerate(self.answers)
@@ -86,13 +86,13 @@ class CardRequest:
     def grants(
         self, answer: CardChoice, cards: tuple[Card, ...], conf: SchedulerConf, expected: ExpectedDemand
     ) -> tuple[ContainerGrant, ...]:
-        """Return the grants that a choice on a node with these cards means."""
+        """Return the grants for a choice on a node with these cards."""
         family, demand = self.answers[answer.number]
         picks = [[Pick(cards[column], detail) for column, detail in each] for each in answer.chosen]
         return family.grants(demand, picks, conf, expected)
 
     def checks(self, view: CardView, conf: SchedulerConf) -> list[Check]:
-        """Return the checks that fail: on each node the checks of the families whose cards the node has."""
+        """Return the failed checks of each node, by the families whose cards the node has."""
         total = len(view.mode)
         return [
             everywhere(check, rows, total)
@@ -101,9 +101,9 @@ class CardRequest:
         ]
 
     def _askable(self, view: CardView) -> list[tuple[Ints, tuple[Family, Demand]]]:
-        """Return the families to ask, each with the rows of the view that have its cards.
+        """Return the answers with the rows of the view that have cards of their family.
 
-        The first family is asked about nodes without cards of any of them, so that each node is counted once.
+        The first answer includes the nodes without cards of any family, so that each node is counted once.
         """
         has = [view.of_modes(family.modes).any(axis=1) for family, _ in self.answers]
         has[0] = has[0] | ~np.logical_or.reduce(has)

@@ -1,4 +1,4 @@
-"""Why no node is feasible: the checks that fail, counted over nodes, and in full for the nodes that lack least.
+"""Why no node is feasible: failed checks, counted over all nodes, and in detail for the nodes that lack least.
 
 All checks are over the same R nodes, the rows of the view, sorted by name.
 """
@@ -14,7 +14,7 @@ from deviceshare.model import NearCard, NearNode, Refusal
 from deviceshare.state import Bools, CardView, Ints
 
 CLOSEST = 3
-"""The number of nodes that are reported in full."""
+"""The number of nodes that are reported in detail."""
 
 _NO_CARDS = "CardNotFound"
 _ELSEWHERE = 5.0
@@ -24,7 +24,7 @@ _LEAST = 1e-6
 
 
 def everywhere(check: Check, rows: Ints, total: int) -> Check:
-    """Return a check of some rows (int64, their numbers) as a check of all ``total`` rows, which the others pass."""
+    """Return a check of some rows (int64[r]) as a check of all ``total`` rows; all other rows pass it."""
     if len(rows) == total:
         return check
 
@@ -45,9 +45,9 @@ def everywhere(check: Check, rows: Ints, total: int) -> Check:
 
 
 def merged(checks: Iterable[Check]) -> list[Check]:
-    """Return one check for each code and text, which several families may report, each for its own nodes.
+    """Merge the checks of several families with the same code and text.
 
-    Of checks about different amounts, one for each container, the check that most nodes fail is kept.
+    Of checks with different requested amounts (of several containers), keeps the check that most nodes fail.
     """
     found: dict[tuple[str, str], dict[int, Check]] = {}
     for check in checks:
@@ -74,41 +74,50 @@ def _free_where_failed(check: Check) -> Ints:
 
 
 def counted(check: Check, name: Callable[[int], str], admitted: Bools) -> Refusal:
-    """Return a check as a refusal that is counted over the nodes.
+    """Return a check as a refusal, counted over the nodes.
 
-    The largest free amount is that of the admitted nodes (bool[R]) if some of them fail the check: the pod cannot use
-    what other nodes have free.
+    If admitted nodes (bool[R]) fail the check, the largest free amount is theirs: the pod cannot use other nodes.
     """
     free = None
     if check.free is not None:
         usable = check.nodes & admitted
         free = _free_where_failed(replace(check, nodes=usable) if usable.any() else check)
+    return _refusal(
+        check,
+        nodes=int(np.count_nonzero(check.nodes)),
+        free=0 if free is None else int(free.max()),
+        cards=int(check.failed[check.nodes].sum()),
+        nearest="" if free is None else name(int(free.argmax())),
+    )
+
+
+def _refusal(check: Check, *, nodes: int, free: int, cards: int, nearest: str = "") -> Refusal:
     return Refusal(
         code=check.code,
         text=check.text,
-        nodes=int(np.count_nonzero(check.nodes)),
+        nodes=nodes,
         resource=check.resource,
         asked=check.asked,
-        free=0 if free is None else int(free.max()),
+        free=free,
         unit=check.unit,
-        nearest="" if free is None else name(int(free.argmax())),
-        cards=int(check.failed[check.nodes].sum()),
+        nearest=nearest,
+        cards=cards,
     )
 
 
 def closest(
     checks: Sequence[Check], view: CardView | None, name: Callable[[int], str], admitted: Bools
 ) -> tuple[NearNode, ...]:
-    """Return the nodes that lack least, admitted nodes (bool[R]) first, each with every check that it fails.
+    """Return the nodes that lack least, admitted nodes (bool[R]) first, each with all its failed checks.
 
     ``view`` None: the pod requests no cards.
     """
     if not checks:
         return ()
     lacks = np.sum([_lack(check, view) for check in checks], axis=0)
-    refusing = np.flatnonzero(lacks)
+    lacking = np.flatnonzero(lacks)
     far = lacks + np.where(admitted, 0.0, _ELSEWHERE)
-    rows = refusing[np.argsort(far[refusing], kind="stable")][:CLOSEST].tolist()
+    rows = lacking[np.argsort(far[lacking], kind="stable")][:CLOSEST].tolist()
     found = []
     for row in rows:
         failing = [check for check in checks if check.nodes[row]]
@@ -118,10 +127,10 @@ def closest(
 
 
 def _lack(check: Check, view: CardView | None) -> NDArray[np.float64]:
-    """Return float64[R]: how far the nodes are from passing a check.
+    """Return float64[R]: the distance of nodes from passing a check, 0 if they pass.
 
-    The missing part of an amount, the part of a node's cards that fail, or 1 for a check of the node itself. A node
-    without cards of the family is farther than any node that has some.
+    The missing fraction of an amount, the fraction of a node's cards that fail, or 1 for a check of the node itself. A
+    node without cards of the family is farther than any node with such cards.
     """
     if check.code == _NO_CARDS:
         far = np.full(len(check.nodes), 10.0)
@@ -135,20 +144,12 @@ def _lack(check: Check, view: CardView | None) -> NDArray[np.float64]:
 
 
 def _on_one(check: Check, row: int) -> Refusal:
-    return Refusal(
-        code=check.code,
-        text=check.text,
-        nodes=1,
-        resource=check.resource,
-        asked=check.asked,
-        free=0 if check.free is None else max(0, int(check.free[row])),
-        unit=check.unit,
-        cards=int(check.failed[row]),
-    )
+    free = 0 if check.free is None else max(0, int(check.free[row]))
+    return _refusal(check, nodes=1, free=free, cards=int(check.failed[row]))
 
 
 def _cards(failing: Sequence[Check], view: CardView | None, row: int) -> tuple[NearCard, ...]:
-    """Return every card of a node: what is left of it, and the checks that it fails."""
+    """Return all cards of a node with their free capacity and failed checks."""
     if view is None:
         return ()
     has = (view.memory, view.memory_used), (view.cores, view.cores_used), (view.slots, view.slots_used)

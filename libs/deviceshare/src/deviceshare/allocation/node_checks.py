@@ -1,4 +1,4 @@
-"""Why nodes are not feasible, cards aside: state and labels, the model of whole GPUs, ports, the nodes' resources."""
+"""Checks of nodes that do not depend on cards: state and labels, the model of whole GPUs, ports, node resources."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -10,20 +10,19 @@ from deviceshare.allocation.predicates import Rule, reasons
 from deviceshare.allocation.resource_names import nearest
 from deviceshare.families import Check, listed
 from deviceshare.formats.nvidia import PREFIX, PRODUCT
-from deviceshare.model import HostPort, NodeFact
+from deviceshare.model import HostPort, NodeFact, unit_of
 from deviceshare.state import PODS, Bools, HostPorts, Ints, ResourceTable
-
-_UNITS = {"cpu": "millicores", "memory": "bytes", "ephemeral-storage": "bytes"}
 
 
 def state_checks(rule: Rule, nodes: Sequence[NodeFact | None], admitted: Bools) -> list[Check]:
-    """Return the checks of the node filter; ``admitted`` bool[R]: the nodes that pass all of them."""
+    """Return the failed checks of the node filter; ``admitted`` bool[R]: the nodes that pass all of them."""
     found: defaultdict[tuple[str, str], Bools] = defaultdict(lambda: np.zeros(len(nodes), dtype=np.bool_))
     for number in np.flatnonzero(~admitted).tolist():
         node = nodes[number]
         for reason in reasons(rule, node) if node is not None else ():
             found[reason.code, reason.text][number] = True
-    return [Check(code, text, where, _no_cards(where)) for (code, text), where in found.items()]
+    no_cards = np.zeros(len(nodes), dtype=np.int64)
+    return [Check(code, text, where, no_cards) for (code, text), where in found.items()]
 
 
 def model_checks(
@@ -34,26 +33,27 @@ def model_checks(
     table: ResourceTable,
     rows: Ints,
 ) -> list[Check]:
-    """Return which nodes have GPUs of models that the pod does not accept, and which do not state their model.
+    """Return the checks that fail on nodes with GPUs of other models than the pod accepts, or of an unknown model.
 
     Args:
-        wish: the pod's choice.
-        names: of models, by code.
-        models: int64[R], the codes of the nodes' models, 0 where the model is not known.
-        asked: what the pod takes of the node's own resources: only nodes with these GPUs count.
-        table: what the nodes have.
-        rows: int64[R], their rows there.
+        wish: the models that the pod accepts.
+        names: the names of models, by code.
+        models: int64[R], the codes of the nodes' models; 0: unknown.
+        asked: the node resources of the pod: only nodes with these GPUs count.
+        table: the resources of the nodes.
+        rows: int64[R], the nodes' rows in ``table``.
     """
     whole = np.zeros(len(rows), dtype=np.bool_)
     for resource, _ in asked:
         if resource.startswith(PREFIX):
             whole |= table.allocatable(rows, resource) > 0
     refused = whole & ~wish.accepted(names)[models]
-    told, untold = refused & (models != 0), refused & (models == 0)
-    types = listed(names[code] for code in np.unique(models[told]).tolist())
-    texts = {f"GPUs of type {types}": told, f"GPUs without the label {PRODUCT}": untold}
+    known, unknown = refused & (models != 0), refused & (models == 0)
+    types = listed(names[code] for code in np.unique(models[known]).tolist())
+    texts = {f"GPUs of type {types}": known, f"GPUs without the label {PRODUCT}": unknown}
+    no_cards = np.zeros(len(rows), dtype=np.int64)
     return [
-        Check("NodeTypeMismatch", f"node(s) had {text} for {wish}", where, _no_cards(where))
+        Check("NodeTypeMismatch", f"node(s) had {text} for {wish}", where, no_cards)
         for text, where in texts.items()
         if where.any()
     ]
@@ -62,45 +62,37 @@ def model_checks(
 def amount_checks(
     asked: Iterable[tuple[str, int]], table: ResourceTable, rows: Ints, devices: frozenset[str]
 ) -> list[Check]:
-    """Return which of the nodes' own resources are short, and which nodes are full of pods or reserved.
+    """Return the checks of node resources: insufficient amounts, too many pods, reserved nodes, unknown resources.
 
-    ``devices`` are the resources by which devices are requested: a resource that no node has may be a misspelt one.
+    ``devices``: the resources by which devices are requested. Another resource that no node has may be misspelt.
     """
     checks = []
+    no_cards = np.zeros(len(rows), dtype=np.int64)
     for name, amount in ((PODS, 1), *asked):
         free = table.free(rows, name)
         short = free < amount
         if not short.any():
             continue
         if name == PODS:
-            kept = table.reserved(rows)
-            if kept.any():
-                checks.append(
-                    Check(
-                        "NodeKeptFree", "node(s) were kept free for a gang that waited too long", kept, _no_cards(kept)
-                    )
-                )
-            short &= ~kept
+            reserved = table.reserved(rows)
+            if reserved.any():
+                text = "node(s) were kept free for a gang that waited too long"
+                checks.append(Check("NodeKeptFree", text, reserved, no_cards))
+            short &= ~reserved
             if short.any():
-                checks.append(Check("TooManyPods", "Too many pods", short, _no_cards(short), PODS, 0, free))
+                checks.append(Check("TooManyPods", "Too many pods", short, no_cards, PODS, 0, free))
         elif not table.allocatable(rows, name).any():
             meant = "" if name in devices else nearest(name, devices.union(table.names()))
             text = f"Insufficient {name}, which no node has" + (f"; did you mean {meant}?" if meant else "")
-            checks.append(Check("ResourceUnknown", text, short, _no_cards(short), name, amount, free))
+            checks.append(Check("ResourceUnknown", text, short, no_cards, name, amount, free))
         else:
-            unit = _UNITS.get(name, "")
-            checks.append(
-                Check("InsufficientResource", f"Insufficient {name}", short, _no_cards(short), name, amount, free, unit)
-            )
+            text, unit = f"Insufficient {name}", unit_of(name)
+            checks.append(Check("InsufficientResource", text, short, no_cards, name, amount, free, unit))
     return checks
 
 
 def port_checks(asked: Sequence[HostPort], ports: HostPorts, rows: Ints) -> list[Check]:
-    """Return the nodes on which one of the pod's host ports is in use."""
+    """Return the check that fails on nodes where one of the pod's host ports is in use."""
     taken = np.array([not ports.free(row, asked) for row in rows.tolist()], dtype=np.bool_)
     text = "node(s) didn't have free ports for the requested pod ports"
-    return [Check("HostPortInUse", text, taken, _no_cards(taken))] if taken.any() else []
-
-
-def _no_cards(nodes: Bools) -> Ints:
-    return np.zeros(len(nodes), dtype=np.int64)
+    return [Check("HostPortInUse", text, taken, np.zeros(len(rows), dtype=np.int64))] if taken.any() else []

@@ -1,4 +1,4 @@
-"""The nodes that pods may use, cached: one result for all pods with the same rule."""
+"""The nodes that pods may use, cached by rule."""
 
 from collections.abc import Sequence
 

@@ -1,7 +1,7 @@
 """Feasibility and score of every node, cached per equivalence class of pods.
 
-Pod classes are equivalent where their requests differ only in what makes no difference to nodes: the names of
-containers, or memory for which a card gives the same instance or template. They share one ranking.
+Pod classes are equivalent if their requests differ only in parts that do not affect nodes: the names of containers, or
+memory that results in the same instance or template of a card. They share one ranking.
 """
 
 from collections.abc import Hashable, Sequence
@@ -26,10 +26,11 @@ _TIE_BREAK = 1e-9
 class NodeRanking:
     """The ranking of all nodes for equivalent pod classes.
 
-    ``node_index`` has the weighted score of a placement on each node; ties break by least waste (MiB given beyond the
-    request). ``favourites`` ranks nodes where a family prefers one node to all others, else it is None.
+    ``node_index`` has the weighted score of a placement on each node; ties break by least waste (MiB allocated beyond
+    the request). ``favourites`` has the family's rank of each node if a family prefers one node to all others, else it
+    is None.
 
-    Where kernels pick the cards (``node_index.selectors``) nodes are evaluated in the table, in one call. Otherwise the
+    If kernels select the cards (``node_index.selectors``), nodes are evaluated in the table, in one call. Otherwise the
     families evaluate them in NumPy, on a view.
     """
 
@@ -84,7 +85,7 @@ class NodeRanking:
         node_index.facts_version = facts.now
 
     def weighted_score(self, scores: Floats) -> list[float]:
-        """Return the weighted scores of nodes whose cards score so (float64[R])."""
+        """Return the weighted scores for the scores of cards (float64[R])."""
         return [
             weighted_score(score, self.node_index.weight, self.node_index.tie_break_weight) for score in scores.tolist()
         ]
@@ -99,7 +100,7 @@ class NodeRanking:
             self.favourites.put_rows(rows, np.where(fits, rank, NEVER), np.zeros(len(rows)))
 
     def best(self, bonus: float) -> tuple[int, float]:
-        """Return the row of the best node, -1 where none is feasible, and the bonus that its score includes.
+        """Return the row of the best node, -1 if none is feasible, and the bonus that its score includes.
 
         The node that a family ranks first scores ``bonus`` more, before weighting.
         """
@@ -120,7 +121,8 @@ class NodeRanking:
 class RankingCache:
     """The rankings of the pod classes in use, under one configuration, and the node filters that rankings share.
 
-    Holds weak references: pod classes keep their ranking alive, and :class:`~.pod_classes.PodClasses` bounds these.
+    Holds weak references: a ranking lives as long as its pod classes, whose number :class:`~.pod_classes.PodClasses`
+    bounds.
     """
 
     def __init__(self, conf: SchedulerConf, order: TieOrder) -> None:
@@ -154,5 +156,5 @@ class RankingCache:
 
 
 def _tie_break_weight(conf: SchedulerConf) -> float:
-    """Return the weight of the exact score: above 0 where the rounded score has no weight, and unless under binpack."""
+    """Return the weight of the exact score: 0 under ``binpack``, unless the rounded score has no weight."""
     return 0.0 if conf.weight and conf.policy == "binpack" else _TIE_BREAK

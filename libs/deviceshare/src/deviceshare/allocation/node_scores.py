@@ -1,11 +1,11 @@
-"""The scores of feasible nodes, devices aside: Volcano's plugins ``nodeorder`` and ``binpack``.
+"""The scores of feasible nodes by Volcano's plugins ``nodeorder`` and ``binpack``, which do not depend on cards.
 
 Volcano adds up the scores of its plugins for each node (pkg/scheduler/util/scheduler_helper.go: PrioritizeNodes): first
-the scores of a node by itself (binpack, deviceshare), then the scores that are normalized over all feasible nodes
+the scores that depend on one node (binpack, deviceshare), then the scores that are normalized over all feasible nodes
 (nodeorder).
 
-Three scores of nodeorder are not implemented: image locality, inter-pod affinity and topology spread depend on facts
-that are not known here. Where no pod and no image has to do with them, they are 0 for all nodes in Volcano too.
+Three scores of nodeorder are not implemented, since the facts do not contain their input: image locality, inter-pod
+affinity and topology spread. For pods and images without such constraints they are 0 for all nodes in Volcano too.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ _NO_ORDER = NodeOrder(**dict.fromkeys(NodeOrder.__struct_fields__, 0))
 
 
 def counted(ask: PodRequest, conf: SchedulerConf, devices: frozenset[str]) -> ResourceAmounts:
-    """Return what scores count of a pod on a node in addition to its resources, sorted by name.
+    """Return the amounts of a pod that only node scores count, in addition to its resources, sorted by name.
 
     These are the CPU and memory of containers that request none, and the device resources (``devices``) to which
     binpack gives a weight: families account for devices by card.
@@ -36,7 +36,7 @@ def counted(ask: PodRequest, conf: SchedulerConf, devices: frozenset[str]) -> Re
 
 
 def scored(ask: PodRequest, conf: SchedulerConf) -> tuple[ResourceAmounts, tuple[int, int]] | None:
-    """Return all of a request that :func:`node_scores` depends on, None where the configuration scores no node."""
+    """Return the parts of a request that :func:`node_scores` depends on; None if the configuration scores no nodes."""
     if conf.nodeorder is None and conf.binpack is None:
         return None
     names = {"cpu", "memory", _GPU, *(name for name, _ in (conf.binpack.resources if conf.binpack else ()))}
@@ -46,7 +46,7 @@ def scored(ask: PodRequest, conf: SchedulerConf) -> tuple[ResourceAmounts, tuple
 def node_scores(
     ask: PodRequest, conf: SchedulerConf, devices: frozenset[str], table: ResourceTable
 ) -> NodeScores | None:
-    """Return the node scores for pods with this request, None where the configuration scores no node.
+    """Return the node scores for pods with this request; None if the configuration scores no nodes.
 
     ``devices`` are the resources by which devices are requested.
     """
@@ -66,7 +66,7 @@ def node_scores(
     scores.asks_cpu, scores.asks_memory = asked.get("cpu", 0), asked.get("memory", 0)
     scores.asks_gpu = asked.get(_GPU, 0)
     scores.counts_cpu, scores.counts_memory = at_least(ask)
-    # As in Kubernetes: otherwise all pods that request nothing go to one node.
+    # As in Kubernetes: otherwise all pods that request nothing would be placed on one node.
     scores.balanced = order.balanced_resource if scores.asks_cpu or scores.asks_memory or scores.asks_gpu else 0
     if conf.binpack is not None:
         asked[PODS] = 1
@@ -82,9 +82,9 @@ def node_scores(
 
 
 def enter_nodes(scores: NodeScores, ask: PodRequest, nodes: Mapping[int, NodeFact], rows: int) -> None:
-    """Set preferred affinity and PreferNoSchedule taints of some nodes, by row, as nodes that are not feasible.
+    """Set preferred affinity and PreferNoSchedule taints of some nodes, by row, and mark the nodes as infeasible.
 
-    Feasibility has to be entered next. ``rows`` is the number of all rows.
+    The caller then sets their feasibility. ``rows`` is the number of all rows.
     """
     if scores.preferred_affinity.weight:
         for row, node in nodes.items():

@@ -1,4 +1,4 @@
-"""The nodes as rows of arrays: their facts, cards and resources, and what pods hold of them."""
+"""The nodes as rows of arrays: their facts, cards, resources and holdings."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
@@ -24,13 +24,13 @@ from deviceshare.state import (
     usage_of,
 )
 
-NOBODY = Tenant()
+NO_TENANT = Tenant()
 
 
 class NodeTable:
     """The state of the cluster. Methods whose names start with an underscore are for subclasses.
 
-    A holding on a node that is not known is remembered, and charged when the node comes.
+    A holding on an unknown node is stored, and charged when the node is added.
     """
 
     def __init__(self, conf: SchedulerConf, ties: Ties) -> None:
@@ -45,7 +45,7 @@ class NodeTable:
         self._nodes: list[NodeFact | None] = []
         """The fact of the node in each row, None for a row without a node."""
         self._holdings: dict[str, dict[str, Holding]] = defaultdict(dict)
-        """What pods hold, by the node's name and the pod's uid."""
+        """Holdings by node name and pod uid."""
         self._changes = Changes()
         """The rows in which anything changed."""
         self._facts = Changes()
@@ -58,7 +58,7 @@ class NodeTable:
     # Nodes
 
     def set_node(self, node: NodeFact) -> None:
-        """Add a node or update its fact. Where its cards changed, what pods hold is charged to the new cards."""
+        """Add a node or update its fact. If its cards changed, holdings are charged to the new cards."""
         row = self._rows.get(node.name)
         if row is None:
             row = self._free_rows.pop() if self._free_rows else len(self._nodes)
@@ -83,7 +83,7 @@ class NodeTable:
         self._touch(row, fact=True)
 
     def remove_node(self, name: str) -> None:
-        """Remove a node. What pods hold there is kept, and charged again if the node comes back."""
+        """Remove a node. Its holdings are kept, and charged again when the node is added again."""
         row = self._rows.pop(name, None)
         if row is None:
             return
@@ -105,7 +105,7 @@ class NodeTable:
         """The number of nodes."""
         return len(self._rows)
 
-    # What pods hold
+    # Holdings
 
     def hold(
         self,
@@ -113,22 +113,21 @@ class NodeTable:
         uid: str,
         grants: Sequence[ContainerGrant],
         resources: Iterable[tuple[str, int]],
-        tenant: Tenant = NOBODY,
+        tenant: Tenant = NO_TENANT,
         ports: Iterable[HostPort] = (),
-        counted: Iterable[tuple[str, int]] = (),
     ) -> None:
-        """Charge a pod to a node, in place of what the pod held there before.
+        """Charge a pod to a node; replaces its holding there.
 
         Args:
-            node: the name of the node, which need not be known yet.
-            uid: the pod's uid. A pod may hold something on several nodes.
-            grants: the devices. A device that the node does not have is remembered and charges nothing.
-            resources: the node's own resources, in the units of :data:`deviceshare.model.Resources`.
-            tenant: whose pod it is, for families that keep pods apart.
+            node: the name of the node, which may be unknown yet.
+            uid: the pod's uid. A pod may have holdings on several nodes.
+            grants: the devices. A device that the node does not have is stored and charges nothing.
+            resources: the node's own resources, in the units of :data:`deviceshare.model.Resources`, and the amounts
+                that only node scores count (:func:`~.node_scores.counted`).
+            tenant: the holder, for families that keep pods of different holders apart.
             ports: the host ports that the pod uses.
-            counted: what node scores count in addition to ``resources``.
         """
-        holding = Holding(tuple(grants), tuple(resources), tenant, tuple(ports), tuple(counted))
+        holding = Holding(tuple(grants), tuple(resources), tenant, tuple(ports))
         held = self._holdings[node]
         if uid in held:
             if held[uid] == holding:
@@ -138,7 +137,7 @@ class NodeTable:
         self._charge(node, holding, 1)
 
     def release(self, node: str, uid: str) -> bool:
-        """Release all that a pod holds on a node; return whether it held anything."""
+        """Remove the holding of a pod on a node; return whether there was one."""
         holding = self._holdings[node].pop(uid, None)
         if holding is None:
             return False
@@ -146,18 +145,11 @@ class NodeTable:
         return True
 
     def holding(self, node: str, uid: str) -> Holding | None:
-        """Return what a pod holds on a node, or None."""
+        """Return the holding of a pod on a node, or None."""
         return self._holdings[node].get(uid)
 
-    def reserve(self, node: str) -> None:
-        """Make a node infeasible for all pods, whatever it has left. A node that is not known is ignored."""
-        self._set_reserved(node, reserved=True)
-
-    def unreserve(self, node: str) -> None:
-        """End what :meth:`reserve` began."""
-        self._set_reserved(node, reserved=False)
-
-    def _set_reserved(self, node: str, *, reserved: bool) -> None:
+    def set_reserved(self, node: str, *, reserved: bool) -> None:
+        """Make a node infeasible for all pods, or end the reservation. An unknown node is ignored."""
         row = self._rows.get(node)
         if row is not None:
             self._resources.set_reserved(row, reserved=reserved)
@@ -175,14 +167,14 @@ class NodeTable:
 
     def _charge_node(self, row: int, holding: Holding, sign: int) -> None:
         """Add (``sign`` 1) or subtract (-1) the node's own resources and ports that a pod holds."""
-        self._resources.charge(row, (*holding.resources, *holding.counted), sign)
+        self._resources.charge(row, holding.resources, sign)
         if holding.ports:
             self._ports.charge(row, holding.ports, sign)
 
     def _charge_cards(self, row: int, holding: Holding, sign: int) -> list[int]:
-        """Add or subtract what a pod holds of cards; return the columns of cards whose family counts by itself.
+        """Add or subtract the cards of a holding; return the columns of cards that their family counts itself.
 
-        Devices that the node does not have are skipped.
+        Skips devices that the node does not have.
         """
         if any(grant.stage == INIT for grant in holding.grants):
             found = [
@@ -208,21 +200,21 @@ class NodeTable:
         return counted
 
     def _recount(self, row: int, columns: Iterable[int], holdings: Iterable[Holding]) -> None:
-        """Let families count what pods hold of cards, where the sum of the amounts is not the answer."""
+        """Recompute the usage of cards whose family counts it itself, since it is not the sum of the amounts."""
         for column in columns:
             card = self._cards.cards[row][column]
             if (family := self._counting.get(card.mode)) is not None:
                 self._cards.put(row, column, *family.count(card, shares_on(card, holdings), self.conf))
 
     def _recount_all(self) -> None:
-        """Let families count all their cards again, under another configuration."""
+        """Recompute the usage of all such cards under another configuration."""
         for name, row in self._rows.items() if self._counting else ():
             self._recount(row, range(len(self._cards.cards[row])), self._holdings[name].values())
 
     # Usage
 
     def used(self, node: str) -> Resources:
-        """Return how much pods hold of each resource of a node, devices aside."""
+        """Return the used amount of each resource of a node, without devices."""
         row = self._rows.get(node)
         return {} if row is None else self._resources.used(row)
 
@@ -232,7 +224,7 @@ class NodeTable:
         return 0 if row is None else self._resources.used_amount(row, name)
 
     def used_cards(self, node: str) -> list[Usage]:
-        """Return how much pods hold of each card of a node, in the order of registration."""
+        """Return the usage of each card of a node, in the order of registration."""
         row = self._rows.get(node)
         return [] if row is None else self._cards.used(row)
 
@@ -250,7 +242,7 @@ class NodeTable:
         self._changes.touch(row)
         if fact:
             self._facts.touch(row)
-        # Which cards a model name means depends on the models in the whole cluster.
+        # The cards that match a model name depend on the models in the whole cluster.
         if self._cards.types_version != self._types_seen:
             self._types_seen = self._cards.types_version
             self._changes.touch_all()
@@ -265,7 +257,7 @@ class NodeTable:
         return self._holdings[node.name].values() if node is not None else ()
 
     def _put_in_order(self) -> None:
-        """Rank the nodes by the configured tie order: of nodes with equal scores the first takes the pod."""
+        """Rank the nodes by the configured tie order: of nodes with equal scores the first is chosen."""
         ranks = np.zeros(self._cards.rows, dtype=np.int64)
         ranks[[self._rows[name] for name in sorted(self._rows, key=self._ties.key)]] = np.arange(len(self._rows))
         self._order.ranks = ranks

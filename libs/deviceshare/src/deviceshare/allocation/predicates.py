@@ -1,7 +1,7 @@
 """Node filters and node preferences: ready, not cordoned, selected, tolerated; preferred affinity, PreferNoSchedule.
 
-The rules are those of kube-scheduler's plugins NodeUnschedulable, NodeAffinity and TaintToleration, and so are the
-texts. The result depends on the NodeFact and the request alone, not on usage. The configuration says which rules apply.
+Rules and texts are those of kube-scheduler's plugins NodeUnschedulable, NodeAffinity and TaintToleration. The result
+depends only on the NodeFact and the request, not on usage. The configuration enables the rules.
 """
 
 import re
@@ -28,7 +28,7 @@ class Rule(msgspec.Struct, frozen=True):
     node_terms: tuple[tuple[Requirement, ...], ...] | None = None
     tolerations: tuple[Toleration, ...] = ()
     hardware: frozenset[str] = frozenset()
-    """The names of the hardware of which the pod requests cards (:class:`~deviceshare.families.Hardware`)."""
+    """Names of the hardware whose cards the pod requests (:class:`~deviceshare.families.Hardware`)."""
     cordons: bool = True
     taints: bool = True
     """Whether cordons and taints apply."""
@@ -41,7 +41,7 @@ class Rule(msgspec.Struct, frozen=True):
 
 
 class RefusalReason(msgspec.Struct, frozen=True):
-    """Why something refuses a pod: a stable code, and a text, kube-scheduler's if it has the reason."""
+    """The reason to refuse a pod: a stable code and a text, kube-scheduler's text if there is one."""
 
     code: str
     text: str
@@ -53,7 +53,7 @@ MISMATCH = RefusalReason("NodeAffinityMismatch", "node(s) didn't match Pod's nod
 
 
 def reasons(rule: Rule, node: NodeFact) -> list[RefusalReason]:
-    """Return every reason why the rule does not admit the node, [] where it does."""
+    """Return all reasons why the rule does not admit the node; [] if it does."""
     found = []
     if not node.ready:
         found.append(NOT_READY)
@@ -91,7 +91,6 @@ def _cordoned(rule: Rule, node: NodeFact) -> bool:
 
 
 def _untolerated(rule: Rule, node: NodeFact) -> list[Taint]:
-    """Return the taints that the rule does not tolerate."""
     blocking = (taint for taint in node.taints if taint.effect in _BLOCKING) if rule.taints else ()
     return [taint for taint in blocking if not tolerates(rule.tolerations, taint)]
 
@@ -151,6 +150,6 @@ def _meets(requirement: Requirement, node: NodeFact) -> bool:
 
 
 def _number(text: str) -> int | None:
-    """Return the number in a label, None where it is not a 64-bit integer as Go reads it."""
+    """Return the number in a label; None if it is not a 64-bit integer in Go's form."""
     number = int(text) if _NUMBER.fullmatch(text) else None
     return number if number is not None and -_LARGEST <= number <= _LARGEST else None

@@ -1,4 +1,4 @@
-"""Names of resources: those of devices, and the resource that a misspelt name may mean."""
+"""Names of device resources, and corrections of misspelt names."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -13,9 +13,9 @@ def device_names(conf: SchedulerConf) -> frozenset[str]:
 
 
 def nearest(resource: str, known: Iterable[str]) -> str:
-    """Return the known name that is most similar to a misspelt one, '' where none is similar.
+    """Return the known name that is most similar to a misspelt one, '' if none is similar.
 
-    Within the same domain only the part after the domain is compared.
+    Names of the same domain are compared by the part after the domain.
     """
     names = {name.lower(): name for name in known if name != resource}
     domain, slash, _ = resource.lower().rpartition("/")

@@ -1,4 +1,4 @@
-"""The tie order: which of equal nodes takes a pod. It does not depend on the order in which nodes were added."""
+"""The tie order of nodes with equal scores. It does not depend on the order in which nodes were added."""
 
 from hashlib import blake2b
 
@@ -8,9 +8,9 @@ from deviceshare.model import ConfigError
 
 
 class Ties(msgspec.Struct, frozen=True):
-    """The lowest node name goes first, or, with a ``seed``, the first node of a pseudo-random order.
+    """The lowest node name is first, or, with a ``seed``, the first node of a pseudo-random order.
 
-    That order depends on the seed and the name alone: nodes that come or go do not reorder the others.
+    This order depends only on the seed and the names: added or removed nodes do not reorder the others.
     """
 
     seed: int | None = None

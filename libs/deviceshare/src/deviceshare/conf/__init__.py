@@ -26,26 +26,16 @@ from deviceshare.conf.known import (
     WAITING_TIME,
     WEIGHT,
     add_family_flag,
-    family_flags,
 )
-from deviceshare.conf.model import BEST_FIT, FIRST_FIT, Extensions, Plugin, SchedulerConf, matching, tiers
-from deviceshare.conf.node_plugins import (
-    ALL_PREDICATES,
-    BINPACK,
-    NO_PREDICATES,
-    NODEORDER,
-    Binpack,
-    NodeOrder,
-    Predicates,
-)
-from deviceshare.conf.positions import Origin, Position, YamlText
-from deviceshare.conf.scheduler import POLICIES, default_conf, parse_conf
+from deviceshare.conf.model import FIRST_FIT, Extensions, SchedulerConf, matching, tiers
+from deviceshare.conf.node_plugins import ALL_PREDICATES, BINPACK, NODEORDER, NodeOrder, Predicates
+from deviceshare.conf.positions import Origin, YamlText
+from deviceshare.conf.scheduler import default_conf, parse_conf
 from deviceshare.conf.times import seconds_of
 from deviceshare.conf.yaml_loader import YAML_ERRORS, YamlLoader
 
 __all__ = [
     "ALL_PREDICATES",
-    "BEST_FIT",
     "BINPACK",
     "BUILT_IN",
     "DEVICES",
@@ -54,15 +44,12 @@ __all__ = [
     "FIRST_FIT",
     "MOST_INSTANCES",
     "NODEORDER",
-    "NO_PREDICATES",
     "PLUGINS",
-    "POLICIES",
     "SCHEDULER",
     "STARVATION_SECONDS",
     "WAITING_TIME",
     "WEIGHT",
     "YAML_ERRORS",
-    "Binpack",
     "DevicesConf",
     "EffectiveConfiguration",
     "Extensions",
@@ -71,8 +58,6 @@ __all__ = [
     "MigModel",
     "NodeOrder",
     "Origin",
-    "Plugin",
-    "Position",
     "Predicates",
     "SchedulerConf",
     "VgpuConf",
@@ -82,7 +67,6 @@ __all__ = [
     "YamlText",
     "add_family_flag",
     "default_conf",
-    "family_flags",
     "matching",
     "parse_conf",
     "parse_devices",

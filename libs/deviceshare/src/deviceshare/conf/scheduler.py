@@ -8,8 +8,15 @@ import re
 
 from deviceshare.conf import known
 from deviceshare.conf.model import BEST_FIT, FIRST_FIT, STARVATION, Extensions, Plugin, SchedulerConf, tiers
-from deviceshare.conf.node_arguments import read_binpack, read_nodeorder, read_predicates
-from deviceshare.conf.node_plugins import BINPACK, NODEORDER, PREDICATES
+from deviceshare.conf.node_plugins import (
+    BINPACK,
+    LARGEST_WEIGHT,
+    NODEORDER,
+    PREDICATES,
+    read_binpack,
+    read_nodeorder,
+    read_predicates,
+)
 from deviceshare.conf.reading import LARGEST, ConfField, read_root
 from deviceshare.conf.times import seconds_of
 from deviceshare.model import Labels, as_text
@@ -21,7 +28,6 @@ MIG_GEOMETRIES = (BEST_FIT, FIRST_FIT)
 
 _USUAL = tiers("priority gang conformance", "drf predicates proportion")
 _DEVICESHARE = "deviceshare"
-_LARGEST_WEIGHT = 1_000_000
 _EXPECTED = f"actions and tiers of plugins, a list of plugins, or a ConfigMap with the key {KEY}"
 _OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _LEAST_FACTOR, _USUAL_FACTOR = 1.0, 1.2
@@ -48,8 +54,6 @@ def parse_conf(text: str, source: str) -> SchedulerConf:
 
 
 class _Reader:
-    """Reads one configuration."""
-
     def __init__(self, root: ConfField) -> None:
         self.root = root
         self.arguments: dict[str, dict[str, str]] = {}
@@ -75,7 +79,9 @@ class _Reader:
             root["tiers"].warn("the plugin deviceshare is not configured: no device family is on")
         elif not families:
             root[_DEVICESHARE].warn(f"no device family is on: set one of {', '.join(known.family_flags())} to true")
-        predicates = PREDICATES not in self.arguments or self.does(PREDICATES, "Predicate")
+        namespace, name = SchedulerConf().geometries_config_map
+        does = SchedulerConf(tiers=tuple(self.tiers)).does
+        predicates = PREDICATES not in self.arguments or does(PREDICATES, "Predicate")
         return SchedulerConf(
             actions=actions or SchedulerConf().actions,
             plugins=tuple(self.arguments),
@@ -84,18 +90,23 @@ class _Reader:
             waiting_time=self.waiting_time(),
             overcommit=self.overcommit(),
             predicates=read_predicates(self.of_nodes[PREDICATES], predicates),
-            nodeorder=read_nodeorder(self.of_nodes[NODEORDER]) if self.does(NODEORDER, "NodeOrder") else None,
-            binpack=read_binpack(self.of_nodes[BINPACK]) if self.does(BINPACK, "NodeOrder") else None,
+            nodeorder=read_nodeorder(self.of_nodes[NODEORDER]) if does(NODEORDER, "NodeOrder") else None,
+            binpack=read_binpack(self.of_nodes[BINPACK]) if does(BINPACK, "NodeOrder") else None,
             families=families,
             policy=self.argument(known.POLICY).word(POLICIES, ""),
-            weight=self.weight() if self.does(_DEVICESHARE, "NodeOrder") else 0,
+            weight=self.weight() if does(_DEVICESHARE, "NodeOrder") else 0,
             node_lock=self.flag(known.NODE_LOCK),
             mig_geometry=self.argument(known.MIG_GEOMETRY).word(MIG_GEOMETRIES, BEST_FIT),
             mixed_chips=self.flag(known.MIXED_CHIPS),
             number_on_shared_nodes=self.flag(known.NUMBER_ON_SHARED),
             exclusive_rules=self.exclusive_rules(),
-            extensions=self.extensions(),
-            geometries_config_map=self.geometries_config_map(),
+            extensions=Extensions(
+                **{field: flag not in self.values or self.flag(flag) for flag, field in known.EXTENSIONS.items()}
+            ),
+            geometries_config_map=(
+                self.object_name(known.DEVICES_NAMESPACE, namespace, "a namespace"),
+                self.object_name(known.DEVICES_NAME, name, "a ConfigMap"),
+            ),
             arguments=self.arguments,
             configurations=self.read_configurations(root["configurations"]),
             warnings=tuple(warning.text for warning in root.source.warnings),
@@ -110,12 +121,8 @@ class _Reader:
         actions = [name.strip() for name in names if name.strip()]
         found = tuple(name for name in actions if field.is_known(name, known.ACTIONS, "action"))
         for name in found:
-            self.is_evaluated(field, name, known.EVALUATED_ACTIONS, "action")
+            _warn_unless_evaluated(field, name, known.EVALUATED_ACTIONS, "action")
         return found
-
-    def is_evaluated(self, field: ConfField, name: str, evaluated: frozenset[str], noun: str) -> None:
-        if name not in evaluated:
-            field.warn(f"the {noun} '{name}' is not evaluated and has no effect")
 
     def read_tier(self, tier: ConfField, fields: list[ConfField]) -> None:
         plugins = tuple(self.read_plugin(field) for field in fields)
@@ -128,7 +135,7 @@ class _Reader:
         plugin = field.names()
         name = plugin["name"].text("the name of a plugin")
         if plugin["name"].is_known(name, known.PLUGINS, "plugin"):
-            self.is_evaluated(plugin["name"], name, known.EVALUATED_PLUGINS, "plugin")
+            _warn_unless_evaluated(plugin["name"], name, known.EVALUATED_PLUGINS, "plugin")
         if name in self.arguments:
             plugin.warn(f"the plugin {name} is listed twice: the later arguments count")
         for key in plugin.value:
@@ -153,10 +160,6 @@ class _Reader:
             elif key in (known.WAITING_TIME, known.OVERCOMMIT_FACTOR):
                 self.values[key] = argument
 
-    def does(self, name: str, function: str) -> bool:
-        """Return whether a plugin is configured with this function enabled."""
-        return any(plugin.name == name and function not in plugin.off for tier in self.tiers for plugin in tier)
-
     def read_configurations(self, field: ConfField) -> dict[str, dict[str, str]]:
         configurations = {}
         for item in field.items():
@@ -172,15 +175,9 @@ class _Reader:
     def flag(self, name: str) -> bool:
         return self.argument(name).boolean()
 
-    def extensions(self) -> Extensions:
-        """Return the behaviour beyond Volcano, enabled by default."""
-        return Extensions(
-            **{field: name not in self.values or self.flag(name) for name, field in known.EXTENSIONS.items()}
-        )
-
     def weight(self) -> int:
         field = self.argument(known.WEIGHT)
-        return 0 if field.blank() else field.number(0, _LARGEST_WEIGHT)
+        return 0 if field.blank() else field.number(0, LARGEST_WEIGHT)
 
     def starvation(self) -> float:
         field = self.argument(known.STARVATION_SECONDS)
@@ -205,16 +202,9 @@ class _Reader:
             factor = float(as_text(field.value))
         except ValueError:
             factor = 0.0
-        if not _LEAST_FACTOR <= factor < _LARGEST_WEIGHT:
+        if not _LEAST_FACTOR <= factor < LARGEST_WEIGHT:
             raise field.error(f"a number from {_LEAST_FACTOR:g}, such as {_USUAL_FACTOR}")
         return factor
-
-    def geometries_config_map(self) -> tuple[str, str]:
-        namespace, name = SchedulerConf().geometries_config_map
-        return (
-            self.object_name(known.DEVICES_NAMESPACE, namespace, "a namespace"),
-            self.object_name(known.DEVICES_NAME, name, "a ConfigMap"),
-        )
 
     def object_name(self, argument: str, default: str, what: str) -> str:
         field = self.argument(argument)
@@ -238,3 +228,8 @@ class _Reader:
             if not isinstance(wanted, str):  # YAML converts on, 010 and similar values
                 raise labels.entry(name).error("the value of a label as text, in quotes")
         return tuple(sorted(labels.value.items()))
+
+
+def _warn_unless_evaluated(field: ConfField, name: str, evaluated: frozenset[str], noun: str) -> None:
+    if name not in evaluated:
+        field.warn(f"the {noun} '{name}' is not evaluated and has no effect")

@@ -209,47 +209,32 @@ def read_slots(
     last slot, ``,,0,0:`` for no device. A device with a valid UUID only counts as a whole chip. If the JSON with the
     templates is missing or invalid, devices have no template and count by memory.
     """
-    reader = _Slots(annotations, word, pod)
-    slots = [reader.slot(slot) for slot in annotations.get(reader.key, "").split(";")]
-    return slots if slots[-1] else slots[:-1], reader.error
-
-
-class _Slots:
-    """Parser of the slots of one pod; ``error`` is the first error."""
-
-    def __init__(self, annotations: Mapping[str, str], word: str, pod: str) -> None:
-        self.word = word
-        self.pod = pod
-        self.key = allocated(word)
-        self.error: FormatError | None = None
-        self.cut = HAMI_CORE if annotations.get(MODE) == HAMI_CORE else ""
-        self.templates = self.read_templates(annotations.get(runtime(word), ""))
-
-    def read_templates(self, text: str) -> dict[str, str]:
-        """Return the templates by UUID."""
-        try:
-            return {cut.id: cut.template for cut in _decode_cuts(text) or ()} if text else {}
-        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-            self.wrong(runtime(self.word), text, f"a JSON list of device partitions ({error})")
-            return {}
-
-    def slot(self, text: str) -> list[DeviceGrant]:
-        """Return the devices of one slot."""
-        devices = []
-        for item in text.split(":"):
-            fields = [field.strip() for field in item.split(",")]
-            uuid = fields[0]
-            memory, cores = (whole(field) for field in (*fields[2:4], "", "")[:2])
+    templates, error = _read_templates(annotations.get(runtime(word), ""), word, pod)
+    is_shared = annotations.get(MODE) == HAMI_CORE
+    slots: list[list[DeviceGrant]] = []
+    for slot in annotations.get(allocated(word), "").split(";"):
+        slots.append([])
+        for item in slot.split(":"):
+            if not item.strip():
+                continue
+            uuid, *rest = [field.strip() for field in item.split(",")]
+            memory, cores = (whole(field) for field in (*rest[1:3], "", "")[:2])
             if memory is None or cores is None or (not uuid and (memory or cores)):
-                if not item.strip():
-                    continue
-                self.wrong(self.key, item, _DEVICE)
+                error = error or _pod_error(pod, allocated(word), item, _DEVICE)
                 memory, cores = WHOLE, 0
             if uuid:
-                detail = Detail(self.word, self.cut or self.templates.get(uuid, ""))
-                devices.append(DeviceGrant(uuid, -1, memory, cores, intern(str(detail))))
-        return devices
+                detail = Detail(word, HAMI_CORE if is_shared else templates.get(uuid, ""))
+                slots[-1].append(DeviceGrant(uuid, -1, memory, cores, intern(str(detail))))
+    return slots if slots[-1] else slots[:-1], error
 
-    def wrong(self, key: str, value: str, expected: str) -> None:
-        """Record an error, if it is the first."""
-        self.error = self.error or FormatError(f"Pod {self.pod}", f"metadata.annotations[{key}]", value, expected)
+
+def _read_templates(text: str, word: str, pod: str) -> tuple[dict[str, str], FormatError | None]:
+    """Return the templates by UUID, or an error."""
+    try:
+        return {cut.id: cut.template for cut in _decode_cuts(text) or ()} if text else {}, None
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        return {}, _pod_error(pod, runtime(word), text, f"a JSON list of device partitions ({error})")
+
+
+def _pod_error(pod: str, key: str, value: str, expected: str) -> FormatError:
+    return FormatError(f"Pod {pod}", f"metadata.annotations[{key}]", value, expected)

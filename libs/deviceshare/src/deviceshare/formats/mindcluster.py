@@ -103,11 +103,11 @@ def read_chips(
     server = labels.get(SERVER_TYPE, "")
     match = _SERVER.fullmatch(server)
     if match is None or match[1] != str(CHIP_CORES):
-        expected = f"{KIND}-{CHIP_CORES}, and what else there is to say after another dash"
+        expected = f"{KIND}-{CHIP_CORES}, optionally followed by a dash and more text"
         raise _of_node(node, f"metadata.labels[{SERVER_TYPE}]", server, expected)
     chips = _read_base_info(base_info, node)
     if devices is None or _HEALTHY not in devices:
-        expected = f"the node's DeviceList with {_HEALTHY}: ClusterD or the device plugin tells there which are healthy"
+        expected = f"the node's DeviceList with {_HEALTHY}: ClusterD or the device plugin lists the healthy chips there"
         shown = "" if devices is None else ", ".join(sorted(devices))
         raise _of_node(node, "ConfigMap mindx-dl/cluster-info-device-…", shown, expected)
     sick = {name.strip() for key in (_UNHEALTHY, _RECOVERING) for name in devices.get(key, "").split(",")}

@@ -35,8 +35,10 @@ from deviceshare.model.explanations import (
     Refusal,
     shown,
     unavailable,
+    unit_of,
 )
 from deviceshare.model.facts import (
+    DEFAULT_QUEUE,
     AnyFact,
     Card,
     ConfigFact,
@@ -62,12 +64,13 @@ from deviceshare.model.facts import (
 )
 from deviceshare.model.fields import Field, FieldWarning, Source, as_text
 from deviceshare.model.problems import ConfigError, DeviceshareError, FormatError, InputError, Problem, RequestError
-from deviceshare.model.quantities import LARGEST, Quantity, format_quantity, is_native, parse_quantity, to_amount
-from deviceshare.model.signatures import SIGNATURE, read_keys, sign, signed
+from deviceshare.model.quantities import LARGEST, Quantity, format_quantity, is_native, to_amount
+from deviceshare.model.signatures import read_keys, sign, signed
 
 __all__ = [
     "ADMITTED",
     "BOUND",
+    "DEFAULT_QUEUE",
     "INIT",
     "LARGEST",
     "PENDING",
@@ -75,7 +78,6 @@ __all__ = [
     "REFUSED",
     "REJECTED",
     "SIDECAR",
-    "SIGNATURE",
     "UNMADE",
     "WHOLE",
     "WITHDRAWN",
@@ -127,12 +129,12 @@ __all__ = [
     "as_text",
     "format_quantity",
     "is_native",
-    "parse_quantity",
     "read_keys",
     "shown",
     "sign",
     "signed",
     "to_amount",
     "unavailable",
+    "unit_of",
     "with_made",
 ]

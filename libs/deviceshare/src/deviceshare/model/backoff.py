@@ -19,7 +19,6 @@ class Backoff:
     factor: float = 2.0
 
     def __post_init__(self) -> None:
-        """Check the limits."""
         if not (0 < self.first <= self.most < math.inf and 1 < self.factor < math.inf):
             raise ValueError(f"a back-off needs 0 < first <= most and factor > 1, not {self}")
 

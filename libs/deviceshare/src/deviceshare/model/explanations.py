@@ -108,6 +108,11 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """For a waiting pod: the nodes that lack least, nearest first."""
 
 
+def unit_of(resource: str) -> str:
+    """Return the unit of a node resource for :func:`shown`, '' for a plain count."""
+    return {"cpu": "millicores", "memory": "bytes", "ephemeral-storage": "bytes"}.get(resource, "")
+
+
 def shown(amount: int, unit: str) -> str:
     """Format an amount for users: ``1500m`` CPUs, ``64Gi`` bytes, ``3000 MiB``, ``50%``, ``4``."""
     match unit:

@@ -26,6 +26,9 @@ Resources = dict[str, int]
 ResourceAmounts = tuple[tuple[str, int], ...]
 """Pairs of resource name and amount, sorted by name; units as in :data:`Resources`."""
 
+DEFAULT_QUEUE = "default"
+"""The queue of pods and PodGroups that name none. Its object need not exist."""
+
 PodUid = NewType("PodUid", str)
 GroupKey = NewType("GroupKey", str)
 """``namespace/name`` of a PodGroup, or ``pod/<uid>`` for a pod without a PodGroup."""
@@ -243,7 +246,7 @@ class PodGroupFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="pod
 
     key: GroupKey
     uid: str = ""
-    queue: str = "default"
+    queue: str = DEFAULT_QUEUE
     min_member: int = 1
     min_task_member: dict[str, int] = {}
     min_resources: Resources | None = None

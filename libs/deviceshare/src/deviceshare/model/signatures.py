@@ -13,7 +13,7 @@ import msgspec
 SIGNATURE = "deviceshare.io/signature"
 """Pod annotation: the signature in hexadecimal, ``:``, and the names of the covered annotations, comma-separated."""
 
-PASSING = ("-to-allocate", "-time", "-phase")
+_OVERWRITTEN = ("-to-allocate", "-time", "-phase")
 """Suffixes of annotations that device plugins overwrite when they serve a pod; the signature does not cover them."""
 
 
@@ -22,7 +22,7 @@ def sign(keys: Sequence[bytes], uid: str, node: str, annotations: Mapping[str, s
 
     Returns {} without keys or without annotations to sign.
     """
-    names = sorted(name for name in annotations if not name.endswith(PASSING))
+    names = sorted(name for name in annotations if not name.endswith(_OVERWRITTEN))
     if not (keys and names):
         return {}
     digest = _digest(keys[0], uid, node, [(name, annotations[name]) for name in names])

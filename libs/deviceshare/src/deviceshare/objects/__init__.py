@@ -1,9 +1,9 @@
 """Decoding of Kubernetes objects into typed facts, one module per kind. Invalid parts become ``problems``."""
 
-from deviceshare.objects.device_info import decode_device_info, describes_devices
+from deviceshare.objects.device_info import decode_device_info
 from deviceshare.objects.lenient import decode_view
 from deviceshare.objects.node import decode_node
-from deviceshare.objects.pod import GROUP_ANNOTATIONS, QUEUE_ANNOTATIONS, TASK_NAME, TASK_PRIORITY, decode_pod
+from deviceshare.objects.pod import decode_pod
 from deviceshare.objects.podgroup import decode_podgroup
 from deviceshare.objects.priority_class import decode_priority_class
 from deviceshare.objects.queue import decode_queue
@@ -11,10 +11,6 @@ from deviceshare.objects.unserved import as_counted
 from deviceshare.objects.views import ConfigMapObject
 
 __all__ = [
-    "GROUP_ANNOTATIONS",
-    "QUEUE_ANNOTATIONS",
-    "TASK_NAME",
-    "TASK_PRIORITY",
     "ConfigMapObject",
     "as_counted",
     "decode_device_info",
@@ -24,5 +20,4 @@ __all__ = [
     "decode_priority_class",
     "decode_queue",
     "decode_view",
-    "describes_devices",
 ]

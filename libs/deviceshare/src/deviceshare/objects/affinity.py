@@ -1,6 +1,7 @@
 """Decoding of required and preferred node affinity."""
 
-from deviceshare.model import LARGEST, Preference, Problem, Requirement
+from deviceshare.model import LARGEST, Preference, Requirement
+from deviceshare.objects.problems import Problems
 from deviceshare.objects.views import Affinity, SelectorRequirement, SelectorTerm
 
 Terms = tuple[tuple[Requirement, ...], ...]
@@ -11,7 +12,7 @@ _PREFERRED = "spec.affinity.nodeAffinity.preferred"
 _LARGEST_WEIGHT = 100
 
 
-def required_terms(affinity: Affinity | None, subject: str, problems: list[Problem]) -> Terms | None:
+def required_terms(affinity: Affinity | None, problems: Problems) -> Terms | None:
     """Return the terms of a pod's required node affinity, or None; () matches no node.
 
     Omits terms without requirements, which match no node in Kubernetes, and malformed terms (a problem).
@@ -21,14 +22,11 @@ def required_terms(affinity: Affinity | None, subject: str, problems: list[Probl
     selector = affinity.node_affinity.required_during_scheduling_ignored_during_execution
     if selector is None:
         return None
-    terms = (
-        _term(view, subject, f"{_REQUIRED}[{index}]", problems)
-        for index, view in enumerate(selector.node_selector_terms or ())
-    )
-    return tuple(term for term in terms if term)
+    views = enumerate(selector.node_selector_terms or ())
+    return tuple(term for index, view in views if (term := _term(view, f"{_REQUIRED}[{index}]", problems)))
 
 
-def preferences(affinity: Affinity | None, subject: str, problems: list[Problem]) -> tuple[Preference, ...]:
+def preferences(affinity: Affinity | None, problems: Problems) -> tuple[Preference, ...]:
     """Return the terms of a pod's preferred node affinity.
 
     Omits terms without requirements, which prefer no node in Kubernetes, and malformed terms (a problem).
@@ -39,23 +37,21 @@ def preferences(affinity: Affinity | None, subject: str, problems: list[Problem]
     for index, view in enumerate(affinity.node_affinity.preferred_during_scheduling_ignored_during_execution or ()):
         field, weight = f"{_PREFERRED}[{index}]", view.weight or 0
         if not 1 <= weight <= _LARGEST_WEIGHT:
-            problems.append(Problem(subject, f"{field}.weight", str(weight), f"from 1 to {_LARGEST_WEIGHT}"))
-        elif view.preference and (term := _term(view.preference, subject, f"{field}.preference", problems)):
+            problems.add(f"{field}.weight", str(weight), f"from 1 to {_LARGEST_WEIGHT}")
+        elif view.preference and (term := _term(view.preference, f"{field}.preference", problems)):
             found.append(Preference(weight, term))
     return tuple(found)
 
 
-def _term(view: SelectorTerm, subject: str, field: str, problems: list[Problem]) -> tuple[Requirement, ...]:
+def _term(view: SelectorTerm, field: str, problems: Problems) -> tuple[Requirement, ...]:
     """Return a term's requirements, or () if one of them is malformed."""
-    found = [_requirement(each, False, subject, field, problems) for each in view.match_expressions or ()]
-    found += [_requirement(each, True, subject, field, problems) for each in view.match_fields or ()]
+    found = [_requirement(each, False, field, problems) for each in view.match_expressions or ()]
+    found += [_requirement(each, True, field, problems) for each in view.match_fields or ()]
     requirements = tuple(requirement for requirement in found if requirement)
     return requirements if len(requirements) == len(found) else ()
 
 
-def _requirement(
-    view: SelectorRequirement, is_field: bool, subject: str, field: str, problems: list[Problem]
-) -> Requirement | None:
+def _requirement(view: SelectorRequirement, is_field: bool, field: str, problems: Problems) -> Requirement | None:
     key, operator, values = view.key or "", view.operator or "", tuple(view.values or ())
     part, value, expected = "", "", ""
     if not key or (is_field and key != "metadata.name"):
@@ -72,7 +68,7 @@ def _requirement(
         part, value, expected = "values", ", ".join(values), f"one whole number for {operator}"
     if part:
         where = "matchFields" if is_field else "matchExpressions"
-        problems.append(Problem(subject, f"{field}.{where}[{key}].{part}", value, expected))
+        problems.add(f"{field}.{where}[{key}].{part}", value, expected)
         return None
     return Requirement(key, operator, values, is_field)
 

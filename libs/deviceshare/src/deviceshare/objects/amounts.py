@@ -1,6 +1,7 @@
 """Decoding of resource lists (``capability``, ``minResources``, …)."""
 
-from deviceshare.model import FormatError, Problem, Resources, is_native, to_amount
+from deviceshare.model import Resources, is_native
+from deviceshare.objects.problems import Problems
 from deviceshare.objects.views import Quantities
 from deviceshare.state import PODS
 
@@ -8,20 +9,10 @@ _OF_KUBERNETES = "kubernetes.io/"
 """Part of the names of resources defined by Kubernetes; names without a domain are also defined by Kubernetes."""
 
 
-def read_amounts(quantities: Quantities | None, subject: str, field: str, problems: list[Problem]) -> Resources:
-    """Return the amounts of the resources that Volcano's scheduler counts (:func:`is_counted`).
-
-    Omits invalid amounts and appends them to ``problems``.
-    """
-    amounts: Resources = {}
-    for resource, quantity in sorted((quantities or {}).items()):
-        if not is_counted(resource):
-            continue
-        try:
-            amounts[resource] = to_amount(resource, quantity, subject, f"{field}[{resource}]", FormatError)
-        except FormatError as error:
-            problems.append(error.problem)
-    return amounts
+def counted_amounts(quantities: Quantities | None, field: str, problems: Problems) -> Resources:
+    """Return the valid amounts of the resources that Volcano's scheduler counts (:func:`is_counted`)."""
+    counted = {name: quantity for name, quantity in (quantities or {}).items() if is_counted(name)}
+    return problems.valid_amounts(counted, field)
 
 
 def is_counted(resource: str) -> bool:

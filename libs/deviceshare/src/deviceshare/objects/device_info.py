@@ -2,25 +2,20 @@
 
 import msgspec
 
-from deviceshare.formats import mindcluster
-from deviceshare.formats.mindcluster import DevicesByNode
+from deviceshare.formats.mindcluster import DevicesByNode, read_devices
 from deviceshare.objects.lenient import decode_view
 from deviceshare.objects.views import ConfigMapObject
-
-describes_devices = mindcluster.describes_devices
 
 _DECODER = msgspec.json.Decoder(ConfigMapObject)
 
 
 def decode_device_info(raw: bytes) -> DevicesByNode:
-    """Decode a ConfigMap in JSON for which :func:`describes_devices` is true.
+    """Decode a ConfigMap in JSON for which :func:`deviceshare.formats.mindcluster.describes_devices` is true.
 
     Raises:
         FormatError: the ConfigMap as a whole is malformed.
     """
     view, problems = decode_view(raw, _DECODER, "ConfigMap")
     metadata = view.metadata
-    found = mindcluster.read_devices(
-        metadata.namespace or "", metadata.name or "", metadata.labels or {}, view.data or {}
-    )
+    found = read_devices(metadata.namespace or "", metadata.name or "", metadata.labels or {}, view.data or {})
     return found._replace(problems=(*problems, *found.problems))

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from deviceshare.families import FAMILIES, HeldInPart
+from deviceshare.families import FAMILIES, Family, HeldInPart
 from deviceshare.model import ContainerGrant, FormatError, PodRequest, Problem, signed, with_made
 
 Held = tuple[ContainerGrant, ...]
@@ -33,11 +33,19 @@ def read_held(
 def _decode(annotations: Mapping[str, str], request: PodRequest, ref: str, problems: list[Problem]) -> Held:
     held: list[ContainerGrant] = []
     for family in FAMILIES:
-        try:
-            held += family.held(annotations, request, ref)
-        except FormatError as error:
-            held += error.grants if isinstance(error, HeldInPart) else ()
-            # Families that share an annotation report the same problem.
-            if error.problem not in problems:
-                problems.append(error.problem)
+        grants, problem = held_of(family, annotations, request, ref)
+        held += grants
+        # Families that share an annotation report the same problem.
+        if problem is not None and problem not in problems:
+            problems.append(problem)
     return tuple(held)
+
+
+def held_of(
+    family: Family, annotations: Mapping[str, str], request: PodRequest, ref: str
+) -> tuple[Held, Problem | None]:
+    """Return the grants of one family that a pod holds, and the problem of malformed annotations."""
+    try:
+        return family.held(annotations, request, ref), None
+    except FormatError as error:
+        return error.grants if isinstance(error, HeldInPart) else (), error.problem

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from deviceshare.model import Field, FormatError, Problem, Source
+from deviceshare.objects.problems import Problems
 from deviceshare.objects.views import Object
 
 V = TypeVar("V", bound=Object)
@@ -127,7 +128,7 @@ def _follow(field: Field, path: Path) -> Field:
     return field
 
 
-def seconds(timestamp: str | None, subject: str, field: str, problems: list[Problem]) -> float:
+def seconds(timestamp: str | None, field: str, problems: Problems) -> float:
     """Return an RFC 3339 time as unix seconds, 0 if absent; a malformed time is a problem and 0."""
     if not timestamp:
         return 0.0
@@ -135,5 +136,5 @@ def seconds(timestamp: str | None, subject: str, field: str, problems: list[Prob
         moment = datetime.fromisoformat(timestamp)
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError):
-        problems.append(Problem(subject, field, timestamp, "a time such as 2026-02-03T04:05:06Z"))
+        problems.add(field, timestamp, "a time such as 2026-02-03T04:05:06Z")
         return 0.0

@@ -7,9 +7,10 @@ import msgspec
 from deviceshare.conf import SchedulerConf
 from deviceshare.families import FAMILIES, Family, Hardware
 from deviceshare.formats.card_lists import mark_unhealthy, unknown_items
-from deviceshare.model import Card, FormatError, NodeFact, Problem, Resources, Taint, to_amount
+from deviceshare.model import Card, FormatError, NodeFact, Resources, Taint
 from deviceshare.objects.lenient import decode_view
-from deviceshare.objects.views import Condition, NodeObject, NodeSpec, NodeStatus, Quantities, TaintView
+from deviceshare.objects.problems import Problems
+from deviceshare.objects.views import Condition, NodeObject, NodeSpec, NodeStatus, TaintView
 
 _DECODER = msgspec.json.Decoder(NodeObject)
 _TAINTED = {
@@ -53,14 +54,15 @@ def decode_node(raw: bytes, device_info: Callable[[str], Mapping[str, str] | Non
     Raises:
         FormatError: the node has no name.
     """
-    view, problems = decode_view(raw, _DECODER, "Node")
+    view, found = decode_view(raw, _DECODER, "Node")
     metadata, spec, status = view.metadata, view.spec or NodeSpec(), view.status or NodeStatus()
     conditions = status.conditions or []
     name = metadata.name or ""
-    capacity = _resources(status.capacity or {}, name, "status.capacity", problems)
+    problems = Problems(f"Node {name}", found)
+    capacity = problems.valid_amounts(status.capacity, "status.capacity")
     allocatable = capacity
     if status.allocatable is not None:
-        allocatable = _resources(status.allocatable, name, "status.allocatable", problems)
+        allocatable = problems.valid_amounts(status.allocatable, "status.allocatable")
     node = DecodedNode(name, metadata.annotations or {}, metadata.labels or {}, capacity, allocatable, device_info)
     cards, contested = _cards(node, problems)
     return NodeFact(
@@ -75,18 +77,8 @@ def decode_node(raw: bytes, device_info: Callable[[str], Mapping[str, str] | Non
         cards=cards,
         contested=contested,
         locks=_locks(node.annotations),
-        problems=tuple(problems),
+        problems=tuple(found),
     )
-
-
-def _resources(quantities: Quantities, node: str, field: str, problems: list[Problem]) -> Resources:
-    amounts: Resources = {}
-    for resource, quantity in quantities.items():
-        try:
-            amounts[resource] = to_amount(resource, quantity, f"Node {node}", f"{field}[{resource}]")
-        except FormatError as error:
-            problems.append(error.problem)
-    return amounts
 
 
 def _locks(annotations: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
@@ -113,7 +105,7 @@ class _Registered(msgspec.Struct):
     cards: list[Card] = []
 
 
-def _cards(node: DecodedNode, problems: list[Problem]) -> tuple[tuple[Card, ...], tuple[str, ...]]:
+def _cards(node: DecodedNode, problems: Problems) -> tuple[tuple[Card, ...], tuple[str, ...]]:
     """Return the node's cards, and the names of hardware that two device plugins register."""
     registered: dict[Hardware, _Registered] = {}
     for family in FAMILIES:
@@ -121,44 +113,42 @@ def _cards(node: DecodedNode, problems: list[Problem]) -> tuple[tuple[Card, ...]
         try:
             cards = family.node_cards(node)
         except FormatError as error:
-            problems.append(error.problem)
+            problems.found.append(error.problem)
             found.families.append(family.name)
             continue
         if cards:
             found.families.append(family.name)
-            found.cards += _check_modes(family, cards, node, problems)
+            found.cards += cards
+            _check_modes(family, cards, problems)
     kept: list[Card] = []
     contested = []
     for hardware, found in registered.items():
-        if problem := _contest(hardware, found, node):
-            problems.append(problem)
+        if _is_contested(hardware, found, node, problems):
             contested.append(hardware.name)
         else:
             kept += _mark_unhealthy(hardware, found.cards, node, problems)
     return tuple(kept), tuple(contested)
 
 
-def _check_modes(
-    family: Family, cards: tuple[Card, ...], node: DecodedNode, problems: list[Problem]
-) -> tuple[Card, ...]:
+def _check_modes(family: Family, cards: tuple[Card, ...], problems: Problems) -> None:
     """Report unknown modes. Their cards stay, to preserve indexes, but no family allocates them."""
     alike = [other for other in FAMILIES if other is family or (family.answers and other.answers == family.answers)]
     modes = frozenset[str]().union(*(each.modes for each in alike))
     for mode, card in {card.mode: card for card in reversed(cards) if card.mode not in modes}.items():
         field = f"card {card.index} ({card.id}) of {family.name}: mode"
-        problems.append(Problem(f"Node {node.name}", field, mode, f"one of {', '.join(sorted(modes))}"))
-    return cards
+        problems.add(field, mode, f"one of {', '.join(sorted(modes))}")
 
 
-def _contest(hardware: Hardware, found: _Registered, node: DecodedNode) -> Problem | None:
-    """Return the problem of hardware that two device plugins register, or None."""
+def _is_contested(hardware: Hardware, found: _Registered, node: DecodedNode, problems: Problems) -> bool:
+    """Return whether two device plugins register the hardware, which is a problem."""
     plugins = list(found.families)
     if plugins and node.allocatable.get(hardware.whole) and _offers_parts(hardware, node):
         plugins.append(hardware.whole)
     if len(plugins) < 2:
-        return None
+        return False
     expected = f"one of them: the node's {hardware.name} are registered by two device plugins"
-    return Problem(f"Node {node.name}", "device plugins", " and ".join(plugins), expected)
+    problems.add("device plugins", " and ".join(plugins), expected)
+    return True
 
 
 def _offers_parts(hardware: Hardware, node: DecodedNode) -> bool:
@@ -170,17 +160,13 @@ def _offers_parts(hardware: Hardware, node: DecodedNode) -> bool:
     return any(node.allocatable.get(name) for name in names - {hardware.whole})
 
 
-def _mark_unhealthy(
-    hardware: Hardware, cards: list[Card], node: DecodedNode, problems: list[Problem]
-) -> tuple[Card, ...]:
+def _mark_unhealthy(hardware: Hardware, cards: list[Card], node: DecodedNode, problems: Problems) -> tuple[Card, ...]:
     """Mark the cards in the node's list of unhealthy cards; report unknown items."""
     text = node.annotations.get(hardware.unhealthy, "")
     if not (cards and text):
         return tuple(cards)
     ids = " or id" if any(card.id != str(card.index) for card in cards) else ""
     expected = f"the index{ids} of one of its {len(cards)} {hardware.name}"
-    problems += [
-        Problem(f"Node {node.name}", f"metadata.annotations[{hardware.unhealthy}]", item, expected)
-        for item in unknown_items(cards, text)
-    ]
+    for item in unknown_items(cards, text):
+        problems.add(f"metadata.annotations[{hardware.unhealthy}]", item, expected)
     return mark_unhealthy(cards, text)

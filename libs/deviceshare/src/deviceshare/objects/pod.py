@@ -5,10 +5,11 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from deviceshare.model import FormatError, GroupKey, PodFact, PodRequest, PodUid, is_native
+from deviceshare.model import DEFAULT_QUEUE, FormatError, GroupKey, PodFact, PodRequest, PodUid, is_native
 from deviceshare.objects.held import read_held
 from deviceshare.objects.lenient import decode_view, seconds
 from deviceshare.objects.pod_request import pod_request
+from deviceshare.objects.problems import Problems
 from deviceshare.objects.unserved import unserved, until_running
 from deviceshare.objects.views import PodObject, PodSpec
 
@@ -18,7 +19,6 @@ TASK_NAME = "volcano.sh/task-spec"
 """Annotation, or else label, as in Volcano (getTaskRole of pkg/scheduler/api/job_info.go)."""
 TASK_PRIORITY = "volcano.sh/task-priority"
 """Annotation that overrides the pod's priority, as in Volcano (NewTaskInfo of pkg/scheduler/api/job_info.go)."""
-DEFAULT_QUEUE = "default"
 
 _DECODER = msgspec.json.Decoder(PodObject)
 _RUNNING, _SUCCEEDED = "Running", "Succeeded"
@@ -36,24 +36,22 @@ def decode_pod(raw: bytes, keys: Sequence[bytes] = ()) -> PodFact:
     Raises:
         FormatError: the pod has no name or no uid.
     """
-    view, problems = decode_view(raw, _DECODER, "Pod")
+    view, found = decode_view(raw, _DECODER, "Pod")
     metadata, spec = view.metadata, view.spec or PodSpec()
     namespace, name, uid = metadata.namespace or "default", metadata.name or "", metadata.uid
     ref = f"{namespace}/{name}"
-    subject = f"Pod {ref}"
+    problems = Problems(f"Pod {ref}", found)
     if not uid:
-        raise FormatError(subject, "metadata.uid", "", "a uid")
+        raise FormatError(problems.subject, "metadata.uid", "", "a uid")
     annotations = metadata.annotations or {}
     group = _first(annotations, GROUP_ANNOTATIONS)
     node = spec.node_name or ""
-    phase = (view.status.phase if view.status is not None else "") or ""
+    phase = view.status.phase or "" if view.status else ""
     ended = phase in _ENDED
     podgroup = f"{namespace}/{group}" if group else ""
     labels = metadata.labels or {}
-    request = pod_request(spec, annotations, labels, podgroup, subject, problems)
-    held, ours = (
-        read_held(annotations, request, ref, (uid, node), keys, problems) if node and not ended else ((), False)
-    )
+    request = pod_request(spec, annotations, labels, podgroup, problems)
+    held, ours = read_held(annotations, request, ref, (uid, node), keys, found) if node and not ended else ((), False)
     return PodFact(
         revision=metadata.resource_version or "",
         uid=PodUid(uid),
@@ -62,7 +60,7 @@ def decode_pod(raw: bytes, keys: Sequence[bytes] = ()) -> PodFact:
         scheduler=spec.scheduler_name or "",
         priority=spec.priority or 0,
         task_priority=_task_priority(annotations.get(TASK_PRIORITY, "")),
-        created=seconds(metadata.creation_timestamp, subject, "metadata.creationTimestamp", problems),
+        created=seconds(metadata.creation_timestamp, "metadata.creationTimestamp", problems),
         node=node,
         running=bool(podgroup) and phase == _RUNNING and not metadata.deletion_timestamp,
         ended=ended,
@@ -78,7 +76,7 @@ def decode_pod(raw: bytes, keys: Sequence[bytes] = ()) -> PodFact:
         signed=ours,
         unserved=unserved(annotations, request, held, phase) if node else (),
         until_running=until_running(annotations, phase) if node else (),
-        problems=tuple(problems),
+        problems=tuple(found),
     )
 
 

@@ -13,15 +13,13 @@ from deviceshare.formats.vgpu import PODGROUP_POLICY, SPREAD
 from deviceshare.model import (
     ContainerRequest,
     PodRequest,
-    Problem,
-    RequestError,
     ResourceAmounts,
     Toleration,
     is_native,
-    to_amount,
 )
 from deviceshare.objects.affinity import preferences, required_terms
 from deviceshare.objects.ports import host_ports
+from deviceshare.objects.problems import Problems
 from deviceshare.objects.views import Container, PodSpec, Quantities, ResourceRequirements, TolerationView
 
 _SIDECAR = "Always"
@@ -41,55 +39,47 @@ def pod_request(
     annotations: Mapping[str, str],
     labels: Mapping[str, str],
     podgroup: str,
-    subject: str,
-    problems: list[Problem],
+    problems: Problems,
 ) -> PodRequest:
-    """Return the request of a pod. Omits invalid parts and appends them to ``problems``.
+    """Return the request of a pod. Omits invalid parts and adds them to ``problems``.
 
     Args:
         spec: the pod's spec.
         annotations: all annotations of the pod; those that a device family reads become part of the request.
         labels: all labels of the pod, likewise.
         podgroup: the key of its PodGroup, or ''.
-        subject: the pod, for messages.
-        problems: extended in place.
+        problems: the problems of the pod.
     """
     keys = _keys_of(tuple(FAMILIES))
     return PodRequest(
-        containers=_containers(spec.containers, "containers", subject, problems),
-        init_containers=_containers(spec.init_containers, "initContainers", subject, problems),
-        overhead=_amounts(spec.overhead or {}, subject, "spec.overhead", problems) if spec.overhead else (),
-        pod_level=_pod_level(spec, subject, problems) if spec.resources else (),
-        host_ports=host_ports(spec, subject, problems),
+        containers=_containers(spec.containers, "containers", problems),
+        init_containers=_containers(spec.init_containers, "initContainers", problems),
+        overhead=_amounts(spec.overhead, "spec.overhead", problems) if spec.overhead else (),
+        pod_level=_pod_level(spec, spec.resources, problems) if spec.resources else (),
+        host_ports=host_ports(spec, problems),
         node_selector=tuple(sorted(spec.node_selector.items())) if spec.node_selector else (),
-        node_terms=required_terms(spec.affinity, subject, problems),
-        preferences=preferences(spec.affinity, subject, problems),
-        tolerations=_tolerations(spec.tolerations, subject, problems) if spec.tolerations else (),
+        node_terms=required_terms(spec.affinity, problems),
+        preferences=preferences(spec.affinity, problems),
+        tolerations=_tolerations(spec.tolerations, problems) if spec.tolerations else (),
         annotations=_chosen(annotations, keys.annotations | _matching(annotations, keys.patterns)),
         labels=_chosen(labels, keys.labels),
-        apart_group=podgroup if _spreads(annotations, subject, problems) else "",
+        apart_group=podgroup if _spreads(annotations, problems) else "",
         unsupported=_unsupported(spec),
     )
 
 
-def _containers(
-    views: list[Container] | None, field: str, subject: str, problems: list[Problem]
-) -> tuple[ContainerRequest, ...]:
-    if not views:
-        return ()
+def _containers(views: list[Container] | None, field: str, problems: Problems) -> tuple[ContainerRequest, ...]:
     return tuple(
         ContainerRequest(
             view.name or "",
-            _effective(view.resources, subject, f"spec.{field}[{view.name or ''}].resources", problems),
+            _effective(view.resources, f"spec.{field}[{view.name or ''}].resources", problems),
             view.restart_policy == _SIDECAR and field == "initContainers",
         )
-        for view in views
+        for view in views or ()
     )
 
 
-def _effective(
-    resources: ResourceRequirements | None, subject: str, field: str, problems: list[Problem]
-) -> ResourceAmounts:
+def _effective(resources: ResourceRequirements | None, field: str, problems: Problems) -> ResourceAmounts:
     if resources is None:
         return ()
     requests, limits = resources.requests or {}, resources.limits or {}
@@ -99,17 +89,15 @@ def _effective(
         from_limits = resource not in requests or (resource in limits and not is_native(resource))
         asked[resource] = (limits if from_limits else requests)[resource]
         fields[resource] = "limits" if from_limits else "requests"
-    return _amounts(asked, subject, field, problems, fields)
+    return _amounts(asked, field, problems, fields)
 
 
-def _pod_level(spec: PodSpec, subject: str, problems: list[Problem]) -> ResourceAmounts:
+def _pod_level(spec: PodSpec, resources: ResourceRequirements, problems: Problems) -> ResourceAmounts:
     """Return the pod-level requests.
 
     Like the API server, uses a limit as the request if neither the pod nor a container has a request.
     """
-    if spec.resources is None:
-        return ()
-    requests, limits = spec.resources.requests or {}, spec.resources.limits or {}
+    requests, limits = resources.requests or {}, resources.limits or {}
     of_containers = {
         name
         for container in (*(spec.containers or ()), *(spec.init_containers or ()))
@@ -121,31 +109,22 @@ def _pod_level(spec: PodSpec, subject: str, problems: list[Problem]) -> Resource
     field = "spec.resources"
     for name in [name for name in asked if name not in _POD_LEVEL and not name.startswith("hugepages-")]:
         expected = "cpu, memory or hugepages: other resources cannot be requested at pod level"
-        problems.append(Problem(subject, f"{field}.{fields[name]}[{name}]", str(asked.pop(name)), expected))
-    return _amounts(asked, subject, field, problems, fields)
+        problems.add(f"{field}.{fields[name]}[{name}]", str(asked.pop(name)), expected)
+    return _amounts(asked, field, problems, fields)
 
 
 def _amounts(
-    quantities: Quantities, subject: str, field: str, problems: list[Problem], fields: Mapping[str, str] | None = None
+    quantities: Quantities, field: str, problems: Problems, subfields: Mapping[str, str] | None = None
 ) -> ResourceAmounts:
-    """Return the amounts sorted by name; ``fields``: the subfield of ``field`` that contains each resource."""
-    amounts = []
-    for resource in sorted(quantities):
-        try:
-            amounts.append((resource, to_amount(resource, quantities[resource], subject, field, RequestError)))
-        except RequestError as error:
-            path = f"{field}.{fields[resource]}[{resource}]" if fields else f"{field}[{resource}]"
-            problems.append(Problem(subject, path, error.problem.value, error.problem.expected))
-    return tuple(amounts)
+    return tuple(problems.valid_amounts(quantities, field, subfields).items())
 
 
-def _tolerations(views: list[TolerationView], subject: str, problems: list[Problem]) -> tuple[Toleration, ...]:
+def _tolerations(views: list[TolerationView], problems: Problems) -> tuple[Toleration, ...]:
     tolerations = set()
     for index, view in enumerate(views):
         operator = view.operator or "Equal"
         if operator not in ("Equal", "Exists"):
-            field = f"spec.tolerations[{index}].operator"
-            problems.append(Problem(subject, field, operator, "one of Equal, Exists"))
+            problems.add(f"spec.tolerations[{index}].operator", operator, "one of Equal, Exists")
         else:
             tolerations.add((view.key or "", operator, view.value or "", view.effect or ""))
     return tuple(Toleration(*toleration) for toleration in sorted(tolerations))
@@ -160,7 +139,6 @@ def _keys_of(families: tuple[Family, ...]) -> _Keys:
 
 
 def _matching(keys: Iterable[str], patterns: tuple[tuple[str, str], ...]) -> set[str]:
-    """Return the keys that match a pattern."""
     return {key for key in keys for start, end in patterns if key.startswith(start) and key.endswith(end)}
 
 
@@ -168,11 +146,11 @@ def _chosen(values: Mapping[str, str], keys: frozenset[str]) -> tuple[tuple[str,
     return tuple(sorted((key, values[key]) for key in keys & values.keys())) if values else ()
 
 
-def _spreads(annotations: Mapping[str, str], subject: str, problems: list[Problem]) -> bool:
+def _spreads(annotations: Mapping[str, str], problems: Problems) -> bool:
     """Return whether the pod must not share a card with other pods of its PodGroup."""
     policy = annotations.get(PODGROUP_POLICY, "").strip()
     if policy not in ("", SPREAD):
-        problems.append(Problem(subject, f"metadata.annotations[{PODGROUP_POLICY}]", policy, f"{SPREAD}, or nothing"))
+        problems.add(f"metadata.annotations[{PODGROUP_POLICY}]", policy, f"{SPREAD}, or nothing")
     return policy == SPREAD
 
 

@@ -1,6 +1,7 @@
 """Decoding of host ports, as the API server and kube-scheduler interpret them."""
 
-from deviceshare.model import HostPort, Problem
+from deviceshare.model import HostPort
+from deviceshare.objects.problems import Problems
 from deviceshare.objects.views import PodSpec
 from deviceshare.state import ANY_ADDRESS
 
@@ -9,7 +10,7 @@ _LARGEST = 65535
 _SIDECAR = "Always"
 
 
-def host_ports(spec: PodSpec, subject: str, problems: list[Problem]) -> tuple[HostPort, ...]:
+def host_ports(spec: PodSpec, problems: Problems) -> tuple[HostPort, ...]:
     """Return the host ports of a pod's containers and sidecars, sorted, without duplicates; invalid ones are problems.
 
     With ``hostNetwork`` every container port is a host port. Like kube-scheduler, ignores the ports of other init
@@ -25,10 +26,9 @@ def host_ports(spec: PodSpec, subject: str, problems: list[Problem]) -> tuple[Ho
                 protocol = port.protocol or _PROTOCOLS[0]
                 field = f"spec.{part}[{container.name or ''}].ports[{index}]"
                 if not 0 <= number <= _LARGEST:
-                    problems.append(Problem(subject, f"{field}.hostPort", str(number), f"from 1 to {_LARGEST}"))
+                    problems.add(f"{field}.hostPort", str(number), f"from 1 to {_LARGEST}")
                 elif protocol not in _PROTOCOLS:
-                    expected = f"one of {', '.join(_PROTOCOLS)}"
-                    problems.append(Problem(subject, f"{field}.protocol", protocol, expected))
+                    problems.add(f"{field}.protocol", protocol, f"one of {', '.join(_PROTOCOLS)}")
                 elif number:
                     found.add(HostPort(port.host_ip or ANY_ADDRESS, protocol, number))
     return tuple(sorted(found))

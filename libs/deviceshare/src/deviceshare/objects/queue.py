@@ -4,9 +4,10 @@ from math import inf
 
 import msgspec
 
-from deviceshare.model import Problem, QueueFact
-from deviceshare.objects.amounts import read_amounts
+from deviceshare.model import QueueFact
+from deviceshare.objects.amounts import counted_amounts
 from deviceshare.objects.lenient import decode_view, seconds
+from deviceshare.objects.problems import Problems
 from deviceshare.objects.views import Guarantee, QueueObject, QueueSpec
 
 HIERARCHY, WEIGHTS = "volcano.sh/hierarchy", "volcano.sh/hierarchy-weights"
@@ -26,12 +27,12 @@ def decode_queue(raw: bytes) -> QueueFact:
     Raises:
         FormatError: the object has no name.
     """
-    view, problems = decode_view(raw, _DECODER, "Queue")
+    view, found = decode_view(raw, _DECODER, "Queue")
     name, spec = view.metadata.name or "", view.spec or QueueSpec()
-    subject = f"Queue {name}"
+    problems = Problems(f"Queue {name}", found)
     weight = 1 if spec.weight is None else spec.weight
     if weight < 0:
-        problems.append(Problem(subject, "spec.weight", str(weight), "a whole number, 0 or more"))
+        problems.add("spec.weight", str(weight), "a whole number, 0 or more")
         weight = 1
     state = "" if view.status is None else view.status.state or ""
     guarantee = (spec.guarantee or Guarantee()).resource
@@ -39,34 +40,33 @@ def decode_queue(raw: bytes) -> QueueFact:
         revision=view.metadata.resource_version or "",
         name=name,
         parent=spec.parent or "",
-        hierarchy=_hierarchy(view.metadata.annotations or {}, subject, problems),
+        hierarchy=_hierarchy(view.metadata.annotations or {}, problems),
         weight=weight,
         priority=spec.priority or 0,
-        capability=read_amounts(spec.capability, subject, "spec.capability", problems),
-        deserved=read_amounts(spec.deserved, subject, "spec.deserved", problems),
-        guarantee=read_amounts(guarantee, subject, "spec.guarantee.resource", problems),
+        capability=counted_amounts(spec.capability, "spec.capability", problems),
+        deserved=counted_amounts(spec.deserved, "spec.deserved", problems),
+        guarantee=counted_amounts(guarantee, "spec.guarantee.resource", problems),
         reclaimable=spec.reclaimable is not False,
-        created=seconds(view.metadata.creation_timestamp, subject, "metadata.creationTimestamp", problems),
+        created=seconds(view.metadata.creation_timestamp, "metadata.creationTimestamp", problems),
         open=state == _OPEN,
         state=state,
-        problems=tuple(problems),
+        problems=tuple(found),
     )
 
 
-def _hierarchy(annotations: dict[str, str], subject: str, problems: list[Problem]) -> tuple[tuple[str, float], ...]:
+def _hierarchy(annotations: dict[str, str], problems: Problems) -> tuple[tuple[str, float], ...]:
     """Return the path below the root with weights. A missing or invalid weight is 1.
 
     Source: Volcano pkg/scheduler/plugins/drf (buildHierarchy), which has no default for missing weights.
     """
     path, weights = annotations.get(HIERARCHY, "").split("/"), annotations.get(WEIGHTS, "").split("/")
     if len(path) > DEEPEST:
-        expected = f"a path of at most {DEEPEST} parts"
-        problems.append(Problem(subject, f"metadata.annotations[{HIERARCHY}]", "/".join(path), expected))
+        problems.add(f"metadata.annotations[{HIERARCHY}]", "/".join(path), f"a path of at most {DEEPEST} parts")
         return ()
     found = [_weight(text) for text in weights[: len(path)]]
     if path != [""] and (len(weights) != len(path) or None in found):
         expected = f"{len(path)} numbers from 1, one for each part of {'/'.join(path)!r}, separated by '/'"
-        problems.append(Problem(subject, f"metadata.annotations[{WEIGHTS}]", annotations.get(WEIGHTS, ""), expected))
+        problems.add(f"metadata.annotations[{WEIGHTS}]", annotations.get(WEIGHTS, ""), expected)
     found += [None] * (len(path) - len(found))
     return tuple((part, weight or 1.0) for part, weight in zip(path[1:], found[1:], strict=True))
 

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from deviceshare.families import BY_NAME, FAMILIES, SERVED, Family, HeldInPart
-from deviceshare.model import ContainerGrant, FormatError, PodRequest
+from deviceshare.families import BY_NAME, FAMILIES, SERVED
+from deviceshare.model import ContainerGrant, PodRequest
+from deviceshare.objects.held import held_of
 
 _STARTING = ("Pending", "", None)
 _ENDED = ("Succeeded", "Failed")
@@ -28,7 +29,8 @@ def unserved(
         if phase not in _ENDED:
             grants = [grant for grant in held if grant.family == family.name]
         elif plugin.given_up:
-            grants = _held_by(family, annotations, request)
+            # Plugins do not serve malformed grants.
+            grants, _ = held_of(family, annotations, request, "")
         if not (starting and plugin.served_all(annotations, grants)):
             found += [(family.name, key) for key in plugin.keys(grants)]
     return tuple(found)
@@ -51,13 +53,3 @@ def as_counted(unserved: Sequence[tuple[str, str]], held: Sequence[ContainerGran
         for name in dict.fromkeys(name for name, _ in unserved)
         for key in BY_NAME[name].plugin.keys([grant for grant in held if grant.family == name])
     )
-
-
-def _held_by(family: Family, annotations: Mapping[str, str], request: PodRequest) -> Sequence[ContainerGrant]:
-    """Return the grants of an ended pod; plugins do not serve malformed ones."""
-    try:
-        return family.held(annotations, request, "")
-    except HeldInPart as error:
-        return error.grants
-    except FormatError:
-        return ()

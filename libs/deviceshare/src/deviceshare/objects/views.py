@@ -201,8 +201,8 @@ class PodSpec(View):
     host_network: bool | None = None
 
 
-class PodStatus(View):
-    """``status`` of a Pod."""
+class Status(View):
+    """``status`` of a Pod or a PodGroup."""
 
     phase: str | None = None
 
@@ -211,7 +211,7 @@ class PodObject(Object):
     """A Pod."""
 
     spec: PodSpec | None = None
-    status: PodStatus | None = None
+    status: Status | None = None
 
 
 class PodGroupSpec(View):
@@ -224,17 +224,11 @@ class PodGroupSpec(View):
     queue: str | None = None
 
 
-class PodGroupStatus(View):
-    """``status`` of a PodGroup."""
-
-    phase: str | None = None
-
-
 class PodGroupObject(Object):
     """A PodGroup, ``scheduling.volcano.sh/v1beta1``."""
 
     spec: PodGroupSpec | None = None
-    status: PodGroupStatus | None = None
+    status: Status | None = None
 
 
 class Guarantee(View):

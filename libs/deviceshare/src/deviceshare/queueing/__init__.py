@@ -35,34 +35,26 @@ from deviceshare.queueing.amounts import Counting
 from deviceshare.queueing.dispatcher import Dispatcher
 from deviceshare.queueing.enqueue import Applicant, EnqueueAction
 from deviceshare.queueing.gangs import Decision, Group, Reason, decide
-from deviceshare.queueing.hdrf import Hierarchy
 from deviceshare.queueing.hierarchy import ROOT
-from deviceshare.queueing.job_queue import JobClass, JobQueue
+from deviceshare.queueing.job_queue import JobClass
 from deviceshare.queueing.jobs import Job
-from deviceshare.queueing.proportion import Claimant, deserved, share
 from deviceshare.queueing.queue_account import add
-from deviceshare.queueing.queues import DEFAULT_QUEUE, Queues
+from deviceshare.queueing.queues import Queues
 from deviceshare.queueing.shortage import Shortage
 
 __all__ = [
-    "DEFAULT_QUEUE",
     "ROOT",
     "Applicant",
-    "Claimant",
     "Counting",
     "Decision",
     "Dispatcher",
     "EnqueueAction",
     "Group",
-    "Hierarchy",
     "Job",
     "JobClass",
-    "JobQueue",
     "Queues",
     "Reason",
     "Shortage",
     "add",
     "decide",
-    "deserved",
-    "share",
 ]

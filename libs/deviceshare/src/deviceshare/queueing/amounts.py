@@ -15,9 +15,9 @@ from deviceshare.conf import SchedulerConf
 from deviceshare.families import (
     BY_NAME,
     FAMILIES,
-    CardDemand,
     CardNames,
     Demand,
+    Family,
     FamilyError,
     calling,
     device_resources,
@@ -36,7 +36,11 @@ class Counting:
         self._conf = conf
         self._by_card = conf.extensions.card_quotas
         self._devices = device_resources(conf) if self._by_card else _uncounted(conf)
-        self._families = {mode: [family for family in FAMILIES if mode in family.modes] for mode in _modes()}
+        self._families: defaultdict[str, list[Family]] = defaultdict(list)
+        """The families that allocate cards of each mode."""
+        for family in FAMILIES:
+            for mode in family.modes:
+                self._families[mode].append(family)
         self._known = lru_cache(_MAX_KNOWN)(self._read)
         """:meth:`_read`, cached for the most recently used requests."""
         self._of_node: dict[str, tuple[NodeFact, Mapping[str, int], Mapping[str, int]]] = {}
@@ -140,7 +144,9 @@ class Counting:
                 answered.add(request_group)
                 names = family.card_names(demand, self._conf)
                 total.update(_of_demand(demand, names, self.largest.get(names.memory, 0)))
-                depends |= bool(names.memory) and any(_depends(cards) for cards in demand.cards)
+                depends |= bool(names.memory) and any(
+                    cards.memory_percentage or not cards.memory for cards in demand.cards
+                )
         return tuple(sorted((name, amount) for name, amount in total.items() if amount)), depends
 
 
@@ -153,51 +159,34 @@ def _uncounted(conf: SchedulerConf) -> frozenset[str]:
     return family.resources(conf) if family.flag in conf.families else frozenset()
 
 
-def _modes() -> frozenset[str]:
-    return frozenset[str]().union(*(family.modes for family in FAMILIES))
-
-
-def _depends(cards: CardDemand) -> bool:
-    return bool(cards.memory_percentage or not cards.memory)
-
-
-def _of_demand(demand: Demand, names: CardNames, largest: int) -> Counter[str]:
+def _of_demand(demand: Demand, names: CardNames, largest: int) -> dict[str, int]:
     """Return the maximum of the largest init container and the sum of the other containers, by resource."""
-    by_stage: dict[int, Counter[str]] = {}
+    by_stage: defaultdict[int, Counter[str]] = defaultdict(Counter)
     for cards in demand.cards:
         memory = largest * cards.memory_percentage // 100 if cards.memory_percentage else cards.memory or largest
-        amounts = {
-            names.number: cards.count,
-            names.memory: cards.count * memory,
-            names.cores: cards.count * cards.cores,
-        }
-        _add(by_stage, cards.position if cards.stage == INIT else _CONCURRENT, amounts)
+        stage = by_stage[cards.position if cards.stage == INIT else _CONCURRENT]
+        stage[names.number] += cards.count
+        stage[names.memory] += cards.count * memory
+        stage[names.cores] += cards.count * cards.cores
     return _largest(by_stage)
 
 
 def _with_memory(amounts: ResourceAmounts, grants: Iterable[ContainerGrant], conf: SchedulerConf) -> ResourceAmounts:
     """Return the amounts with the granted memory in place of the estimated memory."""
-    given: dict[str, dict[int, Counter[str]]] = {}
+    given: defaultdict[int, Counter[str]] = defaultdict(Counter)
     for grant in grants:
         family = BY_NAME.get(grant.family)
         names = family.card_names(Demand(grant.family, ()), conf) if family is not None else CardNames()
         if not names.memory or any(device.memory == WHOLE for device in grant.devices):
             continue
         stage = grant.position if grant.stage == INIT else _CONCURRENT
-        memory = sum(device.memory for device in grant.devices)
-        _add(given.setdefault(names.memory, {}), stage, {names.memory: memory})
-    found = dict(amounts)
-    for name, by_stage in given.items():
-        found[name] = _largest(by_stage)[name]
-    return tuple(sorted(found.items()))
+        given[stage][names.memory] += sum(device.memory for device in grant.devices)
+    return tuple(sorted((dict(amounts) | _largest(given)).items()))
 
 
-def _add(by_stage: dict[int, Counter[str]], stage: int, amounts: Mapping[str, int]) -> None:
-    by_stage.setdefault(stage, Counter()).update({name: amount for name, amount in amounts.items() if name})
-
-
-def _largest(by_stage: Mapping[int, Counter[str]]) -> Counter[str]:
-    found: Counter[str] = Counter()
+def _largest(by_stage: Mapping[int, Mapping[str, int]]) -> dict[str, int]:
+    """Return the largest amount of each resource; '' is no resource."""
+    found: dict[str, int] = {}
     for counted in by_stage.values():
-        found |= counted
+        found |= {name: max(amount, found.get(name, 0)) for name, amount in counted.items() if name}
     return found

@@ -45,8 +45,8 @@ def set_deserved(accounts: Iterable[QueueAccount], most: Mapping[str, int]) -> N
 def set_in_hierarchy(accounts: Collection[QueueAccount], root: QueueAccount, total: Mapping[str, int]) -> None:
     """Set the bounds and deserved amounts of all queues below the root.
 
-    A root without a capability is unbounded, and then the guarantees of its children bound nobody either. With a
-    capability, it has 0 of each resource that the capability does not name. Deserved amounts may exceed the bounds.
+    A root without a capability is unbounded, and then the guarantees of its children bound no queue either. A root
+    with a capability has 0 of each resource that the capability does not name. Deserved amounts may exceed the bounds.
     """
     children: defaultdict[str, list[QueueAccount]] = defaultdict(list)
     for account in accounts:

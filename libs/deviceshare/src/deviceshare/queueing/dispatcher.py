@@ -4,7 +4,7 @@ Source: Volcano pkg/scheduler/actions/{allocate,backfill}. Beyond Volcano: queue
 other queues (see :mod:`deviceshare.queueing`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from math import inf
 
 import msgspec
@@ -17,7 +17,6 @@ from deviceshare.queueing.job_queue import JobClass, JobQueue
 from deviceshare.queueing.jobs import Job, JobOrder, JobOrderKey
 from deviceshare.queueing.queues import Queues
 from deviceshare.queueing.reservation import Reservation, Reservations
-from deviceshare.queueing.round_result import RoundResult
 from deviceshare.queueing.shortage import DESERVED
 from deviceshare.queueing.wake import wake_allowed, wake_borrowers
 
@@ -27,6 +26,24 @@ LEAST_PAUSE, EXPLAINING = 1.0, 0.05
 
 A diagnosis costs more than a decision, and with many waiting pods its numbers change with every pod that ends.
 """
+
+
+class RoundResult(msgspec.Struct):
+    """The groups with placed pods, and the job classes that wait, each with the decision about its first job."""
+
+    placed: dict[GroupKey, Decision] = {}
+    waiting: dict[Hashable, tuple[JobClass, Decision]] = {}
+    order: list[PodUid] = []
+    """The placed pods in the order of their placement."""
+
+    def add(self, key: GroupKey, decision: Decision) -> None:
+        """Add a decision that places pods; merges it with an earlier decision of this round about the same group."""
+        self.order += [pod.uid for pod, _ in decision.placed]
+        before = self.placed.get(key)
+        if before is not None:
+            placed, fitted = (*before.placed, *decision.placed), before.fitted + decision.fitted
+            decision = Decision(group=before.group, placed=placed, waiting=(), fitted=fitted)
+        self.placed[key] = decision
 
 
 class Dispatcher:
@@ -124,7 +141,7 @@ class Dispatcher:
         self._wake(now)
         self._serve_overdue(result)
         self._wake(now)
-        with self.reservations.kept_free():
+        with self.reservations.enforced():
             for action in self._actions:
                 jobs = self._job_queues[action]
                 wake_allowed(jobs, self.queues)
@@ -137,7 +154,7 @@ class Dispatcher:
                     self._serve(jobs, result, no_room, most, borrowing=True)
             for key in list(self._reserved):
                 self._place_reserved(key, result)
-        self._keep_free(now)
+        self._reserve_nodes(now)
         return result
 
     def due(self) -> list[float]:
@@ -168,40 +185,35 @@ class Dispatcher:
         for reservation in self.reservations:
             found = jobs.find(reservation.key)
             if found is not None and found[0].order_key is not None:
-                with self.reservations.kept_free(but_for=reservation.key):
+                with self.reservations.enforced(except_for=reservation.key):
                     self._decide_job(jobs, *found, result, {}, borrowing=True)
             if reservation.key in result.placed:
                 self._drop(reservation)
 
-    def _keep_free(self, now: float) -> None:
+    def _reserve_nodes(self, now: float) -> None:
         """Reserve nodes for overdue jobs: one per queue, the first ones."""
         jobs = self._job_queues[ALLOCATE]
         waiting = [(job, False) for _, _, job in sorted(self._overdue(now))]
         found = [jobs.find(reservation.key) for reservation in self.reservations]
-        old = [(each[1], True) for each in found if each is not None and self._is_old(each[1], now)]
+        old = [(each[1], True) for each in found if each is not None and self.reservations.is_expired(each[1], now)]
         candidates = [*old, *waiting]
         self.reservations.begin_round({job.key for job, _ in candidates})
-        # A search that is in progress goes on first.
+        # A search in progress continues first.
         for job, again in sorted(candidates, key=lambda each: each[0].key != self.reservations.searching):
             before = self.reservations.of(job.queue)
-            look_at = 0.0 if again else self.reservations.may_plan_at(job.queue)
-            if now < look_at:
-                self._due = min(self._due, look_at)
+            search_at = 0.0 if again else self.reservations.next_search_at(job.queue)
+            if now < search_at:
+                self._due = min(self._due, search_at)
                 continue
-            if not self.reservations.plan(job, now):
+            if not self.reservations.search(job, now):
                 self._due = now
                 return
             after = self.reservations.of(job.queue)
             if after is None and not again:
-                # Jobs that it kept from borrowing may borrow now.
+                # Jobs that its claim kept from borrowing may borrow now.
                 self._due = now
             elif again and (before is None or after is None or after.nodes != before.nodes):
                 self.made_room()
-
-    def _is_old(self, job: Job, now: float) -> bool:
-        """Return whether the nodes that are kept free for a job should be chosen anew."""
-        reservation = self.reservations.of(job.queue)
-        return reservation is not None and now >= self.reservations.old_at(reservation, job)
 
     def _drop(self, reservation: Reservation) -> None:
         self.reservations.drop(reservation.queue)
@@ -227,7 +239,7 @@ class Dispatcher:
             overdue -= self._wall_offset
             if now < overdue:
                 self._due = min(self._due, overdue)
-            elif not self.reservations.is_hopeless(job):
+            elif not self.reservations.is_unplaceable(job):
                 found.append((self._order_key(job), len(found), job))
         return found
 
@@ -329,7 +341,7 @@ class Dispatcher:
         borrowing: bool,
     ) -> Sequence[PodFact]:
         """Decide a job, and place or park it; returns the placed pods."""
-        # A job that is decided twice in a round may have another answer the second time.
+        # A job that is decided twice in a round may have another result the second time.
         explain = self._reasons and (
             self._now >= job_class.explained_at + self._pause or self._now == job_class.explained_at
         )

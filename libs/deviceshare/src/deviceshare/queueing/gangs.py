@@ -171,38 +171,28 @@ def decide(
     return failure
 
 
-class _Attempt:
+class _Attempt(msgspec.Struct, eq=False):
     """One attempt to place a group's minimum, pod by pod without backtracking."""
 
-    def __init__(
-        self,
-        allocator: Allocator,
-        group: Group,
-        queues: Queues | None,
-        no_room: MutableMapping[PodRequest, Unplaceable],
-        *,
-        borrowing: bool,
-        reasons: bool,
-    ) -> None:
-        self._allocator = allocator
-        self._group = group
-        self._queues = queues
-        self._no_room = no_room
-        self._borrowing = borrowing
-        self._reasons = reasons
-        self._placed: list[tuple[PodFact, Placement]] = []
-        self._reserved: list[tuple[PodFact, Placement]] = []
-        self._refused: list[PodFact] = []
-        self._lacking: dict[PodRequest, Reason] = {}
-        """Why requests do not fit."""
-        self._tasks = Counter[str]()
+    allocator: Allocator
+    group: Group
+    queues: Queues | None
+    no_room: MutableMapping[PodRequest, Unplaceable]
+    borrowing: bool
+    reasons: bool
+    placed: list[tuple[PodFact, Placement]] = []
+    reserved: list[tuple[PodFact, Placement]] = []
+    refused: list[PodFact] = []
+    lacking: dict[PodRequest, Reason] = {}
+    """Why requests do not fit."""
+    tasks: Counter[str] = msgspec.field(default_factory=Counter)
 
     def place(self, pods: Sequence[PodFact]) -> bool:
         """Place pods until the group has its minimum; returns whether it has.
 
         For the best-effort pods of a mixed group it only holds capacity.
         """
-        group = self._group
+        group = self.group
         later = [pod for pod in pods if pod.ask.best_effort] if group.mixed else []
         later_tasks = Counter(pod.task for pod in later)
         for pod in pods:
@@ -211,7 +201,7 @@ class _Attempt:
             if not (later and pod.ask.best_effort):
                 self._try(pod)
         enough = self._is_enough(len(later), later_tasks)
-        if not enough or not self._allocator.conf.extensions.gang_backfill:
+        if not enough or not self.allocator.conf.extensions.gang_backfill:
             return enough
         for pod in later:
             if self._is_enough():
@@ -221,86 +211,82 @@ class _Attempt:
 
     def _is_enough(self, more: int = 0, of_tasks: Counter[str] | None = None) -> bool:
         """Return whether the group has its minimum, counting some additional pods of these tasks."""
-        placed, tasks = len(self._placed), self._tasks + of_tasks if of_tasks else self._tasks
-        return (
-            placed > 0 and placed + len(self._reserved) + more >= self._group.missing and not self._group.short(tasks)
-        )
+        placed, tasks = len(self.placed), self.tasks + of_tasks if of_tasks else self.tasks
+        return placed > 0 and placed + len(self.reserved) + more >= self.group.missing and not self.group.short(tasks)
 
     def _reserve(self, pod: PodFact) -> None:
         """Hold a pod slot of a node without changing the scores of nodes."""
         request = pod.ask
-        placement = self._allocator.place(pod.ask) if request not in self._lacking else None
+        placement = self.allocator.place(pod.ask) if request not in self.lacking else None
         if placement is None:
-            self._lacking.setdefault(request, None)
-            self._refused.append(pod)
+            self.lacking.setdefault(request, None)
+            self.refused.append(pod)
             return
-        self._allocator.hold(placement.node, pod.uid, (), placement.resources, pod.tenant, placement.ports)
-        self._reserved.append((pod, placement))
-        self._tasks[pod.task] += 1
+        self.allocator.hold(placement.node, pod.uid, (), placement.resources, pod.tenant, placement.ports)
+        self.reserved.append((pod, placement))
+        self.tasks[pod.task] += 1
 
     def _try(self, pod: PodFact) -> None:
         request = pod.ask
-        if request in self._lacking:
-            self._refused.append(pod)
+        if request in self.lacking:
+            self.refused.append(pod)
             return
-        shortage = self._queues.shortage(pod.uid, borrowing=self._borrowing) if self._queues is not None else None
-        placement = None if shortage is not None or request in self._no_room else self._allocator.place(pod.ask)
+        shortage = self.queues.shortage(pod.uid, borrowing=self.borrowing) if self.queues is not None else None
+        placement = None if shortage is not None or request in self.no_room else self.allocator.place(pod.ask)
         if placement is None:
-            self._lacking[request] = shortage
-            if shortage is None and not self._placed:
-                self._no_room[request] = self._why_not(pod)
-            self._refused.append(pod)
+            self.lacking[request] = shortage
+            if shortage is None and not self.placed:
+                self.no_room[request] = self._why_not(pod)
+            self.refused.append(pod)
             return
-        self._allocator.take(pod.uid, placement, pod.tenant)
-        if self._queues is not None:
-            self._queues.hold(pod.uid)
-        self._placed.append((pod, placement))
-        self._tasks[pod.task] += 1
+        self.allocator.take(pod.uid, placement, pod.tenant)
+        if self.queues is not None:
+            self.queues.hold(pod.uid)
+        self.placed.append((pod, placement))
+        self.tasks[pod.task] += 1
 
     def success(self) -> Decision:
-        """Return the decision that places the pods."""
         return Decision(
-            group=self._group,
-            placed=tuple(self._placed),
+            group=self.group,
+            placed=tuple(self.placed),
             waiting=(),
-            fitted=len(self._placed),
-            reserved=tuple(self._reserved),
+            fitted=len(self.placed),
+            reserved=tuple(self.reserved),
         )
 
     def failure(self) -> Decision:
         """Return the decision that places no pod; reasons are diagnosed with the other pods of the gang placed."""
-        for pod in self._refused:
-            if self._lacking[pod.ask] is None:
-                self._lacking[pod.ask] = self._why_not(pod)
+        for pod in self.refused:
+            if self.lacking[pod.ask] is None:
+                self.lacking[pod.ask] = self._why_not(pod)
         waiting = [
-            *((pod, None) for pod, _ in self._placed),
-            *((pod, self._lacking[pod.ask]) for pod in self._refused),
+            *((pod, None) for pod, _ in self.placed),
+            *((pod, self.lacking[pod.ask]) for pod in self.refused),
         ]
-        if self._group.mixed:
+        if self.group.mixed:
             # Some pods were not tried. Best-effort pods may be placed without the rest of the gang.
-            named, alone = {pod.uid for pod, _ in waiting}, self._group.enough_best_effort
-            others = [pod for pod in self._group.pods if pod.uid not in named]
+            named, alone = {pod.uid for pod, _ in waiting}, self.group.enough_best_effort
+            others = [pod for pod in self.group.pods if pod.uid not in named]
             waiting += [(pod, None) for pod in others if not (alone and pod.ask.best_effort)]
         return Decision(
-            group=self._group,
+            group=self.group,
             placed=(),
             waiting=tuple(waiting),
-            fitted=len(self._placed) + len(self._reserved),
-            short=self._group.short(self._tasks),
+            fitted=len(self.placed) + len(self.reserved),
+            short=self.group.short(self.tasks),
         )
 
     def roll_back(self) -> None:
-        """Release the placed pods and the held capacity."""
-        for pod, placement in self._placed:
-            self._allocator.release(placement.node, pod.uid)
-            if self._queues is not None:
-                self._queues.release(pod.uid)
-        for pod, placement in self._reserved:
-            self._allocator.release(placement.node, pod.uid)
+        for pod, placement in self.placed:
+            self.allocator.release(placement.node, pod.uid)
+            if self.queues is not None:
+                self.queues.release(pod.uid)
+        for pod, placement in self.reserved:
+            self.allocator.release(placement.node, pod.uid)
 
     def _why_not(self, pod: PodFact) -> Unplaceable:
-        why = self._no_room.get(pod.ask, UNEXPLAINED)
-        return self._allocator.why_not(pod.ask) if self._reasons and why is UNEXPLAINED else why
+        why = self.no_room.get(pod.ask, UNEXPLAINED)
+        return self.allocator.why_not(pod.ask) if self.reasons and why is UNEXPLAINED else why
 
 
 def _count_best_effort(pods: Sequence[PodFact]) -> int:

@@ -12,38 +12,35 @@ the whole tree after each pod; this module recomputes only changed nodes.
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
+import msgspec
+
 from deviceshare.model import GroupKey, QueueFact, ResourceAmounts
-from deviceshare.queueing.drf import dominant_share
-from deviceshare.queueing.proportion import NOTHING
+from deviceshare.queueing.proportion import NOTHING, share
 from deviceshare.queueing.queue_account import add
 
 _DIGITS = 10
 """Decimal digits to which shares are compared: they are sums of rounded fractions."""
 
 
-class _Node:
+class _Node(msgspec.Struct, eq=False):
     """A node of the tree; ``allocated``, ``share`` and ``saturated`` are the values that its parent has counted."""
 
-    __slots__ = ("allocated", "changed", "children", "full", "parent", "saturated", "scaled", "share", "shares",
-                 "unsaturated", "weight")  # fmt: skip
-
-    def __init__(self, parent: "_Node | None" = None, weight: float = 1.0) -> None:
-        self.parent = parent
-        self.weight = weight
-        self.children: dict[str, _Node] = {}
-        """Child nodes by name, without jobs."""
-        self.allocated: Mapping[str, float] = {}
-        self.share = 0.0
-        self.saturated = True
-        self.changed: dict[_Node, None] = {}
-        """Children to recompute."""
-        self.full: dict[str, float] = {}
-        """Total allocation of saturated children."""
-        self.scaled: dict[str, float] = {}
-        """Total allocation of the other children, each divided by its share."""
-        self.shares: dict[_Node, float] = {}
-        """Nonzero shares of unsaturated children."""
-        self.unsaturated: set[_Node] = set()
+    parent: "_Node | None" = None
+    weight: float = 1.0
+    children: dict[str, "_Node"] = {}
+    """Child nodes by name, without jobs."""
+    allocated: Mapping[str, float] = {}
+    share: float = 0.0
+    saturated: bool = True
+    changed: dict["_Node", None] = {}
+    """Children to recompute."""
+    full: dict[str, float] = {}
+    """Total allocation of saturated children."""
+    scaled: dict[str, float] = {}
+    """Total allocation of the other children, each divided by its share."""
+    shares: dict["_Node", float] = {}
+    """Nonzero shares of unsaturated children."""
+    unsaturated: set["_Node"] = set()
 
     def mark(self) -> None:
         """Mark the node and its ancestors for recomputation."""
@@ -82,21 +79,16 @@ class _Node:
         allocated = dict(self.full)
         _add(allocated, self.scaled, smallest)
         self.allocated = allocated
-        self.share = dominant_share(allocated, total)
+        self.share = share(allocated, total)
         self.saturated = not self.unsaturated
 
 
-class _Job(_Node):
-    __slots__ = ("held", "queue", "requested")
-
-    def __init__(self, parent: _Node, queue: str) -> None:
-        super().__init__(parent)
-        self.queue = queue
-        self.requested: Counter[str] = Counter()
-        self.held: Counter[str] = Counter()
+class _Job(_Node, eq=False):
+    queue: str = ""
+    requested: Counter[str] = msgspec.field(default_factory=Counter)
+    held: Counter[str] = msgspec.field(default_factory=Counter)
 
     def leave(self) -> None:
-        """Detach from the parent node."""
         if self.parent is not None:
             self.parent.count(self, -1)
             self.parent.changed.pop(self, None)
@@ -105,7 +97,7 @@ class _Job(_Node):
 
     def recompute(self, total: Mapping[str, int], demanding: frozenset[str]) -> None:
         self.allocated = dict(self.held)
-        self.share = dominant_share(self.held, total)
+        self.share = share(self.held, total)
         self.saturated = any(
             self.requested[name] and (amount >= self.requested[name] or name not in demanding)
             for name, amount in self.held.items()
@@ -150,7 +142,7 @@ class Hierarchy:
         """Add the request of a pod of a group, or remove it (sign -1)."""
         job = self._jobs.get(group)
         if job is None:
-            job = self._jobs[group] = _Job(self._node(queue), queue)
+            job = self._jobs[group] = _Job(self._node(queue), queue=queue)
         if job.queue != queue and sign > 0:
             job.leave()
             job.queue, job.parent = queue, self._node(queue)

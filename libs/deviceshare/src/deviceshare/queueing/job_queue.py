@@ -8,6 +8,8 @@ from collections.abc import Callable, Hashable, Iterable
 from heapq import heapify, heappop, heappush
 from math import inf
 
+import msgspec
+
 from deviceshare.model import GroupKey
 from deviceshare.queueing.gangs import UNEXPLAINED, Reason
 from deviceshare.queueing.jobs import Job, JobOrderKey
@@ -17,33 +19,27 @@ _MAX_STALE = 64
 """Stale heap entries allowed in addition to the number of jobs."""
 
 
-class JobClass:
+class JobClass(msgspec.Struct, eq=False):
     """Jobs of one queue that have the same feasibility (:attr:`Job.class_key`): active, or parked for a reason."""
 
-    __slots__ = (
-        "borrowing", "entries", "explained_at", "heap", "jobs", "name", "needs", "order_key", "queue", "reasons",
-        "reported_reasons",
-    )  # fmt: skip
-
-    def __init__(self, name: Hashable, queue: str) -> None:
-        self.name = name
-        self.queue = queue
-        self.heap: list[tuple[JobOrderKey, int, Job]] = []
-        self.jobs: dict[GroupKey, Job] = {}
-        self.entries: dict[GroupKey, int] = {}
-        """The number of each job's current entry in ``heap``."""
-        self.order_key: JobOrderKey | None = None
-        """The key of its current entry in the queue's heap; None while parked."""
-        self.reasons: tuple[Reason, ...] = ()
-        """Why it is parked: the reasons of its first job's pods."""
-        self.reported_reasons: tuple[Reason, ...] = ()
-        """The reasons of the last diagnosis, which may be older than ``reasons``."""
-        self.explained_at = -inf
-        """When the lack of capacity was last diagnosed, unix seconds."""
-        self.needs: list[tuple[str, int, bool]] = []
-        """Resource, additional amount that its queue must allow, and whether the deserved amount is ignored."""
-        self.borrowing = False
-        """Whether its queue was allowed to borrow when it was parked."""
+    name: Hashable
+    queue: str
+    heap: list[tuple[JobOrderKey, int, Job]] = []
+    jobs: dict[GroupKey, Job] = {}
+    entries: dict[GroupKey, int] = {}
+    """The number of each job's current entry in ``heap``."""
+    order_key: JobOrderKey | None = None
+    """The key of its current entry in the queue's heap; None while parked."""
+    reasons: tuple[Reason, ...] = ()
+    """Why it is parked: the reasons of its first job's pods."""
+    reported_reasons: tuple[Reason, ...] = ()
+    """The reasons of the last diagnosis, which may be older than ``reasons``."""
+    explained_at: float = -inf
+    """When the lack of capacity was last diagnosed, monotonic seconds."""
+    needs: list[tuple[str, int, bool]] = []
+    """Resource, additional amount that its queue must allow, and whether the deserved amount is ignored."""
+    borrowing: bool = False
+    """Whether its queue was allowed to borrow when it was parked."""
 
     @property
     def lacks_room(self) -> bool:
@@ -160,11 +156,6 @@ class JobQueue:
             else:
                 heappop(heap)
         return None
-
-    @property
-    def claimants(self) -> list[JobClass]:
-        """Parked job classes that lack only node capacity while their queue is within its deserved amount."""
-        return [job_class for job_class in self.parked.values() if not job_class.borrowing and not job_class.needs]
 
     def move(self, key: GroupKey, order_key: Callable[[Job], JobOrderKey]) -> None:
         """Update the order of a job, if present."""

@@ -72,9 +72,14 @@ def limits(total: Floats, guarantee: Floats, capability: Floats) -> Floats:
     return found
 
 
-def share(allocated: Mapping[str, int], deserved: Mapping[str, float]) -> float:
-    """Return the largest fraction allocated / deserved over all deserved resources, 0 if there are none."""
-    return max((allocated.get(name, 0) / amount for name, amount in deserved.items() if amount >= NOTHING), default=0.0)
+def share(allocated: Mapping[str, float], whole: Mapping[str, float]) -> float:
+    """Return the largest fraction of ``whole`` that is allocated, over all resources; 0 if nothing is.
+
+    With the deserved amounts of a queue as ``whole``, this is the share of the queue; with the cluster's total, the
+    dominant share of ``drf``.
+    """
+    fractions = (amount / has for name, amount in allocated.items() if (has := whole.get(name, 0)) >= NOTHING)
+    return max(fractions, default=0.0)
 
 
 def _matrix(rows: Sequence[Mapping[str, int]], names: Sequence[str], default: float) -> Floats:

@@ -2,22 +2,8 @@
 
 from collections.abc import Callable, Iterable
 from heapq import heapify, heappop, heappush
-from typing import Protocol
 
 from deviceshare.queueing.queue_order import QueueOrderKey
-
-
-class QueueHeap(Protocol):
-    """A priority queue of queues."""
-
-    def __bool__(self) -> bool:
-        """Return whether it contains any queue."""
-
-    def push(self, queue: str) -> None:
-        """Add a queue."""
-
-    def pop(self) -> str:
-        """Remove and return the first queue."""
 
 
 class CurrentQueueHeap:

@@ -31,14 +31,12 @@ class _PartialKey:
         raise NotImplementedError
 
     def __eq__(self, other: object) -> bool:
-        """Return whether the compared parts are equal."""
         if type(other) is not type(self):
             return NotImplemented
         mine, theirs = self.compared(other)
         return bool(mine == theirs)
 
     def __lt__(self, other: "_PartialKey") -> bool:
-        """Return whether this key sorts first."""
         mine, theirs = self.compared(other)
         return bool(mine < theirs)
 

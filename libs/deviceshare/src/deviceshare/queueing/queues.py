@@ -3,38 +3,33 @@
 Source: Volcano pkg/scheduler/plugins/proportion and, for queues with ``spec.deserved``, capacity.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from functools import partial
 
+import msgspec
+
 from deviceshare.conf import SchedulerConf
-from deviceshare.model import GroupKey, NodeFact, PodFact, QueueFact, ResourceAmounts
+from deviceshare.model import DEFAULT_QUEUE, GroupKey, NodeFact, PodFact, QueueFact, ResourceAmounts
 from deviceshare.queueing.amounts import Counting
 from deviceshare.queueing.capacity import set_bounds, set_deserved, set_in_hierarchy
-from deviceshare.queueing.drf import dominant_share
-from deviceshare.queueing.foreign_pods import ForeignPods
 from deviceshare.queueing.hdrf import Hierarchy
 from deviceshare.queueing.hierarchy import NO_LINKS, ROOT, Links, find_links
+from deviceshare.queueing.proportion import share
 from deviceshare.queueing.queue_account import QueueAccount, add, link
-from deviceshare.queueing.queue_heap import CurrentQueueHeap, QueueHeap, VolcanoQueueHeap
+from deviceshare.queueing.queue_heap import CurrentQueueHeap, VolcanoQueueHeap
 from deviceshare.queueing.queue_limits import QueueLimits
 from deviceshare.queueing.queue_order import QueueOrder, QueueOrderKey
 from deviceshare.queueing.shortage import Shortage
 from deviceshare.queueing.weights import set_by_weight
 
-DEFAULT_QUEUE = "default"
-"""The queue of pods and PodGroups that name none. Its object need not exist."""
 
-
-class _Entry:
-    __slots__ = ("account", "amounts", "group", "held", "pod")
-
-    def __init__(self, pod: PodFact, account: QueueAccount, group: GroupKey, amounts: ResourceAmounts) -> None:
-        self.pod = pod
-        self.account = account
-        self.group = group
-        self.amounts = amounts
-        self.held = False
+class _Entry(msgspec.Struct, eq=False):
+    pod: PodFact
+    account: QueueAccount
+    group: GroupKey
+    amounts: ResourceAmounts
+    held: bool = False
 
 
 class Queues:
@@ -43,13 +38,15 @@ class Queues:
     def __init__(self, conf: SchedulerConf) -> None:
         self._accounts: dict[str, QueueAccount] = {}
         self._pods: dict[str, _Entry] = {}
-        self._groups: dict[GroupKey, Counter[str]] = {}
+        self._groups: defaultdict[GroupKey, Counter[str]] = defaultdict(Counter)
         """Allocated resources of each group."""
         self.shrunk_groups: set[GroupKey] = set()
         """Groups whose allocation shrank: their order may have changed. The dispatcher clears it."""
         self._committed: dict[GroupKey, tuple[QueueAccount, Mapping[str, int]]] = {}
         """Queue and minimum resources of each admitted group."""
-        self._foreign = ForeignPods()
+        self._foreign: dict[str, ResourceAmounts] = {}
+        """Resources of bound pods of other schedulers: they count for the plugin ``overcommit``, but in no queue."""
+        self._foreign_total: Counter[str] = Counter()
         self._facts: dict[str, QueueFact] = {}
         """The existing queues."""
         self._links: Links | None = None
@@ -171,11 +168,12 @@ class Queues:
     def put_other(self, pod: PodFact) -> None:
         """Add or update a bound pod of another scheduler."""
         self.drop(pod.uid)
-        self._foreign.put(pod.uid, self.counting.held(pod.ask, pod.held))
+        amounts = self._foreign[pod.uid] = self.counting.held(pod.ask, pod.held)
+        add(self._foreign_total, amounts, 1)
 
     def drop(self, uid: str) -> None:
         """Remove a pod."""
-        self._foreign.drop(uid)
+        add(self._foreign_total, self._foreign.pop(uid, ()), -1)
         entry = self._pods.pop(uid, None)
         if entry is not None:
             if entry.held:
@@ -223,14 +221,12 @@ class Queues:
         entry.account.charge(entry.amounts, sign)
         if self._tree is not None:
             self._tree.charge(entry.group, entry.amounts, sign)
-        group = self._groups.get(entry.group)
-        if group is None:
-            group = self._groups[entry.group] = Counter()
+        group = self._groups[entry.group]
         add(group, entry.amounts, sign)
         if not held:
             self.shrunk_groups.add(entry.group)
-        if not held and not any(group.values()):
-            del self._groups[entry.group]
+            if not any(group.values()):
+                del self._groups[entry.group]
 
     # Queries
 
@@ -241,21 +237,21 @@ class Queues:
 
     def allocated(self, group: GroupKey) -> Mapping[str, int]:
         """Return the allocated resources of a group."""
-        return self._groups.get(group, _NOTHING)
+        return self._groups.get(group, {})
 
     def dominant_share(self, group: GroupKey) -> float:
         """Return the dominant share of a group."""
         allocated = self._groups.get(group)
-        return dominant_share(allocated, self.counting.total) if allocated else 0.0
+        return share(allocated, self.counting.total) if allocated else 0.0
 
     def order(self, name: str, *, borrowing: bool = False) -> QueueOrderKey:
         """Return a queue's sort key. ``borrowing``: queues may exceed their deserved amount."""
         return self._order.key(self.account(name), borrowing=borrowing)
 
-    def heap(self, names: Iterable[str], *, borrowing: bool) -> QueueHeap:
+    def heap(self, names: Iterable[str], *, borrowing: bool) -> CurrentQueueHeap | VolcanoQueueHeap:
         """Return a heap of queues in their order."""
-        heap = CurrentQueueHeap if self._at_once else VolcanoQueueHeap
-        return heap(names, partial(self.order, borrowing=borrowing))
+        order = partial(self.order, borrowing=borrowing)
+        return CurrentQueueHeap(names, order) if self._at_once else VolcanoQueueHeap(names, order)
 
     def obstacle(self, name: str) -> str:
         """Return why a queue serves no pods because of its position in the hierarchy, or ''."""
@@ -312,7 +308,7 @@ class Queues:
 
     def committed(self) -> Counter[str]:
         """Return the allocated resources of all pods, and the outstanding minimum resources of admitted groups."""
-        found = self._foreign.total.copy()
+        found = self._foreign_total.copy()
         for account in self._accounts.values():
             add(found, account.allocated.items(), 1)
         for group, (_, needs) in self._committed.items():
@@ -349,6 +345,3 @@ class Queues:
                 account for name, account in self._accounts.items() if name in self._facts or name == DEFAULT_QUEUE
             ]
             set_by_weight(existing, total, exact=self._exact)
-
-
-_NOTHING: Mapping[str, int] = {}

@@ -1,13 +1,13 @@
-"""Nobody starves: for a job that waited too long nodes are kept free, until it fits there.
+"""Prevents starvation: nodes are reserved for a job that waited too long, until it fits there.
 
-Small pods take every bit of room that is made, so a job that needs much of it at once might wait for ever. When it has
-waited ``deviceshare.StarvationSeconds`` (or ``sla-waiting-time``) the nodes are looked for that it would fit on if they
-were empty, those with the fewest pods first, and nobody else is placed there. At most one job of a queue has nodes kept
-free, no node is kept free for two, and none is for a job that its queue's capability or the cluster could never serve.
-After as long again the nodes are chosen anew, since pods that never end may run on the first ones.
-One search runs at a time, and each round continues it by a bounded amount of work.
+Small pods use freed capacity at once, so a job that needs much capacity at the same time might never start. After
+``deviceshare.StarvationSeconds`` (or ``sla-waiting-time``), nodes that the job would fit on if they were empty are
+searched, those with the fewest pods first, and reserved for the job. A queue has at most one reservation, no node is
+reserved twice, and a job that exceeds its queue's capability or the cluster gets no reservation. After the same time
+the nodes are searched again, since pods that never end may run on them. One search runs at a time, and each round
+continues it by a bounded amount of work.
 
-Beyond Volcano, whose plugin ``sla`` lets such a job into its queue, and puts it first, and leaves the rest to chance.
+Beyond Volcano, whose plugin ``sla`` admits such a job to its queue and sorts it first, but reserves nothing.
 """
 
 from collections.abc import Collection, Iterator
@@ -24,8 +24,8 @@ from deviceshare.queueing.node_search import NodeSearch
 from deviceshare.queueing.queues import Queues
 from deviceshare.state import PODS
 
-_LOOKS = 30
-"""So often at most nodes are looked for, for a queue, in the time after which a job has waited too long."""
+_SEARCHES = 30
+"""The most searches for one queue within the time after which a job has waited too long."""
 MOST_WORK = 500
 """Units of work (see :meth:`.node_search.NodeSearch.run`) of one round."""
 _LISTED_PER_UNIT = 20
@@ -33,7 +33,7 @@ _LISTED_PER_UNIT = 20
 
 
 class Reservation(msgspec.Struct, frozen=True):
-    """Nodes that are kept free for one job since a moment (unix seconds)."""
+    """Nodes reserved for one job since ``since`` (monotonic seconds)."""
 
     key: GroupKey
     queue: str
@@ -42,80 +42,82 @@ class Reservation(msgspec.Struct, frozen=True):
 
 
 class Reservations:
-    """Who has nodes kept free, by queue."""
+    """The reservations by queue."""
 
     def __init__(self, allocator: Allocator, queues: Queues, conf: SchedulerConf) -> None:
         self._allocator = allocator
         self._queues = queues
         self._of_queue: dict[str, Reservation] = {}
-        self._look_again: dict[str, float] = {}
-        """When nodes may be looked for again for somebody of a queue, unix seconds: that costs more than a decision."""
+        self._next_search: dict[str, float] = {}
+        """The earliest next search for a queue, monotonic seconds: a search costs more than a decision."""
         self._search: NodeSearch | None = None
         self._work_left = 0
         """Units of work that are left in this round."""
-        self._hopeless: dict[GroupKey, tuple[Job, int, frozenset[str]]] = {}
-        """Jobs that no empty nodes would serve, and of which nodes that is true."""
+        self._unplaceable: dict[GroupKey, tuple[Job, int, frozenset[str]]] = {}
+        """Jobs that would not fit on empty nodes, with version of the nodes and reserved nodes at the search."""
         self.configure(conf)
 
     def configure(self, conf: SchedulerConf) -> None:
-        """Go by another configuration from now on."""
+        """Apply another configuration; drops all reservations."""
         self._after = conf.starvation if conf.waiting_time is None else conf.waiting_time
         self._of_queue.clear()
-        self._look_again.clear()
-        self._hopeless.clear()
+        self._next_search.clear()
+        self._unplaceable.clear()
         self._search = None
 
     def __iter__(self) -> Iterator[Reservation]:
         return iter(list(self._of_queue.values()))
 
     def overdue_at(self, job: Job) -> float | None:
-        """Return since when a job has waited too long, unix seconds; None: it never has."""
+        """Return the time at which a job has waited too long, unix seconds; None: never."""
         after = job.may_wait(self._after)
         return job.created + after if after and not job.group.ready else None
 
-    def is_hopeless(self, job: Job) -> bool:
-        """Whether a job was found to fit on no nodes, were they empty."""
-        found = self._hopeless.get(job.key)
+    def is_unplaceable(self, job: Job) -> bool:
+        """Return whether a search found that a job would not fit even on empty nodes."""
+        found = self._unplaceable.get(job.key)
         return found is not None and found[0] is job and found[1:] == (self._queues.nodes_version, self._taken)
 
     def forget(self, key: GroupKey) -> None:
-        """Forget what was found of a job, and end a search for it."""
-        self._hopeless.pop(key, None)
+        """Drop the search results of a job, and end a search for it."""
+        self._unplaceable.pop(key, None)
         if self._search is not None and self._search.job.key == key:
             self._search = None
 
-    def old_at(self, reservation: Reservation, job: Job) -> float:
-        """Return when a job's nodes should be chosen anew, unix seconds."""
-        overdue = self.overdue_at(job)
-        return 0.0 if overdue is None else reservation.since + max(overdue - job.created, 1.0)
+    def is_expired(self, job: Job, now: float) -> bool:
+        """Return whether the nodes reserved for a job should be searched again."""
+        reservation, overdue = self.of(job.queue), self.overdue_at(job)
+        if reservation is None:
+            return False
+        return overdue is None or now >= reservation.since + max(overdue - job.created, 1.0)
 
     def of(self, queue: str) -> Reservation | None:
-        """Return the reservation of a queue, None where there is none."""
+        """Return the reservation of a queue, or None."""
         return self._of_queue.get(queue)
 
-    def may_plan_at(self, queue: str) -> float:
-        """Return when nodes may be looked for, for somebody of a queue; never while some are kept free for it."""
-        return inf if queue in self._of_queue else self._look_again.get(queue, 0.0)
+    def next_search_at(self, queue: str) -> float:
+        """Return the earliest next search for a queue, monotonic seconds; ``inf`` while it has a reservation."""
+        return inf if queue in self._of_queue else self._next_search.get(queue, 0.0)
 
     def drop(self, queue: str) -> None:
-        """Keep nothing free for a queue any more."""
+        """Drop the reservation of a queue, if any."""
         self._of_queue.pop(queue, None)
 
     @property
     def searching(self) -> GroupKey | None:
-        """The job for which a search is in progress, None for no job."""
+        """The job for which a search is in progress, or None."""
         return None if self._search is None else self._search.job.key
 
     def begin_round(self, jobs: Collection[GroupKey]) -> None:
-        """Allow the work of one more round, for these jobs; a search for another job ends without a result."""
+        """Begin a round for these jobs; a search for any other job ends without a result."""
         self._work_left = MOST_WORK
         if self.searching not in jobs:
             self._search = None
 
-    def plan(self, job: Job, now: float) -> bool:
-        """Search nodes to keep free for a job; return whether the search is complete.
+    def search(self, job: Job, now: float) -> bool:
+        """Search nodes to reserve for a job; return whether the search is complete.
 
-        If it is not, the next round continues. A search for another job that is in progress ends without a result.
+        The next round continues an incomplete search. A search in progress for another job ends without a result.
         """
         if self._work_left <= 0:
             return False
@@ -131,40 +133,36 @@ class Reservations:
 
     def _begin_search(self, job: Job) -> NodeSearch:
         nodes: list[NodeFact] = []
-        if self._may_have(job):
+        if self._queues.could_have(job.queue, self._queues.asked(job.group.together)):
             taken = {name for each in self._of_queue.values() if each.queue != job.queue for name in each.nodes}
             nodes = [node for node in self._queues.counting.nodes if node.name not in taken and node.ready]
             nodes.sort(key=lambda node: (self._allocator.used_amount(node.name, PODS), node.name))
-        # To list and sort the nodes costs about as much as to add a part of them.
+        # Listing and sorting the nodes costs about as much as adding a part of them to the search.
         self._work_left -= len(nodes) // _LISTED_PER_UNIT
         return NodeSearch(job, nodes, self._allocator.conf, self._queues.nodes_version)
 
     def _finish(self, search: NodeSearch, now: float) -> None:
         job = search.job
         self.drop(job.queue)
-        self._look_again[job.queue] = now + self._after / _LOOKS
+        self._next_search[job.queue] = now + self._after / _SEARCHES
         if not search.found:
-            self._hopeless[job.key] = (job, search.version, self._taken)
+            self._unplaceable[job.key] = (job, search.version, self._taken)
         elif all(self._allocator.node(name) is not None for name in search.found):
-            self._hopeless.pop(job.key, None)
+            self._unplaceable.pop(job.key, None)
             self._of_queue[job.queue] = Reservation(job.key, job.queue, search.found, now)
-
-    def _may_have(self, job: Job) -> bool:
-        """Return whether the job's minimum is within its queue's bounds, were it alone in the queue."""
-        return self._queues.could_have(job.queue, self._queues.asked(job.group.together))
 
     @property
     def _taken(self) -> frozenset[str]:
         return frozenset(name for reservation in self._of_queue.values() for name in reservation.nodes)
 
     @contextmanager
-    def kept_free(self, *, but_for: GroupKey | None = None) -> Iterator[None]:
-        """Let nobody be placed on the nodes that are kept free, or nobody but one job on those of its own."""
-        reserved = [name for each in self._of_queue.values() if each.key != but_for for name in each.nodes]
+    def enforced(self, *, except_for: GroupKey | None = None) -> Iterator[None]:
+        """Make the reserved nodes infeasible, except those reserved for the job ``except_for``."""
+        reserved = [name for each in self._of_queue.values() if each.key != except_for for name in each.nodes]
         for name in reserved:
-            self._allocator.reserve(name)
+            self._allocator.set_reserved(name, reserved=True)
         try:
             yield
         finally:
             for name in reserved:
-                self._allocator.unreserve(name)
+                self._allocator.set_reserved(name, reserved=False)

@@ -1,7 +1,7 @@
 """The deserved amounts of queues by the rounds of Volcano's plugin ``proportion``.
 
-The rounds approach the result of :func:`deviceshare.queueing.deserved`. They end slightly below it, and with guarantees
-they distribute more than the cluster has, so decisions about queues at their limit may differ.
+The rounds approach the result of :func:`.proportion.deserved`. They end slightly below it, and with guarantees they
+distribute more than the cluster has, so decisions about queues at their limit may differ.
 
 Source: Volcano pkg/scheduler/plugins/proportion (OnSessionOpen).
 """
@@ -54,7 +54,7 @@ def deserved_by_rounds(
                 for name in names
             }
             found[at] = new
-            if new == old or all(_less_equal(requests[at][name], new[name]) for name in names):
+            if new == old or all(requests[at][name] - new[name] < _NOTHING for name in names):
                 del open_queues[at]
             for name in names:
                 difference = new[name] - old[name]
@@ -74,10 +74,6 @@ def _limit(queue: Claimant, total: ScaledAmounts, guaranteed: ScaledAmounts, nam
         name: min(most, queue.capability[name] * _scale(name)) if name in queue.capability else most
         for name, most in limit.items()
     }
-
-
-def _less_equal(left: float, right: float) -> bool:
-    return left < right or abs(left - right) < _NOTHING
 
 
 def _scaled(amounts: Mapping[str, int], names: Sequence[str]) -> ScaledAmounts:

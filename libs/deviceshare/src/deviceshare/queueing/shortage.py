@@ -3,7 +3,7 @@
 import msgspec
 
 from deviceshare.allocation import RefusalReason
-from deviceshare.model import Refusal, shown
+from deviceshare.model import Refusal, shown, unit_of
 
 CAPABILITY, GUARANTEED, DESERVED = "capability", "guaranteed", "deserved"
 """Limits of a queue: its capability, the guarantees of other queues, its deserved amount."""
@@ -17,7 +17,6 @@ _REASONS = {
     CLUSTER: RefusalReason("ClusterTooSmall", "the queue's groups would need more than the cluster has"),
     OVERCOMMIT: RefusalReason("ClusterOvercommitted", "all queues' groups would need more than they may be promised"),
 }
-_UNITS = {"cpu": "millicores", "memory": "bytes", "ephemeral-storage": "bytes"}
 
 
 class Shortage(msgspec.Struct, frozen=True):
@@ -63,4 +62,4 @@ class Shortage(msgspec.Struct, frozen=True):
 
     @property
     def _unit(self) -> str:
-        return _UNITS.get(self.resource, "MiB" if self.resource.endswith("memory") else "")
+        return unit_of(self.resource) or ("MiB" if self.resource.endswith("memory") else "")

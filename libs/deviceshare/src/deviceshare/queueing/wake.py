@@ -35,8 +35,10 @@ def wake_borrowers(jobs: JobQueue, queues: Queues, reservations: Reservations) -
 def _claimed(jobs: JobQueue, queues: Queues, reservations: Reservations) -> dict[str, set[str]]:
     """Return, by resource, the queues with jobs that wait for capacity within their deserved amount."""
     claimed: dict[str, set[str]] = {}
-    for job_class in jobs.claimants:
-        if (first := job_class.first()) is None or reservations.is_hopeless(first[1]):
+    for job_class in jobs.parked.values():
+        if job_class.borrowing or job_class.needs:
+            continue
+        if (first := job_class.first()) is None or reservations.is_unplaceable(first[1]):
             continue
         group = first[1].group
         for pods in [group.together] if first[1].uniform or group.missing > 1 else [(pod,) for pod in group.pods]:

@@ -14,14 +14,12 @@ from deviceshare.model import INIT, WHOLE, Card, ContainerGrant, DeviceGrant, Ho
 
 # Excluded from garbage collection: there are many, and none can be part of a reference cycle.
 class Holding(msgspec.Struct, frozen=True, gc=False):
-    """What one pod holds on one node."""
+    """What one pod holds on one node; ``resources`` includes what only node scores count."""
 
     grants: tuple[ContainerGrant, ...]
     resources: tuple[tuple[str, int], ...]
     tenant: Tenant = Tenant()
     ports: tuple[HostPort, ...] = ()
-    counted: tuple[tuple[str, int], ...] = ()
-    """What node scores count in addition to ``resources`` (:func:`deviceshare.allocation.counted`)."""
 
 
 class Usage(NamedTuple):

@@ -8,6 +8,7 @@ from deviceshare.model import Claim
 
 from deviceshare_binder.core.bind_task import BindTask, State
 from deviceshare_binder.core.outcomes import NodeClaims
+from deviceshare_binder.core.plugin_handoff import keys_of
 
 TURN = 16
 """Tasks of one node that begin together: they end together, and their outcomes are one message."""
@@ -51,7 +52,7 @@ class BindQueue:
 
     def add(self, claim: Claim, node: NodeClaims) -> None:
         """Create the task of a claim and queue it."""
-        task = self._tasks[claim.id] = BindTask(claim, node)
+        task = self._tasks[claim.id] = BindTask(claim, node, keys_of(claim.grants))
         node.tasks[claim.id] = None
         self._of_pod.setdefault(claim.uid, {})[claim.id] = None
         self.enqueue(task)

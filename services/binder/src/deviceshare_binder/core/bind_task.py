@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from enum import Enum, auto
 from typing import NamedTuple
 
+import msgspec
 from deviceshare.model import BOUND, REFUSED, WITHDRAWN, Claim
 
 from deviceshare_binder.core.commands import LockNode
 from deviceshare_binder.core.outcomes import NodeClaims
-from deviceshare_binder.core.plugin_handoff import keys_of
+from deviceshare_binder.core.plugin_handoff import Keys
 from deviceshare_binder.core.views import NodeView, PodView
 
 
@@ -46,33 +47,27 @@ class Verdict(NamedTuple):
     sure: bool
 
 
-class BindTask:
+class BindTask(msgspec.Struct, eq=False):
     """The task to bring one claim to its outcome."""
 
-    __slots__ = (
-        "claim", "deadline", "dropped", "due", "keys", "lock", "node",
-        "refusals", "state", "tries", "unsure", "verdict",
-    )  # fmt: skip
-
-    def __init__(self, claim: Claim, node: NodeClaims) -> None:
-        self.claim = claim
-        self.node = node
-        self.state = State.QUEUED
-        self.tries = 0
-        self.due = 0.0
-        """The monotonic time at which a task that waits or backs off is re-evaluated."""
-        self.deadline: float | None = None
-        """The monotonic time until which it waits for facts."""
-        self.verdict: Verdict | None = None
-        self.dropped = False
-        self.keys = keys_of(claim.grants)
-        """The handoff keys of its pod."""
-        self.lock: LockNode | None = None
-        """The lock of the node that is being requested."""
-        self.unsure = False
-        """Whether a predecessor of this process may have bound the pod without a fact that shows it yet."""
-        self.refusals = 0
-        """Requests that the cluster refused for good; users are informed of the first."""
+    claim: Claim
+    node: NodeClaims
+    keys: Keys
+    """The handoff keys of its pod."""
+    state: State = State.QUEUED
+    tries: int = 0
+    due: float = 0.0
+    """The monotonic time at which a task that waits or backs off is re-evaluated."""
+    deadline: float | None = None
+    """The monotonic time until which it waits for facts."""
+    verdict: Verdict | None = None
+    dropped: bool = False
+    lock: LockNode | None = None
+    """The lock of the node that is being requested."""
+    unsure: bool = False
+    """Whether a predecessor of this process may have bound the pod without a fact that shows it yet."""
+    refusals: int = 0
+    """Requests that the cluster refused for good; users are informed of the first."""
 
     @property
     def in_flight(self) -> bool:

@@ -116,42 +116,19 @@ class BinderCore:
         match event:
             case Tick():
                 return self._tick(now)
-            case PodChanged() | NodeChanged() | PodGroupChanged() | QueueChanged() | SchedulerConfigured():
-                return self._fact(event, now)
-            case LedgerChanged(node=name, claims=claims):
-                self._claims.ledger(name, claims)
-            case OutcomesChanged():
-                self._claims.outcomes_changed(event)
-            case Explained(explanation=explanation):
-                self._explained(explanation)
-            case BindAnswered() | PodRead() | LockAnswered():
-                self._answered(event, now)
+            case SchedulerConfigured(config=config):
+                return self._configure(config)
             case ClusterWritten():
                 return self._written(event, now)
             case ClusterFailed():
                 return self._failed(event, now)
             case Written() | WriteConflict() | WriteUnknown() | WriteRefused():
                 return self._claims.outcomes.answered(event)
-            case ReadBack(subject=subject, sequence=sequence):
-                self._claims.outcomes_read(subject, sequence)
-            case Unreadable(stream=Stream.OUTCOME, subject=subject, sequence=sequence):
-                # The outcomes are lost: the pods are read back.
-                self._claims.outcomes_changed(OutcomesChanged(node_of(subject), sequence, ()))
-            case CaughtUp(stream=stream):
-                self._caught_up(stream)
+        self._apply(event, now)
         return []
 
-    # Messages of the bus
-
-    def _caught_up(self, stream: str) -> None:
-        needed = self._unread - {Stream.EXPLAIN}
-        self._unread.discard(stream)
-        if needed == {stream}:
-            self._claims.start()
-
-    def _fact(
-        self, event: PodChanged | NodeChanged | PodGroupChanged | QueueChanged | SchedulerConfigured, now: Now
-    ) -> list[Command]:
+    def _apply(self, event: Event, now: Now) -> None:
+        """Apply an event whose commands follow with the next tick."""
         match event:
             case PodChanged():
                 self._pod(event, now)
@@ -161,9 +138,36 @@ class BinderCore:
                 self._groups.group(key, group)
             case QueueChanged(name=name, queue=queue):
                 self._groups.queue(name, queue)
-            case SchedulerConfigured(config=config):
-                return self._configure(config)
-        return []
+            case LedgerChanged(node=name, claims=claims):
+                self._claims.ledger(name, claims)
+            case OutcomesChanged():
+                self._claims.outcomes_changed(event)
+            case Explained(explanation=explanation):
+                self._explained(explanation)
+            case BindAnswered():
+                self._refused.discard(BindPod)
+                self._claims.bind_answered(event, now)
+            case PodRead():
+                self._refused.discard(ReadPod)
+                self._claims.pod_read(event, now)
+            case LockAnswered():
+                self._refused.discard(LockNode)
+                self._claims.lock_answered(event, now)
+            case ReadBack(subject=subject, sequence=sequence):
+                self._claims.outcomes_read(subject, sequence)
+            case Unreadable(stream=Stream.OUTCOME, subject=subject, sequence=sequence):
+                # The outcomes are lost: the pods are read back.
+                self._claims.outcomes_changed(OutcomesChanged(node_of(subject), sequence, ()))
+            case CaughtUp(stream=stream):
+                self._caught_up(stream)
+
+    # Messages of the bus
+
+    def _caught_up(self, stream: str) -> None:
+        needed = self._unread - {Stream.EXPLAIN}
+        self._unread.discard(stream)
+        if needed == {stream}:
+            self._claims.start()
 
     def _pod(self, event: PodChanged, now: Now) -> None:
         uid, pod = event.uid, event.pod
@@ -241,18 +245,6 @@ class BinderCore:
         return [Count("hand_overs_stuck"), Log("warning", "a device plugin does not serve a pod", details)]
 
     # Answers of the cluster
-
-    def _answered(self, answer: BindAnswered | PodRead | LockAnswered, now: Now) -> None:
-        match answer:
-            case BindAnswered():
-                self._refused.discard(BindPod)
-                self._claims.bind_answered(answer, now)
-            case PodRead():
-                self._refused.discard(ReadPod)
-                self._claims.pod_read(answer, now)
-            case LockAnswered():
-                self._refused.discard(LockNode)
-                self._claims.lock_answered(answer, now)
 
     def _written(self, event: ClusterWritten, now: Now) -> list[Command]:
         self._refused.discard(type(event.command))

@@ -4,6 +4,7 @@ import heapq
 from collections import deque
 from typing import NamedTuple
 
+import msgspec
 from deviceshare.model import Backoff
 from msgspec.structs import replace
 
@@ -39,15 +40,12 @@ _RETRIES: dict[type[RetriedWrite], Retries] = {
 }
 
 
-class _Pending:
+class _Pending(msgspec.Struct, eq=False):
     """A write that is not done."""
 
-    __slots__ = ("command", "failures", "refusals")
-
-    def __init__(self, command: RetriedWrite) -> None:
-        self.command = command
-        self.failures = 0
-        self.refusals = 0
+    command: RetriedWrite
+    failures: int = 0
+    refusals: int = 0
 
 
 class ClusterWrites:

@@ -99,6 +99,6 @@ class CreateQueue(Command, frozen=True):
 
 
 ClaimRequest = BindPod | ReadPod | LockNode
-"""What the cluster is asked for the sake of one claim; the answer decides what happens to the claim."""
+"""Requests for one claim; the answer decides the next state of its bind task."""
 ClusterWrite = Annotate | SetPodCondition | RecordEvent | SetStatus | CreateQueue
-"""Writes that decide nothing. ``token`` is the same for all attempts of one write."""
+"""Writes that no claim depends on. ``token`` is the same for all attempts of one write."""

@@ -1,4 +1,4 @@
-"""The annotations of a pod for its device plugins: what to write, and what those of a bound pod mean."""
+"""The annotations of a pod for its device plugins: writing them, and reading those of a bound pod."""
 
 from collections.abc import Mapping
 

@@ -119,7 +119,7 @@ class ClusterFailed(Event, frozen=True):
     jitter: float = 0.0
 
 
-BinderEvent = (
+decode_event = msgspec.msgpack.Decoder(
     PodChanged
     | NodeChanged
     | PodGroupChanged
@@ -134,5 +134,4 @@ BinderEvent = (
     | ClusterWritten
     | ClusterFailed
     | CommonEvent
-)
-decode_event = msgspec.msgpack.Decoder(BinderEvent).decode
+).decode

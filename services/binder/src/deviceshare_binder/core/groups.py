@@ -7,8 +7,9 @@ Pending until placement admits it to its queue: Volcano's Job controller creates
 from collections import Counter
 from collections.abc import Iterable
 
-from deviceshare.model import ADMITTED, Explanation, ResourceAmounts
-from deviceshare.queueing import DEFAULT_QUEUE, ROOT, add
+import msgspec
+from deviceshare.model import ADMITTED, DEFAULT_QUEUE, Explanation, ResourceAmounts
+from deviceshare.queueing import ROOT, add
 from deviceshare_cluster.interface import StatusValue
 
 from deviceshare_binder.core.commands import GroupCondition, SetStatus
@@ -22,31 +23,26 @@ MOST_UNKNOWN = 10_000
 _WAITS, _BOUND, _RUNS, _SUCCEEDED, _FAILED = "waits", "bound", "runs", "succeeded", "failed"
 
 
-class _Group:
+class _Group(msgspec.Struct, eq=False):
     """A PodGroup, or one that pods name before it is known."""
 
-    __slots__ = (
-        "admitted", "allocated", "charged", "counted", "message", "pods", "reason", "reported", "view", "written",
-    )  # fmt: skip
-
-    def __init__(self) -> None:
-        self.view: PodGroupView | None = None
-        self.pods: dict[str, str] = {}
-        self.charged: dict[str, ResourceAmounts] = {}
-        """The usage of each pod that is bound and has not ended."""
-        self.allocated: Counter[str] = Counter()
-        """The sum of ``charged``."""
-        self.admitted = ""
-        """The uid with which placement admitted it, while its phase does not show this yet."""
-        self.message = ""
-        """Why it or a pod of it waits."""
-        self.reason = NOT_ENOUGH
-        """The same as the reason of a condition."""
-        self.reported: SetStatus | None = None
-        self.counted: tuple[str, str] | None = None
-        """The queue and the phase under which it is counted in the status of its queue."""
-        self.written: list[str] = []
-        """Phases that were reported and that the PodGroup has not shown yet, in order."""
+    view: PodGroupView | None = None
+    pods: dict[str, str] = {}
+    charged: dict[str, ResourceAmounts] = {}
+    """The usage of each pod that is bound and has not ended."""
+    allocated: Counter[str] = msgspec.field(default_factory=Counter)
+    """The sum of ``charged``."""
+    admitted: str = ""
+    """The uid with which placement admitted it, while its phase does not show this yet."""
+    message: str = ""
+    """Why it or a pod of it waits."""
+    reason: str = NOT_ENOUGH
+    """The same as the reason of a condition."""
+    reported: SetStatus | None = None
+    counted: tuple[str, str] | None = None
+    """The queue and the phase under which it is counted in the status of its queue."""
+    written: list[str] = []
+    """Phases that were reported and that the PodGroup has not shown yet, in order."""
 
     def shows(self, phase: str) -> None:
         """Apply the phase of the PodGroup; if another writer changed it, the status is reported again."""
@@ -93,10 +89,10 @@ class Groups:
         elif before.phase != view.phase:
             group.shows(view.phase)
         self._count(group)
-        self._touch(key)
+        self._dirty_groups[key] = None
         for one, sign in ((before, -1), (view, 1)):
             if one is not None:
-                self._add_to_queue(one.queue, group.allocated.items(), sign)
+                _add_to_queue(self._allocated, one.queue, group.allocated.items(), sign)
                 self._touch_queue(one.queue)
         if view is None and not group.pods:
             del self._groups[key]
@@ -129,7 +125,7 @@ class Groups:
             self.charge(uid, ())
             group = self._groups[before]
             del group.pods[uid], self._group_of[uid]
-            self._touch(before)
+            self._dirty_groups[before] = None
             if group.view is None and not group.pods:
                 del self._groups[before]
         if view is None or not key:
@@ -144,7 +140,7 @@ class Groups:
             state = _WAITS
         if group.pods.get(uid) != state:
             group.pods[uid] = state
-            self._touch(key)
+            self._dirty_groups[key] = None
 
     def charge(self, uid: str, amounts: ResourceAmounts) -> None:
         """Apply the usage of a pod of a group, () for none."""
@@ -159,15 +155,9 @@ class Groups:
         for changed, sign in ((before, -1), (amounts, 1)):
             add(group.allocated, changed, sign)
             if group.view is not None:
-                self._add_to_queue(group.view.queue, changed, sign)
+                _add_to_queue(self._allocated, group.view.queue, changed, sign)
         if group.view is not None:
             self._touch_queue(group.view.queue)
-
-    def _add_to_queue(self, queue: str, amounts: Iterable[tuple[str, int]], sign: int) -> None:
-        allocated = self._allocated.setdefault(queue, Counter())
-        add(allocated, amounts, sign)
-        if not any(allocated.values()):
-            del self._allocated[queue]
 
     def explained(self, explanation: Explanation) -> None:
         """Placement explained why a pod waits."""
@@ -189,13 +179,13 @@ class Groups:
                 del self._unknown[oldest], self._groups[oldest]
         group.admitted = explanation.uid if explanation.decision == ADMITTED else ""
         self._waits(key, "" if group.admitted else explanation.message, NOT_ENOUGH)
-        self._touch(key)
+        self._dirty_groups[key] = None
 
     def _waits(self, key: str, message: str, reason: str) -> None:
         group = self._groups[key]
         if (group.message, group.reason) != (message, reason):
             group.message, group.reason = message, reason
-            self._touch(key)
+            self._dirty_groups[key] = None
 
     def take(self, most: int) -> list[SetStatus]:
         """Return the next statuses to write, ``most`` at most, one for each object.
@@ -219,14 +209,8 @@ class Groups:
         for each, sign in ((group.counted, -1), (counted, 1)):
             if each is not None:
                 queue, phase = each
-                phases = self._phases.setdefault(queue, Counter())
-                phases[phase] += sign
-                if not any(phases.values()):
-                    del self._phases[queue]
+                _add_to_queue(self._phases, queue, ((phase, 1),), sign)
         group.counted = counted
-
-    def _touch(self, key: str) -> None:
-        self._dirty_groups[key] = None
 
     def _touch_queue(self, name: str) -> None:
         """Re-evaluate a queue and its ancestors."""
@@ -291,3 +275,10 @@ class Groups:
             return None
         self._queues_reported[name] = reported
         return reported
+
+
+def _add_to_queue(sums: dict[str, Counter[str]], queue: str, amounts: Iterable[tuple[str, int]], sign: int) -> None:
+    """Add to the sums of a queue; a queue whose sums are 0 is removed."""
+    add(sums.setdefault(queue, Counter()), amounts, sign)
+    if not any(sums[queue].values()):
+        del sums[queue]

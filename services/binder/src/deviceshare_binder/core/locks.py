@@ -8,6 +8,7 @@ Sources: volcano-sh/volcano pkg/scheduler/plugins/util/nodelock, Project-HAMi/HA
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 
+import msgspec
 from deviceshare.families import BY_NAME
 from deviceshare.model import Claim
 from deviceshare_bus.core import Now
@@ -22,15 +23,12 @@ AGAIN = 0.2
 """Seconds until a lock that was taken by others, or is held for another pod of ours, is checked again."""
 
 
-class _Own:
+class _Own(msgspec.Struct, eq=False):
     """A lock that we hold for a pod; ``until`` is the monotonic time of its release, None while it is needed."""
 
-    __slots__ = ("uid", "until", "value")
-
-    def __init__(self, uid: str, value: str) -> None:
-        self.uid = uid
-        self.value = value
-        self.until: float | None = None
+    uid: str
+    value: str
+    until: float | None = None
 
 
 def write(now: float, claim: Claim, *, names_holder: bool) -> str:
@@ -66,7 +64,7 @@ class Locks:
         self._own: dict[tuple[str, str], _Own] = {}
 
     def next(self, claim: Claim, node: str, current: Mapping[str, str], now: Now) -> LockNode | float | None:
-        """Return the lock to take before the claim is bound, the monotonic time to check again, None for neither."""
+        """Return the lock to take first, or the monotonic time of the next check; None: bind now."""
         for annotation, names_holder, ours in self._of(claim):
             own, value = self._own.get((node, annotation)), current.get(annotation)
             if own is not None and own.uid == claim.uid:

@@ -2,31 +2,29 @@
 
 from collections import deque
 
+import msgspec
 from deviceshare.model import BOUND, Claim, NodeOutcomes, Outcome
 from deviceshare_bus.conditional_writer import ConditionalWriter
 from deviceshare_bus.core import Command, Count, Log, WriteAnswer, WriteConflict, WriteRefused, Written
 from deviceshare_bus.subjects import Stream, node_of, outcome
 
 
-class NodeClaims:
+class NodeClaims(msgspec.Struct, eq=False):
     """The claims of one node, their outcomes on the bus, and those that are not written yet."""
 
-    __slots__ = ("confirmed", "finished", "in_turn", "ledger", "name", "queue", "tasks", "written")
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.ledger: dict[str, Claim] = {}
-        self.written: dict[str, Outcome] = {}
-        """The outcomes on the bus, by claim."""
-        self.finished: dict[str, Outcome] = {}
-        """Outcomes that are not on the bus yet, by claim."""
-        self.confirmed: set[str] = set()
-        """Claims to be withdrawn whose pod was found to be bound here."""
-        self.tasks: dict[str, None] = {}
-        """Ids of the claims that have a bind task."""
-        self.queue: deque[str] = deque()
-        """Ids of the claims to begin, in order."""
-        self.in_turn = False
+    name: str
+    ledger: dict[str, Claim] = {}
+    written: dict[str, Outcome] = {}
+    """The outcomes on the bus, by claim."""
+    finished: dict[str, Outcome] = {}
+    """Outcomes that are not on the bus yet, by claim."""
+    confirmed: set[str] = set()
+    """Claims to be withdrawn whose pod was found to be bound here."""
+    tasks: dict[str, None] = {}
+    """Ids of the claims that have a bind task."""
+    queue: deque[str] = msgspec.field(default_factory=deque)
+    """Ids of the claims to begin, in order."""
+    in_turn: bool = False
 
     def has_outcome(self, claim: Claim) -> bool:
         """Return whether the outcome of a claim is known; a claim to be withdrawn that counts as bound has none."""
@@ -80,10 +78,7 @@ class Outcomes:
 
     def node(self, name: str) -> NodeClaims:
         """Return a node, a new one if it is not known."""
-        node = self.nodes.get(name)
-        if node is None:
-            node = self.nodes[name] = NodeClaims(name)
-        return node
+        return self.nodes.get(name) or self.nodes.setdefault(name, NodeClaims(name))
 
     def forget(self, name: str) -> None:
         """Drop a node that is gone, unless there is something to do for it."""

@@ -7,9 +7,11 @@ served pods that the plugin may still confuse with it, until they run, at most f
 """
 
 import heapq
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+import msgspec
 from deviceshare.families import BY_NAME
 from deviceshare.model import ContainerGrant
 
@@ -42,26 +44,23 @@ class Stuck(NamedTuple):
     waiting: list[str]
 
 
-class PluginHandoff:
+class PluginHandoff(msgspec.Struct, eq=False):
     """The handoff to the device plugins of one node."""
 
-    __slots__ = ("begun", "called", "held", "reserved", "starting", "stuck", "unserved")
-
-    def __init__(self) -> None:
-        self.unserved: dict[str, Keys] = {}
-        """Pods, by uid, that are bound here and not served according to their facts."""
-        self.begun: dict[str, Keys] = {}
-        """Pods, by uid, whose binding has begun and whose fact does not show its result yet."""
-        self.starting: dict[str, Keys] = {}
-        """Pods, by uid, that are served and do not run yet; without keys once the patience is over."""
-        self.held: dict[str, tuple[str, Keys]] = {}
-        """Claims that wait, in order, with their pods."""
-        self.called: set[str] = set()
-        """Pods whose turn it is: they do not wait for claims that are still held."""
-        self.reserved: set[str] = set()
-        """Keys of the held claims: later pods with one of them wait, too."""
-        self.stuck: set[str] = set()
-        """Pods of ``unserved`` whose patience is over."""
+    unserved: dict[str, Keys] = {}
+    """Pods, by uid, that are bound here and not served according to their facts."""
+    begun: dict[str, Keys] = {}
+    """Pods, by uid, whose binding has begun and whose fact does not show its result yet."""
+    starting: dict[str, Keys] = {}
+    """Pods, by uid, that are served and do not run yet; without keys once the patience is over."""
+    held: dict[str, tuple[str, Keys]] = {}
+    """Claims that wait, in order, with their pods."""
+    called: set[str] = set()
+    """Pods whose turn it is: they do not wait for claims that are still held."""
+    reserved: set[str] = set()
+    """Keys of the held claims: later pods with one of them wait, too."""
+    stuck: set[str] = set()
+    """Pods of ``unserved`` whose patience is over."""
 
     @property
     def empty(self) -> bool:
@@ -113,7 +112,7 @@ class PluginHandoffs:
 
     def __init__(self, patience: float = PATIENCE) -> None:
         self._patience = patience
-        self._handoffs: dict[str, PluginHandoff] = {}
+        self._handoffs: defaultdict[str, PluginHandoff] = defaultdict(PluginHandoff)
         self._nodes: dict[str, dict[str, None]] = {}
         """Nodes where a pod may be in handoff, by uid."""
         self._families: dict[str, tuple[str, ...]] = {}
@@ -152,7 +151,7 @@ class PluginHandoffs:
 
     def hold(self, node: str, claim: str, uid: str, keys: Keys) -> None:
         """Hold a claim, and later ones that share a key with it."""
-        handoff = self._handoff(node)
+        handoff = self._handoffs[node]
         handoff.held[claim] = (uid, keys)
         handoff.reserved |= keys
         handoff.called.discard(uid)
@@ -178,9 +177,9 @@ class PluginHandoffs:
 
     def begin(self, node: str, uid: str, keys: Keys) -> None:
         """A binding begins, or may have been begun by a predecessor of this process."""
-        if keys and uid not in self._handoff(node).unserved:
-            self._handoff(node).begun[uid] = keys
-            self._handoff(node).called.discard(uid)
+        if keys and uid not in self._handoffs[node].unserved:
+            self._handoffs[node].begun[uid] = keys
+            self._handoffs[node].called.discard(uid)
             self._nodes.setdefault(uid, {})[node] = None
 
     def not_begun(self, node: str, uid: str) -> None:
@@ -225,7 +224,7 @@ class PluginHandoffs:
 
     def _seen(self, node: str, uid: str, keys: Keys, starting: Keys, now: float) -> None:
         """A fact shows that a pod is bound here, unserved if there are keys, or that it is not here."""
-        handoff = self._handoff(node)
+        handoff = self._handoffs[node]
         if keys and uid not in handoff.unserved:
             heapq.heappush(self._timers, (now + self._patience, node, uid, False))
         if starting and uid not in handoff.starting:
@@ -253,12 +252,6 @@ class PluginHandoffs:
         plugins = [BY_NAME[name].plugin.name for name in self._families.get(uid, ()) if name in BY_NAME]
         keys = sorted(self._handoffs[node].unserved[uid])
         self._stuck.append(Stuck(uid, node, keys, list(dict.fromkeys(plugins)), waiting))
-
-    def _handoff(self, node: str) -> PluginHandoff:
-        handoff = self._handoffs.get(node)
-        if handoff is None:
-            handoff = self._handoffs[node] = PluginHandoff()
-        return handoff
 
     def _drop_empty(self, node: str, handoff: PluginHandoff) -> None:
         if handoff.empty and not handoff.called:

@@ -3,13 +3,12 @@
 from collections.abc import Sequence
 
 from deviceshare_bus.core import Now
-from deviceshare_cluster.interface import EventRecord
 from msgspec.structs import replace
 
 from deviceshare_binder.core.cluster_writes import ClusterWrites, RetriedWrite
 from deviceshare_binder.core.commands import RecordEvent, SetPodCondition
 from deviceshare_binder.core.groups import Groups
-from deviceshare_binder.core.reports import FAILED_SCHEDULING, ReportPending, Reports, ReportScheduled
+from deviceshare_binder.core.reports import Reports
 
 REPORT_INTERVAL = 0.05
 """Seconds between two portions of reports about pods."""
@@ -70,8 +69,7 @@ class Reporting:
         """Begin the portions that are due; ``busy``: bindings are in flight."""
         if self._report_portions.may_begin(now.monotonic):
             portion = max(1, self._reports_at_once // BUSY_SHARE) if busy else self._reports_at_once
-            commands = [each for report in self._reports.take(portion) for each in _commands(report, now.wall)]
-            self._begin(self._report_portions, commands)
+            self._begin(self._report_portions, self._reports.take(portion, now.wall))
         if self._status_portions.may_begin(now.monotonic):
             statuses = self._groups.take(self._statuses_at_once)
             self._begin(self._status_portions, [replace(each, at=now.wall) for each in statuses])
@@ -93,18 +91,3 @@ class Reporting:
                 self._reports.failed(uid, message)
             case RecordEvent(record=record):
                 self._reports.failed(record.uid, record.message)
-
-
-def _commands(report: ReportPending | ReportScheduled, at: float) -> list[SetPodCondition | RecordEvent]:
-    """Return the writes of a report; ``at`` in unix seconds."""
-    namespace, name, uid, message = report.namespace, report.name, report.uid, report.message
-    if isinstance(report, ReportScheduled):
-        record = EventRecord(
-            "Pod", namespace, name, uid, warning=report.warning, reason=report.reason, message=message, at=at, once=True
-        )
-        return [RecordEvent(record=record)]
-    condition = SetPodCondition(namespace=namespace, name=name, uid=uid, reason=report.reason, message=message, at=at)
-    if not report.event:
-        return [condition]
-    record = EventRecord("Pod", namespace, name, uid, warning=True, reason=FAILED_SCHEDULING, message=message, at=at)
-    return [condition, RecordEvent(record=record)]

@@ -5,11 +5,12 @@ Why a pod waits is reported when the message changes, the newest message only.
 
 from collections import OrderedDict, deque
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from deviceshare.families import caveats
 from deviceshare.model import PENDING, Claim, Explanation
+from deviceshare_cluster.interface import EventRecord
 
+from deviceshare_binder.core.commands import RecordEvent, SetPodCondition
 from deviceshare_binder.core.plugin_handoff import Stuck
 from deviceshare_binder.core.views import PodView
 
@@ -25,32 +26,6 @@ MOST_SCHEDULED = 10_000
 """Events of bound pods that wait to be written; beyond this number the oldest are dropped."""
 
 
-class ReportPending(NamedTuple):
-    """Write the condition of a pod that waits and, if ``event``, record the Event FailedScheduling."""
-
-    uid: str
-    namespace: str
-    name: str
-    reason: str
-    message: str
-    event: bool
-
-
-class ReportScheduled(NamedTuple):
-    """Record the Event Scheduled, or a warning about a pod with a claim."""
-
-    uid: str
-    namespace: str
-    name: str
-    message: str
-    reason: str = SCHEDULED
-
-    @property
-    def warning(self) -> bool:
-        """Whether the Event is a warning."""
-        return self.reason != SCHEDULED
-
-
 class Reports:
     """The reports to write; ``pods`` are the known pods by uid."""
 
@@ -63,7 +38,7 @@ class Reports:
         self._waits: dict[str, str] = {}
         """Messages for pods whose claim waits for a device plugin."""
         self._reported: dict[str, str] = {}
-        self._scheduled: deque[ReportScheduled] = deque()
+        self._scheduled: deque[EventRecord] = deque()
         self._dropped = 0
 
     @property
@@ -107,10 +82,9 @@ class Reports:
         self._pending.pop(claim.uid, None)
         self._reported.pop(claim.uid, None)
         self._waits.pop(claim.uid, None)
-        message = f"Successfully assigned {claim.namespace}/{claim.name} to {node}"
-        self._add(ReportScheduled(claim.uid, claim.namespace, claim.name, message))
+        self._add(claim, SCHEDULED, f"Successfully assigned {claim.namespace}/{claim.name} to {node}")
         for caveat in caveats(claim.grants):
-            self._add(ReportScheduled(claim.uid, claim.namespace, claim.name, caveat, LIMIT))
+            self._add(claim, LIMIT, caveat)
 
     def stuck(self, stuck: Stuck, waiting: Sequence[Claim]) -> None:
         """A device plugin does not serve a pod, for which claims wait."""
@@ -119,7 +93,7 @@ class Reports:
             return
         plugin, keys = " and ".join(stuck.plugins) or "the device plugin", " and ".join(stuck.keys)
         text = f"{plugin} of {stuck.node} does not serve this pod, which has {keys}: others like it wait until it ends"
-        self._add(ReportScheduled(view.uid, view.namespace, view.name, text, STUCK))
+        self._add(view, STUCK, text)
         for claim in waiting:
             self._waits[claim.uid] = (
                 f"waits on {stuck.node}: {plugin} has not served pod {view.namespace}/{view.name} yet, which has {keys}"
@@ -133,42 +107,41 @@ class Reports:
 
     def refused(self, claim: Claim, message: str) -> None:
         """The API server does not permit what a claim needs."""
-        self._add(ReportScheduled(claim.uid, claim.namespace, claim.name, message, FAILED_SCHEDULING))
+        self._add(claim, FAILED_SCHEDULING, message)
 
     def failed(self, uid: str, message: str) -> None:
         """A report was given up: the same message is reported again with the next decision."""
         if self._reported.get(uid) == message:
             del self._reported[uid]
 
-    def _add(self, report: ReportScheduled) -> None:
-        self._scheduled.append(report)
+    def _add(self, pod: Claim | PodView, reason: str, message: str) -> None:
+        warning = reason != SCHEDULED
+        self._scheduled.append(
+            EventRecord("Pod", pod.namespace, pod.name, pod.uid, warning, reason, message, at=0.0, once=True)
+        )
         if len(self._scheduled) > MOST_SCHEDULED:
             self._scheduled.popleft()
             self._dropped += 1
 
-    def take(self, writes: int) -> list[ReportPending | ReportScheduled]:
-        """Return the reports to write now, in about so many writes: of bound and of waiting pods in turn."""
-        reported: list[ReportPending | ReportScheduled] = []
-        while writes > 0:
-            scheduled, pending = self.take_scheduled(), self.take_pending()
-            if scheduled is None and pending is None:
-                break
-            reported += [one for one in (scheduled, pending) if one is not None]
-            writes -= (scheduled is not None) + (0 if pending is None else 1 + pending.event)
-        return reported
+    def take(self, writes: int, at: float) -> list[SetPodCondition | RecordEvent]:
+        """Return the reports to write at a unix time, about so many: of bound and of waiting pods in turn."""
+        taken: list[SetPodCondition | RecordEvent] = []
+        while self.waiting and len(taken) < writes:
+            if self._scheduled:
+                taken.append(RecordEvent(record=self._scheduled.popleft()._replace(at=at)))
+            taken += self._take_pending(at)
+        return taken
 
-    def take_pending(self) -> ReportPending | None:
-        """Return the oldest report about a waiting pod, None if there is none."""
+    def _take_pending(self, at: float) -> list[SetPodCondition | RecordEvent]:
+        """Return the oldest report about a waiting pod: its condition and, if requested, an Event."""
         while self._pending:
             uid, (message, event) = self._pending.popitem(last=False)
             view = self._pods.get(uid)
             if view is None or view.node or view.ended:
                 continue
             self._reported[uid] = message
-            reason = GATED if view.gates else UNSCHEDULABLE
-            return ReportPending(uid, view.namespace, view.name, reason, message, event)
-        return None
-
-    def take_scheduled(self) -> ReportScheduled | None:
-        """Return the oldest Event about a pod with a claim, None if there is none."""
-        return self._scheduled.popleft() if self._scheduled else None
+            namespace, name, reason = view.namespace, view.name, GATED if view.gates else UNSCHEDULABLE
+            condition = SetPodCondition(namespace=namespace, name=name, uid=uid, reason=reason, message=message, at=at)
+            record = EventRecord("Pod", namespace, name, uid, True, FAILED_SCHEDULING, message, at)
+            return [condition, RecordEvent(record=record)] if event else [condition]
+        return []

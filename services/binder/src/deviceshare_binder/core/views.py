@@ -2,8 +2,7 @@
 
 import msgspec
 from deviceshare.allocation import CORDONED, tolerates
-from deviceshare.model import ContainerGrant, PodRequest, Toleration
-from deviceshare.queueing import DEFAULT_QUEUE
+from deviceshare.model import DEFAULT_QUEUE, ContainerGrant, PodRequest, Toleration
 
 
 class _Container(msgspec.Struct, frozen=True, array_like=True, gc=False):

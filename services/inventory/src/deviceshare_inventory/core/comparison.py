@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from deviceshare_bus.core import Command, Count, Log, Now
-from deviceshare_bus.eventlog import RECONCILED
+from deviceshare_bus.messages import RECONCILED
 from deviceshare_cluster.interface import Change
 
 from deviceshare_inventory.core.commands import CompareRevisions, RestartWatch
@@ -57,16 +57,12 @@ class Comparison:
         """Monotonic time of the next step that does not wait for an answer."""
 
     def begin_list(self) -> None:
-        """Stop until :meth:`end_list`: a watch begins and delivers everything again."""
+        """Stop until :meth:`schedule`: a watch begins and delivers everything again."""
         self._seen.begin_list()
         self.stop()
 
-    def end_list(self, now: Now) -> None:
-        """Start: everything that exists has been delivered."""
-        self._schedule(now)
-
     def stop(self) -> None:
-        """End the round, and begin none before :meth:`end_list`."""
+        """End the round, and begin none before :meth:`schedule`."""
         self._request = self._missing = self.due = None
         self._kinds = []
 
@@ -115,14 +111,15 @@ class Comparison:
 
     def _next_kind(self, now: Now) -> list[Command]:
         if not self._kinds:
-            self._schedule(now)
+            self.schedule(now)
             return []
         kind = self._kinds.pop(0)
         self._number += 1
         self._request = _Request(kind, self._seen.begin_comparison(kind), now.monotonic)
         return [CompareRevisions(self._number, kind)]
 
-    def _schedule(self, now: Now) -> None:
+    def schedule(self, now: Now) -> None:
+        """Begin the next round after a pause: a list is complete, or a round ended."""
         pause = max(COMPARE_INTERVAL, self._took / COMPARE_SHARE)
         self.due = now.monotonic + pause * (1 + self._jitter / 2)
 

@@ -57,7 +57,7 @@ class Configs:
         self._maps.clear()
 
     def load(self, fact: ConfigFact) -> Problem | None:
-        """Use a configuration that stands on CLUSTER until a better one is known.
+        """Use a configuration from CLUSTER until the cluster's own is known.
 
         Returns the problem of one that cannot be used, such as one that another version of inventory wrote.
         """

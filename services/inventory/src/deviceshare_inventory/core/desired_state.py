@@ -5,7 +5,7 @@ expects the last sequence seen, so that an inventory that was paused cannot over
 """
 
 import hashlib
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -42,36 +42,33 @@ class _Content(NamedTuple):
 _UNREADABLE = _Content(b"", 0, False)
 
 
-class _Record:
+class _Record(msgspec.Struct, eq=False):
     """One subject."""
 
-    __slots__ = ("data", "foreign", "generation", "standing", "wanted")
-
-    def __init__(self) -> None:
-        self.standing: _Content | None = None
-        """The last message that was seen."""
-        self.foreign = False
-        """Whether another writer wrote it since this process started."""
-        self.wanted: _Content | None = None
-        self.data = b""
-        """The message of ``wanted``."""
-        self.generation = 0
-        """The list of the cluster that wanted the fact last."""
+    published: _Content | None = None
+    """The last message that was seen."""
+    foreign: bool = False
+    """Whether another writer wrote it since this process started."""
+    wanted: _Content | None = None
+    data: bytes = b""
+    """The message of ``wanted``."""
+    generation: int = 0
+    """The list of the cluster that wanted the fact last."""
 
     @property
     def exists(self) -> bool:
-        """Whether an object stands there, or is about to."""
-        return any(content is not None and not content.gone for content in (self.standing, self.wanted))
+        """Whether the subject holds an object, or a write of one is due or in flight."""
+        return any(content is not None and not content.gone for content in (self.published, self.wanted))
 
     @property
     def matches(self) -> bool:
         """Whether the message may stay: it is the wanted one, or another writer's that is not older."""
         if self.wanted is None:
             return True
-        if self.standing is None:
+        if self.published is None:
             return self.wanted.gone
-        same = self.standing.digest == self.wanted.digest
-        return same or (self.foreign and self.standing.revision >= self.wanted.revision)
+        same = self.published.digest == self.wanted.digest
+        return same or (self.foreign and self.published.revision >= self.wanted.revision)
 
 
 class DesiredState:
@@ -80,7 +77,7 @@ class DesiredState:
     def __init__(self, limit: int = WRITES) -> None:
         self._limit = limit
         self._writer: ConditionalWriter[_Content] = ConditionalWriter(Stream.CLUSTER)
-        self._records: dict[str, _Record] = {}
+        self._records: defaultdict[str, _Record] = defaultdict(_Record)
         self._ready: OrderedDict[str, None] = OrderedDict()  # a dict would make taking the first entry slow
         """Subjects to write, in order."""
         self.ticket = 0
@@ -95,8 +92,8 @@ class DesiredState:
         """
         if not self._writer.seen(subject, sequence):
             return
-        record = self._record(subject)
-        record.standing = _content(fact) if fact is not None else _UNREADABLE
+        record = self._records[subject]
+        record.published = _content(fact) if fact is not None else _UNREADABLE
         record.foreign = foreign
         self._update(subject, record, record.wanted.revision if record.wanted is not None else 0)
 
@@ -105,18 +102,18 @@ class DesiredState:
         return self._writer.knows(subject, sequence)
 
     def want(self, subject: str, fact: Fact, revision: int, generation: int = 0) -> None:
-        """Have a fact stand under a subject, since the cluster's ``revision``."""
+        """Set the fact that a subject should hold since the cluster's ``revision``."""
         content = _content(fact)
         if content.gone and subject not in self._records:
             return
-        record = self._record(subject)
+        record = self._records[subject]
         record.generation = generation
         record.wanted = content
         record.data = encode(fact)
         self._update(subject, record, revision)
 
     def exists(self, subject: str) -> bool:
-        """Return whether an object stands under the subject, or is about to."""
+        """Return whether the subject holds an object, or a write of one is due or in flight."""
         record = self._records.get(subject)
         return record is not None and record.exists
 
@@ -129,11 +126,11 @@ class DesiredState:
         )
 
     def open_before(self, ticket: int) -> bool:
-        """Return whether a subject that was opened by then is still open."""
+        """Return whether a subject that was opened up to this ticket is still open."""
         return bool(self.open) and next(iter(self.open.values())).ticket <= ticket
 
     def objects(self) -> int:
-        """Return how many objects stand on CLUSTER, or are about to."""
+        """Return the number of subjects that hold an object, or for which a write of one is due or in flight."""
         return sum(record.exists for record in self._records.values())
 
     def take_writes(self) -> list[Command]:
@@ -152,14 +149,14 @@ class DesiredState:
         """Apply the answer to a write."""
         completed = self._writer.handle(answer)
         subject = completed.write.writes[0].subject
-        record = self._record(subject)
+        record = self._records[subject]
         commands = completed.commands
         match answer:
             case Written(sequence=sequence) if sequence == self._writer.sequence(subject):
-                record.standing, record.foreign = completed.context, False
+                record.published, record.foreign = completed.context, False
             case WriteRefused(reason=reason):
                 # It would be refused again: leave the subject until another fact is wanted there.
-                record.standing = completed.context
+                record.published = completed.context
                 details = {"subject": subject}
                 commands = [
                     Log("error", f"the bus refused the fact {subject}: {reason}", details),
@@ -173,16 +170,10 @@ class DesiredState:
     def read_back(self, subject: str, sequence: int) -> None:
         """Record that a subject was read back; its message, if any, was loaded before."""
         self._writer.read_back(subject, sequence)
-        record = self._record(subject)
+        record = self._records[subject]
         if not sequence:  # a tombstone that expired
-            record.standing = None
+            record.published = None
         self._update(subject, record)
-
-    def _record(self, subject: str) -> _Record:
-        record = self._records.get(subject)
-        if record is None:
-            record = self._records[subject] = _Record()
-        return record
 
     def _update(self, subject: str, record: _Record, revision: int = 0) -> None:
         """Open or close a subject after a change, and queue the write that it needs."""

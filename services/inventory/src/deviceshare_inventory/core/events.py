@@ -7,7 +7,7 @@ from deviceshare_cluster.interface import Change, Revisions
 
 
 class FactReceived(Event, frozen=True):
-    """A message of CLUSTER: ``fact`` stands under ``subject``."""
+    """A message of CLUSTER: the fact under ``subject``."""
 
     subject: str
     sequence: int
@@ -22,7 +22,7 @@ class ObjectsChanged(Event, frozen=True):
     """The watch delivered changes, in order.
 
     ``listed``: after these changes everything that existed at this revision has been delivered; None: not yet, or
-    it was said before.
+    reported before.
     """
 
     changes: tuple[Change, ...]

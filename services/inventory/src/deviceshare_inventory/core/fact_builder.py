@@ -5,6 +5,7 @@ from typing import TypeVar
 
 import msgspec
 from deviceshare.conf import DEVICES, SCHEDULER, EffectiveConfiguration, SchedulerConf
+from deviceshare.formats.mindcluster import describes_devices
 from deviceshare.model import (
     ConfigFact,
     Fact,
@@ -21,7 +22,6 @@ from deviceshare.objects import (
     decode_podgroup,
     decode_priority_class,
     decode_queue,
-    describes_devices,
 )
 from deviceshare_bus.core import RecordStep
 from deviceshare_bus.subjects import fact as fact_subject
@@ -66,7 +66,7 @@ class FactBuilder:
         self._configs = Configs(file)
         self._devices = NodeDevices()
         self._described: dict[str, Change] = {}
-        """The nodes whose facts depend on what ConfigMaps say about their devices, with their last changes."""
+        """The last change of each node whose fact depends on ConfigMaps that describe its devices."""
         self._uids: dict[str, str] = {}
         """Uid of the pod that has a name now, by ``namespace/name``."""
         self._previous_uids: dict[str, str] = {}
@@ -78,7 +78,7 @@ class FactBuilder:
         """Whether a list is being delivered, or none has begun."""
 
     def load(self, fact: Fact) -> None:
-        """Learn from a fact that stood on CLUSTER at start."""
+        """Apply a fact that was on CLUSTER at start."""
         if isinstance(fact, PodFact):
             self._uids[fact.ref] = fact.uid
         elif isinstance(fact, ConfigFact):

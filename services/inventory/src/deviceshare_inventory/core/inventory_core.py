@@ -1,4 +1,4 @@
-"""The state machine of inventory: what the cluster's changes and the bus's answers mean for CLUSTER."""
+"""The state machine of inventory: applies changes of the cluster and answers of the bus, and writes CLUSTER."""
 
 from collections.abc import Sequence
 
@@ -171,7 +171,7 @@ class InventoryCore:
 
     def _apply(self, event: ObjectsChanged, now: Now) -> list[Command]:
         if event.listed is not None and not self._builder.listing:
-            # Only a new watch says when the list that follows is complete.
+            # Only a new watch reports when its list is complete.
             return [Log("info", "the cluster was listed again: the watch is restarted"), RestartWatch()]
         self._watch_failures = 0
         for change in event.changes:
@@ -182,7 +182,7 @@ class InventoryCore:
             self._listed = event.listed
             self._delivered = max(self._delivered, event.listed)
             self._builder.end_list(event.listed)
-            self._comparison.end_list(now)
+            self._comparison.schedule(now)
             self._synced_after = self._desired.ticket
         return []
 

@@ -20,7 +20,7 @@ class DeviceInfo(NamedTuple):
 
 
 class NodeDevices:
-    """The ConfigMaps of which :func:`deviceshare.objects.describes_devices` is true."""
+    """The ConfigMaps of which :func:`deviceshare.formats.mindcluster.describes_devices` is true."""
 
     def __init__(self) -> None:
         self._nodes: dict[str, dict[tuple[str, str], DeviceInfo]] = {}
@@ -57,10 +57,10 @@ class NodeDevices:
         for node in sorted(named):
             before = self.of(node)
             described = self._nodes.setdefault(node, {})
-            standing = described.pop(place, None)
+            known = described.pop(place, None)
             if node in by_node:
-                same = standing is not None and standing.devices == by_node[node]
-                described[place] = standing if same and standing else DeviceInfo(by_node[node], change.revision, folded)
+                same = known is not None and known.devices == by_node[node]
+                described[place] = known if same and known else DeviceInfo(by_node[node], change.revision, folded)
             if not described:
                 del self._nodes[node]
             if self.of(node) != before:

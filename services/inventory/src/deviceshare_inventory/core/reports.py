@@ -40,10 +40,11 @@ class Reference(NamedTuple):
 
 
 class _Attempt(NamedTuple):
-    """An Event that is being recorded, and how often that has failed."""
+    """An Event that is being recorded; ``due``: the monotonic time of its next try, None while it is in flight."""
 
     record: EventRecord
-    failures: int
+    failures: int = 0
+    due: float | None = None
 
 
 class Reports:
@@ -55,8 +56,7 @@ class Reports:
         self._commands: list[Command] = []
         self._waiting: deque[EventRecord] = deque()
         self._recording: dict[int, _Attempt] = {}
-        self._retries: dict[int, float] = {}
-        """Monotonic time of the next try, by token."""
+        """By token."""
         self._tokens = 0
 
     @property
@@ -67,7 +67,7 @@ class Reports:
     @property
     def due(self) -> float | None:
         """The monotonic time of the next try."""
-        return min(self._retries.values(), default=None)
+        return min((each.due for each in self._recording.values() if each.due is not None), default=None)
 
     def report(self, subject: str, about: Reference | None, remarks: Sequence[Remark]) -> None:
         """Report the remarks about a subject that have not been reported yet; these are all that hold now.
@@ -95,28 +95,29 @@ class Reports:
     def act(self, now: Now) -> list[Command]:
         """Return what is to be logged, counted and recorded now."""
         commands, self._commands = self._commands, []
-        for token in [token for token, due in self._retries.items() if due <= now.monotonic]:
-            del self._retries[token]
-            commands.append(RecordEvent(token, self._recording[token].record))
+        for token, attempt in self._recording.items():
+            if attempt.due is not None and attempt.due <= now.monotonic:
+                self._recording[token] = attempt._replace(due=None)
+                commands.append(RecordEvent(token, attempt.record))
         while self._waiting and len(self._recording) < RECORDING:
             record = self._waiting.popleft()._replace(at=now.wall)
             self._tokens += 1
-            self._recording[self._tokens] = _Attempt(record, 0)
+            self._recording[self._tokens] = _Attempt(record)
             commands.append(RecordEvent(self._tokens, record))
         return commands
 
     def handle(self, answer: EventRecorded | RecordFailed, now: Now) -> list[Command]:
         """Apply the answer to a :class:`.commands.RecordEvent`."""
-        record, failures = self._recording.pop(answer.token)
+        attempt = self._recording.pop(answer.token)
         if isinstance(answer, EventRecorded):
             return []
-        failures += 1
+        record, failures = attempt.record, attempt.failures + 1
         commands: list[Command] = [Count("cluster_errors")]
         if answer.final or failures >= TRIES:
             message = f"no Event could be recorded about {record.kind} {record.namespace}/{record.name}: {answer.error}"
             return [*commands, Log("warning", message), Count("unrecorded_events")]
-        self._recording[answer.token] = _Attempt(record, failures)
-        self._retries[answer.token] = now.monotonic + RETRY.delay(failures - 1, self._jitter)
+        due = now.monotonic + RETRY.delay(failures - 1, self._jitter)
+        self._recording[answer.token] = _Attempt(record, failures, due)
         return commands
 
     def _report(self, about: Reference | None, remark: Remark) -> None:

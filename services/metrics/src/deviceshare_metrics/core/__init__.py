@@ -1,7 +1,7 @@
 """The pure core of the metrics service.
 
 Reading order: :mod:`.events`, :mod:`.metrics_core` (applies them to the state), :mod:`.state_store` (the last message
-of every subject), :mod:`.tallies` (counters), :mod:`.snapshot` (what the messages mean together for nodes, cards and
+of every subject), :mod:`.tallies` (counters), :mod:`.snapshot` (the joined state of nodes, cards and
 pods, from :mod:`.states` and :mod:`.usage`), :mod:`.explaining`.
 """
 
@@ -12,11 +12,10 @@ from deviceshare_metrics.core.events import decode_event
 from deviceshare_metrics.core.metrics_core import MetricsCore
 from deviceshare_metrics.core.snapshot import Snapshot, build_snapshot
 from deviceshare_metrics.core.state_store import StateStore
-from deviceshare_metrics.core.states import Counts, count
+from deviceshare_metrics.core.states import count
 from deviceshare_metrics.core.tallies import Tallies
 
 __all__ = [
-    "Counts",
     "MetricsCore",
     "Snapshot",
     "StateStore",

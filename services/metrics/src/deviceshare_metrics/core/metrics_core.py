@@ -90,26 +90,21 @@ class MetricsCore:
                 self._add_events(events)
             case FactReceived(subject=subject):
                 self._set_fact(subject, event.fact)
-                self._set_changed(now)
             case LedgerReceived(subject=subject, ledger=ledger):
                 self.store.ledgers[subject] = ledger
-                self._set_changed(now)
             case OutcomesReceived(subject=subject, outcomes=outcomes):
                 self.store.outcomes[subject] = outcomes
-                self._set_changed(now)
             case ExplanationReceived(explanation=explanation):
                 self._set_explanation(explanation)
-                self._set_changed(now)
             case CaughtUp(stream=stream):
                 self._reading.discard(stream)
             case Tick() if self.ready and now.monotonic >= self._forget_due:
                 self._forget(now)
+        if isinstance(event, FactReceived | LedgerReceived | OutcomesReceived | ExplanationReceived):
+            self.store.version += 1
+            self._changed = now.monotonic
         # An unreadable message comes back on EVENT and is counted there with those that other readers report.
         return []
-
-    def _set_changed(self, now: Now) -> None:
-        self.store.version += 1
-        self._changed = now.monotonic
 
     def _set_fact(self, subject: str, changed: Fact) -> None:
         if isinstance(changed, Gone):

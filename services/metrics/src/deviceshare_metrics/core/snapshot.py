@@ -12,22 +12,15 @@ from deviceshare_metrics import api
 from deviceshare_metrics.core.facts import PodSeen
 from deviceshare_metrics.core.state_store import StateStore
 from deviceshare_metrics.core.states import best_claims, claim_state, outcomes_of, pod_state
-from deviceshare_metrics.core.usage import Cards, CardUsage, Holding, PodShare, Share, holdings
-
-
-class Gang(NamedTuple):
-    """The progress of a gang: ``placed`` counts pods that are claimed, bound or ended."""
-
-    key: str
-    min_member: int
-    placed: int
-    pending: int
+from deviceshare_metrics.core.usage import Cards, CardUsage, Holding, Share, holdings
 
 
 class Snapshot(NamedTuple):
     """Everything that is shown. Immutable: it can be read in another thread.
 
     ``shares`` and ``pod_shares`` are of registered cards only, ``queues`` are the names of the cluster's queues.
+    ``gangs_pending`` is the number of gangs with pending pods and fewer pods that are claimed, bound or ended than
+    their minMember.
     """
 
     nodes: tuple[api.Node, ...]
@@ -35,8 +28,8 @@ class Snapshot(NamedTuple):
     pods: tuple[api.Pod, ...]
     claims: tuple[api.Claim, ...]
     shares: tuple[Share, ...]
-    pod_shares: tuple[PodShare, ...]
-    gangs: tuple[Gang, ...]
+    pod_shares: tuple[Share, ...]
+    gangs_pending: int
     queues: tuple[str, ...]
 
 
@@ -54,7 +47,7 @@ def build_snapshot(store: StateStore) -> Snapshot:
         claims=tuple(_claims(store, cards, outcomes)),
         shares=usage.shares,
         pod_shares=usage.pods,
-        gangs=tuple(_gangs(store, pods)),
+        gangs_pending=_gangs_pending(store, pods),
         queues=tuple(sorted({queue.name for queue in store.queues.values()})),
     )
 
@@ -178,14 +171,13 @@ def _reason(store: StateStore, pod: PodSeen, state: api.PodState) -> str | None:
     return str(pod.problems[0]) if pod.problems else None
 
 
-def _gangs(store: StateStore, pods: Iterable[api.Pod]) -> Iterator[Gang]:
+def _gangs_pending(store: StateStore, pods: Iterable[api.Pod]) -> int:
     placed: Counter[str] = Counter()
     pending: Counter[str] = Counter()
     for pod in pods:
         if pod.group:
             (pending if pod.state in ("Pending", "Gated") else placed)[pod.group] += 1
-    for group in sorted(store.groups.values(), key=lambda group: group.key):
-        yield Gang(group.key, group.min_member, placed[group.key], pending[group.key])
+    return sum(pending[group.key] > 0 and placed[group.key] < group.min_member for group in store.groups.values())
 
 
 def _texts(problems: Iterable[Problem]) -> tuple[str, ...]:

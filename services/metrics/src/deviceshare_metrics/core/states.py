@@ -87,7 +87,7 @@ def node_state(node: api.Node | NodeFact) -> api.NodeState:
 
 
 def pod_state(pod: PodSeen, placed: Placed | None) -> api.PodState:
-    """Return the state of a pod; it is bound as soon as the pod or the outcome of its claim says so."""
+    """Return the state of a pod; it is bound as soon as its fact or the outcome of its claim shows it."""
     if pod.ended:
         return "Ended"
     if pod.node or (placed is not None and placed.bound):

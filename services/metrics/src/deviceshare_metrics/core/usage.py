@@ -33,19 +33,10 @@ class Holding(NamedTuple):
 
 
 class Share(msgspec.Struct, frozen=True, gc=False):
-    """The share of one container on one card: ``card`` is its id, ``memory`` MiB, ``cores`` percent or AI cores."""
+    """The share of a container on a card; without ``container`` that of a pod, whose containers may use it in turn.
 
-    node: str
-    card: str
-    namespace: str
-    pod: str
-    container: str
-    memory: int
-    cores: int
-
-
-class PodShare(msgspec.Struct, frozen=True, gc=False):
-    """The share of one pod on one card; init containers and others use it in turn. Units as in :class:`Share`."""
+    ``card`` is the card's id; ``memory`` in MiB, ``cores`` in percent or AI cores.
+    """
 
     node: str
     card: str
@@ -53,13 +44,14 @@ class PodShare(msgspec.Struct, frozen=True, gc=False):
     pod: str
     memory: int
     cores: int
+    container: str = ""
 
 
 class CardUsage(NamedTuple):
     """Usage of registered cards; ``by_card`` is by node and id, of cards in use, with memory in MiB."""
 
     shares: tuple[Share, ...]
-    pods: tuple[PodShare, ...]
+    pods: tuple[Share, ...]
     by_card: dict[tuple[str, str], Usage]
 
 
@@ -122,7 +114,7 @@ class Cards:
     def usage(self, holdings: Iterable[Holding]) -> CardUsage:
         """Return the usage of all cards."""
         shares: list[Share] = []
-        pods: list[PodShare] = []
+        pods: list[Share] = []
         on_card: dict[tuple[str, str], list[list[CardShare]]] = defaultdict(list)
         for held in holdings:
             cards = self._by_node.get(held.node, {})
@@ -130,13 +122,13 @@ class Cards:
                 for device in grant.devices:
                     if (card := cards.get(device.id)) is not None:
                         memory = self.memory(card, grant, device)
-                        share = (held.node, card.id, held.namespace, held.name, grant.container, memory, device.cores)
+                        share = (held.node, card.id, held.namespace, held.name, memory, device.cores, grant.container)
                         shares.append(Share(*share))
             for name, of_pod in shares_by_card(held.grants).items():
                 if (card := cards.get(name)) is not None:
                     on_card[held.node, name].append(of_pod)
                     memory, cores, _ = self._used(card, (of_pod,))
-                    pods.append(PodShare(held.node, name, held.namespace, held.name, memory, cores))
+                    pods.append(Share(held.node, name, held.namespace, held.name, memory, cores))
         usage = {
             (node, name): self._used(self._by_node[node][name], of_pods) for (node, name), of_pods in on_card.items()
         }

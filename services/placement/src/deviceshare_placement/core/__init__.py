@@ -14,5 +14,5 @@ __all__ = ["FactReceived", "LedgerReceived", "OutcomesReceived", "PlacementCore"
 
 
 def build_core(arguments: dict[str, Any]) -> PlacementCore:
-    """Return the core of a service; ``arguments`` (``instance``: the name of the process) are part of the core log."""
-    return PlacementCore(arguments["instance"])
+    """Return the core of a service; ``arguments`` (those of :class:`PlacementCore`) are part of the core log."""
+    return PlacementCore(arguments["instance"], arguments["claim_prefix"])

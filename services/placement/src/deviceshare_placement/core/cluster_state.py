@@ -93,12 +93,10 @@ class ClusterState:
             tenant = pod.fact.tenant if pod is not None else _tenant(claim)
             held = pod.fact.held if pod is not None and pod.fact.node == node else ()
             grants = with_made(claim.grants, held)
-            self.allocator.hold(node, uid, grants, claim.resources, tenant, claim.ports, claim.counted)
+            self.allocator.hold(node, uid, grants, claim.resources + claim.counted, tenant, claim.ports)
         elif pod is not None and pod.fact.node == node and not pod.fact.ended:
-            amounts = self.allocator.amounts(pod.fact.ask)
-            self.allocator.hold(
-                node, uid, pod.fact.held, amounts, pod.fact.tenant, *self.allocator.ports_and_counted(pod.fact.ask)
-            )
+            amounts, ports = self.allocator.amounts(pod.fact.ask), pod.fact.ask.host_ports
+            self.allocator.hold(node, uid, pod.fact.held, amounts, pod.fact.tenant, ports)
             self.crowded.add(node)
         else:
             self.allocator.release(node, uid)

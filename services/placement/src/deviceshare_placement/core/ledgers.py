@@ -139,7 +139,8 @@ class Ledgers:
 
     def _remove_ended(self, record: LedgerRecord) -> None:
         for outcome in self._outcomes.get(record.node, ()):
-            if outcome.state in (REFUSED, WITHDRAWN) and outcome.claim in record.claims:
+            claim = record.claims.get(outcome.claim)
+            if claim is not None and claim.uid == outcome.uid and outcome.state in (REFUSED, WITHDRAWN):
                 record.remove.add(outcome.claim)
         if record.changes:
             self.due.add(record.node)

@@ -30,7 +30,7 @@ from deviceshare_bus.core import (
     WriteUnknown,
     Written,
 )
-from deviceshare_bus.eventlog import RECONCILED
+from deviceshare_bus.messages import RECONCILED
 from deviceshare_bus.subjects import Stream, node_of
 from deviceshare_bus.subjects import ledger as subject_of
 
@@ -59,12 +59,16 @@ bound whose pod is not bound, and a claim that is not bound yet on a node that o
 class PlacementCore:
     """Decides which node and which devices each pod gets. One instance lives as long as an epoch of the bus.
 
-    ``instance`` is the name of the process: part of claim ids, and the ``decided_by`` of claims and explanations.
+    Args:
+        instance: the name of the process, the ``decided_by`` of claims and explanations.
+        claim_prefix: begins the id of each claim. No other core, of whatever process and epoch, has the same one: an
+            outcome that survives the loss of LEDGER must not answer for another claim.
     """
 
-    def __init__(self, instance: str) -> None:
+    def __init__(self, instance: str, claim_prefix: str) -> None:
         self.cluster = ClusterState()
         self._instance = instance
+        self._claim_prefix = claim_prefix
         self._unread = {Stream.CLUSTER, Stream.LEDGER, Stream.OUTCOME}
         """Streams that have not been read to their end: nothing is decided before."""
         self._synced = False
@@ -214,9 +218,8 @@ class PlacementCore:
         added: defaultdict[str, list[NewClaim]] = defaultdict(list)
         for pod, placement, decision in chosen:
             self._claims += 1
-            new = claim(
-                f"{self._instance}-{self._claims}", pod, placement, decision.group.key, self._instance, now.wall
-            )
+            claim_id = f"{self._claim_prefix}-{self._claims}"
+            new = claim(claim_id, pod, placement, decision.group.key, self._instance, now.wall)
             why = explaining.placed(self.cluster.allocator, pod, placement, decision, now.wall, self._instance)
             added[placement.node].append(NewClaim(new, why))
             self._reporter.drop(pod.uid)

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Mapping
 
 import msgspec
-from deviceshare.model import PodFact, PodGroupFact, QueueFact
-from deviceshare.queueing import DEFAULT_QUEUE, Group, Job
+from deviceshare.model import DEFAULT_QUEUE, PodFact, PodGroupFact, QueueFact
+from deviceshare.queueing import Group, Job
 
 from deviceshare_placement.core import explaining
 from deviceshare_placement.core.cluster_state import ClusterState

@@ -19,8 +19,6 @@ from deviceshare_cli.bench.allocator.workload import Workload
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.output import indented_json, table
 
-__all__ = ["Size", "bench_allocator", "ties_of"]
-
 
 def bench_allocator(
     size: Size, ties: Ties, workload_file: Path | None, placements_file: Path | None, *, as_json: bool

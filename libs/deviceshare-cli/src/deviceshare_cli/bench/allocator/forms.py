@@ -1,11 +1,16 @@
-"""The form of each family's nodes and pods: the annotations of its device plugin, and its resources."""
+"""The form of each family's nodes and pods: the annotations of its device plugin, and its resources.
+
+Each form has three methods: ``node`` returns annotations and allocatable device resources of a node with these cards,
+``existing`` annotations and limits of a pod with this value of the family's device annotation, and ``value`` the device
+annotation from the annotations of a placement.
+"""
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from deviceshare.conf import VnpuChip
-from deviceshare.formats import gpu_share, vgpu
+from deviceshare.formats import gpu_share, hami_vnpu, vgpu
 
 
 class CardKind(NamedTuple):
@@ -15,22 +20,6 @@ class CardKind(NamedTuple):
     memory: int
     slots: int
     cores: int
-
-
-class Form(Protocol):
-    """The form of one family."""
-
-    def node(self, kind: CardKind, ids: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
-        """Return annotations and allocatable device resources of a node with these cards."""
-        ...
-
-    def existing(self, value: str) -> tuple[dict[str, str], dict[str, str]]:
-        """Return annotations and limits of a pod with this value of the family's device annotation."""
-        ...
-
-    def value(self, annotations: Mapping[str, str]) -> str:
-        """Return the device annotation from the annotations of a placement."""
-        ...
 
 
 class Vgpu(NamedTuple):
@@ -77,7 +66,7 @@ class HamiVnpu(NamedTuple):
             for index, each in enumerate(ids)
         ]
         allocatable = {self.chip.resource: str(len(ids) * kind.slots)}
-        return {f"hami.io/node-register-{self.chip.word}": json.dumps(cards)}, allocatable
+        return {f"{hami_vnpu.REGISTER}{self.chip.word}": json.dumps(cards)}, allocatable
 
     def existing(self, value: str) -> tuple[dict[str, str], dict[str, str]]:
         """Return the annotations; the template follows from the memory, none for a whole chip."""
@@ -89,19 +78,15 @@ class HamiVnpu(NamedTuple):
                 template = templates.get(int(memory))
                 given.append({"UUID": uuid} | ({"temp": template} if template else {}))
         annotations = {
-            self._allocated: value,
-            f"hami.io/{self.chip.word}-devices-to-allocate": value,
-            f"huawei.com/{self.chip.word}": json.dumps(given),
+            hami_vnpu.allocated(self.chip.word): value,
+            hami_vnpu.to_allocate(self.chip.word): value,
+            hami_vnpu.runtime(self.chip.word): json.dumps(given),
         }
         return annotations, {self.chip.resource: str(len(given))}
 
     def value(self, annotations: Mapping[str, str]) -> str:
         """Return the annotation unchanged."""
-        return annotations[self._allocated]
-
-    @property
-    def _allocated(self) -> str:
-        return f"hami.io/{self.chip.word}-devices-allocated"
+        return annotations[hami_vnpu.allocated(self.chip.word)]
 
 
 class GpuShare(NamedTuple):
@@ -119,3 +104,7 @@ class GpuShare(NamedTuple):
     def value(self, annotations: Mapping[str, str]) -> str:
         """Return the index."""
         return annotations[gpu_share.INDEX]
+
+
+Form = Vgpu | HamiVnpu | GpuShare
+"""The form of one family."""

@@ -8,6 +8,8 @@ from deviceshare.conf import SchedulerConf
 from deviceshare.model import NodeFact, PodFact, PodRequest
 from deviceshare.objects import decode_node, decode_pod
 
+from deviceshare_cli.bench import objects
+
 PODS_PER_NODE = "1000"
 """More than the cards of a node can hold: devices are the limit."""
 
@@ -25,14 +27,7 @@ class Workload(NamedTuple):
 def node_fact(name: str, annotations: Mapping[str, str], allocatable: Mapping[str, str]) -> NodeFact:
     """Return a node as inventory decodes it, with the native resources."""
     amounts = {"cpu": "256", "memory": "2Ti", "pods": PODS_PER_NODE, **allocatable}
-    return decode_node(
-        msgspec.json.encode(
-            {
-                "metadata": {"name": name, "annotations": annotations},
-                "status": {"capacity": amounts, "allocatable": amounts},
-            }
-        )
-    )
+    return decode_node(msgspec.json.encode(objects.node(name, amounts, annotations)))
 
 
 def pod_fact(name: str, limits: Mapping[str, str], *, node: str = "", annotations: Mapping[str, str]) -> PodFact:

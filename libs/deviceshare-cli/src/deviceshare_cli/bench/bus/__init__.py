@@ -1,5 +1,5 @@
 """``deviceshare bench bus``: throughput of the whole system, and of the same messages alone.
 
 :mod:`.workload` (nodes and pods), :mod:`.measure` (the run), :mod:`.traffic` (its messages), :mod:`.floor` (the same
-messages alone), :mod:`.report` (the comparison).
+messages alone), :mod:`.command` (the comparison).
 """

@@ -1,13 +1,17 @@
 """``deviceshare bench bus``."""
 
+import math
+import os
+from collections.abc import Sequence
+from typing import Any
+
 from deviceshare_cluster.interface import ClusterError
 
 from deviceshare_cli.bench.bus.floor import floor
-from deviceshare_cli.bench.bus.measure import measure
-from deviceshare_cli.bench.bus.report import as_text, report
+from deviceshare_cli.bench.bus.measure import Run, measure
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.notices import Notices
-from deviceshare_cli.output import indented_json
+from deviceshare_cli.output import indented_json, table
 from deviceshare_cli.supervisor import ProgramFailed
 
 
@@ -22,3 +26,62 @@ async def bench_bus(nodes: int, pods: int, devices: int, timeout: float, *, as_j
     shown = report(run, nodes, devices, pods, floor_seconds)
     print(indented_json(shown) if as_json else as_text(shown))
     return int(run.pending > 0)
+
+
+def quantile(values: Sequence[float], share: float) -> float | None:
+    """Return the quantile ``share`` (0 to 1) of sorted values; None if there are none."""
+    return values[max(0, math.ceil(share * len(values)) - 1)] if values else None
+
+
+def report(run: Run, nodes: int, devices: int, pods: int, floor_seconds: float | None) -> dict[str, Any]:
+    """Return the measurements by name."""
+    rate = run.bound / run.seconds if run.seconds else 0.0
+    floor_rate = run.bound / floor_seconds if floor_seconds else None
+    return {
+        "nodes": nodes,
+        "devices_per_node": devices,
+        "pods": pods,
+        "bound": run.bound,
+        "pending": run.pending,
+        "seconds": _rounded(run.seconds),
+        "creation_seconds": _rounded(run.created_in),
+        "pods_per_second": _rounded(rate, 1),
+        "latency_p50_seconds": _rounded(quantile(run.latencies, 0.5)),
+        "latency_p99_seconds": _rounded(quantile(run.latencies, 0.99)),
+        "latency_max_seconds": _rounded(quantile(run.latencies, 1.0)),
+        "cpu_seconds": run.cpu_seconds,
+        "cpus": os.cpu_count(),
+        "load_average": {"before": run.load_before, "after": run.load_after},
+        "streams": {
+            name: {"messages": traffic.messages, "bytes": traffic.bytes} for name, traffic in run.traffic.items()
+        },
+        "floor_seconds": _rounded(floor_seconds),
+        "floor_pods_per_second": _rounded(floor_rate, 1),
+        "ratio": _rounded(rate / floor_rate) if floor_rate else None,
+    }
+
+
+def as_text(shown: dict[str, Any]) -> str:
+    """Return the measurements as a table."""
+    rows = [
+        ("bound", f"{shown['bound']} of {shown['pods']} pods on {shown['nodes']} nodes"),
+        ("pods/s", f"{shown['pods_per_second']} ({shown['seconds']} s, created in {shown['creation_seconds']} s)"),
+        ("latency", f"p50 {shown['latency_p50_seconds']} s, p99 {shown['latency_p99_seconds']} s"),
+        ("CPU", ", ".join(f"{name} {used} s" for name, used in shown["cpu_seconds"].items())),
+        ("load", f"{shown['load_average']['before']:.2f} before, {shown['load_average']['after']:.2f} after"),
+        (
+            "streams",
+            ", ".join(
+                f"{name} {one['messages']} ({one['bytes'] / 1e6:.1f} MB)" for name, one in shown["streams"].items()
+            ),
+        ),
+    ]
+    if shown["floor_seconds"] is not None:
+        rows.append(
+            ("floor", f"{shown['floor_pods_per_second']} pods/s ({shown['floor_seconds']} s), ratio {shown['ratio']}")
+        )
+    return table(("MEASURE", "VALUE"), rows)
+
+
+def _rounded(value: float | None, digits: int = 3) -> float | None:
+    return None if value is None else round(value, digits)

@@ -60,7 +60,7 @@ async def measure(node_count: int, cards: int, pod_count: int, timeout: float, n
 
 
 async def _measure(system: System, node_count: int, cards: int, pod_count: int, timeout: float) -> Run:
-    applied = await _local(system).cluster.make(list(workload.nodes(node_count, cards)))
+    applied = await _local(system).local.make(list(workload.nodes(node_count, cards)))
     if problems := [one.problem for one in applied if one.problem is not None]:
         raise CommandError(f"a generated node was refused: {problems[0]}")
     await system.start_inventory()
@@ -167,7 +167,7 @@ async def _made(system: System, objects: list[Object]) -> Sequence[Applied]:
     """Create objects; retry if the result is unknown because the server became unreachable."""
     while True:
         try:
-            return await _local(system).cluster.make(objects)
+            return await _local(system).local.make(objects)
         except ClusterError as error:
             system.notices.report(f"bench: {error}, retrying")
             await asyncio.sleep(0.2)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from deviceshare_bus.connection import Connection
 from nats.errors import Error as NatsError
+from nats.js.api import StreamState
 
 SECONDS = 0.2
 """Interval between two samples."""
@@ -22,38 +23,30 @@ class Traffic(NamedTuple):
     subjects: int
 
 
-class State(NamedTuple):
-    """The state of a stream: last sequence, number of stored messages, and their bytes."""
-
-    last: int
-    messages: int
-    bytes: int
-
-
 class StreamMeter:
     """Computes the traffic of one stream from samples of its state."""
 
-    def __init__(self, begin: State) -> None:
+    def __init__(self, begin: StreamState) -> None:
         self._begin = begin
-        self._last = begin.last
+        self._last = begin.last_seq
         self._bytes = 0.0
 
-    def take(self, state: State) -> None:
+    def take(self, state: StreamState) -> None:
         """Add a sample."""
-        self._bytes += (state.last - self._last) * self._mean(state)
-        self._last = state.last
+        self._bytes += (state.last_seq - self._last) * self._mean(state)
+        self._last = state.last_seq
 
-    def _mean(self, state: State) -> float:
+    def _mean(self, state: StreamState) -> float:
         """Return the mean size of the messages since the beginning, or of all if no message was added."""
         new = state.messages - self._begin.messages
         if new > 0 and state.bytes > self._begin.bytes:
             return (state.bytes - self._begin.bytes) / new
         return state.bytes / state.messages if state.messages else 0.0
 
-    def total(self, state: State) -> Traffic:
+    def total(self, state: StreamState) -> Traffic:
         """Return all traffic up to a last sample."""
         self.take(state)
-        messages = self._last - self._begin.last
+        messages = self._last - self._begin.last_seq
         return Traffic(messages, round(self._bytes), max(1, min(messages, state.messages - self._begin.messages)))
 
 
@@ -83,6 +76,5 @@ class Meters:
         """Take the last samples and return the traffic."""
         return {name: meter.total(await self._state(name)) for name, meter in self._meters.items()}
 
-    async def _state(self, name: str) -> State:
-        state = (await self._streams[name].jetstream.stream_info(name)).state
-        return State(state.last_seq, state.messages, state.bytes)
+    async def _state(self, name: str) -> StreamState:
+        return (await self._streams[name].jetstream.stream_info(name)).state

@@ -5,18 +5,11 @@ from typing import NamedTuple
 
 from deviceshare_cluster.interface import Object
 
-CARD_MEMORY = 32_768
-CARD_SHARES = 10
-CONF = """\
-actions: "enqueue, allocate, backfill"
-tiers:
-- plugins:
-  - name: deviceshare
-    arguments:
-      deviceshare.VGPUEnable: true
-      deviceshare.SchedulePolicy: binpack
-      deviceshare.ScheduleWeight: 10
-"""
+from deviceshare_cli.bench import objects
+from deviceshare_cli.bench.allocator.forms import CardKind, Vgpu
+
+CARDS = CardKind("NVIDIA-Tesla V100-PCIE-32GB", memory=32_768, slots=10, cores=100)
+CONF = objects.conf("deviceshare.VGPUEnable", "binpack")
 
 
 class PodSize(NamedTuple):
@@ -43,30 +36,11 @@ SIZES = (
 
 def nodes(count: int, cards: int) -> Iterator[Object]:
     """Yield nodes with the register annotation of the vGPU device plugin, and room for more pods than their cards."""
-    allocatable = {
-        "cpu": "96",
-        "memory": "768Gi",
-        "pods": "1000",
-        "volcano.sh/vgpu-number": str(cards * CARD_SHARES),
-        "volcano.sh/vgpu-memory": str(cards * CARD_MEMORY),
-        "volcano.sh/vgpu-cores": str(cards * 100),
-    }
     for number in range(count):
-        name = f"node-{number:05d}"
-        register = "".join(
-            f"GPU-{number:05d}-{card},{CARD_SHARES},{CARD_MEMORY},NVIDIA-Tesla V100-PCIE-32GB,true,hami-core:"
-            for card in range(cards)
-        )
-        yield {
-            "apiVersion": "v1",
-            "kind": "Node",
-            "metadata": {"name": name, "annotations": {"volcano.sh/node-vgpu-register": register}},
-            "status": {
-                "capacity": allocatable,
-                "allocatable": allocatable,
-                "conditions": [{"type": "Ready", "status": "True"}],
-            },
-        }
+        ids = [f"GPU-{number:05d}-{card}" for card in range(cards)]
+        annotations, devices = Vgpu("hami-core").node(CARDS, ids)
+        resources = {"cpu": "96", "memory": "768Gi", "pods": "1000", **devices}
+        yield objects.node(f"node-{number:05d}", resources, annotations)
 
 
 def pods(count: int) -> Iterator[Object]:
@@ -81,12 +55,4 @@ def pods(count: int) -> Iterator[Object]:
         }
         if size.cores:
             limits["volcano.sh/vgpu-cores"] = str(size.cores)
-        yield {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": f"bench-{number:06d}", "namespace": "bench"},
-            "spec": {
-                "schedulerName": "deviceshare",
-                "containers": [{"name": "main", "image": "busybox", "resources": {"limits": limits}}],
-            },
-        }
+        yield objects.pod("bench", f"bench-{number:06d}", "deviceshare", limits)

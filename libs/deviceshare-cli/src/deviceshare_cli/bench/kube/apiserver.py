@@ -106,12 +106,6 @@ class ApiServer:
             self._end(name)
         shutil.rmtree(self.directory / "etcd", ignore_errors=True)
 
-    def restart_apiserver(self, pause: float = 0.0) -> None:
-        """Kill and restart the API server, which ends all watches; etcd keeps the objects."""
-        self._end("kube-apiserver")
-        time.sleep(pause)
-        self._run_apiserver()
-
     def kubeconfig(self, user: str = "admin", token: str | None = None) -> Path:
         """Write and return a kubeconfig for a user, with ``token`` or the token of ``admin``."""
         cluster = {"server": self.url, "certificate-authority": str(self._authority)}

@@ -1,7 +1,7 @@
 """A bare client of an API server, without decisions."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -48,8 +48,3 @@ async def bare_client(server: ApiServer, in_flight: int) -> AsyncIterator[Client
     headers = {"Authorization": f"Bearer {server.token}"}
     async with aiohttp.ClientSession(connector=connector, headers=headers) as session:
         yield Client(session, server.url, in_flight)
-
-
-async def all_of(send: Callable[..., Awaitable[None]], requests: Iterable[tuple[Any, ...]]) -> None:
-    """Send requests concurrently, within the limit of the client."""
-    await asyncio.gather(*(send(*request) for request in requests))

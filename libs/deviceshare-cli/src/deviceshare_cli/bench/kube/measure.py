@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from deviceshare_bus.messages import decode_status
@@ -18,12 +19,12 @@ from deviceshare_cluster import KUBE
 
 from deviceshare_cli.bench.bus.measure import cpu_seconds
 from deviceshare_cli.bench.kube.apiserver import ApiServer, find_binaries
-from deviceshare_cli.bench.kube.client import Client, all_of, bare_client
+from deviceshare_cli.bench.kube.client import Client, bare_client
 from deviceshare_cli.bench.kube.watched import Watched
 from deviceshare_cli.bench.kube.workload import CONF, OURS, PODS, binding, node, pod
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.notices import Notices
-from deviceshare_cli.system import System, Wanted, running
+from deviceshare_cli.system import Wanted, running
 
 PLUGINS_IN_FLIGHT = 16
 """Requests of the device plugins at a time."""
@@ -45,23 +46,6 @@ class Bound(msgspec.Struct, frozen=True):
     """Conditions and Events that were not written at the last binding."""
 
 
-class Pair(msgspec.Struct, frozen=True):
-    """The system and the bare client under the same conditions."""
-
-    system: Bound
-    bare_seconds: float
-    """From the first request to the last answer."""
-
-
-class Run(msgspec.Struct, frozen=True):
-    """The measurements."""
-
-    beside_plugins: Pair
-    alone: Pair
-    load_before: float
-    load_after: float
-
-
 class Size(msgspec.Struct, frozen=True):
     """The size of the benchmark."""
 
@@ -71,19 +55,30 @@ class Size(msgspec.Struct, frozen=True):
     """Requests of the bare client at a time."""
 
 
-async def measure(size: Size, timeout: float, notices: Notices) -> Run:
-    """Start an API server and the system, and measure with and without plugins. Raises CommandError, TimeoutError."""
+async def measure(size: Size, timeout: float, notices: Notices) -> dict[str, Any]:
+    """Start an API server and the system, and return the measurements with and without plugins by name.
+
+    Raises CommandError, TimeoutError.
+    """
     async with _api_server() as server, asyncio.timeout(timeout):
         os.environ["KUBECONFIG"] = str(server.kubeconfig())  # the services inherit it
         async with (
             bare_client(server, size.in_flight) as client,
             bare_client(server, PLUGINS_IN_FLIGHT) as plugins,
         ):
-            await all_of(client.create_node, [(node(number),) for number in range(size.nodes)])
+            await asyncio.gather(*(client.create_node(node(number)) for number in range(size.nodes)))
             load = os.getloadavg()[0]
             beside = await _pair(server, client, plugins, size, notices)
             alone = await _pair(server, client, None, size, notices)
-    return Run(beside, alone, load, os.getloadavg()[0])
+    return {
+        "nodes": size.nodes,
+        "pods": size.pods,
+        "bare_requests_in_flight": size.in_flight,
+        **beside,
+        "without_plugins": alone,
+        "cpus": os.cpu_count(),
+        "load_average": {"before": load, "after": os.getloadavg()[0]},
+    }
 
 
 @asynccontextmanager
@@ -101,7 +96,10 @@ async def _api_server() -> AsyncIterator[ApiServer]:
             server.stop()
 
 
-async def _pair(server: ApiServer, client: Client, plugins: Client | None, size: Size, notices: Notices) -> Pair:
+async def _pair(
+    server: ApiServer, client: Client, plugins: Client | None, size: Size, notices: Notices
+) -> dict[str, Any]:
+    """Return the measurements of the system and of the bare client under the same conditions."""
     with_plugins = plugins is not None
     kind = "served" if with_plugins else "plain"
     names = [f"{kind}-{number:05d}" for number in range(size.pods)]
@@ -109,14 +107,27 @@ async def _pair(server: ApiServer, client: Client, plugins: Client | None, size:
     async with watched.watching():
         system = await _by_system(server, client, watched, names, notices)
     bare = {name: f"bare-{name}" for name in names}
-    await all_of(client.request, [("POST", PODS, pod(name, "none", plugins=with_plugins)) for name in bare.values()])
+    pods = [pod(name, "none", plugins=with_plugins) for name in bare.values()]
+    await asyncio.gather(*(client.request("POST", PODS, each) for each in pods))
     bindings = [(f"{PODS}/{bare[name]}/binding", binding(bare[name], *system.given[name])) for name in names]
     async with Watched(bare.values(), plugins).watching():
         clock = asyncio.get_running_loop().time
         began = clock()
-        await all_of(client.request, [("POST", path, body) for path, body in bindings])
-        seconds = clock() - began
-    return Pair(system, seconds)
+        await asyncio.gather(*(client.request("POST", path, body) for path, body in bindings))
+        bare_seconds = clock() - began
+    rate, bare_rate = size.pods / system.seconds, size.pods / bare_seconds
+    return {
+        "bindings_per_second": round(rate, 1),
+        "bare_bindings_per_second": round(bare_rate, 1),
+        "ratio": round(rate / bare_rate, 3),
+        "seconds": round(system.seconds, 3),
+        "seconds_with_start": round(system.seconds_with_start, 3),
+        "bare_seconds": round(bare_seconds, 3),
+        "cpu_milliseconds_per_pod": {
+            name: round(1000 * used / size.pods, 2) for name, used in system.cpu_seconds.items()
+        },
+        "reports_waiting": system.reports_waiting,
+    }
 
 
 async def _by_system(server: ApiServer, client: Client, watched: Watched, names: list[str], notices: Notices) -> Bound:
@@ -126,22 +137,19 @@ async def _by_system(server: ApiServer, client: Client, watched: Watched, names:
         conf = system.directory / "volcano-scheduler.conf"
         conf.write_text(CONF)
         system.wanted = Wanted(KUBE, conf=conf, schedulers=wanted.schedulers, metrics_port=0)
-        await all_of(client.request, [("POST", PODS, pod(name, OURS, plugins=watched.serves)) for name in names])
+        pods = [pod(name, OURS, plugins=watched.serves) for name in names]
+        await asyncio.gather(*(client.request("POST", PODS, each) for each in pods))
         began = asyncio.get_running_loop().time()
         await system.start_inventory()
         await system.guard(watched.until(1))
         before = cpu_seconds(system, server.pids)
         await system.guard(watched.until(len(names)))
         after = cpu_seconds(system, server.pids)
+        status_of_binder = await system.bus.client.request(status("binder"), b"", timeout=ANSWER)
         return Bound(
             given=watched.given,
             seconds=watched.seconds,
             seconds_with_start=watched.last - began,
             cpu_seconds={name: used - before.get(name, 0.0) for name, used in after.items()},
-            reports_waiting=await _reports_waiting(system),
+            reports_waiting=decode_status(status_of_binder.data).detail.get("reports", 0),
         )
-
-
-async def _reports_waiting(system: System) -> int:
-    answer = await system.bus.client.request(status("binder"), b"", timeout=ANSWER)
-    return decode_status(answer.data).detail.get("reports", 0)

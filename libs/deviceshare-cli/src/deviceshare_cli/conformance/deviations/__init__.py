@@ -5,7 +5,8 @@ replaced input is exactly as recorded: a deviation cannot hide another differenc
 benefit of each deviation.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import combinations
 
 from msgspec.structs import replace
 
@@ -17,7 +18,10 @@ from deviceshare_cli.conformance.deviations.mindcluster import MIND_CLUSTER
 from deviceshare_cli.conformance.deviations.vgpu import VGPU
 from deviceshare_cli.conformance.scene import Scene
 
-__all__ = ["DEVIATIONS", "UNSCORED", "Deviation", "able_in", "as_volcano"]
+__all__ = ["DEVIATIONS", "UNSCORED", "Deviation", "able_in", "as_volcano", "explanation"]
+
+MOST_TOGETHER = 4
+"""The maximum number of deviations that explain one difference: more could hide it by chance."""
 
 
 def _locked(scene: Scene) -> Scene:
@@ -40,6 +44,19 @@ def able_in(scene: Scene) -> Sequence[Deviation]:
             able.append(deviation)
         read = other
     return able
+
+
+def explanation(able: Sequence[Deviation], explains: Callable[[Sequence[Deviation]], bool]) -> Sequence[Deviation]:
+    """Return the smallest set of deviations that explains a difference, () if there is none.
+
+    ``able``: the deviations that apply to the scene. ``explains``: whether nothing differs once some of them, in their
+    order, replace the input by what Volcano reads.
+    """
+    for size in range(1, min(len(able), MOST_TOGETHER) + 1):
+        for some in combinations(able, size):
+            if explains(some):
+                return some
+    return ()
 
 
 UNSCORED = frozenset({"vgpu-spread-score-zero"})

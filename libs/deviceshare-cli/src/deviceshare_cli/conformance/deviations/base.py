@@ -1,6 +1,6 @@
 """The type of a deviation."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 from msgspec.structs import replace
@@ -29,7 +29,21 @@ def as_volcano(scene: Scene, deviations: Iterable[Deviation]) -> Scene:
     return scene
 
 
-def with_annotation(pod: Pod, key: str, value: str) -> Pod:
-    """Return the pod with an annotation, or without the annotation if ``value`` is ''."""
-    annotations = {name: text for name, text in pod.annotations.items() if name != key}
-    return replace(pod, annotations=annotations | {key: value} if value else annotations)
+def of_pod(read: Callable[[Scene, Pod], Pod]) -> Callable[[Scene], Scene]:
+    """Return the function of a scene that replaces the pod to place, if there is one, by what Volcano reads."""
+    return lambda scene: scene if scene.pod is None else replace(scene, pod=read(scene, scene.pod))
+
+
+def without(values: Mapping[str, str], *names: str) -> dict[str, str]:
+    """Return annotations, labels or amounts without some of them."""
+    return {name: value for name, value in values.items() if name not in names}
+
+
+def without_annotations(pod: Pod, *keys: str) -> Pod:
+    """Return the pod without annotations."""
+    return replace(pod, annotations=without(pod.annotations, *keys))
+
+
+def with_limits(pod: Pod, read: Callable[[dict[str, str]], dict[str, str]]) -> Pod:
+    """Return the pod with other limits of its containers; init containers are unchanged."""
+    return replace(pod, containers=tuple(replace(each, limits=read(each.limits)) for each in pod.containers))

@@ -1,13 +1,11 @@
 """Deviations of gpu-share and gpu-number."""
 
-from collections.abc import Sequence
-
 from deviceshare.families import GpuNumber
 from deviceshare.formats import gpu_share
 from msgspec.structs import replace
 
 from deviceshare_cli.conformance.cases import Container, Pod
-from deviceshare_cli.conformance.deviations.base import Deviation
+from deviceshare_cli.conformance.deviations.base import Deviation, without
 from deviceshare_cli.conformance.scene import Scene
 
 ENDED = ("Succeeded", "Failed")
@@ -31,30 +29,23 @@ def _memory_alone(scene: Scene) -> Scene:
     if GpuNumber.flag in scene.conf.families:
         return scene
 
-    def read(pod: Pod) -> Pod:
-        return replace(
-            pod, containers=_without_number(pod.containers), init_containers=_without_number(pod.init_containers)
-        )
+    def read(container: Container) -> Container:
+        limits = container.limits
+        return replace(container, limits=without(limits, gpu_share.NUMBER)) if gpu_share.MEMORY in limits else container
 
-    existing = {ref: read(pod) for ref, pod in scene.existing.items()}
-    return replace(scene, existing=existing, pod=read(scene.pod) if scene.pod else None)
+    def read_pod(pod: Pod) -> Pod:
+        containers, init_containers = (tuple(map(read, each)) for each in (pod.containers, pod.init_containers))
+        return replace(pod, containers=containers, init_containers=init_containers)
 
-
-def _without_number(containers: Sequence[Container]) -> tuple[Container, ...]:
-    return tuple(
-        replace(each, limits={name: amount for name, amount in each.limits.items() if name != gpu_share.NUMBER})
-        if gpu_share.MEMORY in each.limits
-        else each
-        for each in containers
-    )
+    existing = {ref: read_pod(pod) for ref, pod in scene.existing.items()}
+    return replace(scene, existing=existing, pod=read_pod(scene.pod) if scene.pod else None)
 
 
 def _with_memory(scene: Scene) -> Scene:
     node = scene.node
     if gpu_share.MEMORY in node.capacity:
         return scene
-    capacity = {name: amount for name, amount in node.capacity.items() if name != gpu_share.NUMBER}
-    return replace(scene, node=replace(node, capacity=capacity))
+    return replace(scene, node=replace(node, capacity=without(node.capacity, gpu_share.NUMBER)))
 
 
 GPU_SHARE = (

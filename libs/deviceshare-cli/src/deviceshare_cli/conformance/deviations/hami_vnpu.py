@@ -1,6 +1,5 @@
 """Deviations of Ascend vNPU, HAMi mode."""
 
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -8,8 +7,8 @@ from deviceshare.conf import VnpuChip
 from deviceshare.formats import hami_vnpu
 from msgspec.structs import replace
 
-from deviceshare_cli.conformance.cases import Container
-from deviceshare_cli.conformance.deviations.base import Deviation, with_annotation
+from deviceshare_cli.conformance.cases import Pod
+from deviceshare_cli.conformance.deviations.base import Deviation, of_pod, with_limits, without, without_annotations
 from deviceshare_cli.conformance.scene import Scene
 
 
@@ -42,53 +41,43 @@ def _first_containers(scene: Scene) -> Scene:
             # Volcano reads the ; before the first device of a later container as part of the device's id.
             first, *others = pod.annotations[key].split(";")
             known = ";".join([first, *(":".join(slot.split(":")[1:]) for slot in others)])
-            pod = with_annotation(pod, key, known)
+            pod = replace(pod, annotations=pod.annotations | {key: known})
         existing[ref] = pod
     return replace(scene, existing=existing)
 
 
-def _chip_for_no_memory(scene: Scene) -> Scene:
-    def read(container: Container) -> Container:
-        limits = dict(container.limits)
+@of_pod
+def _chip_for_no_memory(scene: Scene, pod: Pod) -> Pod:
+    def read(limits: dict[str, str]) -> dict[str, str]:
         for chip in scene.conf.devices.chips:
             if limits.get(chip.memory_resource) == "0":
-                del limits[chip.memory_resource]
-                limits.setdefault(chip.resource, "1")
-        return replace(container, limits=limits)
+                limits = {chip.resource: "1"} | without(limits, chip.memory_resource)
+        return limits
 
-    return _with_containers(scene, read)
+    return with_limits(pod, read)
 
 
-def _one_for_none(scene: Scene) -> Scene:
+@of_pod
+def _one_for_none(scene: Scene, pod: Pod) -> Pod:
     names = {chip.resource for chip in scene.conf.devices.chips}
-
-    def read(container: Container) -> Container:
-        limits = {name: "1" if name in names and each == "0" else each for name, each in container.limits.items()}
-        return replace(container, limits=limits)
-
-    return _with_containers(scene, read)
+    return with_limits(
+        pod,
+        lambda limits: {name: "1" if name in names and each == "0" else each for name, each in limits.items()},
+    )
 
 
-def _with_containers(scene: Scene, read: Callable[[Container], Container]) -> Scene:
-    pod = scene.pod
-    if pod is None:
-        return scene
-    return replace(scene, pod=replace(pod, containers=tuple(map(read, pod.containers))))
-
-
-def _without_init_containers(scene: Scene) -> Scene:
-    pod, chips = scene.pod, scene.conf.devices.chips
+@of_pod
+def _without_init_containers(scene: Scene, pod: Pod) -> Pod:
+    chips = scene.conf.devices.chips
     names = {name for chip in chips for name in (chip.resource, chip.memory_resource, chip.core_resource)}
-    if pod is None or not any(names & each.limits.keys() for each in pod.init_containers):
-        return scene
-    return replace(scene, pod=replace(pod, init_containers=()))
+    requesting = any(names & each.limits.keys() for each in pod.init_containers)
+    return replace(pod, init_containers=()) if requesting else pod
 
 
-def _any_mode(scene: Scene) -> Scene:
-    pod = scene.pod
-    if pod is None or pod.annotations.get(hami_vnpu.MODE, hami_vnpu.HAMI_CORE) == hami_vnpu.HAMI_CORE:
-        return scene
-    return replace(scene, pod=with_annotation(pod, hami_vnpu.MODE, ""))
+@of_pod
+def _any_mode(_: Scene, pod: Pod) -> Pod:
+    known = pod.annotations.get(hami_vnpu.MODE, hami_vnpu.HAMI_CORE) == hami_vnpu.HAMI_CORE
+    return pod if known else without_annotations(pod, hami_vnpu.MODE)
 
 
 HAMI_VNPU = (

@@ -7,24 +7,21 @@ from deviceshare.formats import vgpu
 from msgspec.structs import replace
 
 from deviceshare_cli.conformance.deviations.base import Deviation
-from deviceshare_cli.conformance.deviations.vgpu import cards_of
+from deviceshare_cli.conformance.deviations.vgpu import cards_of, registered, with_register, with_vgpu_conf
 from deviceshare_cli.conformance.scene import Scene
+
+NO_MEMORY = MigInstance("", 0, 1)
 
 
 def _whole_by_size(scene: Scene) -> Scene:
     if scene.pod is None or all(card.mode != vgpu.MIG for card in cards_of(scene)):
         return scene
-    devices = scene.conf.devices
-
-    def unwhole(group: MigGroup) -> MigGroup:
-        # With an additional instance without memory, no instance is a geometry by itself.
-        return replace(group, instances=(*group.instances, MigInstance("", 0, 1)))
-
-    models = (
-        replace(model, groups=tuple(unwhole(group) for group in model.groups)) for model in devices.vgpu.geometries
-    )
-    names = replace(devices.vgpu, geometries=tuple(models))
-    return replace(scene, conf=replace(scene.conf, devices=replace(devices, vgpu=names)))
+    # With an additional instance without memory, no instance is a geometry by itself.
+    geometries = [
+        replace(model, groups=tuple(replace(each, instances=(*each.instances, NO_MEMORY)) for each in model.groups))
+        for model in scene.conf.devices.vgpu.geometries
+    ]
+    return with_vgpu_conf(scene, geometries=tuple(geometries))
 
 
 def _kept_geometry(scene: Scene) -> Scene:
@@ -37,11 +34,7 @@ def _shared_by_software(scene: Scene) -> Scene:
     # Volcano reads a node's mode from its last card.
     if not cards or cards[-1].mode != vgpu.MIG or any(name in cards[-1].type for name in named):
         return scene
-    register = "".join(
-        f"{card.id},{card.slots},{card.memory},{card.type},{str(card.healthy).lower()},{vgpu.HAMI_CORE}:"
-        for card in cards
-    )
-    return replace(scene, node=replace(scene.node, annotations=scene.node.annotations | {vgpu.REGISTER: register}))
+    return with_register(scene, (registered(card, card.type, vgpu.HAMI_CORE) for card in cards))
 
 
 def _used_kinds(scene: Scene) -> Scene:
@@ -64,12 +57,14 @@ def _recut(scene: Scene, offered: Callable[[MigGroup, Collection[str]], MigGroup
 
     ``offered`` gets the card's group and the names of its used instances; None leaves the card unchanged.
     """
-    vgpu_conf, cards = scene.conf.devices.vgpu, cards_of(scene)
     models: list[MigModel] = []
-    register = ""
-    for at, card in enumerate(cards):
+    register = []
+    for at, card in enumerate(cards_of(scene)):
         number, kinds = scene.mig[at] if at < len(scene.mig) else (-1, ())
-        model = next((each for each in vgpu_conf.geometries if any(name in card.type for name in each.models)), None)
+        model = next(
+            (each for each in scene.conf.devices.vgpu.geometries if any(name in card.type for name in each.models)),
+            None,
+        )
         group = None
         if model is not None and 0 <= number < len(model.groups):
             group = offered(model.groups[number], {name for name, _ in kinds})
@@ -77,12 +72,11 @@ def _recut(scene: Scene, offered: Callable[[MigGroup, Collection[str]], MigGroup
         if group is not None:
             name = f"{card.type} cut {at}."
             models.append(MigModel((name,), (group,)))
-        register += f"{card.id},{card.slots},{card.memory},{name},{str(card.healthy).lower()},{card.mode}:"
+        register.append(registered(card, name, card.mode))
     if not models:
         return scene
-    node = replace(scene.node, annotations=scene.node.annotations | {vgpu.REGISTER: register})
-    devices = replace(scene.conf.devices, vgpu=replace(vgpu_conf, geometries=(*models, *vgpu_conf.geometries)))
-    return replace(scene, node=node, conf=replace(scene.conf, devices=devices))
+    geometries = (*models, *scene.conf.devices.vgpu.geometries)
+    return with_vgpu_conf(with_register(scene, register), geometries=geometries)
 
 
 MIG = (

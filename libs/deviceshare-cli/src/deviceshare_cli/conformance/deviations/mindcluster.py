@@ -9,25 +9,26 @@ from deviceshare.formats.numbers import whole
 from msgspec.structs import replace
 
 from deviceshare_cli.conformance.cases import Pod
-from deviceshare_cli.conformance.deviations.base import Deviation
-from deviceshare_cli.conformance.scene import Scene, answer, pod_fact, replay_state
+from deviceshare_cli.conformance.deviations.base import Deviation, of_pod, without
+from deviceshare_cli.conformance.scene import ReplayState, Scene, answer, pod_fact
 
 _WITHOUT_DVPP = ("1", "2")
 _COUNTS = (1, 2, 4)
 
 
-def _dvpp_ignored(scene: Scene) -> Scene:
-    pod = scene.pod
-    if pod is None or pod.labels.get(DVPP, NULL) == NULL or _cores(pod) not in _WITHOUT_DVPP:
-        return scene
-    return replace(scene, pod=replace(pod, labels=pod.labels | {DVPP: NULL}))
+@of_pod
+def _dvpp_ignored(_: Scene, pod: Pod) -> Pod:
+    if pod.labels.get(DVPP, NULL) == NULL or _cores(pod) not in _WITHOUT_DVPP:
+        return pod
+    return replace(pod, labels=pod.labels | {DVPP: NULL})
 
 
-def _any_count(scene: Scene) -> Scene:
-    pod, cores = scene.pod, whole(_cores(scene.pod))
-    if pod is None or cores is None or cores in _COUNTS or (cores and cores % CHIP_CORES == 0):
-        return scene
-    return replace(scene, pod=_requesting(pod, CHIP_CORES))
+@of_pod
+def _any_count(_: Scene, pod: Pod) -> Pod:
+    cores = whole(_cores(pod))
+    if cores is None or cores in _COUNTS or (cores and cores % CHIP_CORES == 0):
+        return pod
+    return _requesting(pod, CHIP_CORES)
 
 
 def _first_container(scene: Scene) -> Scene:
@@ -47,17 +48,18 @@ def _requesting(pod: Pod, cores: int) -> Pod:
     requesting = [at for at, each in enumerate(pod.containers) if CORES in each.limits]
     containers = list(pod.containers)
     for at in requesting:
-        rest = {name: amount for name, amount in containers[at].limits.items() if name != CORES}
+        rest = without(containers[at].limits, CORES)
         containers[at] = replace(containers[at], limits=rest | {CORES: str(cores)} if at == requesting[0] else rest)
     return replace(pod, containers=tuple(containers))
 
 
 def _named_chips(scene: Scene) -> Scene:
-    labels = scene.node.labels
-    if CHIP_NAME in labels:
-        return scene
-    rest = {name: value for name, value in labels.items() if name != SERVER_TYPE}
-    return replace(scene, node=replace(scene.node, labels=rest))
+    node = scene.node
+    return (
+        scene
+        if CHIP_NAME in node.labels
+        else replace(scene, node=replace(node, labels=without(node.labels, SERVER_TYPE)))
+    )
 
 
 def _one_template(scene: Scene) -> Scene:
@@ -65,13 +67,13 @@ def _one_template(scene: Scene) -> Scene:
     if scene.pod is None or scene.forgetful or not templates:
         return scene
     # If only a part with fewer AI CPUs fits, Volcano checks the template of that part.
-    answers = (answer(each, replay_state(each)) for each in (scene, replace(scene, existing={})))
+    answers = (answer(each, ReplayState(each)) for each in (scene, replace(scene, existing={})))
     wanted = _template(next((each.annotations.get(CORES, "") for each in answers if each.fits), ""))
     return scene if wanted and templates == {wanted} else replace(scene, closed=True)
 
 
 def _cores_of_the_node(scene: Scene) -> Scene:
-    state, pod = replay_state(scene), scene.pod
+    state, pod = ReplayState(scene), scene.pod
     if pod is None or not scene.filtered or answer(scene, state).fits:
         return scene
     taken = sum(card.cores for card in state.allocator.used_cards(scene.node.name))
@@ -98,7 +100,7 @@ def _all_healthy(cluster_cm: Mapping[str, str]) -> dict[str, str]:
         except (msgspec.MsgspecError, RecursionError):
             continue
         for node in nodes.values():
-            node.device_list |= {name: "" for name in node.device_list if name.endswith("-Unhealthy")}
+            node.device_list |= dict.fromkeys((name for name in node.device_list if name.endswith("-Unhealthy")), "")
         data[key] = msgspec.json.encode(nodes).decode()
     return data
 
@@ -108,9 +110,9 @@ def _template(given: str) -> str:
     return given.partition("-")[2]
 
 
-def _cores(pod: Pod | None) -> str:
+def _cores(pod: Pod) -> str:
     """Return the request of the first container with AI cores, '0' only if no container requests more."""
-    amounts = [each.limits[CORES] for each in pod.containers if CORES in each.limits] if pod is not None else []
+    amounts = [each.limits[CORES] for each in pod.containers if CORES in each.limits]
     return next((amount for amount in amounts if whole(amount)), next(iter(amounts), ""))
 
 

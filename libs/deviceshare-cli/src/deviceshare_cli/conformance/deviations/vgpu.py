@@ -9,8 +9,8 @@ from deviceshare.formats.numbers import whole
 from deviceshare.model import Card, FormatError
 from msgspec.structs import replace
 
-from deviceshare_cli.conformance.cases import Container, Pod
-from deviceshare_cli.conformance.deviations.base import Deviation, with_annotation
+from deviceshare_cli.conformance.cases import Pod
+from deviceshare_cli.conformance.deviations.base import Deviation, of_pod, with_limits, without, without_annotations
 from deviceshare_cli.conformance.scene import Scene
 
 NO_PERCENTAGE = "101"
@@ -23,17 +23,15 @@ def _without_cards(scene: Scene) -> Scene:
     node = scene.node
     if {USUAL.number, USUAL.memory, USUAL.cores} <= node.allocatable.keys():
         return scene
-    annotations = {key: value for key, value in node.annotations.items() if key != vgpu.REGISTER}
-    return replace(scene, node=replace(node, annotations=annotations))
+    return replace(scene, node=replace(node, annotations=without(node.annotations, vgpu.REGISTER)))
 
 
 def _once_a_card(scene: Scene) -> Scene:
-    existing = {
-        ref: with_annotation(pod, vgpu.IDS, _first_on_each_card(pod.annotations.get(vgpu.IDS, "")))
-        if ref in scene.counted
-        else pod
-        for ref, pod in scene.existing.items()
-    }
+    existing = dict(scene.existing)
+    for ref, pod in existing.items():
+        if ref in scene.counted and vgpu.IDS in pod.annotations:
+            ids = _first_on_each_card(pod.annotations[vgpu.IDS])
+            existing[ref] = replace(pod, annotations=pod.annotations | {vgpu.IDS: ids})
     return replace(scene, existing=existing)
 
 
@@ -51,114 +49,104 @@ def _first_on_each_card(ids: str) -> str:
     return ";".join(slots)
 
 
-def _only_one_list(scene: Scene) -> Scene:
-    pod = scene.pod
-    if pod is None or not {vgpu.USE_TYPE, vgpu.NOUSE_TYPE} <= pod.annotations.keys():
-        return scene
-    return replace(scene, pod=with_annotation(pod, vgpu.NOUSE_TYPE, ""))
+@of_pod
+def _only_one_list(_: Scene, pod: Pod) -> Pod:
+    both = {vgpu.USE_TYPE, vgpu.NOUSE_TYPE} <= pod.annotations.keys()
+    return without_annotations(pod, vgpu.NOUSE_TYPE) if both else pod
 
 
-def _empty_items(scene: Scene) -> Scene:
-    pod = scene.pod
-    if pod is None:
-        return scene
+@of_pod
+def _empty_items(_: Scene, pod: Pod) -> Pod:
     if "" in pod.annotations.get(vgpu.USE_TYPE, "any").split(","):
-        return replace(scene, pod=with_annotation(pod, vgpu.USE_TYPE, ""))
+        return without_annotations(pod, vgpu.USE_TYPE)
     if "" in pod.annotations.get(vgpu.NOUSE_TYPE, "none").split(","):
-        return replace(scene, pod=_of_cards(with_annotation(pod, vgpu.NOUSE_TYPE, ""), ()))
-    return scene
+        return _of_cards(without_annotations(pod, vgpu.NOUSE_TYPE), ())
+    return pod
 
 
-def _parts_of_words(scene: Scene) -> Scene:
-    pod = scene.pod
-    if pod is None:
-        return scene
+@of_pod
+def _parts_of_words(scene: Scene, pod: Pod) -> Pod:
     use, nouse = (
         [part for part in pod.annotations.get(key, "").split(",") if part] for key in (vgpu.USE_TYPE, vgpu.NOUSE_TYPE)
     )
     if not use and not nouse:
-        return scene
+        return pod
     allowed = [
         card.id
         for card in cards_of(scene)
         if (not use or _has_part(card.type, use)) and not _has_part(card.type, nouse)
     ]
-    return replace(
-        scene, pod=_of_cards(with_annotation(with_annotation(pod, vgpu.USE_TYPE, ""), vgpu.NOUSE_TYPE, ""), allowed)
-    )
+    return _of_cards(without_annotations(pod, vgpu.USE_TYPE, vgpu.NOUSE_TYPE), allowed)
 
 
-def _number_or_memory(scene: Scene) -> Scene:
-    pod, names = scene.pod, scene.conf.devices.vgpu
-    if pod is None:
-        return scene
-    amounts = {names.number, names.memory, names.percentage, names.cores, USUAL.percentage}
+@of_pod
+def _number_or_memory(scene: Scene, pod: Pod) -> Pod:
+    names = scene.conf.devices.vgpu
+    amounts = (names.number, names.memory, names.percentage, names.cores, USUAL.percentage)
 
-    def read(container: Container) -> Container:
-        limits = container.limits
+    def read(limits: dict[str, str]) -> dict[str, str]:
         if names.number in limits or whole(limits.get(names.memory, "0")):
-            return container
-        if names.memory in limits:
-            return replace(container, limits=limits | {names.number: "1"})
-        return without(container)
+            return limits
+        return limits | {names.number: "1"} if names.memory in limits else without(limits, *amounts)
 
-    def without(container: Container) -> Container:
-        return replace(container, limits={name: each for name, each in container.limits.items() if name not in amounts})
-
-    inits = tuple(without(each) for each in pod.init_containers)
-    return replace(scene, pod=replace(pod, containers=tuple(map(read, pod.containers)), init_containers=inits))
+    inits = tuple(replace(each, limits=without(each.limits, *amounts)) for each in pod.init_containers)
+    return replace(with_limits(pod, read), init_containers=inits)
 
 
 def _without_defaults(scene: Scene) -> Scene:
+    return with_vgpu_conf(scene, default_number=1, default_memory=0, default_cores=0)
+
+
+def with_vgpu_conf(scene: Scene, **changes: object) -> Scene:
+    """Return the scene with another configuration of vGPUs."""
     devices = scene.conf.devices
-    names = replace(devices.vgpu, default_number=1, default_memory=0, default_cores=0)
-    return replace(scene, conf=replace(scene.conf, devices=replace(devices, vgpu=names)))
+    devices = replace(devices, vgpu=replace(devices.vgpu, **changes))
+    return replace(scene, conf=replace(scene.conf, devices=devices))
 
 
-def _any_policy(scene: Scene) -> Scene:
-    pod = scene.pod
-    if pod is None or pod.annotations.get(vgpu.PODGROUP_POLICY, vgpu.SPREAD) == vgpu.SPREAD:
-        return scene
-    return replace(scene, pod=with_annotation(pod, vgpu.PODGROUP_POLICY, ""))
+@of_pod
+def _any_policy(_: Scene, pod: Pod) -> Pod:
+    known = pod.annotations.get(vgpu.PODGROUP_POLICY, vgpu.SPREAD) == vgpu.SPREAD
+    return pod if known else without_annotations(pod, vgpu.PODGROUP_POLICY)
 
 
-def _no_percentage(scene: Scene) -> Scene:
-    pod, percentage = scene.pod, scene.conf.devices.vgpu.percentage
-    if pod is None:
-        return scene
-
-    def read(container: Container) -> Container:
-        rest = {name: each for name, each in container.limits.items() if (name, each) != (percentage, NO_PERCENTAGE)}
-        return replace(container, limits=rest)
-
-    return replace(scene, pod=replace(pod, containers=tuple(map(read, pod.containers))))
+@of_pod
+def _no_percentage(scene: Scene, pod: Pod) -> Pod:
+    name = scene.conf.devices.vgpu.percentage
+    return with_limits(pod, lambda limits: without(limits, name) if limits.get(name) == NO_PERCENTAGE else limits)
 
 
 def _without_holes(scene: Scene) -> Scene:
-    return _with_register(scene, (card for card in _parts_of_register(scene) if "," in card))
+    return with_register(scene, (card for card in _register_of(scene) if "," in card))
 
 
 def _shared_by_hami_core(scene: Scene) -> Scene:
-    return _with_register(
+    return with_register(
         scene,
         (
             card.removesuffix(vgpu.MPS) + vgpu.HAMI_CORE if card.endswith(f",{vgpu.MPS}") else card
-            for card in _parts_of_register(scene)
+            for card in _register_of(scene)
         ),
     )
 
 
-def _parts_of_register(scene: Scene) -> Sequence[str]:
+def _register_of(scene: Scene) -> Sequence[str]:
     """Return the parts of the node's register annotation, each of which ends with a colon."""
     return scene.node.annotations.get(vgpu.REGISTER, "").split(":")[:-1]
 
 
-def _with_register(scene: Scene, cards: Iterable[str]) -> Scene:
+def with_register(scene: Scene, cards: Iterable[str]) -> Scene:
+    """Return the scene with these parts of the node's register annotation, if it has one."""
     node = scene.node
     if vgpu.REGISTER not in node.annotations:
         return scene
     register = "".join(f"{card}:" for card in cards)
     return replace(scene, node=replace(node, annotations=node.annotations | {vgpu.REGISTER: register}))
+
+
+def registered(card: Card, model: str, mode: str) -> str:
+    """Return the part of a register annotation for a card of another model or mode."""
+    return f"{card.id},{card.slots},{card.memory},{model},{str(card.healthy).lower()},{mode}"
 
 
 def _has_part(name: str, parts: Iterable[str]) -> bool:
@@ -169,7 +157,7 @@ def _of_cards(pod: Pod, ids: Iterable[str]) -> Pod:
     """Return the pod restricted to these cards."""
     wanted = items(pod.annotations.get(vgpu.USE_ID))
     allowed = [card for card in ids if not wanted or card in wanted]
-    return with_annotation(pod, vgpu.USE_ID, ",".join(allowed) or "none")
+    return replace(pod, annotations=pod.annotations | {vgpu.USE_ID: ",".join(allowed) or "none"})
 
 
 def cards_of(scene: Scene) -> tuple[Card, ...]:

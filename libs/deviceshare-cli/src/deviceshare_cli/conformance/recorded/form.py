@@ -1,44 +1,43 @@
-"""The protocol of a recorded family: how its cases are compared with our answers."""
+"""The base of the recorded families: how their cases are compared with our answers."""
 
-from typing import Protocol
+from abc import ABC, abstractmethod
 
-from deviceshare.model import NodeFact
+from deviceshare.model import Card, NodeFact
 
 from deviceshare_cli.conformance.cases import Answered, Case
 from deviceshare_cli.conformance.scene import ReplayState
 
 
-class Form(Protocol):
-    """One recorded family. Implementations hold no state."""
+class Form(ABC):
+    """One recorded family, without state of its own. The usual state is ``[[pods, MiB, cores], …]`` by card."""
 
-    columns: int
+    columns = 3
     """Number of values of a row of ``state``."""
+
+    @abstractmethod
+    def has(self, case: Case, card: Card) -> bool:
+        """Return whether a card is one of the family."""
+
+    @abstractmethod
+    def choice(self, case: Case) -> str:
+        """Return the annotation that names the devices, of which ``alternatives`` are values."""
 
     def present(self, case: Case, node: NodeFact) -> bool:
         """Return whether a node has and offers cards of the family."""
-        ...
-
-    def choice(self, case: Case) -> str:
-        """Return the annotation that names the devices, of which ``alternatives`` are values."""
-        ...
+        return any(self.has(case, card) for card in node.cards)
 
     def is_scored(self, case: Case) -> bool:
         """Return whether Volcano scores nodes of this family under the case's policy."""
-        ...
+        return True
 
     def bare(self, key: str, value: str) -> str:
         """Return the value of an annotation without the slots of containers without devices."""
-        ...
+        return value
 
     def recorded(self, case: Case, step: Answered) -> object:
         """Return the recorded state in the form of :meth:`state`."""
-        ...
+        return [list(row) for row in step.state or ()]
 
     def state(self, case: Case, step: Answered, state: ReplayState) -> object:
         """Return our state in the form of :meth:`recorded`."""
-        ...
-
-
-def filled(value: str, separator: str = ";") -> str:
-    """Return a value without its empty parts."""
-    return separator.join(part for part in value.split(separator) if part)
+        return [[taken.slots, taken.memory, taken.cores] for card, taken in state.cards() if self.has(case, card)]

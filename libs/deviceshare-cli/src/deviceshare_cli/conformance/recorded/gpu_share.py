@@ -1,24 +1,25 @@
 """gpu-memory and gpu-number: state ``[[card, MiB, pods], …]`` of the healthy cards."""
 
+from collections.abc import Sequence
+
 from deviceshare.formats import gpu_share
-from deviceshare.model import Card, NodeFact
+from deviceshare.model import Card
 from deviceshare.state import Usage
 
 from deviceshare_cli.conformance.cases import Answered, Case, Value
+from deviceshare_cli.conformance.recorded.form import Form
 from deviceshare_cli.conformance.scene import ReplayState
 
 ENDED = "terminated-pod-in-podmap"
 """The code of cases in which Volcano still counts an ended pod among the pods of a card."""
 
 
-class GpuShare:
-    """The common base of gpu-memory and gpu-number."""
+class GpuMemory(Form):
+    """gpu-memory."""
 
-    columns = 3
-
-    def present(self, case: Case, node: NodeFact) -> bool:
-        """Return whether the node has gpu-share cards."""
-        return any(card.mode == gpu_share.MODE for card in node.cards)
+    def has(self, case: Case, card: Card) -> bool:
+        """Return whether gpu-share allocates the card."""
+        return card.mode == gpu_share.MODE
 
     def choice(self, case: Case) -> str:
         """Return ``gpu-index``."""
@@ -28,20 +29,16 @@ class GpuShare:
         """Return whether no policy is set: with a policy Volcano scores these nodes 0, we score by the policy."""
         return not case.args.get("deviceshare.SchedulePolicy")
 
-    def bare(self, key: str, value: str) -> str:
-        """Return the value, which has no slots."""
-        return value
-
     def recorded(self, case: Case, step: Answered) -> object:
         """Return the cards with their allocation."""
-        return [self.shown(case, index, memory, pods) for index, memory, pods in step.state or ()]
+        return [self.shown(case, row) for row in step.state or ()]
 
     def state(self, case: Case, step: Answered, state: ReplayState) -> object:
         """Return our cards with their allocation; pods are counted per card."""
-        used = state.allocator.used_cards(state.node.name)
+        held = [{device.id for device in devices} for devices in state.devices()]
         return [
-            self.shown(case, card.index, self.memory(taken), _pods_on(card, state))
-            for card, taken in zip(state.node.cards, used, strict=True)
+            self.shown(case, (card.index, self.memory(taken), sum(card.id in ids for ids in held)))
+            for card, taken in state.cards()
             if card.healthy
         ]
 
@@ -49,31 +46,18 @@ class GpuShare:
         """Return the MiB that Volcano counts for our usage."""
         return taken.memory
 
-    def shown(self, case: Case, index: Value, memory: Value, pods: Value) -> list[Value]:
-        """Return the compared values of a card."""
-        return [index, memory, pods]
-
-
-class GpuMemory(GpuShare):
-    """gpu-memory."""
-
-    def shown(self, case: Case, index: Value, memory: Value, pods: Value) -> list[Value]:
+    def shown(self, case: Case, row: Sequence[Value]) -> list[Value]:
         """Omit the number of pods if an ended pod, which holds no memory, is counted."""
-        return [index, memory] if ENDED in case.quirks else [index, memory, pods]
+        return list(row[:2] if ENDED in case.quirks else row)
 
 
-class GpuNumber(GpuShare):
+class GpuNumber(GpuMemory):
     """gpu-number."""
 
     def memory(self, taken: Usage) -> int:
         """Return 0 for a card that is allocated whole: Volcano counts only its pod."""
         return 0 if taken.cores >= gpu_share.CARD_CORES else taken.memory
 
-
-def _pods_on(card: Card, state: ReplayState) -> int:
-    holdings = (state.allocator.holding(state.node.name, pod.uid) for pod in state.pods.values())
-    return sum(
-        any(device.id == card.id for grant in holding.grants for device in grant.devices)
-        for holding in holdings
-        if holding is not None
-    )
+    def shown(self, case: Case, row: Sequence[Value]) -> list[Value]:
+        """Return all values."""
+        return list(row)

@@ -1,30 +1,26 @@
 """Ascend vNPU, HAMi mode: state ``[[pods, MiB, cores], …]`` of the chips of the case's kind, by their index."""
 
-from collections.abc import Callable
-
 from deviceshare.formats import hami_vnpu
 from deviceshare.model import Card, NodeFact
 
-from deviceshare_cli.conformance.cases import Answered, Case
-from deviceshare_cli.conformance.scene import ReplayState
+from deviceshare_cli.conformance.cases import Case
+from deviceshare_cli.conformance.recorded.form import Form
 
 
-class HamiVnpu:
+class HamiVnpu(Form):
     """vNPUs of HAMi's device plugin."""
 
-    columns = 3
+    def has(self, case: Case, card: Card) -> bool:
+        """Return whether a card is a chip of the case's kind."""
+        return card.mode in hami_vnpu.MODES and card.type == case.kind
 
     def present(self, case: Case, node: NodeFact) -> bool:
         """Return whether the node has chips of the case's kind and its kubelet offers them."""
-        return bool(node.allocatable.get(hami_vnpu.runtime(case.kind))) and any(map(_of(case), node.cards))
+        return bool(node.allocatable.get(hami_vnpu.runtime(case.kind))) and super().present(case, node)
 
     def choice(self, case: Case) -> str:
         """Return the annotation of the kind that names devices."""
         return hami_vnpu.allocated(case.kind)
-
-    def is_scored(self, case: Case) -> bool:
-        """Return True."""
-        return True
 
     def bare(self, key: str, value: str) -> str:
         """Drop empty slots: Volcano writes none for a container without a request."""
@@ -32,21 +28,3 @@ class HamiVnpu:
             return value
         *slots, rest = value.split(";")
         return "".join(f"{slot};" for slot in slots if slot) + rest
-
-    def recorded(self, case: Case, step: Answered) -> object:
-        """Return the allocation of the chips."""
-        return [list(row) for row in step.state or ()]
-
-    def state(self, case: Case, step: Answered, state: ReplayState) -> object:
-        """Return our allocation of the chips."""
-        used = state.allocator.used_cards(state.node.name)
-        return [
-            [taken.slots, taken.memory, taken.cores]
-            for card, taken in zip(state.node.cards, used, strict=True)
-            if _of(case)(card)
-        ]
-
-
-def _of(case: Case) -> Callable[[Card], bool]:
-    """Return a test whether a card is a chip of the case's kind."""
-    return lambda card: card.mode in hami_vnpu.MODES and card.type == case.kind

@@ -11,35 +11,28 @@ from deviceshare.families.mindcluster import chips
 from deviceshare.families.mindcluster.request import cores_asked
 from deviceshare.formats import mindcluster
 from deviceshare.formats.mindcluster import CHIP_CORES, CHIP_CPUS, NO, NULL, YES
-from deviceshare.model import Card, NodeFact
+from deviceshare.model import Card
 
 from deviceshare_cli.conformance.cases import Answered, Case, Release
+from deviceshare_cli.conformance.recorded.form import Form
 from deviceshare_cli.conformance.scene import ReplayState
 
 DVPP = ((YES, NO), (NULL, NULL), (NO, YES))
 """Free and used DVPP by degree of use: none, undefined, all."""
 
 
-class MindCluster:
+class MindCluster(Form):
     """vNPUs of MindCluster's device plugin."""
 
     columns = 9
 
-    def present(self, case: Case, node: NodeFact) -> bool:
-        """Return whether the node has chips in MindCluster mode."""
-        return any(card.mode == mindcluster.MODE for card in node.cards)
+    def has(self, case: Case, card: Card) -> bool:
+        """Return whether a card is a chip in MindCluster mode."""
+        return card.mode == mindcluster.MODE
 
     def choice(self, case: Case) -> str:
         """Return ``npu-core``."""
         return mindcluster.CORES
-
-    def is_scored(self, case: Case) -> bool:
-        """Return True."""
-        return True
-
-    def bare(self, key: str, value: str) -> str:
-        """Return the value, which has no slots."""
-        return value
 
     def recorded(self, case: Case, step: Answered) -> object:
         """Return the allocation of the chips and the number of idle AI cores."""
@@ -48,15 +41,15 @@ class MindCluster:
     def state(self, case: Case, step: Answered, state: ReplayState) -> object:
         """Return our allocation of the chips; AI cores that no pod requests are idle."""
         allocator, node = state.allocator, state.node
-        used = allocator.used_cards(node.name)
         cpus, dvpp, unmade = (allocator.card_state(node.name, name) for name in (chips.CPUS, chips.DVPP, chips.UNMADE))
+        parts = {device.id for devices in state.devices() for device in devices if device.detail}
         found = [
             (
                 *(card.index, CHIP_CORES - taken.cores, CHIP_CPUS - cpus[at], DVPP[dvpp[at]][0]),
                 *(taken.cores, cpus[at], DVPP[dvpp[at]][1]),
-                *(_has_parts(card, state), unmade[at] > 0),
+                *(card.id in parts, unmade[at] > 0),
             )
-            for at, (card, taken) in enumerate(zip(node.cards, used, strict=True))
+            for at, (card, taken) in enumerate(state.cards())
             if card.healthy
         ]
         requested = sum(cores_asked(pod.ask) for pod in state.pods.values())
@@ -70,30 +63,10 @@ def _shown(case: Case, step: Answered, found: Iterable[Sequence[Any]], idle: int
     The DVPP of a chip that is allocated whole has no meaning. In mode ``session`` Volcano does not revert the DVPP and
     parts of released pods (``mind-discard-keeps-segment``; only the affected placements have this code).
     """
-    kept = case.mode == "session" and _after_release(case, step)
+    at = next((at for at, each in enumerate(case.steps) if each is step), -1)
+    kept = case.mode == "session" and any(isinstance(each, Release) for each in case.steps[: at + 1])
     shown = []
     for index, free_cores, free_cpus, free_dvpp, cores, cpus, dvpp, has_parts, has_unmade in found:
         noted = None if kept else [has_parts, None if cores and not has_parts else [free_dvpp, dvpp]]
         shown.append([index, free_cores, free_cpus, cores, cpus, has_unmade, noted])
     return {"chips": shown, "idle": idle}
-
-
-def _after_release(case: Case, step: Answered) -> bool:
-    """Return whether a pod was released at or before the step."""
-    released = False
-    for each in case.steps:
-        released |= isinstance(each, Release)
-        if each is step:
-            return released
-    return False
-
-
-def _has_parts(card: Card, state: ReplayState) -> bool:
-    holdings = (state.allocator.holding(state.node.name, pod.uid) for pod in state.pods.values())
-    return any(
-        device.id == card.id and bool(device.detail)
-        for holding in holdings
-        if holding is not None
-        for grant in holding.grants
-        for device in grant.devices
-    )

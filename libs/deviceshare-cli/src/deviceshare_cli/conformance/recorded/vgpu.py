@@ -8,44 +8,29 @@ from collections.abc import Iterable
 from deviceshare.conf import MigGroup, VgpuConf
 from deviceshare.families.vgpu import cutting
 from deviceshare.formats import vgpu
-from deviceshare.model import Card, NodeFact
+from deviceshare.model import Card
 
 from deviceshare_cli.conformance.cases import Answered, Case, Cut, Initial
-from deviceshare_cli.conformance.recorded.form import filled
+from deviceshare_cli.conformance.recorded.form import Form
 from deviceshare_cli.conformance.scene import ReplayState
 
 UNCUT = -1
 
 
-class HamiCore:
+class HamiCore(Form):
     """vGPUs of cards that are shared by software."""
 
-    columns = 3
-
-    def present(self, case: Case, node: NodeFact) -> bool:
-        """Return whether the node has vGPU cards in any mode."""
-        return any(card.mode in vgpu.MODES for card in node.cards)
+    def has(self, case: Case, card: Card) -> bool:
+        """Return whether a card has vGPUs in any mode."""
+        return card.mode in vgpu.MODES
 
     def choice(self, case: Case) -> str:
         """Return ``vgpu-ids-new``."""
         return vgpu.IDS
 
-    def is_scored(self, case: Case) -> bool:
-        """Return True."""
-        return True
-
     def bare(self, key: str, value: str) -> str:
         """Drop empty slots: Volcano writes none for a container without a request."""
-        return filled(value) if key in (vgpu.IDS, vgpu.TO_ALLOCATE) else value
-
-    def recorded(self, case: Case, step: Answered) -> object:
-        """Return the allocation of the cards."""
-        return [list(row) for row in step.state or ()]
-
-    def state(self, case: Case, step: Answered, state: ReplayState) -> object:
-        """Return our state in the form of :meth:`recorded`."""
-        used = state.allocator.used_cards(state.node.name)
-        return [[taken.slots, taken.memory, taken.cores] for taken in used]
+        return ";".join(filter(None, value.split(";"))) if key in (vgpu.IDS, vgpu.TO_ALLOCATE) else value
 
 
 class Mig(HamiCore):

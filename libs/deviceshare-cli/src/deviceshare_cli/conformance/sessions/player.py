@@ -37,7 +37,7 @@ class Player:
     """
 
     def __init__(self, session: Session) -> None:
-        self._core = PlacementCore("conformance")
+        self._core = PlacementCore("conformance", "conformance")
         self._groups = Groups()
         self._group_facts: dict[str, PodGroupFact] = {}
         self._pods: dict[str, PodFact] = {}

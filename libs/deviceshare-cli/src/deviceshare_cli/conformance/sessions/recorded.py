@@ -13,11 +13,7 @@ Object = dict[str, Any]
 """A Kubernetes object as JSON."""
 
 
-class Form(msgspec.Struct, frozen=True, kw_only=True):
-    """Base of the parts of a line."""
-
-
-class Placed(Form, frozen=True, kw_only=True):
+class Placed(msgspec.Struct, frozen=True, kw_only=True):
     """A pod (``namespace/name``) that a session placed, and the annotations of its Binding."""
 
     session: int
@@ -26,7 +22,7 @@ class Placed(Form, frozen=True, kw_only=True):
     annotations: dict[str, str] = {}
 
 
-class Answer(Form, frozen=True, kw_only=True):
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a scheduler: placements in the order of decisions, and the PodGroups' final phases."""
 
     placed: tuple[Placed, ...] = ()
@@ -36,7 +32,7 @@ class Answer(Form, frozen=True, kw_only=True):
     settled: bool = True
 
 
-class Cluster(Form, frozen=True, kw_only=True):
+class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     """The objects of one cluster."""
 
     nodes: tuple[Object, ...] | None = ()

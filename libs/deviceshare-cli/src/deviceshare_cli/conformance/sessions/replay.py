@@ -24,6 +24,11 @@ class Difference(msgspec.Struct, frozen=True):
     recorded: str
     ours: str
 
+    @property
+    def title(self) -> str:
+        """The aspect."""
+        return self.aspect
+
 
 class Verdict(msgspec.Struct, frozen=True):
     """The result of a replay: the differences, and the rules that explain them.

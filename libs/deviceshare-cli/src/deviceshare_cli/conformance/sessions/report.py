@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from deviceshare_cli.conformance.failures import Failure, blocks
 from deviceshare_cli.conformance.sessions.recorded import Session
 from deviceshare_cli.conformance.sessions.replay import DEVICES, NODES, ORDER, PHASES, PODS, Verdict
 from deviceshare_cli.conformance.sessions.rules import RULES
@@ -14,7 +15,6 @@ from deviceshare_cli.output import table
 
 MOST_PERCENT = 45.0
 """Limit of the percentage of sessions that our rules explain."""
-SHOWN_FAILURES = 3
 _PLACEMENTS = (PODS, NODES, DEVICES)
 
 
@@ -36,6 +36,20 @@ class SessionSummary(msgspec.Struct, frozen=True):
     outcomes: Sequence[SessionOutcome]
     out_of_reach: dict[str, int] = {}
     as_volcano: bool = False
+
+    @property
+    def failures(self) -> list[Failure]:
+        """The sessions with an unexplained difference."""
+        return [
+            Failure(outcome.session.id, str(outcome.path), outcome.line, outcome.verdict.unexplained)
+            for outcome in self.outcomes
+            if outcome.verdict.failed
+        ]
+
+    @property
+    def rules(self) -> Counter[str]:
+        """Number of sessions that each rule explains."""
+        return Counter(name for outcome in self.outcomes for name in outcome.verdict.rules)
 
     @property
     def failed(self) -> int:
@@ -63,18 +77,11 @@ class SessionSummary(msgspec.Struct, frozen=True):
 
 def as_text(summary: SessionSummary, verbose: bool) -> str:
     """Return the summary as text; ``verbose`` shows every failed session."""
-    failures = [outcome for outcome in summary.outcomes if outcome.verdict.failed]
-    shown = failures if verbose else failures[:SHOWN_FAILURES]
-    blocks = [_failure(outcome) for outcome in shown]
-    if len(shown) < len(failures):
-        blocks.append(f"… and {len(failures) - len(shown)} more failures: --verbose shows all")
-    blocks.append(_kinds(summary))
-    found = _by_rule(summary)
-    if found:
-        rows = [(rule.name, str(found[rule.name]), rule.argument, rule.text) for rule in RULES if found[rule.name]]
-        blocks.append(table(("RULE", "SESSIONS", "ARGUMENT", "OUR RULE"), rows))
-    blocks.append("\n".join(_totals(summary)))
-    return "\n\n".join(blocks)
+    found = [*blocks(summary.failures, verbose=verbose), _kinds(summary)]
+    if counts := summary.rules:
+        rows = [(rule.name, str(counts[rule.name]), rule.argument, rule.text) for rule in RULES if counts[rule.name]]
+        found.append(table(("RULE", "SESSIONS", "ARGUMENT", "OUR RULE"), rows))
+    return "\n\n".join([*found, "\n".join(_totals(summary))])
 
 
 def as_object(summary: SessionSummary) -> dict[str, Any]:
@@ -88,19 +95,10 @@ def as_object(summary: SessionSummary) -> dict[str, Any]:
             "phases": summary.same(PHASES),
             "all": summary.identical,
         },
-        "by_rule": {"sessions": summary.by_rule, "rules": dict(_by_rule(summary))},
+        "by_rule": {"sessions": summary.by_rule, "rules": summary.rules},
         "failed": summary.failed,
         "out_of_reach": summary.out_of_reach,
-        "failures": [
-            {
-                "id": outcome.session.id,
-                "file": str(outcome.path),
-                "line": outcome.line,
-                "differences": outcome.verdict.unexplained,
-            }
-            for outcome in summary.outcomes
-            if outcome.verdict.failed
-        ],
+        "failures": summary.failures,
     }
 
 
@@ -129,15 +127,3 @@ def _kinds(summary: SessionSummary) -> str:
         by_rule, failed = sum(bool(each.rules) for each in verdicts), sum(each.failed for each in verdicts)
         rows.append((kind, str(len(verdicts)), str(identical), str(by_rule), str(failed)))
     return table(("KIND", "SESSIONS", "IDENTICAL", "BY RULE", "FAILED"), rows)
-
-
-def _by_rule(summary: SessionSummary) -> Counter[str]:
-    return Counter(name for outcome in summary.outcomes for name in outcome.verdict.rules)
-
-
-def _failure(outcome: SessionOutcome) -> str:
-    """Return the differences of a session: ``-`` as recorded, ``+`` our decisions."""
-    lines = [f"FAILED {outcome.session.id} ({outcome.path}, line {outcome.line}; - recorded, + ours)"]
-    for difference in outcome.verdict.unexplained:
-        lines += [f"  {difference.aspect}", f"  - {difference.recorded}", f"  + {difference.ours}"]
-    return "\n".join(lines)

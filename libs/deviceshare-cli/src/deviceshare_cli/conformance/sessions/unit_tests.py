@@ -53,9 +53,10 @@ class UnitTest(Cluster, frozen=True, kw_only=True):
     def session(self) -> Session:
         """Return the test as a session of one run, with ready nodes and PodGroups with uids, as in a cluster."""
         binds = self.binds if self.binds or not self.bindsnum else {f"#{at}": "" for at in range(self.bindsnum)}
+        tiers = [{"plugins": [_plugin(plugin) for plugin in tier["Plugins"]]} for tier in self.tiers or ()]
         return Session(
             id=f"unit/{self.package}/{self.name}",
-            conf=json.dumps({"actions": ", ".join(self.actions), "tiers": list(map(_tier, self.tiers or ()))}),
+            conf=json.dumps({"actions": ", ".join(self.actions), "tiers": tiers}),
             nodes=tuple(map(_ready, self.nodes or ())),
             queues=self.queues or (),
             podgroups=tuple(map(_with_uid, self.podgroups or ())),
@@ -67,10 +68,6 @@ class UnitTest(Cluster, frozen=True, kw_only=True):
             ),
             from_unit_test=True,
         )
-
-
-def _tier(tier: dict[str, Any]) -> dict[str, Any]:
-    return {"plugins": [_plugin(plugin) for plugin in tier["Plugins"]]}
 
 
 def _plugin(option: dict[str, Any]) -> dict[str, Any]:

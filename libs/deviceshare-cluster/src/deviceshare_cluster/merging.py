@@ -1,0 +1,71 @@
+"""Merging the watches of several kinds into one."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import aclosing
+from typing import NamedTuple
+
+from deviceshare_bus.tasks import end
+
+from deviceshare_cluster.interface import Change, Listed
+
+
+class Update(NamedTuple):
+    """A batch of changes; ``listed``: everything that existed at ``revision`` has been delivered."""
+
+    changes: list[Change]
+    revision: int
+    listed: bool = False
+
+
+Source = AsyncGenerator[Update, None]
+
+
+async def merge(
+    sources: Iterable[Source], revision_of_all: Callable[[Iterable[int]], int], limit: int
+) -> AsyncGenerator[list[Change | Listed], None]:
+    """Follow the sources concurrently, with one :class:`Listed` once each of them is listed.
+
+    An error of a source is raised after the changes before it.
+
+    Args:
+        sources: one or more for each kind; only changes of one source are in order.
+        revision_of_all: the revision of :class:`Listed`, from those at which the sources were listed.
+        limit: updates that may wait for the reader; the sources pause at this limit.
+    """
+    queue: asyncio.Queue[tuple[Source, Update | Exception]] = asyncio.Queue(maxsize=limit)
+
+    async def follow(source: Source) -> None:
+        try:
+            async with aclosing(source):
+                async for update in source:
+                    await queue.put((source, update))
+        except Exception as error:  # raised again by the reader below
+            await queue.put((source, error))
+
+    waiting = set(sources)
+    revisions: list[int] = []
+    failed: Exception | None = None
+    tasks = [asyncio.create_task(follow(source)) for source in waiting]
+    try:
+        while True:
+            taken = [await queue.get()]
+            while not queue.empty():
+                taken.append(queue.get_nowait())
+            out: list[Change | Listed] = []
+            for source, update in taken:
+                if isinstance(update, Exception):
+                    failed = update
+                    break
+                out += update.changes
+                if update.listed and source in waiting:
+                    waiting.remove(source)
+                    revisions.append(update.revision)
+                    if not waiting:
+                        out.append(Listed(revision_of_all(revisions)))
+            if out:
+                yield out
+            if failed is not None:
+                raise failed
+    finally:
+        await end(*tasks)

@@ -1,0 +1,212 @@
+"""The snapshot of all streams: usage, states, devices, reasons, and counts."""
+
+import asyncio
+
+import msgspec
+import pytest
+from deviceshare.model import (
+    WHOLE,
+    Card,
+    ContainerGrant,
+    DeviceGrant,
+    Gone,
+    NodeFact,
+    PodGroupFact,
+    Problem,
+    Synced,
+)
+from deviceshare_bus import subjects
+from deviceshare_bus.messages import encode
+from deviceshare_metrics.core import build_snapshot
+from deviceshare_metrics.queries import Queries
+from support.metrics import exposed, read, receive, snapshot_of
+from support.metrics_messages import (
+    CARD,
+    claim,
+    events,
+    explanation,
+    grants,
+    ledger,
+    node,
+    only,
+    outcome,
+    pod,
+    step,
+)
+
+
+def status(core):
+    return asyncio.run(Queries(core).status())
+
+
+def test_a_claim_takes_its_card_and_its_resources_before_the_pod_is_bound():
+    snapshot = snapshot_of(read(node(), pod(), ledger(claim())))
+    card = only(snapshot.devices)
+    assert (card.memory_used, card.cores_used, card.slots_used, card.pods) == (1024, 10, 1, ("default/a",))
+    assert (only(snapshot.nodes).used, only(snapshot.nodes).pods) == ({"cpu": 500}, 1)
+    shown = only(snapshot.pods)
+    assert (shown.state, shown.node, shown.devices[0].memory) == ("Claimed", "n1", 1024)
+
+
+def test_a_bound_pod_with_a_claim_counts_once():
+    snapshot = snapshot_of(read(node(), pod(node="n1", held=grants()), ledger(claim()), outcome("bound")))
+    assert only(snapshot.devices).memory_used == 1024
+    assert (only(snapshot.nodes).pods, only(snapshot.nodes).used) == (1, {"cpu": 500})
+    assert (only(snapshot.pods).state, only(snapshot.claims).state) == ("Bound", "bound")
+
+
+def test_a_pod_that_others_bound_counts_with_what_it_holds_and_asks():
+    snapshot = snapshot_of(read(node(), pod(node="n1", held=grants(2048))))
+    assert only(snapshot.devices).memory_used == 2048
+    # The vGPU is counted on its card, not among the resources of the node, as placement does.
+    assert (only(snapshot.nodes).pods, only(snapshot.nodes).used) == (1, {"cpu": 500})
+
+
+def test_a_whole_card_has_the_size_of_the_nodes_card():
+    cards = (Card("0", 0, 1, 8000, 100, mode="gpu-share"),)
+    snapshot = snapshot_of(read(node(cards=cards), pod(node="n1", held=grants(WHOLE, 100, "0", "gpu-number"))))
+    assert only(snapshot.devices).memory_used == 8000
+    assert only(only(snapshot.pods).devices).memory == 8000
+
+
+def test_a_mig_instance_is_shown_by_its_plugins_name_and_charged_to_its_card():
+    cards = (msgspec.structs.replace(CARD, mode="mig"),)
+    held = (ContainerGrant("main", 0, "mig", (DeviceGrant("GPU-1", 0, 5120, 14, "0-2"),)),)
+    snapshot = snapshot_of(read(node(cards=cards), pod(), ledger(claim(grants=held))))
+    assert only(only(snapshot.pods).devices).id == "GPU-1[0-2]"
+    assert only(snapshot.devices).memory_used == 5120
+
+
+def test_an_ended_pod_holds_nothing_but_its_claim_does_until_it_has_left_the_ledger():
+    ended = pod(node="n1", ended=True, held=grants())
+    assert only(snapshot_of(read(node(), ended)).devices).memory_used == 0
+    core = read(node(), ended, ledger(claim()))
+    assert only(snapshot_of(core).devices).memory_used == 1024
+    assert only(snapshot_of(core).pods).state == "Ended"
+    assert only(snapshot_of(read(ledger(), into=core)).devices).memory_used == 0
+
+
+def test_a_pod_that_is_bound_elsewhere_than_its_claim_counts_on_both_nodes():
+    core = read(node(), node("n2"), pod(node="n2", held=grants(512)), ledger(claim()))
+    snapshot = snapshot_of(core)
+    assert [(card.node, card.memory_used) for card in snapshot.devices] == [("n1", 1024), ("n2", 512)]
+    assert (only(snapshot.pods).node, only(snapshot.pods).devices[0].memory) == ("n2", 512)
+
+
+def test_a_deleted_object_disappears_from_every_list_and_series():
+    core = read(node(), pod(node="n1", held=grants()), explanation())
+    assert "GPU-1" in exposed(core)
+    gone = Gone()
+    snapshot = snapshot_of(read((subjects.fact("node", "n1"), gone), (subjects.fact("pod", "uid-a"), gone), into=core))
+    assert (snapshot.nodes, snapshot.devices, snapshot.pods) == ((), (), ())
+    assert "GPU-1" not in exposed(core)
+
+
+@pytest.mark.parametrize(
+    ("state", "withdraw", "shown", "pod_state"),
+    [
+        (None, False, "open", "Claimed"),
+        (None, True, "withdrawing", "Claimed"),
+        ("bound", False, "bound", "Bound"),
+        ("refused", False, "refused", "Pending"),
+        ("withdrawn", True, "withdrawn", "Pending"),
+        ("no such state", False, "open", "Claimed"),
+    ],
+)
+def test_states_of_claims_and_their_pods(state, withdraw, shown, pod_state):
+    core = read(node(), pod(), ledger(claim(withdraw=withdraw)))
+    if state is not None:
+        read(outcome(state, reason="because"), into=core)
+    snapshot = snapshot_of(core)
+    assert only(snapshot.claims).state == shown
+    assert only(snapshot.claims).reason == ("because" if state else "")
+    assert only(snapshot.pods).state == pod_state
+
+
+def test_an_outcome_of_an_older_attempt_does_not_count_for_the_new_one():
+    core = read(pod(), ledger(claim(claim_id="second")), outcome("refused"))
+    assert only(snapshot_of(core).claims).state == "open"
+
+
+@pytest.mark.parametrize("turn", [1, -1])
+def test_of_several_claims_the_latest_that_was_not_refused_is_where_the_pod_is(turn):
+    ledgers = [
+        ledger(claim(decided_at=9.0)),
+        ledger(claim(claim_id="old", decided_at=1.0), node="n2"),
+        ledger(claim(claim_id="new", decided_at=2.0), node="n3"),
+    ]
+    snapshot = snapshot_of(read(pod(), outcome("refused"), *ledgers[::turn]))
+    assert (only(snapshot.pods).state, only(snapshot.pods).node) == ("Claimed", "n3")
+
+
+def test_why_a_pod_waits():
+    problem = Problem("Pod default/c", "limits", "-1", "a number above 0")
+    core = read(pod("a"), explanation("a"), pod("b", gates=("x.io/wait",)), pod("c", problems=(problem,)), pod("d"))
+    reasons = {shown.name: (shown.state, shown.reason) for shown in snapshot_of(core).pods}
+    assert reasons == {
+        "a": ("Pending", "0/1 nodes are unavailable: 1 too small."),
+        "b": ("Gated", "waits for scheduling gates: x.io/wait"),
+        "c": ("Pending", "Pod default/c: limits: '-1' is not valid: expected a number above 0"),
+        "d": ("Pending", None),
+    }
+    read(ledger(claim("a")), into=core)
+    assert next(shown.reason for shown in snapshot_of(core).pods if shown.name == "a") is None
+
+
+def test_status_counts():
+    core = read(
+        node(problems=(Problem("Node n1", "f", "v", "e"),)), node("n2", ready=False), node("n3", unschedulable=True),
+        pod("a"), pod("b"), pod("c", node="n1"), ledger(claim("a"), claim("b", withdraw=True), claim("c")),
+        outcome("bound", "c"), (subjects.SYNCED, Synced()),
+    )  # fmt: skip
+    counts = status(core)
+    assert counts.nodes == {"ready": 1, "not_ready": 1, "unschedulable": 1}
+    assert counts.pods == {"Pending": 0, "Claimed": 2, "Bound": 1, "Gated": 0, "Ended": 0}
+    assert (counts.claims["open"], counts.claims["withdrawing"], counts.claims["bound"]) == (1, 1, 1)
+    assert (counts.open_claims, counts.problems, counts.undecodable, counts.synced) == (2, 1, 0, True)
+
+
+def test_a_copy_of_the_store_does_not_change():
+    core = read(node(), pod(), events("placement", step("seen", 1.0)))
+    copy, histories = core.store.copy(), dict(core.store.histories)
+    before = build_snapshot(copy)
+    read((subjects.fact("node", "n1"), Gone()), pod("b"), ledger(claim()), explanation(), into=core)
+    read(events("placement", step("bound", 2.0)), into=core)
+    assert build_snapshot(copy) == before != snapshot_of(core)
+    assert copy.histories == histories != core.store.histories
+
+
+def test_what_cannot_be_decoded_leaves_the_core_as_it_was():
+    core = read(node(), pod())
+    before = snapshot_of(core)
+    for subject, data in [
+        (subjects.fact("node", "n1"), b"\xc1"),
+        (subjects.fact("node", "n1"), encode(NodeFact(name="n1"))[:-1]),
+        (subjects.fact("pod", "uid-a"), msgspec.msgpack.encode({"kind": "pod", "uid": 7})),
+        (subjects.fact("pod", "uid-a"), msgspec.msgpack.encode({"kind": "no such kind"})),
+        (subjects.ledger("n1"), b""),
+        (subjects.event("binder"), msgspec.msgpack.encode([])),
+    ]:
+        with pytest.raises(msgspec.MsgspecError):
+            receive(core, subject, data)
+    assert snapshot_of(core) == before
+
+
+def test_unknown_fields_and_an_ask_of_another_form_are_tolerated():
+    later = msgspec.msgpack.decode(encode(pod(node="n1", held=grants())[1])) | {"v": 9, "mood": ["good"], "ask": [1, 2]}
+    core = read(node())
+    receive(core, subjects.fact("pod", "uid-a"), msgspec.msgpack.encode(later))
+    assert only(snapshot_of(core).devices).memory_used == 1024
+    assert only(snapshot_of(core).nodes).used == {}
+
+
+def test_forged_devices_of_absent_cards_are_not_counted():
+    core = read(node(), pod(node="n1", held=grants(card="GPU-forged")))
+    assert only(snapshot_of(core).devices).memory_used == 0
+    assert "GPU-forged" not in exposed(core)
+
+
+def test_the_queue_of_a_pod_is_that_of_its_gang():
+    gang = (subjects.fact("podgroup", "default/g"), PodGroupFact(key="default/g", queue="research", min_member=2))
+    core = read(gang, pod("a", group="default/g", queue="default"), pod("b", queue="own"), pod("c"))
+    assert [shown.queue for shown in snapshot_of(core).pods] == ["research", "own", "default"]
