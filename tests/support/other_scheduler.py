@@ -9,10 +9,10 @@ import json
 import time
 from typing import Any, ClassVar
 
+from deviceshare_cli.chaos.checkers.cards import Device, Parts, cards_of, devices_of
 from support import mixed
 from support.agents.api import Api, Refused
 from support.agents.object_cache import annotations
-from deviceshare_cli.chaos.checkers.cards import Device, Parts, cards_of, devices_of
 
 ACCOUNT = "system:serviceaccount:volcano-system:volcano-scheduler"
 GRACE = 0.5

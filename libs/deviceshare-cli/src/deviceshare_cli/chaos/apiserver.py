@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 import msgspec
-from deviceshare_cluster.changes import has_ended, set_condition, timestamp
+from deviceshare_cluster.changes import set_condition, timestamp
 from deviceshare_cluster.interface import Change, ChangeType, Object
 
 Key = tuple[str, str, str]
@@ -172,6 +172,6 @@ def name_of(obj: Object) -> str:
     return f"{metadata['namespace']}/{metadata['name']}" if metadata.get("namespace") else str(metadata["name"])
 
 
-def lives(pod: Object) -> bool:
-    """Return whether a pod has not ended."""
-    return not has_ended(pod)
+def has_ended(pod: Object) -> bool:
+    """Return whether a pod has ended and holds no devices."""
+    return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")

@@ -8,10 +8,10 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from deviceshare_cluster.changes import has_ended
 from deviceshare_cluster.interface import Object
 
 from deviceshare_cli.chaos.apiserver import annotations_of as annotations
+from deviceshare_cli.chaos.apiserver import has_ended
 from deviceshare_cli.chaos.apiserver import name_of as name
 
 VGPU_NODE = "volcano.sh/vgpu-node"

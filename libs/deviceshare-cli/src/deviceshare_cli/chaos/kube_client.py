@@ -11,9 +11,9 @@ from typing import Any, cast
 
 import aiohttp
 import msgspec
-from deviceshare_cluster import KubeCluster
 from deviceshare_cluster.interface import Change, ChangeType, ClusterError
 from deviceshare_cluster.kube.client import JSON, REQUEST_SECONDS, ApiRefusal, KubeClient, Query
+from deviceshare_cluster.kube.cluster import KubeCluster
 from deviceshare_cluster.kube.follow import INITIAL_EVENTS_END
 
 from deviceshare_cli.chaos.apiserver import ApiServer

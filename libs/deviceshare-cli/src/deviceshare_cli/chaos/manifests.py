@@ -224,8 +224,6 @@ def configuration(nodes: Sequence[Object]) -> list[Object]:
     ]
 
 
-def _config_map(
-    name: str, namespace: str, data: Mapping[str, str], labels: Mapping[str, str] | None = None
-) -> Object:
+def _config_map(name: str, namespace: str, data: Mapping[str, str], labels: Mapping[str, str] | None = None) -> Object:
     metadata = {"name": name, "namespace": namespace, "labels": dict(labels or {})}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": dict(data)}

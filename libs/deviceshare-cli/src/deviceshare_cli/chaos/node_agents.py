@@ -5,10 +5,9 @@ import random
 from collections.abc import Coroutine, Iterable, Mapping
 from typing import Any
 
-from deviceshare_cluster.changes import has_ended
 from deviceshare_cluster.interface import Object
 
-from deviceshare_cli.chaos.apiserver import ApiServer, Key, Seen, annotations_of, key_of, name_of
+from deviceshare_cli.chaos.apiserver import ApiServer, Key, Seen, annotations_of, has_ended, key_of, name_of
 from deviceshare_cli.chaos.device_plugins import (
     VGPU_NODE,
     Failed,
@@ -142,10 +141,11 @@ class NodeAgents:
         for container in pod["spec"]["containers"]:
             for resource in sorted(container.get("resources", {}).get("limits") or {}):
                 plugin = self._plugin_of(node, resource)
-                if plugin is not None and amount(container, resource):
-                    if not await self._serve(plugin, pod, container, resource):
-                        self._set_phase(key, uid, "Failed", "UnexpectedAdmissionError")
-                        return
+                if plugin is None or not amount(container, resource):
+                    continue
+                if not await self._serve(plugin, pod, container, resource):
+                    self._set_phase(key, uid, "Failed", "UnexpectedAdmissionError")
+                    return
         self._start(self._run(key, uid))
 
     def _plugin_of(self, node: str, resource: str) -> Plugin | None:

@@ -32,9 +32,7 @@ class Played(NamedTuple):
     violation: Violation | None
 
 
-def draw(
-    seed: str, replicas: Mapping[str, int] | None = None, fault_names: Sequence[str] | None = None
-) -> Scenario:
+def draw(seed: str, replicas: Mapping[str, int] | None = None, fault_names: Sequence[str] | None = None) -> Scenario:
     """Draw the scenario of a seed. The replicas are drawn, too, where they are not given.
 
     ``fault_names``: the faults to choose from; by default all that the product survives.

@@ -13,10 +13,12 @@ import secrets
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from contextvars import Context
+from typing import Any, TypeVar, TypeVarTuple, Unpack
 from unittest.mock import patch
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 WALL = 1_780_000_000.0
 """Unix time at the beginning of a history."""
@@ -43,7 +45,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return self._now
 
     def call_at(
-        self, when: float, callback: Callable[..., object], *args: Any, context: Any = None
+        self, when: float, callback: Callable[[Unpack[Ts]], object], *args: Unpack[Ts], context: Context | None = None
     ) -> asyncio.TimerHandle:
         """Call back at a time, rounded up to :data:`GRID`."""
         return super().call_at(math.ceil(when / GRID - 1e-6) * GRID, callback, *args, context=context)

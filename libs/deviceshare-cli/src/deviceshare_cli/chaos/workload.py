@@ -22,9 +22,7 @@ def draw(chance: random.Random, nodes: Mapping[str, str]) -> list[Step]:
     """Draw the workload of a cluster with these nodes, by family."""
     families = sorted(set(nodes.values()))
     steps = [Step(0.0, "queue", ("research",))]
-    number = 0
-    for _ in range(chance.randint(*PODS)):
-        number += 1
+    for number in range(1, chance.randint(*PODS) + 1):
         family = chance.choice(families)
         kind = chance.randrange(len(manifests.FAMILIES[family]))
         seconds = round(chance.uniform(5.0, 60.0), 1) if chance.random() < 0.4 else 0.0

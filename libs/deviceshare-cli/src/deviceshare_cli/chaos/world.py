@@ -74,7 +74,7 @@ class World:
             data = config["data"]
 
             def change(found: Object, data: object = data) -> bool:
-                changed = found["data"] != data
+                changed = bool(found["data"] != data)
                 found["data"] = data
                 return changed
 

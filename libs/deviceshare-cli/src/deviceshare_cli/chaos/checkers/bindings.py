@@ -4,11 +4,10 @@ from collections.abc import Callable, Sequence
 
 from deviceshare.model import BOUND, NodeOutcomes
 from deviceshare_bus.messages import decode_outcomes
-from deviceshare_cluster.changes import has_ended
 from deviceshare_cluster.interface import Object
 from msgspec import MsgspecError
 
-from deviceshare_cli.chaos.apiserver import ApiServer, Seen, name_of
+from deviceshare_cli.chaos.apiserver import ApiServer, Seen, has_ended, name_of
 from deviceshare_cli.chaos.checkers.cards import Device, Parts, devices_of, over_cards
 from deviceshare_cli.chaos.checkers.ledgers import STRANGER, Ledgers, Report, devices_of_claim
 from deviceshare_cli.chaos.manifests import DEVICE_CONFIG

@@ -46,7 +46,7 @@ class Node:
     def _fit(self, pod: Object) -> list[Device] | None:
         limits = pod["spec"]["containers"][0]["resources"]["limits"]
         amounts = {key: int(value) for key, value in limits.items()}
-        if number := amounts.get("volcano.sh/vgpu-number"):
+        if number := amounts.get("volcano.sh/vgpu-number", 0):
             memory, cores = amounts["volcano.sh/vgpu-memory"], amounts["volcano.sh/vgpu-cores"]
             mode = annotations_of(pod)["volcano.sh/vgpu-mode"]
             if mode != self._mode:
@@ -54,15 +54,15 @@ class Node:
             if mode == "mig":
                 return self._instances(number, memory)
             return self._on_cards(number, {"slots": 1, "MiB": memory, "percent": cores})
-        if memory := amounts.get("volcano.sh/gpu-memory"):
+        if memory := amounts.get("volcano.sh/gpu-memory", 0):
             if "volcano.sh/gpu-memory" not in self._capacity:
                 return None
             return self._on_cards(1, {"MiB": memory, "pods beside whole cards": 1})
-        if number := amounts.get("volcano.sh/gpu-number"):
+        if number := amounts.get("volcano.sh/gpu-number", 0):
             if "volcano.sh/gpu-number" not in self._capacity or "volcano.sh/gpu-memory" in self._capacity:
                 return None
             return self._on_cards(number, {"pods beside whole cards": 10**6})
-        if cores := amounts.get("huawei.com/npu-core"):
+        if cores := amounts.get("huawei.com/npu-core", 0):
             if "huawei.com/npu-core" not in self._capacity:
                 return None
             return self._on_cards(1, {"AI cores": cores, "AI CPUs": cores})
@@ -79,17 +79,19 @@ class Node:
         return None
 
     def _on_cards(self, number: int, amounts: Mapping[str, int]) -> list[Device] | None:
-        found = []
+        found: list[Device] = []
         for card, has in self._cards.items():
             taken: Counter[str] = Counter()
             for device in self._given[card]:
                 taken.update(device.amounts)
-            if len(found) < number and all(taken[what] + amount <= has.get(what, 0) for what, amount in amounts.items()):
+            if len(found) < number and all(
+                taken[what] + amount <= has.get(what, 0) for what, amount in amounts.items()
+            ):
                 found.append(Device(card, "", amounts))
         return found if len(found) == number else None
 
     def _instances(self, number: int, memory: int) -> list[Device] | None:
-        found = []
+        found: list[Device] = []
         for card, has in self._cards.items():
             taken = {device.part for device in self._given[card]}
             if len(found) < number and len(taken) < has["slots"] and (part := self._free_instance(card, taken, memory)):

@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from deviceshare.model import Claim, NodeLedger
 from deviceshare_bus.messages import decode_ledger
 from deviceshare_bus.subjects import node_of
-from deviceshare_cluster.changes import has_ended
 from msgspec import MsgspecError
 
-from deviceshare_cli.chaos.apiserver import ApiServer, Seen, annotations_of
+from deviceshare_cli.chaos.apiserver import ApiServer, Seen, annotations_of, has_ended
 from deviceshare_cli.chaos.checkers.cards import Device, Parts, cards_of
 from deviceshare_cli.chaos.jetstream import Stored, Stream
 from deviceshare_cli.chaos.manifests import DEVICE_CONFIG
@@ -34,6 +33,9 @@ class Ledgers:
         """Claims that a service removed, by id."""
         self.forged: set[str] = set()
         self.lost: dict[str, Claim] = {}
+        self._names: dict[str, str] = {}
+        self.twins: set[str] = set()
+        """Uids that two pods had at one time: which of them a claim is for is open."""
         self._ids: dict[str, str] = {}
         """The pod's uid of every claim that there ever was."""
         self.disturbed: set[str] = set()
@@ -44,7 +46,13 @@ class Ledgers:
         if seen.kind == "Node" and seen.after is None and seen.before is not None:
             for claim in self.claims.get(seen.before["metadata"]["name"], {}).values():
                 self._disturb(claim.group)
-        if seen.kind != "Pod" or seen.before is None:
+        if seen.kind != "Pod":
+            return
+        if seen.before is None:
+            assert seen.after is not None
+            uid, name = seen.after["metadata"]["uid"], seen.after["metadata"]["name"]
+            if self._names.setdefault(uid, name) != name:
+                self.twins.add(uid)
             return
         group = annotations_of(seen.before).get(GROUP)
         if group and (seen.after is None or has_ended(seen.after) or "deletionTimestamp" in seen.after["metadata"]):

@@ -3,10 +3,9 @@
 from collections import defaultdict
 from collections.abc import Iterator
 
-from deviceshare_cluster.changes import has_ended
 from deviceshare_cluster.interface import Object
 
-from deviceshare_cli.chaos.apiserver import ApiServer, annotations_of, name_of
+from deviceshare_cli.chaos.apiserver import ApiServer, annotations_of, has_ended, name_of
 from deviceshare_cli.chaos.checkers.feasibility import Node, fits_somewhere
 from deviceshare_cli.chaos.checkers.ledgers import GROUP, Ledgers
 from deviceshare_cli.chaos.manifests import SCHEDULER
@@ -21,12 +20,20 @@ class Settled:
     def problems(self) -> list[str]:
         """Return everything that is not as it must be."""
         pods = [pod for pod in self._api.objects("Pod") if not has_ended(pod)]
-        return [*self._of_claims(pods), *self._of_bound(pods), *self._of_waiting(pods), *self._of_gangs(pods)]
+        single = [pod for pod in pods if pod["metadata"]["uid"] not in self._ledgers.twins]
+        return [
+            *self._of_claims(single),
+            *self._of_bound(single),
+            *self._of_waiting(single, pods),
+            *self._of_gangs(pods),
+        ]
 
     def _of_claims(self, pods: list[Object]) -> Iterator[str]:
         nodes = {pod["metadata"]["uid"]: pod["spec"].get("nodeName") for pod in pods}
         for node, claims in sorted(self._ledgers.claims.items()):
             for claim in claims.values():
+                if claim.uid in self._ledgers.twins:
+                    continue
                 if claim.uid not in nodes:
                     yield f"leftover claim {claim.id} on {node}: there is no such pod {claim.name} ({claim.uid})"
                 elif nodes[claim.uid] != node:
@@ -39,11 +46,11 @@ class Settled:
             elif pod["spec"].get("nodeName") and pod["status"].get("phase") != "Running":
                 yield f"{name_of(pod)} is bound to {pod['spec']['nodeName']} and does not run"
 
-    def _of_waiting(self, pods: list[Object]) -> Iterator[str]:
-        waiting = [pod for pod in pods if _ours(pod) and not pod["spec"].get("nodeName")]
+    def _of_waiting(self, single: list[Object], pods: list[Object]) -> Iterator[str]:
+        waiting = [pod for pod in single if _ours(pod) and not pod["spec"].get("nodeName")]
         for pod in waiting:
             conditions = pod["status"].get("conditions") or ()
-            said = next((each for each in conditions if each["type"] == "PodScheduled"), {})
+            said: dict[str, str] = next((each for each in conditions if each["type"] == "PodScheduled"), {})
             if said.get("status") != "False" or not said.get("message"):
                 yield f"{name_of(pod)} waits without an explanation"
         for group, members in sorted(_by_group(waiting).items()):
