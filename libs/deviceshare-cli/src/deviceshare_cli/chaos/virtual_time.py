@@ -45,7 +45,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return self._now
 
     def call_at(
-        self, when: float, callback: Callable[[Unpack[Ts]], object], *args: Unpack[Ts], context: Context | None = None
+        self, when: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
         """Call back at a time, rounded up to :data:`GRID`."""
         return super().call_at(math.ceil(when / GRID - 1e-6) * GRID, callback, *args, context=context)
