@@ -69,15 +69,15 @@ WAITING = {
     # pod: text in its reason
     "default/ascend-910a-too-large": "at most 32768 MiB",
     "default/ascend310p-old-name": "huawei.com/npu-core",
-    "default/gpu-index-nobody-has": "volcano.sh/gpu-index 9",
-    "default/gpu-type-nobody-has": "nvidia.com/use-gputype H200",
+    "default/gpu-index-missing": "volcano.sh/gpu-index 9",
+    "default/gpu-type-missing": "nvidia.com/use-gputype H200",
     "default/mig-larger-than-any-instance": "asked 90000 MiB, at most 40960 MiB free",
     "default/mode-unknown": "one of hami-core, mig, mps",
     "default/npu-dvpp-mismatch": "null for 2 AI cores",
     "default/npu-dvpp-unknown": "metadata.labels[vnpu-dvpp]: 'maybe'",
     "default/npu-three-cores": "1, 2, 4 or a multiple of 8",
     "default/npu-without-label": "metadata.labels[ring-controller.atlas]",
-    "default/vgpu-type-nobody-has": "nvidia.com/use-gputype H200",
+    "default/vgpu-type-missing": "nvidia.com/use-gputype H200",
 }
 TEMPLATES = {
     # row of the table of vNPU templates: the template

@@ -1,4 +1,4 @@
-"""A real nats-server for every test that wants one, on a free port, with a store of its own."""
+"""Fixtures: a real nats-server, on a free port and with its own store, and a kube-apiserver."""
 
 import asyncio
 import os
@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, settings
 from support import apiserver as kube
 from support.apiserver import ApiServer
 
-# How long an example takes says nothing on a machine that does other things; where CI runs, it finds what it found.
+# No deadline: the machine may be busy. In CI the inputs are the same in every run.
 settings.register_profile(
     "deviceshare",
     deadline=None,
@@ -28,7 +28,7 @@ _BINARY = Path(sys.executable).parent / "nats-server"
 
 
 class NatsServer:
-    """A nats-server with JetStream that can be killed, frozen and started again on the same port and store."""
+    """A nats-server with JetStream that can be killed, suspended and restarted on the same port and store."""
 
     def __init__(self, directory: Path) -> None:
         with socket.socket() as probe:
@@ -43,7 +43,7 @@ class NatsServer:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start the server and wait until it takes connections."""
+        """Start the server and wait until it accepts connections."""
         with (self.directory / "nats-server.log").open("ab") as log:
             self._process = subprocess.Popen(
                 [str(_BINARY), "--config", str(self._config)], stdout=log, stderr=subprocess.STDOUT
@@ -58,26 +58,26 @@ class NatsServer:
         raise TimeoutError((self.directory / "nats-server.log").read_text())
 
     def kill(self) -> None:
-        """End the server as a power cut would."""
+        """Kill the server, as a power failure would."""
         self._signal(signal.SIGKILL)
         if self._process is not None:
             self._process.wait()
             self._process = None
 
     async def restart(self, pause: float = 0.0) -> None:
-        """Kill the server and start it again after ``pause`` seconds, the event loop running meanwhile."""
+        """Kill the server and start it again after ``pause`` seconds, while the event loop runs."""
         self.kill()
         await asyncio.sleep(pause)
         await asyncio.to_thread(self.start)
 
     def freeze(self) -> None:
-        """Make the server silent: connections stay, nothing is answered."""
+        """Suspend the server: connections stay open, nothing is answered."""
         self._signal(signal.SIGSTOP)
         if self._process is not None:
             os.waitpid(self._process.pid, os.WUNTRACED)  # until the signal has taken effect
 
     def thaw(self) -> None:
-        """Let a frozen server go on."""
+        """Resume a suspended server."""
         self._signal(signal.SIGCONT)
 
     def _signal(self, number: signal.Signals) -> None:
@@ -87,7 +87,7 @@ class NatsServer:
 
 @pytest.fixture
 def nats_server(tmp_path: Path) -> Iterator[NatsServer]:
-    """Give a running nats-server of the test's own."""
+    """Give a running nats-server for one test."""
     directory = tmp_path / "nats"
     directory.mkdir()
     server = NatsServer(directory)
@@ -99,13 +99,13 @@ def nats_server(tmp_path: Path) -> Iterator[NatsServer]:
 
 @pytest.fixture
 def nats_url(nats_server: NatsServer) -> str:
-    """Give the URL of a running nats-server of the test's own."""
+    """Give the URL of a running nats-server for one test."""
     return nats_server.url
 
 
 @pytest.fixture(scope="session")
 def apiserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
-    """Give a running kube-apiserver; tests leave it as empty as they found it."""
+    """Give a running kube-apiserver; tests delete the objects that they create."""
     server = ApiServer(kube.binaries(), tmp_path_factory.mktemp("kube"))
     try:
         server.start()

@@ -92,7 +92,7 @@ class StreamModel(RuleBasedStateMachine):
 TestStreamModel = StreamModel.TestCase
 
 
-def test_of_what_was_written_only_the_messages_that_are_still_the_newest_are_returned() -> None:
+def test_only_the_newest_written_messages_are_returned() -> None:
     writer: ConditionalWriter[str] = ConditionalWriter("LEDGER")
     write = writer.write([("ledger.a", b"1"), ("ledger.b", b"2")], "context")
     writer.seen("ledger.a", 9)  # another writer's, which overtook the acknowledgement

@@ -1,4 +1,4 @@
-"""Waiting for a connection that comes and goes."""
+"""Waiting for a connection."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""A nats-server that wants a user: wrong credentials are one line and an end, an unreachable server is waited for."""
+"""A nats-server with users: wrong credentials end the service with one line, an unreachable server is waited for."""
 
 import asyncio
 import os
@@ -132,7 +132,7 @@ async def test_an_unreachable_server_is_waited_for(nats_server, caplog) -> None:
         await (await connecting).close()
 
 
-async def test_what_waits_for_a_server_can_be_cancelled(nats_server) -> None:
+async def test_a_request_that_waits_for_a_server_can_be_cancelled(nats_server) -> None:
     nats_server.kill()
     connecting = asyncio.create_task(connect(nats_server.url, "test"))
     await asyncio.sleep(0.3)

@@ -115,7 +115,7 @@ async def test_a_consumer_that_the_server_lost_is_made_anew(connection, publishe
     await reader.end()
 
 
-async def test_a_quiet_stream_is_asked_whether_it_holds_more(connection, publisher, monkeypatch) -> None:
+async def test_the_position_is_compared_with_a_quiet_stream(connection, publisher, monkeypatch) -> None:
     monkeypatch.setattr(deviceshare_bus.follower, "RECHECK", 0.5)
     follower = Follower(connection, Stream.CLUSTER)
     reader = Reader(follower)

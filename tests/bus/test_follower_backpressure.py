@@ -1,4 +1,4 @@
-"""A reader that is slower than its stream: what waits for it is bounded, and it misses nothing."""
+"""A reader that is slower than its stream: its buffer is bounded, and it misses nothing."""
 
 import asyncio
 import logging
@@ -39,7 +39,7 @@ def waiting(follower: Follower, connection: Connection) -> int:
 
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("disturbed", ["not", "by a restart", "by a lost consumer"])
-async def test_what_waits_for_a_slow_reader_is_bounded_and_nothing_is_missed(
+async def test_the_buffer_of_a_slow_reader_is_bounded_and_no_message_is_missed(
     nats_server, connection: Connection, publisher: Publisher, caplog: pytest.LogCaptureFixture, disturbed: str
 ) -> None:
     caplog.set_level(logging.INFO)

@@ -1,4 +1,4 @@
-"""A follower's position says what its reader has dealt with, not what has arrived."""
+"""A follower's position counts the messages that its reader has handled, not those that have arrived."""
 
 import asyncio
 
@@ -28,7 +28,7 @@ async def test_the_position_follows_the_reader_not_the_network(nats_url):
     await connection.close()
 
 
-async def test_what_cannot_be_sent_now_is_not_sent_later(nats_server):
+async def test_requests_without_a_connection_are_not_sent_later(nats_server):
     connection = await connect(nats_server.url, "test")
     await make_streams(connection)
     publisher = Publisher(connection)

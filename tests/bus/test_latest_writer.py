@@ -1,4 +1,4 @@
-"""The last word of each subject reaches the bus, whatever happens to the bus meanwhile."""
+"""The newest message of each subject reaches the bus despite failures of the bus."""
 
 import asyncio
 

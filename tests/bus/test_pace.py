@@ -1,4 +1,4 @@
-"""Work gathers while there is much of it, and a single piece does not wait."""
+"""Work is batched under load, and a single item is not delayed."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Device families of installed packages are known to a service; one that cannot be used is named."""
+"""Device families of installed packages are registered by a service; errors name the package."""
 
 import os
 import subprocess
@@ -69,7 +69,7 @@ def test_the_family_of_an_installed_package_is_known(install: Install, value: st
         ),
     ],
 )
-def test_what_cannot_be_loaded_is_named(install: Install, value: str, module: str, why: str) -> None:
+def test_an_entry_point_that_cannot_be_loaded_is_named(install: Install, value: str, module: str, why: str) -> None:
     install(f"first = {value}", module)
     with pytest.raises(ConfigError) as caught:
         load_families()

@@ -13,7 +13,7 @@ async def last(connection: Connection, subject: str) -> bytes:
     return (await connection.jetstream.get_last_msg(Stream.LEDGER, subject)).data or b""
 
 
-async def test_who_comes_second_is_refused_and_nothing_of_his_stands(connection, publisher) -> None:
+async def test_the_second_writer_gets_a_conflict_and_writes_nothing(connection, publisher) -> None:
     first = await publisher.write(Write("ledger.1.a.example.com", b"first", 0))
     with pytest.raises(Conflict):
         await publisher.write(Write("ledger.1.a.example.com", b"second", 0))
@@ -55,12 +55,12 @@ async def test_a_batch_that_is_too_long_is_our_own_mistake(publisher) -> None:
         await publisher.send_atomic([Write("ledger.1.n", b"")] * (BATCH_LIMIT + 1))
 
 
-async def test_what_no_stream_takes_is_of_unknown_fate(publisher) -> None:
+async def test_a_write_without_a_stream_is_unknown(publisher) -> None:
     with pytest.raises(Unknown, match="no stream"):
         await publisher.write(Write("nowhere.at.all", b"x"))
 
 
-async def test_what_the_stream_does_not_allow_is_refused_for_good(publisher, connection) -> None:
+async def test_a_write_that_the_stream_does_not_allow_is_refused(publisher, connection) -> None:
     info = await connection.jetstream.stream_info(Stream.LEDGER)
     info.config.max_msg_size = 100
     await connection.jetstream.update_stream(info.config)

@@ -20,7 +20,7 @@ async def test_a_request_without_responders_raises(connection: Connection) -> No
     assert connection.requests.in_flight == 0
 
 
-async def test_a_silent_server_is_not_waited_for_longer_than_asked(nats_server, connection: Connection) -> None:
+async def test_the_wait_for_a_silent_server_ends_at_the_timeout(nats_server, connection: Connection) -> None:
     nats_server.freeze()
     try:
         with pytest.raises(Unanswered, match=r"no answer within 0\.2 s"):
@@ -30,7 +30,7 @@ async def test_a_silent_server_is_not_waited_for_longer_than_asked(nats_server, 
     assert connection.requests.in_flight == 0
 
 
-async def test_what_a_dying_server_took_with_it_fails_at_once_and_nothing_is_sent_without_one(nats_server) -> None:
+async def test_requests_to_a_killed_server_fail_at_once_and_nothing_is_sent_without_a_server(nats_server) -> None:
     connection = await connect(nats_server.url, "test")
     nats_server.freeze()
     asked = asyncio.create_task(connection.client.request("no.responders", b"", timeout=60))

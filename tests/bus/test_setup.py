@@ -1,4 +1,4 @@
-"""Making the streams: by several at once, and again."""
+"""Creating the streams: concurrently and repeatedly."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""The set-up step as a command: streams are made once, and found as they were the next time."""
+"""The set-up step as a command: streams are created once and not changed later."""
 
 import subprocess
 import sys

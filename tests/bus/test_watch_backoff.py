@@ -1,4 +1,4 @@
-"""A watch that fails again and again is begun anew after a bounded pause."""
+"""A watch that keeps failing is restarted after a bounded pause."""
 
 import asyncio
 from contextlib import aclosing

@@ -1,4 +1,4 @@
-"""The check of the main job's result sees what is wrong; a recorded result of examples/ is the one that is right."""
+"""The check of the main job accepts a recorded result of examples/ and finds each error in it."""
 
 import importlib.util
 import json

@@ -1,4 +1,4 @@
-"""In CI a test that is skipped fails, unless its reason says that it may be."""
+"""In CI a skipped test fails unless its reason permits it."""
 
 import os
 import re

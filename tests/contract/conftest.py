@@ -1,4 +1,4 @@
-"""Clusters under test: every implementation of the interface, each empty and with ways to create and delete."""
+"""Clusters under test: every implementation of the interface, each empty, with functions to change objects."""
 
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What every cluster promises to those who list, watch, bind and write to it."""
+"""The contract of every cluster: list, watch, bind and write."""
 
 import asyncio
 import json
@@ -47,7 +47,7 @@ def listed(item: Change | Listed) -> bool:
     return isinstance(item, Listed)
 
 
-async def test_what_was_created_can_be_read(cluster: Any) -> None:
+async def test_a_created_object_can_be_read(cluster: Any) -> None:
     uid = await created(cluster, "a")
     assert uid
     assert await cluster.get("Pod", "default", "b") is None
@@ -82,7 +82,7 @@ async def test_an_object_has_the_defaults_of_the_api_server(cluster: Any) -> Non
     assert read["status"]["phase"] == "Pending"
 
 
-async def test_a_watch_lists_then_says_so_then_follows(cluster: Any) -> None:
+async def test_a_watch_lists_reports_the_end_of_the_list_and_follows(cluster: Any) -> None:
     await created(cluster, "a")
     await cluster.create(node("gpu-1.example.com"))
     watch = cluster.watch(["Pod", "Node"])
@@ -138,7 +138,7 @@ async def test_a_deletion_is_seen_and_the_name_can_be_used_again(cluster: Any) -
     await watch.aclose()
 
 
-async def test_what_was_deleted_before_is_not_listed_as_there(cluster: Any) -> None:
+async def test_deleted_objects_are_not_listed(cluster: Any) -> None:
     await created(cluster, "a")
     await created(cluster, "b")
     await cluster.delete("Pod", "default", "a")
@@ -283,7 +283,7 @@ async def test_writers_at_the_same_time_lose_nothing(cluster: Any) -> None:
         assert [one["status"] for one in read["status"]["conditions"]] == ["True"]
 
 
-async def test_annotations_are_merged_if_those_that_are_expected_stand(cluster: Any) -> None:
+async def test_annotations_are_merged_if_the_expected_values_match(cluster: Any) -> None:
     await cluster.create(node("gpu-1"))
     first = await cluster.annotate("Node", "", "gpu-1", {"lock": "a", "kept": "1"}, expected={"lock": None})
     assert first is not None
@@ -298,7 +298,7 @@ async def test_annotations_are_merged_if_those_that_are_expected_stand(cluster: 
     assert await cluster.annotate("Node", "", "gone", {"lock": "a"}) is None
 
 
-async def test_annotations_of_a_pod_are_those_of_its_uid(cluster: Any) -> None:
+async def test_annotations_are_written_only_to_the_pod_with_the_uid(cluster: Any) -> None:
     uid = await created(cluster, "a")
     assert await cluster.annotate("Pod", "default", "a", {"mine": "1"}, uid="another") is None
     assert await cluster.annotate("Pod", "default", "a", {"mine": "1"}, uid=uid) == {"user": "kept", "mine": "1"}
@@ -312,7 +312,7 @@ async def test_of_many_who_expect_the_same_one_annotates(cluster: Any) -> None:
     assert len(stood) == 1
 
 
-async def test_a_status_is_written_where_it_says_something_else(cluster: Any, volcano_kinds: None) -> None:
+async def test_a_status_is_written_if_it_differs(cluster: Any, volcano_kinds: None) -> None:
     await cluster.create({"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "q"}})
     group = {
         "apiVersion": "scheduling.volcano.sh/v1beta1",

@@ -1,4 +1,4 @@
-"""Read-modify-write: conflicts are retried with pauses, so many times and no more."""
+"""Read-modify-write: conflicts are retried with pauses, a limited number of times."""
 
 import asyncio
 from copy import deepcopy

@@ -1,4 +1,4 @@
-"""compose.yaml and deploy/ name nothing that does not exist: modules, options, variables, files, endpoints."""
+"""compose.yaml and deploy/ name only existing things: modules, options, variables, files, endpoints."""
 
 import asyncio
 import json
@@ -28,7 +28,7 @@ DOCKERFILE = (ROOT / "deploy" / "Dockerfile").read_text()
 
 
 def filled_in(text: str) -> str:
-    """Put a variable's default where compose would put it: every variable has one."""
+    """Replace a variable by its default, as compose does: every variable has one."""
     text = re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", text)
     assert "$" not in text, text
     return text
@@ -38,16 +38,16 @@ def environment(service: dict) -> dict[str, str]:
     return {name: filled_in(value) for name, value in service["environment"].items()}
 
 
-def test_there_are_the_bus_its_setup_four_services_and_a_cluster():
+def test_the_bus_its_setup_four_services_and_a_cluster_are_defined():
     four = {"inventory", "placement", "binder", "metrics"}
     assert set(SERVICES) == {"bus", "setup", "cluster", "local-cluster"} | four
     assert set(OURS) == {"setup", "local-cluster"} | four
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_each_command_is_a_program_that_takes_these_options(name):
+def test_each_command_is_a_program_with_these_options(name):
     module, *arguments = map(filled_in, SERVICES[name]["command"])
-    # --help at the end: what stands before it has been looked at by argparse, nothing is started.
+    # --help at the end: argparse has checked the options before it, and nothing is started.
     shown = subprocess.run(
         [sys.executable, "-m", module, *arguments, "--help"], capture_output=True, text=True, timeout=60, check=False
     )
@@ -64,7 +64,7 @@ def test_each_variable_is_read_by_the_code(name):
         assert any(f'"{variable}"' in source for source in sources), variable
 
 
-def test_services_are_started_again_and_wait_for_the_streams():
+def test_services_are_restarted_and_wait_for_the_streams():
     for name in set(OURS) - {"setup", "local-cluster"}:
         service = SERVICES[name]
         assert service["restart"] == "always"
@@ -73,7 +73,7 @@ def test_services_are_started_again_and_wait_for_the_streams():
         assert f"http://127.0.0.1:{port}/healthz" in " ".join(service["healthcheck"]["test"])
 
 
-def test_the_local_cluster_is_started_again_and_waits_for_its_server():
+def test_the_local_cluster_is_restarted_and_waits_for_its_server():
     service = SERVICES["local-cluster"]
     assert service["restart"] == "always"
     assert service["depends_on"] == {"cluster": {"condition": "service_healthy"}}
@@ -92,7 +92,7 @@ def test_only_metrics_can_be_reached_and_only_from_this_machine():
     assert published == {"metrics": [f"127.0.0.1:8080:{port}"]}
 
 
-def test_files_that_are_mounted_exist():
+def test_mounted_files_exist():
     for service in SERVICES.values():
         for volume in map(filled_in, service.get("volumes", ())):
             source, target, *_ = volume.split(":")
@@ -102,7 +102,7 @@ def test_files_that_are_mounted_exist():
                 assert target in service["command"]
 
 
-def test_what_the_image_copies_exists():
+def test_files_that_the_image_copies_exist():
     copies = re.findall(r"^COPY (?!--from)(.+)$", DOCKERFILE, re.MULTILINE)
     sources = [source for line in copies for source in shlex.split(line)[:-1]]
     assert sources
@@ -128,7 +128,7 @@ def free_ports(count: int) -> list[int]:
 
 @pytest.fixture
 def servers(tmp_path: Path) -> Iterator[dict[str, tuple[int, int]]]:
-    """Start both servers as compose does, on ports of the test's own; give those for clients and for HTTP, by name."""
+    """Start both servers as compose does, on free ports; return the ports for clients and for HTTP, by name."""
     started, ports = [], {}
     for name in SERVERS:
         client, http = ports[name] = tuple(free_ports(2))
@@ -153,7 +153,7 @@ def servers(tmp_path: Path) -> Iterator[dict[str, tuple[int, int]]]:
 
 
 @pytest.mark.parametrize("name", SERVERS)
-async def test_a_server_takes_large_messages_and_answers_its_health_check(servers, name):
+async def test_a_server_accepts_large_messages_and_answers_its_health_check(servers, name):
     client_port, http_port = servers[name]
     connection = await connect(f"nats://127.0.0.1:{client_port}", "test")
     assert connection.client.max_payload == MAX_PAYLOAD
@@ -189,7 +189,7 @@ def start(name: str, servers: dict[str, tuple[int, int]], metrics_port: int, log
         return subprocess.Popen(command, env={**os.environ, **variables}, stdout=output, stderr=output)
 
 
-def test_together_they_place_the_examples_and_show_it(servers, tmp_path):
+def test_the_containers_place_the_examples_and_show_the_pods(servers, tmp_path):
     (port,) = free_ports(1)
     processes = {}
     try:

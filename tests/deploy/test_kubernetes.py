@@ -1,4 +1,4 @@
-"""deploy/kubernetes names nothing that does not exist, fits together, and is taken by a real API server."""
+"""deploy/kubernetes names only existing things, is consistent, and is accepted by a real API server."""
 
 import subprocess
 import sys
@@ -17,13 +17,13 @@ def containers() -> list[dict]:
     return [one for obj in WORKLOADS for one in obj["spec"]["template"]["spec"]["containers"]]
 
 
-def test_there_are_the_bus_and_four_services():
+def test_the_bus_and_four_services_are_defined():
     assert set(SERVICES) == {"inventory", "placement", "binder", "metrics"}
     assert [obj["metadata"]["name"] for obj in WORKLOADS if obj["kind"] == "StatefulSet"] == ["bus"]
 
 
 @pytest.mark.parametrize("name", SERVICES)
-def test_each_command_is_a_program_that_takes_these_options(name):
+def test_each_command_is_a_program_with_these_options(name):
     (container,) = SERVICES[name]["spec"]["template"]["spec"]["containers"]
     module, *arguments = container["args"]
     shown = subprocess.run(
@@ -48,7 +48,7 @@ def test_the_bus_has_the_configuration_of_every_bus():
     assert bus["livenessProbe"]["exec"]["command"] == compose["services"]["bus"]["healthcheck"]["test"][1:]
 
 
-def test_ports_that_are_named_are_there():
+def test_named_ports_exist():
     for container in containers():
         ports = {port["name"] for port in container.get("ports", ())}
         probes = [probe["httpGet"]["port"] for name, probe in container.items() if "httpGet" in probe]
@@ -75,11 +75,11 @@ def test_every_object_is_in_one_of_the_directories():
                 assert (obj["kind"], obj["metadata"]["name"], obj["metadata"].get("namespace")) in listed, path
 
 
-def test_an_api_server_takes_all_of_it_and_the_pods_are_confined(apiserver: ApiServer):
+def test_an_api_server_accepts_all_objects_and_the_pods_are_restricted(apiserver: ApiServer):
     deploy.apply(apiserver, *deploy.namespaces("volcano-system", "mindx-dl"))
     others = [obj for obj in OBJECTS if obj["kind"] != "CustomResourceDefinition"]
     with deploy.applied(apiserver, *others):
-        # The namespace refuses what is not restricted as it says.
+        # The namespace enforces the restricted Pod Security Standard.
         for obj in WORKLOADS:
             template = obj["spec"]["template"]
             pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", **template["metadata"]}}

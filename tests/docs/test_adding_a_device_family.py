@@ -1,4 +1,4 @@
-"""The family of docs/adding-a-device-family.md is the code that the page shows, and it works."""
+"""The code of docs/adding-a-device-family.md works."""
 
 import inspect
 import json
@@ -87,7 +87,7 @@ def test_two_containers_of_a_pod_get_different_cards():
     assert [[device.id for device in grant.devices] for grant in placement.grants] == [["a0"], ["a1"]]
 
 
-def test_what_is_written_is_read_back():
+def test_reading_is_the_inverse_of_writing():
     allocator = Allocator(CONF)
     allocator.set_node(node("a", "a0,8192;a1,8192;a2,8192"))
     ask = asks(2, 0, 1)
@@ -97,7 +97,7 @@ def test_what_is_written_is_read_back():
     written = ACME.annotations(claim, "a", ["c0", "c1", "c2"], 0.0)
     assert written == {"acme.example/given": "a0,a1;;a2"}
     held = ACME.held(written, ask, "default/p")
-    # A restarted placement charges what the annotations say: the node is as full as before.
+    # After a restart, placement charges the devices of the annotations: the usage of the node is unchanged.
     allocator.hold("a", "u", held, ())
     assert allocator.place(asks(1)) is None
     assert ACME.environment(held[0], ()) == {"ACME_VISIBLE_DEVICES": "a0,a1"}
@@ -111,7 +111,7 @@ def test_malformed_annotations_are_named():
         ACME.held({"acme.example/given": "a0;a1"}, asks(1), "default/p")
 
 
-def test_what_it_does_not_evaluate_is_refused():
+def test_requests_that_it_does_not_evaluate_are_refused():
     allocator = Allocator(CONF)
     allocator.set_node(node("a", "a0,8192"))
     ask = PodRequest(init_containers=(ContainerRequest("first", (("acme.example/npu", 1),)),))
@@ -119,7 +119,7 @@ def test_what_it_does_not_evaluate_is_refused():
     assert "spec.initContainers[first]" in str(allocator.why_not(ask).problem)
 
 
-def test_it_is_off_unless_its_flag_is_on():
+def test_it_is_disabled_without_its_flag():
     allocator = Allocator(SchedulerConf())
     allocator.set_node(node("a", "a0,8192"))
     (refusal,) = allocator.why_not(asks(1)).refusals

@@ -1,4 +1,4 @@
-"""docs/compatibility.md says what the deviations are, which defects of Volcano are known, and who shows what we do."""
+"""docs/compatibility.md lists all deviations, the known defects of Volcano, and the tests of our behaviour."""
 
 import re
 from pathlib import Path
@@ -20,8 +20,8 @@ def rows(heading: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
 
 
-def test_each_deviation_has_a_row_that_says_everything() -> None:
-    found = rows("On purpose")
+def test_each_deviation_has_a_complete_row() -> None:
+    found = rows("Deliberate differences")
     assert [row[0].strip("`") for row in found] == [deviation.name for deviation in DEVIATIONS]
     assert all(len(row) == 4 and all(row) for row in found)
 
@@ -36,7 +36,7 @@ def test_each_defect_that_cases_name_has_a_row() -> None:
 
 
 @pytest.mark.parametrize("row", rows("Known defects"), ids=lambda row: row[0].strip("`"))
-def test_each_defect_has_a_test_that_shows_what_we_do(row: list[str]) -> None:
+def test_each_defect_has_a_test_of_our_behaviour(row: list[str]) -> None:
     code, volcano, ours, test = row
     assert f"def {test.strip('`')}(" in TESTS
     if not ours:

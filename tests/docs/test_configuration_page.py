@@ -1,4 +1,4 @@
-"""What docs/operators.md says of the configuration is so: arguments, keys, defaults, the example."""
+"""docs/operators.md is right about the configuration: arguments, keys, defaults, the example."""
 
 import re
 from pathlib import Path
@@ -40,8 +40,8 @@ def test_every_argument_is_explained_with_its_default():
         assert defaults[name] == "false"
 
 
-def test_every_argument_of_the_plugins_that_look_at_nodes_is_explained_with_its_default():
-    table = rows("Which nodes, and which of them first")
+def test_every_argument_of_the_node_plugins_is_explained_with_its_default():
+    table = rows("Node predicates and scores")
     of_binpack = {nodes.BINPACK_WEIGHT, nodes.BINPACK_CPU, nodes.BINPACK_MEMORY}
     fields = nodes.PREDICATE_ARGUMENTS | nodes.NODEORDER_ARGUMENTS
     others = {*nodes.PREDICATES_WITHOUT_EFFECT, nodes.BINPACK_RESOURCES, f"{nodes.BINPACK_RESOURCES}.NAME"}
@@ -55,7 +55,7 @@ def test_every_argument_of_the_plugins_that_look_at_nodes_is_explained_with_its_
 
 
 @pytest.mark.parametrize("argument", [known.POLICY, known.MIG_GEOMETRY])
-def test_the_values_of_an_argument_are_taken(argument):
+def test_the_values_of_an_argument_are_accepted(argument):
     for value in re.findall(r"`([^`]+)`", rows("volcano-scheduler.conf")[argument][0]):
         text = f"- name: deviceshare\n  arguments: {{deviceshare.VGPUEnable: true, {argument}: {value}}}"
         assert parse_conf(text, "x").warnings == ()

@@ -1,8 +1,9 @@
-"""What the pages say about names is so: links, commands, options, codes, metrics, streams, fields of messages."""
+"""The pages name only existing things: links, commands, options, codes, metrics, streams, fields of messages."""
 
 import re
 import shlex
 from pathlib import Path
+from pkgutil import resolve_name
 
 import deviceshare_bus.messages
 import msgspec
@@ -46,12 +47,12 @@ def section(text: str, heading: str) -> str:
 
 
 def first_cells(table: str) -> list[list[str]]:
-    """Return what stands in code font in the first cell of each row of a table."""
+    """Return the names in code font in the first cell of each row of a table."""
     return [re.findall(r"`([^`]+)`", row.split("|")[1]) for row in table.splitlines() if row.startswith("| `")]
 
 
 @each_page
-def test_links_lead_somewhere(page):
+def test_links_have_a_target(page):
     text = page.read_text()
     for target in re.findall(r"\]\(([^)\s]+)\)", text):
         if target.startswith("https://"):
@@ -66,6 +67,20 @@ def test_links_lead_somewhere(page):
 def test_targets_of_make_exist(page):
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     assert set(re.findall(r"(?:`|^)make ([a-z]+)", page.read_text(), re.MULTILINE)) <= targets
+
+
+@each_page
+def test_names_of_the_code_exist(page):
+    for name in re.findall(r"`(deviceshare(?:_[a-z]+)?(?:\.\w+)+)`", page.read_text()):
+        if not re.match(r"deviceshare\.[A-Z]", name):  # an argument of the plugin deviceshare
+            assert resolve_name(name) is not None
+
+
+@each_page
+def test_paths_of_the_code_exist(page):
+    """``deviceshare/`` stands for ``libs/deviceshare/src/deviceshare/``."""
+    for name in re.findall(r"`((?:deviceshare\w*|libs|services|tests)/[\w./-]*)`", page.read_text()):
+        assert (ROOT / name).exists() or any(ROOT.glob(f"*/*/src/{name}")), name
 
 
 @each_page
@@ -87,18 +102,20 @@ def test_commands_and_their_options_exist(page):
 
 
 def test_every_code_of_a_refusal_is_explained():
-    used = set(re.findall(r'(?:Check|card_check|amount_check|Reason|Refusal)\(\s*(?:code=)?"([A-Z]\w+)"', SOURCES))
+    used = set(
+        re.findall(r'(?:Check|card_check|node_check|amount_check|Reason|Refusal)\(\s*(?:code=)?"([A-Z]\w+)"', SOURCES)
+    )
     used |= {code for pair in re.findall(r'code="(\w+)" if .* else "(\w+)"', SOURCES) for code in pair}
-    explained = [cell[0] for cell in first_cells(section(OPERATORS, "When pods wait"))]
+    explained = [cell[0] for cell in first_cells(section(OPERATORS, "Pending pods"))]
     assert len(used) > 15
     assert sorted(explained) == sorted(used)
 
 
-def test_every_wish_of_a_pod_is_explained():
+def test_every_annotation_and_label_of_a_pod_is_explained():
     rows = first_cells(section(REQUESTS, "Annotations and labels of a pod"))
-    wishes = {PODGROUP_POLICY, TASK_NAME, TASK_PRIORITY, *GROUP_ANNOTATIONS, *QUEUE_ANNOTATIONS}
-    wishes = wishes.union(*(family.pod_annotations | family.pod_labels for family in FAMILIES))
-    assert {name for cell in rows for name in cell} == wishes
+    read = {PODGROUP_POLICY, TASK_NAME, TASK_PRIORITY, *GROUP_ANNOTATIONS, *QUEUE_ANNOTATIONS}
+    read = read.union(*(family.pod_annotations | family.pod_labels for family in FAMILIES))
+    assert {name for cell in rows for name in cell} == read
 
 
 def test_the_register_annotations_of_the_page_are_read():
@@ -108,7 +125,7 @@ def test_the_register_annotations_of_the_page_are_read():
         assert f'"{name.replace("Ascend910B3", "")}"' in SOURCES, name
 
 
-def test_resources_that_are_explained_are_asked():
+def test_explained_resources_can_be_requested():
     asked = device_names(SchedulerConf()) | {"nvidia.com/gpu", "amd.com/gpu"}
     assert {name for cell in first_cells(section(REQUESTS, "Resources")) for name in cell} == asked
 
@@ -133,18 +150,18 @@ def test_every_option_of_the_services_is_explained():
         assert variable in SOURCES or variable in (ROOT / "compose.yaml").read_text(), variable
 
 
-def test_the_set_up_step_takes_the_options_shown():
+def test_the_set_up_step_accepts_the_options_shown():
     shown = re.findall(r"python -m deviceshare_bus\.setup ([^`]+)`", BUS)
     assert shown
     for line in shown:
         setup_parser().parse_args(shlex.split(line))
 
 
-def test_the_streams_are_the_streams():
+def test_the_page_lists_the_streams():
     assert {cell[0] for cell in first_cells(section(BUS, "Streams"))} == set(Stream)
 
 
-def test_the_fields_of_messages_are_their_fields():
+def test_the_page_lists_the_fields_of_messages():
     modules = (facts, claims, explain, deviceshare_bus.messages)
     rows = [row for row in section(BUS, "Messages").splitlines() if row.startswith("| `")]
     assert len(rows) > 10
@@ -156,7 +173,7 @@ def test_the_fields_of_messages_are_their_fields():
         assert re.findall(r"`(\w+)`", fields_cell) == fields, name
 
 
-def test_the_parts_without_names_are_arrays():
+def test_structs_without_field_names_are_arrays():
     text = section(BUS, "Messages")
     sentence = text[text.index("are arrays") :].split(".")[0]
     names = re.findall(r"`(\w+)`", sentence)

@@ -28,7 +28,7 @@ def granted() -> dict[tuple[str, str], set[str]]:
 
 
 def test_each_permission_is_explained_and_granted():
-    part = OPERATORS.split("#### What each permission is for")[1].split("####")[0]
+    part = OPERATORS.split("#### Permissions")[1].split("####")[0]
     explained = {}
     for row in part.splitlines():
         if row.startswith("| `"):

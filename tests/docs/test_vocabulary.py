@@ -1,4 +1,4 @@
-"""The names that the glossary replaced are gone from code, tests, pages and messages."""
+"""Code, tests, pages, examples and messages do not use the names that the glossary replaced."""
 
 import io
 import re
@@ -12,13 +12,9 @@ GLOSSARY = ROOT / "docs" / "glossary.md"
 
 NOT_DONE = (
     # Branches that are not merged yet still rename and reword these.
-    "docs/",
     "libs/",
-    "README.md",
     "services/binder/",
     "tests/cli/",
-    "tests/deploy/",
-    "tests/examples/",
     "tests/services/test_binder",
 )
 """Beginnings of the paths that are not checked yet."""
@@ -46,7 +42,7 @@ OTHER_MEANING = {
 """Names of NAMES that mean something else in one file."""
 PROSE = re.compile(
     r"\b(put(s|ting)? aside|outlooks?|pickers?|likeness|teller|tells? (apart|of|why)|(is|was|are|were|be|been) told"
-    r"|nobody|somebody|whoever|whatever became of|what became of|hand-?overs?)\b",
+    r"|nobody|somebody|whoever|what(ever)? (has )?bec[ao]mes? of|hand-?overs?)\b",
     re.IGNORECASE,
 )
 """Phrases of the private vocabulary."""
@@ -64,12 +60,14 @@ def is_checked(path: Path) -> bool:
 
 
 SOURCES = sorted(
-    path for top in ("libs", "services", "tests") for path in (ROOT / top).rglob("*.py") if is_checked(path)
+    path for top in (".ci", "libs", "services", "tests") for path in (ROOT / top).rglob("*.py") if is_checked(path)
 )
 PAGES = [
     path
-    for path in (*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md")
-    if path != GLOSSARY and not relative(path).startswith(NOT_DONE)
+    for top in ("docs", "deploy", "examples", "tests", ".ci", "*.md", "*.yaml")
+    for start in sorted(ROOT.glob(top))
+    for path in ([start] if start.is_file() else sorted(start.rglob("*")))
+    if path.suffix in (".md", ".yaml", ".conf") and path != GLOSSARY
 ]
 
 
@@ -79,8 +77,8 @@ def tokens(path: Path) -> list[tokenize.TokenInfo]:
 
 
 def prose_of(path: Path) -> str:
-    """Return the comments and strings of a source, with the parts of f-strings, or a whole page."""
-    if path.suffix == ".md":
+    """Return the comments and strings of a source, with the parts of f-strings, or the whole of another file."""
+    if path.suffix != ".py":
         return path.read_text(encoding="utf-8")
     code = (tokenize.NAME, tokenize.OP, tokenize.NUMBER)
     return "\n".join(token.string for token in tokens(path) if token.type not in code)

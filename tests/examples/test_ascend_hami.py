@@ -9,7 +9,7 @@ from support.example_cluster import ExampleCluster, changed, example_conf, kind
 CONF, MERGED = "configurations/ascend-hami-configmap.conf", "configurations/vgpu-and-vnpu-configmap.conf"
 
 CHIPS = {
-    # word: (node, workload, memory asked, template, memory charged)
+    # word: (node, workload, requested memory, template, charged memory)
     "Ascend910A": ("ascend-910a", "workloads/ascend-910a-pod.yaml", 4096, "vir04", 4369),
     "Ascend910B2": ("ascend-910b2", "workloads/ascend-910b2-pod.yaml", 8000, "vir03_1c_8g", 8192),
     "Ascend910B3": ("ascend-910b3", "workloads/ascend-910b3-pod.yaml", 20000, "vir10_3c_32g", 32768),
@@ -24,13 +24,13 @@ CHIPS = {
 def test_each_chip_of_the_table(word, configuration):
     node, workload, asked, template, charged = CHIPS[word]
     cluster = ExampleCluster(configuration)
-    fate = cluster.place(workload)
-    (ask,) = fate.pod.ask.containers
+    result = cluster.place(workload)
+    (ask,) = result.pod.ask.containers
     assert (ask.get(f"huawei.com/{word}"), ask.get(f"huawei.com/{word}-memory")) == (1, asked)
-    assert (fate.node, fate.cards, fate.memory) == (node, [0], [charged])
+    assert (result.node, result.cards, result.memory) == (node, [0], [charged])
     uuid = cluster.nodes[node].cards[0].id
     devices = f"{uuid},{word},{charged},0:;"
-    assert fate.annotations == {
+    assert result.annotations == {
         f"hami.io/{word}-devices-to-allocate": devices,
         f"hami.io/{word}-devices-allocated": devices,
         f"huawei.com/{word}": f'[{{"UUID":"{uuid}","temp":"{template}"}}]',
@@ -42,7 +42,7 @@ def test_each_chip_of_the_table(word, configuration):
     }
 
 
-def test_the_nodes_are_labelled_as_the_guide_tells():
+def test_the_nodes_have_the_label_of_the_guide():
     labelled = {node["metadata"]["name"] for node in kind("Node") if node["metadata"]["labels"].get("ascend") == "on"}
     assert labelled == {chip[0] for chip in CHIPS.values()}
 
@@ -50,9 +50,9 @@ def test_the_nodes_are_labelled_as_the_guide_tells():
 def test_two_whole_chips_are_on_one_network():
     cluster = ExampleCluster(CONF, "ascend-910b3")
     cluster.place(CHIPS["Ascend910B3"][1])
-    fate = cluster.place("workloads/ascend-910b3-whole-pod.yaml")
-    assert (fate.cards, fate.memory) == ([2, 3], [65536, 65536])
-    assert json.loads(fate.annotations["huawei.com/Ascend910B3"]) == [
+    result = cluster.place("workloads/ascend-910b3-whole-pod.yaml")
+    assert (result.cards, result.memory) == ([2, 3], [65536, 65536])
+    assert json.loads(result.annotations["huawei.com/Ascend910B3"]) == [
         {"UUID": cluster.nodes["ascend-910b3"].cards[index].id} for index in (2, 3)
     ]
 
@@ -60,8 +60,8 @@ def test_two_whole_chips_are_on_one_network():
 def test_parts_of_a_chip_until_it_is_full():
     """A 310P with 21527 MiB and 7 AI CPUs has room for three templates of 6144 MiB and 2 AI CPUs."""
     cluster = ExampleCluster(CONF, "ascend-310p")
-    fates = [cluster.place(changed("workloads/ascend-hami-pod.yaml", name=f"pod-{number}")) for number in range(4)]
-    assert [fate.cards for fate in fates] == [[0], [0], [0], [1]]
+    results = [cluster.place(changed("workloads/ascend-hami-pod.yaml", name=f"pod-{number}")) for number in range(4)]
+    assert [result.cards for result in results] == [[0], [0], [0], [1]]
 
 
 def test_more_memory_than_the_chip_has_is_refused():
@@ -84,7 +84,7 @@ def test_without_the_argument_the_reason_names_it():
     assert "set deviceshare.AscendHAMiVNPUEnable: true in volcano-scheduler.conf" in message
 
 
-def test_the_old_spelling_points_to_the_new_ones():
+def test_the_reason_for_the_old_name_has_the_new_names():
     message = ExampleCluster("volcano-scheduler.conf").place("refused/ascend310p-old-name.yaml").message
     assert "resources.limits[huawei.com/ascend310p-vir02]" in message
     assert "huawei.com/Ascend310P" in message

@@ -1,4 +1,4 @@
-"""Every configuration of the guides, as it stands there: what it turns on, and what is said of it."""
+"""Every configuration of the guides, unchanged: the families that it enables, and its warnings."""
 
 import pytest
 from deviceshare.conf import parse_conf
@@ -31,7 +31,7 @@ def test_every_configuration_is_in_the_table():
 
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)
-def test_what_a_configuration_turns_on(name):
+def test_the_families_that_a_configuration_enables(name):
     families, policy, weight, warnings = CONFIGURATIONS[name]
     conf = parse_conf((EXAMPLES / "configurations" / f"{name}.conf").read_text(), f"File {name}.conf")
     assert (conf.families, conf.policy, conf.weight) == (families, policy, weight)
@@ -39,7 +39,7 @@ def test_what_a_configuration_turns_on(name):
     assert all(said in warning for said, warning in zip(warnings, conf.warnings, strict=True)), conf.warnings
 
 
-def test_the_two_ways_to_turn_gpu_sharing_on_mean_the_same():
+def test_both_arguments_that_enable_gpu_sharing_mean_the_same():
     old, new = (example_conf(f"configurations/gpu-sharing-configmap{suffix}.conf") for suffix in ("-until-1.8.2", ""))
     assert old.families == new.families
     assert set(old.plugins) == set(new.plugins) - {"deviceshare"}
@@ -54,7 +54,7 @@ def test_the_arguments_of_other_plugins_are_kept():
     }
 
 
-def test_the_parameters_of_mindcluster_are_read_from_behind_the_part_that_is_left_out():
+def test_the_parameters_of_mindcluster_after_the_omitted_part_are_read():
     conf = example_conf("configurations/ascend-mindcluster-configmap.conf")
     assert conf.configurations == {"init-params": {"grace-over-time": "900", "presetVirtualDevice": "false"}}
 
@@ -71,7 +71,7 @@ def test_the_device_configuration_that_is_named(name, config_map):
     assert example_conf(f"configurations/{name}.conf").geometries_config_map == config_map
 
 
-def test_the_configuration_of_make_run_turns_on_every_family():
+def test_the_configuration_of_make_run_enables_every_family():
     conf = example_conf("volcano-scheduler.conf")
     assert (conf.policy, conf.weight, conf.warnings) == ("binpack", 10, ())
     assert conf.families == {SHARING, NUMBER, VGPU, HAMI, MINDCLUSTER}
@@ -84,7 +84,7 @@ def test_without_deviceshare_there_is_a_warning():
     assert "deviceshare is not configured: no device family is on" in warning
 
 
-def test_a_configmap_that_lost_its_indentation_is_refused_with_what_is_missing():
+def test_a_configmap_without_indentation_is_refused_with_the_missing_field():
     path = EXAMPLES / "refused" / "vgpu-configmap-without-indentation.conf"
     with pytest.raises(ConfigError) as refused:
         parse_conf(path.read_text(), "File a.conf")

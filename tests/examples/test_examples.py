@@ -1,4 +1,4 @@
-"""Everything under examples/ can be used as it stands."""
+"""All files of examples/ are valid and consistent with their page."""
 
 import json
 import re
@@ -26,15 +26,15 @@ def test_every_file_is_read_and_holds_one_object():
     assert sorted(files) == sorted(str(file.relative_to(EXAMPLES)) for file in EXAMPLES.rglob("*.yaml"))
 
 
-def test_no_object_stands_twice():
+def test_no_object_is_defined_twice():
     names = [(m.object["kind"], m.object["metadata"]["name"]) for m in MANIFESTS.manifests]
     assert len(set(names)) == len(names)
 
 
 @pytest.mark.parametrize("manifest", MANIFESTS.manifests, ids=lambda manifest: manifest.origin.locate(""))
-def test_the_api_server_takes_it(manifest):
+def test_the_api_server_accepts_it(manifest):
     answer = admitted(manifest)
-    # The published pod that only requests its GPU is the one that has to be warned of.
+    # Only the published pod with a request and no limit causes a warning.
     assert bool(answer.warnings) == manifest.origin.name.startswith("File workloads/specific-gpu-pod.yaml")
 
 

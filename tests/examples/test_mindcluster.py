@@ -2,7 +2,7 @@
 
 import pytest
 from msgspec.structs import replace
-from support.example_cluster import EXAMPLES, ExampleCluster, Fate, changed, example_conf, load
+from support.example_cluster import EXAMPLES, ExampleCluster, PodResult, changed, example_conf, load
 
 CONF = "configurations/ascend-mindcluster-configmap.conf"
 JOB = "workloads/ascend-mindcluster-job.yaml"
@@ -13,22 +13,22 @@ def row(number: int) -> str:
     return f"workloads/mindcluster/npu-row-{number:02}.yaml"
 
 
-def alone(number: int, **labels: str) -> Fate:
-    """Place the pod of a row, other labels entered, on chips that nobody uses."""
+def alone(number: int, **labels: str) -> PodResult:
+    """Place the pod of a row, with these labels changed, on unused chips."""
     given = {name.replace("_", "-"): value for name, value in labels.items()}
     return ExampleCluster(CONF, "npu-310p").place(changed(row(number), labels=given))
 
 
 def test_the_job_gets_a_whole_chip():
-    (fate,) = ExampleCluster(CONF, "npu-310p").run(JOB).values()
-    assert (fate.pod.ref, fate.cards) == ("vnpu/mindx-dls-default-test-0", [0])
-    assert fate.annotations == {CORES: "0", "predicate-time": "1770105600000000000"}
+    (result,) = ExampleCluster(CONF, "npu-310p").run(JOB).values()
+    assert (result.pod.ref, result.cards) == ("vnpu/mindx-dls-default-test-0", [0])
+    assert result.annotations == {CORES: "0", "predicate-time": "1770105600000000000"}
 
 
 def test_the_job_needs_a_node_that_its_selector_chooses():
-    (fate,) = ExampleCluster(CONF, "ascend-310p", "plain").run(JOB).values()
-    assert "1 node(s) didn't match Pod's node affinity/selector" in fate.message
-    assert "2 node(s) had no Ascend 310P chips of MindCluster" in fate.message
+    (result,) = ExampleCluster(CONF, "ascend-310p", "plain").run(JOB).values()
+    assert "1 node(s) didn't match Pod's node affinity/selector" in result.message
+    assert "2 node(s) had no Ascend 310P chips of MindCluster" in result.message
 
 
 LEVELS = {"low / other": ("low", "", "medium"), "high": ("high",), "any": ("low", "high", "", "medium")}
@@ -52,19 +52,19 @@ DOWNGRADED = [(4, 2, "vir02_1c", ["a", "b"]), (11, 4, "vir04_3c", ["a"])]
     [(number, cores, dvpp, each, name) for number, cores, dvpp, level, name in ROWS for each in LEVELS[level]],
 )
 def test_a_row_of_the_table_of_templates(number, cores, dvpp, level, template):
-    fate = alone(number, vnpu_dvpp=dvpp, vnpu_level=level)
-    assert fate.pod.ask.containers[0].get(CORES) == cores
-    assert (fate.details, fate.annotations[CORES]) == ([template], f"0-{template}")
+    result = alone(number, vnpu_dvpp=dvpp, vnpu_level=level)
+    assert result.pod.ask.containers[0].get(CORES) == cores
+    assert (result.details, result.annotations[CORES]) == ([template], f"0-{template}")
 
 
 @pytest.mark.parametrize(("number", "cores", "template", "before"), DOWNGRADED)
-def test_a_row_that_is_downgraded_for_want_of_ai_cpus(number, cores, template, before):
+def test_a_row_that_is_downgraded_because_ai_cpus_are_missing(number, cores, template, before):
     cluster = ExampleCluster(CONF, f"npu-row-{number:02}")
     cluster.run(*(f"workloads/mindcluster/npu-row-{number:02}-{letter}.yaml" for letter in before))
-    fate = cluster.place(row(number))
-    assert fate.pod.ask.containers[0].get(CORES) == cores
-    assert fate.annotations[CORES] == f"0-{template}"
-    # What is downgraded takes what it gets: all 7 AI CPUs of the chip are taken, not more.
+    result = cluster.place(row(number))
+    assert result.pod.ask.containers[0].get(CORES) == cores
+    assert result.annotations[CORES] == f"0-{template}"
+    # A downgraded pod is charged what it gets: all 7 AI CPUs of the chip are used, not more.
     assert cluster.allocator.card_state(f"npu-row-{number:02}", "mindcluster-cpus") == [7]
 
 
@@ -74,8 +74,8 @@ def test_a_row_that_is_downgraded_for_want_of_ai_cpus(number, cores, template, b
 def test_row_12_whole_chips(cores, dvpp, level):
     pod = changed(row(12), labels={"vnpu-dvpp": dvpp, "vnpu-level": level})
     pod["spec"]["containers"][0]["resources"]["limits"][CORES] = str(cores)
-    fate = ExampleCluster(CONF, "npu-310p").place(pod)
-    assert fate.annotations[CORES] == ",".join(str(chip) for chip in range(cores // 8))
+    result = ExampleCluster(CONF, "npu-310p").place(pod)
+    assert result.annotations[CORES] == ",".join(str(chip) for chip in range(cores // 8))
 
 
 def test_every_row_is_a_file():
@@ -89,7 +89,7 @@ def test_every_row_is_a_file():
     ("number", "dvpp", "expected"),
     [(1, "yes", "null for 1 AI core"), (2, "yes", "null for 2 AI cores"), (3, "no", "null for 2 AI cores")],
 )
-def test_a_dvpp_that_stands_in_no_row_is_not_scheduled(number, dvpp, expected):
+def test_a_dvpp_that_is_in_no_row_is_not_scheduled(number, dvpp, expected):
     message = alone(number, vnpu_dvpp=dvpp).message
     assert f"metadata.labels[vnpu-dvpp]: {dvpp!r} is not valid: expected {expected}" in message
 
@@ -103,14 +103,14 @@ def test_a_dvpp_that_stands_in_no_row_is_not_scheduled(number, dvpp, expected):
         ("npu-without-label", "metadata.labels[ring-controller.atlas]", "ascend-310P"),
     ],
 )
-def test_what_is_refused_and_why(name, field, expected):
+def test_refused_requests_have_a_reason(name, field, expected):
     message = ExampleCluster(CONF, "npu-310p").place(f"refused/{name}.yaml").message
     assert field in message
     assert expected in message
 
 
-def test_the_labels_have_the_defaults_that_the_guide_says():
-    """Low, and DVPP not looked at."""
+def test_the_labels_have_the_defaults_of_the_guide():
+    """``low``, and DVPP is ignored."""
     pod = changed(row(7))
     pod["metadata"]["labels"] = {ATLAS: "ascend-310P"}
     assert ExampleCluster(CONF, "npu-310p").place(pod).details == ["vir04_3c"]
@@ -122,18 +122,18 @@ def test_the_task_label_is_that_of_the_atlas_inference_series(kind):
     assert f"metadata.labels[{ATLAS}]: {kind!r} is not valid: expected ascend-310P" in message
 
 
-def test_chips_that_are_cut_beforehand_are_not_cut_again():
+def test_chips_that_are_partitioned_in_advance_are_not_partitioned_again():
     cluster = ExampleCluster("refused/ascend-mindcluster-static.conf", "npu-310p")
     assert "presetVirtualDevice" in cluster.place(row(7)).message
 
 
-def test_the_device_plugin_is_told_the_same_as_the_scheduler():
+def test_device_plugin_and_scheduler_have_the_same_setting():
     excerpt = (EXAMPLES / "excerpts" / "ascend-device-plugin-args.txt").read_text()
     assert '"-presetVirtualDevice=false"' in excerpt
     assert example_conf(CONF).configurations["init-params"]["presetVirtualDevice"] == "false"
 
 
-def test_a_chip_that_is_not_healthy_is_passed_over():
+def test_an_unhealthy_chip_is_not_allocated():
     lists = load("configmaps/cluster-info-device-0.yaml")["data"]["cluster-info-device-0"]
     assert '"huawei.com/Ascend310P-Unhealthy":""' in lists
     cluster = ExampleCluster(CONF, "npu-310p")
@@ -146,6 +146,6 @@ def test_a_chip_that_is_not_healthy_is_passed_over():
 def test_all_rows_at_once():
     cluster = ExampleCluster("volcano-scheduler.conf", "npu-310p", "npu-row-04", "npu-row-11")
     running = [f"workloads/mindcluster/npu-row-{name}.yaml" for name in ("04-a", "04-b", "11-a")]
-    fates = cluster.run(*running, *(row(number) for number in range(1, 13)))
-    assert {fate.message for fate in fates.values()} == {""}
-    assert len(fates) == 12
+    results = cluster.run(*running, *(row(number) for number in range(1, 13)))
+    assert {result.message for result in results.values()} == {""}
+    assert len(results) == 12

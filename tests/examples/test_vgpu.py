@@ -1,4 +1,4 @@
-"""The guides to vGPU: HAMi-core, MIG and MPS, each manifest and sentence."""
+"""The guides to vGPU: HAMi-core, MIG and MPS, the result of each manifest and statement."""
 
 import pytest
 from deviceshare.conf import parse_devices
@@ -11,9 +11,9 @@ UUID = "GPU-a0187b4d-5120-9e8f-3327-26d0356a4152"
 
 
 def test_half_of_the_cores_and_3000_mb_of_a_card():
-    fate = ExampleCluster(VGPU, "hami-v100").place(HAMI_POD)
+    result = ExampleCluster(VGPU, "hami-v100").place(HAMI_POD)
     ids = f"{UUID},NVIDIA,3000,50:"
-    assert fate.annotations == {
+    assert result.annotations == {
         "volcano.sh/vgpu-node": "hami-v100",
         "volcano.sh/vgpu-time": "1770105600",
         "volcano.sh/vgpu-ids-new": ids,
@@ -21,36 +21,36 @@ def test_half_of_the_cores_and_3000_mb_of_a_card():
         "volcano.sh/bind-phase": "allocating",
         "volcano.sh/bind-time": "1770105600",
     }
-    assert fate.environment["CUDA_DEVICE_MEMORY_LIMIT_0"] == "3000m"
-    assert fate.environment["CUDA_DEVICE_SM_LIMIT"] == "50"
+    assert result.environment["CUDA_DEVICE_MEMORY_LIMIT_0"] == "3000m"
+    assert result.environment["CUDA_DEVICE_SM_LIMIT"] == "50"
 
 
 def test_two_halves_of_the_cores_are_a_card():
     cluster = ExampleCluster(VGPU, "hami-v100")
-    fates = [cluster.place(changed(HAMI_POD, name=f"hami-pod-{number}")) for number in range(3)]
-    assert [fate.cards for fate in fates] == [[0], [0], [1]]
+    results = [cluster.place(changed(HAMI_POD, name=f"hami-pod-{number}")) for number in range(3)]
+    assert [result.cards for result in results] == [[0], [0], [1]]
 
 
 @pytest.mark.parametrize("left_out", ["volcano.sh/vgpu-cores", "volcano.sh/vgpu-memory"])
 def test_cores_and_memory_are_optional(left_out):
     pod = changed(HAMI_POD)
     del pod["spec"]["containers"][0]["resources"]["limits"][left_out]
-    fate = ExampleCluster(VGPU, "hami-v100").place(pod)
+    result = ExampleCluster(VGPU, "hami-v100").place(pod)
     asked = {"volcano.sh/vgpu-cores": ("3000", "0"), "volcano.sh/vgpu-memory": ("32768", "50")}[left_out]
-    assert fate.annotations["volcano.sh/vgpu-ids-new"] == f"{UUID},NVIDIA,{asked[0]},{asked[1]}:"
+    assert result.annotations["volcano.sh/vgpu-ids-new"] == f"{UUID},NVIDIA,{asked[0]},{asked[1]}:"
 
 
 def test_two_vgpus_of_a_container_are_two_cards():
-    fate = ExampleCluster(VGPU, "hami-v100").place("workloads/vgpu-two-cards-pod.yaml")
-    assert (fate.cards, fate.memory) == ([0, 1], [3000, 3000])
+    result = ExampleCluster(VGPU, "hami-v100").place("workloads/vgpu-two-cards-pod.yaml")
+    assert (result.cards, result.memory) == ([0, 1], [3000, 3000])
 
 
-def test_the_job_asks_one_vgpu_of_4096_mb():
-    (fate,) = ExampleCluster("configurations/vgpu.conf", "hami-v100").run("workloads/vgpu-training.yaml").values()
-    assert (fate.pod.name, fate.cards, fate.memory) == ("vgpu-training-trainer-0", [0], [4096])
+def test_the_job_requests_one_vgpu_of_4096_mb():
+    (result,) = ExampleCluster("configurations/vgpu.conf", "hami-v100").run("workloads/vgpu-training.yaml").values()
+    assert (result.pod.name, result.cards, result.memory) == ("vgpu-training-trainer-0", [0], [4096])
 
 
-def test_allocatable_as_the_guides_tell_to_look_for_it_is_enough():
+def test_the_allocatable_resources_of_the_guides_are_enough():
     allocatable = load("nodes/vgpu-1080ti.yaml")["status"]["allocatable"]
     assert {name: allocatable[name] for name in allocatable if name.startswith("volcano.sh/")} == {
         "volcano.sh/vgpu-memory": "89424",
@@ -61,17 +61,17 @@ def test_allocatable_as_the_guides_tell_to_look_for_it_is_enough():
 
 def test_a_request_for_3_gb_gets_the_mig_instance_of_5_gb():
     cluster = ExampleCluster(VGPU, "mig-a100")
-    fate = cluster.place(MIG_POD)
-    assert (fate.families, fate.memory, fate.details) == ({"mig"}, [5120], ["group1-0"])
+    result = cluster.place(MIG_POD)
+    assert (result.families, result.memory, result.details) == ({"mig"}, [5120], ["group1-0"])
     uuid = cluster.nodes["mig-a100"].cards[0].id
-    assert fate.annotations["volcano.sh/vgpu-ids-new"] == f"{uuid}[group1-0],NVIDIA,3000,0:"
+    assert result.annotations["volcano.sh/vgpu-ids-new"] == f"{uuid}[group1-0],NVIDIA,3000,0:"
 
 
 def test_seven_instances_of_5_gb_are_a_card():
     cluster = ExampleCluster(VGPU, "mig-a100")
-    fates = [cluster.place(changed(MIG_POD, name=f"mig-pod-{number}")) for number in range(8)]
-    assert [fate.cards for fate in fates] == [[0]] * 7 + [[1]]
-    assert len({(fate.cards[0], fate.details[0]) for fate in fates}) == 8
+    results = [cluster.place(changed(MIG_POD, name=f"mig-pod-{number}")) for number in range(8)]
+    assert [result.cards for result in results] == [[0]] * 7 + [[1]]
+    assert len({(result.cards[0], result.details[0]) for result in results}) == 8
 
 
 @pytest.mark.parametrize(
@@ -83,8 +83,8 @@ def test_seven_instances_of_5_gb_are_a_card():
     ],
 )
 def test_mig_on_each_model_of_the_table(node, pod, memory):
-    fate = ExampleCluster(VGPU, node).place(pod)
-    assert (fate.node, fate.memory) == (node, [memory])
+    result = ExampleCluster(VGPU, node).place(pod)
+    assert (result.node, result.memory) == (node, [memory])
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_mig_on_each_model_of_the_table(node, pod, memory):
         ("workloads/mps-pod.yaml", "mps-t4", "mps"),
     ],
 )
-def test_the_mode_is_as_the_annotation_says_or_whatever_the_node_has(pod, node, family):
+def test_the_mode_is_that_of_the_annotation_or_of_the_node(pod, node, family):
     assert ExampleCluster(VGPU, node).place(pod).families == {family}
 
 
@@ -124,17 +124,21 @@ def test_a_cluster_may_have_nodes_of_every_mode():
 
 def test_binpack_prefers_the_node_in_use():
     cluster = ExampleCluster(VGPU, "hami-a100", "hami-v100")
-    fates = [cluster.place(changed(HAMI_POD, name=f"pod-{number}")) for number in range(2)]
-    assert [(fate.node, fate.cards) for fate in fates] == [("hami-v100", [0]), ("hami-v100", [0])]
+    results = [cluster.place(changed(HAMI_POD, name=f"pod-{number}")) for number in range(2)]
+    assert [(result.node, result.cards) for result in results] == [("hami-v100", [0]), ("hami-v100", [0])]
 
 
 def test_spread_prefers_the_node_that_is_not_in_use():
     cluster = ExampleCluster("configurations/vgpu-spread.conf", "hami-a100", "hami-v100")
-    fates = [cluster.place(changed(HAMI_POD, name=f"pod-{number}")) for number in range(3)]
-    assert [(fate.node, fate.cards) for fate in fates] == [("hami-a100", [0]), ("hami-v100", [0]), ("hami-a100", [1])]
+    results = [cluster.place(changed(HAMI_POD, name=f"pod-{number}")) for number in range(3)]
+    assert [(result.node, result.cards) for result in results] == [
+        ("hami-a100", [0]),
+        ("hami-v100", [0]),
+        ("hami-a100", [1]),
+    ]
 
 
-def test_a_card_that_is_marked_unhealthy_by_its_id_is_passed_over():
+def test_a_card_that_is_marked_unhealthy_by_its_id_is_not_allocated():
     cluster = ExampleCluster(VGPU, "hami-unhealthy")
     assert [card.healthy for card in cluster.nodes["hami-unhealthy"].cards] == [False, True]
     assert cluster.place("workloads/healthy-l4-pod.yaml").cards == [1]
@@ -148,18 +152,18 @@ def test_a_card_that_is_marked_unhealthy_by_its_id_is_passed_over():
         ("workloads/vgpu-not-t4-pod.yaml", ["mps-t4", "vgpu-1080ti"], "vgpu-1080ti"),
     ],
 )
-def test_the_type_of_card_is_as_the_annotations_say(pod, nodes, expected):
+def test_the_annotations_select_the_type_of_card(pod, nodes, expected):
     assert ExampleCluster(VGPU, *nodes).place(pod).node == expected
 
 
-def test_no_other_type_will_do():
+def test_no_other_type_is_allocated():
     message = ExampleCluster(VGPU, "vgpu-1080ti").place("workloads/vgpu-a100-or-v100-pod.yaml").message
     assert "cards of type NVIDIA-GeForce GTX 1080 Ti for nvidia.com/use-gputype A100,V100" in message
     message = ExampleCluster(VGPU, "mps-t4").place("workloads/vgpu-not-t4-pod.yaml").message
     assert "cards of type NVIDIA-Tesla T4 for nvidia.com/nouse-gputype T4" in message
 
 
-def test_an_unknown_mode_is_refused_with_those_that_there_are():
+def test_an_unknown_mode_is_refused_with_the_existing_modes():
     message = ExampleCluster(VGPU).place("refused/mode-unknown.yaml").message
     assert "metadata.annotations[volcano.sh/vgpu-mode]: 'time-slicing'" in message
     assert "expected one of hami-core, mig, mps" in message
@@ -183,7 +187,7 @@ def test_the_published_geometries():
 
 
 @pytest.mark.parametrize("name", ["hami-pod", "mig-pod"])
-def test_a_pod_that_lost_its_indentation_is_no_object(name):
+def test_a_pod_without_indentation_is_no_object(name):
     text = (EXAMPLES / "excerpts" / f"{name}-without-indentation.txt").read_text()
     read = parse_manifests(text, "pod.yaml")
     assert read.manifests == []

@@ -13,12 +13,12 @@ WHOLE = ("gpu-a100-1", "gpu-a100-2", "gpu-no-label", "gpu-t4", "gpu-v100")
     [(["gpu-t4", "gpu-v100"], "gpu-v100"), (["gpu-t4", "gpu-a100-1"], "gpu-a100-1"), (WHOLE, "gpu-a100-1")],
 )
 def test_only_an_a100_or_a_v100(nodes, expected):
-    fate = ExampleCluster(CONF, *nodes).place(SPECIFIC)
-    # The device plugin of whole GPUs chooses the card: nothing is written.
-    assert (fate.node, fate.annotations) == (expected, {})
+    result = ExampleCluster(CONF, *nodes).place(SPECIFIC)
+    # The device plugin of whole GPUs chooses the card: there are no annotations.
+    assert (result.node, result.annotations) == (expected, {})
 
 
-def test_a_node_that_does_not_say_what_its_gpus_are_is_no_a100():
+def test_a_node_without_the_label_of_its_gpus_is_no_a100():
     message = ExampleCluster(CONF, "gpu-no-label", "gpu-t4").place(SPECIFIC).message
     assert "1 node(s) had GPUs of type Tesla-T4 for nvidia.com/use-gputype A100,V100" in message
     assert "label nvidia.com/gpu.product" in message
@@ -30,36 +30,36 @@ def test_no_t4():
     assert "1 node(s) had GPUs of type Tesla-T4 for nvidia.com/nouse-gputype T4" in message
 
 
-def test_a_type_that_nobody_has():
-    message = ExampleCluster(CONF, "gpu-t4", "gpu-v100").place("refused/gpu-type-nobody-has.yaml").message
+def test_a_type_that_no_node_has():
+    message = ExampleCluster(CONF, "gpu-t4", "gpu-v100").place("refused/gpu-type-missing.yaml").message
     assert "for nvidia.com/use-gputype H200" in message
 
 
 def test_four_gpus_of_one_node():
     job = "workloads/multi-gpu-training.yaml"
-    (fate,) = ExampleCluster(CONF, "gpu-v100").run(job).values()
-    assert (fate.node, dict(fate.placement.resources)["nvidia.com/gpu"]) == ("gpu-v100", 4)
+    (result,) = ExampleCluster(CONF, "gpu-v100").run(job).values()
+    assert (result.node, dict(result.placement.resources)["nvidia.com/gpu"]) == ("gpu-v100", 4)
     cluster = ExampleCluster(CONF, "gpu-t4", "gpu-v100")
     cluster.place(changed(SPECIFIC, name="one"))
-    assert [fate.node for fate in cluster.run(job).values()] == ["gpu-t4"]
+    assert [result.node for result in cluster.run(job).values()] == ["gpu-t4"]
     (refused,) = cluster.run(changed(job, name="other")).values()
     assert "2 Insufficient nvidia.com/gpu (asked 4, at most 3 free, 1 missing)" in refused.message
 
 
 def test_a_gang_of_four_with_two_gpus_each_over_two_nodes():
     job = "workloads/distributed-gpu-training.yaml"
-    fates = ExampleCluster(CONF, "gpu-a100-1", "gpu-a100-2").run(job)
-    assert [fate.node for fate in fates.values()] == ["gpu-a100-1"] * 2 + ["gpu-a100-2"] * 2
+    results = ExampleCluster(CONF, "gpu-a100-1", "gpu-a100-2").run(job)
+    assert [result.node for result in results.values()] == ["gpu-a100-1"] * 2 + ["gpu-a100-2"] * 2
 
 
-def test_a_gang_that_only_half_fits_waits_as_a_whole():
-    fates = ExampleCluster(CONF, "gpu-a100-1").run("workloads/distributed-gpu-training.yaml")
-    assert {fate.node for fate in fates.values()} == {""}
-    for fate in fates.values():
-        assert "is not ready, 2 of 4 pods fit" in fate.message
-        assert "1 Insufficient nvidia.com/gpu (asked 2, at most 0 free, 2 missing)" in fate.message
+def test_a_gang_that_fits_in_part_waits_as_a_whole():
+    results = ExampleCluster(CONF, "gpu-a100-1").run("workloads/distributed-gpu-training.yaml")
+    assert {result.node for result in results.values()} == {""}
+    for result in results.values():
+        assert "is not ready, 2 of 4 pods fit" in result.message
+        assert "1 Insufficient nvidia.com/gpu (asked 2, at most 0 free, 2 missing)" in result.message
 
 
-def test_the_pod_that_only_requests_its_gpu_is_taken_as_it_stands():
+def test_a_pod_with_a_request_and_no_limit_is_accepted_unchanged():
     assert "limits" not in load(SPECIFIC)["spec"]["containers"][0]["resources"]
     assert dict(ExampleCluster(CONF, "gpu-v100").place(SPECIFIC).placement.resources) == {"nvidia.com/gpu": 1}

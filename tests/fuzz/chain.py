@@ -1,4 +1,4 @@
-"""The whole way: objects that are nearly right are decoded, held, placed, explained, and written on the pods."""
+"""The whole chain: nearly valid objects are decoded, held, placed, explained, and written on the pods."""
 
 import json
 from collections.abc import Mapping, Sequence

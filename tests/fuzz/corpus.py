@@ -1,4 +1,4 @@
-"""What the formats look like when nothing is wrong, to start from."""
+"""Valid values of all formats, as initial values."""
 
 import json
 from functools import cache
@@ -129,10 +129,10 @@ def pods() -> tuple[dict[str, Any], ...]:
             continue
         waiting = admitted(obj)
         found.append(waiting)
-        for fate in cluster.run(path).values():
+        for result in cluster.run(path).values():
             bound = json.loads(json.dumps(waiting))
-            bound["metadata"]["annotations"] = {**bound["metadata"].get("annotations", {}), **fate.annotations}
-            bound["spec"]["nodeName"] = fate.node
+            bound["metadata"]["annotations"] = {**bound["metadata"].get("annotations", {}), **result.annotations}
+            bound["spec"]["nodeName"] = result.node
             found.append(bound)
     found.append(_RICH_POD)
     return tuple(found)

@@ -1,4 +1,4 @@
-"""Values that are nearly right: a published value with pieces dropped, doubled, swapped or replaced by an
+"""Nearly valid values: a published value with parts removed, duplicated, swapped or replaced by an
 unexpected value.
 
 Two kinds: texts, taken apart at the marks that the formats are made of, and trees as JSON and YAML know them. What is

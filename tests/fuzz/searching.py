@@ -1,4 +1,4 @@
-"""Looking for an input that breaks a parser: rounds of examples, each repeatable by its seed."""
+"""The search for an input that breaks a parser: rounds of examples, each repeatable by its seed."""
 
 import os
 import random

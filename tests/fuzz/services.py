@@ -1,4 +1,4 @@
-"""Objects as users apply them: what the API server takes goes through inventory and placement, as on the bus."""
+"""Objects as users apply them: accepted objects go through inventory and placement, as on the bus."""
 
 import re
 from collections.abc import Sequence

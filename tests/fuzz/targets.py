@@ -1,4 +1,4 @@
-"""Every parser of something that users or device plugins write, with inputs near what it expects.
+"""Every parser of something that users or device plugins write, with nearly valid inputs.
 
 A parser may return, or raise its typed error; anything else is a find.
 """

@@ -1,4 +1,4 @@
-"""No parser raises anything but its typed error, whatever it is given.
+"""Every parser raises only its typed error, for any input.
 
 ``make fuzz`` searches for a time, ``make test`` tries a few inputs each.
 """

@@ -1,4 +1,4 @@
-"""The definitions for clusters without Volcano, on a real API server: what Volcano's users write is taken and kept."""
+"""Definitions for clusters without Volcano, on a real API server: objects of Volcano users are accepted and kept."""
 
 import urllib.error
 from collections.abc import Iterator
@@ -75,7 +75,7 @@ def test_queues_of_the_examples_are_taken(server):
             assert obj["spec"].items() <= kept["spec"].items()
 
 
-def test_what_only_volcano_knows_is_kept(server):
+def test_fields_that_only_volcano_uses_are_kept(server):
     topology = {"mode": "soft", "highestTierAllowed": 2}
     rules = [{"name": "s", "subGroupSize": 2, "networkTopology": topology}]
     kept = server.request("POST", f"{GROUPS}?dryRun=All", group("a", networkTopology=topology, subGroupPolicy=rules))
@@ -101,7 +101,7 @@ def test_what_only_volcano_knows_is_kept(server):
         (QUEUES, queue("a", dequeueStrategy="lifo")),
     ],
 )
-def test_what_makes_no_sense_is_refused(server, path, wrong):
+def test_invalid_values_are_refused(server, path, wrong):
     with pytest.raises(urllib.error.HTTPError) as refused:
         server.request("POST", f"{path}?dryRun=All", wrong)
     assert refused.value.code == 422

@@ -70,7 +70,7 @@ def asking(name: str, family: str, limits: dict[str, str], node: str = "", **ann
 
 
 @pytest.mark.parametrize("family", FORGED)
-async def test_a_pod_that_its_owner_bound_himself_holds_what_it_asks_and_nothing_that_it_names(
+async def test_a_pod_bound_by_its_owner_holds_its_request_and_not_the_devices_that_it_names(
     scene: Scene, family: str
 ) -> None:
     await create_mixed(scene)
@@ -93,7 +93,7 @@ async def test_a_pod_that_its_owner_bound_himself_holds_what_it_asks_and_nothing
     assert all(memory < whole[family] for _, memory, _ in found)
 
 
-async def test_forged_annotations_have_no_effect_beyond_what_the_pod_asks(scene: Scene) -> None:
+async def test_forged_annotations_have_no_effect_beyond_what_the_pod_requests(scene: Scene) -> None:
     """This server has no policy, so users who create pods can write their annotations."""
     everything = {
         "volcano.sh/vgpu-ids-new": "GPU-0,NVIDIA,32000,100:GPU-1,NVIDIA,32000,100:",

@@ -1,4 +1,4 @@
-"""Many pods for one device plugin, on a real API server: one after the other, and behind one that is never served.
+"""Many pods of one device plugin on a real API server: in turn, and behind a pod that is never served.
 
 The sizes can be raised by the environment.
 """

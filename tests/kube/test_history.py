@@ -1,4 +1,4 @@
-"""The judge of the runs on a real API server sees what must not be."""
+"""The checker of the runs on a real API server finds violations."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -55,7 +55,7 @@ async def judged(*events: tuple[str, Any], minimum: int = 1) -> History:
     return judge
 
 
-async def test_what_is_as_it_should_be_is_not_wrong() -> None:
+async def test_a_valid_history_has_no_violations() -> None:
     bound, runs, ended = pod("a", 80000), pod("a", 80000, "Running"), pod("a", 80000, "Succeeded")
     events = [listed(), ("ADDED", waiting("a")), ("MODIFIED", bound), ("MODIFIED", runs), ("MODIFIED", ended)]
     judge = await judged(*events, ("MODIFIED", pod("b", 80000)), ("DELETED", pod("b", 80000)), ("ADDED", pod("c", 9)))

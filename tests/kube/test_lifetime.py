@@ -71,7 +71,7 @@ async def test_devices_are_given_back_when_the_pod_is_gone(scene: Scene) -> None
     assert await scene.until(b_is_claimed) < PROMPT
 
 
-async def test_what_a_silent_watch_has_lost_is_found_long_before_the_silence_is(
+async def test_changes_lost_by_a_silent_watch_are_found_before_the_silence(
     apiserver: ApiServer, nats_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     async with (

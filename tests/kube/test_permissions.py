@@ -1,4 +1,4 @@
-"""Each service under its own account, on a real API server that writes down what it is asked.
+"""Each service under its own account, on a real API server with an audit log.
 
 What the manifests grant is what is used: nothing is refused, and no grant is left unused.
 """
@@ -229,7 +229,7 @@ QUEUE = {
 
 
 @pytest.mark.timeout(400)  # it starts five processes, some of them twice
-async def test_pods_are_bound_under_accounts_that_may_do_what_is_done_and_nothing_else(
+async def test_pods_are_bound_under_accounts_with_exactly_the_needed_permissions(
     server: ApiServer, services: Services, tmp_path: Path
 ) -> None:
     def bound(*names: str) -> bool:

@@ -1,4 +1,4 @@
-"""The admission policy on a real API server: forged annotations are refused, wishes of users and our own pass."""
+"""The admission policy on a real API server: forged annotations are refused, those of users and the binder pass."""
 
 import json
 import ssl
@@ -155,7 +155,7 @@ def test_a_forged_annotation_is_refused_on_a_pod_that_is_created_bound(tenant, n
     assert tenant("POST", f"{PODS}?dryRun=All", bound) == 201
 
 
-def test_what_users_may_say_they_may_say_and_change_and_take_back(tenant):
+def test_users_may_set_change_and_remove_their_annotations(tenant):
     assert tenant("POST", PODS, pod("wishes", **WISHES)) == 201
     changed = {
         "metadata": {"annotations": {**dict.fromkeys(WISHES, "other"), "mine": "x", "volcano.sh/gpu-index": "1"}}

@@ -1,4 +1,4 @@
-"""HTTPS_PROXY and NO_PROXY are honoured, and looked at once."""
+"""HTTPS_PROXY and NO_PROXY are honoured, and read once."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The whole system on a real API server: nodes of all device families, their device plugins, kubelets, and what breaks.
+"""The whole system on a real API server: nodes of all device families, their device plugins and kubelets, and failures.
 
 Each service runs under its own account, with the manifests' rights and policy and nothing else. The judges read what
 the API server says and nothing else. The sizes can be raised by the environment; ``make soak`` runs it with 200 nodes,
@@ -243,7 +243,7 @@ async def create(api: Api, objects: Iterable[Object]) -> None:
     await asyncio.gather(*map(one, objects))
 
 
-async def test_all_families_are_bound_and_served_whatever_breaks_in_the_middle(tmp_path: Path) -> None:
+async def test_all_families_are_bound_and_served_despite_failures(tmp_path: Path) -> None:
     async with cluster(tmp_path) as there:
         await there.settled("all", await there.create_pods(PODS))
         for fault in filter(None, FAULTS):

@@ -1,4 +1,4 @@
-"""A watch of a real API server survives what happens to watches, and misses nothing."""
+"""A watch of a real API server survives all failures of watches without missing a change."""
 
 import asyncio
 import json
@@ -88,7 +88,7 @@ def through(proxy: KubeProxy, directory: Path, patience: Patience = PATIENCE) ->
     return KubeCluster(kubeconfig=proxy.kubeconfig(directory), patience=patience)
 
 
-async def test_one_watch_brings_what_there_is_and_what_happens(cluster, proxy, tmp_path):
+async def test_one_watch_delivers_existing_objects_and_changes(cluster, proxy, tmp_path):
     for number in range(3):
         await cluster.create(node(f"n{number}"))
     async with through(proxy, tmp_path) as ours, watching(ours, "Node") as seen:
@@ -134,9 +134,7 @@ async def test_a_silent_watch_is_begun_anew_and_nothing_is_missed(cluster, proxy
     assert all("sendInitialEvents" not in query for query in again), "it goes on from where it was"
 
 
-async def test_what_vanished_before_a_point_that_the_server_has_forgotten_is_delivered(
-    apiserver, cluster, proxy, tmp_path
-):
+async def test_deletions_before_a_compacted_revision_are_delivered(apiserver, cluster, proxy, tmp_path):
     await cluster.create(node("kept"))
     await cluster.create(node("gone"))
     gate = {"shut": False, "expired": 0}
@@ -188,7 +186,7 @@ async def test_a_kind_whose_definition_comes_later_appears(apiserver, cluster):
         await seen.until(kind="Queue")
 
 
-async def test_config_maps_of_our_namespaces_only_and_not_what_every_namespace_has(apiserver, cluster):
+async def test_only_config_maps_of_the_configured_namespaces_are_read(apiserver, cluster):
     def config(namespace: str, name: str) -> dict[str, Any]:
         return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": namespace, "name": name}}
 

@@ -184,7 +184,7 @@ def test_structures_are_kept_as_text():
         ({"KnownGeometriesCMNamespace": "Kube"}, "KnownGeometriesCMNamespace", "Kube", ["the name of a namespace"]),
     ],
 )
-def test_a_wrong_value_names_field_value_and_what_would_be_right(arguments, name, value, expected):
+def test_a_wrong_value_names_field_value_and_expected_value(arguments, name, value, expected):
     problem = problem_of(text_of(**arguments))
     assert problem.field == f"tiers[0].plugins[1].arguments[deviceshare.{name}]"
     assert problem.value == value
@@ -200,7 +200,7 @@ def test_the_path_in_a_bare_list_has_no_tiers():
     assert problem.field == "[0].arguments[deviceshare.SchedulePolicy]"
 
 
-def test_the_old_flag_of_predicates_is_checked_where_it_stands():
+def test_the_old_flag_of_predicates_is_checked_with_its_position():
     problem = problem_of("- name: predicates\n  arguments: {predicate.GPUSharingEnable: often}\n")
     assert problem.field == "[0].arguments[predicate.GPUSharingEnable]"
 
@@ -301,7 +301,7 @@ def test_odd_arguments_of_other_plugins_are_kept_as_text(value):
     assert isinstance(conf.arguments["sla"]["x"], str)
 
 
-def test_plugins_have_their_say_tier_by_tier_in_order():
+def test_plugins_decide_tier_by_tier_in_order():
     conf = seed("scheduler-gpu-sharing-binpack")
     assert [[plugin.name for plugin in tier] for tier in conf.tiers] == [
         ["priority", "gang", "conformance"],

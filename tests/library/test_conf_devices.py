@@ -126,7 +126,7 @@ def test_a_memory_factor_of_nothing_is_one(value, factor):
     assert nvidia(gpuMemoryFactor=value).vgpu.memory_factor == factor
 
 
-def test_what_only_the_device_plugin_reads_is_no_reason_for_a_warning():
+def test_keys_of_the_device_plugin_cause_no_warning():
     conf = nvidia(
         overwriteEnv=False, deviceSplitCount=10, deviceMemoryScaling=1.8, deviceCoreScaling="1",
         disableCoreLimit="false", passDeviceSpecs=True, resourcePriorityName="nvidia.com/priority", migstrategy="none",
@@ -150,7 +150,7 @@ def test_what_only_the_device_plugin_reads_is_no_reason_for_a_warning():
         ),
     ],
 )  # fmt: skip
-def test_what_has_no_effect_is_a_warning_that_says_what_was_meant(sections, parts):
+def test_settings_without_effect_cause_a_warning_with_a_suggestion(sections, parts):
     (warning,) = parse(**sections).warnings
     assert re.match(rf"{SOURCE}, line \d+, column \d+: ", warning)
     assert all(part in warning for part in parts), warning
@@ -256,7 +256,7 @@ IN_INSTANCE = f"{IN_GROUP}.geometries[0]"
         ),
     ],
 )  # fmt: skip
-def test_a_wrong_value_names_field_value_and_what_would_be_right(sections, field, value, expected):
+def test_a_wrong_value_names_field_value_and_expected_value(sections, field, value, expected):
     problem = problem_of(**sections)
     assert (problem.field, problem.value) == (field, value)
     assert expected in problem.expected

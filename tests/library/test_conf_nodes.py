@@ -84,7 +84,7 @@ def test_weights_of_binpack() -> None:
         ("predicates", "predicate.NodeAffinityEnable", "maybe", "one of true, false"),
     ],
 )
-def test_a_wrong_value_is_an_error_where_it_stands(plugin, argument, value, expected) -> None:
+def test_a_wrong_value_is_an_error_with_its_position(plugin, argument, value, expected) -> None:
     with pytest.raises(ConfigError) as caught:
         conf(f"{{name: {plugin}, arguments: {{{argument}: {value}}}}}")
     assert caught.value.problem.field == f"[0].arguments[{argument}]"

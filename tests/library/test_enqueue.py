@@ -81,19 +81,19 @@ def test_pods_without_a_podgroup_count():
     assert door.open() == ["b"]
 
 
-def test_who_needs_nothing_is_let_in():
+def test_who_needs_nothing_is_admitted():
     door = Door(q=1)
     door.put("a", None)
     assert door.open() == ["a"]
 
 
-def test_without_the_action_everybody_is_let_in():
+def test_without_the_action_everybody_is_admitted():
     door = Door(replace(CONF, actions=("allocate",)), q=1)
     door.put("a", 100)
     assert door.open() == ["a"]
 
 
-def test_without_a_plugin_that_has_a_say_everybody_is_let_in():
+def test_without_a_deciding_plugin_every_group_is_admitted():
     door = Door(replace(CONF, tiers=tiers("gang")), q=1)
     door.put("a", 100)
     assert door.open() == ["a"]
@@ -124,7 +124,7 @@ def test_overcommit_counts_what_pods_of_other_schedulers_have():
     assert door.open() == ["b"]
 
 
-def test_who_waited_too_long_is_let_in_if_no_earlier_tier_and_none_of_its_own_says_no():
+def test_a_group_that_waited_too_long_is_admitted_unless_its_tier_or_an_earlier_one_rejects_it():
     for plugins, let_in in ((("sla", "proportion"), ["a"]), (("sla proportion",), []), (("proportion", "sla"), [])):
         door = Door(replace(CONF, tiers=tiers(*plugins), waiting_time=60.0), q=50)
         door.put("a", 100, created=10.0)

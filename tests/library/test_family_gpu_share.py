@@ -108,7 +108,7 @@ def test_an_init_container_has_the_first_of_the_pods_whole_cards_and_a_sidecar_h
 
 @pytest.mark.parametrize("family", ["gpu-share", "gpu-number"])
 @pytest.mark.parametrize("sidecar", [False, True])
-def test_held_is_what_was_written_with_init_containers(family, sidecar) -> None:
+def test_held_is_the_inverse_of_annotations_with_init_containers(family, sidecar) -> None:
     resource, amount = (SHARE, 100) if family == "gpu-share" else (WHOLE_CARDS, 1)
     before = container("i", sidecar=sidecar, **{resource: 3 * amount})
     what = ask(container("a", **{resource: amount}), init_containers=(before,))
@@ -206,7 +206,7 @@ def test_a_pod_may_choose_among_models(resource) -> None:
     ]
 
 
-def test_unhealthy_cards_are_never_given() -> None:
+def test_unhealthy_cards_are_never_allocated() -> None:
     two = cluster(node(cards=share_cards(2, unhealthy=[0])))
     assert chosen(two.place(share(1))) == [1]
     number = cluster(node(cards=whole_cards(2, unhealthy=[0])))
@@ -214,7 +214,7 @@ def test_unhealthy_cards_are_never_given() -> None:
     assert "CardNotHealth" in codes(number, whole(2))
 
 
-def test_one_pod_asks_one_of_the_two() -> None:
+def test_one_pod_requests_one_of_the_two() -> None:
     what = ask(container(**{SHARE: 1, WHOLE_CARDS: 1}))
     assert "either volcano.sh/gpu-number or volcano.sh/gpu-memory" in (
         cluster(node(cards=share_cards(2))).why_not(what).problem.expected

@@ -47,7 +47,7 @@ def test_a_container_without_a_request_has_an_empty_slot() -> None:
     assert FAMILY.annotations(claim, "n1", ["web", "model"], 1.0)["volcano.sh/vgpu-ids-new"] == ";GPU-0,NVIDIA,100,0:"
 
 
-def test_held_is_what_was_written() -> None:
+def test_held_is_the_inverse_of_annotations() -> None:
     what = ask(container("web"), container("model", **{NUMBER: 2}))
     placement = cluster(node(cards=cards(2))).place(what)
     claim = Claim(id="1", uid="u", namespace="ns", name="a", grants=placement.grants)
@@ -57,7 +57,7 @@ def test_held_is_what_was_written() -> None:
     assert [(each.id, each.memory) for each in grant.devices] == [("GPU-1", 32768), ("GPU-0", 32768)]
 
 
-def test_held_reads_pods_that_ask_what_cannot_be_meant() -> None:
+def test_held_reads_pods_with_invalid_requests() -> None:
     odd = ask(container("a"), container("b", **{NUMBER: 0, "volcano.sh/vgpu-cores": 500}))
     (grant,) = FAMILY.held({"volcano.sh/vgpu-ids-new": "GPU-0,NVIDIA,7,0:"}, odd, "ns/a")
     assert grant.container == "b"
@@ -108,7 +108,7 @@ def test_slots_limit_how_many_share() -> None:
     assert codes(one, vgpu(1, 1)) == {"CardTimeSlicingExhausted"}
 
 
-def test_unhealthy_cards_are_never_given() -> None:
+def test_unhealthy_cards_are_never_allocated() -> None:
     assert codes(cluster(node(cards=cards(2, healthy=False))), vgpu()) == {"CardNotHealth"}
     assert chosen(cluster(node(cards=[card(0), card(1, healthy=False)])).place(vgpu())) == [0]
 
@@ -274,7 +274,7 @@ def test_vgpus_in_two_containers_come_with_a_warning() -> None:
 # Where Volcano goes wrong
 
 
-def test_what_a_gang_gives_back_is_free_again() -> None:
+def test_devices_released_by_a_gang_are_free_again() -> None:
     # Volcano keeps it for the rest of the session: what it gives back it looks up in annotations not written yet.
     one = cluster(node(cards=cards(1, memory=100)))
     take(one, vgpu(1, 60), "a")
@@ -283,7 +283,7 @@ def test_what_a_gang_gives_back_is_free_again() -> None:
     take(one, vgpu(1, 100), "b")
 
 
-def test_asking_charges_nothing_whether_it_fits_or_not() -> None:
+def test_a_query_charges_nothing() -> None:
     # Volcano's session keeps what it tried where the node's lock is not to be had.
     one = cluster(node(cards=cards(2, memory=100)))
     assert one.place(vgpu(2, 60)) is not None
@@ -325,6 +325,6 @@ def test_a_card_is_known_by_its_whole_name() -> None:
     ],
     ids=["Volcano's slots", "a slot each", "more than ask", "more than there are"],
 )
-def test_slots_are_those_of_the_containers_that_ask(text, names) -> None:
+def test_slots_are_those_of_the_containers_that_request(text, names) -> None:
     what = ask(container("web"), container("model", **{NUMBER: 1}))
     assert [grant.container for grant in read({"volcano.sh/vgpu-ids-new": text}, what)] == names

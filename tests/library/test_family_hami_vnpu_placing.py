@@ -78,7 +78,7 @@ def test_slots_limit_how_many_share() -> None:
     assert codes(one, npu(1, 3072)) == {"CardTimeSlicingExhausted"}
 
 
-def test_unhealthy_chips_are_never_given() -> None:
+def test_unhealthy_chips_are_never_allocated() -> None:
     """hami-unhealthy-allocated: Volcano does not look at the health of a chip."""
     assert "CardNotHealth" in codes(allocator(npu_node(chips(2, healthy=False))), npu())
     mixed = [replace(card, healthy=card.index == 1) for card in chips(2)]

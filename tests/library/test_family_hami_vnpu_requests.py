@@ -92,7 +92,7 @@ def test_what_a_request_means(what, expected) -> None:
         ),
     ],
 )
-def test_what_cannot_be_meant_is_refused_by_its_field(what, field, expected) -> None:
+def test_invalid_requests_are_refused_with_their_field(what, field, expected) -> None:
     problem = allocator(npu_node(chips(2))).why_not(what).problem
     assert problem is not None
     assert problem.field.endswith(f".resources.limits[huawei.com/{field}]")

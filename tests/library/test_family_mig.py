@@ -40,7 +40,7 @@ def test_an_unused_card_is_cut_for_the_smallest_instance_that_holds_the_request(
 
 
 @BOTH
-def test_an_instance_is_never_given_twice_and_its_memory_is_charged(geometry) -> None:
+def test_an_instance_is_never_allocated_twice_and_its_memory_is_charged(geometry) -> None:
     cluster = one_node(geometry=geometry)
     placed = [instances(take(cluster, vgpu(1, 3000), f"p{at}")) for at in range(7)]
     assert placed == [[f"0:group1-{at}"] for at in range(7)]
@@ -60,7 +60,7 @@ def test_the_containers_of_a_pod_get_instances_of_their_own(geometry) -> None:
 
 
 @BOTH
-def test_all_kinds_of_instance_of_a_geometry_in_use_are_given(geometry) -> None:
+def test_all_kinds_of_instance_of_a_geometry_in_use_are_allocated(geometry) -> None:
     cluster = one_node(geometry=geometry)
     take(cluster, vgpu(1, 9000), "large")
     assert instances(take(cluster, vgpu(1, 3000), "small")) == ["0:group2-3"], "the 1g.5gb, which is unused"
@@ -158,7 +158,7 @@ def test_best_fit_leaves_unused_cards_uncut_unless_pods_are_spread(policy, geome
     assert instances(cluster.place(vgpu(1, 3000))) == [expected]
 
 
-def test_an_unused_card_is_cut_by_what_pods_ask() -> None:
+def test_an_unused_card_is_cut_by_what_pods_request() -> None:
     cluster = one_node()
     assert instances(cluster.place(vgpu(1, 3000))) == ["0:group1-0"], "no request is known yet"
     cluster.expect([(vgpu(1, 3000), 5), (vgpu(1, 9000), 20)])
@@ -168,13 +168,13 @@ def test_an_unused_card_is_cut_by_what_pods_ask() -> None:
     assert instances(cluster.place(vgpu(1, 9000))) == ["0:group2-0"]
 
 
-def test_what_pods_ask_is_weighed_by_how_many_ask_it() -> None:
+def test_what_pods_request_is_weighed_by_how_many_request_it() -> None:
     cluster = one_node()
     cluster.expect([(vgpu(1, 4000), 50), (vgpu(1, 9000), 1)])
     assert instances(cluster.place(vgpu(1, 3000))) == ["0:group1-0"], "six more of the small ones are worth more"
 
 
-def test_first_fit_does_not_care_what_pods_ask() -> None:
+def test_first_fit_does_not_care_what_pods_request() -> None:
     cluster = one_node(geometry=FIRST_FIT)
     cluster.expect([(vgpu(1, 9000), 20)])
     assert instances(cluster.place(vgpu(1, 3000))) == ["0:group1-0"]

@@ -27,7 +27,7 @@ def test_what_is_written():
 
 
 @pytest.mark.parametrize("what", CONTAINERS)
-def test_what_is_held_is_what_was_placed(what):
+def test_the_held_devices_are_the_placed_devices(what):
     four = cluster(npus(count=4))
     placement = take(four, what, "placed")
     held = MINDCLUSTER.held(annotations(placement) | {REAL: made("x", 0)}, what, "ns/a")
@@ -60,7 +60,7 @@ def test_the_larger_of_init_containers_and_the_others_counts():
 
 
 @pytest.mark.parametrize("text", ["0-vir02", "0,1", "0"])
-def test_more_than_the_pod_asks_is_not_believed(text):
+def test_devices_beyond_the_request_are_not_trusted(text):
     with pytest.raises(FormatError, match="1 AI cores, as the pod asks") as raised:
         MINDCLUSTER.held({CORES: text}, asks(1), "ns/a")
     assert not isinstance(raised.value, HeldInPart)
@@ -75,7 +75,7 @@ def test_more_than_the_pod_asks_is_not_believed(text):
     ],
     ids=["equal containers", "a smaller container first", "a larger init container"],
 )
-def test_a_pod_that_volcano_gave_less_than_it_asks_holds_what_it_was_given(what, text, charged):
+def test_a_pod_that_volcano_gave_less_than_it_requests_holds_what_it_was_given(what, text, charged):
     with pytest.raises(HeldInPart, match="AI cores, as the pod asks") as raised:
         MINDCLUSTER.held({CORES: text, REAL: made("x", 0)}, what, "ns/a")
     one = cluster(npus())

@@ -58,7 +58,7 @@ def test_the_view_charges_a_choice_before_the_next_request():
     assert fits == [True, True, False, False]
 
 
-def test_unhealthy_chips_are_never_given():
+def test_unhealthy_chips_are_never_allocated():
     two = cluster(npus(count=2, sick=[0]))
     assert given(two.place(asks(1))) == "1-vir01"
     assert given(two.place(asks(8))) == "1"
@@ -206,7 +206,7 @@ def test_the_fullest_node_that_fits_is_the_best_one(weight):
     assert [three.place(asks(cores)).node for cores in (4, 8, 16, 32)] == ["b", "c", "c", "a"]
 
 
-def test_a_node_that_gives_what_was_asked_is_better_than_one_that_downgrades():
+def test_a_node_that_gives_what_was_requested_is_better_than_one_that_downgrades():
     two = cluster(npus("a"), npus("b", count=4))
     bound(two, "0-vir04", "x", 4, made("4c", 0), where="a")
     placement = two.place(asks(4, "high"))

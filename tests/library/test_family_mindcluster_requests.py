@@ -122,5 +122,5 @@ def test_the_family_is_off_without_its_flag():
     assert "set deviceshare.AscendMindClusterVNPUEnable: true" in refusal.text
 
 
-def test_a_pod_that_asks_no_npu_is_not_concerned():
+def test_a_pod_that_requests_no_npu_is_not_concerned():
     assert cluster(npus()).place(ask(container(cpu=100), labels=tuple(LABELS.items()))).grants == ()

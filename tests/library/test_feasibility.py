@@ -16,7 +16,7 @@ from deviceshare.conf import FIRST_FIT
 from deviceshare.conf.model import BEST_FIT
 from deviceshare.families import BY_NAME, Check, HamiVnpu, Mig
 from deviceshare.families.base import OneByOne
-from deviceshare.families.hami_vnpu.checks import checks_of_container
+from deviceshare.families.hami_vnpu.checks import checks
 from deviceshare.families.hami_vnpu.placing import ChipChooser
 from deviceshare.families.vgpu.cutting import Cutting
 from deviceshare.formats.mindcluster import chip_id
@@ -172,7 +172,7 @@ def first_checks(family, demand, cards, view, configured) -> list[Check]:
         case Mig():
             return Cutting(demand, view, configured).checks(cards)
         case HamiVnpu():
-            return checks_of_container(ChipChooser(demand, view, configured), cards)
+            return checks(ChipChooser(demand, view, configured), cards)
     assert isinstance(family, OneByOne)
     return family.failed(demand, cards, view, configured)
 

@@ -42,7 +42,7 @@ def test_more_fields_an_empty_mode_and_blanks_are_accepted():
         ("[]", "[]", "six fields"),
     ],
 )
-def test_a_malformed_register_names_node_key_value_and_what_is_right(text, value, hint):
+def test_a_malformed_register_names_node_key_value_and_expected_value(text, value, hint):
     with pytest.raises(FormatError) as caught:
         vgpu.read_register(text, "gpu-1")
     problem = caught.value.problem
@@ -94,7 +94,7 @@ def test_other_writers_forms_are_read(text, slots):
     assert [[device.id for device in slot] for slot in vgpu.read_ids(text, "default/a")] == slots
 
 
-def test_whatever_stands_in_brackets_is_no_whole_card():
+def test_an_id_with_brackets_is_no_whole_card():
     ((one, two, three),) = vgpu.read_ids("GPU-a[group1-0],NVIDIA,1,0:GPU-b[],NVIDIA,1,0:GPU-c[x,NVIDIA,1,0:", "ns/a")
     assert (one.detail, two.detail, three.detail) == ("group1-0", "[]", "x")
 

@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
-from deviceshare.families import CardDemand, Demand, Picks, charge, place_one_by_one
+from deviceshare.families import CardDemand, Demand
+from deviceshare.families.common import Steps, charge, in_turn, place_one_by_one
+from deviceshare.families.protocol import Picks
 from deviceshare.model import INIT, SIDECAR, WHOLE, Card, ContainerGrant, DeviceGrant
 from deviceshare.state import CardTable, Holding, Usage, shares_by_card, shares_on, total, usage_of
 from hypothesis import given
@@ -77,7 +79,8 @@ def test_a_card_of_ten_is_charged_the_larger_part(taken, demands, fits, left):
         room = view.memory_used[:, :1] + cards.memory <= view.memory[:, :1]
         return Picks(room[:, 0], np.zeros((1, 1), dtype=np.int64), np.zeros(1))
 
-    places = place_one_by_one(demand, view, pick, lambda cards, picks: charge(cards, view, picks))
+    steps = Steps(in_turn(demand, view), pick, lambda cards, picks: charge(cards, view, picks), lambda cards: [])
+    places = place_one_by_one(view, steps)
     assert bool(places.fits[0]) is fits
     if left is not None:
         assert int(view.memory[0, 0] - view.memory_used[0, 0]) == left

@@ -58,7 +58,7 @@ def clash(one: HostPort, other: HostPort) -> bool:
 
 
 @given(st.lists(st.lists(port, max_size=3), max_size=5), st.lists(port, max_size=3), st.data())
-def test_what_is_in_use_is_what_pods_that_are_there_use(pods, asked, data) -> None:
+def test_ports_in_use_are_those_of_existing_pods(pods, asked, data) -> None:
     ports = HostPorts()
     for each in pods:
         ports.charge(0, each, 1)

@@ -107,7 +107,7 @@ def test_init_containers_stand_in_an_annotation_of_our_own() -> None:
     ],
     ids=["unknown group", "position outside", "no position", "empty", "two geometries", "no instance"],
 )
-def test_nothing_is_given_on_a_card_whose_pods_hold_what_does_not_go_together(held, used) -> None:
+def test_a_card_with_inconsistent_instances_is_not_allocated(held, used) -> None:
     cluster = one_node()
     for uid, detail in held:
         hold(cluster, uid, detail)
@@ -147,7 +147,7 @@ def test_a_geometry_that_changes_under_running_pods_stops_the_card() -> None:
     assert instances(cluster.place(vgpu(1, 1))) == ["0:group1-1"]
 
 
-def test_a_pod_of_volcano_on_a_card_without_geometry_is_charged_what_it_asked() -> None:
+def test_a_pod_of_volcano_on_a_card_without_geometry_is_charged_what_it_requested() -> None:
     # Volcano takes such a node for hami-core.
     unknown = card(0, model="NVIDIA-H200", memory=90000, mode="mig")
     cluster = mig_cluster(node("n1", [unknown]))

@@ -83,7 +83,7 @@ def test_balance_is_the_spread_of_the_parts(resources) -> None:
 
 
 @given(has, used, asks)
-def test_balanced_resources_is_between_50_and_100_and_0_for_those_who_ask_nothing(all_of, taken, what) -> None:
+def test_balanced_resources_is_between_50_and_100_and_0_for_those_who_request_nothing(all_of, taken, what) -> None:
     got = scored(what, replace(ONLY, balanced_resource=1), has=all_of, used=taken).ordered(0)
     resources = dict(what.containers[0].resources)
     assert got == 0 if not any(resources.get(name) for name in NAMES[:3]) else 50 <= got <= 100

@@ -149,7 +149,7 @@ def test_a_bound_that_cannot_be_meant_is_a_problem_and_no_bound():
     assert (problem.field, problem.value) == ("spec.capability[volcano.sh/vgpu-memory]", "1.5")
 
 
-def test_a_podgroup_says_what_it_needs_at_least_and_whether_it_was_let_in():
+def test_a_podgroup_says_what_it_needs_at_least_and_whether_it_was_admitted():
     fact = decode_podgroup(raw({"minResources": {"cpu": "500m", "volcano.sh/vgpu-number": "4"}}, {"phase": "Pending"}))
     assert (fact.min_resources, fact.admitted) == ({"cpu": 500, "volcano.sh/vgpu-number": 4}, False)
     assert decode_podgroup(raw()).min_resources is None

@@ -95,7 +95,7 @@ def test_a_task_priority_orders_the_pod_in_its_group_and_one_that_is_no_number_i
     assert (fact.priority_in_group, fact.priority, fact.problems) == (priority, 7, ())
 
 
-def test_only_wishes_to_device_families_are_part_of_the_ask():
+def test_only_annotations_of_device_families_are_part_of_the_request():
     fact = pod({}, annotations={"volcano.sh/vgpu-mode": "hami-core", "volcano.sh/gpu-index": "0,2", "note": "x"})
     assert fact.ask.annotations == (("volcano.sh/gpu-index", "0,2"), ("volcano.sh/vgpu-mode", "hami-core"))
     assert fact.ask == pod({}, annotations=dict(fact.ask.annotations) | {"note": "y"}).ask
@@ -158,7 +158,7 @@ def test_quantities_as_the_api_server_rewrites_them():
 
 
 @pytest.mark.parametrize("value", [-1, "-1", 2.5, "2.5", "two", "500m"])
-def test_an_ask_that_cannot_be_meant_is_a_problem_and_the_rest_is_kept(value):
+def test_an_invalid_request_is_a_problem_and_the_rest_is_kept(value):
     fact = pod(
         {
             "containers": [
@@ -339,7 +339,7 @@ def test_requests_of_the_pod_as_a_whole():
     assert pod({"resources": {"limits": {"cpu": "4"}}}).ask.pod_level == (("cpu", 4000),)
 
 
-def test_a_pod_as_a_whole_asks_no_devices():
+def test_a_pod_as_a_whole_requests_no_devices():
     fact = pod({"resources": {"limits": {"nvidia.com/gpu": 1}}})
     assert fact.ask.pod_level == ()
     assert [str(problem) for problem in fact.problems] == [

@@ -15,7 +15,7 @@ def manifest(name: str) -> bytes:
     return json.dumps(tree).encode()
 
 
-def test_the_vgpu_pod_asks_one_card_half_of_its_cores_and_3000_mib():
+def test_the_vgpu_pod_requests_one_card_half_of_its_cores_and_3000_mib():
     fact = decode_pod(manifest("pod-hami-core"))
     assert (fact.ref, fact.scheduler, fact.problems) == ("default/hami-pod", "volcano", ())
     assert fact.ask.containers[0].resources == (
@@ -26,7 +26,7 @@ def test_the_vgpu_pod_asks_one_card_half_of_its_cores_and_3000_mib():
     assert fact.ask.annotation("volcano.sh/vgpu-mode") == "hami-core"
 
 
-def test_the_pod_with_requests_alone_asks_its_whole_device():
+def test_the_pod_with_requests_alone_requests_its_whole_device():
     fact = decode_pod(manifest("pod-gpu-type"))
     assert fact.ask.containers[0].get("nvidia.com/gpu") == 1
     assert fact.problems == ()

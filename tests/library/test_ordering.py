@@ -56,7 +56,7 @@ def test_a_plugin_whose_job_order_is_off_does_not_order():
     assert scene.decide() == ["old", "urgent"]
 
 
-def test_who_has_its_minimum_stands_behind_those_who_have_not():
+def test_jobs_with_their_minimum_come_after_jobs_without_it():
     scene = Scene(cards(1, 60))
     scene.gang("elastic", 5, minimum=1, created=1.0)
     scene.gang("late", 3, created=2.0)
@@ -127,7 +127,7 @@ def test_no_queue_passes_its_capability(capability, what, fit, words):
 @pytest.mark.parametrize(
     ("resource", "what", "memory"), [(SHARE, share(60), 100), (WHOLE_CARDS, whole(2), 0)], ids=[SHARE, WHOLE_CARDS]
 )
-def test_the_cards_of_gpu_sharing_count_by_the_names_by_which_they_are_asked(resource, what, memory):
+def test_the_cards_of_gpu_sharing_count_by_the_names_by_which_they_are_requested(resource, what, memory):
     (amount,) = (dict(each.resources)[resource] for each in what.containers)
     queues = in_queues(QueueFact(name="q", capability={resource: 2 * amount}))
     scene = Scene(node("a", share_cards(8, memory=memory)), queues=queues)
@@ -173,7 +173,7 @@ def test_a_gang_counts_as_a_whole_and_does_not_hold_up_those_behind_it():
     assert scene.reasons["big-0"] == "", "others of the gang are the reason"
 
 
-def test_what_others_are_guaranteed_is_kept_for_them():
+def test_guarantees_of_other_queues_are_reserved():
     scene = Scene(cards(4, 10), queues=in_queues("free", QueueFact(name="sure", guarantee={MEMORY: 30})))
     for at in range(3):
         scene.single(f"f{at}", queue="free")
@@ -225,7 +225,7 @@ def test_a_queue_exceeds_its_deserved_amount_of_unrequested_resources():
     assert scene.decide() == ["a0", "b0", "b1"]
 
 
-def test_who_could_never_be_placed_does_not_keep_others_from_what_it_deserves_for_ever():
+def test_a_job_that_can_never_be_placed_blocks_borrowing_for_a_limited_time():
     scene = Scene(cards(2), cards(2, name="b"), queues=in_queues("a", "b"))
     for amount in (50, 60):
         scene.single(f"a{amount}", vgpu(3, amount), queue="a")
@@ -276,7 +276,7 @@ def test_a_gang_that_cannot_fit_does_not_hold_up_those_behind_it():
     assert scene.decide() == ["small"]
 
 
-def test_pods_that_ask_nothing_come_after_all_others():
+def test_pods_that_request_nothing_come_after_all_others():
     scene = Scene(cards(1, pods=2))
     scene.single("nothing", ask(container()), priority=9, created=1.0)
     scene.single("something", created=2.0)
@@ -293,7 +293,7 @@ def test_actions_come_in_their_order():
     assert scene.decide() == ["nothing"]
 
 
-def test_pods_that_ask_the_same_wait_as_one_and_come_back_in_order():
+def test_pods_that_request_the_same_wait_as_one_and_come_back_in_order():
     scene = Scene(cards(1, 20))
     same = vgpu(1, 10)
     for at in range(5):

@@ -47,7 +47,7 @@ def test_what_the_pod_requests_as_a_whole_stands_in_place_of_the_sum() -> None:
         ((container("a", cpu=250, memory=300 * MIB),), 250, 300),
     ],
 )
-def test_containers_that_ask_nothing_count_all_the_same(containers, cpu, memory) -> None:
+def test_containers_that_request_nothing_count_all_the_same(containers, cpu, memory) -> None:
     what = ask(*containers)
     assert at_least(what) == (cpu, memory * MIB)
     asked = dict(pod_resources(what, frozenset()))
@@ -55,7 +55,7 @@ def test_containers_that_ask_nothing_count_all_the_same(containers, cpu, memory)
     assert dict(unasked(what)) == {name: amount for name, amount in more.items() if amount}
 
 
-def test_init_containers_that_ask_nothing_count_as_well() -> None:
+def test_init_containers_that_request_nothing_count_as_well() -> None:
     what = ask(container(cpu=10, memory=MIB), init_containers=(container("i", sidecar=True), container("j")))
     assert at_least(what) == (200, 400 * MIB)
 

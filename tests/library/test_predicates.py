@@ -114,7 +114,7 @@ def test_a_node_runs_so_many_pods() -> None:
     assert one.place(ask(container())) is not None
 
 
-def test_what_is_not_asked_does_not_matter_on_an_overdrawn_node() -> None:
+def test_what_is_not_requested_does_not_matter_on_an_overdrawn_node() -> None:
     one = cluster(node(cpu=1000))
     one.hold("n1", "static", (), (("cpu", 5000),))
     assert one.place(ask(container(memory=1))) is not None

@@ -21,7 +21,7 @@ def queue(weight=1, request=1000, capability=None, guarantee=None):
     )
 
 
-def test_weights_divide_what_all_want():
+def test_weights_divide_what_all_queues_request():
     assert of(700, queue(1), queue(2), queue(4)) == pytest.approx([100, 200, 400])
 
 
@@ -33,7 +33,7 @@ def test_no_queue_deserves_more_than_its_capability():
     assert of(700, queue(1), queue(6, capability=100)) == pytest.approx([600, 100])
 
 
-def test_a_guarantee_is_deserved_even_where_it_is_not_asked():
+def test_a_guarantee_is_deserved_even_where_it_is_not_requested():
     assert of(100, queue(1, guarantee=80), queue(1)) == pytest.approx([80, 20])
     assert of(100, queue(1, request=0, guarantee=30), queue(1)) == pytest.approx([30, 70])
 
@@ -63,7 +63,7 @@ amounts = st.integers(0, 2**40)
     amounts.filter(bool),
     st.lists(st.tuples(st.integers(1, 65535), amounts, st.none() | amounts, amounts), min_size=1, max_size=8),
 )
-def test_all_is_divided_as_far_as_it_is_asked_and_no_bound_is_passed(total, queues):
+def test_all_is_divided_as_far_as_it_is_requested_and_no_bound_is_passed(total, queues):
     scale = sum(guarantee for *_, guarantee in queues) // total + 1
     given_queues = [queue(weight, ask, most, guarantee // scale) for weight, ask, most, guarantee in queues]
     found = of(total, *given_queues)

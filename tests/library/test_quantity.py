@@ -86,7 +86,7 @@ def test_a_float_that_is_no_number_is_refused(value):
 
 
 @pytest.mark.parametrize("value", ["-1", -1, "2.5", 2.5, "500m", "many", "", "1e16", "1Ei", "9" * 20])
-def test_a_count_that_cannot_be_meant_names_object_field_value_and_what_is_right(value):
+def test_an_invalid_count_names_object_field_value_and_expected_value(value):
     with pytest.raises(RequestError) as caught:
         to_count(value, SUBJECT, FIELD)
     problem = caught.value.problem

@@ -79,11 +79,11 @@ def test_the_chips_of_hami_count_their_memory_and_the_kubelet_counts_the_shares(
         (ask(container(cpu=0)), {}),
     ],
 )
-def test_what_pods_ask(what, amounts):
+def test_what_pods_request(what, amounts):
     assert counted(what) == amounts
 
 
-def test_an_init_container_counts_as_far_as_it_asks_more_than_all_others():
+def test_an_init_container_counts_as_far_as_it_requests_more_than_all_others():
     first = container("init", **{NUMBER: 1, MEMORY: 5000})
     what = ask(container(**{NUMBER: 2, MEMORY: 1000}), init_containers=(first,))
     assert counted(what) == {NUMBER: 2, MEMORY: 5000}
@@ -103,7 +103,7 @@ def test_a_percentage_counts_by_the_largest_card_until_the_pod_has_one():
     assert dict(counting.asked(half))[MEMORY] == 500
 
 
-def test_what_is_asked_in_numbers_counts_so_wherever_it_is():
+def test_what_is_requested_in_numbers_counts_so_wherever_it_is():
     given = ContainerGrant("c0", 0, "mig", (DeviceGrant("GPU-0", 0, 5120, 0, asked=4000),))
     assert dict(Counting(default_conf()).held(vgpu(1, 4000), [given]))[MEMORY] == 4000
 

@@ -1,7 +1,7 @@
 """Which models a wanted type means, and which cards indexes and ids choose."""
 
 import pytest
-from deviceshare.families import type_matches
+from deviceshare.families.selection import type_matches
 from deviceshare.formats.card_lists import items
 from support.builders import card, chosen, cluster, node, vgpu
 
@@ -34,7 +34,7 @@ def test_whole_words_first_and_parts_of_words_where_there_is_none(wanted, meant)
     assert [name for name, matches in zip(MODELS, type_matches(wanted, MODELS), strict=True) if matches] == meant
 
 
-def test_without_an_a10_that_word_means_what_begins_so():
+def test_without_an_a10_the_word_matches_longer_names():
     assert type_matches("A10", ["NVIDIA-A100-SXM4-40GB", "Tesla-T4"]) == [True, False]
 
 

@@ -49,19 +49,19 @@ def ids(*slots):
     return {vgpu.IDS: text}
 
 
-def test_what_is_asked_counts_whole_and_nothing_is_said():
+def test_what_is_requested_counts_whole_and_nothing_is_said():
     held, problems = counts(asks_vgpu(2, 3000, 30), ids([("GPU-0", 3000, 30), ("GPU-1", 3000, 30)]))
     assert (devices(held), problems) == ([("GPU-0", 3000, 30), ("GPU-1", 3000, 30)], ())
 
 
-def test_a_card_more_than_asked_does_not_count():
+def test_a_card_more_than_requested_does_not_count():
     held, (problem,) = counts(asks_vgpu(1, 3000), ids([("GPU-0", 3000, 0), ("GPU-1", 3000, 0)]))
     assert devices(held) == [("GPU-0", 3000, 0)]
     assert problem.value == "GPU-1 3000 0"
     assert "no more than the pod asks: c0: 1 devices with 3000 of memory and 0 cores" in str(problem)
 
 
-def test_more_memory_and_cores_than_asked_do_not_count():
+def test_more_memory_and_cores_than_requested_do_not_count():
     held, (problem,) = counts(asks_vgpu(1, 3000, 20), ids([("GPU-0", 32000, 100)]))
     assert devices(held) == [("GPU-0", 3000, 20)]
     assert problem.value == "GPU-0 32000 100"
@@ -74,7 +74,7 @@ def test_more_memory_and_cores_than_asked_do_not_count():
     {hami_vnpu.allocated("Ascend310P"): "A,Ascend310P,8000,0:;"},
     {mindcluster.CORES: "0,1,2"},
 ])  # fmt: skip
-def test_a_pod_that_asks_no_device_holds_none_whatever_it_names(annotations):
+def test_a_pod_that_requests_no_device_holds_none_whatever_it_names(annotations):
     assert devices(counts(ask(container(cpu=1000)), annotations)[0]) == []
 
 
@@ -84,7 +84,7 @@ def test_a_percentage_is_of_the_card_and_all_of_a_card_no_more_than_it_has():
     assert devices(counts(asks_vgpu(1), ids([("GPU-9", 99000, 0)]))[0]) == [("GPU-9", 99000, 0)]
 
 
-def test_a_slot_without_its_container_counts_for_one_that_asks():
+def test_a_slot_without_its_container_counts_for_one_that_requests():
     """Volcano leaves out the slots of containers that ask nothing."""
     renamed = {"volcano.sh/vgpu-cores": 10}  # no resource name identifies a slot
     what = ask(container("idle"), container("busy", **renamed))
@@ -92,7 +92,7 @@ def test_a_slot_without_its_container_counts_for_one_that_asks():
     assert (devices(held), problems) == ([("GPU-0", 32000, 10)], ())
 
 
-def test_what_cannot_be_meant_counts_by_its_number():
+def test_invalid_requests_count_by_their_number():
     """Another scheduler bound it: the pod has devices, though we would not have given it any."""
     what = asks_vgpu(1, 3000, annotations={vgpu.MODE: "unheard-of"})
     assert devices(counts(what, ids([("GPU-0", 3000, 0), ("GPU-1", 3000, 0)]))[0]) == [("GPU-0", 3000, 0)]
@@ -180,7 +180,7 @@ def test_without_a_key_nothing_is_signed():
     assert sign([KEY], "u", "n1", {}) == {}
 
 
-def test_a_template_is_the_one_that_is_asked():
+def test_a_template_is_the_one_that_is_requested():
     settings = conf()
     chip = settings.devices.chips[0]
     small, large = chip.templates[0], chip.templates[-1]

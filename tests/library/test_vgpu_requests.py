@@ -49,7 +49,7 @@ def test_the_configuration_names_the_resources() -> None:
     assert "x/mem" in other.why_not(ask(container(**{"x/mem": 99999}))).refusals[0].text
 
 
-def test_what_has_no_name_cannot_be_asked() -> None:
+def test_a_resource_without_a_name_cannot_be_requested() -> None:
     assert named(percentage="").place(vgpu(1, percentage=25)) is None, "in Volcano it is the whole card"
 
 
@@ -123,7 +123,7 @@ def test_every_init_container_has_its_slot() -> None:
     assert annotations["deviceshare.io/vgpu-init-ids"] == ";GPU-0,NVIDIA,10,0:;"
 
 
-def test_an_init_container_that_asks_what_cannot_be_meant_is_named() -> None:
+def test_an_init_container_with_an_invalid_request_is_named() -> None:
     what = ask(init_containers=(container("i", **{NUMBER: 0, MEMORY: 1}),))
     assert problem(what).field == "spec.initContainers[i].resources.limits[volcano.sh/vgpu-number]"
 

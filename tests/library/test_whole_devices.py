@@ -52,7 +52,7 @@ def test_the_nodes_label_says_which_gpus_these_are(mixed, wish, nodes) -> None:
     assert where(mixed, gpus(**wish)) == nodes
 
 
-def test_a_refusal_names_what_was_asked_and_what_was_found(mixed) -> None:
+def test_a_refusal_names_the_requested_and_the_found_types(mixed) -> None:
     lines = [refusal.line for refusal in mixed.why_not(gpus(use="V100", nouse="T4")).refusals]
     asked = "nvidia.com/use-gputype V100 and nvidia.com/nouse-gputype T4"
     assert lines == [

@@ -1,4 +1,4 @@
-"""A local cluster on a server of the test's own."""
+"""A local cluster on a separate server."""
 
 from collections.abc import AsyncIterator
 

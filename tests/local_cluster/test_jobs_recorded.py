@@ -63,7 +63,7 @@ def test_pods_have_the_names_labels_annotations_and_owner_that_the_controller_ga
 
 
 @every_job
-def test_the_spec_of_pods_is_what_the_controller_made_of_the_template(row):
+def test_the_spec_of_pods_is_the_one_that_the_controller_derives_from_the_template(row):
     if FRAMEWORKS.keys() & (row["job"]["spec"].get("plugins") or {}).keys():
         return  # their variables are not played
     recorded = {pod["metadata"]["name"]: pod["spec"] for pod in row["pods"]}
@@ -86,7 +86,7 @@ def test_the_job_is_admitted_as_by_the_webhook(row):
 
 
 @pytest.mark.parametrize("row", REFUSED, ids=lambda row: row["source"])
-def test_what_the_webhook_refuses_is_refused(row):
+def test_jobs_that_the_webhook_refuses_are_refused(row):
     if row["source"] in NOT_REFUSED:
         return
     with pytest.raises(InputError):

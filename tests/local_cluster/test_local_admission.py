@@ -1,4 +1,4 @@
-"""What the local API server refuses, and with which words; what it fills in."""
+"""The errors of the local API server, and its defaults."""
 
 from typing import Any
 
@@ -71,7 +71,7 @@ def test_cards_are_whole_numbers(value: Any) -> None:
 
 
 @pytest.mark.parametrize("value", [0, 1, "1", "2k", 3.0])
-def test_whole_amounts_of_cards_are_taken_and_written_as_texts(value: Any) -> None:
+def test_whole_amounts_of_cards_are_accepted_and_written_as_strings(value: Any) -> None:
     resources = admitted(pod({CARDS: value})).object["spec"]["containers"][0]["resources"]
     assert resources == {"limits": {CARDS: str(value)}, "requests": {CARDS: str(value)}}
 
@@ -142,7 +142,7 @@ def test_a_request_of_devices_without_a_limit_is_taken_for_it_with_a_warning() -
         (job() | {"apiVersion": "batch/v1"}, "apiVersion"),
     ],
 )
-def test_what_the_api_server_refuses(obj: dict[str, Any], field: str) -> None:
+def test_objects_that_the_api_server_refuses(obj: dict[str, Any], field: str) -> None:
     assert refusal(obj)[1] == field
 
 
@@ -239,7 +239,7 @@ def _task(**changes: Any) -> dict[str, Any]:
         ),
     ],
 )
-def test_what_volcanos_webhook_refuses(obj: dict[str, Any], field: str, value: str) -> None:
+def test_objects_that_the_webhook_of_volcano_refuses(obj: dict[str, Any], field: str, value: str) -> None:
     subject, refused, shown, _ = refusal(obj)
     assert (subject, refused, shown) == ("Job default/train", field, value)
 
@@ -293,7 +293,7 @@ _places = st.sampled_from(
 
 
 @given(_places, _json, st.sampled_from(["Pod", "Job", "Node", "PodGroup", "Queue", "ConfigMap", "PriorityClass"]))
-def test_whatever_stands_there_is_taken_or_refused_by_name(place: tuple[Any, ...], value: Any, kind: str) -> None:
+def test_any_value_is_accepted_or_refused_with_its_name(place: tuple[Any, ...], value: Any, kind: str) -> None:
     obj = job() if kind == "Job" else pod({CARDS: 1})
     versions = {"Job": "batch.volcano.sh/v1alpha1", "PriorityClass": "scheduling.k8s.io/v1"}
     versions |= dict.fromkeys(("PodGroup", "Queue"), "scheduling.volcano.sh/v1beta1")

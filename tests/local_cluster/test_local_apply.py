@@ -81,7 +81,7 @@ async def test_a_pods_spec_cannot_be_changed_but_its_image_can(local: LocalClust
         await local.apply(moved)
 
 
-async def test_a_manifest_can_say_that_a_pod_has_ended(local: LocalCluster) -> None:
+async def test_a_manifest_can_have_an_ended_pod(local: LocalCluster) -> None:
     await local.apply(pod())
     uid = (await local.list("Pod"))[0]["metadata"]["uid"]
     await local.bind("default", "a", uid, "n", {})
@@ -111,7 +111,7 @@ async def test_of_a_job_only_the_size_changes(local: LocalCluster) -> None:
         await local.apply(moved)
 
 
-async def test_create_refuses_what_exists(local: LocalCluster) -> None:
+async def test_create_refuses_existing_objects(local: LocalCluster) -> None:
     await local.create(pod())
     with pytest.raises(RequestError, match=r"Pod default/a: metadata\.name"):
         await local.create(pod())
@@ -120,7 +120,7 @@ async def test_create_refuses_what_exists(local: LocalCluster) -> None:
     assert (await local.create(pod())).action is Action.CREATED
 
 
-async def test_a_load_goes_on_after_what_is_refused_and_keeps_its_order(local: LocalCluster) -> None:
+async def test_a_load_continues_after_refused_objects_and_keeps_the_order(local: LocalCluster) -> None:
     bad = pod("bad")
     bad["spec"]["containers"][0]["resources"]["limits"] = {"volcano.sh/vgpu-number": 2.5}
     given = [
@@ -177,7 +177,7 @@ async def test_setup_twice_changes_nothing(local: LocalCluster) -> None:
     assert await local.list("Queue") == before
 
 
-async def test_a_cluster_that_is_not_set_up_says_so(nats_url: str) -> None:
+async def test_a_cluster_without_set_up_is_reported(nats_url: str) -> None:
     async with LocalCluster(nats_url) as cluster:
         with pytest.raises(ClusterError, match="not set up"):
             await cluster.list("Pod")

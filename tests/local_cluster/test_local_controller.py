@@ -54,7 +54,7 @@ async def until_pods(cluster: LocalCluster, *expected: str) -> None:
         raise
 
 
-async def test_a_job_gets_its_pods_and_what_its_plugins_need(local: LocalCluster) -> None:
+async def test_a_job_gets_its_pods_and_the_objects_of_its_plugins(local: LocalCluster) -> None:
     async with controlled(local):
         await local.apply(job(plugins={"svc": [], "ssh": [], "env": []}))
         await until_pods(local, "train-w-0", "train-w-1", "train-w-2")
@@ -137,7 +137,7 @@ async def test_a_pod_that_is_deleted_is_made_again(local: LocalCluster) -> None:
         await until(renewed)
 
 
-async def test_what_happened_while_it_was_away_is_made_up_for(local: LocalCluster) -> None:
+async def test_changes_during_its_absence_are_handled_after_the_restart(local: LocalCluster) -> None:
     async with controlled(local):
         await local.load([job("a", 2), job("b", 2)])
         await until_pods(local, "a-w-0", "a-w-1", "b-w-0", "b-w-1")

@@ -1,4 +1,4 @@
-"""Jobs become PodGroups and pods under Volcano's names, labels, annotations and with its plugins' traces."""
+"""Jobs become PodGroups and pods with Volcano's names, labels and annotations, and the changes of its plugins."""
 
 import base64
 from typing import Any
@@ -191,7 +191,7 @@ def test_every_pod_is_admitted() -> None:
         assert admit(pod, uid="u", now="now", priorities=Priorities()).warnings == []
 
 
-def test_making_pods_leaves_the_job_as_it_is() -> None:
+def test_creating_pods_does_not_change_the_job() -> None:
     plugins = {"env": [], "svc": [], "ssh": []}
     job = admitted_job(plugins=plugins)
     pods_of(job)

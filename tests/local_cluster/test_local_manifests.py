@@ -1,4 +1,4 @@
-"""Reading manifests: what parses is read, what does not is one clear message."""
+"""Reading manifests: valid ones are read, each invalid one gives one clear message."""
 
 from pathlib import Path
 
@@ -25,7 +25,7 @@ def test_json_is_read() -> None:
     assert one.object["metadata"] == {"name": "a"}
 
 
-def test_what_does_not_parse_is_said_with_its_place_and_the_documents_before_it_are_read() -> None:
+def test_a_parse_error_has_its_position_and_earlier_documents_are_read() -> None:
     read = parse_manifests(f"{POD}---\nspec:\n  containers: [a\nb: c\n", "bad.yaml")
     assert len(read.manifests) == 1
     (problem,) = read.problems

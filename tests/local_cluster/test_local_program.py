@@ -1,4 +1,4 @@
-"""``python -m deviceshare_cluster.local``: a process that fills a cluster and plays its controllers."""
+"""``python -m deviceshare_cluster.local``: a process that loads a cluster and simulates its controllers."""
 
 import asyncio
 import json
@@ -101,7 +101,7 @@ async def revisions(cluster: LocalCluster) -> dict[str, str]:
     return {f"{one['kind']} {one['metadata']['name']}": one["metadata"]["resourceVersion"] for one in objects}
 
 
-async def test_it_waits_for_the_server_loads_what_is_good_and_says_what_is_not(nats_server, manifests, start):
+async def test_it_waits_for_the_server_loads_valid_manifests_and_reports_invalid_ones(nats_server, manifests, start):
     nats_server.kill()
     program = start(DEVICESHARE_CLUSTER_URL=nats_server.url, DEVICESHARE_LOAD=str(manifests))
 

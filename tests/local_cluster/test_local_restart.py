@@ -138,7 +138,7 @@ async def test_a_silent_server_is_an_error_not_a_hang(nats_server: Server) -> No
         assert [change.name for change in await read_until(watch, "b")] == ["b"]
 
 
-async def test_after_a_wipe_all_is_listed_anew_and_what_vanished_is_deleted(nats_server: Server) -> None:
+async def test_after_a_wipe_all_objects_are_listed_again_and_missing_ones_are_deleted(nats_server: Server) -> None:
     async with LocalCluster(nats_server.url) as cluster:
         await cluster.setup()
         await cluster.load([pod("stays"), pod("vanishes")])

@@ -1,4 +1,4 @@
-"""Pods that share no card with their like: by PodGroup, and by rules of the configuration."""
+"""Pods that share no card with similar pods: by PodGroup, and by rules of the configuration."""
 
 import pytest
 from deviceshare.model import Claim, ConfigFact, GroupKey, PodFact, PodGroupFact

@@ -1,4 +1,4 @@
-"""Equal requests of pods are one object, as long as there is such a pod."""
+"""Equal requests share one object while a pod with the request exists."""
 
 import gc
 import weakref

@@ -1,4 +1,4 @@
-"""The configuration changes while pods wait and run: placement decides by the new one, claims keep what they have."""
+"""The configuration changes while pods wait and run: placement uses the new one, claims keep their devices."""
 
 import pytest
 from deviceshare.model import ConfigFact, ContainerRequest, PodRequest
@@ -37,7 +37,7 @@ def renamed(gpus: int, memory: int) -> PodRequest:
     return PodRequest(containers=(ContainerRequest("main", (("acme.io/gpus", gpus), ("acme.io/mebibytes", memory))),))
 
 
-def test_a_pod_that_asks_by_another_name_is_placed_when_the_devices_are_called_so(played) -> None:
+def test_a_pod_that_requests_by_another_name_is_placed_when_the_devices_are_called_so(played) -> None:
     played.want("x", renamed(1, 60))
     assert played.placed() == []
     played.configure("devices", RENAMED)

@@ -1,4 +1,4 @@
-"""The placement core, one replica, one thing at a time."""
+"""The placement core: one replica, one event at a time."""
 
 import pytest
 from deviceshare.model import (

@@ -1,4 +1,4 @@
-"""What a device plugin says of a bound pod's device reaches the decision, also while its claim stands."""
+"""Devices that a device plugin reports for a bound pod affect decisions, also while its claim exists."""
 
 import pytest
 from deviceshare.families import BY_NAME
@@ -43,7 +43,7 @@ def played() -> OneChip:
     return played
 
 
-def test_others_wait_for_the_vnpu_of_a_bound_pod_and_are_looked_at_when_it_is_made(played) -> None:
+def test_others_wait_for_the_vnpu_of_a_bound_pod_and_are_decided_when_it_is_created(played) -> None:
     played.run("first", 4, {CORES: "0-vir04"})
     played.wait("second", 2)
     assert played.claimed() == {}

@@ -1,4 +1,4 @@
-"""How unused MIG cards are cut by what the cluster's pods ask."""
+"""The partitioning of unused MIG cards by the requests of the cluster's pods."""
 
 from deviceshare.model import ConfigFact
 from deviceshare_placement.core.deciding import EXPECT_INTERVAL
@@ -47,7 +47,7 @@ def test_pods_that_have_ended_do_not_count() -> None:
     assert cut(one, "small") == "group1-0"
 
 
-def test_what_pods_ask_is_learnt_as_it_changes() -> None:
+def test_changed_requests_of_pods_are_read() -> None:
     one = played()
     assert cut(one, "first") == "group1-0"
     for at in range(9):

@@ -1,4 +1,4 @@
-"""What pods take of nodes beside devices: it stands in their claims, and counts for pods that others bound."""
+"""Resources of nodes beside devices: they are in the claims, and count for pods that other schedulers bound."""
 
 import pytest
 from deviceshare.model import ConfigFact, HostPort

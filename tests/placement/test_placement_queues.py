@@ -116,14 +116,14 @@ def test_a_pod_that_is_not_ours_counts_for_overcommit_while_it_holds_something()
     assert of_groups(played.tick()) == [("admitted", "pod group ns/g is let into its queue")]
 
 
-def test_a_closed_queue_says_its_state() -> None:
+def test_the_reason_of_a_closed_queue_has_its_state() -> None:
     played = Played()
     played.put(QueueFact(name="q", open=False, state="Closing"))
     played.put(replace(pod("p", vgpu(1, 60)), queue="q"))
     assert played.tick().messages == ["Pod ns/p: queue 'q' is not open: it is Closing"]
 
 
-def test_without_backfill_a_pod_that_asks_nothing_waits_and_says_why() -> None:
+def test_without_backfill_a_pod_that_requests_nothing_waits_and_says_why() -> None:
     played = Played()
     conf = "actions: allocate\ntiers: [{plugins: [{name: deviceshare, arguments: {deviceshare.VGPUEnable: true}}]}]"
     played.put(ConfigFact(name="scheduler", text=conf, source="x"))

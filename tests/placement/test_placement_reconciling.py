@@ -1,4 +1,4 @@
-"""What differs from the cluster is found and repaired: ghost claims, nodes that another scheduler filled."""
+"""Differences from the cluster are found and repaired: claims without pods, nodes that another scheduler filled."""
 
 import pytest
 from deviceshare.model import ContainerGrant, DeviceGrant, Gone
@@ -63,7 +63,7 @@ def foreign(name, memory, where="a", at="GPU-0"):
     return pod(name, vgpu(1, memory), node=where, held=(grant,), scheduler="other")
 
 
-def test_a_claim_whose_binding_was_lost_is_asked_back_and_the_pod_is_decided_again():
+def test_a_claim_whose_binding_was_lost_is_withdrawn_and_the_pod_is_decided_again():
     play = Play(node("a", CARDS))
     play.cluster.put(pod("p", vgpu(1, 60)))
     play.run()

@@ -1,4 +1,4 @@
-"""A real kube-apiserver with its etcd, on loopback, with a state of its own: what tests do with it."""
+"""A real kube-apiserver with its etcd, on loopback, with its own state, and requests to it."""
 
 import json
 import os

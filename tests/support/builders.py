@@ -1,4 +1,4 @@
-"""Facts in one line, as tests want them: nodes with cards, pods that ask, an allocator that knows them."""
+"""Short constructors for tests: nodes with cards, pods with requests, an allocator with these nodes."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""A bus, an API server, a binder and placement replicas without bytes or clocks, so that every race can be played.
+"""A bus, an API server, a binder and placement replicas without bytes or clocks, to simulate every race.
 
 Streams are lists; a reader takes them in order, each at its own pace. Writes are compared and set as on a real one.
 """

@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions on a real API server: there for one test, since one server serves all of them."""
+"""CustomResourceDefinitions on a real API server: created for one test, since all tests share one server."""
 
 import time
 import urllib.error

@@ -1,4 +1,4 @@
-"""The manifests of deploy/kubernetes, as kustomize puts them together, and on a real API server."""
+"""The manifests of deploy/kubernetes, as kustomize builds them, and on a real API server."""
 
 import urllib.error
 from collections.abc import Iterator

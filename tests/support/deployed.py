@@ -1,4 +1,4 @@
-"""The whole system as the manifests deploy it: each service a process under its own account, on a bus of their own.
+"""The whole system as the manifests deploy it: each service a process under its own account, on a separate bus.
 
 What dies is started again, as kubelet would.
 """

@@ -1,7 +1,7 @@
-"""A cluster of example nodes under an example's configuration, and what becomes of example workloads in it.
+"""A cluster of example nodes under an example's configuration, and the placements of example workloads in it.
 
-The way is that of the services, without the bus: the API server's admission, the job controller's pods, inventory's
-decoding, placement's decision and words, the binder's annotations.
+The steps are those of the services, without the bus: admission by the API server, the pods of the Job controller,
+decoding by inventory, the decision and explanation of placement, the annotations of the binder.
 """
 
 import json
@@ -30,8 +30,8 @@ NOW = 1770105600.0
 
 
 @dataclass
-class Fate:
-    """The result for a pod: its ``node``, or '' and a ``message`` with the reason why it waits."""
+class PodResult:
+    """The decision about a pod: its ``node``, or '' and in ``message`` the reason why it is pending."""
 
     pod: PodFact
     node: str = ""
@@ -53,12 +53,12 @@ class Fate:
 
     @property
     def details(self) -> list[str]:
-        """What the families need beside to name each device: an instance, a template."""
+        """The detail by which the families name each device: a MIG instance, a template."""
         return [device.detail for grant in self._grants for device in grant.devices]
 
     @property
     def families(self) -> set[str]:
-        """The families that gave the cards."""
+        """The families of the granted cards."""
         return {grant.family for grant in self._grants}
 
     @property
@@ -80,9 +80,9 @@ class ExampleCluster:
             self.nodes[fact.name] = fact
             self.allocator.set_node(fact)
 
-    def run(self, *workloads: str | Object) -> dict[str, Fate]:
-        """Decide workloads in turn: files under ``examples``, or objects. Returns the pods' fates by name."""
-        fates: dict[str, Fate] = {}
+    def run(self, *workloads: str | Object) -> dict[str, PodResult]:
+        """Decide workloads in turn: files under ``examples``, or objects. Returns the results by the pods' names."""
+        results: dict[str, PodResult] = {}
         for workload in workloads:
             pods, minimum = pods_of(load(workload) if isinstance(workload, str) else workload)
             waiting = [pod for pod in pods if not pod.node]
@@ -90,25 +90,29 @@ class ExampleCluster:
                 if pod.node:
                     self.allocator.hold(pod.node, pod.uid, pod.held, self.allocator.amounts(pod.ask), pod.tenant)
             wrong = {pod.name: pod.problems for pod in waiting if pod.problems}
-            fates |= {pod.name: Fate(pod, message="; ".join(map(str, pod.problems))) for pod in waiting if pod.problems}
+            results |= {
+                pod.name: PodResult(pod, message="; ".join(map(str, pod.problems))) for pod in waiting if pod.problems
+            }
             able = tuple(pod for pod in waiting if pod.name not in wrong)
             if able:
                 decision = decide(self.allocator, Group(key=able[0].group, pods=able, minimum=minimum))
-                fates |= {fate.pod.name: fate for fate in self._fates(decision)}
-        return fates
+                results |= {result.pod.name: result for result in self._results(decision)}
+        return results
 
-    def place(self, workload: str | Object) -> Fate:
+    def place(self, workload: str | Object) -> PodResult:
         """Decide a workload of one pod."""
-        (fate,) = self.run(workload).values()
-        return fate
+        (result,) = self.run(workload).values()
+        return result
 
-    def _fates(self, decision: Decision) -> Iterable[Fate]:
+    def _results(self, decision: Decision) -> Iterable[PodResult]:
         for pod, placement in decision.placed:
             explanation = explaining.placed(self.allocator, pod, placement, decision, NOW, "test")
             environment = {key: value for each in explanation.environment.values() for key, value in each.items()}
-            yield Fate(pod, placement.node, placement, "", bound_with(pod, placement), environment, explanation.caveats)
+            yield PodResult(
+                pod, placement.node, placement, "", bound_with(pod, placement), environment, explanation.caveats
+            )
         for pod, why in decision.waiting:
-            yield Fate(pod, message=explaining.waiting(pod, why, decision, NOW, "test").message)
+            yield PodResult(pod, message=explaining.waiting(pod, why, decision, NOW, "test").message)
 
 
 def bound_with(pod: PodFact, placement: Placement) -> dict[str, str]:
@@ -122,7 +126,7 @@ def bound_with(pod: PodFact, placement: Placement) -> dict[str, str]:
 
 
 def example_conf(path: str) -> SchedulerConf:
-    """Return a configuration under ``examples``, with the ConfigMap of devices that it names, if that is there."""
+    """Return a configuration under ``examples``, with the ConfigMap of devices that it names, if it exists."""
     conf = parse_conf((EXAMPLES / path).read_text(), f"File {path}")
     maps = {(one["metadata"]["namespace"], one["metadata"]["name"]): one["data"] for one in kind("ConfigMap")}
     data = maps.get(conf.geometries_config_map)
@@ -132,7 +136,7 @@ def example_conf(path: str) -> SchedulerConf:
 
 
 def device_lists() -> dict[str, dict[str, str]]:
-    """Return what the ConfigMaps of MindCluster say of each node's chips."""
+    """Return the chips of each node, from the ConfigMaps of MindCluster."""
     found: dict[str, dict[str, str]] = {}
     for one in kind("ConfigMap"):
         if describes_devices(one["metadata"]["namespace"], one["metadata"]["name"]):

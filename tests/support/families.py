@@ -1,4 +1,4 @@
-"""Device families that a test registers are unregistered after it."""
+"""Unregister the device families that a test registered."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

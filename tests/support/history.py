@@ -1,4 +1,4 @@
-"""Judges a cluster at every moment: all that the API server said of pods, in its order, and whom it let bind them.
+"""Checks a cluster at every moment: all watch events of pods in their order, and the accounts that bound.
 
 It shares no code and no state with the scheduler. What it sees is a watch of its own; where that was interrupted, as by
 a restart of the API server, it goes on from the list that follows. How often a pod was bound is in the audit log.

@@ -1,4 +1,4 @@
-"""The core of inventory, driven by events, with a bus that answers at once; inventory at work, waited for."""
+"""The core of inventory, driven by events, with a bus that answers at once; waiting for a running inventory."""
 
 import asyncio
 import json

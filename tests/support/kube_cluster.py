@@ -1,4 +1,4 @@
-"""A Kubernetes cluster for tests: what was created goes at the end, since one API server serves all tests."""
+"""A Kubernetes cluster for tests: created objects are deleted at the end, since all tests share one API server."""
 
 from typing import Any
 

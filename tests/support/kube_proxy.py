@@ -1,4 +1,4 @@
-"""Stands between a client and the API server, as a load balancer does, and misbehaves where a test wants it to."""
+"""A proxy between a client and the API server, like a load balancer, that fails on request."""
 
 import asyncio
 import json

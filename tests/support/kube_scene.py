@@ -1,4 +1,4 @@
-"""Inventory and placement on a real API server, and what a test does to the cluster that they follow."""
+"""Inventory and placement on a real API server, and changes of its objects."""
 
 import asyncio
 import time

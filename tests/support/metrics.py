@@ -1,4 +1,4 @@
-"""The metrics core in tests: messages go in as they stand on the bus."""
+"""The metrics core in tests, with encoded messages as input."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""MIG nodes, and the published tables of geometries by which their cards are cut."""
+"""MIG nodes, and the published tables of geometries by which their cards are partitioned."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Another scheduler on the same nodes, for several families: it locks a node, looks where there is room, and binds.
+"""Another scheduler on the same nodes, for several families: it locks a node, selects free cards, and binds.
 
 It does what Volcano and HAMi's scheduler do, under Volcano's account, and waits between its lock and its look for what
 others had begun. It counts by annotations alone: what is decided and not bound yet it does not see.

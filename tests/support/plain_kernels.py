@@ -1,4 +1,4 @@
-"""Kernels as the Python that they are, whether they are compiled or not."""
+"""The kernels as plain Python, even if they are compiled."""
 
 import importlib.util
 import sys

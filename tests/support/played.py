@@ -1,4 +1,4 @@
-"""A placement core that is fed by hand, one event at a time."""
+"""A placement core that receives single events from a test."""
 
 from deviceshare.model import (
     AnyFact,

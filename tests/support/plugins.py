@@ -1,4 +1,4 @@
-"""Minimal device plugins: a real API server has none, so tests serve pods themselves."""
+"""Minimal device plugins: on an API server without kubelets, tests serve the pods."""
 
 from deviceshare_cluster.local.plugins import written_by_plugins
 from support.apiserver import ApiServer

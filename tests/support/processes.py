@@ -1,4 +1,4 @@
-"""Processes as a test sees them."""
+"""The state of processes, for tests."""
 
 import os
 import time
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process runs; one that is dead and only not reaped yet does not."""
+    """Whether a process runs; a process that has ended and is not reaped yet does not."""
     try:
         os.kill(pid, 0)
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"

@@ -1,4 +1,4 @@
-"""A cluster, its queues and the jobs that wait, played by hand on the library alone."""
+"""A cluster, its queues and pending jobs, driven by a test on the library alone."""
 
 from deviceshare.allocation import Allocator
 from deviceshare.conf import SchedulerConf, default_conf

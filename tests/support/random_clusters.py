@@ -1,4 +1,4 @@
-"""Small clusters made up by a seed, with cards of all families, in which pods come and go.
+"""Small random clusters from a seed, with cards of all families and changing pods.
 
 ``fast`` is one allocator that lives through it all. ``plain`` is the same decision without anything remembered, one
 node at a time: a new allocator for each node, in which all others are cordoned, and the best by the documented order.

@@ -1,8 +1,9 @@
-"""A whole system, started by the command as a user starts it."""
+"""A whole system, started by ``deviceshare up``."""
 
 import asyncio
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -47,16 +48,25 @@ class Running:
 
     @property
     def has_ended(self) -> bool:
-        """Whether ``up`` itself has given up."""
+        """Whether ``up`` itself has ended."""
         return self._process.poll() is not None
 
     @property
     def log(self) -> str:
-        """What ``up`` has said."""
+        """The output of ``up``."""
         return self._log.read_text()
 
+    async def logged(self, pattern: str, count: int = 1, *, within: float = 120.0) -> list[str]:
+        """Wait until the log has this many matches of a pattern; return the matches, or their groups."""
+        until = time.monotonic() + within
+        while len(found := re.findall(pattern, self.log)) < count:
+            assert self._process.poll() is None, self.log
+            assert time.monotonic() < until, self.log
+            await asyncio.sleep(0.05)
+        return found
+
     async def bound(self, cluster: Cluster, count: int, *, within: float) -> None:
-        """Wait until this many pods are bound; the cluster itself may be away for a while."""
+        """Wait until this many pods are bound; the cluster may be unreachable meanwhile."""
         until = time.monotonic() + within
         bound = 0
         while time.monotonic() < until:
@@ -87,14 +97,21 @@ class Running:
 
 
 class RunningSystem(Running):
-    """``deviceshare up`` on an empty directory; its local cluster is ``cluster``."""
+    """``deviceshare up`` on a directory of manifests (default: an empty one); its local cluster is ``cluster``."""
 
     cluster: LocalCluster
 
+    def __init__(self, directory: Path, manifests: Path | None = None, *options: str, **environment: str) -> None:
+        super().__init__(directory, **environment)
+        self._manifests = manifests
+        self._options = options
+
     async def __aenter__(self) -> Self:
-        objects = self._directory / "objects"
-        objects.mkdir()
-        self._start("--cluster", f"local:{objects}")
+        manifests = self._manifests
+        if manifests is None:
+            manifests = self._directory / "objects"
+            manifests.mkdir()
+        self._start("--cluster", f"local:{manifests}", *self._options)
         try:
             run = await self._run_file()
             self.cluster = await LocalCluster(run["cluster"], name="test").__aenter__()

@@ -1,4 +1,4 @@
-"""One service at work in this process, on a real bus."""
+"""One service that runs in this process, on a real bus."""
 
 import argparse
 import asyncio

@@ -67,7 +67,7 @@ def devices(text: str, name: str = DEVICES, namespace: str = "kube-system") -> d
 
 
 class System:
-    """A running system, and what its user looks for."""
+    """A running system, and what a user reads of it."""
 
     def __init__(self, system: RunningSystem, directory: Path) -> None:
         self.cluster = system.cluster
@@ -82,7 +82,7 @@ class System:
         return found
 
     async def given(self, name: str) -> str:
-        """Wait until a pod is bound; return the vGPUs that it was given."""
+        """Wait until a pod is bound; return its vGPUs."""
 
         async def bound() -> Any:
             found = await self.cluster.get("Pod", "default", name)
@@ -92,7 +92,7 @@ class System:
         return str(found["metadata"]["annotations"].get(IDS, ""))
 
     async def refused(self, name: str) -> str:
-        """Wait until a pod has the reason why it waits, and return the reason."""
+        """Wait until a pod has a reason why it is pending, and return the reason."""
 
         async def condition_message() -> str:
             found = await self.cluster.get("Pod", "default", name)
@@ -111,7 +111,7 @@ class System:
         return dict(await self.until(found, f"no Event {reason}"))
 
     async def shown(self, device: str, *, memory_used: int) -> None:
-        """Wait until so many MiB are shown as taken of a card."""
+        """Wait until this many MiB of a card are shown as used."""
 
         def read() -> bool:
             try:
@@ -144,13 +144,13 @@ async def test_a_mig_pod_is_placed_when_the_geometry_of_its_card_arrives(system:
     assert (await system.given("first")).startswith("GPU-a[group2-")
     await system.shown("GPU-a", memory_used=10240)
 
-    # One that cannot be read changes nothing for those who come next.
+    # An invalid ConfigMap changes nothing for later pods.
     await system.cluster.apply(devices("nvidia: {knownMigGeometries: 5}"))
     await system.cluster.create(vgpu("second", 3000))
     assert (await system.given("second")).startswith("GPU-a[group2-")
 
 
-async def test_another_config_map_is_named_and_taken_away_again(system: System) -> None:
+async def test_another_config_map_is_named_and_deleted(system: System) -> None:
     await system.cluster.create(node("a", "hami-core", **{"acme.io/gpus": "7", "acme.io/mebibytes": "40960"}))
     await system.cluster.create(devices(RENAMED, "mine", "volcano-system"))
     await system.cluster.create(vgpu("usual", 1000))

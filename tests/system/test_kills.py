@@ -1,4 +1,4 @@
-"""``kill -9`` of any process in the middle of the work: it is started again, and all ends valid and complete.
+"""``kill -9`` of any process during the work: it is restarted, and the result is valid and complete.
 
 Everything is real: ``deviceshare up`` as a user starts it, its four services and two nats-servers. The judge reads the
 cluster's objects only. The sizes can be raised by the environment.

@@ -49,7 +49,7 @@ def member(group: str, number: int, memory: int) -> dict[str, Any]:
 
 
 async def status(system: RunningSystem, kind: str, name: str, **wanted: object) -> dict[str, Any]:
-    """Wait until an object's status says this, and return it."""
+    """Wait until an object has this status, and return it."""
     until = time.monotonic() + 20
     found: dict[str, Any] = {}
     while time.monotonic() < until:

@@ -1,4 +1,4 @@
-"""Plain requests to an API server, which go on until it answers: an agent outlives a server that is away."""
+"""Plain requests to an API server, which are retried until it answers: an agent survives a restart of the server."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""What stands on a pod that was just bound, held byte by byte against what its device plugin reads."""
+"""The annotations of a newly bound pod, compared byte by byte with the format of its device plugin."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What the agents of all nodes know of the cluster, by watches, and what they write."""
+"""The agents' view of the cluster, by watches, and their writes."""
 
 from collections.abc import Callable
 from urllib.parse import quote

@@ -1,4 +1,4 @@
-"""The device plugins: kubelet asks for so many devices, each guesses for which pod. Transcribed from their sources.
+"""The device plugins: kubelet requests a number of devices, the plugin infers the pod. Based on their sources.
 
 Each returns the pod and the container that it means to serve and the environment that it gives, or raises Failed.
 """

@@ -1,6 +1,5 @@
 """The device families. A new one is a new module; :func:`register` makes it known, here or in another package."""
 
-from deviceshare.families.common import charge, place_one_by_one
 from deviceshare.families.device_plugin import SERVED
 from deviceshare.families.errors import FamilyError, UnknownFamilyError, calling
 from deviceshare.families.gpu_number import GpuNumber
@@ -17,12 +16,12 @@ from deviceshare.families.protocol import (
     ExpectedDemand,
     Family,
     HeldInPart,
+    NodeView,
     Pick,
-    Picks,
     Places,
 )
 from deviceshare.families.registry import BY_NAME, FAMILIES, caveats, family_named, register
-from deviceshare.families.selection import WISHES, listed, parts_of_words, type_matches, types_accepted, types_asked
+from deviceshare.families.selection import WISHES, listed, parts_of_words, types_accepted, types_asked
 from deviceshare.families.trust import clamp_to_request
 from deviceshare.families.usage import CardCounter, counting_families, device_resources
 from deviceshare.families.vgpu import HamiCore, Mig, Mps
@@ -42,30 +41,23 @@ __all__ = [
     "Family",
     "FamilyError",
     "GpuNumber",
-    "GpuShare",
-    "HamiCore",
     "HamiVnpu",
     "Hardware",
     "HeldInPart",
     "Mig",
-    "MindCluster",
-    "Mps",
+    "NodeView",
     "Pick",
-    "Picks",
     "Places",
     "UnknownFamilyError",
     "calling",
     "caveats",
-    "charge",
     "clamp_to_request",
     "counting_families",
     "device_resources",
     "family_named",
     "listed",
     "parts_of_words",
-    "place_one_by_one",
     "register",
-    "type_matches",
     "types_accepted",
     "types_asked",
 ]

@@ -7,7 +7,7 @@ from deviceshare.families import common
 from deviceshare.families.device_plugin import DevicePlugin
 from deviceshare.families.protocol import CardDemand, CardNames, Check, Demand, ExpectedDemand, Pick, Picks, Places
 from deviceshare.kernels import CardSelector
-from deviceshare.model import Card, ContainerGrant, DeviceGrant
+from deviceshare.model import INIT, Card, ContainerGrant, DeviceGrant
 from deviceshare.state import CardShare, CardView, Codes, Counted
 
 
@@ -20,7 +20,7 @@ class OneByOne:
     best_node_score = 0.0
     pod_annotations: frozenset[str] = frozenset()
     pod_labels: frozenset[str] = frozenset()
-    plugin = DevicePlugin()
+    plugin: DevicePlugin = DevicePlugin()
 
     def card_names(self, of: Demand | Card, conf: SchedulerConf) -> CardNames:
         """Return no names: cards count in no queue unless the family names resources."""
@@ -34,40 +34,50 @@ class OneByOne:
         """Return the checks that cards fail for one container, also on nodes that are feasible."""
         raise NotImplementedError
 
-    def place(self, demand: Demand, view: CardView, conf: SchedulerConf) -> Places:
-        """Pick and charge, container by container."""
-        return common.place_one_by_one(
-            demand,
-            view,
+    def charge(self, demand: Demand, cards: CardDemand, view: CardView, picks: Picks) -> None:
+        """Charge memory, cores and a slot of each picked card in the view."""
+        common.charge(cards, view, picks)
+
+    def steps(self, demand: Demand, view: CardView, conf: SchedulerConf) -> common.Steps:
+        """Return how :meth:`place` and :meth:`checks` proceed."""
+        return common.Steps(
+            common.in_turn(demand, view),
             lambda cards: self.pick(demand, cards, view, conf),
-            lambda cards, picks: common.charge(cards, view, picks),
+            lambda cards, picks: self.charge(demand, cards, view, picks),
+            lambda cards: self.failed(demand, cards, view, conf),
         )
 
+    def place(self, demand: Demand, view: CardView, conf: SchedulerConf) -> Places:
+        """Pick and charge, container by container."""
+        return common.place_one_by_one(view, self.steps(demand, view, conf))
+
     def selector(self, demand: Demand, codes: Codes, conf: SchedulerConf) -> CardSelector | None:
-        """Return None: cards are picked in NumPy."""
+        """Return :meth:`kernel`; None for several containers, or a pod that restricts cards by ids or by other pods."""
+        (cards, *others) = demand.cards
+        if others or cards.stage == INIT or common.is_restricted(demand):
+            return None
+        selector = self.kernel(demand, cards, codes, conf)
+        if selector is not None:
+            selector.equivalence_key = self.essence(demand, cards, conf)
+        return selector
+
+    def kernel(self, demand: Demand, cards: CardDemand, codes: Codes, conf: SchedulerConf) -> CardSelector | None:
+        """Return a kernel that picks the same cards as :meth:`pick` for one container; None: there is none."""
         return None
+
+    def essence(self, demand: Demand, cards: CardDemand, conf: SchedulerConf) -> Demand:
+        """Return the parts of a demand for the cards of one container that affect which cards are picked."""
+        return common.essence(demand)
 
     def checks(self, demand: Demand, view: CardView, conf: SchedulerConf) -> list[Check]:
         """Return the checks that fail, container by container."""
-        return common.check_one_by_one(
-            demand,
-            lambda cards: self.pick(demand, cards, view, conf),
-            lambda cards, picks: common.charge(cards, view, picks),
-            lambda cards: self.failed(demand, cards, view, conf),
-            common.in_turn(demand, view),
-        )
+        return common.check_one_by_one(self.steps(demand, view, conf))
 
     def grants(
         self, demand: Demand, chosen: Sequence[Sequence[Pick]], conf: SchedulerConf, expected: ExpectedDemand
     ) -> tuple[ContainerGrant, ...]:
         """Return one grant for each container, its devices in the order of the picks."""
-        grants = []
-        for cards, picks in zip(demand.cards, chosen, strict=True):
-            devices = [
-                DeviceGrant(card.id, card.index, common.memory_on(cards, card), cards.cores) for card, _ in picks
-            ]
-            grants.append(ContainerGrant(cards.container, cards.position, self.name, tuple(devices), cards.stage))
-        return tuple(grants)
+        return common.grants_of(self.name, demand, chosen, _device)
 
     def count(self, card: Card, pods: Sequence[Sequence[CardShare]], conf: SchedulerConf) -> Counted:
         """Never called where there is no state."""
@@ -80,3 +90,8 @@ class OneByOne:
     def caveats(self, grants: Sequence[ContainerGrant]) -> tuple[str, ...]:
         """Return nothing: the device plugin does what the grants say."""
         return ()
+
+
+def _device(cards: CardDemand, pick: Pick) -> DeviceGrant:
+    card = pick.card
+    return DeviceGrant(card.id, card.index, common.memory_on(cards, card), cards.cores)

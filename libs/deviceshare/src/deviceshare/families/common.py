@@ -1,19 +1,19 @@
 """Functions that several families use: picking columns by a key, charging a view, counting failed checks."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from deviceshare.families.protocol import CardDemand, Check, Demand, Picks, Places
+from deviceshare.families.protocol import CardDemand, Check, ContainerShare, Demand, Pick, Picks, Places
 from deviceshare.kernels import CardCharges, CardSelector
-from deviceshare.model import INIT, WHOLE, Card, DeviceGrant
+from deviceshare.model import INIT, SIDECAR, WHOLE, Card, ContainerGrant, ContainerRequest, DeviceGrant, PodRequest
 from deviceshare.state import Bools, CardKinds, CardView, Ints
 
 Floats = NDArray[np.float64]
 _NEVER = np.int64(2**62)
-_FIRST = np.int64(2**61)
 
 
 def memory_asked(cards: CardDemand, view: CardView) -> Ints:
@@ -59,21 +59,30 @@ def essence(demand: Demand, **changes: int) -> Demand:
     return replace(demand, cards=(replace(cards, container="", position=0, **changes),), shares=())
 
 
-def place_one_by_one(
-    demand: Demand,
-    view: CardView,
-    pick: Callable[[CardDemand], Picks],
-    charge: Callable[[CardDemand, Picks], None],
-    turns: Iterable[CardDemand] | None = None,
-) -> Places:
-    """Place a demand container by container, each sees what the ones before it took (:func:`in_turn`).
+def is_restricted(demand: Demand) -> bool:
+    """Return whether a pod restricts cards by ids or by other pods, which kernels do not evaluate."""
+    by_id = demand.use_ids or demand.use_indexes or demand.nouse_ids
+    return bool(by_id or demand.apart_group or demand.apart_rules)
 
-    A family that implements the rule for init containers itself passes ``turns``: ``demand.cards``.
+
+class Steps(NamedTuple):
+    """How a family places a demand container by container; each sees what the ones before it took.
+
+    ``turns`` yields the containers: :func:`in_turn`, unless the family implements the rule for init containers itself.
     """
+
+    turns: Iterable[CardDemand]
+    pick: Callable[[CardDemand], Picks]
+    charge: Callable[[CardDemand, Picks], None]
+    checks: Callable[[CardDemand], list[Check]]
+
+
+def place_one_by_one(view: CardView, steps: Steps) -> Places:
+    """Place a demand container by container."""
     rows = view.mode.shape[0]
     places = Places(np.ones(rows, dtype=np.bool_), [], [], np.zeros(rows), np.zeros(rows))
-    for cards in in_turn(demand, view) if turns is None else turns:
-        picks = pick(cards)
+    for cards in steps.turns:
+        picks = steps.pick(cards)
         places.fits &= picks.fits
         places.columns.append(picks.columns)
         places.details.append(np.zeros_like(picks.columns) if picks.details is None else picks.details)
@@ -82,31 +91,58 @@ def place_one_by_one(
                 places.score += term
         if picks.waste is not None:
             places.waste += picks.waste
-        charge(cards, picks)
+        steps.charge(cards, picks)
     places.score[~places.fits] = 0.0
     return places
 
 
-def check_one_by_one(
-    demand: Demand,
-    pick: Callable[[CardDemand], Picks],
-    charge: Callable[[CardDemand, Picks], None],
-    checks: Callable[[CardDemand], list[Check]],
-    turns: Iterable[CardDemand] | None = None,
-) -> list[Check]:
-    """Return the checks that each container fails, each sees what the ones before it took.
-
-    ``turns`` has to be the same as for :func:`place_one_by_one`, which matters for init containers.
-    """
+def check_one_by_one(steps: Steps) -> list[Check]:
+    """Return the checks that each container fails, for the nodes that are infeasible for it."""
     found = []
-    for cards in demand.cards if turns is None else turns:
-        picks = pick(cards)
-        for check in checks(cards):
-            nodes = check.nodes & ~picks.fits
-            if nodes.any():
-                found.append(replace(check, nodes=nodes))
-        charge(cards, picks)
-    return found
+    for cards in steps.turns:
+        picks = steps.pick(cards)
+        found += [replace(check, nodes=check.nodes & ~picks.fits) for check in steps.checks(cards)]
+        steps.charge(cards, picks)
+    return [check for check in found if check.nodes.any()]
+
+
+def grants_of(
+    family: str,
+    demand: Demand,
+    chosen: Sequence[Sequence[Pick]],
+    device: Callable[[CardDemand, Pick], DeviceGrant],
+) -> tuple[ContainerGrant, ...]:
+    """Return one grant for each container, its devices in the order of the picks."""
+    return tuple(
+        ContainerGrant(
+            cards.container, cards.position, family, tuple(device(cards, pick) for pick in picks), cards.stage
+        )
+        for cards, picks in zip(demand.cards, chosen, strict=True)
+    )
+
+
+Container = tuple[str, int, ContainerRequest]
+"""A container of a pod: stage and position as in :class:`~deviceshare.model.ContainerGrant`, and its request."""
+
+
+def start_order(ask: PodRequest) -> list[Container]:
+    """Return the containers of a pod in the order in which they start."""
+    inits = ((SIDECAR if each.sidecar else INIT, position, each) for position, each in enumerate(ask.init_containers))
+    return [*inits, *(("", position, each) for position, each in enumerate(ask.containers))]
+
+
+def by_stage(ask: PodRequest, stages: Sequence[str] = ("", SIDECAR, INIT)) -> list[Container]:
+    """Return the containers of a pod in the order of their stages."""
+    return sorted(start_order(ask), key=lambda each: stages.index(each[0]))
+
+
+def shares_of(containers: Iterable[Container], resource: str) -> tuple[ContainerShare, ...]:
+    """Return each container's part of a resource that the pod requests as a whole."""
+    return tuple(
+        ContainerShare(container.name, position, amount, stage)
+        for stage, position, container in containers
+        if (amount := container.get(resource))
+    )
 
 
 def in_turn(demand: Demand, view: CardView) -> Iterator[CardDemand]:
@@ -146,8 +182,8 @@ def picks_of(selector: CardSelector, view: CardView, allowed: Bools | None) -> P
     return Picks(fits.view(np.bool_), columns, terms, details, waste)
 
 
-def choose(usable: Bools, key: Ints, count: int, preferred: Bools | None = None) -> tuple[Bools, Ints]:
-    """Pick per row the ``count`` usable columns with the smallest keys (ties: lowest column), preferred ones first.
+def choose(usable: Bools, key: Ints, count: int) -> tuple[Bools, Ints]:
+    """Pick per row the ``count`` usable columns with the smallest keys (ties: lowest column).
 
     ``key`` is int64[R, D] or int64[1, D]. Returns bool[R]: whether there are enough, and int64[R, count]: the columns
     in the order of their keys.
@@ -156,23 +192,10 @@ def choose(usable: Bools, key: Ints, count: int, preferred: Bools | None = None)
     if count > columns:
         return np.zeros(rows, dtype=np.bool_), np.zeros((rows, count), dtype=np.int64)
     fits = np.count_nonzero(usable, axis=1) >= count
-    if preferred is not None:
-        key = np.where(preferred, key - _FIRST, key)
     ranked = np.where(usable, key, _NEVER)
     if count == 1:
         return fits, ranked.argmin(axis=1)[:, None]
     return fits, ranked.argsort(axis=1, kind="stable")[:, :count]
-
-
-def at(array: Ints, columns: Ints) -> Ints:
-    """Return int64[R, count]: the values of the chosen columns of each row."""
-    values: Ints = array[np.arange(len(columns))[:, None], columns]
-    return values
-
-
-def spread_score(fits: Bools, view: CardView) -> Floats:
-    """Return float64[R]: the score under the policy spread, 100/(1 + shares on the node), 0 where infeasible."""
-    return np.where(fits, 100.0 / (1 + view.slots_used.sum(axis=1)), 0.0)
 
 
 def charge(cards: CardDemand, view: CardView, picks: Picks) -> None:
@@ -196,47 +219,37 @@ def any_card(cards: Bools) -> Bools:
 def most_free(free: Ints, candidates: Bools, failed: Bools, count: int) -> Ints:
     """Return int64[R]: the amount with which the row would have ``count`` cards that pass a check about an amount.
 
-    ``free`` int64[R, D] is what each card has left. Candidates that do not fail the check pass already.
+    ``free`` int64[R, D] is what each card has left. Candidates that do not fail the check pass already. Where too few
+    cards fail it, the amount is that of the failed card with the smallest amount; 0 where none fails.
     """
-    passing = np.count_nonzero(candidates & ~failed, axis=1)
-    return nth_largest(free, failed, np.maximum(count - passing, 1))
-
-
-def nth_largest(values: Ints, usable: Bools, count: Ints) -> Ints:
-    """Return int64[R]: the ``count``-th (int64[R]) largest value among the usable columns of each row, at least 0.
-
-    Where there are fewer usable columns it is the smallest of them, where there is none 0.
-    """
-    rows, columns = values.shape
+    rows, columns = free.shape
     if not columns:
         return np.zeros(rows, dtype=np.int64)
-    ranked = np.sort(np.where(usable, np.maximum(values, 0), -1), axis=1)
-    take = columns - np.clip(np.count_nonzero(usable, axis=1), 1, count)
+    missing = np.maximum(count - np.count_nonzero(candidates & ~failed, axis=1), 1)
+    ranked = np.sort(np.where(failed, np.maximum(free, 0), -1), axis=1)
+    take = columns - np.clip(np.count_nonzero(failed, axis=1), 1, missing)
     found: Ints = np.maximum(ranked[np.arange(rows), take], 0)
     return found
 
 
-def card_check(code: str, text: str, failed: Bools) -> Check:
+class Amount(NamedTuple):
+    """The amount that a check is about: see :class:`Check`."""
+
+    resource: str = ""
+    asked: int = 0
+    free: Ints | None = None
+    unit: str = ""
+
+
+_NO_AMOUNT = Amount()
+
+
+def card_check(code: str, text: str, failed: Bools, amount: Amount = _NO_AMOUNT) -> Check:
     """Return a check that is a reason for each node with a card that fails it; ``failed`` is bool[R, D]."""
     counts = np.count_nonzero(failed, axis=1).astype(np.int64)
-    return Check(code, text, counts > 0, counts, cards=failed)
+    return Check(code, text, counts > 0, counts, *amount, failed)
 
 
-def amount_check(
-    code: str,
-    text: str,
-    failed: Bools,
-    *,
-    resource: str,
-    asked: int,
-    free: Ints,
-    unit: str,
-) -> Check:
-    """Return a check about an amount; ``free`` int64[R] is the largest free amount."""
-    counts = np.count_nonzero(failed, axis=1).astype(np.int64)
-    return Check(code, text, counts > 0, counts, resource, asked, free, unit, failed)
-
-
-def some(checks: Sequence[Check]) -> list[Check]:
-    """Leave out the checks that no node fails."""
-    return [check for check in checks if check.nodes.any()]
+def node_check(code: str, text: str, nodes: Bools, amount: Amount = _NO_AMOUNT) -> Check:
+    """Return a check that is a reason for these nodes (bool[R]) and is not about single cards."""
+    return Check(code, text, nodes, np.zeros(len(nodes), dtype=np.int64), *amount)

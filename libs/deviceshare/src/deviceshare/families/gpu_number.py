@@ -1,10 +1,11 @@
 """gpu-number: a pod requests whole cards of a gpu-share node and gets unused cards.
 
-Rules: Volcano pkg/scheduler/api/devices/nvidia/gpushare (share.go). Beyond Volcano: the lowest indexes are taken, not
-whatever a map yields; a card that is given whole is taken for gpu-share as well; a node whose device plugin shares the
-memory of its cards gives none whole, unless ``deviceshare.GPUNumberOnSharedNodes`` says so: there the plugin writes
-their number into the node's status, but registers only their memory with kubelet (volcano-sh/devices,
-pkg/plugin/nvidia/server.go), and containers that ask the number would run without a GPU.
+Rules: Volcano pkg/scheduler/api/devices/nvidia/gpushare (share.go). Additions to Volcano: the cards with the lowest
+indexes are picked, independent of the iteration order of a map; a card that is allocated whole is in use for gpu-share
+as well; a node whose device plugin shares the memory of its cards is infeasible without
+``deviceshare.GPUNumberOnSharedNodes``: its plugin writes the number of cards into the node's status, but registers only
+their memory with kubelet (volcano-sh/devices, pkg/plugin/nvidia/server.go), and containers that request a number of
+cards would run without a GPU.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,11 +15,9 @@ import numpy as np
 
 from deviceshare.conf import SchedulerConf
 from deviceshare.families import common, selection
-from deviceshare.families.base import OneByOne
-from deviceshare.families.device_plugin import DevicePlugin, serves_one_container
+from deviceshare.families.device_plugin import DevicePlugin
 from deviceshare.families.gpu_plugin import GpuPlugin
-from deviceshare.families.gpu_share import annotations, candidates, card_checks, peak, shares_of
-from deviceshare.families.hardware import NVIDIA
+from deviceshare.families.gpu_share import PodGpus, candidates, card_checks, peak
 from deviceshare.families.protocol import (
     CardDemand,
     CardNames,
@@ -31,29 +30,23 @@ from deviceshare.families.protocol import (
     Picks,
 )
 from deviceshare.formats import gpu_share
-from deviceshare.model import INIT, WHOLE, Card, Claim, ContainerGrant, DeviceGrant, PodRequest, RequestError
+from deviceshare.model import INIT, WHOLE, Card, ContainerGrant, DeviceGrant, PodRequest, RequestError
 from deviceshare.state import Bools, CardView
 
 ALL_CORES = gpu_share.CARD_CORES
 
 
-class GpuNumber(OneByOne):
+class GpuNumber(PodGpus):
     """The family ``gpu-number``."""
 
     name = "gpu-number"
     flag = "deviceshare.GPUNumberEnable"
-    hardware = NVIDIA
-    modes = frozenset({gpu_share.MODE})
-    pod_annotations = selection.WISHES
+    resource = gpu_share.NUMBER
     plugin: DevicePlugin = GpuPlugin(gpu_share.NUMBER)
 
     def node_cards(self, node: NodeView) -> tuple[Card, ...]:
         """Return nothing: the cards are those of gpu-share."""
         return ()
-
-    def resources(self, conf: SchedulerConf) -> frozenset[str]:
-        """Return ``volcano.sh/gpu-number``."""
-        return frozenset({gpu_share.NUMBER})
 
     def card_names(self, of: Demand | Card, conf: SchedulerConf) -> CardNames:
         """Return the name of whole cards."""
@@ -61,11 +54,12 @@ class GpuNumber(OneByOne):
 
     def demand(self, ask: PodRequest, conf: SchedulerConf) -> Demand | None:
         """Request the peak number of cards of the pod."""
-        shares = shares_of(ask, gpu_share.NUMBER)
+        containers = common.by_stage(ask)
+        shares = common.shares_of(containers, gpu_share.NUMBER)
         count = peak(shares)
         if not count:
             return None
-        if shares_of(ask, gpu_share.MEMORY):
+        if common.shares_of(containers, gpu_share.MEMORY):
             raise RequestError(
                 "Pod",
                 f"spec.containers[*].resources.limits[{gpu_share.NUMBER}]",
@@ -95,7 +89,7 @@ class GpuNumber(OneByOne):
             used = np.count_nonzero(of_mode & ~_unused(view), axis=1)
             score = np.where(fits, 100.0 * (used + cards.count) / total, 0.0)
         elif conf.policy == "spread":
-            score = common.spread_score(fits, view)
+            score = np.where(fits, 100.0 / (1 + view.slots_used.sum(axis=1)), 0.0)
         return Picks(fits, columns, score)
 
     def grants(
@@ -129,18 +123,12 @@ class GpuNumber(OneByOne):
         text = f"Insufficient {gpu_share.NUMBER}"
         number = Check("NodeInsufficientDevice", text, few, taken, gpu_share.NUMBER, cards.count, free, cards=in_use)
         plugin = f"node(s) had a device plugin that shares {gpu_share.MEMORY} and does not serve {gpu_share.NUMBER}"
-        return common.some([*card_checks(demand, view), common.card_check("ModeNotFit", plugin, shared), number])
-
-    def annotations(
-        self, claim: Claim, node: str, containers: Sequence[str], now: float, init_containers: Sequence[str] = ()
-    ) -> dict[str, str]:
-        """Return the cards' indexes and the time."""
-        return annotations(claim, self.name, now)
+        return [*card_checks(demand, view), common.card_check("ModeNotFit", plugin, shared), number]
 
     def held(self, annotations: Mapping[str, str], ask: PodRequest, pod: str) -> tuple[ContainerGrant, ...]:
         """Read ``gpu-index``; the containers took the cards in turn."""
-        shares = shares_of(ask, gpu_share.NUMBER)
-        if not shares:  # what is wrong with it gpu-share finds
+        shares = common.shares_of(common.by_stage(ask), gpu_share.NUMBER)
+        if not shares:  # gpu-share reads the annotation, and reports its errors
             return ()
         indexes = gpu_share.read_index(annotations.get(gpu_share.INDEX, ""), pod)
         devices = [DeviceGrant(str(index), index, WHOLE, ALL_CORES) for index in indexes]
@@ -149,10 +137,6 @@ class GpuNumber(OneByOne):
     def environment(self, grant: ContainerGrant, cards: Sequence[Card]) -> dict[str, str]:
         """Return what volcano-sh/devices injects in its strategy ``number``."""
         return {"NVIDIA_VISIBLE_DEVICES": ",".join(str(device.index) for device in grant.devices)}
-
-    def caveats(self, grants: Sequence[ContainerGrant]) -> tuple[str, ...]:
-        """Warn of containers that the device plugin does not serve."""
-        return serves_one_container(gpu_share.NUMBER, self.plugin.name, grants)
 
 
 def _shared(view: CardView, conf: SchedulerConf) -> Bools:

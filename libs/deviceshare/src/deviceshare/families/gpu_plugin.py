@@ -1,9 +1,9 @@
-"""How Volcano's first device plugin finds the pod that kubelet asks for. Source: volcano-sh/devices, pkg/plugin/nvidia.
+"""How volcano-sh/devices chooses the pod for a request of kubelet. Source: volcano-sh/devices, pkg/plugin/nvidia.
 
-Of the pending pods on its node that are not marked as assigned it takes the oldest one by ``predicate-time`` that has a
-container which asks as much as kubelet does. It marks the pod, all of it, at the first container that it serves: for
-the others it takes the next pod that asks as much, and where there is none kubelet rejects the pod. Of init containers
-it knows nothing.
+Among the pending pods on its node that are not marked as assigned and have a container with the requested amount, it
+chooses the one with the smallest ``predicate-time``. It marks the whole pod at the first container that it serves. For
+the other containers it chooses the next pod with the requested amount; without one, kubelet rejects the pod. It does
+not serve init containers.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from deviceshare.model import ContainerGrant
 
 
 class GpuPlugin(DevicePlugin):
-    """The plugin of gpu-share and gpu-number; ``resource`` is the one that is asked by."""
+    """The plugin of gpu-share and gpu-number; pods request ``resource``."""
 
     name = "the GPU device plugin"
     locks = ("gpu", "volcano.sh/mutex.lock")
@@ -25,7 +25,7 @@ class GpuPlugin(DevicePlugin):
         self._resource = resource
 
     def keys(self, grants: Sequence[ContainerGrant]) -> tuple[str, ...]:
-        """Return the amounts that the containers ask: two alike on one node may get each other's card."""
+        """Return the amounts that the containers request: with equal amounts, pods may get each other's card."""
         by_memory = self._resource == gpu_share.MEMORY
         amounts = {
             sum(device.memory for device in grant.devices) if by_memory else len(grant.devices) for grant in grants

@@ -7,8 +7,6 @@ by ``volcano.sh/gpu-index``.
 
 from collections.abc import Iterable, Mapping, Sequence
 
-import numpy as np
-
 from deviceshare.conf import SchedulerConf
 from deviceshare.families import common, selection
 from deviceshare.families.base import OneByOne
@@ -27,28 +25,49 @@ from deviceshare.families.protocol import (
     Picks,
 )
 from deviceshare.formats import gpu_share, nvidia
-from deviceshare.kernels import CardSelector, SharedCardSelector
-from deviceshare.model import INIT, SIDECAR, Card, Claim, ContainerGrant, DeviceGrant, PodRequest
+from deviceshare.kernels import SharedCardSelector
+from deviceshare.model import INIT, Card, Claim, ContainerGrant, DeviceGrant, PodRequest
 from deviceshare.state import Bools, CardView, Codes
 
 
-class GpuShare(OneByOne):
+class PodGpus(OneByOne):
+    """The base of the families whose pods request ``resource`` as a whole: the same cards, plugin and annotations."""
+
+    hardware = NVIDIA
+    modes = frozenset({gpu_share.MODE})
+    pod_annotations = selection.WISHES
+    resource: str
+
+    def resources(self, conf: SchedulerConf) -> frozenset[str]:
+        """Return ``resource``."""
+        return frozenset({self.resource})
+
+    def annotations(
+        self, claim: Claim, node: str, containers: Sequence[str], now: float, init_containers: Sequence[str] = ()
+    ) -> dict[str, str]:
+        """Return the annotations for the device plugin: each card once, in the order of the grants, and the time."""
+        indexes = [device.index for grant in claim.grants if grant.family == self.name for device in grant.devices]
+        return {
+            gpu_share.INDEX: gpu_share.write_index(dict.fromkeys(indexes)),
+            gpu_share.PREDICATE_TIME: gpu_share.write_predicate_time(now),
+        }
+
+    def caveats(self, grants: Sequence[ContainerGrant]) -> tuple[str, ...]:
+        """Warn of containers that the device plugin does not serve."""
+        return serves_one_container(self.resource, self.plugin.name, grants)
+
+
+class GpuShare(PodGpus):
     """The family ``gpu-share``."""
 
     name = "gpu-share"
     flag = "deviceshare.GPUSharingEnable"
-    hardware = NVIDIA
-    modes = frozenset({gpu_share.MODE})
-    pod_annotations = selection.WISHES
+    resource = gpu_share.MEMORY
     plugin: DevicePlugin = GpuPlugin(gpu_share.MEMORY)
 
     def node_cards(self, node: NodeView) -> tuple[Card, ...]:
         """Return the cards by the node's capacity; their model is that of the node's label."""
         return gpu_share.read_cards(node.capacity, node.name, node.labels.get(nvidia.PRODUCT, ""))
-
-    def resources(self, conf: SchedulerConf) -> frozenset[str]:
-        """Return ``volcano.sh/gpu-memory``."""
-        return frozenset({gpu_share.MEMORY})
 
     def card_names(self, of: Demand | Card, conf: SchedulerConf) -> CardNames:
         """Return the name of memory."""
@@ -56,7 +75,7 @@ class GpuShare(OneByOne):
 
     def demand(self, ask: PodRequest, conf: SchedulerConf) -> Demand | None:
         """Request one card for the pod, with the peak of its containers' memory."""
-        shares = shares_of(ask, gpu_share.MEMORY)
+        shares = common.shares_of(common.by_stage(ask), gpu_share.MEMORY)
         total = peak(shares)
         if not total:
             return None
@@ -67,21 +86,13 @@ class GpuShare(OneByOne):
             **selection.wishes(ask)._asdict(),
         )
 
-    def selector(self, demand: Demand, codes: Codes, conf: SchedulerConf) -> CardSelector | None:
-        """Return the kernel, unless the pod restricts cards by index or id."""
-        if demand.use_ids or demand.use_indexes or demand.nouse_ids:
-            return None
-        selector = self._selector(demand, codes, conf)
-        selector.equivalence_key = common.essence(demand)
-        return selector
-
-    def _selector(self, demand: Demand, codes: Codes, conf: SchedulerConf) -> SharedCardSelector:
+    def kernel(self, demand: Demand, cards: CardDemand, codes: Codes, conf: SchedulerConf) -> SharedCardSelector:
         """Pick one card with room: the lowest index; under binpack the fullest, under spread the emptiest.
 
         Score: binpack 100·used/memory after the placement; spread 100/(1 + pods on the node's cards).
         """
         kinds = codes.kinds
-        asked = common.memory_of_kinds(demand.cards[0], kinds)
+        asked = common.memory_of_kinds(cards, kinds)
         selector = SharedCardSelector(1, kinds.memory, asked, selection.usable_kinds(demand, gpu_share.MODE, codes))
         selector.filling, selector.spreading = conf.policy == "binpack", conf.policy == "spread"
         selector.by_memory = int(selector.spreading) - int(selector.filling)
@@ -89,7 +100,7 @@ class GpuShare(OneByOne):
 
     def pick(self, demand: Demand, cards: CardDemand, view: CardView, conf: SchedulerConf) -> Picks:
         """Pick one card for the pod."""
-        return common.picks_of(self._selector(demand, view, conf), view, selection.id_allowed(demand, view))
+        return common.picks_of(self.kernel(demand, cards, view, conf), view, selection.id_allowed(demand, view))
 
     def grants(
         self, demand: Demand, chosen: Sequence[Sequence[Pick]], conf: SchedulerConf, expected: ExpectedDemand
@@ -104,33 +115,19 @@ class GpuShare(OneByOne):
         """Return the checks for no cards, unhealthy cards, cards that the pod excludes, and too little memory."""
         usable = candidates(demand, view)
         free = view.memory - view.memory_used
-        return common.some(
-            [
-                *card_checks(demand, view),
-                common.amount_check(
-                    "CardInsufficientMemory",
-                    f"Insufficient {gpu_share.MEMORY} on one card",
-                    usable & (free < cards.memory),
-                    resource=gpu_share.MEMORY,
-                    asked=cards.memory,
-                    free=common.most_free(free, usable, usable & (free < cards.memory), 1),
-                    unit="MiB",
-                ),
-            ]
-        )
-
-    def annotations(
-        self, claim: Claim, node: str, containers: Sequence[str], now: float, init_containers: Sequence[str] = ()
-    ) -> dict[str, str]:
-        """Return the card's index and the time."""
-        return annotations(claim, self.name, now)
+        short = usable & (free < cards.memory)
+        most = common.most_free(free, usable, short, 1)
+        text = f"Insufficient {gpu_share.MEMORY} on one card"
+        amount = common.Amount(gpu_share.MEMORY, cards.memory, most, "MiB")
+        memory = common.card_check("CardInsufficientMemory", text, short, amount)
+        return [*card_checks(demand, view), memory]
 
     def held(self, annotations: Mapping[str, str], ask: PodRequest, pod: str) -> tuple[ContainerGrant, ...]:
         """Read ``gpu-index``; the amounts are the containers' own."""
         indexes = gpu_share.read_index(annotations.get(gpu_share.INDEX, ""), pod)
         if not indexes:
             return ()
-        shares, index = shares_of(ask, gpu_share.MEMORY), indexes[0]
+        shares, index = common.shares_of(common.by_stage(ask), gpu_share.MEMORY), indexes[0]
         return tuple(_grant(share, self.name, DeviceGrant(str(index), index, share.amount, 0)) for share in shares)
 
     def environment(self, grant: ContainerGrant, cards: Sequence[Card]) -> dict[str, str]:
@@ -141,30 +138,9 @@ class GpuShare(OneByOne):
             "VOLCANO_GPU_MEMORY_TOTAL": str(cards[0].memory),
         }
 
-    def caveats(self, grants: Sequence[ContainerGrant]) -> tuple[str, ...]:
-        """Warn of containers that the device plugin does not serve."""
-        return serves_one_container(gpu_share.MEMORY, self.plugin.name, grants)
-
 
 def _grant(share: ContainerShare, family: str, *devices: DeviceGrant) -> ContainerGrant:
     return ContainerGrant(share.container, share.position, family, devices, share.stage)
-
-
-def shares_of(ask: PodRequest, resource: str) -> tuple[ContainerShare, ...]:
-    """Return each container's part of a resource that the pod requests as a whole: init containers last."""
-    first = enumerate(ask.init_containers)
-    shares = [
-        *((container, position, "") for position, container in enumerate(ask.containers)),
-        *sorted(
-            ((container, position, SIDECAR if container.sidecar else INIT) for position, container in first),
-            key=lambda each: each[2] == INIT,
-        ),
-    ]
-    return tuple(
-        ContainerShare(container.name, position, amount, stage)
-        for container, position, stage in shares
-        if (amount := container.get(resource))
-    )
 
 
 def peak(shares: Iterable[ContainerShare]) -> int:
@@ -181,15 +157,6 @@ def peak(shares: Iterable[ContainerShare]) -> int:
     return max(running, largest)
 
 
-def annotations(claim: Claim, family: str, now: float) -> dict[str, str]:
-    """Return the annotations for the device plugin: each card once, in the order of the grants, and the time."""
-    indexes = [device.index for grant in claim.grants if grant.family == family for device in grant.devices]
-    return {
-        gpu_share.INDEX: gpu_share.write_index(dict.fromkeys(indexes)),
-        gpu_share.PREDICATE_TIME: gpu_share.write_predicate_time(now),
-    }
-
-
 def candidates(demand: Demand, view: CardView) -> Bools:
     """Return bool[R, D]: healthy gpu-share cards that the pod accepts."""
     usable = view.of_mode(gpu_share.MODE) & view.healthy
@@ -202,9 +169,8 @@ def candidates(demand: Demand, view: CardView) -> Bools:
 def card_checks(demand: Demand, view: CardView) -> list[Check]:
     """Return the checks that do not depend on usage."""
     of_mode = view.of_mode(gpu_share.MODE)
-    none = np.zeros(len(of_mode), dtype=np.int64)
     return [
-        Check("CardNotFound", "node(s) had no gpu-share cards", ~common.any_card(of_mode), none),
+        common.node_check("CardNotFound", "node(s) had no gpu-share cards", ~common.any_card(of_mode)),
         common.card_check("CardNotHealth", "node(s) had unhealthy cards", of_mode & ~view.healthy),
         *selection.checks(demand, view, of_mode),
     ]

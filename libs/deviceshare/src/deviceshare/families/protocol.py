@@ -5,7 +5,7 @@ annotations that its device plugin reads. Methods evaluate many nodes at once: r
 :class:`~deviceshare.state.CardView` are nodes, columns are cards.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -23,40 +23,23 @@ MOST_CARDS = 128
 """The most cards of one request, more than any node has. A larger number is refused before arrays are allocated."""
 
 
-class NodeView(Protocol):
-    """What a family reads of a Kubernetes Node to find its cards."""
+class NodeView(msgspec.Struct, frozen=True):
+    """What a family reads of a Kubernetes Node to find its cards; quantities are parsed."""
 
-    @property
-    def name(self) -> str:
-        """``metadata.name``."""
-        ...
-
-    @property
-    def annotations(self) -> Mapping[str, str]:
-        """``metadata.annotations``."""
-        ...
-
-    @property
-    def labels(self) -> Mapping[str, str]:
-        """``metadata.labels``."""
-        ...
-
-    @property
-    def capacity(self) -> Resources:
-        """``status.capacity``, quantities parsed."""
-        ...
-
-    @property
-    def allocatable(self) -> Resources:
-        """``status.allocatable``, quantities parsed."""
-        ...
+    name: str
+    annotations: Mapping[str, str]
+    labels: Mapping[str, str]
+    capacity: Resources
+    allocatable: Resources
+    device_info: Callable[[str], Mapping[str, str] | None]
+    """Returns the devices of a node from ConfigMaps by the name of the node."""
 
     def devices(self) -> Mapping[str, str] | None:
         """Return the node's entries in device ConfigMaps (:mod:`deviceshare.objects.device_info`), None for none.
 
         A node for which this was called is decoded again when its entries change.
         """
-        ...
+        return self.device_info(self.name)
 
 
 class CardDemand(msgspec.Struct, frozen=True):
@@ -76,7 +59,7 @@ class CardDemand(msgspec.Struct, frozen=True):
 
 
 class ContainerShare(msgspec.Struct, frozen=True):
-    """One container's part of cards that the pod requests as a whole: ``amount`` MiB or cards.
+    """One container's part of cards that the pod requests as a whole: ``amount`` MiB, cards or AI cores.
 
     ``position`` and ``stage`` as in :class:`~deviceshare.model.ContainerGrant`.
     """

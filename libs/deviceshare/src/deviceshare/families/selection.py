@@ -4,7 +4,7 @@ Annotations: Volcano's user guides; :mod:`deviceshare.formats.gpu_share` and :mo
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -120,26 +120,21 @@ def id_allowed(demand: Demand, view: CardView) -> Bools | None:
     """
     if not (demand.use_ids or demand.use_indexes or demand.nouse_ids):
         return None
-    return _chosen_ids(demand, view) & _chosen_indexes(demand, view) & ~_excluded(demand, view)
-
-
-def _chosen_ids(demand: Demand, view: CardView) -> Bools:
-    return view.with_ids(demand.use_ids) if demand.use_ids else np.ones(view.mode.shape, dtype=np.bool_)
-
-
-def _chosen_indexes(demand: Demand, view: CardView) -> Bools:
-    if not demand.use_indexes:
-        return np.ones(view.mode.shape, dtype=np.bool_)
-    return _with_indexes(frozenset(demand.use_indexes), view)
+    found = np.ones(view.mode.shape, dtype=np.bool_)
+    if demand.use_ids:
+        found &= view.with_ids(demand.use_ids)
+    if demand.use_indexes:
+        found &= _with_indexes(demand.use_indexes, view)
+    if demand.nouse_ids:
+        found &= ~_excluded(demand, view)
+    return found
 
 
 def _excluded(demand: Demand, view: CardView) -> Bools:
-    if not demand.nouse_ids:
-        return np.zeros(view.mode.shape, dtype=np.bool_)
     return view.with_ids(demand.nouse_ids) | _with_indexes(indexes_among(demand.nouse_ids), view)
 
 
-def _with_indexes(indexes: frozenset[int], view: CardView) -> Bools:
+def _with_indexes(indexes: Collection[int], view: CardView) -> Bools:
     found = np.zeros(view.mode.shape, dtype=np.bool_)
     for row, cards in enumerate(view.cards) if indexes else ():
         for column, card in enumerate(cards):
@@ -153,19 +148,19 @@ def checks(demand: Demand, view: CardView, cards: Bools) -> list[Check]:
     if demand.use_types or demand.nouse_types:
         refused = cards & ~types_accepted(demand.use_types, demand.nouse_types, view.type_names)[view.type]
         asked = types_asked(demand.use_types, demand.nouse_types)
-        untold = refused & (view.type == 0)
-        types = listed(view.type_names[code] for code in np.unique(view.type[refused & ~untold]).tolist())
+        unknown = refused & (view.type == 0)
+        types = listed(view.type_names[code] for code in np.unique(view.type[refused & ~unknown]).tolist())
         text = f"node(s) had cards of type {types} for {asked}"
-        found.append(common.card_check("CardTypeMismatch", text, refused & ~untold))
+        found.append(common.card_check("CardTypeMismatch", text, refused & ~unknown))
         text = f"node(s) had cards of unknown type for {asked}"
-        found.append(common.card_check("CardTypeMismatch", text, untold))
+        found.append(common.card_check("CardTypeMismatch", text, unknown))
     if demand.use_ids:
         text = f"node(s) had cards other than {vgpu.USE_ID} {','.join(demand.use_ids)}"
-        found.append(common.card_check("CardUuidMismatch", text, cards & ~_chosen_ids(demand, view)))
+        found.append(common.card_check("CardUuidMismatch", text, cards & ~view.with_ids(demand.use_ids)))
     if demand.use_indexes:
         text = f"node(s) had cards other than {gpu_share.INDEX} {gpu_share.write_index(demand.use_indexes)}"
-        found.append(common.card_check("CardUuidMismatch", text, cards & ~_chosen_indexes(demand, view)))
+        found.append(common.card_check("CardUuidMismatch", text, cards & ~_with_indexes(demand.use_indexes, view)))
     if demand.nouse_ids:
         text = f"node(s) had cards that the pod excludes: {','.join(demand.nouse_ids)}"
         found.append(common.card_check("CardUuidMismatch", text, cards & _excluded(demand, view)))
-    return common.some(found)
+    return found

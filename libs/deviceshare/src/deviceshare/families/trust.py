@@ -1,8 +1,7 @@
 """Unsigned device annotations of bound pods, clamped to the pod's request.
 
-Anybody who may create a pod may write its annotations. Therefore a card counts for the pod only as far as one of its
-containers requests that many cards of the family, that much memory and that many cores. A pod that requests nothing of
-a family holds nothing of it.
+Every user who may create a pod may write its annotations. Cards, memory and cores therefore count for the pod only up
+to the requests of its containers. A pod without a request for a family holds no devices of the family.
 """
 
 from collections import defaultdict
@@ -11,12 +10,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from msgspec.structs import replace
 
 from deviceshare.conf import SchedulerConf
+from deviceshare.families import common
 from deviceshare.families.protocol import CardDemand, Family
 from deviceshare.families.registry import FAMILIES, family_named
 from deviceshare.model import (
     Card,
     ContainerGrant,
-    ContainerRequest,
     DeviceGrant,
     PodRequest,
     Problem,
@@ -59,18 +58,18 @@ def clamp_to_request(
 
 
 class _Budget:
-    """What a pod requests of families that answer the same request."""
+    """The request of a pod for families that answer the same request."""
 
     def __init__(self, families: Sequence[Family], ask: PodRequest, conf: SchedulerConf) -> None:
         self._family = families[0]
         self._left: list[tuple[CardDemand, int]] | None = None
-        """For each container what it requests of each card, and the number of cards left; None: not by container."""
+        """The demand of each container, and the number of its cards left; None: the pod requests cards as a whole."""
         asked = False
         for family in families:
             try:
                 demand = family.demand(ask, conf)
             except RequestError:
-                # Another scheduler bound the pod all the same, and reads requests in another way.
+                # Another scheduler bound the pod: it reads requests in another way.
                 self._left = [*_by_count(ask)]
                 break
             if demand is not None:
@@ -89,10 +88,10 @@ class _Budget:
     def spend(self, grants: Sequence[ContainerGrant], cards: Mapping[str, Card]) -> list[ContainerGrant]:
         """Return each grant with the devices that the pod requests.
 
-        A grant is matched with its own container first, then with any container that has cards left: not every
-        scheduler writes which container a device is for.
+        A grant is matched with its own container first, then with any container that has cards left: some schedulers
+        do not write the container of a device.
         """
-        if self._left is None:  # requested by the pod as a whole: the family distributes it by the request
+        if self._left is None:  # The family distributes the cards by the request.
             return list(grants)
         given: list[list[DeviceGrant | None]] = [[None] * len(grant.devices) for grant in grants]
         for own in (True, False):
@@ -116,19 +115,11 @@ class _Budget:
 
 def _by_count(ask: PodRequest) -> Iterator[tuple[CardDemand, int]]:
     """Yield for each container as many cards as the smallest amount of any device resource that it requests."""
-
-    def counted(containers: Iterable[ContainerRequest], stage: str) -> Iterator[tuple[CardDemand, int]]:
-        for position, container in enumerate(containers):
-            amounts = [amount for name, amount in container.resources if amount and not is_native(name)]
-            if amounts:
-                count = min(amounts)
-                yield CardDemand(count, 0, 100, container=container.name, position=position, stage=stage), count
-
-    yield from counted(ask.containers, "")
-    for stage, stays in (("sidecar", True), ("init", False)):
-        for demand, count in counted(ask.init_containers, stage):
-            if ask.init_containers[demand.position].sidecar == stays:
-                yield demand, count
+    for stage, position, container in common.by_stage(ask):
+        amounts = [amount for name, amount in container.resources if amount and not is_native(name)]
+        if amounts:
+            count = min(amounts)
+            yield CardDemand(count, 0, 100, container=container.name, position=position, stage=stage), count
 
 
 def _shown(left: tuple[CardDemand, int]) -> str:

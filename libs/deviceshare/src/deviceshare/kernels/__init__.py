@@ -29,8 +29,9 @@ How to write a kernel:
   so that compiled and uncompiled kernels agree to the last bit.
 """
 
+from deviceshare.kernels.arrays import Floats
 from deviceshare.kernels.best import Best, TieOrder
-from deviceshare.kernels.card_selector import CardSelector, Floats
+from deviceshare.kernels.card_selector import CardSelector
 from deviceshare.kernels.changes import Changes
 from deviceshare.kernels.charges import CardCharges, NodeAmounts
 from deviceshare.kernels.chips import ChipSelector

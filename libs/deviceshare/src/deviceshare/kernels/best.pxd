@@ -28,7 +28,6 @@ cdef class Best:
     cdef bint levels(self, Py_ssize_t row, Py_ssize_t block) noexcept
     @cython.locals(at=cython.Py_ssize_t)
     cpdef void put_rows(self, long long[::1] rows, double[::1] keys, double[::1] wastes) except *
-    @cython.locals(first=cython.double, second=cython.double, rank=cython.longlong, behind=cython.longlong)
     cpdef bint precedes(self, Py_ssize_t one, Py_ssize_t other) noexcept
     @cython.locals(best=cython.Py_ssize_t, row=cython.Py_ssize_t, last=cython.Py_ssize_t, top=cython.double, key=cython.double)
     cdef void compare(self, Py_ssize_t block) noexcept

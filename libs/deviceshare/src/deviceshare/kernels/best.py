@@ -5,10 +5,8 @@ got worse.
 import numpy as np
 from numpy.typing import NDArray
 
+from deviceshare.kernels.arrays import Floats, Ints, Mask
 from deviceshare.kernels.constants import NEVER
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 _BITS = 6
 """A block has 64 rows: 8 cache lines of keys. 20,000 nodes have 313 blocks."""
@@ -45,7 +43,7 @@ class Best:
         """int32[blocks]: the best row of each block."""
         self.tops: Floats = np.zeros(0)
         """float64[blocks]: the score of that row."""
-        self.stale: NDArray[np.uint8] = np.zeros(0, dtype=np.uint8)
+        self.stale: Mask = np.zeros(0, dtype=np.uint8)
         """uint8[blocks]: where ``winners`` and ``tops`` are out of date."""
 
     def grow(self, rows: int) -> None:

@@ -18,7 +18,7 @@ cdef class CardSelector:
     cdef public object equivalence_key
     cdef public str offers
     cdef public long long offered
-    cdef public bint restricted, preferring
+    cdef public bint filling, spreading, restricted, preferring
     cdef public unsigned char[:, ::1] allowed, preferred
 
     @cython.locals(at=cython.Py_ssize_t, row=cython.longlong, score=cython.double)

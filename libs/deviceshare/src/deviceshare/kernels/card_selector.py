@@ -3,15 +3,11 @@
 from collections.abc import Hashable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from deviceshare.kernels.arrays import Floats, Ints, Mask
 from deviceshare.kernels.changes import Changes
 from deviceshare.kernels.charges import CardCharges, NodeAmounts
 from deviceshare.kernels.constants import EVERY_NODE, INFEASIBLE, SLOTS_USED
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Mask = NDArray[np.uint8]
 
 _PREFERRED = 1 << 61
 _NO_CARDS: Ints = np.zeros((0, 0, 1), dtype=np.int64)
@@ -48,6 +44,10 @@ class CardSelector:
         self.offers = ""
         self.offered = EVERY_NODE
         """The column of ``offers`` among the nodes' own resources, -1 where no node has it."""
+        self.filling = False
+        """Whether the policy is binpack."""
+        self.spreading = False
+        """Whether the policy is spread."""
         self.restricted = False
         self.allowed: Mask = _NO_MASK
         """uint8[rows, columns] where ``restricted``: the cards that the pod accepts."""

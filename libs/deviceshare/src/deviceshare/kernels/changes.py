@@ -1,10 +1,8 @@
 """Which rows changed: each reader finds the rows that changed since it last looked."""
 
 import numpy as np
-from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from deviceshare.kernels.arrays import Floats, Ints
 
 _NO_ROW = -1
 

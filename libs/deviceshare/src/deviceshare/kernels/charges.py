@@ -1,12 +1,9 @@
 """What pods use: of cards (``block``), and of the nodes' own resources (``used`` of ``allocatable``)."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from deviceshare.kernels.arrays import Ints
 from deviceshare.kernels.constants import CORES_USED, MEMORY_USED, SLOTS_USED
-
-Ints = NDArray[np.int64]
-
 
 _NO_MODELS: Ints = np.zeros(0, dtype=np.int64)
 

@@ -9,7 +9,7 @@ cdef class ChipSelector(CardSelector):
     cdef public long long[::1] sizes, most_memory, most_shares, most_cores, networks
     cdef public unsigned char[::1] of_kind
     cdef public long long most_ai_cores, most_ai_cpus, ai_cores_field, ai_cpus_field, shares_field, numbers
-    cdef public bint unshared, only_shared, filling, spreading, linked
+    cdef public bint unshared, only_shared, linked
     cdef public double link_score
 
     @cython.locals(kind=cython.longlong, slots=cython.longlong, shares=cython.longlong)

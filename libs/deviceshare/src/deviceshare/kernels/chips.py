@@ -3,11 +3,9 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from deviceshare.kernels.arrays import Ints, Mask
 from deviceshare.kernels.card_selector import CardSelector
 from deviceshare.kernels.constants import CORES_USED, INFEASIBLE, KIND, MEMORY_USED, NO_LIMIT, SLOTS_USED
-
-Ints = NDArray[np.int64]
-Mask = NDArray[np.uint8]
 
 _STEPS = 1 << 20
 """The resolution of the used part of a chip's memory in a key."""
@@ -44,8 +42,6 @@ class ChipSelector(CardSelector):
         """Whether the chip may have no HAMi-core share."""
         self.only_shared = False
         """Whether the chip may have nothing but HAMi-core shares."""
-        self.filling = False
-        self.spreading = False
         self.linked = False
         self.networks: Ints = sizes
         """int64[kinds]: the number of the network, below ``numbers``, -1 where it is not known."""

@@ -21,7 +21,7 @@ cdef class InstanceSelector(CardSelector):
     cdef public long long[::1] memory, needed, fresh_detail, fresh_size, shares
     cdef public unsigned char[::1] usable
     cdef public long long cut_field, used_field, cores, size, lost
-    cdef public bint alone, careful, filling, spreading, first, reused
+    cdef public bint alone, careful, first, reused
     cdef public long long[:, ::1] own, shares_before, cores_before
 
     @cython.locals(

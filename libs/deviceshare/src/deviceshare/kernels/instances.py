@@ -7,11 +7,9 @@ gives nothing. ``used`` has a bit for each position of the geometry that is in u
 import numpy as np
 from numpy.typing import NDArray
 
+from deviceshare.kernels.arrays import Ints, Mask
 from deviceshare.kernels.card_selector import CardSelector
 from deviceshare.kernels.constants import CORES_USED, CUT_BITS, INFEASIBLE, KIND, MEMORY_USED, SLOTS_USED, UNPARTITIONED
-
-Ints = NDArray[np.int64]
-Mask = NDArray[np.uint8]
 
 _MOST_WASTE = 1 << 20
 _MOST_ORDER = 1 << 37
@@ -83,8 +81,6 @@ class InstanceSelector(CardSelector):
         self.cores = 0
         self.alone = False
         self.careful = False
-        self.filling = False
-        self.spreading = False
         self.first = False
         """Whether it is for an init container: the pod's instances (``own`` int64[rows, columns], a bit each) are used
         again, and shares and cores count as they were before the pod."""

@@ -1,17 +1,14 @@
 """Feasibility and score of every row for one class of pods, refreshed for the rows that changed."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from deviceshare.kernels.arrays import Ints, Mask
 from deviceshare.kernels.best import Best, TieOrder
 from deviceshare.kernels.card_selector import CardSelector, better
 from deviceshare.kernels.changes import Changes
 from deviceshare.kernels.charges import CardCharges, NodeAmounts
 from deviceshare.kernels.constants import NEVER
 from deviceshare.kernels.scores import NodeScores
-
-Ints = NDArray[np.int64]
-Mask = NDArray[np.uint8]
 
 
 def weighted_score(score: float, weight: float, tie_break_weight: float) -> float:

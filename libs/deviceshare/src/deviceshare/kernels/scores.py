@@ -10,12 +10,10 @@ from math import fabs, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
+from deviceshare.kernels.arrays import Floats, Ints, Mask
 from deviceshare.kernels.charges import NodeAmounts
 from deviceshare.kernels.constants import NEVER
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Flags = NDArray[np.uint8]
 SmallInts = NDArray[np.int32]
 
 _NO_ROWS = np.zeros(0, dtype=np.int64)
@@ -32,7 +30,7 @@ class NormalizedScore:
         self.reverse = reverse
         self.values: SmallInts = np.zeros(0, dtype=np.int32)
         """int32[N]: the value of each node, 0 or more."""
-        self.fitting: Flags = np.zeros(0, dtype=np.uint8)
+        self.fitting: Mask = np.zeros(0, dtype=np.uint8)
         """uint8[N]: the feasible nodes with a value above 0."""
         self.counts: Ints = np.zeros(1, dtype=np.int64)
         """For each value the number of feasible nodes that have it."""

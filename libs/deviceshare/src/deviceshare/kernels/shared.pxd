@@ -10,7 +10,6 @@ cdef long long CORES_USED, EVERY_NODE, KIND, MEMORY_USED, NO_LIMIT, INFEASIBLE, 
 cdef class SharedCardSelector(CardSelector):
     cdef public long long[::1] sizes, asked, most_memory, most_shares
     cdef public long long most_cores, by_memory, by_slots, by_column
-    cdef public bint filling, spreading
 
     @cython.locals(
         at=cython.Py_ssize_t, row=cython.longlong, column=cython.Py_ssize_t, first=cython.Py_ssize_t,

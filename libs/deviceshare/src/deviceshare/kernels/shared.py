@@ -3,12 +3,11 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from deviceshare.kernels.arrays import Ints
 from deviceshare.kernels.card_selector import CardSelector, better
 from deviceshare.kernels.changes import Changes
 from deviceshare.kernels.charges import NodeAmounts
 from deviceshare.kernels.constants import CORES_USED, EVERY_NODE, INFEASIBLE, KIND, MEMORY_USED, NO_LIMIT, SLOTS_USED
-
-Ints = NDArray[np.int64]
 
 
 class SharedCardSelector(CardSelector):
@@ -28,16 +27,10 @@ class SharedCardSelector(CardSelector):
         """int64[kinds]: how much memory of a card may be in use, -1 where the kind is not usable."""
         self.most_shares: Ints = np.full(len(sizes), NO_LIMIT, dtype=np.int64)
         self.most_cores = NO_LIMIT
+        """How many shares (int64[kinds]) and cores of a card may be in use."""
         self.by_memory = 0
         self.by_slots = 0
         self.by_column = 0
-        self.filling = False
-        self.spreading = False
-
-    def limit(self, shares: Ints, cores: int) -> None:
-        """Set how many shares (int64[kinds]) and cores of a card may be in use."""
-        self.most_shares = shares
-        self.most_cores = cores
 
     def answer(self, changes: Changes, count: int, amounts: NodeAmounts) -> None:
         """Pick on rows; in a loop without calls for a single card under binpack, which most pods request."""

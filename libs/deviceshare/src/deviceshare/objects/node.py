@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from deviceshare.conf import SchedulerConf
-from deviceshare.families import FAMILIES, Family, Hardware
+from deviceshare.families import FAMILIES, Family, Hardware, NodeView
 from deviceshare.formats.card_lists import mark_unhealthy, unknown_items
-from deviceshare.model import Card, FormatError, NodeFact, Resources, Taint
+from deviceshare.model import Card, FormatError, NodeFact, Taint
 from deviceshare.objects.lenient import decode_view
 from deviceshare.objects.problems import Problems
 from deviceshare.objects.views import Condition, NodeObject, NodeSpec, NodeStatus, TaintView
@@ -26,21 +26,6 @@ _DEFAULT_CONF = SchedulerConf()
 
 def _no_devices(_: str) -> None:
     return None
-
-
-class DecodedNode(msgspec.Struct, frozen=True):
-    """A node as device families see it (:class:`~deviceshare.families.protocol.NodeView`)."""
-
-    name: str
-    annotations: Mapping[str, str]
-    labels: Mapping[str, str]
-    capacity: Resources
-    allocatable: Resources
-    device_info: Callable[[str], Mapping[str, str] | None] = _no_devices
-
-    def devices(self) -> Mapping[str, str] | None:
-        """Return the node's devices from ConfigMaps."""
-        return self.device_info(self.name)
 
 
 def decode_node(raw: bytes, device_info: Callable[[str], Mapping[str, str] | None] = _no_devices) -> NodeFact:
@@ -63,7 +48,7 @@ def decode_node(raw: bytes, device_info: Callable[[str], Mapping[str, str] | Non
     allocatable = capacity
     if status.allocatable is not None:
         allocatable = problems.valid_amounts(status.allocatable, "status.allocatable")
-    node = DecodedNode(name, metadata.annotations or {}, metadata.labels or {}, capacity, allocatable, device_info)
+    node = NodeView(name, metadata.annotations or {}, metadata.labels or {}, capacity, allocatable, device_info)
     cards, contested = _cards(node, problems)
     return NodeFact(
         revision=metadata.resource_version or "",
@@ -105,7 +90,7 @@ class _Registered(msgspec.Struct):
     cards: list[Card] = []
 
 
-def _cards(node: DecodedNode, problems: Problems) -> tuple[tuple[Card, ...], tuple[str, ...]]:
+def _cards(node: NodeView, problems: Problems) -> tuple[tuple[Card, ...], tuple[str, ...]]:
     """Return the node's cards, and the names of hardware that two device plugins register."""
     registered: dict[Hardware, _Registered] = {}
     for family in FAMILIES:
@@ -139,7 +124,7 @@ def _check_modes(family: Family, cards: tuple[Card, ...], problems: Problems) ->
         problems.add(field, mode, f"one of {', '.join(sorted(modes))}")
 
 
-def _is_contested(hardware: Hardware, found: _Registered, node: DecodedNode, problems: Problems) -> bool:
+def _is_contested(hardware: Hardware, found: _Registered, node: NodeView, problems: Problems) -> bool:
     """Return whether two device plugins register the hardware, which is a problem."""
     plugins = list(found.families)
     if plugins and node.allocatable.get(hardware.whole) and _offers_parts(hardware, node):
@@ -151,7 +136,7 @@ def _is_contested(hardware: Hardware, found: _Registered, node: DecodedNode, pro
     return True
 
 
-def _offers_parts(hardware: Hardware, node: DecodedNode) -> bool:
+def _offers_parts(hardware: Hardware, node: NodeView) -> bool:
     """Return whether the node offers shared cards under resource names other than ``hardware.whole``.
 
     A plugin may be configured to share cards under that name, and a removed plugin leaves its register annotation.
@@ -160,7 +145,7 @@ def _offers_parts(hardware: Hardware, node: DecodedNode) -> bool:
     return any(node.allocatable.get(name) for name in names - {hardware.whole})
 
 
-def _mark_unhealthy(hardware: Hardware, cards: list[Card], node: DecodedNode, problems: Problems) -> tuple[Card, ...]:
+def _mark_unhealthy(hardware: Hardware, cards: list[Card], node: NodeView, problems: Problems) -> tuple[Card, ...]:
     """Mark the cards in the node's list of unhealthy cards; report unknown items."""
     text = node.annotations.get(hardware.unhealthy, "")
     if not (cards and text):

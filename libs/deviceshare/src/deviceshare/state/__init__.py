@@ -5,8 +5,8 @@ Reading order: :mod:`.cards` (the table of cards), :mod:`.card_kinds` (what no p
 :mod:`.host_ports`.
 """
 
-from deviceshare.state.card_kinds import CardKinds, Codes
-from deviceshare.state.cards import Bools, CardTable, CardView, Ints
+from deviceshare.state.card_kinds import Bools, CardKinds, Codes, Ints
+from deviceshare.state.cards import CardTable, CardView
 from deviceshare.state.holdings import CardShare, Counted, Holding, Usage, shares_by_card, shares_on, total, usage_of
 from deviceshare.state.host_ports import ANY_ADDRESS, HostPorts
 from deviceshare.state.node_resources import PODS, ResourceTable

@@ -3,13 +3,12 @@
 What a demand means for an unused card is therefore computed once for each kind, not once for each card.
 """
 
-from typing import Protocol
-
 import numpy as np
 from numpy.typing import NDArray
 
 from deviceshare.model import Card
 
+Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 
 
@@ -59,9 +58,9 @@ class CardKinds:
     def __len__(self) -> int:
         return len(self._known) + 1
 
-    def of_mode(self, mode: str) -> NDArray[np.bool_]:
+    def of_mode(self, mode: str) -> Bools:
         """Return bool[kinds]: the kinds with this mode."""
-        found: NDArray[np.bool_] = self.mode == self.modes.find(mode)
+        found: Bools = self.mode == self.modes.find(mode)
         return found
 
     def _enter(self, every: Ints) -> None:
@@ -69,19 +68,15 @@ class CardKinds:
         self.mode, self.type, self.memory, self.cores, self.slots, self.healthy, self.network = every
 
 
-class Codes(Protocol):
-    """The meaning of the numbers in a table of cards."""
+class Codes:
+    """The meaning of the numbers in a table of cards; ``fields`` are the names of the fields of a card."""
 
-    @property
-    def kinds(self) -> CardKinds:
-        """The kinds of cards."""
-        ...
-
-    @property
-    def type_names(self) -> list[str]:
+    def __init__(self, kinds: CardKinds, type_names: list[str], fields: tuple[str, ...]) -> None:
+        self.kinds = kinds
+        self.type_names = type_names
         """The names of the codes of types, '' for those of which the cluster has no card and no whole device."""
-        ...
+        self._fields = fields
 
     def field(self, name: str) -> int:
         """Return the index of a name of a family's ``state`` among the fields of a card."""
-        ...
+        return self._fields.index(name)

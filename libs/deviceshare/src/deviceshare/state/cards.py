@@ -10,19 +10,16 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from deviceshare.kernels import CORES_USED, FIELDS, KIND, MEMORY_USED, SLOTS_USED, CardCharges
 from deviceshare.model import Card
-from deviceshare.state.card_kinds import CardKinds
+from deviceshare.state.card_kinds import Bools, CardKinds, Codes, Ints
 from deviceshare.state.holdings import Holding, Usage
 
 _T = TypeVar("_T")
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 
-class CardView:
+class CardView(Codes):
     """A copy of some rows of the table: R nodes × D cards. A family charges here tentatively, never in the table.
 
     All arrays are [R, D]: ``kind`` the number of each card's kind (0: no card), ``memory_used`` MiB, ``cores_used``
@@ -36,17 +33,13 @@ class CardView:
 
     def __init__(
         self,
-        kinds: CardKinds,
-        type_names: list[str],
+        codes: Codes,
         cards: Sequence[tuple[Card, ...]],
-        fields: Sequence[str],
         block: Ints,
         allocatable: Callable[[str], Ints],
         holdings: Sequence[Collection[Holding]],
     ) -> None:
-        self.kinds = kinds
-        self.type_names = type_names
-        """The names of the codes in ``type``, '' for those of which the cluster has no card."""
+        super().__init__(codes.kinds, codes.type_names, codes._fields)
         self.cards = cards
         """The cards of each row, as registered."""
         self.allocatable = allocatable
@@ -55,91 +48,73 @@ class CardView:
         """What the pods on each row hold."""
         self.preferred: Bools | None = None
         """bool[R, D]: feasible cards that are picked before all others; None: no card."""
-        self._fields = fields
         self.block = block
         """int64[R, F, D]: all fields that change, as the kernels read them."""
         self.kind, self.memory_used, self.cores_used, self.slots_used = block[:, : len(FIELDS)].transpose(1, 0, 2)
-        self.state: dict[str, Ints] = {name: block[:, at] for at, name in enumerate(fields) if at >= len(FIELDS)}
+        self.state: dict[str, Ints] = {name: block[:, at] for at, name in enumerate(self._fields) if at >= len(FIELDS)}
         """int64[R, D] for each name in ``state`` of a family: what the family counts besides the amounts."""
 
     @cached_property
     def mode(self) -> Ints:
         """Codes, 0: no card."""
-        found: Ints = self.kinds.mode[self.kind]
-        return found
+        return np.take(self.kinds.mode, self.kind)
 
     @cached_property
     def type(self) -> Ints:
         """Codes."""
-        found: Ints = self.kinds.type[self.kind]
-        return found
+        return np.take(self.kinds.type, self.kind)
 
     @cached_property
     def memory(self) -> Ints:
         """MiB."""
-        found: Ints = self.kinds.memory[self.kind]
-        return found
+        return np.take(self.kinds.memory, self.kind)
 
     @cached_property
     def cores(self) -> Ints:
         """Percent or AI cores."""
-        found: Ints = self.kinds.cores[self.kind]
-        return found
+        return np.take(self.kinds.cores, self.kind)
 
     @cached_property
     def slots(self) -> Ints:
         """The number of containers that may share a card."""
-        found: Ints = self.kinds.slots[self.kind]
-        return found
+        return np.take(self.kinds.slots, self.kind)
 
     @cached_property
     def network(self) -> Ints:
         """As in :class:`~deviceshare.model.Card`."""
-        found: Ints = self.kinds.network[self.kind]
-        return found
+        return np.take(self.kinds.network, self.kind)
 
     @cached_property
     def healthy(self) -> Bools:
         """Whether the device plugin reports the card as healthy."""
-        found: Bools = (self.kinds.healthy != 0)[self.kind]
-        return found
+        return np.take(self.kinds.healthy != 0, self.kind)
 
     def copy(self) -> "CardView":
         """Return an independent copy of the view."""
-        return CardView(
-            self.kinds, self.type_names, self.cards, self._fields, self.block.copy(), self.allocatable, self.holdings
-        )
+        return CardView(self, self.cards, self.block.copy(), self.allocatable, self.holdings)
 
     def part(self, rows: Ints) -> "CardView":
         """Return an independent copy of some rows (int64, their numbers)."""
         if len(rows) == len(self.block):
             return self.copy()
         return CardView(
-            self.kinds,
-            self.type_names,
+            self,
             _Rows(self.cards.__getitem__, rows),
-            self._fields,
             self.block[rows],
             lambda name: self.allocatable(name)[rows],
             _Rows(self.holdings.__getitem__, rows),
         )
 
-    def field(self, name: str) -> int:
-        """Return the index of a name of a family's ``state`` among the fields of a card."""
-        return self._fields.index(name)
-
     def of_mode(self, mode: str) -> Bools:
         """Return bool[R, D]: the cards with this mode."""
-        found: Bools = self.kinds.of_mode(mode)[self.kind]
-        return found
+        return np.take(self.kinds.of_mode(mode), self.kind)
 
     def of_modes(self, modes: Iterable[str]) -> Bools:
         """Return bool[R, D]: the cards with one of these modes."""
         wanted = np.zeros(len(self.kinds), dtype=np.bool_)
         for mode in modes:
             wanted |= self.kinds.of_mode(mode)
-        found: Bools = wanted[self.kind]
-        return found
+        return np.take(wanted, self.kind)
 
     def with_ids(self, ids: Sequence[str]) -> Bools:
         """Return bool[R, D]: the cards with one of these ids."""
@@ -151,23 +126,21 @@ class CardView:
         return found
 
 
-class CardTable:
+class CardTable(Codes):
     """The cards of the whole cluster and their usage.
 
     ``state`` names what families count of a card besides the amounts (:attr:`Family.state`).
     """
 
     def __init__(self, state: Iterable[str] = ()) -> None:
-        self.kinds = CardKinds()
+        super().__init__(CardKinds(), [""], (*FIELDS, *state))
         self.cards: list[tuple[Card, ...]] = []
-        self._type_names: list[str] = [""]
         self._of_type: Counter[str] = Counter()
         self.types_version = 0
         """The number of times that the first card of a type was added, or the last card of a type removed."""
         self.models: Ints = np.zeros(0, dtype=np.int64)
         """For each row the code of the model of the node's whole devices, which kubelet allocates and which have no
         columns; 0 where it is not known."""
-        self._fields = (*FIELDS, *state)
         # At least one column, so that kernels can look for the first card of a row although no node has cards.
         self.block: Ints = np.zeros((0, len(self._fields), 1), dtype=np.int64)
         """int64[rows, fields, columns]: the fields of a row are contiguous, as a kernel reads them."""
@@ -183,10 +156,6 @@ class CardTable:
     def version(self) -> int:
         """Grows whenever a code is added or a type comes or goes."""
         return self.types_version + len(self.kinds)
-
-    def field(self, name: str) -> int:
-        """Return the index of a name of a family's ``state`` among the fields of a card."""
-        return self._fields.index(name)
 
     def set_cards(self, row: int, cards: tuple[Card, ...]) -> None:
         """Set the cards of a row, with nothing in use."""
@@ -204,19 +173,14 @@ class CardTable:
         self._count_types((self.kinds.types.names[self.models[row]],), (model,))
         self.models[row] = self.kinds.types.code(model)
 
-    @property
-    def type_names(self) -> list[str]:
-        """The names of the codes of types, '' for those of which the cluster has no card and no whole device."""
-        return self._type_names
-
     def _count_types(self, before: Iterable[str], after: Iterable[str]) -> None:
         self._of_type.subtract(before)
         for name in after:
             self.kinds.types.code(name)
             self._of_type[name] += 1
         names = [name if self._of_type[name] > 0 else "" for name in self.kinds.types.names]
-        if names != self._type_names:
-            self._type_names = names
+        if names != self.type_names:
+            self.type_names = names
             self.types_version += 1
 
     def column(self, row: int, name: str, index: int) -> int:
@@ -252,15 +216,8 @@ class CardTable:
         self, rows: Ints, allocatable: Callable[[str], Ints], holdings: Callable[[int], Collection[Holding]]
     ) -> CardView:
         """Return a copy of some rows, with what is allocatable and held there."""
-        return CardView(
-            self.kinds,
-            self._type_names,
-            _Rows(self.cards.__getitem__, rows),
-            self._fields,
-            self.block[rows],
-            allocatable,
-            _Rows(holdings, rows),
-        )
+        cards = _Rows(self.cards.__getitem__, rows)
+        return CardView(self, cards, self.block[rows], allocatable, _Rows(holdings, rows))
 
     def _reserve(self, rows: int, columns: int) -> None:
         has_rows, _, has_columns = self.block.shape

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from deviceshare.kernels import NodeAmounts
 from deviceshare.model import Resources
-from deviceshare.state.cards import Bools, Ints
+from deviceshare.state.card_kinds import Bools, Ints
 from deviceshare.state.pod_sums import SCORED
 
 PODS = "pods"

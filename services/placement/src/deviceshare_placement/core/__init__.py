@@ -5,6 +5,7 @@ hold the state; :mod:`.facts` and :mod:`.ledgers` update it from the bus; :mod:`
 :mod:`.overcommit` decide; :mod:`.claims`, :mod:`.explaining` and :mod:`.reporter` make what is written.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from deviceshare_placement.core.events import FactReceived, LedgerReceived, OutcomesReceived, decode_event
@@ -13,6 +14,10 @@ from deviceshare_placement.core.placement_core import PlacementCore
 __all__ = ["FactReceived", "LedgerReceived", "OutcomesReceived", "PlacementCore", "build_core", "decode_event"]
 
 
-def build_core(arguments: dict[str, Any]) -> PlacementCore:
-    """Return the core of a service; ``arguments`` (those of :class:`PlacementCore`) are part of the core log."""
+def build_core(arguments: dict[str, Any], _: Sequence[bytes] = ()) -> PlacementCore:
+    """Return a core; it needs no signing keys.
+
+    Args:
+        arguments: those of :class:`PlacementCore`; they are part of the core log.
+    """
     return PlacementCore(arguments["instance"], arguments["claim_prefix"])

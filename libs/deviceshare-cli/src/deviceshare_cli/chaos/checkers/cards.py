@@ -1,4 +1,4 @@
-"""Checks cards by objects alone: what a node has, and what the annotations of its pods give away.
+"""Checks cards by objects alone: the cards of a node, and the devices in the annotations of its pods.
 
 No code and no state is shared with the scheduler.
 """

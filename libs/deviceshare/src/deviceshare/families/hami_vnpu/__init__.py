@@ -13,16 +13,24 @@ from msgspec.structs import replace
 
 from deviceshare.conf import SchedulerConf, VnpuChip
 from deviceshare.families import common
+from deviceshare.families.base import OneByOne
 from deviceshare.families.device_plugin import DevicePlugin
 from deviceshare.families.hami_vnpu.checks import checks
 from deviceshare.families.hami_vnpu.demand import VnpuCardDemand, VnpuDemand, read_demand, template_for
-from deviceshare.families.hami_vnpu.placing import AI_CORES, AI_CPUS, NETWORK_SCORE, SHARES, ChipChooser, selector_of
+from deviceshare.families.hami_vnpu.placing import (
+    AI_CORES,
+    AI_CPUS,
+    NETWORK_SCORE,
+    SHARES,
+    ChipChooser,
+    add_network_score,
+    selector_of,
+)
 from deviceshare.families.hami_vnpu.plugin import HamiPlugin
 from deviceshare.families.hardware import ASCEND
 from deviceshare.families.protocol import (
     CardDemand,
     CardNames,
-    Check,
     Demand,
     ExpectedDemand,
     HeldInPart,
@@ -34,7 +42,6 @@ from deviceshare.formats import hami_vnpu as wire
 from deviceshare.kernels import CardSelector
 from deviceshare.model import (
     INIT,
-    SIDECAR,
     WHOLE,
     Card,
     Claim,
@@ -50,18 +57,15 @@ _OTHERS = -1
 """Instead of an init container's position: the sum of all other containers."""
 
 
-class HamiVnpu:
+class HamiVnpu(OneByOne):
     """The family ``hami-vnpu``."""
 
     name = "hami-vnpu"
     flag = "deviceshare.AscendHAMiVNPUEnable"
     hardware = ASCEND
-    answers = ""
     modes = frozenset(wire.MODES)
     state: tuple[str, ...] = (AI_CORES, AI_CPUS, SHARES)
-    best_node_score = 0.0
     pod_annotations = frozenset({wire.MODE, wire.USE_ID, wire.NOUSE_ID})
-    pod_labels: frozenset[str] = frozenset()
     plugin: DevicePlugin = HamiPlugin()
 
     def node_cards(self, node: NodeView) -> tuple[Card, ...]:
@@ -89,45 +93,42 @@ class HamiVnpu:
         """Read the containers' limits and the pod's preferences; one demand for chips per container."""
         return read_demand(self.name, ask, conf)
 
+    def steps(self, demand: Demand, view: CardView, conf: SchedulerConf) -> common.Steps:
+        """Return how chips are picked and charged."""
+        assert isinstance(demand, VnpuDemand)
+        chooser = ChipChooser(demand, view, conf)
+        turns = common.in_turn(demand, view)
+        return common.Steps(turns, chooser.pick, chooser.charge, lambda cards: checks(chooser, cards))
+
     def place(self, demand: Demand, view: CardView, conf: SchedulerConf) -> Places:
         """Pick and charge, container by container."""
+        places = super().place(demand, view, conf)
         assert isinstance(demand, VnpuDemand)
-        return ChipChooser(demand, view, conf).place()
+        if demand.linked:
+            add_network_score(demand, view, places)
+        return places
 
-    def selector(self, demand: Demand, codes: Codes, conf: SchedulerConf) -> CardSelector | None:
-        """Return the kernel, unless the pod restricts chips by id or index."""
+    def kernel(self, demand: Demand, cards: CardDemand, codes: Codes, conf: SchedulerConf) -> CardSelector:
+        """Pick chips by network and policy."""
         assert isinstance(demand, VnpuDemand)
-        (cards, *others) = demand.cards
-        if others or cards.stage == INIT or demand.use_ids or demand.nouse_ids or demand.use_indexes:
-            return None
+        assert isinstance(cards, VnpuCardDemand)
         selector = selector_of(demand, cards, codes, conf)
         selector.offers = demand.chip.resource
         # A single chip is a network of its own.
         selector.link_score = NETWORK_SCORE
-        # The requested memory only matters in the grant: the template determines the charge.
-        selector.equivalence_key = common.essence(demand, asked=-1, number=1)
         return selector
+
+    def essence(self, demand: Demand, cards: CardDemand, conf: SchedulerConf) -> Demand:
+        """Leave out the requested memory, which only matters in the grant: the template determines the charge."""
+        return common.essence(demand, asked=-1, number=1)
 
     def grants(
         self, demand: Demand, chosen: Sequence[Sequence[Pick]], conf: SchedulerConf, expected: ExpectedDemand
     ) -> tuple[ContainerGrant, ...]:
         """Return one grant for each container, its devices in the order of the picks."""
         assert isinstance(demand, VnpuDemand)
-        return tuple(
-            ContainerGrant(
-                cards.container,
-                cards.position,
-                self.name,
-                tuple(_device(demand.chip, cards, pick.card) for pick in devices),
-                cards.stage,
-            )
-            for cards, devices in zip(demand.cards, chosen, strict=True)
-        )
-
-    def checks(self, demand: Demand, view: CardView, conf: SchedulerConf) -> list[Check]:
-        """Return the checks that fail, container by container."""
-        assert isinstance(demand, VnpuDemand)
-        return checks(ChipChooser(demand, view, conf))
+        chip = demand.chip
+        return common.grants_of(self.name, demand, chosen, lambda cards, pick: _device(chip, cards, pick))
 
     def count(self, card: Card, pods: Sequence[Sequence[CardShare]], conf: SchedulerConf) -> Counted:
         """Return the used amounts, and the AI cores, AI CPUs and shares of a chip."""
@@ -231,10 +232,11 @@ class HamiVnpu:
         return tuple(warnings)
 
 
-def _device(chip: VnpuChip, cards: VnpuCardDemand, card: Card) -> DeviceGrant:
-    memory = cards.memory or card.memory
-    detail = str(wire.Detail(chip.word, cards.cut))
-    return _with_asked(DeviceGrant(card.id, card.index, memory, cards.cores, detail), cards.asked)
+def _device(chip: VnpuChip, cards: CardDemand, pick: Pick) -> DeviceGrant:
+    assert isinstance(cards, VnpuCardDemand)
+    card, detail = pick.card, str(wire.Detail(chip.word, cards.cut))
+    device = DeviceGrant(card.id, card.index, common.memory_on(cards, card), cards.cores, detail)
+    return _with_asked(device, cards.asked)
 
 
 def _with_asked(device: DeviceGrant, asked: int) -> DeviceGrant:
@@ -242,20 +244,17 @@ def _with_asked(device: DeviceGrant, asked: int) -> DeviceGrant:
     return device if asked in (-1, device.memory) else replace(device, asked=asked)
 
 
-def _owners(ask: PodRequest, word: str, slots: int) -> list[tuple[str, int, ContainerRequest]]:
+def _owners(ask: PodRequest, word: str, slots: int) -> list[common.Container]:
     """Return for each slot of a pod its container, as stage, position and request.
 
     HAMi and deviceshare write a slot for each init container and each container, older versions of HAMi for each
     container, Volcano for each container with a request. Further slots count for the last container.
     """
-    inits = [
-        (SIDECAR if container.sidecar else INIT, position, container)
-        for position, container in enumerate(ask.init_containers)
-    ]
-    mains = [("", position, container) for position, container in enumerate(ask.containers)]
+    every = common.start_order(ask)
+    mains = every[len(ask.init_containers) :]
     owners = mains
-    if slots == len(inits) + len(mains):
-        owners = inits + mains
+    if slots == len(every):
+        owners = every
     elif slots != len(mains):
         resource = wire.runtime(word)
         owners = [owner for owner in mains if any(name.startswith(resource) for name, _ in owner[2].resources)]

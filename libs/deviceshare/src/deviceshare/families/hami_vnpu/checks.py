@@ -11,23 +11,14 @@ from deviceshare.formats import hami_vnpu as wire
 from deviceshare.state import Bools, Ints
 
 
-def checks(chooser: ChipChooser) -> list[Check]:
-    """Return all checks that nodes fail, container by container."""
-    turns = common.in_turn(chooser.demand, chooser.view)
-    return common.check_one_by_one(
-        chooser.demand, chooser.pick, chooser.charge, lambda cards: checks_of_container(chooser, cards), turns
-    )
-
-
-def checks_of_container(chooser: ChipChooser, cards: CardDemand) -> list[Check]:
+def checks(chooser: ChipChooser, cards: CardDemand) -> list[Check]:
     """Return all checks that chips fail for one container; capacity is checked for chips that the pod may use."""
     assert isinstance(cards, VnpuCardDemand)
     demand, view = chooser.demand, chooser.view
     word, resource = demand.chip.word, demand.chip.resource
     offered = chooser.of_kind & chooser.offered[:, None]
-    none = np.zeros(len(offered), dtype=np.int64)
     found = [
-        Check("CardNotFound", f"node(s) had no {word}", ~common.any_card(offered), none),
+        common.node_check("CardNotFound", f"node(s) had no {word}", ~common.any_card(offered)),
         common.card_check(
             "ModeNotFit", f"node(s) had chips that {wire.HAMI_CORE} does not share", offered & ~chooser.of_mode
         ),
@@ -42,21 +33,13 @@ def checks_of_container(chooser: ChipChooser, cards: CardDemand) -> list[Check]:
         )
     candidates = chooser.candidates(cards)
     enough = np.count_nonzero(candidates, axis=1)
-    found.append(
-        Check(
-            "NodeInsufficientDevice",
-            f"Insufficient {word} chips"
-            + (", each container has chips of its own" if chooser.given is not None else ""),
-            (enough < cards.count) & common.any_card(offered),
-            none,
-            resource,
-            cards.count,
-            enough.astype(np.int64),
-        )
-    )
+    distinct = ", each container has chips of its own" if chooser.given is not None else ""
+    few = (enough < cards.count) & common.any_card(offered)
+    amount = common.Amount(resource, cards.count, enough.astype(np.int64))
+    found.append(common.node_check("NodeInsufficientDevice", f"Insufficient {word} chips{distinct}", few, amount))
     for code, failed in chooser.failures(cards).items():
         found.append(_about_room(chooser, cards, code, candidates, candidates & failed))
-    return common.some(found)
+    return found
 
 
 def _about_room(chooser: ChipChooser, cards: VnpuCardDemand, code: str, candidates: Bools, failed: Bools) -> Check:
@@ -65,7 +48,7 @@ def _about_room(chooser: ChipChooser, cards: VnpuCardDemand, code: str, candidat
 
     def amount(text: str, resource: str, asked: int, free: Ints, unit: str) -> Check:
         most = common.most_free(free, candidates, failed, cards.count)
-        return common.amount_check(code, text, failed, resource=resource, asked=asked, free=most, unit=unit)
+        return common.card_check(code, text, failed, common.Amount(resource, asked, most, unit))
 
     if code == "CardInsufficientMemory":
         asked = cards.memory or int(view.memory[failed].max(initial=0))
@@ -80,17 +63,14 @@ def _about_room(chooser: ChipChooser, cards: VnpuCardDemand, code: str, candidat
     if code == "CardInsufficientCpu":
         free = chip.ai_cpus - chooser.has[AI_CPUS]
         return amount("Insufficient AI CPUs on a chip", chip.resource, cards.ai_cpus, free, "AI CPUs")
-    return common.card_check(code, _TEXTS[code, shared], failed)
+    if code == "ModeNotFit":
+        other_use = "are partitioned by templates" if shared else f"{wire.HAMI_CORE} shares"
+        return common.card_check(code, f"node(s) had chips that {other_use}", failed)
+    return common.card_check(code, _TEXTS[code], failed)
 
 
-_FULL = "node(s) had chips that as many pods share as may"
-_EXHAUSTED = "node(s) had chips whose cores are all taken"
 _TEXTS = {
-    ("CardTimeSlicingExhausted", True): _FULL,
-    ("CardTimeSlicingExhausted", False): _FULL,
-    ("ModeNotFit", True): "node(s) had chips that are partitioned by templates",
-    ("ModeNotFit", False): f"node(s) had chips that {wire.HAMI_CORE} shares",
-    ("ExclusiveDeviceAllocateConflict", True): "node(s) had chips in use where all cores of a chip are asked",
-    ("CardComputeUnitsExhausted", True): _EXHAUSTED,
-    ("CardComputeUnitsExhausted", False): _EXHAUSTED,
+    "CardTimeSlicingExhausted": "node(s) had chips that as many pods share as may",
+    "ExclusiveDeviceAllocateConflict": "node(s) had chips in use where all cores of a chip are asked",
+    "CardComputeUnitsExhausted": "node(s) had chips whose cores are all taken",
 }

@@ -5,6 +5,7 @@ request for more memory than a chip has is refused, as are 0 devices, and cores 
 """
 
 from deviceshare.conf import SchedulerConf, VnpuChip, VnpuTemplate
+from deviceshare.families import common
 from deviceshare.families.protocol import MOST_CARDS, CardDemand, Demand
 from deviceshare.formats import hami_vnpu as wire
 from deviceshare.formats.card_lists import items
@@ -59,12 +60,9 @@ def read_demand(family: str, ask: PodRequest, conf: SchedulerConf) -> VnpuDemand
     if chip is None:
         return None
     shared = _is_shared(ask)
-    inits = [(INIT, *each) for each in enumerate(ask.init_containers) if not each[1].sidecar]
-    sidecars = [(SIDECAR, *each) for each in enumerate(ask.init_containers) if each[1].sidecar]
-    mains = [("", *each) for each in enumerate(ask.containers)]
     cards: list[VnpuCardDemand] = []
     numbers: dict[tuple[str, int, int], int] = {}
-    for stage, position, container in (*sidecars, *mains, *inits):
+    for stage, position, container in common.by_stage(ask, (SIDECAR, "", INIT)):
         asked = _Asked(chip, shared, container, stage)
         if asked.is_nothing:
             continue

@@ -14,7 +14,7 @@ import numpy as np
 from deviceshare.conf import SchedulerConf
 from deviceshare.families import common
 from deviceshare.families.hami_vnpu.demand import ALL_CORES, VnpuCardDemand, VnpuDemand
-from deviceshare.families.protocol import CardDemand, Picks, Places
+from deviceshare.families.protocol import CardDemand, Demand, Picks, Places
 from deviceshare.families.selection import id_allowed
 from deviceshare.formats import hami_vnpu as wire
 from deviceshare.kernels import ChipSelector
@@ -83,13 +83,6 @@ class ChipChooser:
         self.given: Ints | None = None
         """int64[R, D]: the number of the template by which the pod has a part of the chip, 0 for none."""
 
-    def place(self) -> Places:
-        """Pick and charge, container by container."""
-        places = common.place_one_by_one(self.demand, self.view, self.pick, self.charge)
-        if self.demand.linked:
-            self._add_network_score(places)
-        return places
-
     def pick(self, cards: CardDemand) -> Picks:
         """Pick for one container."""
         assert isinstance(cards, VnpuCardDemand)
@@ -138,22 +131,6 @@ class ChipChooser:
             failed["CardComputeUnitsExhausted"] = view.cores_used >= ALL_CORES
         return failed
 
-    def _add_network_score(self, places: Places) -> None:
-        """Add 10 times the share of the largest network among the first chips of the containers."""
-        firsts = [
-            columns[:, 0]
-            for cards, columns in zip(self.demand.cards, places.columns, strict=True)
-            if cards.stage != INIT
-        ]
-        if not firsts:
-            return
-        networks = common.at(self.view.network, np.stack(firsts, axis=1))
-        linked = places.fits & (networks >= 0).all(axis=1)
-        share = np.ones(len(linked))
-        if len(firsts) > 1:
-            share = (networks[:, :, None] == networks[:, None, :]).sum(axis=2).max(axis=1) / len(firsts)
-        places.score[linked] += NETWORK_SCORE * share[linked]
-
     def charge(self, cards: CardDemand, picks: Picks) -> None:
         """Charge the picked chips in the view on the feasible rows."""
         assert isinstance(cards, VnpuCardDemand)
@@ -169,6 +146,19 @@ class ChipChooser:
             if self.given is None:
                 self.given = np.zeros(self.view.mode.shape, dtype=np.int64)
             self.given[rows, columns] = _TAKEN if cards.stage == SIDECAR else cards.number
+
+
+def add_network_score(demand: Demand, view: CardView, places: Places) -> None:
+    """Add 10 times the share of the largest network among the first chips of the containers."""
+    firsts = [columns[:, 0] for cards, columns in zip(demand.cards, places.columns, strict=True) if cards.stage != INIT]
+    if not firsts:
+        return
+    networks = np.take_along_axis(view.network, np.stack(firsts, axis=1), axis=1)
+    linked = places.fits & (networks >= 0).all(axis=1)
+    share = np.ones(len(linked))
+    if len(firsts) > 1:
+        share = (networks[:, :, None] == networks[:, None, :]).sum(axis=2).max(axis=1) / len(firsts)
+    places.score[linked] += NETWORK_SCORE * share[linked]
 
 
 def _kinds_of(word: str, codes: Codes) -> Bools:

@@ -9,10 +9,10 @@ nodes are filtered before the decision; when a pod ends, its chip is completely 
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from msgspec.structs import replace
 
 from deviceshare.conf import SchedulerConf
 from deviceshare.families import common
+from deviceshare.families.base import OneByOne
 from deviceshare.families.device_plugin import DevicePlugin
 from deviceshare.families.hardware import ASCEND
 from deviceshare.families.mindcluster import chips as state
@@ -28,30 +28,28 @@ from deviceshare.families.protocol import (
     HeldInPart,
     NodeView,
     Pick,
+    Picks,
     Places,
 )
 from deviceshare.formats import mindcluster as wire
-from deviceshare.formats.mindcluster import CHIP_CORES, CORES, WHOLE
-from deviceshare.kernels import CardSelector
+from deviceshare.formats.mindcluster import CHIP_CORES, CORES, WHOLE, Template
 from deviceshare.model import UNMADE as UNMADE_PART
 from deviceshare.model import Card, Claim, ContainerGrant, DeviceGrant, FormatError, PodRequest
-from deviceshare.state import Bools, CardShare, CardView, Codes, Counted, Ints, Usage
+from deviceshare.state import CardShare, CardView, Counted, Ints, Usage
 
 _BEHIND = 1 << 40
 """More AI cores than any node has: ranks nodes with only a downgraded template after all others."""
 
 
-class MindCluster:
+class MindCluster(OneByOne):
     """The family ``mindcluster``."""
 
     name = wire.MODE
     flag = "deviceshare.AscendMindClusterVNPUEnable"
     hardware = ASCEND
     modes = frozenset({wire.MODE})
-    answers = ""
     state: tuple[str, ...] = state.STATE
     best_node_score = 8.0
-    pod_annotations: frozenset[str] = frozenset()
     pod_labels = frozenset({wire.TASK, wire.LEVEL, wire.DVPP})
     plugin: DevicePlugin = MindClusterPlugin()
 
@@ -73,31 +71,34 @@ class MindCluster:
         """Read the sum over containers, and the labels: one part of a chip, or whole chips, for the whole pod."""
         return chip_demand(self.name, ask, conf)
 
+    def pick(self, demand: Demand, cards: CardDemand, view: CardView, conf: SchedulerConf) -> Picks:
+        """Pick a chip for a part, or the first unused chips."""
+        assert isinstance(demand, MindClusterDemand)
+        fits, columns, details = choose(chips_of(view), demand)
+        return Picks(fits, columns, np.zeros(len(fits)), details)
+
     def place(self, demand: Demand, view: CardView, conf: SchedulerConf) -> Places:
-        """Pick a chip for a part, or the first unused chips, and charge them.
+        """Pick and charge.
 
         The best node is the one with the fewest unused AI cores; nodes that give the requested template go before
         nodes that downgrade it.
         """
+        idle = chips_of(view).idle
+        places = super().place(demand, view, conf)
+        rank = np.where(places.fits, -(idle + _BEHIND * places.details[0][:, 0]), 0)
+        places.rank = rank.astype(np.float64)
+        return places
+
+    def charge(self, demand: Demand, cards: CardDemand, view: CardView, picks: Picks) -> None:
+        """Charge AI cores, a slot, AI CPUs and DVPP of each picked chip."""
         assert isinstance(demand, MindClusterDemand)
-        chips = chips_of(view)
-        fits, columns, details = choose(chips, demand)
-        self._charge(demand, view, fits, columns, details)
-        nothing = np.zeros(len(fits))
-        rank = np.where(fits, -(chips.idle + _BEHIND * details[:, 0]), 0).astype(np.float64)
-        return Places(fits, [columns], [details], nothing, nothing.copy(), rank)
-
-    def selector(self, demand: Demand, codes: Codes, conf: SchedulerConf) -> CardSelector | None:
-        """Return None: chips are picked in NumPy."""
-        return None
-
-    def _charge(self, demand: MindClusterDemand, view: CardView, fits: Bools, columns: Ints, details: Ints) -> None:
-        rows, columns = np.flatnonzero(fits)[:, None], columns[fits]
+        assert picks.details is not None
+        rows, columns = np.flatnonzero(picks.fits)[:, None], picks.columns[picks.fits]
         templates = demand.templates or (WHOLE,)
         cpus = np.array([template.cpus for template in templates])
-        view.cores_used[rows, columns] += demand.cards[0].cores
+        view.cores_used[rows, columns] += cards.cores
         view.slots_used[rows, columns] += 1
-        view.state[state.CPUS][rows, columns] += cpus[details[fits]]
+        view.state[state.CPUS][rows, columns] += cpus[picks.details[picks.fits]]
         # A downgraded template only has fewer AI CPUs.
         dvpp = view.state[state.DVPP]
         dvpp[rows, columns] = np.maximum(dvpp[rows, columns], state.DVPP_TAKEN[templates[0].dvpp])
@@ -112,81 +113,21 @@ class MindCluster:
             DeviceGrant(card.id, card.index, 0, cores, demand.templates[detail].name if demand.templates else "")
             for card, detail in chosen[0]
         ]
-        return deal(self.name, demand.containers, devices)
+        return deal(self.name, demand.shares, devices)
 
-    def checks(self, demand: Demand, view: CardView, conf: SchedulerConf) -> list[Check]:
+    def failed(self, demand: Demand, cards: CardDemand, view: CardView, conf: SchedulerConf) -> list[Check]:
         """Return the checks for no chips, unhealthy chips, AI cores of the node, and room on each chip."""
         assert isinstance(demand, MindClusterDemand)
         chips = chips_of(view)
-        none = np.zeros(len(chips.idle), dtype=np.int64)
         found = common.any_card(chips.ours)
-        checks = [
-            Check("CardNotFound", "node(s) had no Ascend 310P chips of MindCluster", ~found, none),
-            common.card_check("CardNotHealth", "node(s) had unhealthy cards", chips.ours & ~view.healthy),
-            Check(
-                "NodeInsufficientDevice",
-                f"Insufficient {CORES}",
-                found & (chips.idle < demand.asked),
-                none,
-                CORES,
-                demand.asked,
-                np.maximum(chips.idle, 0),
-                "",
-            ),
-        ]
-        checks += self._part_checks(demand, chips) if demand.templates else [self._whole_check(demand, chips)]
-        fits, _, _ = choose(chips, demand)
-        return common.some([replace(check, nodes=check.nodes & ~fits) for check in checks])
-
-    def _part_checks(self, demand: MindClusterDemand, chips: ChipStates) -> list[Check]:
-        """Return the checks of chips for the smallest template of the demand."""
-        least = demand.templates[-1]
-        failed = failures(chips, least)
-        short_of_cores, short_of_cpus = failed["CardInsufficientCore"], failed["CardInsufficientCpu"]
+        few = found & (chips.idle < demand.asked)
+        amount = common.Amount(CORES, demand.asked, np.maximum(chips.idle, 0))
         return [
-            common.amount_check(
-                "CardInsufficientCore",
-                "Insufficient AI cores on a chip",
-                short_of_cores,
-                resource=CORES,
-                asked=least.cores,
-                free=common.most_free(chips.free_cores, chips.healthy, short_of_cores, 1),
-                unit="AI cores",
-            ),
-            common.amount_check(
-                "CardInsufficientCpu",
-                "Insufficient AI CPUs on a chip",
-                short_of_cpus,
-                resource=CORES,
-                asked=least.cpus,
-                free=common.most_free(chips.free_cpus, chips.healthy, short_of_cpus, 1),
-                unit="AI CPUs",
-            ),
-            common.card_check("CardDvppTaken", "node(s) had chips whose DVPP is in use", failed["CardDvppTaken"]),
-            common.card_check(
-                "CardGroupsTooSmall",
-                "node(s) had chips that are partitioned into too many groups",
-                failed["CardGroupsTooSmall"],
-            ),
-            common.card_check(
-                "CardPartsUnmade",
-                f"node(s) had chips with a pod that waits for its vNPU ({wire.REAL})",
-                failed["CardPartsUnmade"],
-            ),
+            common.node_check("CardNotFound", "node(s) had no Ascend 310P chips of MindCluster", ~found),
+            common.card_check("CardNotHealth", "node(s) had unhealthy cards", chips.ours & ~view.healthy),
+            common.node_check("NodeInsufficientDevice", f"Insufficient {CORES}", few, amount),
+            *(_part_checks(demand.templates[-1], chips) if demand.templates else [_whole_check(demand, chips)]),
         ]
-
-    def _whole_check(self, demand: MindClusterDemand, chips: ChipStates) -> Check:
-        count = demand.cards[0].count
-        unused = np.count_nonzero(chips.unused, axis=1).astype(np.int64)
-        return common.amount_check(
-            "ExclusiveDeviceAllocateConflict",
-            "node(s) had chips in use where whole chips are asked",
-            chips.healthy & ~chips.unused & (unused < count)[:, None],
-            resource=CORES,
-            asked=count,
-            free=unused,
-            unit="whole chips",
-        )
 
     def count(self, card: Card, pods: Sequence[Sequence[CardShare]], conf: SchedulerConf) -> Counted:
         """Count each pod's part, or the whole chip, once: its containers share it.
@@ -260,3 +201,34 @@ class MindCluster:
         names = ", ".join(grant.container for grant in grants)
         limit = "the Ascend device plugin serves a container only that asks all of the pod's AI cores"
         return (f"{CORES} in {len(grants)} containers ({names}): {limit}",)
+
+
+def _part_checks(least: Template, chips: ChipStates) -> list[Check]:
+    """Return the checks of chips for the smallest template of a demand."""
+    failed = failures(chips, least)
+
+    def amount_check(code: str, asked: int, free: Ints, unit: str) -> Check:
+        most = common.most_free(free, chips.healthy, failed[code], 1)
+        text = f"Insufficient {unit} on a chip"
+        return common.card_check(code, text, failed[code], common.Amount(CORES, asked, most, unit))
+
+    many_groups = "node(s) had chips that are partitioned into too many groups"
+    waiting = f"node(s) had chips with a pod that waits for its vNPU ({wire.REAL})"
+    return [
+        amount_check("CardInsufficientCore", least.cores, chips.free_cores, "AI cores"),
+        amount_check("CardInsufficientCpu", least.cpus, chips.free_cpus, "AI CPUs"),
+        common.card_check("CardDvppTaken", "node(s) had chips whose DVPP is in use", failed["CardDvppTaken"]),
+        common.card_check("CardGroupsTooSmall", many_groups, failed["CardGroupsTooSmall"]),
+        common.card_check("CardPartsUnmade", waiting, failed["CardPartsUnmade"]),
+    ]
+
+
+def _whole_check(demand: MindClusterDemand, chips: ChipStates) -> Check:
+    count = demand.cards[0].count
+    unused = np.count_nonzero(chips.unused, axis=1).astype(np.int64)
+    return common.card_check(
+        "ExclusiveDeviceAllocateConflict",
+        "node(s) had chips in use where whole chips are asked",
+        chips.healthy & ~chips.unused & (unused < count)[:, None],
+        common.Amount(CORES, count, unused, "whole chips"),
+    )

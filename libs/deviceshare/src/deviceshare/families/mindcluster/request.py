@@ -7,69 +7,40 @@ without the label, to which Volcano silently gives no devices, are refused.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from deviceshare.conf import SchedulerConf
-from deviceshare.families.protocol import CardDemand, Demand
-from deviceshare.formats.mindcluster import (
-    CHIP_CORES,
-    CORES,
-    DVPP,
-    DVPP_VALUES,
-    HIGH,
-    LEVEL,
-    NO,
-    NULL,
-    TASK,
-    TASK_310P,
-    VIR01,
-    VIR02,
-    VIR02_1C,
-    VIR04,
-    VIR04_3C,
-    VIR04_3C_NDVPP,
-    VIR04_4C_DVPP,
-    YES,
-    Template,
-)
-from deviceshare.model import INIT, SIDECAR, ContainerGrant, DeviceGrant, PodRequest, RequestError
+from deviceshare.families import common
+from deviceshare.families.protocol import CardDemand, ContainerShare, Demand
+from deviceshare.formats import mindcluster as wire
+from deviceshare.formats.mindcluster import CHIP_CORES, CORES, NO, NULL, YES, Template
+from deviceshare.model import INIT, ContainerGrant, DeviceGrant, PodRequest, RequestError
 from deviceshare.state import pod_resources
 
 COUNTS = f"1, 2, 4 or a multiple of {CHIP_CORES}"
 
 _LOW_TEMPLATES = {
-    (1, NULL): VIR01,
-    (2, NULL): VIR02_1C,
-    (4, NULL): VIR04_3C,
-    (4, YES): VIR04_4C_DVPP,
-    (4, NO): VIR04_3C_NDVPP,
+    (1, NULL): wire.VIR01,
+    (2, NULL): wire.VIR02_1C,
+    (4, NULL): wire.VIR04_3C,
+    (4, YES): wire.VIR04_4C_DVPP,
+    (4, NO): wire.VIR04_3C_NDVPP,
 }
-_HIGH_TEMPLATES = _LOW_TEMPLATES | {(2, NULL): VIR02, (4, NULL): VIR04}
-"""Templates by AI cores and DVPP; a second template is the downgrade of the first."""
+_HIGH_TEMPLATES = _LOW_TEMPLATES | {(2, NULL): wire.VIR02, (4, NULL): wire.VIR04}
+"""Templates by AI cores and wire.DVPP; a second template is the downgrade of the first."""
 
 _INIT_PARAMS, _STATIC = "init-params", "presetVirtualDevice"
 
 
-class CoreRequest(NamedTuple):
-    """AI cores for a container; ``position`` and ``stage`` as in :class:`~deviceshare.model.ContainerGrant`."""
-
-    container: str
-    position: int
-    stage: str
-    cores: int
-
-
 class MindClusterDemand(Demand, frozen=True):
-    """A demand for ``asked`` AI cores.
+    """A demand for ``asked`` AI cores; ``shares`` are those of the containers.
 
     With ``templates``, a part of one chip by the first template that fits; otherwise whole chips.
     """
 
     asked: int = 0
     templates: tuple[Template, ...] = ()
-    containers: tuple[CoreRequest, ...] = ()
 
 
 def chip_demand(family: str, ask: PodRequest, conf: SchedulerConf) -> MindClusterDemand | None:
@@ -89,27 +60,27 @@ def chip_demand(family: str, ask: PodRequest, conf: SchedulerConf) -> MindCluste
             "true",
             f'"false" for pods that ask {CORES}: with "true" chips are partitioned in advance, not for pods',
         )
-    if labels.get(TASK) != TASK_310P:
-        expected = f"{TASK_310P}: without it a request for {CORES} does not count"
-        raise RequestError("Pod", f"metadata.labels[{TASK}]", labels.get(TASK, ""), expected)
+    if labels.get(wire.TASK) != wire.TASK_310P:
+        expected = f"{wire.TASK_310P}: without it a request for {CORES} does not count"
+        raise RequestError("Pod", f"metadata.labels[{wire.TASK}]", labels.get(wire.TASK, ""), expected)
     if asked and asked % CHIP_CORES == 0:
         templates: tuple[Template, ...] = ()
         cards = CardDemand(count=asked // CHIP_CORES, memory=0, cores=CHIP_CORES)
     else:
-        templates = _templates(asked, labels.get(LEVEL, ""), labels.get(DVPP, NULL))
+        templates = _templates(asked, labels.get(wire.LEVEL, ""), labels.get(wire.DVPP, NULL))
         cards = CardDemand(count=1, memory=0, cores=asked)
-    return MindClusterDemand(family=family, cards=(cards,), asked=asked, templates=templates, containers=asking(ask))
+    return MindClusterDemand(family=family, cards=(cards,), asked=asked, templates=templates, shares=asking(ask))
 
 
 def _templates(asked: int, level: str, dvpp: str) -> tuple[Template, ...]:
-    table = _HIGH_TEMPLATES if level == HIGH else _LOW_TEMPLATES
-    allowed = [value for value in DVPP_VALUES if (asked, value) in table]
+    table = _HIGH_TEMPLATES if level == wire.HIGH else _LOW_TEMPLATES
+    allowed = [value for value in wire.DVPP_VALUES if (asked, value) in table]
     if not allowed:
         field = f"spec.containers[*].resources.limits[{CORES}]"
         raise RequestError("Pod", field, asked, f"{COUNTS} in all: an Ascend 310P chip is cut into no other parts")
     if dvpp not in allowed:
         unit = "AI core" if asked == 1 else "AI cores"
-        raise RequestError("Pod", f"metadata.labels[{DVPP}]", dvpp, f"{' or '.join(allowed)} for {asked} {unit}")
+        raise RequestError("Pod", f"metadata.labels[{wire.DVPP}]", dvpp, f"{' or '.join(allowed)} for {asked} {unit}")
     return tuple(dict.fromkeys((table[asked, dvpp], _LOW_TEMPLATES[asked, dvpp])))
 
 
@@ -118,27 +89,23 @@ def cores_asked(ask: PodRequest) -> int:
     return dict(pod_resources(ask, frozenset())).get(CORES, 0)
 
 
-def asking(ask: PodRequest) -> tuple[CoreRequest, ...]:
-    """Return the containers that request AI cores, in the order in which they start."""
-    inits = [
-        CoreRequest(container.name, position, SIDECAR if container.sidecar else INIT, container.get(CORES) or 0)
-        for position, container in enumerate(ask.init_containers)
-    ]
-    mains = [CoreRequest(each.name, position, "", each.get(CORES) or 0) for position, each in enumerate(ask.containers)]
-    return tuple(each for each in (*inits, *mains) if each.cores)
+def asking(ask: PodRequest) -> tuple[ContainerShare, ...]:
+    """Return the AI cores of the containers that request some, in the order in which they start."""
+    return common.shares_of(common.start_order(ask), CORES)
 
 
-def deal(family: str, containers: Iterable[CoreRequest], chips: Sequence[DeviceGrant]) -> tuple[ContainerGrant, ...]:
-    """Return the grant of each container: its ``cores`` of the pod's devices, one after the other.
+def deal(family: str, shares: Iterable[ContainerShare], chips: Sequence[DeviceGrant]) -> tuple[ContainerGrant, ...]:
+    """Return the grant of each container: its part of the pod's devices, one after the other.
 
     An init container ends before the next containers start, so they get the same devices.
     """
     grants = []
     taken = 0
-    for name, position, stage, cores in containers:
-        grants.append(ContainerGrant(name, position, family, tuple(_cut(chips, taken, taken + cores)), stage))
-        if stage != INIT:
-            taken += cores
+    for share in shares:
+        devices = tuple(_cut(chips, taken, taken + share.amount))
+        grants.append(ContainerGrant(share.container, share.position, family, devices, share.stage))
+        if share.stage != INIT:
+            taken += share.amount
     return tuple(grants)
 
 

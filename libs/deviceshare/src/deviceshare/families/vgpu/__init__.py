@@ -3,8 +3,7 @@
 Rules: Volcano pkg/scheduler/api/devices/nvidia/vgpu; wire format: :mod:`deviceshare.formats.vgpu`.
 """
 
-from deviceshare.families.vgpu.hami_core import HamiCore
 from deviceshare.families.vgpu.mig import Mig
-from deviceshare.families.vgpu.mps import Mps
+from deviceshare.families.vgpu.software import HamiCore, Mps
 
 __all__ = ["HamiCore", "Mig", "Mps"]

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from deviceshare.conf import SchedulerConf
 from deviceshare.families.base import OneByOne
-from deviceshare.families.device_plugin import DevicePlugin
+from deviceshare.families.device_plugin import DevicePlugin, serves_one_container
 from deviceshare.families.hardware import NVIDIA
 from deviceshare.families.protocol import CardNames, Demand, NodeView
 from deviceshare.families.vgpu import pod_annotations, request
@@ -31,7 +31,8 @@ class Vgpu(OneByOne):
 
     def resources(self, conf: SchedulerConf) -> frozenset[str]:
         """Return the vGPU resources, by the names that the configuration gives them."""
-        return request.resources(conf)
+        names = conf.devices.vgpu
+        return frozenset({names.number, names.memory, names.percentage, names.cores} - {""})
 
     def card_names(self, of: Demand | Card, conf: SchedulerConf) -> CardNames:
         """Return the names of vGPUs, of their memory and of their cores."""
@@ -54,5 +55,9 @@ class Vgpu(OneByOne):
         return ()
 
     def caveats(self, grants: Sequence[ContainerGrant]) -> tuple[str, ...]:
-        """Warn of containers that the plugin does not serve."""
-        return pod_annotations.caveats(grants)
+        """Warn of vGPUs in several containers.
+
+        kubelet requests devices container by container, and the plugin chooses a pod whose devices left to hand out
+        equal the request of one container (volcano-vgpu-device-plugin, pkg/util/util.go).
+        """
+        return serves_one_container("vGPUs", self.plugin.name, grants)

@@ -1,7 +1,6 @@
 """Which vGPU cards of any mode a pod may use: bool[R, D] arrays, and the checks that follow from them."""
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 
@@ -23,15 +22,9 @@ def candidates(demand: Demand, view: CardView, mode: str) -> Bools:
     return found
 
 
-def is_choosy(demand: Demand) -> bool:
-    """Return whether a pod restricts cards by ids or by other pods, which kernels do not evaluate."""
-    by_id = demand.use_ids or demand.use_indexes or demand.nouse_ids
-    return bool(by_id or demand.apart_group or demand.apart_rules)
-
-
 def allowed_by_name(demand: Demand, view: CardView) -> Bools | None:
     """Return bool[R, D]: the cards that a pod accepts by id and by the pods on them; None where it accepts all."""
-    if not is_choosy(demand):
+    if not common.is_restricted(demand):
         return None
     allowed = selection.id_allowed(demand, view)
     found = np.ones(view.mode.shape, dtype=np.bool_) if allowed is None else allowed
@@ -90,8 +83,7 @@ def checks_of_cards(
     ``usable`` are the :func:`candidates`.
     """
     registered, of_mode = view.of_modes(vgpu.MODES), view.of_mode(mode)
-    none = np.zeros(len(registered), dtype=np.int64)
-    checks = [Check("CardNotFound", "node(s) had no vGPU cards", ~common.any_card(registered), none)]
+    checks = [common.node_check("CardNotFound", "node(s) had no vGPU cards", ~common.any_card(registered))]
     if demand.mode:
         text = f"node(s) had cards that are not in mode {demand.mode}"
         checks.append(common.card_check("ModeNotFit", text, registered & ~of_mode))
@@ -106,7 +98,8 @@ def checks_of_cards(
     count, number = usable.sum(axis=1), conf.devices.vgpu.number
     # On nodes without any usable card the checks above are the reasons.
     few = (count > 0) & (count < cards.count)
-    checks.append(Check("NodeInsufficientDevice", f"Insufficient {number}", few, none, number, cards.count, count))
+    amount = common.Amount(number, cards.count, count)
+    checks.append(common.node_check("NodeInsufficientDevice", f"Insufficient {number}", few, amount))
     return checks
 
 
@@ -117,16 +110,14 @@ def checks_of_room(
     failed = {code: each & usable for code, each in failed.items()}
     name, short = conf.devices.vgpu.cores, failed["CardInsufficientCore"]
     free = common.most_free(request.ALL_CORES - cores_used, usable, short, cards.count)
+    cores = common.Amount(name, cards.cores, free, "percent")
     return [
         common.card_check(
             "CardTimeSlicingExhausted",
             "node(s) had cards shared by as many containers as they may be",
             failed["CardTimeSlicingExhausted"],
         ),
-        common.amount_check(
-            "CardInsufficientCore", f"Insufficient {name} on a card", short,
-            resource=name, asked=cards.cores, free=free, unit="percent",
-        ),
+        common.card_check("CardInsufficientCore", f"Insufficient {name} on a card", short, cores),
         common.card_check(
             "ExclusiveDeviceAllocateConflict",
             "node(s) had cards in use where all cores of a card are asked",
@@ -137,21 +128,12 @@ def checks_of_room(
             "node(s) had cards whose cores are all taken",
             failed["CardComputeUnitsExhausted"],
         ),
-    ]  # fmt: skip
+    ]
 
 
-class CheckAmounts(NamedTuple):
-    """The numbers of a check about memory, as arguments of :func:`deviceshare.families.common.amount_check`."""
-
-    resource: str
-    asked: int
-    free: Ints
-    unit: str
-
-
-def memory_amounts(
+def memory_amount(
     cards: CardDemand, view: CardView, failed: Bools, usable: Bools, free: Ints, conf: SchedulerConf
-) -> CheckAmounts:
+) -> common.Amount:
     """Return what is requested of each card and the largest free amount; ``free`` is int64[R, D]."""
     names = conf.devices.vgpu
     resource, asked, unit = names.memory, cards.memory, request.unit(conf)
@@ -160,4 +142,4 @@ def memory_amounts(
         resource = names.percentage if cards.memory_percentage else names.memory
         asked, unit = cards.memory_percentage or 100, "percent"
         free = 100 * free // np.maximum(view.memory, 1)
-    return CheckAmounts(resource, asked, common.most_free(free, usable, failed, cards.count), unit)
+    return common.Amount(resource, asked, common.most_free(free, usable, failed, cards.count), unit)

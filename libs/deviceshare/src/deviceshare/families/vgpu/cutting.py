@@ -171,32 +171,30 @@ class Cutting:
         mixed_up = cuttable & (view.state[CUT] == MIXED_UP)
         none = cuttable & ~offers.fits & ~mixed_up
         too_large = none & (offers.largest < offers.needed)
-        largest = vgpu_cards.memory_amounts(cards, view, too_large, cuttable, offers.largest, conf)
-        free = vgpu_cards.memory_amounts(cards, view, none & ~too_large, cuttable, offers.free, conf)
-        return common.some(
-            [
-                *vgpu_cards.checks_of_cards(self._demand, cards, view, vgpu.MIG, cuttable, conf),
-                *self._without_geometry(),
-                *vgpu_cards.checks_of_room(cards, self._cores(cards), cuttable, self._failures(cards, offers), conf),
-                common.card_check(
-                    "CardMigInstancesConflict",
-                    "node(s) had MIG cards whose pods hold instances that do not go together",
-                    mixed_up,
-                ),
-                common.amount_check(
-                    "CardInsufficientMemory",
-                    f"Insufficient {largest.resource} in any MIG geometry of a card",
-                    too_large,
-                    **largest._asdict(),
-                ),
-                common.amount_check(
-                    "CardMigTopologyInfeasible",
-                    f"Insufficient {free.resource} on a free MIG instance of a card",
-                    none & ~too_large,
-                    **free._asdict(),
-                ),
-            ]
-        )
+        largest = vgpu_cards.memory_amount(cards, view, too_large, cuttable, offers.largest, conf)
+        free = vgpu_cards.memory_amount(cards, view, none & ~too_large, cuttable, offers.free, conf)
+        return [
+            *vgpu_cards.checks_of_cards(self._demand, cards, view, vgpu.MIG, cuttable, conf),
+            *self._without_geometry(),
+            *vgpu_cards.checks_of_room(cards, self._cores(cards), cuttable, self._failures(cards, offers), conf),
+            common.card_check(
+                "CardMigInstancesConflict",
+                "node(s) had MIG cards whose pods hold instances that do not go together",
+                mixed_up,
+            ),
+            common.card_check(
+                "CardInsufficientMemory",
+                f"Insufficient {largest.resource} in any MIG geometry of a card",
+                too_large,
+                largest,
+            ),
+            common.card_check(
+                "CardMigTopologyInfeasible",
+                f"Insufficient {free.resource} on a free MIG instance of a card",
+                none & ~too_large,
+                free,
+            ),
+        ]
 
     def _without_geometry(self) -> list[Check]:
         """Return a check for each model without geometries in the configuration."""

@@ -74,15 +74,15 @@ class Geometries:
         return self._instances.get(f"{name}-{int(digits)}")
 
     def needed(self, asked: int, *, whole: bool) -> int:
-        """Return the size that an instance must have.
+        """Return the MiB that an instance must have.
 
-        Where all of a card is asked that is the instance which is a geometry by itself: MIG keeps a part of the card's
-        memory for its own use (A100-80GB: 81920 MiB registered, 80896 in ``7g.79gb``).
+        A request for the ``whole`` card gets the instance that is a geometry by itself, since MIG reserves a part of
+        the card's memory (A100-80GB: 81920 MiB registered, 80896 MiB in ``7g.79gb``).
         """
         return asked if not whole or self._whole is None else min(asked, self._whole)
 
     def use(self, wanted: Wanted) -> Mapping[int, int]:
-        """Return for each size of instance the MiB asked for which it is the smallest that is large enough."""
+        """Return for each size of instance the requested MiB for which it is the smallest sufficient size."""
         use: Counter[int] = Counter()
         for memory, count in wanted:
             kind = bisect_left(self._kinds, memory)
@@ -91,13 +91,13 @@ class Geometries:
         return use
 
     def text(self, cut: int, position: int) -> str:
-        """Return the instance as written on pods: ``group-position``."""
+        """Return the instance as in pod annotations: ``group-position``."""
         return f"{self.of(cut).name}-{position}"
 
 
 @lru_cache(maxsize=4096)
 def geometries_of(vgpu: VgpuConf, card_type: str) -> Geometries | None:
-    """Return the geometries of a card type: those of the first model that is a part of it, as in Volcano, or None."""
+    """Return the geometries of the first model whose name is part of the card type, as in Volcano, or None."""
     for model in vgpu.geometries:
         if any(name in card_type for name in model.models):
             return Geometries(model, max(vgpu.memory_factor, 1))
@@ -106,9 +106,9 @@ def geometries_of(vgpu: VgpuConf, card_type: str) -> Geometries | None:
 
 @lru_cache(maxsize=4096)
 def rounded_up(vgpu: VgpuConf, memory: int) -> int:
-    """Return the size of the smallest instance of any model that has so many MiB; where none has, and for 0, these.
+    """Return the size of the smallest instance of any model with at least ``memory`` MiB; ``memory`` without one.
 
-    What is rounded up to the same gets the same instances, whatever the model.
+    Requests with the same result get the same instances on every model. 0 is not rounded.
     """
     if not memory:
         return 0
@@ -119,13 +119,13 @@ def rounded_up(vgpu: VgpuConf, memory: int) -> int:
 
 @lru_cache(maxsize=4096)
 def first_cut(geometries: Geometries, needed: int, later: Wanted, first_fit: bool) -> Cut | None:
-    """Return how an unused card is cut for a container, None where no geometry has an instance for it.
+    """Return how to partition an unused card for a container, None if no geometry has an instance for it.
 
     Args:
-        geometries: those of the card's model.
-        needed: the MiB that it must have.
-        later: what the pod's other containers may have to find on the card.
-        first_fit: the first geometry that has a large enough instance (Volcano's rule), not that with the least waste.
+        geometries: the geometries of the card's model.
+        needed: the MiB that the instance must have.
+        later: the requests of the pod's later containers, which may need instances of the same card.
+        first_fit: choose the first geometry with a sufficient instance (Volcano's rule) instead of the least waste.
     """
     best: Cut | None = None
     most, use = 0, geometries.use(later)
@@ -143,10 +143,10 @@ def first_cut(geometries: Geometries, needed: int, later: Wanted, first_fit: boo
 
 
 def recut(geometries: Geometries, cut: int, positions: Iterable[int], wanted: Wanted) -> tuple[int, dict[int, int]]:
-    """Return the geometry that an unused card had best be cut by, and which positions stand there for these.
+    """Return the best geometry for an unused card, and its positions by the equivalent ``positions`` of ``cut``.
 
-    It has instances of the same sizes, and leaves most of use for what is wanted; of equal ones the given one, then
-    the first in the file.
+    The geometry has instances of the same sizes, and its other instances serve the most MiB of ``wanted``. Ties break
+    by the given geometry, then by the order of the file.
     """
     sizes, use = geometries.of(cut).sizes, geometries.use(wanted)
     best, most, moved = cut, -1, dict[int, int]()

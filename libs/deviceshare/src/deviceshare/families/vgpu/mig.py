@@ -12,15 +12,14 @@ from msgspec.structs import replace
 
 from deviceshare.conf import FIRST_FIT, SchedulerConf
 from deviceshare.families import common
-from deviceshare.families.protocol import CardDemand, Check, Demand, ExpectedDemand, HeldInPart, Pick, Places
-from deviceshare.families.vgpu import cards as vgpu_cards
+from deviceshare.families.protocol import CardDemand, Demand, ExpectedDemand, HeldInPart, Pick
 from deviceshare.families.vgpu import pod_annotations
 from deviceshare.families.vgpu.base import Vgpu
 from deviceshare.families.vgpu.cutting import CUT, USED, Cutting, Instance, MigKinds, selector_of
 from deviceshare.families.vgpu.geometry import MIXED_UP, UNUSED, Geometries, Wanted, geometries_of, recut, rounded_up
 from deviceshare.formats import vgpu
 from deviceshare.kernels import UNPARTITIONED, CardSelector
-from deviceshare.model import INIT, WHOLE, Card, ContainerGrant, DeviceGrant, PodRequest
+from deviceshare.model import WHOLE, Card, ContainerGrant, DeviceGrant, PodRequest
 from deviceshare.state import CardShare, CardView, Codes, Counted, Usage, usage_of
 
 _INSTANCE = re.compile(r"[^-\s]+-[0-9]{1,3}")
@@ -39,41 +38,26 @@ class Mig(Vgpu):
         demand = super().demand(ask, conf)
         return demand if demand is None else replace(demand, apart_rules=())
 
-    def place(self, demand: Demand, view: CardView, conf: SchedulerConf) -> Places:
-        """Pick and charge, container by container."""
+    def steps(self, demand: Demand, view: CardView, conf: SchedulerConf) -> common.Steps:
+        """Return how instances are picked and charged; init containers may use instances of the pod."""
         cutting = Cutting(demand, view, conf)
-        return common.place_one_by_one(demand, view, cutting.pick, cutting.charge, demand.cards)
+        return common.Steps(demand.cards, cutting.pick, cutting.charge, cutting.checks)
 
-    def selector(self, demand: Demand, codes: Codes, conf: SchedulerConf) -> CardSelector | None:
-        """Return the kernel, unless the pod restricts cards by ids or by other pods."""
-        (cards, *others) = demand.cards
-        if others or cards.stage == INIT or vgpu_cards.is_choosy(demand):
-            return None
-        selector = selector_of(demand, cards, codes, MigKinds(codes, conf), conf)
+    def kernel(self, demand: Demand, cards: CardDemand, codes: Codes, conf: SchedulerConf) -> CardSelector:
+        """Pick instances by their waste and the policy."""
+        return selector_of(demand, cards, codes, MigKinds(codes, conf), conf)
+
+    def essence(self, demand: Demand, cards: CardDemand, conf: SchedulerConf) -> Demand:
+        """Return the same demand for requests that get the same instances."""
         memory = cards.memory if cards.memory_percentage else rounded_up(conf.devices.vgpu, cards.memory)
-        selector.equivalence_key = common.essence(demand, memory=memory)
-        return selector
-
-    def checks(self, demand: Demand, view: CardView, conf: SchedulerConf) -> list[Check]:
-        """Return the checks that fail, container by container."""
-        cutting = Cutting(demand, view, conf)
-        return common.check_one_by_one(demand, cutting.pick, cutting.charge, cutting.checks)
+        return common.essence(demand, memory=memory)
 
     def grants(
         self, demand: Demand, chosen: Sequence[Sequence[Pick]], conf: SchedulerConf, expected: ExpectedDemand
     ) -> tuple[ContainerGrant, ...]:
         """Return one grant a container. How an unpartitioned card is partitioned depends on the expected demand."""
         recuts = _recuts([pick for picks in chosen for pick in picks], conf, expected.of(self.name))
-        return tuple(
-            ContainerGrant(
-                cards.container,
-                cards.position,
-                self.name,
-                tuple(_device(cards, pick, recuts, conf) for pick in picks),
-                cards.stage,
-            )
-            for cards, picks in zip(demand.cards, chosen, strict=True)
-        )
+        return common.grants_of(self.name, demand, chosen, lambda cards, pick: _device(cards, pick, recuts, conf))
 
     def count(self, card: Card, pods: Sequence[Sequence[CardShare]], conf: SchedulerConf) -> Counted:
         """Charge each instance once to each pod that holds it, and cores as on other cards.

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from deviceshare.families.device_plugin import serves_one_container
 from deviceshare.formats import vgpu
 from deviceshare.model import INIT, SIDECAR, ContainerGrant, ContainerRequest, PodRequest
 
@@ -83,12 +82,3 @@ def _positions(ask: PodRequest, slots: int) -> Sequence[int]:
 
 def _name(containers: Sequence[ContainerRequest], position: int) -> str:
     return containers[position].name if position < len(containers) else ""
-
-
-def caveats(grants: Sequence[ContainerGrant]) -> tuple[str, ...]:
-    """Warn of vGPUs in several containers.
-
-    kubelet requests devices container by container, and the plugin chooses a pod whose devices left to hand out equal
-    the request of one container (volcano-vgpu-device-plugin, pkg/util/util.go).
-    """
-    return serves_one_container("vGPUs", "the vGPU device plugin", grants)

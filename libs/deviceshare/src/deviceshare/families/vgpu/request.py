@@ -1,39 +1,32 @@
 """The vGPU request of a pod: the limits of its containers, and its annotations.
 
-The names of the resources and what holds where one is not asked come from ``device-config.yaml``
-(:class:`~deviceshare.conf.VgpuConf`).
+``device-config.yaml`` (:class:`~deviceshare.conf.VgpuConf`) has the names of the resources and the defaults.
 """
 
-from collections.abc import Iterator
-
 from deviceshare.conf import SchedulerConf, VgpuConf
-from deviceshare.families import selection
+from deviceshare.families import common, selection
 from deviceshare.families.protocol import MOST_CARDS, CardDemand, Demand
 from deviceshare.formats import vgpu
 from deviceshare.formats.card_lists import items
-from deviceshare.model import INIT, SIDECAR, ContainerRequest, PodRequest, RequestError
+from deviceshare.model import ContainerRequest, PodRequest, RequestError
 
 WISHES = selection.WISHES | {vgpu.MODE, vgpu.USE_ID, vgpu.NOUSE_ID}
 """Annotations by which a pod restricts vGPU cards."""
 ALL_CORES = vgpu.CARD_CORES
 
 
-def resources(conf: SchedulerConf) -> frozenset[str]:
-    """Return the names of the vGPU resources."""
-    names = conf.devices.vgpu
-    return frozenset({names.number, names.memory, names.percentage, names.cores} - {""})
-
-
 def read_demand(family: str, ask: PodRequest, conf: SchedulerConf) -> Demand | None:
     """Return the demand of a pod, one :class:`CardDemand` for each container; None for none, or for another mode.
 
     Raises:
-        RequestError: for what cannot be meant.
+        RequestError: the request is invalid.
     """
     mode = (ask.annotation(vgpu.MODE) or "").strip()
     if mode in vgpu.MODES and mode != family:
         return None
-    cards = tuple(_card_demands(ask, conf.devices.vgpu))
+    names = conf.devices.vgpu
+    demands = (_card_demand(position, container, stage, names) for stage, position, container in common.by_stage(ask))
+    cards = tuple(demand for demand in demands if demand is not None)
     if not cards:
         return None
     if mode and mode not in vgpu.MODES:
@@ -64,29 +57,17 @@ def unit(conf: SchedulerConf) -> str:
     return "MiB" if factor <= 1 else "GiB" if factor == 1024 else f"x {factor} MiB"
 
 
-def _card_demands(ask: PodRequest, names: VgpuConf) -> Iterator[CardDemand]:
-    """Yield the demands of the containers, those of init containers last."""
-    for position, container in enumerate(ask.containers):
-        yield from _card_demand("containers", position, container, "", names)
-    for stage in (SIDECAR, INIT):
-        for position, container in enumerate(ask.init_containers):
-            if container.sidecar == (stage == SIDECAR):
-                yield from _card_demand("initContainers", position, container, stage, names)
+def _card_demand(position: int, container: ContainerRequest, stage: str, names: VgpuConf) -> CardDemand | None:
+    """Return the demand of one container, None without one.
 
-
-def _card_demand(
-    part: str, position: int, container: ContainerRequest, stage: str, names: VgpuConf
-) -> Iterator[CardDemand]:
-    """Yield the demand of one container, if it has one.
-
-    ``vgpu-memory`` 0 is as good as none (Volcano api/devices/util.go); a percentage overrides it.
+    ``vgpu-memory`` 0 counts as absent (Volcano api/devices/util.go); a percentage overrides it.
     """
     number, memory, percentage, cores = (
         container.get(name) if name else None for name in (names.number, names.memory, names.percentage, names.cores)
     )
     if not any((number, memory, percentage, cores)):
-        return
-    field = f"spec.{part}[{container.name}].resources.limits"
+        return None
+    field = f"spec.{'initContainers' if stage else 'containers'}[{container.name}].resources.limits"
     if number is not None and not 0 < number <= MOST_CARDS:
         expected = f"1 to {MOST_CARDS}, or no vGPU resources at all"
         raise RequestError("Pod", f"{field}[{names.number}]", number, expected)
@@ -94,7 +75,7 @@ def _card_demand(
         raise RequestError("Pod", f"{field}[{names.cores}]", cores, "0 to 100 (percent of each card)")
     if (percentage or 0) > 100:
         raise RequestError("Pod", f"{field}[{names.percentage}]", percentage, "1 to 100 (percent of each card)")
-    yield CardDemand(
+    return CardDemand(
         count=names.default_number if number is None else number,
         memory=memory or names.default_memory,
         cores=names.default_cores if cores is None else cores,

@@ -1,37 +1,32 @@
-"""Cards that software shares by memory (MiB) and cores (percent) among a limited number of containers.
+"""hami-core and MPS: software shares memory (MiB) and cores (percent) among a limited number of containers.
 
 Rules: Volcano pkg/scheduler/api/devices/nvidia/vgpu (utils.go, device_info.go). Deviations from
 Volcano: unhealthy cards are never used, both type lists count, spread prefers the node with the fewest shares.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from deviceshare.conf import SchedulerConf
+from deviceshare.conf import SchedulerConf, VgpuConf
 from deviceshare.families import common, selection
-from deviceshare.families.protocol import CardDemand, Check, Demand, Picks
+from deviceshare.families.protocol import CardDemand, Check, Demand, NodeView, Picks
 from deviceshare.families.vgpu import cards as vgpu_cards
-from deviceshare.families.vgpu import request
+from deviceshare.families.vgpu import pod_annotations, request
 from deviceshare.families.vgpu.base import Vgpu
-from deviceshare.kernels import CardSelector, SharedCardSelector
-from deviceshare.model import INIT, Card, ContainerGrant
-from deviceshare.state import Bools, CardView, Codes, Ints
+from deviceshare.formats import vgpu
+from deviceshare.kernels import SharedCardSelector
+from deviceshare.model import Card, ContainerGrant, PodRequest
+from deviceshare.state import CardView, Codes, Ints
+
+_NAMES = VgpuConf()
+_OFFERED = (_NAMES.number, _NAMES.memory, _NAMES.cores)
 
 
 class SoftwareVgpu(Vgpu):
     """A vGPU family whose cards give any free amount of memory."""
 
-    def selector(self, demand: Demand, codes: Codes, conf: SchedulerConf) -> CardSelector | None:
-        """Return the kernel, unless the pod restricts cards by ids or by other pods."""
-        (cards, *others) = demand.cards
-        if others or cards.stage == INIT or vgpu_cards.is_choosy(demand):
-            return None
-        selector = self._selector(demand, cards, codes, conf)
-        selector.equivalence_key = common.essence(demand)
-        return selector
-
-    def _selector(self, demand: Demand, cards: CardDemand, codes: Codes, conf: SchedulerConf) -> SharedCardSelector:
+    def kernel(self, demand: Demand, cards: CardDemand, codes: Codes, conf: SchedulerConf) -> SharedCardSelector:
         """Pick by the policy: most used memory (binpack), fewest shares (spread), or the last cards."""
         kinds = codes.kinds
         asked = common.memory_of_kinds(cards, kinds)
@@ -39,7 +34,8 @@ class SoftwareVgpu(Vgpu):
             cards.count, kinds.memory, asked, selection.usable_kinds(demand, self.name, codes)
         )
         alone = cards.cores == request.ALL_CORES
-        selector.limit(np.minimum(kinds.slots - 1, 0 if alone else kinds.slots), vgpu_cards.most_cores(cards))
+        selector.most_shares = np.minimum(kinds.slots - 1, 0 if alone else kinds.slots)
+        selector.most_cores = vgpu_cards.most_cores(cards)
         filling, spreading = conf.policy == "binpack", conf.policy == "spread"
         selector.filling, selector.spreading = filling, spreading and conf.extensions.spread_nodes
         selector.by_memory, selector.by_slots = -int(filling), int(spreading)
@@ -48,7 +44,7 @@ class SoftwareVgpu(Vgpu):
 
     def pick(self, demand: Demand, cards: CardDemand, view: CardView, conf: SchedulerConf) -> Picks:
         """Pick for one container."""
-        selector = self._selector(demand, cards, view, conf)
+        selector = self.kernel(demand, cards, view, conf)
         return common.picks_of(selector, view, vgpu_cards.allowed_by_name(demand, view))
 
     def failed(self, demand: Demand, cards: CardDemand, view: CardView, conf: SchedulerConf) -> list[Check]:
@@ -56,19 +52,13 @@ class SoftwareVgpu(Vgpu):
         usable = vgpu_cards.candidates(demand, view, self.name)
         free: Ints = view.memory - view.memory_used
         short = usable & (free < common.memory_asked(cards, view))
-        memory = vgpu_cards.memory_amounts(cards, view, short, usable, free, conf)
-        return common.some(
-            [
-                *vgpu_cards.checks_of_cards(demand, cards, view, self.name, usable, conf),
-                *vgpu_cards.checks_of_room(cards, view.cores_used, usable, self._failures(cards, view), conf),
-                common.amount_check(
-                    "CardInsufficientMemory", f"Insufficient {memory.resource} on a card", short, **memory._asdict()
-                ),
-            ]
-        )
-
-    def _failures(self, cards: CardDemand, view: CardView) -> dict[str, Bools]:
-        return vgpu_cards.failures(cards, view.slots, view.slots_used, view.cores_used)
+        memory = vgpu_cards.memory_amount(cards, view, short, usable, free, conf)
+        failures = vgpu_cards.failures(cards, view.slots, view.slots_used, view.cores_used)
+        return [
+            *vgpu_cards.checks_of_cards(demand, cards, view, self.name, usable, conf),
+            *vgpu_cards.checks_of_room(cards, view.cores_used, usable, failures, conf),
+            common.card_check("CardInsufficientMemory", f"Insufficient {memory.resource} on a card", short, memory),
+        ]
 
     def environment(self, grant: ContainerGrant, cards: Sequence[Card]) -> dict[str, str]:
         """Return the limits that HAMi-core reads in the container."""
@@ -77,3 +67,39 @@ class SoftwareVgpu(Vgpu):
             environment[f"CUDA_DEVICE_MEMORY_LIMIT_{number}"] = f"{device.memory}m"
         environment["CUDA_DEVICE_SM_LIMIT"] = str(grant.devices[0].cores)
         return environment
+
+
+class HamiCore(SoftwareVgpu):
+    """The family ``hami-core``: cards that HAMi-core shares, and cards that are registered without a mode.
+
+    It reads the cards of all modes, which one annotation registers.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(vgpu.HAMI_CORE)
+
+    def node_cards(self, node: NodeView) -> tuple[Card, ...]:
+        """Return the cards of the register annotation, whatever their mode.
+
+        A node that offers 0 of a vGPU resource has none, as in Volcano: its device plugin is not running, and kubelet
+        rejects pods that request the resource. Resources that the node does not have are ignored.
+        """
+        register = node.annotations.get(vgpu.REGISTER)
+        if not register or 0 in (node.allocatable.get(name) for name in _OFFERED):
+            return ()
+        return vgpu.read_register(register, node.name)
+
+    def held(self, annotations: Mapping[str, str], ask: PodRequest, pod: str) -> tuple[ContainerGrant, ...]:
+        """Return all devices except MIG instances; devices of MPS cards have the same format and are charged alike."""
+        return tuple(pod_annotations.read(annotations, ask, pod, self.name, is_mig=False))
+
+
+class Mps(SoftwareVgpu):
+    """The family ``mps``: cards that NVIDIA's Multi-Process Service shares, with the arithmetic of hami-core.
+
+    Volcano takes a node that registers ``mps`` for hami-core (vgpu/utils.go getSharingMode): a pod with the mode
+    ``mps`` is feasible nowhere.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(vgpu.MPS)
