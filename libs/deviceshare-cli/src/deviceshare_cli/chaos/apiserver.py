@@ -7,6 +7,8 @@ import msgspec
 from deviceshare_cluster.changes import set_condition, timestamp
 from deviceshare_cluster.interface import Change, ChangeType, Object
 
+from deviceshare_cli.chaos.manifests import FORGED
+
 Key = tuple[str, str, str]
 """Kind, namespace and name."""
 _decode = msgspec.json.Decoder().decode
@@ -170,6 +172,11 @@ def name_of(obj: Object) -> str:
     """Return ``namespace/name``, or the name of an object without a namespace."""
     metadata = obj["metadata"]
     return f"{metadata['namespace']}/{metadata['name']}" if metadata.get("namespace") else str(metadata["name"])
+
+
+def holds_nothing(pod: Object) -> bool:
+    """Return whether a pod's annotations are forged: it was never given the devices that they name."""
+    return FORGED in (pod["metadata"].get("labels") or {})
 
 
 def has_ended(pod: Object) -> bool:

@@ -2,8 +2,9 @@
 
 import sys
 import time
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures import Future, ProcessPoolExecutor
 from typing import NamedTuple
 
 from deviceshare_cli.chaos import faults
@@ -78,7 +79,7 @@ def simulated(
     Args:
         seed: a number, from which the seeds of histories are derived, or the seed of one history, ``NUMBER.NUMBER``.
         hours: virtual hours to play, at least.
-        histories: the number of histories to play instead.
+        histories: the number of histories to play instead, rounded up to :data:`BATCH`.
         options: what to play.
         jobs: processes that play histories.
         verbose: print the text of a single history.
@@ -107,7 +108,7 @@ def _play_until(seed: int, hours: float, histories: int | None, options: Options
     """Play batches of histories in several processes until a rule is broken or enough was played."""
     played, seconds = 0, 0.0
     broken: list[str] = []
-    running: set[Future[Tally]] = set()
+    running: deque[Future[Tally]] = deque()
     batches = _seeds(seed)
 
     def enough() -> bool:
@@ -115,17 +116,12 @@ def _play_until(seed: int, hours: float, histories: int | None, options: Options
 
     with ProcessPoolExecutor(jobs) as pool:
         while not enough():
-            while len(running) < jobs:
-                batch = next(batches)
-                left = batch if histories is None else batch[: max(1, histories - played - BATCH * len(running))]
-                running.add(pool.submit(play_all, left, options))
-            done = next(as_completed(running))
-            running.remove(done)
-            tally = done.result()
+            while len(running) < jobs + 1:
+                running.append(pool.submit(play_all, next(batches), options))
+            tally = running.popleft().result()
             played, seconds, broken = played + tally.histories, seconds + tally.seconds, broken + list(tally.broken)
             print(f"{played} histories, {seconds / 3600.0:.1f} simulated hours", file=sys.stderr)
-        for other in running:
-            other.cancel()
+        pool.shutdown(cancel_futures=True)
     return Tally(played, seconds, tuple(broken))
 
 

@@ -11,6 +11,8 @@ from deviceshare.model import Claim, ContainerGrant, DeviceGrant, NodeLedger
 from deviceshare_bus.messages import decode_ledger, encode
 from deviceshare_bus.subjects import Stream, ledger
 
+from deviceshare_cli.chaos import manifests
+from deviceshare_cli.chaos.apiserver import annotations_of
 from deviceshare_cli.chaos.processes import SERVICES
 from deviceshare_cli.chaos.scenario import Step, Value
 from deviceshare_cli.chaos.world import World
@@ -22,6 +24,7 @@ NOT_SURVIVED_YET: frozenset[str] = frozenset(
 LONGEST = 30.0
 """Seconds that a fault lasts, at most."""
 Arguments = tuple[Value, ...]
+REGISTER = "volcano.sh/node-vgpu-register"
 
 
 class Fault(NamedTuple):
@@ -200,6 +203,22 @@ def _one_uid(world: World, arguments: Arguments) -> None:
             world.api.create({**pod, "metadata": metadata})
 
 
+def _forge_annotations(world: World, arguments: Arguments) -> None:
+    """Create a pod that requests nothing, on a node of the user's choice, with annotations that name all its cards."""
+    nodes = [node for node in world.api.objects("Node") if REGISTER in annotations_of(node)]
+    name = f"forged-{arguments[0]}"
+    if not nodes or world.api.peek("Pod", manifests.NAMESPACE, name) is not None:
+        return
+    node = nodes[int(float(arguments[0]) * len(nodes))]
+    cards = [item.split(",") for item in annotations_of(node)[REGISTER].split(":") if item]
+    pod = manifests.pod(name, manifests.PodKind({}, {}, {manifests.FORGED: "true"}))
+    given = "".join(f"{card[0]},NVIDIA,{card[2]},100:" for card in cards)
+    pod["metadata"]["annotations"] |= {"volcano.sh/vgpu-ids-new": given, "volcano.sh/vgpu-time": "1780000000"}
+    pod["spec"]["nodeName"] = node["metadata"]["name"]
+    pod["status"] = {"phase": "Running"}
+    world.api.create(pod)
+
+
 def _fractions(count: int) -> Callable[[random.Random, Mapping[str, int]], Arguments]:
     return lambda chance, replicas: tuple(round(chance.random(), 3) for _ in range(count))
 
@@ -237,6 +256,7 @@ FAULTS: dict[str, Fault] = {
     ),
     "undecodable": Fault(_stream_and_fraction, _undecodable),
     "forged-claim": Fault(_fractions(2), _forge_claim),
+    "forged-annotations": Fault(_fractions(1), _forge_annotations),
     "api-down": _api_flag("down"),
     "forbidden": _api_flag("forbidden"),
     "lost-api-requests": _api_share("lost_requests"),

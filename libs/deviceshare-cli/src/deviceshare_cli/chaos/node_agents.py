@@ -7,7 +7,16 @@ from typing import Any
 
 from deviceshare_cluster.interface import Object
 
-from deviceshare_cli.chaos.apiserver import ApiServer, Key, Seen, annotations_of, has_ended, key_of, name_of
+from deviceshare_cli.chaos.apiserver import (
+    ApiServer,
+    Key,
+    Seen,
+    annotations_of,
+    has_ended,
+    holds_nothing,
+    key_of,
+    name_of,
+)
 from deviceshare_cli.chaos.device_plugins import (
     VGPU_NODE,
     Failed,
@@ -41,7 +50,8 @@ class _Cache:
         return [
             pod
             for pod in self._server.objects("Pod")
-            if pod["spec"].get("nodeName") == node or annotations_of(pod).get(VGPU_NODE) == node
+            if not holds_nothing(pod)
+            and (pod["spec"].get("nodeName") == node or annotations_of(pod).get(VGPU_NODE) == node)
         ]
 
     async def read_node(self, node: str) -> Object | None:
@@ -110,7 +120,7 @@ class NodeAgents:
 
     def _seen(self, seen: Seen) -> None:
         pod = seen.after
-        if seen.kind != "Pod" or pod is None:
+        if seen.kind != "Pod" or pod is None or holds_nothing(pod):
             return
         uid, node = pod["metadata"]["uid"], pod["spec"].get("nodeName")
         if node and uid not in self._known:

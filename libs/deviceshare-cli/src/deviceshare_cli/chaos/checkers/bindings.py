@@ -7,7 +7,7 @@ from deviceshare_bus.messages import decode_outcomes
 from deviceshare_cluster.interface import Object
 from msgspec import MsgspecError
 
-from deviceshare_cli.chaos.apiserver import ApiServer, Seen, has_ended, name_of
+from deviceshare_cli.chaos.apiserver import ApiServer, Seen, has_ended, holds_nothing, name_of
 from deviceshare_cli.chaos.checkers.cards import Device, Parts, devices_of, over_cards
 from deviceshare_cli.chaos.checkers.ledgers import STRANGER, Ledgers, Report, devices_of_claim
 from deviceshare_cli.chaos.manifests import DEVICE_CONFIG
@@ -35,6 +35,8 @@ class Bindings:
         if seen.kind != "Pod":
             return
         pod = seen.after
+        if pod is not None and holds_nothing(pod):
+            return
         if pod is None:
             assert seen.before is not None
             self._on.get(seen.before["spec"].get("nodeName", ""), {}).pop(seen.before["metadata"]["uid"], None)
@@ -88,6 +90,7 @@ class Bindings:
                 found: NodeOutcomes = decode_outcomes(stored.data)  # type: ignore[attr-defined]
             except MsgspecError:
                 continue
+            self._ledgers.outcomes_written(found.outcomes)
             for outcome in found.outcomes:
                 if outcome.state == BOUND:
                     self._outcomes.setdefault((outcome.claim, outcome.uid), (self._clock(), writer))

@@ -1,9 +1,12 @@
-"""Checks LEDGER: claims fit the cards of their node, ids are used once, gangs are claimed as a whole."""
+"""Checks LEDGER: claims fit the cards of their node, ids are used once, gangs are claimed as a whole.
+
+A claim leaves the ledger only after its pod is gone or has ended, or after its outcome said refused or withdrawn.
+"""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
-from deviceshare.model import Claim, NodeLedger
+from deviceshare.model import BOUND, Claim, NodeLedger, Outcome
 from deviceshare_bus.messages import decode_ledger
 from deviceshare_bus.subjects import node_of
 from msgspec import MsgspecError
@@ -33,6 +36,10 @@ class Ledgers:
         """Claims that a service removed, by id."""
         self.forged: set[str] = set()
         self.lost: dict[str, Claim] = {}
+        self._holding: set[str] = set()
+        """Uids of the pods that exist and have not ended."""
+        self._not_bound: set[tuple[str, str]] = set()
+        """Claims, with the pod's uid, that ever had an outcome other than bound."""
         self._names: dict[str, str] = {}
         self.twins: set[str] = set()
         """Uids that two pods had at one time: which of them a claim is for is open."""
@@ -48,6 +55,10 @@ class Ledgers:
                 self._disturb(claim.group)
         if seen.kind != "Pod":
             return
+        if seen.after is not None and not has_ended(seen.after):
+            self._holding.add(seen.after["metadata"]["uid"])
+        elif seen.before is not None:
+            self._holding.discard(seen.before["metadata"]["uid"])
         if seen.before is None:
             assert seen.after is not None
             uid, name = seen.after["metadata"]["uid"], seen.after["metadata"]["name"]
@@ -86,6 +97,10 @@ class Ledgers:
             self.lost[claim.id] = claim
             self._disturb(claim.group)
 
+    def outcomes_written(self, outcomes: Iterable[Outcome]) -> None:
+        """Note the claims that may leave the ledger."""
+        self._not_bound |= {(each.claim, each.uid) for each in outcomes if each.state != BOUND}
+
     def _replace(self, node: str, claims: Iterable[Claim], *, lost: bool) -> None:
         before = self.claims.get(node, {})
         self.claims[node] = after = {claim.id: claim for claim in claims}
@@ -98,6 +113,11 @@ class Ledgers:
         """Take a ledger of a service; return the new claims."""
         before = self.claims.get(node, {})
         new = [claim for claim in claims if claim.id not in before]
+        kept = {claim.id for claim in claims}
+        for claim in before.values():
+            ended = claim.uid not in self._holding or (claim.id, claim.uid) in self._not_bound
+            if claim.id not in kept and not ended and claim.id not in self.forged and claim.uid not in self.twins:
+                self._report("claims stay until their end", f"{claim.id} of {claim.name} was removed from {node}")
         self._replace(node, claims, lost=False)
         for claim in new:
             known = self._ids.get(claim.id)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from deviceshare_cluster.interface import Object
 
-from deviceshare_cli.chaos.apiserver import ApiServer, annotations_of, has_ended, name_of
+from deviceshare_cli.chaos.apiserver import ApiServer, annotations_of, has_ended, holds_nothing, name_of
 from deviceshare_cli.chaos.checkers.feasibility import Node, fits_somewhere
 from deviceshare_cli.chaos.checkers.ledgers import GROUP, Ledgers
 from deviceshare_cli.chaos.manifests import SCHEDULER
@@ -19,7 +19,7 @@ class Settled:
 
     def problems(self) -> list[str]:
         """Return everything that is not as it must be."""
-        pods = [pod for pod in self._api.objects("Pod") if not has_ended(pod)]
+        pods = [pod for pod in self._api.objects("Pod") if not (has_ended(pod) or holds_nothing(pod))]
         single = [pod for pod in pods if pod["metadata"]["uid"] not in self._ledgers.twins]
         return [
             *self._of_claims(single),
