@@ -3,7 +3,7 @@
 import asyncio
 import io
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import msgspec
@@ -110,11 +110,13 @@ async def perform(command: Command) -> Event | None:
 
 
 @asynccontextmanager
-async def shell_of(core: CountingCore, url: str) -> AsyncIterator[tuple[Context, Shell]]:
+async def shell_of(
+    core: CountingCore, url: str, known: Callable[[str, int], bool] | None = None
+) -> AsyncIterator[tuple[Context, Shell]]:
     shells: list[Shell] = []
 
     async def main(context: Context) -> None:
-        shells.append(Shell(context, core, [Source("EXPLAIN", decode)], perform))
+        shells.append(Shell(context, core, [Source("EXPLAIN", decode, known)], perform))
         await shells[0].run()
 
     async with at_work("counting", main, url) as context:
@@ -202,3 +204,20 @@ async def test_an_exception_of_the_core_ends_the_service_and_leaves_a_core_log(
         assert header.service == "counting"
         with pytest.raises(RuntimeError, match="a defect of the core"):
             list(replay(CountingCore(), entries, decode_event))
+
+
+async def test_a_connection_that_ends_for_good_leaves_no_core_log(nats_url, tmp_path, monkeypatch):
+    monkeypatch.setenv("DEVICESHARE_CORE_LOG_DIR", str(tmp_path))
+    async with shell_of(CountingCore(), nats_url) as (context, _):
+        await context.connection.client._process_err("'Maximum Connections Exceeded'")
+        await until(lambda: context.connection.failure is not None)
+    assert not list(tmp_path.glob("*.corelog"))
+
+
+async def test_a_message_that_the_core_knows_is_not_decoded(nats_url, publisher):
+    core = CountingCore()
+    async with shell_of(core, nats_url, lambda subject, sequence: subject == "explain.known" and sequence > 0):
+        await publisher.write(BusWrite("explain.known", b"not an explanation"))
+        await publisher.write(BusWrite("explain.new", explanation("new")))
+        await until(lambda: any(isinstance(event, Seen) for event in core.events))
+    assert not [event for event in core.events if isinstance(event, Unreadable)]

@@ -21,6 +21,10 @@ class Said(Event, frozen=True):
     word: str
 
 
+class Revisions(Event, frozen=True):
+    found: dict[tuple[str, str], str]
+
+
 class Echo:
     """Logs each word with a suffix, and fails on the word "fail"."""
 
@@ -45,7 +49,7 @@ class Echo:
 def toy(monkeypatch):
     module = ModuleType("toy_core")
     module.build_core = lambda arguments, keys=(): Echo(**arguments)
-    module.decode_event = msgspec.msgpack.Decoder(Said | Tick).decode
+    module.decode_event = msgspec.msgpack.Decoder(Said | Revisions | Tick).decode
     monkeypatch.setitem(sys.modules, "toy_core", module)
     monkeypatch.setitem(replay._CORES, "toy", "toy_core")
 
@@ -84,6 +88,11 @@ def test_a_core_log_of_the_metrics_service_is_replayed(tmp_path):
         "    1.000000 Tick",
     ]
     assert result.stderr == f"{path}: 3 events replayed, all commands are identical\n"
+
+
+def test_keys_of_several_parts_are_joined(tmp_path):
+    result = run(dump(tmp_path / "x", Echo("!"), Revisions({("default", "a"): "1"})))
+    assert result.stdout.splitlines()[1] == '    0.000000 Revisions {"found":{"default/a":"1"}}'
 
 
 def test_commands_that_differ_are_marked(tmp_path):

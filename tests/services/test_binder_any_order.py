@@ -1,4 +1,4 @@
-"""What becomes of claims, whatever the order of facts, answers and crashes."""
+"""Outcomes of claims, whatever the order of facts, answers and crashes."""
 
 import hypothesis.strategies as st
 import msgspec

@@ -1,4 +1,4 @@
-"""What becomes of claims: bindings, refusals, waiting, and the writes of their outcomes."""
+"""Outcomes of claims: bindings, refusals, waiting, and the writes of their outcomes."""
 
 import msgspec
 import pytest

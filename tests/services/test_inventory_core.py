@@ -247,8 +247,10 @@ def test_a_failed_watch_is_started_again_with_growing_pauses():
     core.deliver([node(), Listed(7)])
     core.handle(WatchFailed("no connection", final=False))
     assert core.core.next_due(core.now) - core.now.monotonic == pytest.approx(0.15)
+    core.handle(WatchFailed("forbidden", final=True))
+    assert core.core.next_due(core.now) - core.now.monotonic == pytest.approx(3.0)
     core.take()
-    assert core.counts["cluster_errors"] == 10
+    assert core.counts["cluster_errors"] == 11
 
 
 def test_a_watch_that_lists_again_is_restarted():

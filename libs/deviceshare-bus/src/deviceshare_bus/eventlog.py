@@ -9,6 +9,7 @@ import logging
 import time
 from collections import Counter
 
+from deviceshare_bus.core import RecordStep
 from deviceshare_bus.follower import Message
 from deviceshare_bus.messages import Events, Step, Undecodable, encode
 from deviceshare_bus.publisher import Publisher, Write
@@ -37,15 +38,13 @@ class EventLog:
         self._some = asyncio.Event()
         self._full = asyncio.Event()
 
-    def step(
-        self, uid: str, pod: str, name: str, *, node: str = "", message: str = "", since: float = 0.0, at: float = 0.0
-    ) -> None:
-        """Record a step of a pod from ``since`` to ``at``, unix seconds; 0 is now."""
-        now = at or time.time()
-        self._steps.append(Step(uid, pod, name, now, node, message))
+    def step(self, step: RecordStep) -> None:
+        """Record a step of a pod."""
+        at = step.at or time.time()
+        self._steps.append(Step(step.uid, step.pod, step.name, at, step.node, step.message))
         if self._tracing.enabled:
-            attributes = {"k8s.pod.name": pod, **({"k8s.node.name": node} if node else {})}
-            self._tracing.step(uid, f"{self._service} {name}", since or now, now, attributes)
+            attributes = {"k8s.pod.name": step.pod, **({"k8s.node.name": step.node} if step.node else {})}
+            self._tracing.step(step.uid, f"{self._service} {step.name}", step.since or at, at, attributes)
         self._some.set()
         if len(self._steps) >= FULL:
             self._full.set()

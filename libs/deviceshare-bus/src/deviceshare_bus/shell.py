@@ -18,7 +18,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
+from deviceshare.model import ConfigError
 
+from deviceshare_bus.connection import ConnectionEnded
 from deviceshare_bus.core import (
     CaughtUp,
     Command,
@@ -58,6 +60,10 @@ YIELD_AFTER = 1000
 """Messages that are handled before other tasks of the process run."""
 MOST_COMMANDS = 50_000
 """Commands that may wait for execution before followers pause."""
+
+
+NO_FAULTS = (BusWiped, ConfigError, ConnectionEnded)
+"""Errors that are not a fault of the core: they end it without a dump of the core log."""
 
 
 class Source(NamedTuple):
@@ -139,7 +145,7 @@ class Shell:
                     self._group.create_task(task)
                 self._group.create_task(self._run_timer())
         except BaseExceptionGroup as failed:
-            if failed.subgroup(lambda error: isinstance(error, Exception) and not isinstance(error, BusWiped)):
+            if failed.subgroup(lambda error: isinstance(error, Exception) and not isinstance(error, NO_FAULTS)):
                 log.error("the core log was written to %s", self.dump())
             raise
 
@@ -232,15 +238,7 @@ class Shell:
                     case PutLatest(subject=subject, message=message, ttl=ttl):
                         self._latest.put(subject, encode(message), ttl=ttl)
                     case RecordStep():
-                        self._context.events.step(
-                            command.uid,
-                            command.pod,
-                            command.name,
-                            node=command.node,
-                            message=command.message,
-                            since=command.since,
-                            at=command.at,
-                        )
+                        self._context.events.step(command)
                     case Count(name=name, amount=amount):
                         self._context.events.count(name, amount)
                     case Log(level=level, message=message, details=details):

@@ -106,7 +106,7 @@ def _replayed(entries: Iterator[RecordedEntry], replayer: Replayer | None) -> It
     start = None
     for entry in entries:
         start = entry.now.monotonic if start is None else start
-        event, commands = msgspec.msgpack.decode(entry.event), msgspec.msgpack.decode(entry.commands)
+        event, commands = _decoded(entry.event), _decoded(entry.commands)
         shown = Shown(round(entry.now.monotonic - start, 6), entry.now.wall, event, commands)
         if replayer is None:
             yield shown
@@ -121,7 +121,7 @@ def _replayed(entries: Iterator[RecordedEntry], replayer: Replayer | None) -> It
             replayer = None
         else:
             encoded = msgspec.msgpack.encode(result.commands)
-            again = None if result.identical else msgspec.msgpack.decode(encoded)
+            again = None if result.identical else _decoded(encoded)
             yield msgspec.structs.replace(shown, identical=result.identical, replayed=again)
 
 
@@ -143,6 +143,20 @@ def _lines(shown: Shown) -> Iterator[str]:
 def _item(item: dict[str, Any], tag: str) -> str:
     fields = {name: value for name, value in item.items() if name != tag}
     return f"{item[tag]} {_json(fields)}" if fields else str(item[tag])
+
+
+def _decoded(data: bytes | msgspec.Raw) -> Any:
+    return _with_text_keys(msgspec.msgpack.decode(data))
+
+
+def _with_text_keys(value: Any) -> Any:
+    """Return a value that JSON can encode: the parts of a key, such as namespace and name, are joined by ``/``."""
+    if isinstance(value, dict):
+        return {
+            "/".join(map(str, key)) if isinstance(key, tuple) else key: _with_text_keys(each)
+            for key, each in value.items()
+        }
+    return [_with_text_keys(each) for each in value] if isinstance(value, list) else value
 
 
 def _json(value: Any) -> str:

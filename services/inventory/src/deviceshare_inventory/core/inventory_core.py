@@ -40,7 +40,7 @@ from deviceshare_inventory.core.reports import Reports
 
 RETRY = Backoff(0.1, 5.0)
 """Seconds before a failed watch is started again: doubled with each failure, up to twice as long with jitter."""
-FINAL_PAUSE = 60.0
+REFUSED_RETRY = Backoff(1.0, 60.0)
 """Seconds before a watch that the cluster refused is started again."""
 
 
@@ -187,7 +187,7 @@ class InventoryCore:
         return []
 
     def _schedule_restart(self, failed: WatchFailed, now: Now) -> list[Command]:
-        pause = FINAL_PAUSE * (1 + self._jitter) if failed.final else RETRY.delay(self._watch_failures, self._jitter)
+        pause = (REFUSED_RETRY if failed.final else RETRY).delay(self._watch_failures, self._jitter)
         self._watch_failures += 1
         self._comparison.stop()
         self._watch_due = now.monotonic + pause
