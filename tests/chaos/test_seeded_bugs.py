@@ -70,14 +70,14 @@ def late_binding():
 
 
 def ignore_roll_back():
-    original = Follower._try_begin
+    original = Follower._make_consumer
 
-    async def try_begin(self):
+    async def make_consumer(self):
         info = await self._connection.jetstream.stream_info(self._stream)
         self._received_up_to = min(self._received_up_to, info.state.last_seq)
         return await original(self)
 
-    return patch.object(Follower, "_try_begin", try_begin)
+    return patch.object(Follower, "_make_consumer", make_consumer)
 
 
 def retry_without_read_back():

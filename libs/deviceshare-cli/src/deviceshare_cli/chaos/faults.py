@@ -279,13 +279,14 @@ FAULTS: dict[str, Fault] = {
 """All faults by name."""
 
 
-def draw(chance: random.Random, replicas: Mapping[str, int], span: float, names: Sequence[str]) -> list[Step]:
-    """Draw some faults of these names in the first ``span`` seconds; all of them end :data:`LONGEST` later at most."""
+def draw(
+    chance: random.Random, replicas: Mapping[str, int], moments: Sequence[float], names: Sequence[str]
+) -> list[Step]:
+    """Draw faults of these names, at two or more of some moments; each ends :data:`LONGEST` later at most."""
     steps = []
-    for _ in range(chance.randint(2, 7)):
+    for at in moments[: chance.randint(2, len(moments))]:
         name = chance.choice(names)
         fault = FAULTS[name]
-        at = round(chance.uniform(1.0, span), 3)
         arguments = fault.draw(chance, replicas)
         if fault.end is None:
             steps.append(Step(at, name, arguments))

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import NamedTuple
 from unittest.mock import patch
 
-from deviceshare_bus import follower
 from deviceshare_bus.shell import Shell
 
 from deviceshare_cli.chaos import faults, manifests, workload
@@ -21,6 +20,8 @@ SETTLE = 300.0
 POLL = 5.0
 """Seconds between two looks at whether it has."""
 NODES = (2, 6)
+FAULTS = 7
+"""Faults of a history, at most."""
 
 
 class Played(NamedTuple):
@@ -44,9 +45,10 @@ def draw(seed: str, replicas: Mapping[str, int] | None = None, fault_names: Sequ
     drawn = {"inventory": chance.choice((1, 1, 2)), "placement": chance.choice((1, 2, 3))}
     drawn |= {"binder": chance.choice((1, 1, 2)), "metrics": 1}
     counts = drawn | dict(replicas or {})
-    steps = workload.draw(chance, nodes)
+    episodes = workload.draw_episodes(chance)
+    steps = workload.draw(chance, nodes, episodes)
     if names:
-        steps += faults.draw(chance, counts, workload.SPAN, names)
+        steps += faults.draw(chance, counts, [workload.moment(chance, episodes) for _ in range(FAULTS)], names)
     return Scenario(seed, nodes, counts, tuple(sorted(steps, key=lambda step: step.at)))
 
 
@@ -64,9 +66,6 @@ def play(scenario: Scenario) -> Played:
         return Played(scenario, f"{scenario}\n\n{world.history.text()}", seconds, violation)
 
     with (
-        # A follower that hears nothing wakes every second; the simulated server is not so impatient.
-        patch.object(follower, "HEARTBEAT", 15.0),
-        patch.object(follower, "SILENCE", 40.0),
         patch.object(Shell, "dump", lambda shell: Path("not written")),
     ):
         return run(main, scenario.seed)

@@ -12,14 +12,27 @@ from deviceshare_cli.chaos.world import World
 
 PODS = (8, 40)
 """Pods of a history, at least and at most."""
-SPAN = 120.0
+SPAN = 600.0
 """Seconds in which the workload arrives."""
+EPISODES = (2, 4)
+EPISODE = 30.0
+"""Seconds of an episode: the workload arrives in some episodes, and between them nearly nothing happens."""
 QUEUES = ("default", "research")
 GANG = (2, 4)
 
 
-def draw(chance: random.Random, nodes: Mapping[str, str]) -> list[Step]:
-    """Draw the workload of a cluster with these nodes, by family."""
+def draw_episodes(chance: random.Random) -> list[float]:
+    """Draw when episodes begin; the first one begins with the history."""
+    return [0.0, *(round(chance.uniform(EPISODE, SPAN), 1) for _ in range(chance.randint(*EPISODES) - 1))]
+
+
+def moment(chance: random.Random, episodes: Sequence[float]) -> float:
+    """Draw a moment in an episode, or shortly after it."""
+    return round(chance.choice(episodes) + chance.uniform(0.0, 1.5 * EPISODE), 3)
+
+
+def draw(chance: random.Random, nodes: Mapping[str, str], episodes: Sequence[float]) -> list[Step]:
+    """Draw the workload of a cluster with these nodes, by family, in these episodes."""
     families = sorted(set(nodes.values()))
     steps = [Step(0.0, "queue", ("research",))]
     for number in range(1, chance.randint(*PODS) + 1):
@@ -27,7 +40,7 @@ def draw(chance: random.Random, nodes: Mapping[str, str]) -> list[Step]:
         kind = chance.randrange(len(manifests.FAMILIES[family]))
         seconds = round(chance.uniform(5.0, 60.0), 1) if chance.random() < 0.4 else 0.0
         # Half of the pods come in bursts.
-        at = round(chance.uniform(0.0, SPAN), 3) if chance.random() < 0.5 else float(chance.randrange(4) * 30)
+        at = moment(chance, episodes) if chance.random() < 0.5 else chance.choice(episodes)
         queue = chance.choice(QUEUES)
         if chance.random() < 0.15:
             size = chance.randint(*GANG)
@@ -40,11 +53,11 @@ def draw(chance: random.Random, nodes: Mapping[str, str]) -> list[Step]:
             steps.append(Step(round(at + chance.uniform(0.0, 40.0), 3), again, (name,)))
     for name in sorted(nodes):
         if chance.random() < 0.15:
-            at = round(chance.uniform(10.0, SPAN), 3)
+            at = moment(chance, episodes)
             steps.append(Step(at, "remove-node", (name,)))
             steps.append(Step(round(at + chance.uniform(1.0, 60.0), 3), "add-node", (name, nodes[name])))
         elif chance.random() < 0.15:
-            at = round(chance.uniform(10.0, SPAN), 3)
+            at = moment(chance, episodes)
             steps.append(Step(at, "unready-node", (name,)))
             steps.append(Step(round(at + chance.uniform(1.0, 60.0), 3), "ready-node", (name,)))
     return steps
