@@ -11,6 +11,10 @@ from deviceshare_cli.chaos.checkers.ledgers import GROUP, Ledgers
 from deviceshare_cli.chaos.manifests import SCHEDULER
 
 
+RESERVED = "kept free for a gang"
+"""Part of the explanation of a pod that may not use a reserved node."""
+
+
 class Settled:
     """Compares the objects of the cluster and the claims with what must hold at rest."""
 
@@ -49,10 +53,10 @@ class Settled:
     def _of_waiting(self, single: list[Object], pods: list[Object]) -> Iterator[str]:
         waiting = [pod for pod in single if _ours(pod) and not pod["spec"].get("nodeName")]
         for pod in waiting:
-            conditions = pod["status"].get("conditions") or ()
-            said: dict[str, str] = next((each for each in conditions if each["type"] == "PodScheduled"), {})
-            if said.get("status") != "False" or not said.get("message"):
+            if not _explanation(pod):
                 yield f"{name_of(pod)} waits without an explanation"
+        # Room may be reserved for a pod or gang that has waited for long and does not fit.
+        waiting = [pod for pod in waiting if RESERVED not in _explanation(pod)]
         for group, members in sorted(_by_group(waiting).items()):
             wanted = members
             if group:
@@ -95,6 +99,12 @@ class Settled:
             )
             if key not in self._ledgers.disturbed and 0 < bound < group["spec"]["minMember"]:
                 yield f"gang {key}: {bound} of {group['spec']['minMember']} pods are bound"
+
+
+def _explanation(pod: Object) -> str:
+    conditions = pod["status"].get("conditions") or ()
+    said: dict[str, str] = next((each for each in conditions if each["type"] == "PodScheduled"), {})
+    return said.get("message", "") if said.get("status") == "False" else ""
 
 
 def _ours(pod: Object) -> bool:
