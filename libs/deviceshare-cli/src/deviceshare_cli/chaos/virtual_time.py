@@ -6,6 +6,7 @@ nothing.
 
 import asyncio
 import gc
+import heapq
 import logging
 import math
 import random
@@ -32,12 +33,24 @@ class Deadlock(Exception):
     """Every task waits, and no timer is set."""
 
 
+class _Timer(asyncio.TimerHandle):
+    """A timer with a place among those of the same time: a heap alone keeps no order of equals."""
+
+    number: int
+    _scheduled: bool
+
+    def __lt__(self, other: asyncio.TimerHandle) -> bool:
+        assert isinstance(other, _Timer)
+        return (self.when(), self.number) < (other.when(), other.number)
+
+
 class VirtualLoop(asyncio.BaseEventLoop):
     """An event loop without file descriptors whose time begins at 0 seconds."""
 
     def __init__(self) -> None:
         super().__init__()
         self._now = 0.0
+        self._timers = 0
         self._selector = _NoDescriptors(self)
 
     def time(self) -> float:
@@ -47,8 +60,13 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def call_at(
         self, when: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        """Call back at a time, rounded up to :data:`GRID`."""
-        return super().call_at(math.ceil(when / GRID - 1e-6) * GRID, callback, *args, context=context)
+        """Call back at a time, rounded up to :data:`GRID`; in the order of the calls where times are equal."""
+        self._timers += 1
+        timer = _Timer(math.ceil(when / GRID - 1e-6) * GRID, callback, args, self, context)
+        timer.number = self._timers
+        heapq.heappush(self._scheduled, timer)  # type: ignore[attr-defined]
+        timer._scheduled = True
+        return timer
 
     def jump(self) -> None:
         """Set the clock to the next timer. Raises Deadlock."""
