@@ -10,7 +10,6 @@ from deviceshare_cli.chaos.checkers.feasibility import Node, fits_somewhere
 from deviceshare_cli.chaos.checkers.ledgers import GROUP, Ledgers
 from deviceshare_cli.chaos.manifests import SCHEDULER
 
-
 RESERVED = "kept free for a gang"
 """Part of the explanation of a pod that may not use a reserved node."""
 
