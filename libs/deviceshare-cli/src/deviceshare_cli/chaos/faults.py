@@ -15,7 +15,7 @@ from deviceshare_cli.chaos import manifests
 from deviceshare_cli.chaos.apiserver import annotations_of
 from deviceshare_cli.chaos.processes import SERVICES
 from deviceshare_cli.chaos.scenario import Step, Value
-from deviceshare_cli.chaos.world import World
+from deviceshare_cli.chaos.system import System
 
 NOT_SURVIVED_YET: frozenset[str] = frozenset(
     {"roll-back", "delete-stream", "empty-stream", "disk-full", "forged-claim", "undecodable", "late-api-requests"}
@@ -31,8 +31,8 @@ class Fault(NamedTuple):
     """How a fault works: ``draw`` its arguments, ``begin`` it and, if it lasts, ``end`` it."""
 
     draw: Callable[[random.Random, Mapping[str, int]], Arguments]
-    begin: Callable[[World, Arguments], None]
-    end: Callable[[World, Arguments], None] | None = None
+    begin: Callable[[System, Arguments], None]
+    end: Callable[[System, Arguments], None] | None = None
 
 
 def _process(chance: random.Random, replicas: Mapping[str, int]) -> Arguments:
@@ -56,79 +56,79 @@ def _stream_and_writes(chance: random.Random, replicas: Mapping[str, int]) -> Ar
     return chance.choice(list(Stream)).value, chance.choice((1, 3, 10, 50))
 
 
-def _kill(world: World, arguments: Arguments) -> None:
-    if (process := world.process(str(arguments[0]))) is not None:
+def _kill(system: System, arguments: Arguments) -> None:
+    if (process := system.process(str(arguments[0]))) is not None:
         process.kill()
 
 
-def _start(world: World, arguments: Arguments) -> None:
-    if (process := world.process(str(arguments[0]))) is not None:
+def _start(system: System, arguments: Arguments) -> None:
+    if (process := system.process(str(arguments[0]))) is not None:
         process.start()
 
 
-def _kill_all(world: World, arguments: Arguments) -> None:
-    for process in world.processes:
+def _kill_all(system: System, arguments: Arguments) -> None:
+    for process in system.processes:
         process.kill()
 
 
-def _start_all(world: World, arguments: Arguments) -> None:
-    for process in world.processes:
+def _start_all(system: System, arguments: Arguments) -> None:
+    for process in system.processes:
         process.start()
 
 
-def _cut(world: World, arguments: Arguments) -> None:
-    process = world.process(str(arguments[0]))
+def _cut(system: System, arguments: Arguments) -> None:
+    process = system.process(str(arguments[0]))
     if process is not None and process.connection is not None:
         process.connection.cut(float(arguments[1]))
 
 
-def _step_clock(world: World, arguments: Arguments) -> None:
-    if (process := world.process(str(arguments[0]))) is not None:
+def _step_clock(system: System, arguments: Arguments) -> None:
+    if (process := system.process(str(arguments[0]))) is not None:
         process.wall_offset += float(arguments[1])
 
 
-def _crash_bus(world: World, arguments: Arguments) -> None:
-    world.bus.stop()
+def _crash_bus(system: System, arguments: Arguments) -> None:
+    system.bus.stop()
 
 
-def _start_bus(world: World, arguments: Arguments) -> None:
-    world.bus.start()
+def _start_bus(system: System, arguments: Arguments) -> None:
+    system.bus.start()
 
 
-def _roll_back(world: World, arguments: Arguments) -> None:
+def _roll_back(system: System, arguments: Arguments) -> None:
     """Crash the server and lose the latest writes of a stream, which were acknowledged but not synced."""
     name, writes = str(arguments[0]), int(arguments[1])
-    world.bus.stop()
-    if (stream := world.bus.streams.get(name)) is not None:
+    system.bus.stop()
+    if (stream := system.bus.streams.get(name)) is not None:
         undone = stream.roll_back(writes)
-        world.note(f"{name} lost {undone} writes")
-        world.checkers.damaged(stream)
+        system.note(f"{name} lost {undone} writes")
+        system.checkers.damaged(stream)
 
 
-def _empty(world: World, arguments: Arguments) -> None:
-    if (stream := world.bus.streams.get(str(arguments[0]))) is not None:
+def _empty(system: System, arguments: Arguments) -> None:
+    if (stream := system.bus.streams.get(str(arguments[0]))) is not None:
         stream.purge()
-        world.checkers.damaged(stream)
+        system.checkers.damaged(stream)
 
 
-def _delete_stream(world: World, arguments: Arguments) -> None:
+def _delete_stream(system: System, arguments: Arguments) -> None:
     name = str(arguments[0])
-    if (stream := world.bus.streams.get(name)) is not None:
+    if (stream := system.bus.streams.get(name)) is not None:
         stream.purge()
-        world.checkers.damaged(stream)
-        world.bus.delete(name)
+        system.checkers.damaged(stream)
+        system.bus.delete(name)
 
 
-def _set_up(world: World, arguments: Arguments) -> None:
-    world.begin(world.set_up())
+def _set_up(system: System, arguments: Arguments) -> None:
+    system.begin(system.set_up())
 
 
 def _bus_share(name: str) -> Fault:
     """Return a fault of the bus that is a share of messages."""
     return Fault(
         _share,
-        lambda world, arguments: setattr(world.bus.faults, name, float(arguments[0])),
-        lambda world, arguments: setattr(world.bus.faults, name, 0.0),
+        lambda system, arguments: setattr(system.bus.faults, name, float(arguments[0])),
+        lambda system, arguments: setattr(system.bus.faults, name, 0.0),
     )
 
 
@@ -136,49 +136,49 @@ def _api_share(name: str) -> Fault:
     """Return a fault of the API server that is a share of requests."""
     return Fault(
         _share,
-        lambda world, arguments: setattr(world.frontend.faults, name, float(arguments[0])),
-        lambda world, arguments: setattr(world.frontend.faults, name, 0.0),
+        lambda system, arguments: setattr(system.frontend.faults, name, float(arguments[0])),
+        lambda system, arguments: setattr(system.frontend.faults, name, 0.0),
     )
 
 
 def _api_flag(name: str) -> Fault:
     return Fault(
         _nothing,
-        lambda world, arguments: setattr(world.frontend.faults, name, True),
-        lambda world, arguments: setattr(world.frontend.faults, name, False),
+        lambda system, arguments: setattr(system.frontend.faults, name, True),
+        lambda system, arguments: setattr(system.frontend.faults, name, False),
     )
 
 
-def _expire_watches(world: World, arguments: Arguments) -> None:
-    world.frontend.faults.oldest = world.api.revision
-    world.frontend.break_watches()
+def _expire_watches(system: System, arguments: Arguments) -> None:
+    system.frontend.faults.oldest = system.api.revision
+    system.frontend.break_watches()
 
 
-def _set_failures(share: float) -> Callable[[World, Arguments], None]:
-    def act(world: World, arguments: Arguments) -> None:
-        world.agents.failures = share
+def _set_failures(share: float) -> Callable[[System, Arguments], None]:
+    def act(system: System, arguments: Arguments) -> None:
+        system.agents.failures = share
 
     return act
 
 
-def _undecodable(world: World, arguments: Arguments) -> None:
+def _undecodable(system: System, arguments: Arguments) -> None:
     """Replace the last message of a subject by bytes of a stranger."""
-    stream = world.bus.streams.get(str(arguments[0]))
+    stream = system.bus.streams.get(str(arguments[0]))
     if stream is None or not (found := stream.last_per_subject()):
         return
     subject = found[int(float(arguments[1]) * len(found))].subject
-    world.bus.write_foreign(subject, b"\x93 not ours")
+    system.bus.write_foreign(subject, b"\x93 not ours")
 
 
-def _forge_claim(world: World, arguments: Arguments) -> None:
+def _forge_claim(system: System, arguments: Arguments) -> None:
     """Add a claim of a stranger to a ledger: for a waiting pod, on a card that the node has."""
-    nodes = sorted(node["metadata"]["name"] for node in world.api.objects("Node"))
-    pods = [pod for pod in world.api.objects("Pod") if not pod["spec"].get("nodeName")]
+    nodes = sorted(node["metadata"]["name"] for node in system.api.objects("Node"))
+    pods = [pod for pod in system.api.objects("Pod") if not pod["spec"].get("nodeName")]
     if not nodes or not pods:
         return
     node = nodes[int(float(arguments[0]) * len(nodes))]
     pod = pods[int(float(arguments[1]) * len(pods))]
-    stream = world.bus.streams.get(Stream.LEDGER)
+    stream = system.bus.streams.get(Stream.LEDGER)
     last = stream.last(ledger(node)) if stream is not None else None
     claims = decode_ledger(last.data).claims if last is not None else ()
     device = DeviceGrant("0", 0, 1000, 0)
@@ -190,24 +190,24 @@ def _forge_claim(world: World, arguments: Arguments) -> None:
         name=metadata["name"],
         grants=(ContainerGrant("main", 0, "gpu-share", (device,)),),
     )
-    world.bus.write_foreign(ledger(node), encode(NodeLedger(node=node, claims=(*claims, forged))))
+    system.bus.write_foreign(ledger(node), encode(NodeLedger(node=node, claims=(*claims, forged))))
 
 
-def _one_uid(world: World, arguments: Arguments) -> None:
+def _one_uid(system: System, arguments: Arguments) -> None:
     """Restore a pod from a backup under another name: two pods have one uid."""
-    pods = [pod for pod in world.api.objects("Pod") if not pod["spec"].get("nodeName")]
+    pods = [pod for pod in system.api.objects("Pod") if not pod["spec"].get("nodeName")]
     if pods:
         pod = pods[int(float(arguments[0]) * len(pods))]
         metadata = {**pod["metadata"], "name": f"{pod['metadata']['name']}-copy"}
-        if world.api.peek("Pod", metadata["namespace"], metadata["name"]) is None:
-            world.api.create({**pod, "metadata": metadata})
+        if system.api.peek("Pod", metadata["namespace"], metadata["name"]) is None:
+            system.api.create({**pod, "metadata": metadata})
 
 
-def _forge_annotations(world: World, arguments: Arguments) -> None:
+def _forge_annotations(system: System, arguments: Arguments) -> None:
     """Create a pod that requests nothing, on a node of the user's choice, with annotations that name all its cards."""
-    nodes = [node for node in world.api.objects("Node") if REGISTER in annotations_of(node)]
+    nodes = [node for node in system.api.objects("Node") if REGISTER in annotations_of(node)]
     name = f"forged-{arguments[0]}"
-    if not nodes or world.api.peek("Pod", manifests.NAMESPACE, name) is not None:
+    if not nodes or system.api.peek("Pod", manifests.NAMESPACE, name) is not None:
         return
     node = nodes[int(float(arguments[0]) * len(nodes))]
     cards = [item.split(",") for item in annotations_of(node)[REGISTER].split(":") if item]
@@ -216,7 +216,7 @@ def _forge_annotations(world: World, arguments: Arguments) -> None:
     pod["metadata"]["annotations"] |= {"volcano.sh/vgpu-ids-new": given, "volcano.sh/vgpu-time": "1780000000"}
     pod["spec"]["nodeName"] = node["metadata"]["name"]
     pod["status"] = {"phase": "Running"}
-    world.api.create(pod)
+    system.api.create(pod)
 
 
 def _fractions(count: int) -> Callable[[random.Random, Mapping[str, int]], Arguments]:
@@ -240,19 +240,19 @@ FAULTS: dict[str, Fault] = {
     "lost-bus-requests": _bus_share("lost_requests"),
     "lost-deliveries": _bus_share("lost_deliveries"),
     "repeated-deliveries": _bus_share("repeated_deliveries"),
-    "silent-consumers": Fault(_share, lambda world, arguments: world.silence_consumers(float(arguments[0]))),
+    "silent-consumers": Fault(_share, lambda system, arguments: system.silence_consumers(float(arguments[0]))),
     "roll-back": Fault(_stream_and_writes, _roll_back, _start_bus),
     "empty-stream": Fault(_stream, _empty),
     "delete-stream": Fault(_stream, _delete_stream, _set_up),
     "disk-full": Fault(
         _nothing,
-        lambda world, arguments: setattr(world.bus.faults, "disk_full", True),
-        lambda world, arguments: setattr(world.bus.faults, "disk_full", False),
+        lambda system, arguments: setattr(system.bus.faults, "disk_full", True),
+        lambda system, arguments: setattr(system.bus.faults, "disk_full", False),
     ),
     "small-payload": Fault(
         lambda chance, replicas: (chance.choice((300, 1000)),),
-        lambda world, arguments: setattr(world.bus, "max_payload", int(arguments[0])),
-        lambda world, arguments: world.bus.restore_payload(),
+        lambda system, arguments: setattr(system.bus, "max_payload", int(arguments[0])),
+        lambda system, arguments: system.bus.restore_payload(),
     ),
     "undecodable": Fault(_stream_and_fraction, _undecodable),
     "forged-claim": Fault(_fractions(2), _forge_claim),
@@ -267,11 +267,11 @@ FAULTS: dict[str, Fault] = {
     "lost-changes": _api_share("lost_changes"),
     "slow-watches": Fault(
         lambda chance, replicas: (chance.choice((0.5, 3.0, 10.0)),),
-        lambda world, arguments: setattr(world.frontend.faults, "lag", float(arguments[0])),
-        lambda world, arguments: setattr(world.frontend.faults, "lag", 0.0),
+        lambda system, arguments: setattr(system.frontend.faults, "lag", float(arguments[0])),
+        lambda system, arguments: setattr(system.frontend.faults, "lag", 0.0),
     ),
-    "broken-watches": Fault(_nothing, lambda world, arguments: world.break_watches()),
-    "silent-watches": Fault(_share, lambda world, arguments: world.silence_watches(float(arguments[0]))),
+    "broken-watches": Fault(_nothing, lambda system, arguments: system.break_watches()),
+    "silent-watches": Fault(_share, lambda system, arguments: system.silence_watches(float(arguments[0]))),
     "expired-watches": Fault(_nothing, _expire_watches),
     "failing-plugins": Fault(_nothing, _set_failures(0.3), _set_failures(0.0)),
     "one-uid": Fault(_fractions(1), _one_uid),
@@ -297,24 +297,24 @@ def draw(
     return steps
 
 
-def play(world: World, step: Step) -> bool:
+def play(system: System, step: Step) -> bool:
     """Begin or end a fault; return whether the step is one."""
     fault = FAULTS.get(step.action.lstrip("+-"))
     if fault is None:
         return False
     if not step.action.startswith("-"):
-        fault.begin(world, step.arguments)
+        fault.begin(system, step.arguments)
     elif fault.end is not None:
-        fault.end(world, step.arguments)
+        fault.end(system, step.arguments)
     return True
 
 
-def end_all(world: World) -> None:
+def end_all(system: System) -> None:
     """End every fault."""
     for fault in FAULTS.values():
         if fault.end is not None and fault.end not in (_start, _set_up, _start_all):
-            fault.end(world, ("",))
-    world.bus.start()
-    _start_all(world, ())
-    if set(Stream) - set(world.bus.streams):
-        _set_up(world, ())
+            fault.end(system, ("",))
+    system.bus.start()
+    _start_all(system, ())
+    if set(Stream) - set(system.bus.streams):
+        _set_up(system, ())

@@ -29,7 +29,7 @@ from deviceshare_cli.chaos.nats_client import SimulatedConnection
 from deviceshare_cli.chaos.virtual_time import WALL
 
 if TYPE_CHECKING:
-    from deviceshare_cli.chaos.world import World
+    from deviceshare_cli.chaos.system import System
 
 SERVICES = ("inventory", "placement", "binder", "metrics")
 KEYS = (b"the signing key of all histories",)
@@ -40,13 +40,13 @@ RESTART = (0.5, 3.0)
 class Process:
     """One replica of a service: an instance after the other. ``wall_offset`` is the error of its wall clock."""
 
-    def __init__(self, world: "World", service: str, number: int, chance: random.Random) -> None:
+    def __init__(self, system: "System", service: str, number: int, chance: random.Random) -> None:
         self.service = service
         self.name = f"{service}/{number}"
         self.wall_offset = 0.0
         self.connection: SimulatedConnection | None = None
         self.context: Context | None = None
-        self._world = world
+        self._system = system
         self._chance = chance
         self._task: asyncio.Task[None] | None = None
         self._starts = 0
@@ -65,8 +65,8 @@ class Process:
             return
         self._starts += 1
         instance = f"{self.service}-{self.name.rpartition('/')[2]}x{self._starts}"
-        self._world.note(f"{self.name} starts as {instance}")
-        self.connection = SimulatedConnection(self._world.bus, instance, self._chance)
+        self._system.note(f"{self.name} starts as {instance}")
+        self.connection = SimulatedConnection(self._system.bus, instance, self._chance)
         self._task = asyncio.get_running_loop().create_task(self._run(self.connection, instance))
         self._task.add_done_callback(self._ended)
 
@@ -74,7 +74,7 @@ class Process:
         """Kill the instance; it stays dead until :meth:`start`."""
         self._held = True
         if self._task is not None and self.connection is not None:
-            self._world.note(f"{self.name} is killed")
+            self._system.note(f"{self.name} is killed")
             self.connection.kill()
             self._task.cancel()
 
@@ -82,17 +82,17 @@ class Process:
         self._task = None
         if self.connection is not None:
             self.connection.kill()
-        if self._world.over:
+        if self._system.over:
             return
         if not task.cancelled() and (error := task.exception()) is not None:
-            self._world.crashed(self.name, error)
+            self._system.crashed(self.name, error)
         if not self._held:
             asyncio.get_running_loop().call_later(self._chance.uniform(*RESTART), self._start_again)
         elif task.cancelled():
-            self._world.note(f"{self.name} is dead")
+            self._system.note(f"{self.name} is dead")
 
     def _start_again(self) -> None:
-        if not self._held and not self._world.over:
+        if not self._held and not self._system.over:
             self.start()
 
     async def _run(self, connection: SimulatedConnection, instance: str) -> None:
@@ -127,4 +127,4 @@ class Process:
         raise ValueError(self.service)
 
     def _cluster(self, instance: str) -> SimulatedCluster:
-        return SimulatedCluster(self._world.frontend, self.service, instance)
+        return SimulatedCluster(self._system.frontend, self.service, instance)

@@ -12,8 +12,8 @@ from deviceshare_bus.shell import Shell
 from deviceshare_cli.chaos import faults, manifests, workload
 from deviceshare_cli.chaos.checkers import Violation
 from deviceshare_cli.chaos.scenario import Scenario
+from deviceshare_cli.chaos.system import System
 from deviceshare_cli.chaos.virtual_time import run
-from deviceshare_cli.chaos.world import World
 
 SETTLE = 300.0
 """Seconds after the last fault within which the system has to settle."""
@@ -56,14 +56,14 @@ def play(scenario: Scenario) -> Played:
     """Play a scenario in virtual time until it has settled, or a rule is broken."""
 
     async def main() -> Played:
-        world = World(scenario.seed, scenario.nodes, scenario.replicas)
+        system = System(scenario.seed, scenario.nodes, scenario.replicas)
         try:
-            await _play(world, scenario)
+            await _play(system, scenario)
         finally:
-            world.end()
-        violation = world.checkers.violation
+            system.end()
+        violation = system.checkers.violation
         seconds = asyncio.get_running_loop().time()
-        return Played(scenario, f"{scenario}\n\n{world.history.text()}", seconds, violation)
+        return Played(scenario, f"{scenario}\n\n{system.history.text()}", seconds, violation)
 
     with (
         patch.object(Shell, "dump", lambda shell: Path("not written")),
@@ -71,31 +71,31 @@ def play(scenario: Scenario) -> Played:
         return run(main, scenario.seed)
 
 
-async def _play(world: World, scenario: Scenario) -> None:
+async def _play(system: System, scenario: Scenario) -> None:
     loop = asyncio.get_running_loop()
-    await world.set_up()
-    for process in world.processes:
+    await system.set_up()
+    for process in system.processes:
         process.start()
     began = loop.time()
     for step in scenario.steps:
         await asyncio.sleep(max(0.0, began + step.at - loop.time()))
-        if world.checkers.violation is not None:
+        if system.checkers.violation is not None:
             return
-        world.note(f"# {step.action} {' '.join(map(str, step.arguments))}")
-        if not workload.play(world, step):
-            faults.play(world, step)
-    faults.end_all(world)
-    world.note("# all faults have ended")
-    await _settle(world)
+        system.note(f"# {step.action} {' '.join(map(str, step.arguments))}")
+        if not workload.play(system, step):
+            faults.play(system, step)
+    faults.end_all(system)
+    system.note("# all faults have ended")
+    await _settle(system)
 
 
-async def _settle(world: World) -> None:
+async def _settle(system: System) -> None:
     loop = asyncio.get_running_loop()
     until = loop.time() + SETTLE
-    while world.checkers.violation is None:
+    while system.checkers.violation is None:
         await asyncio.sleep(POLL)
-        problems = world.problems()
+        problems = system.problems()
         if not problems:
             return
         if loop.time() >= until:
-            world.checkers.report("everything settles", "; ".join(problems[:10]))
+            system.checkers.report("everything settles", "; ".join(problems[:10]))

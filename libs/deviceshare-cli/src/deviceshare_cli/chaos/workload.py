@@ -8,7 +8,7 @@ from deviceshare_cluster.interface import Object
 from deviceshare_cli.chaos import manifests
 from deviceshare_cli.chaos.apiserver import Key, annotations_of, key_of
 from deviceshare_cli.chaos.scenario import Step
-from deviceshare_cli.chaos.world import World
+from deviceshare_cli.chaos.system import System
 
 PODS = (8, 40)
 """Pods of a history, at least and at most."""
@@ -63,49 +63,49 @@ def draw(chance: random.Random, nodes: Mapping[str, str], episodes: Sequence[flo
     return steps
 
 
-def play(world: World, step: Step) -> bool:
+def play(system: System, step: Step) -> bool:
     """Execute a step of the workload; return whether it is one. What does not apply any more does nothing."""
     arguments = step.arguments
     match step.action:
         case "queue":
-            world.api.create(manifests.queue(str(arguments[0])))
+            system.api.create(manifests.queue(str(arguments[0])))
         case "pod":
             name, family, kind, queue, seconds = arguments
             made = manifests.FAMILIES[str(family)][int(kind)]
-            world.api.create(manifests.pod(str(name), made, queue=str(queue), seconds=float(seconds)))
+            system.api.create(manifests.pod(str(name), made, queue=str(queue), seconds=float(seconds)))
         case "gang":
-            _gang(world, arguments)
+            _gang(system, arguments)
         case "delete":
-            delete(world, ("Pod", manifests.NAMESPACE, str(arguments[0])))
+            delete(system, ("Pod", manifests.NAMESPACE, str(arguments[0])))
         case "recreate":
-            _recreate(world, str(arguments[0]))
+            _recreate(system, str(arguments[0]))
         case "remove-node":
-            _remove_node(world, str(arguments[0]))
+            _remove_node(system, str(arguments[0]))
         case "add-node":
-            world.add_node(str(arguments[0]), str(arguments[1]))
+            system.add_node(str(arguments[0]), str(arguments[1]))
         case "unready-node" | "ready-node":
-            _set_ready(world, str(arguments[0]), "True" if step.action == "ready-node" else "Unknown")
+            _set_ready(system, str(arguments[0]), "True" if step.action == "ready-node" else "Unknown")
         case _:
             return False
     return True
 
 
-def _gang(world: World, arguments: Sequence[str | float | int]) -> None:
+def _gang(system: System, arguments: Sequence[str | float | int]) -> None:
     name, family, kind, size, queue, seconds = arguments
     made = manifests.FAMILIES[str(family)][int(kind)]
-    world.api.create(manifests.pod_group(str(name), int(size), str(queue)))
+    system.api.create(manifests.pod_group(str(name), int(size), str(queue)))
     for member in range(int(size)):
         pod = manifests.pod(f"{name}-{member}", made, group=str(name), queue=str(queue), seconds=float(seconds))
-        world.api.create(pod)
+        system.api.create(pod)
 
 
-def delete(world: World, key: Key) -> Object | None:
+def delete(system: System, key: Key) -> Object | None:
     """Delete a pod as the API server does: at once if it is not bound, else when its kubelet has ended it."""
-    pod = world.api.peek(*key)
+    pod = system.api.peek(*key)
     if pod is None:
         return None
     if not pod["spec"].get("nodeName"):
-        world.api.delete(key)
+        system.api.delete(key)
         return pod
 
     def terminate(found: Object) -> bool:
@@ -114,17 +114,17 @@ def delete(world: World, key: Key) -> Object | None:
         found["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
         return True
 
-    world.api.update(key, terminate, "user")
+    system.api.update(key, terminate, "user")
     return pod
 
 
-def _recreate(world: World, name: str) -> None:
+def _recreate(system: System, name: str) -> None:
     """Replace a pod by one of its name and another uid, at once."""
     key = "Pod", manifests.NAMESPACE, name
-    pod = world.api.peek(*key)
+    pod = system.api.peek(*key)
     if pod is None:
         return
-    world.api.delete(key)
+    system.api.delete(key)
     kept = {
         name: value
         for name, value in annotations_of(pod).items()
@@ -132,19 +132,19 @@ def _recreate(world: World, name: str) -> None:
     }
     metadata = {key: value for key, value in pod["metadata"].items() if key in ("name", "namespace", "labels")}
     spec = {key: value for key, value in pod["spec"].items() if key != "nodeName"}
-    world.api.create({**pod, "metadata": {**metadata, "annotations": kept}, "spec": spec, "status": {}})
+    system.api.create({**pod, "metadata": {**metadata, "annotations": kept}, "spec": spec, "status": {}})
 
 
-def _remove_node(world: World, name: str) -> None:
+def _remove_node(system: System, name: str) -> None:
     """Remove a node; its pods are deleted, as the garbage collector of pods does."""
-    world.api.delete(("Node", "", name))
-    for pod in [pod for pod in world.api.objects("Pod") if pod["spec"].get("nodeName") == name]:
-        world.api.delete(key_of(pod), "pod-garbage-collector")
+    system.api.delete(("Node", "", name))
+    for pod in [pod for pod in system.api.objects("Pod") if pod["spec"].get("nodeName") == name]:
+        system.api.delete(key_of(pod), "pod-garbage-collector")
 
 
-def _set_ready(world: World, name: str, status: str) -> None:
+def _set_ready(system: System, name: str, status: str) -> None:
     def change(found: Object) -> bool:
         found["status"]["conditions"] = [{"type": "Ready", "status": status}]
         return True
 
-    world.api.update(("Node", "", name), change, "node-controller")
+    system.api.update(("Node", "", name), change, "node-controller")

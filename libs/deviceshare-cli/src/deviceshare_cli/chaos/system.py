@@ -22,7 +22,7 @@ from deviceshare_cli.chaos.processes import Process
 from deviceshare_cli.chaos.virtual_time import WALL
 
 
-class World:
+class System:
     """Everything in a history, in a running virtual loop.
 
     ``over``: the history has ended; nothing is started or checked any more.
