@@ -40,17 +40,18 @@ kube:  ## build etcd and kube-apiserver for the tests into .cache/kube, once; ta
 fuzz: $(READY)  ## fuzz the parsers for FUZZ_SECONDS (60); FUZZ_SEED repeats a run
 	@FUZZ_SECONDS=$${FUZZ_SECONDS:-60} $(BIN)/pytest tests/fuzz
 
+# CHAOS_SEED gives other histories and faults.
+chaos: $(READY)  ## faults: CHAOS_HOURS (1000) simulated hours, then CHAOS_MINUTES (60) on real processes, two replicas each
+	@$(BIN)/deviceshare chaos --simulated --seed $${CHAOS_SEED:-1} --hours $${CHAOS_HOURS:-1000}
+	@$(BIN)/deviceshare chaos --seed $${CHAOS_SEED:-1} --minutes $${CHAOS_MINUTES:-60} \
+		--replicas placement=2,binder=2,inventory=2
+
 # The sizes can be set: DEVICESHARE_SYSTEM_NODES=50 make soak.
 soak: $(READY) kube  ## the whole system on a real kube-apiserver, at full size, with one failure after the other
 	@DEVICESHARE_SYSTEM_NODES=$${DEVICESHARE_SYSTEM_NODES:-200} DEVICESHARE_SYSTEM_PODS=$${DEVICESHARE_SYSTEM_PODS:-2000} \
 		DEVICESHARE_SYSTEM_MORE=$${DEVICESHARE_SYSTEM_MORE:-600} DEVICESHARE_SYSTEM_DELAY=$${DEVICESHARE_SYSTEM_DELAY:-3} \
 		DEVICESHARE_PACKED_PODS=$${DEVICESHARE_PACKED_PODS:-60} DEVICESHARE_CONTAINER_PODS=$${DEVICESHARE_CONTAINER_PODS:-100} \
 		$(BIN)/pytest --capture=no tests/kube/test_system.py tests/kube/test_handoff.py tests/kube/test_containers.py
-
-# Choices follow from CHAOS_SEED; what the processes do at the same time does not.
-chaos: $(READY)  ## inject random faults into a system with two replicas for CHAOS_MINUTES (60); CHAOS_SEED chooses them
-	@$(BIN)/deviceshare chaos --seed $${CHAOS_SEED:-1} --minutes $${CHAOS_MINUTES:-60} \
-		--replicas placement=2,binder=2,inventory=2
 
 lint: $(READY)  ## ruff, mypy, import-linter
 	@$(BIN)/ruff format --check .

@@ -12,6 +12,7 @@ import os
 import secrets
 import signal
 import sys
+import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +24,7 @@ from deviceshare.model import ConfigError
 from nats.aio.msg import Msg
 
 from deviceshare_bus.connection import Connection, connect
+from deviceshare_bus.core import Now
 from deviceshare_bus.eventlog import EventLog
 from deviceshare_bus.follower import BusWiped, Follower
 from deviceshare_bus.logs import set_up_logs
@@ -40,6 +42,11 @@ GARBAGE = 50_000
 """Allocated objects between two runs of the garbage collector (generation 0)."""
 
 
+def real_time() -> Now:
+    """Return the time of both clocks."""
+    return Now(time.monotonic(), time.time())
+
+
 @dataclass
 class Context:
     """The resources of a running service: its connection, and readers and writers on it."""
@@ -50,6 +57,7 @@ class Context:
     connection: Connection
     publisher: Publisher
     events: EventLog
+    clock: Callable[[], Now] = real_time
     followers: dict[str, Follower] = field(default_factory=dict)
     open_work: Callable[[], int] = lambda: 0
     """How many decisions, writes or bindings are under way; the service sets it."""
@@ -175,25 +183,35 @@ async def _serve(service: str, instance: str, main: Main, options: argparse.Name
 
     await connection.subscribe(status(service), answer)
     health = await _start_health(state, options)
+
+    def begin() -> Context:
+        events = EventLog(publisher, tracing, service, instance)
+        state.context = Context(service, instance, options, connection, publisher, events)
+        return state.context
+
     try:
-        while True:
-            await wait_for_streams(connection)
-            events = EventLog(publisher, tracing, service, instance)
-            context = state.context = Context(service, instance, options, connection, publisher, events)
-            try:
-                async with asyncio.TaskGroup() as group:
-                    group.create_task(events.run())
-                    group.create_task(main(context))
-            except* BusWiped as wiped:
-                log.warning("the bus was wiped, starting again: %s", wiped.exceptions[0])
-            else:
-                return
+        await run_epochs(connection, main, begin)
     finally:
         if state.context is not None:
             await state.context.events.flush()
         await connection.close()
         await health.cleanup()
         tracing.close()
+
+
+async def run_epochs(connection: Connection, main: Main, begin: Callable[[], Context]) -> None:
+    """Run a service, and again after the bus was wiped; ``begin`` makes the context of an epoch."""
+    while True:
+        await wait_for_streams(connection)
+        context = begin()
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(context.events.run())
+                group.create_task(main(context))
+        except* BusWiped as wiped:
+            log.warning("the bus was wiped, starting again: %s", wiped.exceptions[0])
+        else:
+            return
 
 
 async def _start_health(state: _State, options: argparse.Namespace) -> web.AppRunner:

@@ -8,6 +8,8 @@ from deviceshare_cluster.interface import Object
 
 SCHEDULER = "deviceshare"
 NAMESPACE = "default"
+FORGED = "simulation/forged"
+"""Label of pods with forged annotations: they hold nothing."""
 CARDS = 2
 """Cards of a node."""
 DEVICE_CONFIG = """
