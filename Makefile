@@ -7,7 +7,7 @@ READY := .venv/.ready
 KERNELS := libs/deviceshare/src/deviceshare/kernels
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test kube fuzz soak lint format bench lock clean
+.PHONY: help setup run test kube fuzz soak chaos lint format bench lock clean
 
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -39,6 +39,12 @@ kube:  ## build etcd and kube-apiserver for the tests into .cache/kube, once; ta
 
 fuzz: $(READY)  ## fuzz the parsers for FUZZ_SECONDS (60); FUZZ_SEED repeats a run
 	@FUZZ_SECONDS=$${FUZZ_SECONDS:-60} $(BIN)/pytest tests/fuzz
+
+# CHAOS_SEED gives other histories and faults.
+chaos: $(READY)  ## faults: CHAOS_HOURS (1000) simulated hours, then CHAOS_MINUTES (60) on real processes
+	@$(BIN)/deviceshare chaos --simulated --seed $${CHAOS_SEED:-1} --hours $${CHAOS_HOURS:-1000}
+	@$(BIN)/deviceshare chaos --seed $${CHAOS_SEED:-1} --minutes $${CHAOS_MINUTES:-60} \
+		--replicas placement=2,binder=2,inventory=2
 
 # The sizes can be set: DEVICESHARE_SYSTEM_NODES=50 make soak.
 soak: $(READY) kube  ## the whole system on a real kube-apiserver, at full size, with one failure after the other

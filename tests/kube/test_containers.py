@@ -14,11 +14,11 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pytest
+from deviceshare_cli.chaos.device_plugins import CORES, asked
 from support import apiserver as kube
 from support import deploy, mixed
 from support.agents import NodeAgents
 from support.agents.api import Api
-from support.agents.plugins import CORES, asked
 from support.apiserver import ApiServer
 from support.deployed import Deployed
 

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deviceshare_cli.chaos.checkers.objects import violations
 from support import apiserver as kube
 from support import deploy, manifests, mixed
 from support.agents import NodeAgents
 from support.agents.api import MERGE, Api
 from support.apiserver import ApiServer
 from support.deployed import Deployed
-from support.validity import violations
 
 PODS = int(os.environ.get("DEVICESHARE_PACKED_PODS", "16"))
 """At most 80: ten on each card of a node."""

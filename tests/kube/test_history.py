@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator
 from copy import deepcopy
 from typing import Any
 
+from deviceshare_cli.chaos.checkers.cards import Parts
 from support import manifests
 from support.history import Asked, History, bound_more_than_once
-from support.validity_cards import Parts
 
 NODE = manifests.node(0)
 CARD = "GPU-00000-0"

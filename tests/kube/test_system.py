@@ -19,6 +19,8 @@ from typing import Any
 
 import pytest
 import yaml
+from deviceshare_cli.chaos.checkers.cards import Parts
+from deviceshare_cli.chaos.checkers.objects import violations
 from support import apiserver as kube
 from support import deploy, history, mixed
 from support.agents import NodeAgents
@@ -27,8 +29,6 @@ from support.apiserver import ApiServer
 from support.deployed import SYSTEM, Deployed
 from support.history import History
 from support.other_scheduler import LOCKING, TAKING_TURNS, OtherScheduler
-from support.validity import violations
-from support.validity_cards import Parts
 
 NODES = int(os.environ.get("DEVICESHARE_SYSTEM_NODES", "20"))
 PODS = int(os.environ.get("DEVICESHARE_SYSTEM_PODS", "120"))

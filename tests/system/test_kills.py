@@ -10,9 +10,9 @@ import signal
 from pathlib import Path
 
 import pytest
+from deviceshare_cli.chaos.checkers.objects import violations
 from support.manifests import node, pod, podgroup
 from support.running import RunningSystem
-from support.validity import violations
 
 NODES = int(os.environ.get("DEVICESHARE_KILL_NODES", "100"))
 PODS = int(os.environ.get("DEVICESHARE_KILL_PODS", "1500"))

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
+from deviceshare_cli.chaos.device_plugins import Environment, Failed, Gpu, HamiAscend, MindCluster, Plugin, Vgpu, amount
 from support.agents.api import Api, Object, Refused
 from support.agents.formats import departures
 from support.agents.object_cache import ObjectCache, has_ended, name, path
-from support.agents.plugins import Environment, Failed, Gpu, HamiAscend, MindCluster, Plugin, Vgpu, amount
 
 
 class NodeAgents:

@@ -74,6 +74,10 @@ class ObjectCache:
             self._by_node.setdefault(node, {})[uid] = pod
         self._changed(pod)
 
+    async def read_node(self, node: str) -> Object | None:
+        """Return a node as the API server has it."""
+        return await self.api.get(f"/api/v1/nodes/{node}")
+
     async def annotate(self, pod: Object, written: dict[str, str], account: str) -> None:
         """Write annotations of a pod as the service account of a device plugin."""
         body = {"metadata": {"uid": pod["metadata"]["uid"], "annotations": written}}

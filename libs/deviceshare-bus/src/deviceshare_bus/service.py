@@ -12,6 +12,7 @@ import os
 import secrets
 import signal
 import sys
+import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +24,7 @@ from deviceshare.model import ConfigError
 from nats.aio.msg import Msg
 
 from deviceshare_bus.connection import Connection, connect
+from deviceshare_bus.core import Now
 from deviceshare_bus.eventlog import EventLog
 from deviceshare_bus.follower import BusWiped, Follower
 from deviceshare_bus.logs import set_up_logs
@@ -44,6 +46,11 @@ COUNT_INTERVAL = 1.0
 """Seconds between two counts of failed writes."""
 
 
+def real_time() -> Now:
+    """Return the time of both clocks."""
+    return Now(time.monotonic(), time.time())
+
+
 @dataclass
 class Context:
     """The resources of a running service: its connection, and readers and writers on it."""
@@ -54,6 +61,7 @@ class Context:
     connection: Connection
     publisher: Publisher
     events: EventLog
+    clock: Callable[[], Now] = real_time
     followers: dict[str, Follower] = field(default_factory=dict)
     open_work: Callable[[], int] = lambda: 0
     """How many decisions, writes or bindings are under way; the service sets it."""
@@ -176,7 +184,7 @@ async def _run(service: str, instance: str, main: Main, options: argparse.Namesp
     loop = asyncio.get_running_loop()
     for signum in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signum, stopping.set)
-    state = _State()
+    state = ServiceState(options.bus_replicas, options.bus_hold)
     loop.add_signal_handler(signal.SIGUSR1, state.dump)
     work = asyncio.create_task(_serve(service, instance, main, options, state))
     stop = asyncio.create_task(stopping.wait())
@@ -193,10 +201,17 @@ async def _run(service: str, instance: str, main: Main, options: argparse.Namesp
     return 0
 
 
-class _State:
-    """The context of the current epoch, None while there is none."""
+class ServiceState:
+    """The context of the current epoch, None while there is none.
 
-    context: Context | None = None
+    ``replicas``: servers that hold each stream that is created. ``hold``: seconds for which a ledger that replaces a
+    lost one is held.
+    """
+
+    def __init__(self, replicas: int = 1, hold: float = HOLD_SECONDS) -> None:
+        self.replicas = replicas
+        self.hold = hold
+        self.context: Context | None = None
 
     def dump(self) -> None:
         """Write the core log to a file and log its path."""
@@ -208,7 +223,7 @@ class _State:
                 log.error("the core log cannot be written: %s", error)
 
 
-async def _serve(service: str, instance: str, main: Main, options: argparse.Namespace, state: _State) -> None:
+async def _serve(service: str, instance: str, main: Main, options: argparse.Namespace, state: ServiceState) -> None:
     tracing = Tracing(service, instance)
     # Before the connection, which waits for the bus without a time limit.
     health = await _start_health(state, options)
@@ -220,33 +235,45 @@ async def _serve(service: str, instance: str, main: Main, options: argparse.Name
             await message.respond(encode(state.context.status()))
 
     await connection.subscribe(status(service), answer)
-    patience, hold = FIRST_SECONDS, 0.0
+
+    def begin(watch: StreamWatch, hold: float) -> Context:
+        events = EventLog(publisher, tracing, service, instance)
+        return Context(service, instance, options, connection, publisher, events, hold=hold, watch=watch)
+
     try:
-        while True:
-            await ensure_streams(connection, options.bus_replicas, options.bus_hold, patience)
-            events = EventLog(publisher, tracing, service, instance)
-            watch = StreamWatch(connection, options.bus_replicas, options.bus_hold)
-            context = state.context = Context(
-                service, instance, options, connection, publisher, events, hold=hold, watch=watch
-            )
-            try:
-                async with asyncio.TaskGroup() as group:
-                    group.create_task(events.run())
-                    group.create_task(watch.run(context.followers))
-                    group.create_task(_count_failures(context))
-                    group.create_task(main(context))
-            except* BusWiped as wiped:
-                state.context = None
-                log.warning("the bus was wiped, starting again: %s", find_error(wiped, BusWiped))
-                patience, hold = 0.0, options.bus_hold
-            else:
-                return
+        await run_epochs(connection, main, begin, state)
     finally:
         if state.context is not None:
             await state.context.events.flush()
         await connection.close()
         await health.cleanup()
         tracing.close()
+
+
+async def run_epochs(
+    connection: Connection, main: Main, begin: Callable[[StreamWatch, float], Context], state: ServiceState
+) -> None:
+    """Run a service, and again after the bus was wiped.
+
+    ``begin`` returns the context of an epoch from its watch of the streams and the seconds for which LEDGER is held.
+    """
+    patience, hold = FIRST_SECONDS, 0.0
+    while True:
+        await ensure_streams(connection, state.replicas, state.hold, patience)
+        watch = StreamWatch(connection, state.replicas, state.hold)
+        context = state.context = begin(watch, hold)
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(context.events.run())
+                group.create_task(watch.run(context.followers))
+                group.create_task(_count_failures(context))
+                group.create_task(main(context))
+        except* BusWiped as wiped:
+            state.context = None
+            log.warning("the bus was wiped, starting again: %s", find_error(wiped, BusWiped))
+            patience, hold = 0.0, state.hold
+        else:
+            return
 
 
 async def _count_failures(context: Context) -> None:
@@ -259,7 +286,7 @@ async def _count_failures(context: Context) -> None:
             counted = failed
 
 
-async def _start_health(state: _State, options: argparse.Namespace) -> web.AppRunner:
+async def _start_health(state: ServiceState, options: argparse.Namespace) -> web.AppRunner:
     """Serve ``/healthz`` (the bus is reachable) and ``/readyz`` (:attr:`Context.obstacle`, which it names)."""
 
     async def healthz(_: web.Request) -> web.Response:

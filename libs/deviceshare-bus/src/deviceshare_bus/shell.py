@@ -29,7 +29,6 @@ from deviceshare_bus.core import (
     Event,
     ExpireOthers,
     Log,
-    Now,
     PutLatest,
     Read,
     ReadBack,
@@ -100,11 +99,6 @@ async def _perform_nothing(command: Command) -> None:
     raise TypeError(f"no service performs {type(command).__name__}")
 
 
-def real_time() -> Now:
-    """Return the time of both clocks."""
-    return Now(time.monotonic(), time.time())
-
-
 class Shell:
     """Runs one core on one epoch of the bus.
 
@@ -115,7 +109,6 @@ class Shell:
         perform: executes the commands that are not defined in :mod:`.core`; each runs in a task of its own, and the
             core bounds how many it issues.
         arguments: what ``core`` was built from, for the core log; no secrets.
-        clock: the time, for tests.
     """
 
     def __init__(
@@ -126,13 +119,12 @@ class Shell:
         perform: Perform = _perform_nothing,
         *,
         arguments: dict[str, Any] | None = None,
-        clock: Callable[[], Now] = real_time,
     ) -> None:
         self._context = context
         self._core = core
         self._sources = {source.stream: source for source in sources}
         self._perform = perform
-        self._clock = clock
+        self._clock = context.clock
         self._latest = LatestWriter(context.publisher)
         self._wake = asyncio.Event()
         self._answers: deque[Event] = deque()

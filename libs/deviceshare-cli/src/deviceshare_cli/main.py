@@ -15,6 +15,7 @@ import typer
 
 from deviceshare_cli import runfile
 from deviceshare_cli.bench.app import app as bench_app
+from deviceshare_cli.chaos.app import app as chaos_app
 from deviceshare_cli.conformance.app import app as conformance_app
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.exit_status import run_and_exit
@@ -34,6 +35,7 @@ app.add_typer(explaining, name="explain")
 app.add_typer(bench_app, name="bench")
 app.add_typer(simulate_app, name="simulate")
 app.add_typer(conformance_app)
+app.add_typer(chaos_app)
 
 RunOption = Annotated[
     Path | None,

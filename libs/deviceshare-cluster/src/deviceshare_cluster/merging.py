@@ -43,7 +43,7 @@ async def merge(
         except Exception as error:  # raised again by the reader below
             await queue.put((source, error))
 
-    waiting = set(sources)
+    waiting = dict.fromkeys(sources)  # in order: the watches begin in the same order in every process
     revisions: list[int] = []
     failed: Exception | None = None
     tasks = [asyncio.create_task(follow(source)) for source in waiting]
@@ -59,7 +59,7 @@ async def merge(
                     break
                 out += update.changes
                 if update.listed and source in waiting:
-                    waiting.remove(source)
+                    del waiting[source]
                     revisions.append(update.revision)
                     if not waiting:
                         out.append(Listed(revision_of_all(revisions)))

@@ -1,7 +1,7 @@
 """The binder service: its core follows CLUSTER, LEDGER, OUTCOME and EXPLAIN, and writes OUTCOME and the cluster."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, assert_never
 
 import msgspec
@@ -80,10 +80,15 @@ async def main(context: Context) -> None:
     """Run the binder until cancelled."""
     options = context.options
     arguments = {"plugin_patience": options.plugin_patience, "reports_per_second": options.reports_per_second}
-    core = build_core(arguments, signing_keys())
-    context.detail = lambda: core.detail
     async with open_cluster(options.cluster, "deviceshare-binder", context.instance) as cluster:
-        await Shell(context, core, sources(core), ClusterSide(cluster).perform, arguments=arguments).run()
+        await run(context, cluster, arguments, signing_keys())
+
+
+async def run(context: Context, cluster: Cluster, arguments: dict[str, float], keys: Sequence[bytes]) -> None:
+    """Run the binder on a cluster until cancelled; ``arguments`` are the core's."""
+    core = build_core(arguments, keys)
+    context.detail = lambda: core.detail
+    await Shell(context, core, sources(core), ClusterSide(cluster).perform, arguments=arguments).run()
 
 
 def sources(core: BinderCore) -> list[Source]:

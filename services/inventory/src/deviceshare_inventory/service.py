@@ -6,7 +6,7 @@ import random
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import aclosing
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from deviceshare.conf import SCHEDULER, parse_conf
 from deviceshare.model import AnyFact, ConfigFact
@@ -55,14 +55,19 @@ async def main(context: Context) -> None:
     for warning in warnings:
         log.warning("%s", warning)
     arguments = core_arguments(options.scheduler_name, file, random.random())  # noqa: S311 - jitter
-    core = build_core(arguments, signing_keys())
+    async with open_cluster(options.cluster, silence=options.watch_silence) as cluster:
+        await run(context, cluster, arguments, signing_keys())
+
+
+async def run(context: Context, cluster: Cluster, arguments: dict[str, Any], keys: Sequence[bytes]) -> None:
+    """Run inventory on a cluster until cancelled; ``arguments`` are the core's."""
+    core = build_core(arguments, keys)
     context.revision = lambda: core.revision
     context.detail = lambda: core.detail
-    async with open_cluster(options.cluster, silence=options.watch_silence) as cluster:
-        service = ClusterSide(cluster)
-        source = Source(Stream.CLUSTER, decode_message, known=core.knows)
-        service.shell = Shell(context, core, [source], service.perform, arguments=arguments)
-        await service.shell.run(service.watch())
+    service = ClusterSide(cluster)
+    source = Source(Stream.CLUSTER, decode_message, known=core.knows)
+    service.shell = Shell(context, core, [source], service.perform, arguments=arguments)
+    await service.shell.run(service.watch())
 
 
 def _event(message: Message, _: Address, fact: AnyFact) -> FactReceived:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
-from deviceshare_bus.shell import real_time
+from deviceshare_bus.service import real_time
 from deviceshare_bus.tracing import trace_id
 
 from deviceshare_metrics import api

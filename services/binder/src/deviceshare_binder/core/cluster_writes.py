@@ -31,11 +31,12 @@ class Retries(NamedTuple):
     refusals: int
 
 
-_REPORT = Retries(Backoff(0.1, 1.6), 5, 5)
+_STATE = Retries(Backoff(0.1, 5.0), None, 15)
 _RETRIES: dict[type[RetriedWrite], Retries] = {
-    Annotate: Retries(Backoff(0.1, 5.0), None, 15),
-    SetPodCondition: _REPORT,
-    RecordEvent: _REPORT,
+    Annotate: _STATE,
+    # Nothing repeats the condition of a pod for which no decision changes.
+    SetPodCondition: _STATE,
+    RecordEvent: Retries(Backoff(0.1, 1.6), 5, 5),
     SetStatus: Retries(Backoff(0.5, 30.0), None, 15),
 }
 

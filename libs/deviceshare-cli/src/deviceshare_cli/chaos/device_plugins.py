@@ -5,11 +5,16 @@ Each returns the pod and the container that it means to serve and the environmen
 
 import json
 import re
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, Protocol
 
-from support.agents.api import Object
-from support.agents.object_cache import VGPU_NODE, ObjectCache, annotations, has_ended, name
+from deviceshare_cluster.interface import Object
+
+from deviceshare_cli.chaos.apiserver import annotations_of as annotations
+from deviceshare_cli.chaos.apiserver import has_ended
+from deviceshare_cli.chaos.apiserver import name_of as name
+
+VGPU_NODE = "volcano.sh/vgpu-node"
 
 SERVED = str(2**64 - 1)
 Environment = dict[str, str]
@@ -61,13 +66,33 @@ def time_of(pod: Object, key: str) -> int:
     return int(text) if text.isdecimal() else int(SERVED)
 
 
+class PodCache(Protocol):
+    """What the plugins of all nodes know of the cluster, and what they write."""
+
+    @property
+    def nodes(self) -> Mapping[str, Object]:
+        """The nodes by name."""
+
+    def of(self, node: str) -> Sequence[Object]:
+        """Return the pods that are bound to a node, or whose annotation says that it is theirs."""
+
+    async def read_node(self, node: str) -> Object | None:
+        """Return a node as the API server has it."""
+
+    async def annotate(self, pod: Object, written: dict[str, str], account: str) -> None:
+        """Write annotations of a pod as the service account of a device plugin."""
+
+    async def unlock(self, node: str, lock: str, holder: str = "") -> None:
+        """Remove a lock from a node, where it stands there and, if it names a pod, names this one."""
+
+
 class Plugin:
     """One kind of plugin, on all nodes; ``fails`` says whether it is to fail now."""
 
     ACCOUNT = "volcano-device-plugin"
     """Its service account, by its makers' manifests."""
 
-    def __init__(self, cache: ObjectCache, fails: Callable[[], bool]) -> None:
+    def __init__(self, cache: PodCache, fails: Callable[[], bool]) -> None:
         self.cache = cache
         self.fails = fails
 
@@ -93,7 +118,7 @@ class Vgpu(Plugin):
     TO_ALLOCATE, TIME, PHASE = "volcano.sh/devices-to-allocate", "volcano.sh/vgpu-time", "volcano.sh/bind-phase"
     LOCK = "hamivgpu"
 
-    def __init__(self, cache: ObjectCache, fails: Callable[[], bool]) -> None:
+    def __init__(self, cache: PodCache, fails: Callable[[], bool]) -> None:
         super().__init__(cache, fails)
         self._groups: dict[str, str] = {}
         """How MIG cards were cut last."""
@@ -240,7 +265,7 @@ class HamiAscend(Plugin):
             raise
 
     async def _pending(self, node: str) -> Object:
-        found = await self.cache.api.get(f"/api/v1/nodes/{node}")
+        found = await self.cache.read_node(node)
         assert found is not None
         _, _, holder = annotations(found).get(self.LOCK, "").partition(",")
         for pod in sorted(self.cache.of(node), key=name):
@@ -293,7 +318,7 @@ class MindCluster(Plugin):
     TIME, REAL = "predicate-time", "huawei.com/AscendReal"
     CHIP = 8
 
-    def __init__(self, cache: ObjectCache, fails: Callable[[], bool]) -> None:
+    def __init__(self, cache: PodCache, fails: Callable[[], bool]) -> None:
         super().__init__(cache, fails)
         self._made = 99
 

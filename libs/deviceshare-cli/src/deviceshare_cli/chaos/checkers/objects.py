@@ -8,7 +8,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 
-from support.validity_cards import Object, Parts, devices_of, over_cards
+from deviceshare_cli.chaos.checkers.cards import Object, Parts, devices_of, over_cards
 
 ASKS = re.compile(r"volcano\.sh/v?gpu-(number|memory)|huawei\.com/(npu-core|Ascend[^-]*)")
 

@@ -1,6 +1,6 @@
-"""Checks cards by objects alone: the cards of a node, and the devices in the annotations of its pods.
+"""Checks cards by objects alone: what a node has, and what the annotations of its pods give away.
 
-Part of :mod:`support.validity`: no code and no state is shared with the scheduler.
+No code and no state is shared with the scheduler.
 """
 
 import json

@@ -1,0 +1,66 @@
+"""``deviceshare chaos``: its options and help."""
+
+import os
+from typing import Annotated
+
+import typer
+
+from deviceshare_cli.errors import CommandError
+
+app = typer.Typer()
+
+
+@app.command()
+def chaos(
+    simulated: Annotated[
+        bool, typer.Option("--simulated", help="Simulate the whole system in one process, in virtual time.")
+    ] = False,
+    seed: Annotated[
+        str, typer.Option(metavar="S", help="A number; or the seed of one history, as a violation names it.")
+    ] = "1",
+    hours: Annotated[float, typer.Option(metavar="H", min=0.0, help="Simulated hours to play, at least.")] = 1.0,
+    histories: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Play so many histories instead of --hours.")
+    ] = None,
+    replicas: Annotated[
+        str, typer.Option(metavar="LIST", help="Replicas such as placement=3,binder=2. [default: 1; simulated: drawn]")
+    ] = "",
+    faults: Annotated[
+        str,
+        typer.Option(
+            metavar="LIST|N",
+            help="Simulated: names of faults, or all. [default: all that are survived] Else: their number.",
+        ),
+    ] = "",
+    jobs: Annotated[int, typer.Option(metavar="N", min=1, help="Processes.")] = os.cpu_count() or 1,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Print the text of a single history.")] = False,
+    minutes: Annotated[
+        float, typer.Option(metavar="M", min=0.0, help="Real processes: end after so many minutes.")
+    ] = 10.0,
+    kinds: Annotated[
+        str, typer.Option(metavar="LIST", help="Real processes: names of faults, or all. [default: all survived]")
+    ] = "",
+    longest: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0.1, help="Real processes: the longest duration of a fault.")
+    ] = 60.0,
+    patience: Annotated[
+        float, typer.Option(metavar="SECONDS", min=1.0, help="Real processes: time to converge after a round.")
+    ] = 90.0,
+    nodes: Annotated[int, typer.Option(metavar="N", min=2, help="Real processes: nodes of each family.")] = 3,
+) -> None:
+    """Inject random faults and check what must hold; status 1 after a violation.
+
+    Without --simulated, faults hit the processes of a system that is started for it: one run of rounds, each with a
+    workload, some faults, and a check that the system converges. With --simulated, histories of a model are played.
+    """
+    if not simulated:
+        from deviceshare_cli.chaos.real import command as real
+
+        real.run(seed, minutes, faults, kinds, replicas, longest, patience, nodes)
+    from deviceshare_cli.chaos import command
+
+    if not all(part.isdecimal() for part in seed.split(".")):
+        raise CommandError(f"--seed {seed!r} is not valid: expected NUMBER or NUMBER.NUMBER")
+    names = command.parse_faults(faults) if faults else None
+    options = command.Options(command.parse_replicas(replicas), names)
+    raise typer.Exit(command.simulated(seed, hours, histories, options, jobs, verbose=verbose))

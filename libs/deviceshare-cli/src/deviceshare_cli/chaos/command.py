@@ -1,0 +1,137 @@
+"""``deviceshare chaos --simulated``: histories, one after the other, until enough virtual time has passed."""
+
+import sys
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from typing import NamedTuple
+
+from deviceshare_cli.chaos import faults
+from deviceshare_cli.chaos.minimise import minimise
+from deviceshare_cli.chaos.processes import SERVICES
+from deviceshare_cli.chaos.simulation import Played, draw, play
+from deviceshare_cli.errors import CommandError
+
+BATCH = 8
+"""Histories that a worker plays at a time."""
+
+
+class Options(NamedTuple):
+    """What to play: ``fault_names`` None for all that the product survives."""
+
+    replicas: Mapping[str, int]
+    fault_names: tuple[str, ...] | None
+
+
+class Tally(NamedTuple):
+    """The sum of some histories: virtual seconds, and the seeds of those that broke a rule."""
+
+    histories: int
+    seconds: float
+    broken: tuple[str, ...]
+
+
+def parse_replicas(text: str) -> dict[str, int]:
+    """Return the replicas of ``placement=3,binder=2``. Raises CommandError."""
+    found = {}
+    for part in filter(None, text.split(",")):
+        service, _, count = part.partition("=")
+        if service not in SERVICES or not count.isdecimal() or not 0 < int(count) <= 9:
+            raise CommandError(
+                f"--replicas {text!r} is not valid: expected SERVICE=COUNT[,…], with {', '.join(SERVICES)}"
+            )
+        found[service] = int(count)
+    return found
+
+
+def parse_faults(text: str) -> tuple[str, ...]:
+    """Return the faults of a list of names, or all of them for ``all``. Raises CommandError."""
+    names = tuple(sorted(faults.FAULTS)) if text == "all" else tuple(filter(None, text.split(",")))
+    if unknown := sorted(set(names) - faults.FAULTS.keys()):
+        raise CommandError(f"--faults: there is no {', '.join(unknown)}; expected {', '.join(sorted(faults.FAULTS))}")
+    return names
+
+
+def play_all(seeds: Sequence[str], options: Options) -> Tally:
+    """Play the histories of some seeds."""
+    seconds, broken = 0.0, []
+    for seed in seeds:
+        played = play(draw(seed, options.replicas, options.fault_names))
+        seconds += played.seconds
+        if played.violation is not None:
+            broken.append(seed)
+    return Tally(len(seeds), seconds, tuple(broken))
+
+
+def _seeds(seed: int) -> Iterator[list[str]]:
+    number = 0
+    while True:
+        yield [f"{seed}.{number + each}" for each in range(BATCH)]
+        number += BATCH
+
+
+def simulated(
+    seed: str, hours: float, histories: int | None, options: Options, jobs: int, *, verbose: bool = False
+) -> int:
+    """Play histories and print the violations and a summary; return the exit status, 1 after a violation.
+
+    Args:
+        seed: a number, from which the seeds of histories are derived, or the seed of one history, ``NUMBER.NUMBER``.
+        hours: virtual hours to play, at least.
+        histories: the number of histories to play instead, rounded up to :data:`BATCH`.
+        options: what to play.
+        jobs: processes that play histories.
+        verbose: print the text of a single history.
+    """
+    began = time.monotonic()
+    if "." in seed:
+        played = play(draw(seed, options.replicas, options.fault_names))
+        if verbose:
+            print(played.text)
+        tally = Tally(1, played.seconds, (seed,) if played.violation is not None else ())
+    else:
+        tally = _play_until(int(seed), hours, histories, options, jobs)
+    for broken in tally.broken[:1]:
+        _show(play(draw(broken, options.replicas, options.fault_names)))
+    elapsed = max(1e-9, time.monotonic() - began)
+    virtual = tally.seconds / 3600.0
+    print(
+        f"{tally.histories} histories, {virtual:.2f} simulated hours in {elapsed:.1f} s "
+        f"({tally.seconds / elapsed:.0f} times real time), {len(tally.broken)} violations"
+        + (f": seeds {', '.join(tally.broken[:20])}" if tally.broken else "")
+    )
+    return 1 if tally.broken else 0
+
+
+def _play_until(seed: int, hours: float, histories: int | None, options: Options, jobs: int) -> Tally:
+    """Play batches of histories in several processes until a rule is broken or enough was played."""
+    played, seconds = 0, 0.0
+    broken: list[str] = []
+    running: deque[Future[Tally]] = deque()
+    batches = _seeds(seed)
+
+    def enough() -> bool:
+        return bool(broken) or (played >= histories if histories is not None else seconds >= hours * 3600.0)
+
+    with ProcessPoolExecutor(jobs) as pool:
+        while not enough():
+            while len(running) < jobs + 1:
+                running.append(pool.submit(play_all, next(batches), options))
+            tally = running.popleft().result()
+            played, seconds, broken = played + tally.histories, seconds + tally.seconds, broken + list(tally.broken)
+            print(f"{played} histories, {seconds / 3600.0:.1f} simulated hours", file=sys.stderr)
+        pool.shutdown(cancel_futures=True)
+    return Tally(played, seconds, tuple(broken))
+
+
+def _show(found: Played) -> None:
+    """Print a violation with its seed and its shortest history."""
+    assert found.violation is not None
+    print(f"seed {found.scenario.seed}: violation at {found.violation.at:.3f} s: {found.violation.rule}")
+    print(found.violation.text)
+    shortest = minimise(found, play)
+    assert shortest.violation is not None
+    print(f"\nthe shortest history found, {len(shortest.scenario.steps)} of {len(found.scenario.steps)} steps:\n")
+    print(shortest.text)
+    print(f"violation at {shortest.violation.at:.3f} s: {shortest.violation.rule}: {shortest.violation.text}\n")

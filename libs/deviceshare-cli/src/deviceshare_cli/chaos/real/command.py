@@ -1,0 +1,25 @@
+"""``deviceshare chaos`` without ``--simulated``: the options as numbers and names."""
+
+from deviceshare_cli.chaos.real.faults import parse_kinds
+from deviceshare_cli.chaos.real.options import Options, parse_replicas
+from deviceshare_cli.chaos.real.run import chaos
+from deviceshare_cli.errors import CommandError
+from deviceshare_cli.exit_status import run_and_exit
+
+
+def run(
+    seed: str, minutes: float, faults: str, kinds: str, replicas: str, longest: float, patience: float, nodes: int
+) -> None:
+    """Run chaos on real processes and exit: status 1 after a violation. Raises CommandError."""
+    if not seed.isdecimal():
+        raise CommandError(f"--seed {seed!r} is not valid: expected a number")
+    if faults and not faults.isdecimal():
+        raise CommandError(f"--faults {faults!r} is not valid: expected a number")
+    number = int(faults) if faults else None
+    run_and_exit(
+        chaos(
+            Options(
+                int(seed), minutes * 60, number, parse_kinds(kinds), parse_replicas(replicas), longest, patience, nodes
+            )
+        )
+    )

@@ -1,0 +1,194 @@
+"""The processes of a run: two nats-servers and the replicas of the services, each behind proxies of its own."""
+
+import asyncio
+import os
+import random
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from deviceshare.model import Backoff
+from deviceshare_bus.connection import Connection, connect
+from deviceshare_bus.setup import make_streams
+from deviceshare_bus.tasks import end
+from deviceshare_cluster import LOCAL
+from deviceshare_cluster.local import Controller, LocalCluster
+
+from deviceshare_cli import natsserver, runfile
+from deviceshare_cli.chaos.real.options import Options
+from deviceshare_cli.chaos.real.proxy import Link
+from deviceshare_cli.pods import SCHEDULERS
+from deviceshare_cli.ports import LOOPBACK, free_port
+from deviceshare_cli.supervisor import Program, RestartPolicy, Supervisor
+
+START_SECONDS = 30.0
+QUOTA = 320 << 20
+"""Bytes of the bus's store. EVENT reserves 256 MiB of it."""
+POLICY = RestartPolicy(Backoff(0.2, 2.0), early_deaths=1_000_000)
+BUS, CLUSTER = "bus", "cluster"
+ON_CLUSTER = ("inventory", "binder")
+"""The services that connect to the cluster."""
+
+
+@dataclass
+class System:
+    """The running processes. ``crashes`` gets a line for each process that ended by itself."""
+
+    directory: Path
+    supervisor: Supervisor
+    bus_program: Program
+    bus_url: str
+    cluster_program: Program
+    cluster_url: str
+    links: dict[str, dict[str, Link]] = field(default_factory=dict)
+    """The proxies of each replica, by ``bus`` and ``cluster``."""
+    crashes: list[str] = field(default_factory=list)
+    ending: bool = False
+
+    @property
+    def replicas(self) -> list[str]:
+        """Names of the services' processes, such as ``binder-2``."""
+        return list(self.links)
+
+    @property
+    def store(self) -> Path:
+        """The directory of the bus's messages."""
+        return self.directory / BUS / "store"
+
+    def exited(self, line: str) -> None:
+        """Hear from the supervisor that a process ended."""
+        if "was killed by" not in line and not line.startswith("nats-server") and not self.ending:
+            self.crashes.append(line)
+
+    def pid(self, name: str) -> int | None:
+        """Return the process id of a replica, ``bus`` or ``cluster``, None while it does not run."""
+        programs = {BUS: self.bus_program.name, CLUSTER: self.cluster_program.name}
+        return self.supervisor.pids.get(programs.get(name, name))
+
+    def signal(self, name: str, number: int) -> int | None:
+        """Send a signal to a process, and return its id, None if it does not run."""
+        pid = self.pid(name)
+        if pid is not None:
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+        return pid
+
+    async def pause(self, name: str, seconds: float) -> None:
+        """Suspend a process for some time. It may be killed meanwhile."""
+        pid = self.signal(name, signal.SIGSTOP)
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            if pid is not None and pid == self.pid(name):
+                self.signal(name, signal.SIGCONT)
+
+    async def restart_bus(self, change: Callable[[Path], None] | None = None, seconds: float = 0.0) -> None:
+        """Kill the bus, change its store, and start it again after some time."""
+        self.signal(BUS, signal.SIGSTOP)  # so that it cannot end in an orderly way
+        await self.supervisor.stop([self.bus_program.name], patience=0.0)
+        try:
+            if change is not None:
+                await asyncio.to_thread(change, self.store)
+            await asyncio.sleep(seconds)
+        finally:
+            await self.supervisor.start(self.bus_program)
+
+    def dump_core_logs(self) -> None:
+        """Have every service write its core log to the directory."""
+        for name in self.replicas:
+            self.signal(name, signal.SIGUSR1)
+
+
+@asynccontextmanager
+async def running(options: Options, chance: random.Random, keep: Callable[[], bool]) -> AsyncIterator[System]:
+    """Start the processes; at the end stop them, and remove their directory unless ``keep`` says to keep it.
+
+    Raises CommandError if a binary is missing, TimeoutError if a server does not answer.
+    """
+    natsserver.find_binary()
+    async with AsyncExitStack() as stack:
+        directory = Path(tempfile.mkdtemp(prefix="deviceshare-chaos-"))
+        stack.callback(lambda: None if keep() else shutil.rmtree(directory, ignore_errors=True))
+        supervisor = Supervisor(lambda line: system.exited(line), POLICY)
+        bus, cluster = natsserver.prepare(BUS, directory), natsserver.prepare(CLUSTER, directory)
+        _limit_store(directory / BUS / "nats-server.conf")
+        system = System(directory, supervisor, bus.program, bus.url, cluster.program, cluster.url)
+        port = free_port()
+        run = runfile.Run(
+            pid=os.getpid(),
+            bus=bus.url,
+            cluster=cluster.url,
+            metrics=f"http://{LOOPBACK}:{port}",
+            directory=str(directory),
+            schedulers=SCHEDULERS,
+        )
+        runfile.write(run)
+        stack.callback(runfile.remove, run)
+        stack.push_async_callback(supervisor.stop)
+        await supervisor.start(bus.program)
+        await supervisor.start(cluster.program)
+        tasks = await _prepared(stack, system)
+        await _start_services(stack, system, options.replicas, chance, port)
+        try:
+            yield system
+        finally:
+            system.ending = True
+            for name in system.replicas:  # a suspended process cannot end
+                system.signal(name, signal.SIGCONT)
+            await supervisor.stop(system.replicas)  # before the proxies and the servers
+            await end(*tasks)
+
+
+async def _prepared(stack: AsyncExitStack, system: System) -> list[asyncio.Task[None]]:
+    """Create the streams and set up the cluster; return the tasks that keep them: as in ``up``."""
+    async with asyncio.timeout(START_SECONDS):
+        bus = await connect(system.bus_url, "chaos")
+        stack.push_async_callback(bus.close)
+        await bus.repeat(lambda: make_streams(bus), "the streams cannot be created yet")
+        cluster = await stack.enter_async_context(LocalCluster(system.cluster_url, name="chaos-controllers"))
+        await cluster.setup()
+    return [asyncio.create_task(_keep_streams(bus)), asyncio.create_task(Controller(cluster).run())]
+
+
+async def _keep_streams(bus: Connection) -> None:
+    """Create the streams again after each reconnect, as ``up`` does."""
+    reconnected = asyncio.Event()
+    bus.on_reconnect(reconnected.set)
+    while True:
+        await reconnected.wait()
+        reconnected.clear()
+        await bus.repeat(lambda: make_streams(bus), "the streams cannot be created yet")
+
+
+async def _start_services(
+    stack: AsyncExitStack, system: System, replicas: Mapping[str, int], chance: random.Random, port: int
+) -> None:
+    for service, count in replicas.items():
+        for number in range(1, count + 1):
+            name = f"{service}-{number}"
+            links = system.links[name] = {}
+            links[BUS] = await stack.enter_async_context(Link(system.bus_url, random.Random(chance.random())))
+            command = [sys.executable, "-m", f"deviceshare_{service}", "--bus", links[BUS].url]
+            if service in ON_CLUSTER:
+                link = Link(system.cluster_url, random.Random(chance.random()))
+                links[CLUSTER] = await stack.enter_async_context(link)
+                command += ["--cluster", f"{LOCAL}{links[CLUSTER].url}"]
+            if service == "binder":
+                command += ["--reports-per-second", "5000"]
+            if service == "metrics":
+                command += ["--metrics-port", str(port if number == 1 else 0)]
+            environment = {"DEVICESHARE_CORE_LOG_DIR": str(system.directory)}
+            program = Program(name, tuple(command), system.directory / f"{name}.log", environment)
+            await system.supervisor.start(program)
+
+
+def _limit_store(config: Path) -> None:
+    """Limit the size of a server's store, so that a fault can fill it."""
+    text = config.read_text()
+    assert "jetstream { " in text
+    config.write_text(text.replace("jetstream { ", f"jetstream {{ max_file_store: {QUOTA}, "))

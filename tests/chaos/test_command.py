@@ -1,0 +1,69 @@
+"""``deviceshare chaos --simulated``: a violation is shown with its seed and its shortest history."""
+
+from itertools import count
+from unittest.mock import patch
+
+import pytest
+from deviceshare_cli.chaos.checkers import Violation
+from deviceshare_cli.chaos.command import Options, parse_faults, parse_replicas, simulated
+from deviceshare_cli.chaos.minimise import minimise
+from deviceshare_cli.chaos.scenario import Scenario, Step
+from deviceshare_cli.chaos.simulation import Played
+from deviceshare_cli.errors import CommandError
+from deviceshare_placement.core import placement_core
+
+
+def test_a_violation_ends_with_status_1_and_its_shortest_history(capsys):
+    numbers, original = count(), placement_core.claim
+
+    def claim(claim_id, *arguments):
+        return original(f"claim-{next(numbers) % 2}", *arguments)
+
+    with patch.object(placement_core, "claim", claim):
+        assert simulated("7.0", 0.0, None, Options({"placement": 2}, ()), 1) == 1
+    said = capsys.readouterr().out
+    assert "seed 7.0: violation at" in said
+    assert "claim ids are unique" in said
+    assert "replicas: inventory=" in said
+    assert "placement=2" in said
+    assert said.splitlines()[-1].endswith("1 violations: seeds 7.0")
+
+
+def test_a_history_without_violation_ends_with_status_0(capsys):
+    assert simulated("7.1", 0.0, None, Options({}, ()), 1) == 0
+    (summary,) = capsys.readouterr().out.splitlines()
+    assert summary.startswith("1 histories, ")
+    assert summary.endswith(" 0 violations")
+
+
+def test_a_fault_is_removed_with_its_end():
+    steps = [Step(float(at), "pod", (at,)) for at in range(20)]
+    steps += [
+        Step(30.0, "+crash-bus"),
+        Step(31.0, "+kill", ("a",)),
+        Step(32.0, "-crash-bus"),
+        Step(33.0, "-kill", ("a",)),
+    ]
+    played = []
+
+    def play(scenario):
+        played.append(scenario)
+        actions = [step.action for step in scenario.steps]
+        broken = Step(7.0, "pod", (7,)) in scenario.steps and "+kill" in actions
+        assert ("+kill" in actions) == ("-kill" in actions)
+        return Played(scenario, "", 0.0, Violation("rule", f"claim {len(played)} of 7; more", 1.0) if broken else None)
+
+    found = play(Scenario("1", {}, {}, tuple(steps)))
+    shortest = minimise(found, play)
+    assert [str(step.action) for step in shortest.scenario.steps] == ["pod", "+kill", "-kill"]
+
+
+def test_options():
+    assert parse_replicas("placement=3,binder=2") == {"placement": 3, "binder": 2}
+    for wrong in ("placement", "placement=0", "other=1", "binder=x"):
+        with pytest.raises(CommandError, match="--replicas"):
+            parse_replicas(wrong)
+    assert parse_faults("kill,cut") == ("kill", "cut")
+    assert "roll-back" in parse_faults("all")
+    with pytest.raises(CommandError, match="there is no nothing"):
+        parse_faults("nothing")

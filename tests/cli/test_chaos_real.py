@@ -1,0 +1,237 @@
+"""Parts of ``deviceshare chaos`` on real processes: the checker finds what is wrong, proxies break connections."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import msgspec
+import pytest
+from deviceshare_cli.chaos import manifests
+from deviceshare_cli.chaos.checkers.cards import Parts
+from deviceshare_cli.chaos.real.checker.claims import Claims
+from deviceshare_cli.chaos.real.checker.converged import Objects, missing
+from deviceshare_cli.chaos.real.checker.judge import Violation
+from deviceshare_cli.chaos.real.faults import FAULTS, NOT_SURVIVED_YET, parse_kinds
+from deviceshare_cli.chaos.real.options import parse_replicas
+from deviceshare_cli.chaos.real.proxy import Link
+from deviceshare_cli.chaos.real.report import Reporter
+from deviceshare_cli.errors import CommandError
+
+NODE = manifests.node("a", "hami-core", 1)
+MIG = manifests.node("m", "mig", 2)
+
+
+class Found:
+    """Claims of some nodes, and what was reported of them."""
+
+    def __init__(self) -> None:
+        self.reported: list[tuple[str, str]] = []
+        nodes = {"a": NODE, "m": MIG}
+        self.claims = Claims(lambda *said: self.reported.append(said), lambda: nodes, Parts(manifests.DEVICE_CONFIG))
+
+    def ledger(self, node: str, *claims: dict[str, Any]) -> None:
+        subject = f"ledger.{crc32(node.encode()) % 64}.{node}"
+        self.claims.ledger(subject, msgspec.msgpack.encode({"v": 1, "node": node, "claims": claims}))
+
+    def outcome(self, node: str, *outcomes: tuple[str, str, str]) -> None:
+        subject = f"outcome.{crc32(node.encode()) % 64}.{node}"
+        self.claims.outcome(subject, msgspec.msgpack.encode({"v": 1, "node": node, "outcomes": outcomes}))
+
+    @property
+    def rules(self) -> set[str]:
+        return {rule for rule, _ in self.reported}
+
+
+def claim(identity: str, uid: str, memory: int = 1000, family: str = "hami-core", detail: str = "") -> dict[str, Any]:
+    card = "GPU-0001-0" if family == "hami-core" else "GPU-0002-0"
+    grants = [["main", 0, family, [[card, 0, memory, 10, detail]]]]
+    return {"id": identity, "uid": uid, "namespace": "default", "name": uid, "grants": grants}
+
+
+def pod(name: str, node: str = "", **labels: str) -> dict[str, Any]:
+    made = manifests.pod(name, manifests.FAMILIES["hami-core"][0])
+    made["metadata"] |= {"uid": name, "labels": labels}
+    if node:
+        made["spec"]["nodeName"] = node
+        made["metadata"]["annotations"]["volcano.sh/vgpu-ids-new"] = "GPU-0001-0,NVIDIA,1000,10:"
+    return made
+
+
+def problems(found: Found, *pods: dict[str, Any], groups: tuple[dict[str, Any], ...] = ()) -> list[str]:
+    objects = Objects([NODE, MIG], list(pods), groups, [])
+    return missing(objects, found.claims, ["deviceshare"], "may-wait", manifests.DEVICE_CONFIG)
+
+
+def test_more_memory_than_a_card_has_is_found_in_the_ledger() -> None:
+    found = Found()
+    found.ledger("a", claim("1", "x", 50_000), claim("2", "y", 31_000))
+    assert not found.reported
+    found.ledger("a", claim("1", "x", 50_000), claim("3", "z", 32_000))
+    assert found.reported == [("claims fit their cards", "a GPU-0001-0: 82000 MiB claimed of 81920")]
+
+
+def test_an_instance_that_is_claimed_twice_is_found() -> None:
+    found = Found()
+    found.ledger("m", *(claim(name, name, 5120, "mig", "group1-3") for name in "xy"))
+    assert found.rules == {"claims fit their cards"}
+
+
+@pytest.mark.parametrize("second", [("a", claim("1", "y")), ("m", claim("1", "x"))])
+def test_an_id_that_is_used_again_is_found_even_after_the_ledger_was_lost(second: tuple[str, dict[str, Any]]) -> None:
+    found = Found()
+    found.ledger("a", claim("1", "x"))
+    found.claims.forget_ledger()
+    found.ledger("a", claim("1", "x"))
+    assert not found.reported
+    found.claims.forget_ledger()
+    found.ledger(*second)
+    assert found.rules == {"claim ids are unique"}
+
+
+def test_a_claim_is_at_rest_when_its_pod_is_bound_and_the_outcome_names_both() -> None:
+    found = Found()
+    found.ledger("a", claim("1", "x"))
+    assert len(problems(found)) == 1  # left over
+    assert "has the outcome none" in problems(found, pod("x", "a"))[0]
+    found.outcome("a", ("1", "y", "bound"))
+    assert "for y" in problems(found, pod("x", "a"))[0]
+    found.outcome("a", ("1", "x", "bound"))
+    assert problems(found, pod("x", "a")) == []
+    found.ledger("m", claim("2", "x"))
+    assert any("has 2 claims" in problem for problem in problems(found, pod("x", "a")))
+
+
+def test_a_waiting_pod_needs_a_reason_and_an_explanation_and_a_label_that_it_may_wait() -> None:
+    found = Found()
+    waiting = pod("x", **{"may-wait": "true"})
+    assert "without a reason" in problems(found, waiting)[0]
+    waiting["status"] = {"conditions": [{"type": "PodScheduled", "status": "False", "message": "too large"}]}
+    assert "without an explanation" in problems(found, waiting)[0]
+    found.claims.explanation("explain.x", b"\x80")
+    assert problems(found, waiting) == []
+    found.claims.explanation("explain.x", b"")
+    assert problems(found, waiting) != []
+    waiting["metadata"]["labels"] = {}
+    assert "although there is room: too large" in problems(found, waiting)[0]
+
+
+def test_a_gang_that_is_bound_in_part_is_found() -> None:
+    found = Found()
+    member = pod("x", "a")
+    member["metadata"]["annotations"]["scheduling.k8s.io/group-name"] = "g"
+    torn = problems(found, member, groups=(manifests.pod_group("g", 2, "default"),))
+    assert torn == ["gang default/g: 1 of 2 pods are bound"]
+
+
+def test_messages_of_a_stranger_are_not_taken_for_claims() -> None:
+    found = Found()
+    wrong = msgspec.msgpack.encode({"node": "b", "claims": [claim("1", "x", 10**6)]})
+    for subject in ("ledger.x", f"ledger.{crc32(b'a') % 64}.a", "ledger.64.b"):
+        found.claims.ledger(subject, wrong)
+        found.claims.ledger(subject, b"\xc1")
+    for malformed in ({"id": "1"}, {"id": "1", "uid": "x", "name": "x", "grants": [1]}, 5):
+        found.ledger("a", malformed)  # type: ignore[arg-type]
+    assert found.claims.held() == []
+    assert not found.reported
+
+
+def test_names_of_faults_and_replicas_are_checked() -> None:
+    assert set(parse_kinds("")) == FAULTS.keys() - NOT_SURVIVED_YET
+    assert set(parse_kinds("all")) == FAULTS.keys()
+    assert parse_kinds("wipe,kill") == ("wipe", "kill")
+    with pytest.raises(CommandError, match="there is no fault flood"):
+        parse_kinds("kill,flood")
+    assert parse_replicas("binder=2") == {"inventory": 1, "placement": 1, "binder": 2, "metrics": 1}
+    for wrong in ("binder", "binder=0", "web=2", "binder=x"):
+        with pytest.raises(CommandError, match="expected SERVICE=COUNT"):
+            parse_replicas(wrong)
+
+
+def test_a_violation_is_printed_with_its_seed_and_where_the_logs_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "binder-1.log").write_text("")
+    (tmp_path / "binder-1.corelog").write_text("")
+    reporter = Reporter(17, 60.0, None)
+    reporter.fault("kill")
+    reporter.broken([Violation("a rule", "its evidence", 1.5)], ["#1 kill binder-1"], tmp_path)
+    reporter.end()
+    said = capsys.readouterr().out
+    for part in ("--seed 17", "#1 kill binder-1", "00:00:01.500Z a rule", "its evidence", str(tmp_path), "1.corelog"):
+        assert part in said
+    assert said.splitlines()[-1].startswith("1 faults, 1 violations (seed 17, ")
+    assert "its evidence" in (tmp_path / "violation.txt").read_text()
+
+
+Opened = Callable[[], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
+
+
+@asynccontextmanager
+async def echo() -> AsyncIterator[tuple[Link, Opened]]:
+    """Give a proxy in front of a server that sends back what it gets, and how to connect."""
+    writers = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writers.append(writer)
+        with suppress(OSError):
+            while data := await reader.read(100):
+                writer.write(data)
+
+    async def opened() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        connection = await asyncio.open_connection("127.0.0.1", int(link.url.rpartition(":")[2]))
+        writers.append(connection[1])
+        return connection
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with Link(f"nats://127.0.0.1:{port}", random.Random(1)) as link:
+        yield link, opened
+    server.close()
+    for writer in writers:
+        writer.close()
+        with suppress(OSError):
+            await writer.wait_closed()
+
+
+async def echoed(connection: tuple[asyncio.StreamReader, asyncio.StreamWriter], within: float = 1.0) -> bytes:
+    reader, writer = connection
+    writer.write(b"hello")
+    async with asyncio.timeout(within):
+        return await reader.read(100)
+
+
+async def test_a_half_open_connection_loses_what_is_sent_until_it_is_reset() -> None:
+    async with echo() as (link, opened):
+        old = await opened()
+        assert await echoed(old) == b"hello"
+        link.silence()
+        with pytest.raises(TimeoutError):
+            await echoed(old, within=0.1)
+        new = await opened()  # only the old connection is half-open
+        assert await echoed(new) == b"hello"
+        link.cut_silent()
+        with pytest.raises(ConnectionResetError):
+            await old[0].read(100)
+        assert await echoed(new) == b"hello"
+
+
+async def test_connections_are_reset_and_refused_and_delayed() -> None:
+    async with echo() as (link, opened):
+        old = await opened()
+        assert await echoed(old) == b"hello"
+        link.closed = True
+        link.cut()
+        with pytest.raises(ConnectionResetError):
+            await old[0].read(100)
+        refused = await opened()
+        with pytest.raises(ConnectionResetError):
+            assert await refused[0].read(100) != b""
+        link.closed = False
+        link.delay = 0.4
+        began = asyncio.get_running_loop().time()
+        assert await echoed(await opened()) == b"hello"
+        assert asyncio.get_running_loop().time() - began > 0.02
