@@ -1,0 +1,116 @@
+"""Run the tests of mutants on copies of the repository; the checkout is never written to."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from mutation.mutants import Mutant
+
+_LEFT_OUT = shutil.ignore_patterns(".*", "__pycache__", "build", "dist", "node_modules")
+_FAILED_TEST = re.compile(r"^(?:FAILED|ERROR) (\S+::.*?)(?: - |$)", re.MULTILINE)
+
+
+class Verdict(StrEnum):
+    """What became of a mutant."""
+
+    KILLED = "killed"
+    """A test failed."""
+    SURVIVED = "survived"
+    TIMEOUT = "timeout"
+    """The tests did not end; not counted as killed."""
+    INVALID = "invalid"
+    """No test failed, but the tests could not run, since a module cannot be imported; not counted at all."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of tests."""
+
+    verdict: Verdict
+    seconds: float
+    test: str = ""
+    """The first test that failed."""
+    output: str = ""
+
+
+class Copy:
+    """A copy of the repository, with or without its compiled kernels."""
+
+    def __init__(self, root: Path, directory: Path, *, compiled: bool) -> None:
+        self.root = directory
+        shutil.copytree(root, directory, ignore=_LEFT_OUT, symlinks=True)
+        for extension in () if compiled else directory.glob("libs/deviceshare/src/deviceshare/kernels/*.so"):
+            extension.unlink()
+        self._environment = os.environ | {
+            # Our packages are installed in place, elsewhere; the paths of the copy come first.
+            "PYTHONPATH": os.pathsep.join(str(path) for path in sorted(directory.glob("*/*/src"))),
+            "CI": "true",  # properties are then tried with the same examples in each run
+            "PYTHONPYCACHEPREFIX": "",
+        }
+
+    def baseline(self, tests: Iterable[Path]) -> Run:
+        """Run tests without a mutant, which also compiles all modules."""
+        return self._run(tests, timeout=1200.0, environment=self._environment)
+
+    def run(self, mutant: Mutant, tests: Iterable[Path], timeout: float) -> Run:
+        """Run tests with a mutant; ``timeout`` in seconds."""
+        path = self.root / mutant.path
+        before, status = path.read_bytes(), path.stat()
+        try:
+            path.write_text(mutant.code)
+            # Compiled modules are found by the time of their source: the mutant's is new, and nobody keeps its code.
+            os.utime(path, (status.st_atime, status.st_mtime + 10))
+            return self._run(tests, timeout, self._environment | {"PYTHONDONTWRITEBYTECODE": "1"})
+        finally:
+            path.write_bytes(before)
+            os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+    def _run(self, tests: Iterable[Path], timeout: float, environment: dict[str, str]) -> Run:
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "-rfE", "--tb=line", "-p", "no:cacheprovider"]
+        command += ["--timeout=0", *map(str, tests)]
+        begun = time.monotonic()
+        # A session of its own: what the tests started ends with them.
+        process = subprocess.Popen(
+            command, cwd=self.root, env=environment, text=True, errors="replace", start_new_session=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+        try:
+            output, _ = process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            output = None
+        finally:
+            _end(process)
+        seconds = time.monotonic() - begun
+        if output is None:
+            return Run(Verdict.TIMEOUT, seconds)
+        return _judge(process.returncode, output, seconds)
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+    process.wait()
+
+
+def _judge(status: int, output: str, seconds: float) -> Run:
+    failed = _FAILED_TEST.search(output)
+    if status == 0:
+        return Run(Verdict.SURVIVED, seconds, output=output)
+    if failed and status == 1:
+        return Run(Verdict.KILLED, seconds, failed[1], output)
+    return Run(Verdict.INVALID, seconds, output=output)
+
+
+def relative(paths: Sequence[Path], root: Path) -> list[Path]:
+    """Return paths relative to the repository, as they are in each copy."""
+    return [path.relative_to(root) for path in paths]
