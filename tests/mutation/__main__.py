@@ -16,7 +16,7 @@ from pathlib import Path
 from mutation import report
 from mutation.groups import GROUPS, Group
 from mutation.mutants import Mutant, sample
-from mutation.workers import Copy, Run, Verdict, relative
+from mutation.workers import Copy, Run, Verdict
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = int(os.environ.get("MUTATE_SAMPLE", "20"))
@@ -31,7 +31,8 @@ CHOSEN = [name.strip() for name in os.environ.get("MUTATE_GROUPS", "").split(","
 class Pool:
     """Workers that share the mutants of all groups; each has copies of its own."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, snapshot: Path, directory: Path) -> None:
+        self._snapshot = snapshot
         self._directory = directory
         self._tasks: queue.SimpleQueue[tuple[Group, list[Mutant]]] = queue.SimpleQueue()
         self._lock = threading.Lock()
@@ -63,18 +64,19 @@ class Pool:
                 return
             if group.compiled not in copies:
                 where = self._directory / f"{number}-{'compiled' if group.compiled else 'plain'}"
-                copies[group.compiled] = Copy(ROOT, where, compiled=group.compiled)
+                copies[group.compiled] = Copy(self._snapshot, where, compiled=group.compiled)
             self._run_group(copies[group.compiled], group, mutants)
 
     def _run_group(self, copy: Copy, group: Group, mutants: list[Mutant]) -> None:
-        tests = relative(group.test_files(ROOT), ROOT)
+        tests = group.test_files(self._snapshot)
         baseline = copy.baseline(tests)
         if baseline.verdict is not Verdict.SURVIVED:
             with self._lock:
                 self._failed.append(f"{group.name}: the tests fail without a mutant:\n{baseline.output}")
             return
         for mutant in mutants:
-            result = report.Result(mutant, copy.run(mutant, tests, timeout=20 + 4 * baseline.seconds))
+            timeout = 20 + 4 * baseline.seconds
+            result = report.Result(mutant, copy.run(mutant, tests, timeout, confirmed=group.confirmed))
             with self._lock:
                 self.results.append(result)
                 print(report.line(result), flush=True)
@@ -87,15 +89,17 @@ def main() -> int:
         print(f"MUTATE_GROUPS: unknown {', '.join(sorted(unknown))}", file=sys.stderr)
         return 2
     groups = [group for group in GROUPS if not CHOSEN or group.name in CHOSEN]
-    tasks = [(group, sample(ROOT, group.name, group.modules(ROOT), SAMPLE, SEED)) for group in groups]
     with tempfile.TemporaryDirectory(prefix="deviceshare-mutants-") as directory:
-        pool = Pool(Path(directory))
+        # Of what is there now: the checkout may change while the mutants run.
+        snapshot = Copy(ROOT, Path(directory) / "snapshot", compiled=True).root
+        tasks = [(group, sample(snapshot, group.name, group.modules(snapshot), SAMPLE, SEED)) for group in groups]
+        pool = Pool(snapshot, Path(directory))
         killed = report.read_killed(RECORD) if AGAIN else {}
         failed = pool.run(tasks, killed)
-    order = {mutant: number for number, mutant in enumerate(mutant for _, mutants in tasks for mutant in mutants)}
-    results = sorted(pool.results, key=lambda result: order[result.mutant])
-    REPORT.parent.mkdir(parents=True, exist_ok=True)
-    REPORT.write_text(report.page(ROOT, results, f"MUTATE_SAMPLE={SAMPLE} MUTATE_SEED={SEED}"))
+        order = {mutant: number for number, mutant in enumerate(mutant for _, mutants in tasks for mutant in mutants)}
+        results = sorted(pool.results, key=lambda result: order[result.mutant])
+        REPORT.parent.mkdir(parents=True, exist_ok=True)
+        REPORT.write_text(report.page(snapshot, results, f"MUTATE_SAMPLE={SAMPLE} MUTATE_SEED={SEED}"))
     report.write_killed(RECORD, results)
     print(f"\nMUTATE_SAMPLE={SAMPLE} MUTATE_SEED={SEED}, report: {REPORT}\n\n{report.table(results)}")
     problems = failed + report.weak(results)

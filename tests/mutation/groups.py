@@ -30,6 +30,9 @@ class Group:
     compiled: bool = True
     """Whether the tests use the compiled kernels; mutants of kernels need the kernels as plain Python."""
 
+    confirmed: bool = False
+    """Whether a test that failed has to fail a second time: on real servers a test may fail without any mutant."""
+
     def modules(self, root: Path) -> list[Path]:
         """Return the modules of the group, sorted."""
         skipped = {root / name for name in self.skipped}
@@ -41,8 +44,9 @@ class Group:
         )
 
     def test_files(self, root: Path) -> list[Path]:
-        """Return the test files of the group in the order in which they run, each once."""
-        return list(dict.fromkeys(path for pattern in self.tests for path in sorted(root.glob(pattern))))
+        """Return the test files of the group in the order in which they run, each once, relative to the repository."""
+        found = (path for pattern in self.tests for path in sorted(root.glob(pattern)))
+        return list(dict.fromkeys(path.relative_to(root) for path in found))
 
 
 GROUPS = (
@@ -60,6 +64,7 @@ GROUPS = (
             "tests/bus/test_p*.py",
             "tests/bus/test_follower*.py",
         ),
+        confirmed=True,
     ),
     Group(
         "binder",
@@ -71,11 +76,13 @@ GROUPS = (
         "inventory",
         (_INVENTORY,),
         ("tests/services/test_inventory_[!c]*.py", "tests/services/test_inventory*.py"),
+        confirmed=True,
     ),
     Group(
         "metrics",
         (_METRICS,),
         ("tests/services/test_metrics_[!l]*.py", "tests/services/test_metrics*.py"),
+        confirmed=True,
     ),
     Group(
         "conf",
@@ -181,5 +188,6 @@ GROUPS = (
             "tests/contract/test_cluster_contract.py",
         ),
         skipped=(f"{_CLUSTER}/kube",),
+        confirmed=True,
     ),
 )

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -16,6 +16,9 @@ from mutation.mutants import Mutant
 
 _LEFT_OUT = shutil.ignore_patterns(".*", "__pycache__", "build", "dist", "node_modules")
 _FAILED_TEST = re.compile(r"^(?:FAILED|ERROR) (\S+::.*?)(?: - |$)", re.MULTILINE)
+
+
+_BASELINE_TRIES = 3
 
 
 class Verdict(StrEnum):
@@ -56,24 +59,36 @@ class Copy:
             "PYTHONPYCACHEPREFIX": "",
         }
 
-    def baseline(self, tests: Iterable[Path]) -> Run:
-        """Run tests without a mutant, which also compiles all modules."""
-        return self._run(tests, timeout=1200.0, environment=self._environment)
+    def baseline(self, tests: Sequence[Path]) -> Run:
+        """Run tests without a mutant, which also compiles all modules; again if one fails on a busy machine."""
+        for _ in range(_BASELINE_TRIES):
+            run = self._run(tests, timeout=1200.0, environment=self._environment)
+            if run.verdict is Verdict.SURVIVED:
+                break
+        return run
 
-    def run(self, mutant: Mutant, tests: Iterable[Path], timeout: float) -> Run:
-        """Run tests with a mutant; ``timeout`` in seconds."""
+    def run(self, mutant: Mutant, tests: Sequence[Path], timeout: float, *, confirmed: bool) -> Run:
+        """Run tests with a mutant; ``timeout`` in seconds.
+
+        ``confirmed``: the test that fails has to fail a second time; otherwise all tests run once more.
+        """
         path = self.root / mutant.path
         before, status = path.read_bytes(), path.stat()
         try:
             path.write_text(mutant.code)
             # Compiled modules are found by the time of their source: the mutant's is new, and nobody keeps its code.
             os.utime(path, (status.st_atime, status.st_mtime + 10))
-            return self._run(tests, timeout, self._environment | {"PYTHONDONTWRITEBYTECODE": "1"})
+            environment = self._environment | {"PYTHONDONTWRITEBYTECODE": "1"}
+            run = self._run(tests, timeout, environment)
+            if not confirmed or run.verdict is not Verdict.KILLED:
+                return run
+            again = self._run([Path(run.test)], timeout, environment)
+            return run if again.verdict is Verdict.KILLED else self._run(tests, timeout, environment)
         finally:
             path.write_bytes(before)
             os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
 
-    def _run(self, tests: Iterable[Path], timeout: float, environment: dict[str, str]) -> Run:
+    def _run(self, tests: Sequence[Path], timeout: float, environment: dict[str, str]) -> Run:
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-rfE", "--tb=line", "-p", "no:cacheprovider"]
         command += ["--timeout=0", *map(str, tests)]
         begun = time.monotonic()
@@ -109,8 +124,3 @@ def _judge(status: int, output: str, seconds: float) -> Run:
     if failed and status == 1:
         return Run(Verdict.KILLED, seconds, failed[1], output)
     return Run(Verdict.INVALID, seconds, output=output)
-
-
-def relative(paths: Sequence[Path], root: Path) -> list[Path]:
-    """Return paths relative to the repository, as they are in each copy."""
-    return [path.relative_to(root) for path in paths]

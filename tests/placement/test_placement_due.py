@@ -4,6 +4,7 @@ import pytest
 from deviceshare.model import REFUSED, Claim, ConfigFact, GroupKey, QueueFact
 from deviceshare_placement.core.ledgers import BOUND_GRACE, ORPHAN_GRACE
 from deviceshare_placement.core.placement_core import PROMPT_RETRIES, RETRY
+from deviceshare_placement.core.reporter import INTERVAL
 from msgspec.structs import replace
 from support.builders import MEMORY, card, node, pod, vgpu
 from support.played import Played
@@ -65,8 +66,8 @@ def test_the_earliest_of_an_orphan_a_retry_and_a_repeated_reason_is_next(played)
     played.outcome(new, REFUSED, "no")
     out = played.tick()
     played.written(out)
-    assert played.due == 0.5, "the retry of the refused pod comes before the orphan"
-    assert played.core.open_work == 2
+    assert played.due == 0.5, "the retry of the refused pod comes before its reason and the orphan"
+    assert played.core.open_work == 3
     out = played.tick(0.5)
     assert [each.uid for each in out.claims if each.id != "c"] == ["uid-x"]
     played.written(out)
@@ -97,8 +98,13 @@ def test_open_work_counts_refused_pods_until_they_wait_with_their_reason(played)
         played.outcome(out.claims[0], REFUSED, "no")
         played.written(played.tick())
         assert played.tick().writes == []
-        assert played.due == min(RETRY.first * 2 ** (refusals - 1), RETRY.most)
-        assert played.core.open_work == (refusals <= PROMPT_RETRIES)
+        assert played.core.open_work == (refusals <= PROMPT_RETRIES) + 1, "its reason is to be published"
+        retry = RETRY.first * 2 ** (refusals - 1)
+        assert played.due == min(retry, INTERVAL)
+        if retry > INTERVAL:
+            (explained,) = played.tick(INTERVAL).explanations
+            assert explained.message == "binding was refused: no; it will be tried again"
+            assert played.core.open_work == (refusals <= PROMPT_RETRIES)
 
 
 def test_a_pod_that_comes_to_others_that_wait_alike_gets_their_reason(played) -> None:
