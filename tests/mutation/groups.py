@@ -31,7 +31,7 @@ class Group:
     """Whether the tests use the compiled kernels; mutants of kernels need the kernels as plain Python."""
 
     confirmed: bool = False
-    """Whether a test that failed has to fail a second time: on real servers a test may fail without any mutant."""
+    """Whether a failure is repeated, with and without the mutant: on real servers a test may fail without a mutant."""
 
     def modules(self, root: Path) -> list[Path]:
         """Return the modules of the group, sorted."""

@@ -70,27 +70,40 @@ class Copy:
     def run(self, mutant: Mutant, tests: Sequence[Path], timeout: float, *, confirmed: bool) -> Run:
         """Run tests with a mutant; ``timeout`` in seconds.
 
-        ``confirmed``: the test that fails has to fail a second time; otherwise all tests run once more.
+        ``confirmed``: the test that fails has to fail a second time, and to pass without the mutant; otherwise the
+        others decide.
         """
+        unreliable: list[str] = []
+        while True:
+            run = self._run_mutant(mutant, tests, timeout, unreliable)
+            if not confirmed or run.verdict is not Verdict.KILLED:
+                return run
+            fails_again = self._run_mutant(mutant, [Path(run.test)], timeout).verdict is Verdict.KILLED
+            if fails_again and self._run([Path(run.test)], timeout, self._readonly).verdict is Verdict.SURVIVED:
+                return run
+            unreliable.append(run.test)
+
+    @property
+    def _readonly(self) -> dict[str, str]:
+        return self._environment | {"PYTHONDONTWRITEBYTECODE": "1"}
+
+    def _run_mutant(self, mutant: Mutant, tests: Sequence[Path], timeout: float, without: Sequence[str] = ()) -> Run:
         path = self.root / mutant.path
         before, status = path.read_bytes(), path.stat()
         try:
             path.write_text(mutant.code)
             # Compiled modules are found by the time of their source: the mutant's is new, and nobody keeps its code.
             os.utime(path, (status.st_atime, status.st_mtime + 10))
-            environment = self._environment | {"PYTHONDONTWRITEBYTECODE": "1"}
-            run = self._run(tests, timeout, environment)
-            if not confirmed or run.verdict is not Verdict.KILLED:
-                return run
-            again = self._run([Path(run.test)], timeout, environment)
-            return run if again.verdict is Verdict.KILLED else self._run(tests, timeout, environment)
+            return self._run(tests, timeout, self._readonly, without)
         finally:
             path.write_bytes(before)
             os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
 
-    def _run(self, tests: Sequence[Path], timeout: float, environment: dict[str, str]) -> Run:
+    def _run(
+        self, tests: Sequence[Path], timeout: float, environment: dict[str, str], without: Sequence[str] = ()
+    ) -> Run:
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-rfE", "--tb=line", "-p", "no:cacheprovider"]
-        command += ["--timeout=0", *map(str, tests)]
+        command += ["--timeout=0", *(f"--deselect={test}" for test in without), *map(str, tests)]
         begun = time.monotonic()
         # A session of its own: what the tests started ends with them.
         process = subprocess.Popen(

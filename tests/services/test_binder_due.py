@@ -1,6 +1,6 @@
 """The binder's timer and its open work, when several things are pending at once."""
 
-from deviceshare.model import Claim
+from deviceshare.model import Claim, Outcome
 from deviceshare_binder.core.commands import BindPod, CreateQueue
 from deviceshare_binder.core.events import QueueChanged
 from deviceshare_binder.core.views import NodeView
@@ -65,6 +65,21 @@ def test_a_claim_whose_pod_is_unknown_and_a_stuck_pod_each_have_their_timer() ->
     core.read_answered("c", None, grace)
     core.take(grace)
     assert core.next_due() == patience
+
+
+def test_an_outcome_that_another_binder_wrote_ends_the_work_on_its_claim() -> None:
+    core = driver()
+    core.ledger("n1", [claim("unknown", ()), claim("other", ())])
+    core.take(NOW)
+    before = core.open_work
+    core.outcomes("n1", 1, {"claim-unknown": Outcome("claim-unknown", "unknown", "refused", "no")})
+    assert core.open_work == before - 1
+    core.outcomes(
+        "n1", 2, {f"claim-{uid}": Outcome(f"claim-{uid}", uid, "refused", "no") for uid in ("unknown", "other")}
+    )
+    assert core.open_work == before - 2
+    core.pod("unknown", pod("unknown"))
+    assert not [each for each in core.take(NOW + 100.0) if isinstance(each, BindPod)]
 
 
 def test_open_work_adds_up_claims_outcomes_and_reports() -> None:

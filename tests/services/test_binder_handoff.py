@@ -121,6 +121,15 @@ def test_a_withdrawn_claim_leaves_the_queue_even_if_its_ledger_drops_it():
     assert cluster.begun() == ["p2"]
 
 
+def test_a_claim_that_leaves_the_ledger_ends_its_handoff():
+    cluster = Cluster(vgpus(2), vgpus(2))
+    assert cluster.begun() == ["p0"]
+    cluster.bound("p0", fact=False)
+    assert cluster.begun() == []
+    cluster.claims("p1")
+    assert cluster.begun() == ["p1"]
+
+
 def test_after_a_restart_a_pod_that_ended_unserved_is_taken_out_of_the_plugins_sight():
     core = BinderDriver(NOW)
     core.node("n1", NodeView(name="n1"))
