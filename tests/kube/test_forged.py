@@ -87,7 +87,7 @@ async def test_a_pod_bound_by_its_owner_holds_its_request_and_not_the_devices_th
     await scene.cluster.create(asking("asks", family, PART[family], node, **FORGED[family]))
     await scene.settled()
     found = await scene.held("asks")
-    # What names other AI cores than the pod asks can be read in no way.
+    # What names other AI cores than the pod requests can be read in no way.
     assert len(found) == (family != "mindcluster")
     whole = {"hami-core": 81920, "mig": 40960, "gpu-share": 24576, "hami-vnpu": 65536}
     assert all(memory < whole[family] for _, memory, _ in found)

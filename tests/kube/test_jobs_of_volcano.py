@@ -1,7 +1,7 @@
 """The Jobs of Volcano's examples and guides run on a real API server, with PodGroups as its controllers make them.
 
 They and their pods are those of ``tests/data/controllers``, the nodes those of ``examples``. As Volcano's controller
-does, the test makes the pods of a Job once its PodGroup is let into its queue. No manifest has the queues ``root``
+does, the test makes the pods of a Job once its PodGroup is admitted to its queue. No manifest has the queues ``root``
 and ``default``; the binder creates them and sets the state of every queue.
 """
 
@@ -32,7 +32,7 @@ CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 SYSTEM_QUEUES = {"root", "default"}
 PATIENCE = 120.0
 
-CLAIMS = "the pod asks spec.resourceClaims, which is not evaluated yet"
+CLAIMS = "the pod uses spec.resourceClaims, which is not evaluated yet"
 WAITING = {
     "docs/user-guide/how_to_use_dra_quota.md#6.2": CLAIMS,
     "docs/user-guide/how_to_use_dra_quota.md#7.2": CLAIMS,

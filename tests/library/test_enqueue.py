@@ -1,4 +1,4 @@
-"""PodGroups are let into their queues by what they need at least, as Volcano's action enqueue does."""
+"""PodGroups are admitted to their queues by what they need at least, as Volcano's action enqueue does."""
 
 import pytest
 from deviceshare.conf import default_conf, parse_conf, tiers

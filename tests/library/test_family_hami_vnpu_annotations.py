@@ -156,7 +156,7 @@ def test_the_refusal_names_the_argument_that_enables_the_family() -> None:
     one.set_node(npu_node(chips()))
     (refusal,) = one.why_not(npu(1)).refusals
     assert refusal.line == (
-        "the pod asks huawei.com/Ascend310P: set deviceshare.AscendHAMiVNPUEnable: true in volcano-scheduler.conf"
+        "the pod requests huawei.com/Ascend310P: set deviceshare.AscendHAMiVNPUEnable: true in volcano-scheduler.conf"
     )
 
 

@@ -61,7 +61,7 @@ def test_the_larger_of_init_containers_and_the_others_counts():
 
 @pytest.mark.parametrize("text", ["0-vir02", "0,1", "0"])
 def test_devices_beyond_the_request_are_not_trusted(text):
-    with pytest.raises(FormatError, match="1 AI cores, as the pod asks") as raised:
+    with pytest.raises(FormatError, match="1 AI cores, as the pod requests") as raised:
         MINDCLUSTER.held({CORES: text}, asks(1), "ns/a")
     assert not isinstance(raised.value, HeldInPart)
 
@@ -76,7 +76,7 @@ def test_devices_beyond_the_request_are_not_trusted(text):
     ids=["equal containers", "a smaller container first", "a larger init container"],
 )
 def test_a_pod_that_volcano_gave_less_than_it_requests_holds_what_it_was_given(what, text, charged):
-    with pytest.raises(HeldInPart, match="AI cores, as the pod asks") as raised:
+    with pytest.raises(HeldInPart, match="AI cores, as the pod requests") as raised:
         MINDCLUSTER.held({CORES: text, REAL: made("x", 0)}, what, "ns/a")
     one = cluster(npus())
     one.hold("n1", "a", raised.value.grants, ())

@@ -12,7 +12,6 @@ from support.builders import (
     SHARE,
     WHOLE_CARDS,
     ask,
-    card,
     container,
     node,
     pod,
@@ -21,28 +20,20 @@ from support.builders import (
     vgpu,
     whole,
 )
-from support.queue_scene import Scene
+from support.queue_scene import Scene, card_node, in_queues
 
 CPU_POD = ask(container(cpu=1000))
 
 
-def cards(count, memory=100, name="a", **rest):
-    return node(name, [card(at, memory=memory, node=name) for at in range(count)], **rest)
-
-
-def in_queues(*facts):
-    return [fact if isinstance(fact, QueueFact) else QueueFact(name=fact) for fact in facts]
-
-
 def test_jobs_come_by_priority_then_age_then_name():
-    scene = Scene(cards(1, 40))
+    scene = Scene(card_node(1, 40))
     for name, priority, created in (("d", 0, 1.0), ("c", 0, 2.0), ("b", 5, 9.0), ("a", 0, 2.0)):
         scene.single(name, priority=priority, created=created)
     assert scene.decide() == ["b", "d", "a", "c"]
 
 
 def test_a_plugin_that_is_not_configured_does_not_order():
-    scene = Scene(cards(1, 40), conf=replace(default_conf(), tiers=tiers("gang")))
+    scene = Scene(card_node(1, 40), conf=replace(default_conf(), tiers=tiers("gang")))
     scene.single("old", priority=0, created=1.0)
     scene.single("urgent", priority=5, created=2.0)
     assert scene.decide() == ["old", "urgent"]
@@ -50,14 +41,14 @@ def test_a_plugin_that_is_not_configured_does_not_order():
 
 def test_a_plugin_whose_job_order_is_off_does_not_order():
     conf = parse_conf("- name: priority\n  enableJobOrder: false\n- name: deviceshare\n  arguments: {}", "x")
-    scene = Scene(cards(1), conf=replace(default_conf(), tiers=conf.tiers))
+    scene = Scene(card_node(1), conf=replace(default_conf(), tiers=conf.tiers))
     scene.single("old", priority=0, created=1.0)
     scene.single("urgent", priority=5, created=2.0)
     assert scene.decide() == ["old", "urgent"]
 
 
 def test_jobs_with_their_minimum_come_after_jobs_without_it():
-    scene = Scene(cards(1, 60))
+    scene = Scene(card_node(1, 60))
     scene.gang("elastic", 5, minimum=1, created=1.0)
     scene.gang("late", 3, created=2.0)
     assert scene.decide() == ["elastic-0", "elastic-1", "elastic-2", "late-0", "late-1", "late-2"]
@@ -66,14 +57,14 @@ def test_jobs_with_their_minimum_come_after_jobs_without_it():
 
 def test_the_tiers_say_whether_priority_or_readiness_counts_first():
     for plugins, expected in (("priority gang", 0), ("gang priority", 3)):
-        scene = Scene(cards(1, 40), conf=replace(default_conf(), tiers=tiers(plugins)))
+        scene = Scene(card_node(1, 40), conf=replace(default_conf(), tiers=tiers(plugins)))
         scene.gang("elastic", 4, minimum=1, priority=5)
         scene.gang("late", 3, priority=0)
         assert sum(name.startswith("late") for name in scene.decide()) == expected, plugins
 
 
 def test_the_smaller_dominant_share_comes_first_whatever_it_is_of():
-    scene = Scene(cards(4, 100, cpu=8000), conf=replace(default_conf(), tiers=tiers("drf")))
+    scene = Scene(card_node(4, 100, cpu=8000), conf=replace(default_conf(), tiers=tiers("drf")))
     scene.gang("cards", 100, vgpu(1, 100), minimum=1, created=1.0)
     scene.gang("cpus", 100, ask(container(cpu=1000)), minimum=1, created=2.0)
     assert scene.decide(6) == ["cards-0", "cards-1", "cpus-0", "cpus-1", "cpus-2", "cpus-3"]
@@ -84,7 +75,7 @@ def test_queues_are_served_by_share_of_what_they_deserve():
     queues = in_queues(
         QueueFact(name="one", weight=1), QueueFact(name="two", weight=2), QueueFact(name="four", weight=4)
     )
-    scene = Scene(cards(7, 100), queues=queues)
+    scene = Scene(card_node(7, 100), queues=queues)
     for queue in ("one", "two", "four"):
         for at in range(100):
             scene.single(f"{queue}-{at:02d}", vgpu(1, 10), queue=queue)
@@ -94,7 +85,7 @@ def test_queues_are_served_by_share_of_what_they_deserve():
 
 def test_a_queue_with_a_higher_priority_comes_first():
     queues = in_queues(QueueFact(name="low"), QueueFact(name="high", priority=1))
-    scene = Scene(cards(1, 20), queues=queues)
+    scene = Scene(card_node(1, 20), queues=queues)
     scene.single("l", queue="low", created=1.0)
     scene.single("h", queue="high", created=2.0)
     assert scene.decide() == ["h", "l"]
@@ -112,7 +103,7 @@ BOUNDS = [
 
 @pytest.mark.parametrize(("capability", "what", "fit", "words"), BOUNDS)
 def test_no_queue_passes_its_capability(capability, what, fit, words):
-    scene = Scene(cards(4), queues=in_queues(QueueFact(name="q", capability=capability)))
+    scene = Scene(card_node(4), queues=in_queues(QueueFact(name="q", capability=capability)))
     for at in range(4):
         scene.single(f"p{at}", what, queue="q")
     placed = scene.decide()
@@ -139,7 +130,7 @@ def test_the_cards_of_gpu_sharing_count_by_the_names_by_which_they_are_requested
 @pytest.mark.parametrize("first", ["the pods", "the nodes"])
 def test_all_memory_of_a_card_counts_by_the_largest_card_whenever_that_was_heard_of(first):
     scene = Scene(queues=[QueueFact(name="q", capability={MEMORY: 150})])
-    nodes = cards(2), cards(1, memory=40, name="b")
+    nodes = card_node(2), card_node(1, memory=40, name="b")
     scene.come(*nodes if first == "the nodes" else ())
     for name in "pr":
         scene.single(name, vgpu(1), queue="q")
@@ -149,7 +140,9 @@ def test_all_memory_of_a_card_counts_by_the_largest_card_whenever_that_was_heard
 
 
 def test_a_larger_card_that_is_gone_counts_no_more():
-    scene = Scene(cards(1), cards(1, memory=400, name="b"), queues=[QueueFact(name="q", capability={MEMORY: 150})])
+    scene = Scene(
+        card_node(1), card_node(1, memory=400, name="b"), queues=[QueueFact(name="q", capability={MEMORY: 150})]
+    )
     scene.single("p", vgpu(1), queue="q")
     scene.allocator.remove_node("b")
     scene.queues.remove_node("b")
@@ -165,7 +158,7 @@ def test_a_capability_without_any_cpu_says_nothing_of_it():
 
 
 def test_a_gang_counts_as_a_whole_and_does_not_hold_up_those_behind_it():
-    scene = Scene(cards(4), queues=in_queues(QueueFact(name="q", capability={MEMORY: 25})))
+    scene = Scene(card_node(4), queues=in_queues(QueueFact(name="q", capability={MEMORY: 25})))
     scene.gang("big", 3, queue="q", created=1.0)
     scene.single("small", queue="q", created=2.0)
     assert scene.decide() == ["small"]
@@ -174,7 +167,7 @@ def test_a_gang_counts_as_a_whole_and_does_not_hold_up_those_behind_it():
 
 
 def test_guarantees_of_other_queues_are_reserved():
-    scene = Scene(cards(4, 10), queues=in_queues("free", QueueFact(name="sure", guarantee={MEMORY: 30})))
+    scene = Scene(card_node(4, 10), queues=in_queues("free", QueueFact(name="sure", guarantee={MEMORY: 30})))
     for at in range(3):
         scene.single(f"f{at}", queue="free")
     assert scene.decide() == ["f0"]
@@ -188,7 +181,7 @@ def test_guarantees_of_other_queues_are_reserved():
 
 
 def test_an_indivisible_rest_goes_to_the_smallest_share():
-    scene = Scene(cards(1), queues=in_queues("a", "b"))
+    scene = Scene(card_node(1), queues=in_queues("a", "b"))
     scene.single("x", vgpu(1, 100), queue="a", created=2.0)
     scene.single("y", vgpu(1, 100), queue="b", created=1.0)
     assert scene.decide() == ["x"], "half a card each would leave both waiting"
@@ -197,7 +190,7 @@ def test_an_indivisible_rest_goes_to_the_smallest_share():
 
 
 def test_a_queue_waits_at_what_it_deserves_and_says_so():
-    scene = Scene(cards(4, 10), cards(1, 15, "b"), queues=in_queues("a", "b"))
+    scene = Scene(card_node(4, 10), card_node(1, 15, "b"), queues=in_queues("a", "b"))
     scene.single("first", vgpu(1, 10), queue="a")
     assert scene.decide() == ["first"]
     for at in range(4):
@@ -216,7 +209,7 @@ def test_a_queue_waits_at_what_it_deserves_and_says_so():
 
 
 def test_a_queue_exceeds_its_deserved_amount_of_unrequested_resources():
-    scene = Scene(node("s", share_cards(2, memory=100)), cards(1), queues=in_queues("a", "b"))
+    scene = Scene(node("s", share_cards(2, memory=100)), card_node(1), queues=in_queues("a", "b"))
     gated = pod("gated", share(100))
     scene.queues.put(gated, "a", gated.group)
     for at in range(2):
@@ -226,7 +219,7 @@ def test_a_queue_exceeds_its_deserved_amount_of_unrequested_resources():
 
 
 def test_a_job_that_can_never_be_placed_blocks_borrowing_for_a_limited_time():
-    scene = Scene(cards(2), cards(2, name="b"), queues=in_queues("a", "b"))
+    scene = Scene(card_node(2), card_node(2, name="b"), queues=in_queues("a", "b"))
     for amount in (50, 60):
         scene.single(f"a{amount}", vgpu(3, amount), queue="a")
     for at in range(4):
@@ -238,7 +231,7 @@ def test_a_job_that_can_never_be_placed_blocks_borrowing_for_a_limited_time():
 
 
 def test_a_refusal_for_lack_of_room_omits_the_deserved_amount():
-    scene = Scene(cards(2), queues=in_queues("q"))
+    scene = Scene(card_node(2), queues=in_queues("q"))
     for at in range(3):
         scene.single(f"p{at}", vgpu(1, 100), queue="q", created=float(at))
     scene.decide(now=0.0)
@@ -254,7 +247,7 @@ def test_a_refusal_for_lack_of_room_omits_the_deserved_amount():
 def test_with_capacity_a_queue_deserves_what_it_says():
     conf = replace(default_conf(), tiers=tiers("capacity"))
     queues = in_queues(QueueFact(name="a", deserved={MEMORY: 10}), QueueFact(name="b", deserved={MEMORY: 30}))
-    scene = Scene(cards(4, 10), conf=conf, queues=queues)
+    scene = Scene(card_node(4, 10), conf=conf, queues=queues)
     for at in range(4):
         scene.single(f"a{at}", queue="a", created=1.0)
         scene.single(f"b{at}", queue="b", created=2.0)
@@ -263,21 +256,23 @@ def test_with_capacity_a_queue_deserves_what_it_says():
 
 def test_without_a_plugin_that_bounds_queues_there_are_no_bounds():
     scene = Scene(
-        cards(4), conf=replace(default_conf(), tiers=()), queues=in_queues(QueueFact(name="q", capability={MEMORY: 5}))
+        card_node(4),
+        conf=replace(default_conf(), tiers=()),
+        queues=in_queues(QueueFact(name="q", capability={MEMORY: 5})),
     )
     scene.single("x", queue="q")
     assert scene.decide() == ["x"]
 
 
 def test_a_gang_that_cannot_fit_does_not_hold_up_those_behind_it():
-    scene = Scene(cards(1, 100))
+    scene = Scene(card_node(1, 100))
     scene.gang("huge", 3, vgpu(1, 60), priority=9)
     scene.single("small", vgpu(1, 60))
     assert scene.decide() == ["small"]
 
 
 def test_pods_that_request_nothing_come_after_all_others():
-    scene = Scene(cards(1, pods=2))
+    scene = Scene(card_node(1, pods=2))
     scene.single("nothing", ask(container()), priority=9, created=1.0)
     scene.single("something", created=2.0)
     scene.single("more", created=3.0)
@@ -287,14 +282,14 @@ def test_pods_that_request_nothing_come_after_all_others():
 
 
 def test_actions_come_in_their_order():
-    scene = Scene(cards(1, pods=1), conf=replace(default_conf(), actions=("backfill", "allocate")))
+    scene = Scene(card_node(1, pods=1), conf=replace(default_conf(), actions=("backfill", "allocate")))
     scene.single("something", created=1.0)
     scene.single("nothing", ask(container()), created=2.0)
     assert scene.decide() == ["nothing"]
 
 
 def test_pods_that_request_the_same_wait_as_one_and_come_back_in_order():
-    scene = Scene(cards(1, 20))
+    scene = Scene(card_node(1, 20))
     same = vgpu(1, 10)
     for at in range(5):
         scene.single(f"p{at}", same, priority=at)
@@ -324,7 +319,7 @@ def test_who_comes_and_goes_behind_one_who_waits_leaves_nothing_behind():
 
 
 def test_a_round_ends_when_enough_is_placed_and_goes_on_where_it_ended():
-    scene = Scene(cards(4))
+    scene = Scene(card_node(4))
     scene.gang("g", 9, minimum=2)
     assert scene.decide(3) == ["g-0", "g-1", "g-2"]
     assert len(scene.dispatcher) == 1
@@ -333,77 +328,8 @@ def test_a_round_ends_when_enough_is_placed_and_goes_on_where_it_ended():
 
 
 def test_tasks_have_their_minimum_before_more_of_others():
-    scene = Scene(cards(1, 30))
+    scene = Scene(card_node(1, 30))
     workers = [replace(pod(f"w{at}", vgpu(1, 10), gang="g"), task="worker") for at in range(3)]
     master = replace(pod("z", vgpu(1, 10), gang="g"), task="master")
     scene.put(*workers, master, minimum=2, tasks=(("master", 1), ("worker", 1)))
     assert scene.decide() == ["w0", "z", "w1"]
-
-
-def starved(waiting_time=300.0, **rest) -> Scene:
-    """Return a scene of two nodes full of small pods, where a gang of two whole nodes waits since the beginning."""
-    scene = Scene(cards(4, 100, "a"), cards(4, 100, "b"), conf=replace(default_conf(), starvation=waiting_time), **rest)
-    for at in range(8):
-        scene.single(f"s{at}", vgpu(1, 100), created=-1.0)
-    scene.decide()
-    scene.gang("big", 2, vgpu(4, 100))
-    return scene
-
-
-def stream(scene: Scene, rounds=40, every=60.0) -> list[str]:
-    """Let one of the pods end every minute, and a new small one come; return who was placed, in order."""
-    placed = []
-    for number in range(rounds):
-        now = (number + 1) * every
-        scene.end(min(scene.pods, key=lambda name: int(name[1:])))
-        scene.single(f"s{8 + number}", vgpu(1, 100), created=now)
-        placed += scene.decide(now=now)
-        if "big-0" in placed:
-            break
-    return placed
-
-
-def test_a_gang_that_waited_too_long_has_nodes_kept_free_for_it():
-    placed = stream(starved())
-    assert placed[-2:] == ["big-0", "big-1"]
-    assert placed[:-2] == [f"s{at}" for at in range(8, 13)], "until it has waited five minutes"
-
-
-def test_without_the_guard_small_pods_take_all_room_for_ever():
-    assert "big-0" not in stream(starved(waiting_time=0.0))
-
-
-def test_nodes_are_kept_free_for_no_job_that_they_could_never_serve():
-    scene = starved()
-    scene.gang("huge", 3, vgpu(4, 100), priority=1)
-    assert "big-0" in stream(scene)
-    assert "s12" in stream(starved(queues=in_queues(QueueFact(name="default", capability={MEMORY: 799}))), rounds=6)
-
-
-def test_a_refusal_names_the_reservation():
-    scene = starved()
-    stream(scene, rounds=6)
-    (why,) = {refusal.text for _, each in scene.turns.waiting.values() for _, why in each.waiting
-              if why is not None for refusal in why.refusals if refusal.code == "NodeKeptFree"}  # fmt: skip
-    assert why == "node(s) were kept free for a gang that waited too long"
-
-
-def test_when_the_gang_goes_its_nodes_are_everybodys_again():
-    scene = starved()
-    stream(scene, rounds=8)
-    scene.dispatcher.discard(GroupKey("ns/big"))
-    assert scene.decide(now=600.0) != []
-
-
-def test_one_gang_of_each_queue_has_nodes_kept_free_and_no_node_is_kept_twice():
-    scene = Scene(*(cards(1, 100, f"n{at}") for at in range(3)), queues=in_queues("q", "r"))
-    for at in range(3):
-        scene.single(f"s{at}", vgpu(1, 100))
-    scene.decide()
-    for queue in "qr":
-        for at in range(2):
-            scene.gang(f"{queue}{at}", 2 - at, vgpu(1, 100), queue=queue, created=float(at))
-    scene.decide(now=400.0)
-    scene.decide(now=410.0)
-    kept = {each.key: each.nodes for each in scene.dispatcher.reservations}
-    assert kept == {"ns/q0": ("n0", "n1"), "ns/r1": ("n2",)}

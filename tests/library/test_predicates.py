@@ -124,7 +124,7 @@ def test_what_is_not_requested_does_not_matter_on_an_overdrawn_node() -> None:
 def test_an_unsupported_requirement_is_refused_by_its_name() -> None:
     what = ask(container(), unsupported=("spec.affinity.podAffinity",))
     assert cluster(node()).place(what) is None
-    assert lines(what) == ["the pod asks spec.affinity.podAffinity, which is not evaluated yet"]
+    assert lines(what) == ["the pod uses spec.affinity.podAffinity, which is not evaluated yet"]
 
 
 @pytest.mark.parametrize("state", ["not-ready", "unreachable"])
@@ -217,7 +217,7 @@ def test_what_is_not_evaluated_is_refused_unless_its_predicate_is_off() -> None:
     one = cluster(node("n1"))
     one.set_configuration(replace(conf(), predicates=Predicates(pod_affinity=False)))
     assert [refusal.text for refusal in one.why_not(what).refusals] == [
-        "the pod asks spec.topologySpreadConstraints, which is not evaluated yet"
+        "the pod uses spec.topologySpreadConstraints, which is not evaluated yet"
     ]
     one.set_configuration(replace(conf(), predicates=Predicates(pod_affinity=False, topology_spread=False)))
     assert one.place(what) is not None

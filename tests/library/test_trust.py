@@ -1,4 +1,4 @@
-"""What the annotations of a bound pod are worth: ours by their signature, others at most what the pod asks."""
+"""What the annotations of a bound pod are worth: ours by their signature, others at most what the pod requests."""
 
 import json
 
@@ -58,7 +58,7 @@ def test_a_card_more_than_requested_does_not_count():
     held, (problem,) = counts(asks_vgpu(1, 3000), ids([("GPU-0", 3000, 0), ("GPU-1", 3000, 0)]))
     assert devices(held) == [("GPU-0", 3000, 0)]
     assert problem.value == "GPU-1 3000 0"
-    assert "no more than the pod asks: c0: 1 devices with 3000 of memory and 0 cores" in str(problem)
+    assert "no more than the pod requests: c0: 1 devices with 3000 of memory and 0 cores" in str(problem)
 
 
 def test_more_memory_and_cores_than_requested_do_not_count():

@@ -50,5 +50,5 @@ def test_nodes_are_compared_by_what_their_pods_request(played) -> None:
     (explanation,) = answer.explanations
     # 98 left, 74 balanced (a little less than before), and three times 100 for no taint to be avoided.
     assert (explanation.node, *explanation.why) == (
-        "b", "policy none, weight 0: no devices asked, with nodeorder 472.00; ties go to the lowest node name",
+        "b", "policy none, weight 0: no devices requested, with nodeorder 472.00; ties go to the lowest node name",
     )  # fmt: skip

@@ -30,7 +30,7 @@ def test_a_group_that_needs_more_than_its_queue_has_is_pending_with_its_pods() -
         played.put(pod(f"p{at}", vgpu(1, 60), gang="g"))
     out = played.tick()
     why = (
-        "pod group ns/g is not let into its queue: queue 'q' has a capability of 100 MiB of volcano.sh/vgpu-memory, "
+        "pod group ns/g is not admitted to its queue: queue 'q' has a capability of 100 MiB of volcano.sh/vgpu-memory, "
         "0 MiB promised, 120 MiB asked"
     )
     assert of_groups(out) == [("rejected", why)]
@@ -45,7 +45,7 @@ def test_the_admission_of_a_group_without_pods_is_reported_before_its_pods_exist
     played = Played()
     played.put(QueueFact(name="q"))
     played.put(GANG)
-    assert of_groups(played.tick()) == [("admitted", "pod group ns/g is let into its queue")]
+    assert of_groups(played.tick()) == [("admitted", "pod group ns/g is admitted to its queue")]
     assert of_groups(played.tick()) == []
     played.put(replace(GANG, admitted=True))
     assert of_groups(played.tick()) == []
@@ -108,12 +108,12 @@ def test_a_pod_that_is_not_ours_counts_for_overcommit_while_it_holds_something()
     played.put(other)
     played.put(GANG)
     why = (
-        "pod group ns/g is not let into its queue: the overcommit limit of volcano.sh/vgpu-memory is 200 MiB, "
+        "pod group ns/g is not admitted to its queue: the overcommit limit of volcano.sh/vgpu-memory is 200 MiB, "
         "100 MiB promised, 120 MiB asked"
     )
     assert of_groups(played.tick()) == [("rejected", why)]
     played.put(replace(other, ended=True))
-    assert of_groups(played.tick()) == [("admitted", "pod group ns/g is let into its queue")]
+    assert of_groups(played.tick()) == [("admitted", "pod group ns/g is admitted to its queue")]
 
 
 def test_the_reason_of_a_closed_queue_has_its_state() -> None:
@@ -237,7 +237,7 @@ def test_a_group_that_was_let_in_and_could_not_be_claimed_is_reported_then() -> 
     played.conflict(write)
     played.read_back("a")
     played.put(node("a", [card(0, memory=100)]))
-    assert of_groups(played.tick()) == [("admitted", "pod group ns/g is let into its queue")]
+    assert of_groups(played.tick()) == [("admitted", "pod group ns/g is admitted to its queue")]
     assert of_groups(played.tick()) == []
 
 

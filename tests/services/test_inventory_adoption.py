@@ -5,9 +5,10 @@ import re
 
 import pytest
 from deviceshare.formats import vgpu
-from deviceshare.model import Gone, sign
+from deviceshare.model import ContainerGrant, DeviceGrant, Gone, PodFact, sign
 from deviceshare_bus.subjects import fact
 from deviceshare_cluster.interface import Change, ChangeType, EventRecord, Listed
+from deviceshare_inventory.core.adoption import Adoption
 from support.inventory import config_map, gone, started, work_off
 
 KEY = b"a key of ours 123"
@@ -159,3 +160,13 @@ def test_a_pod_that_ends_releases_all_its_devices():
     core.deliver([gone("Pod", "a", 5)])
     work_off(core, bus)
     assert held(bus) is None
+
+
+def test_nodes_without_pods_are_forgotten():
+    adoption = Adoption()
+    for number in range(3):
+        grants = (ContainerGrant("c", 0, "hami-core", (DeviceGrant("GPU-0", 0, 3000, 0),)),)
+        bound = PodFact(uid=f"u{number}", namespace="default", name="a", node=f"n{number}", held=grants)
+        adoption.pod(bound)
+        adoption.forget(bound.uid)
+    assert not adoption._on

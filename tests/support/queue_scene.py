@@ -2,13 +2,13 @@
 
 from deviceshare.allocation import Allocator
 from deviceshare.conf import SchedulerConf, default_conf
-from deviceshare.model import PodFact
+from deviceshare.model import PodFact, QueueFact
 from deviceshare.queueing import Dispatcher, Group, Job, Queues
-from support.builders import pod, vgpu
+from support.builders import card, node, pod, vgpu
 
 
 class Scene:
-    """A cluster, its queues and lines, played by hand."""
+    """A cluster with queues and pending jobs."""
 
     def __init__(self, *nodes, conf: SchedulerConf | None = None, queues=()) -> None:
         conf = conf or default_conf()
@@ -21,13 +21,13 @@ class Scene:
         self.pods: dict[str, tuple[str, PodFact]] = {}
 
     def come(self, *nodes) -> None:
-        """Let nodes come."""
+        """Add or update nodes."""
         for each in nodes:
             self.allocator.set_node(each)
             self.queues.set_node(each)
 
     def put(self, *pods: PodFact, queue="default", minimum=None, priority=0, created=0.0, placed=0, tasks=()) -> None:
-        """Put the pods of one job in line."""
+        """Put the pods of one job into its queue."""
         for each in pods:
             self.queues.put(each, queue, each.group)
         group = Group(
@@ -36,16 +36,16 @@ class Scene:
         self.dispatcher.put(Job(queue=queue, group=group, priority=priority, created=created))
 
     def single(self, name, what=None, **rest) -> None:
-        """Put a pod without a PodGroup in line."""
+        """Put a pod without a PodGroup into its queue."""
         self.put(pod(name, what if what is not None else vgpu(1, 10)), **rest)
 
     def gang(self, name, count, what=None, **rest) -> None:
-        """Put a gang of equal pods in line."""
+        """Put a gang of equal pods into its queue."""
         asked = what if what is not None else vgpu(1, 10)
         self.put(*(pod(f"{name}-{at}", asked, gang=name) for at in range(count)), **rest)
 
     def decide(self, most=1000, now=0.0):
-        """Decide; return the names of those who were placed, in order."""
+        """Decide; return the names of the placed pods, in order."""
         self.turns = self.dispatcher.decide(most, now)
         placed = [(each, where) for decision in self.turns.placed.values() for each, where in decision.placed]
         self.pods |= {each.name: (where.node, each) for each, where in placed}
@@ -60,7 +60,7 @@ class Scene:
         return moments
 
     def end(self, name) -> None:
-        """Let a pod end."""
+        """End a pod."""
         where, what = self.pods.pop(name)
         self.allocator.release(where, what.uid)
         self.queues.drop(what.uid)
@@ -74,3 +74,13 @@ class Scene:
             for _, decision in self.turns.waiting.values()
             for each, why in decision.waiting
         }
+
+
+def card_node(count, memory=100, name="a", **rest):
+    """Return a node with cards of this memory in MiB."""
+    return node(name, [card(at, memory=memory, node=name) for at in range(count)], **rest)
+
+
+def in_queues(*facts):
+    """Return queues, each given as a fact or a name."""
+    return [fact if isinstance(fact, QueueFact) else QueueFact(name=fact) for fact in facts]

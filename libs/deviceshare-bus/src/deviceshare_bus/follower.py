@@ -31,6 +31,7 @@ INBOX_BYTES = 1 << 26
 """Messages and bytes that may wait for the reader. Beyond either, the follower withholds its flow-control replies, and
 the server stops at the end of its window: 32 MiB (nats-server ``JsFlowControlMaxPending``)."""
 HEARTBEAT = 1.0
+"""Seconds between two heartbeats of a server that has nothing to deliver."""
 ANSWER = 2.0
 """Seconds that making a consumer may take before it is tried again."""
 RECHECK = 30.0

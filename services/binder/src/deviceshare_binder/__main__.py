@@ -14,7 +14,7 @@ from deviceshare_binder.service import main
 def start() -> None:
     """Read the options and run."""
     options = parser("binder")
-    options.add_argument("--cluster", required=True, help="local:nats://host:port")
+    options.add_argument("--cluster", required=True, help="kube, kube:CONTEXT or local:nats://host:port")
     options.add_argument(
         "--reports-per-second",
         type=float,

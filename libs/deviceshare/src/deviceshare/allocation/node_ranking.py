@@ -16,8 +16,8 @@ from deviceshare.allocation.node_scores import enter_nodes
 from deviceshare.allocation.predicates import Rule
 from deviceshare.conf import SchedulerConf
 from deviceshare.kernels import NEVER, Best, Changes, Floats, NodeIndex, NodeScores, TieOrder, weighted_score
-from deviceshare.model import NodeFact, PodRequest
-from deviceshare.state import Bools, CardTable, Ints, ResourceAmounts, ResourceTable
+from deviceshare.model import NodeFact, PodRequest, ResourceAmounts
+from deviceshare.state import Bools, CardTable, Ints, ResourceTable
 
 _TIE_BREAK = 1e-9
 """The weight of the exact score, which breaks ties between nodes with equal rounded scores."""

@@ -15,8 +15,8 @@ import numpy as np
 from deviceshare.allocation.predicates import discouraging, preferred
 from deviceshare.conf import NodeOrder, SchedulerConf
 from deviceshare.kernels import NodeScores, NormalizedScore
-from deviceshare.model import NodeFact, PodRequest
-from deviceshare.state import PODS, SCORED, ResourceAmounts, ResourceTable, at_least, pod_resources, unasked
+from deviceshare.model import NodeFact, PodRequest, ResourceAmounts
+from deviceshare.state import PODS, SCORED, ResourceTable, at_least, pod_resources, unasked
 
 _GPU = "nvidia.com/gpu"
 _NO_ORDER = NodeOrder(**dict.fromkeys(NodeOrder.__struct_fields__, 0))

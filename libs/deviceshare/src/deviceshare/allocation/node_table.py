@@ -1,6 +1,5 @@
 """The nodes as rows of arrays: their facts, cards, resources and holdings."""
 
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
@@ -25,6 +24,7 @@ from deviceshare.state import (
 )
 
 NO_TENANT = Tenant()
+_NO_HOLDINGS: dict[str, Holding] = {}
 
 
 class NodeTable:
@@ -44,8 +44,8 @@ class NodeTable:
         self._free_rows: list[int] = []
         self._nodes: list[NodeFact | None] = []
         """The fact of the node in each row, None for a row without a node."""
-        self._holdings: dict[str, dict[str, Holding]] = defaultdict(dict)
-        """Holdings by node name and pod uid."""
+        self._holdings: dict[str, dict[str, Holding]] = {}
+        """Holdings by node name and pod uid; no entry for a node without holdings."""
         self._changes = Changes()
         """The rows in which anything changed."""
         self._facts = Changes()
@@ -68,12 +68,12 @@ class NodeTable:
             self._ordered = False
             self._resources.clear(row)
             self._ports.clear(row)
-            for holding in self._holdings[node.name].values():
+            for holding in self._holdings_on(node.name):
                 self._charge_node(row, holding, 1)
         previous = self._nodes[row]
         if previous is None or previous.cards != node.cards:
             self._cards.set_cards(row, node.cards)
-            holdings = self._holdings[node.name].values()
+            holdings = self._holdings_on(node.name)
             for holding in holdings:
                 self._charge_cards(row, holding, 1)
             self._recount(row, range(len(node.cards)), holdings)
@@ -128,25 +128,32 @@ class NodeTable:
             ports: the host ports that the pod uses.
         """
         holding = Holding(tuple(grants), tuple(resources), tenant, tuple(ports))
-        held = self._holdings[node]
-        if uid in held:
-            if held[uid] == holding:
-                return
+        before = self.holding(node, uid)
+        if before == holding:
+            return
+        if before is not None:
             self.release(node, uid)
-        held[uid] = holding
+        self._holdings.setdefault(node, {})[uid] = holding
         self._charge(node, holding, 1)
 
     def release(self, node: str, uid: str) -> bool:
         """Remove the holding of a pod on a node; return whether there was one."""
-        holding = self._holdings[node].pop(uid, None)
+        held = self._holdings.get(node)
+        holding = None if held is None else held.pop(uid, None)
         if holding is None:
             return False
+        if not held:
+            del self._holdings[node]
         self._charge(node, holding, -1)
         return True
 
     def holding(self, node: str, uid: str) -> Holding | None:
         """Return the holding of a pod on a node, or None."""
-        return self._holdings[node].get(uid)
+        held = self._holdings.get(node)
+        return None if held is None else held.get(uid)
+
+    def _holdings_on(self, node: str) -> Collection[Holding]:
+        return self._holdings.get(node, _NO_HOLDINGS).values()
 
     def set_reserved(self, node: str, *, reserved: bool) -> None:
         """Make a node infeasible for all pods, or end the reservation. An unknown node is ignored."""
@@ -161,7 +168,7 @@ class NodeTable:
             return
         counted = self._charge_cards(row, holding, sign)
         if counted:
-            self._recount(row, counted, self._holdings[node].values())
+            self._recount(row, counted, self._holdings_on(node))
         self._charge_node(row, holding, sign)
         self._touch(row)
 
@@ -209,7 +216,7 @@ class NodeTable:
     def _recount_all(self) -> None:
         """Recompute the usage of all such cards under another configuration."""
         for name, row in self._rows.items() if self._counting else ():
-            self._recount(row, range(len(self._cards.cards[row])), self._holdings[name].values())
+            self._recount(row, range(len(self._cards.cards[row])), self._holdings_on(name))
 
     # Usage
 
@@ -254,7 +261,7 @@ class NodeTable:
 
     def _held_on(self, row: int) -> Collection[Holding]:
         node = self._nodes[row]
-        return self._holdings[node.name].values() if node is not None else ()
+        return self._holdings_on(node.name) if node is not None else ()
 
     def _put_in_order(self) -> None:
         """Rank the nodes by the configured tie order: of nodes with equal scores the first is chosen."""

@@ -129,13 +129,14 @@ class PodClass:
     def for_no_node(self) -> tuple[Refusal, ...]:
         """Return why no node of any cluster is feasible, the ``problem`` aside."""
         unsupported = [
-            Refusal(code="NotEvaluated", text=f"the pod asks {field}, which is not evaluated yet", nodes=0)
+            Refusal(code="NotEvaluated", text=f"the pod uses {field}, which is not evaluated yet", nodes=0)
             for field in self.unsupported
         ]
         disabled = [
             Refusal(
                 code="FamilyDisabled",
-                text=f"the pod asks {self._resources_of(family)}: set {family.flag}: true in volcano-scheduler.conf",
+                text=f"the pod requests {self._resources_of(family)}: "
+                f"set {family.flag}: true in volcano-scheduler.conf",
                 nodes=0,
             )
             for family in self.disabled

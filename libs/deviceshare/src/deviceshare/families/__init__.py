@@ -1,5 +1,12 @@
-"""The device families. A new one is a new module; :func:`register` makes it known, here or in another package."""
+"""The device families. A new one is a new module; :func:`register` makes it known, here or in another package.
 
+Reading order: :mod:`.protocol` (the protocol ``Family`` and its data types), :mod:`.base` and :mod:`.common` (what most
+families share), :mod:`.gpu_number` (the simplest family), :mod:`.device_plugin` (handoff of pods to device plugins),
+:mod:`.registry`, :mod:`.trust` and :mod:`.usage` (devices of bound pods).
+"""
+
+from deviceshare.families import common
+from deviceshare.families.base import OneByOne
 from deviceshare.families.device_plugin import SERVED
 from deviceshare.families.errors import FamilyError, UnknownFamilyError, calling
 from deviceshare.families.gpu_number import GpuNumber
@@ -18,6 +25,7 @@ from deviceshare.families.protocol import (
     HeldInPart,
     NodeView,
     Pick,
+    Picks,
     Places,
 )
 from deviceshare.families.registry import BY_NAME, FAMILIES, caveats, family_named, register
@@ -46,12 +54,15 @@ __all__ = [
     "HeldInPart",
     "Mig",
     "NodeView",
+    "OneByOne",
     "Pick",
+    "Picks",
     "Places",
     "UnknownFamilyError",
     "calling",
     "caveats",
     "clamp_to_request",
+    "common",
     "counting_families",
     "device_resources",
     "family_named",

@@ -54,7 +54,7 @@ class DevicePlugin:
     """Annotations of the family that hold times, or that the plugin changes."""
 
     def keys(self, grants: Sequence[ContainerGrant]) -> tuple[str, ...]:
-        """Return the keys by which the plugin finds a pod with these grants, in words that go after "asks"."""
+        """Return the keys by which the plugin finds a pod with these grants, in words that follow "which has"."""
         return ()
 
     def served(self, annotations: Mapping[str, str]) -> bool:

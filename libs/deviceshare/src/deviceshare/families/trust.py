@@ -53,7 +53,7 @@ def clamp_to_request(
         kept |= {at: grant for at, grant in zip(places, given, strict=True) if grant.devices}
         cut = [*_more(zip([held[at] for at in places], given, strict=True))]
         if cut:
-            problems.append(Problem(subject, _FIELD, ", ".join(cut), f"no more than the pod asks: {budget.text}"))
+            problems.append(Problem(subject, _FIELD, ", ".join(cut), f"no more than the pod requests: {budget.text}"))
     return tuple(kept[at] for at in sorted(kept)), tuple(problems)
 
 

@@ -10,7 +10,7 @@ from deviceshare.state.cards import CardTable, CardView
 from deviceshare.state.holdings import CardShare, Counted, Holding, Usage, shares_by_card, shares_on, total, usage_of
 from deviceshare.state.host_ports import ANY_ADDRESS, HostPorts
 from deviceshare.state.node_resources import PODS, ResourceTable
-from deviceshare.state.pod_sums import SCORED, ResourceAmounts, at_least, pod_resources, sums, unasked
+from deviceshare.state.pod_sums import SCORED, at_least, pod_resources, sums, unasked
 
 __all__ = [
     "ANY_ADDRESS",
@@ -26,7 +26,6 @@ __all__ = [
     "Holding",
     "HostPorts",
     "Ints",
-    "ResourceAmounts",
     "ResourceTable",
     "Usage",
     "at_least",

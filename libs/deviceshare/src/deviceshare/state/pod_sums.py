@@ -1,8 +1,9 @@
 """The effective request of a pod, devices aside, computed from its containers as in Kubernetes.
 
-It is the larger of its largest init container and the sum of the others. A sidecar counts from its start on: beside the
-init containers after it and beside all containers (KEP-753). What the pod requests as a whole stands in place of that
-(KEP-2837), and its overhead comes on top (KEP-688). Source: kubernetes/component-helpers, resource/helpers.go.
+The effective request is the largest init container or the sum of the other containers, whichever is larger. A sidecar
+counts from its start: in addition to the init containers after it and to all containers (KEP-753). A request of the pod
+as a whole (``spec.resources``) replaces this sum (KEP-2837), and the overhead of the pod is added (KEP-688). Source:
+kubernetes/component-helpers, resource/helpers.go.
 
 Where scores compare nodes by requests, a container that requests no CPU or memory counts as if it requested
 :data:`LEAST` (kubernetes/kubernetes, pkg/scheduler/util/pod_resources.go).
@@ -12,17 +13,15 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from deviceshare.model import ContainerRequest, PodRequest
-
-ResourceAmounts = tuple[tuple[str, int], ...]
+from deviceshare.model import ContainerRequest, PodRequest, ResourceAmounts
 
 LEAST = {"cpu": 100, "memory": 200 * 2**20}
 """Millicores and bytes."""
 SCORED = " (scored)"
 """The suffix of the names of amounts that only scores count. No resource name can end in it.
 
-    Claims on the bus carry these names (``Claim.counted``).
-    """
+It is part of the wire format: claims on the bus have these names (``Claim.counted``).
+"""
 
 
 def pod_resources(ask: PodRequest, leave_out: frozenset[str]) -> ResourceAmounts:

@@ -84,7 +84,10 @@ class Adoption:
     def _drop(self, uid: str) -> None:
         fact = self._unsigned.pop(uid, None)
         if fact is not None:
-            self._on[fact.node].discard(uid)
+            uids = self._on[fact.node]
+            uids.discard(uid)
+            if not uids:  # names of nodes may be generated: there is no end of them
+                del self._on[fact.node]
 
     def _counted(self, fact: PodFact) -> PodFact:
         first, signed = self._first[fact.uid]

@@ -33,6 +33,11 @@ class OutcomesReceived(Event, frozen=True):
     subject: str
     outcomes: NodeOutcomes
 
+    @property
+    def size(self) -> int:
+        """The number of outcomes, at least 1."""
+        return max(1, len(self.outcomes.outcomes))
+
 
 class ExplanationReceived(Event, frozen=True):
     """A message of EXPLAIN."""

@@ -75,7 +75,7 @@ class ClusterState:
                 return self.ledgers[node].claims[claim]
         return None
 
-    def gives_back(self, pod: PodRecord) -> bool:
+    def is_withdrawing(self, pod: PodRecord) -> bool:
         """Return whether all claims of a pod are being withdrawn."""
         return bool(pod.claims) and all(
             self.ledgers[node].claims[claim].withdraw or claim in self.ledgers[node].withdraw
@@ -146,7 +146,7 @@ class ClusterState:
         elif group.fact.queue != fact.queue:
             group.reported = ""
         if fact.admitted:
-            # From now on the phase says whether it still is.
+            # The phase shows the admission; if it changes back, the group must be admitted again.
             group.admitted = False
         group.fact = fact
         self._of_group_changed(group)
@@ -161,7 +161,7 @@ class ClusterState:
 
     def _of_group_changed(self, group: GroupRecord) -> None:
         for uid in sorted(group.members):
-            # It may be in another queue now.
+            # The PodGroup may name another queue than before, and with it its pods.
             self.account(self.pods[uid])
         self.reconsider(group.key)
 
@@ -169,23 +169,23 @@ class ClusterState:
         """Add or update a queue."""
         self.queues[fact.name] = fact
         self.accounts.set_queue(fact)
-        self.look_at_all()
+        self.reconsider_all()
 
     def remove_queue(self, name: str) -> None:
         """Remove a queue."""
         self.queues.pop(name, None)
         self.accounts.remove_queue(name)
-        self.look_at_all()
+        self.reconsider_all()
 
     def set_priority_class(self, fact: PriorityClassFact) -> None:
         """Add or update a PriorityClass."""
         self.priority_classes[fact.name] = fact
-        self.look_at_all()
+        self.reconsider_all()
 
     def remove_priority_class(self, name: str) -> None:
         """Remove a PriorityClass."""
         self.priority_classes.pop(name, None)
-        self.look_at_all()
+        self.reconsider_all()
 
     def priority_of(self, group: PodGroupFact) -> int:
         """Return a PodGroup's priority: that of its class, else of the default class, else 0.
@@ -205,7 +205,7 @@ class ClusterState:
     def _of_nodes_changed(self, *, counts: bool) -> None:
         """Retry the groups that lack room, or check all groups if what they count in their queues may have changed."""
         if counts:
-            self.look_at_all()
+            self.reconsider_all()
         self.made_room()
 
     def configure(self, conf: SchedulerConf) -> None:
@@ -218,11 +218,11 @@ class ClusterState:
         self.dispatcher.configure(conf)
         self.enqueue.configure(conf)
         for uid, pod in self.pods.items():
-            # Which of the resources that it asks are devices may have changed.
+            # The configuration decides which of the requested resources are devices.
             self.account(pod)
             if pod.fact.node:
                 self.charge(pod.fact.node, uid)
-        self.look_at_all()
+        self.reconsider_all()
 
     def classify(self, fact: PodFact) -> tuple[PodFact, PodClass]:
         """Return the class of a pod, and its fact with the request of that class.
@@ -253,7 +253,7 @@ class ClusterState:
         if record is not None:
             self.reconsider(record.fact.group)
 
-    def look_at_all(self) -> None:
+    def reconsider_all(self) -> None:
         """Check every group in the next round."""
         for key in self.groups:
             self.reconsider(key)

@@ -75,7 +75,7 @@ class Deciding:
         candidates, cluster.candidates = cluster.candidates, set()
         for key in sorted(candidates):
             if (record := cluster.groups.get(key)) is not None:
-                self._look_at(record, now)
+                self._check(record, now)
         self._admit(now)
         turns = cluster.dispatcher.decide(MOST_PODS, now.monotonic, now.wall)
         for job_class, decision in turns.waiting.values():
@@ -92,7 +92,7 @@ class Deciding:
             of_groups=[each for each in reported if each.uid and each.group not in whole],
         )
 
-    def _look_at(self, record: GroupRecord, now: Now) -> None:
+    def _check(self, record: GroupRecord, now: Now) -> None:
         """Put a group in its queue if it can be decided; report why it or some of its pods wait."""
         cluster, fact = self._cluster, record.fact
         if fact is not None:
@@ -156,10 +156,10 @@ class Deciding:
             record = self._cluster.groups[applicant.job.key]
             record.admitted, record.reported = True, ""
             self._of_groups.append(explaining.admitted(record, now.wall, self._instance))
-            self._look_at(record, now)
+            self._check(record, now)
         for applicant, shortage in found.rejected:
             record = self._cluster.groups[applicant.job.key]
-            self._reject(record, f"pod group {record.key} is not let into its queue: {shortage}", shortage, now.wall)
+            self._reject(record, f"pod group {record.key} is not admitted to its queue: {shortage}", shortage, now.wall)
 
     def _reject(self, record: GroupRecord, why: str, shortage: Shortage | None, now: float) -> None:
         """Report why a group is not admitted to its queue; its pods wait for the same reason."""

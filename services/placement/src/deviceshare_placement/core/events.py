@@ -19,12 +19,22 @@ class LedgerReceived(Event, frozen=True):
     sequence: int
     ledger: NodeLedger
 
+    @property
+    def size(self) -> int:
+        """The number of claims, at least 1."""
+        return max(1, len(self.ledger.claims))
+
 
 class OutcomesReceived(Event, frozen=True):
     """A message of OUTCOME: the outcomes of the claims on a node."""
 
     node: str
     outcomes: NodeOutcomes
+
+    @property
+    def size(self) -> int:
+        """The number of outcomes, at least 1."""
+        return max(1, len(self.outcomes.outcomes))
 
 
 _PlacementEvent = FactReceived | LedgerReceived | OutcomesReceived | CommonEvent

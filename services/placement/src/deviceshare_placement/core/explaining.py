@@ -53,7 +53,7 @@ def placed(
         for grant in placement.grants
     }
     policy = conf.policy or "none"
-    score = f"device score {placement.score:.2f}" if placement.grants else "no devices asked"
+    score = f"device score {placement.score:.2f}" if placement.grants else "no devices requested"
     if scored := [name for name, values in ((NODEORDER, conf.nodeorder), (BINPACK, conf.binpack)) if values]:
         score += f", with {' and '.join(scored)} {placement.weighted_score:.2f}"
     why = (f"policy {policy}, weight {conf.weight}: {score}; ties go to the lowest node name",)
@@ -141,7 +141,7 @@ def held_up(pod: PodFact, obstacle: Obstacle, now: float, by: str) -> Explanatio
 
 def admitted(record: GroupRecord, now: float, by: str) -> Explanation:
     """Return that a PodGroup was admitted to its queue."""
-    return _of_group(record, ADMITTED, f"pod group {record.key} is let into its queue", (), now, by)
+    return _of_group(record, ADMITTED, f"pod group {record.key} is admitted to its queue", (), now, by)
 
 
 def rejected(record: GroupRecord, why: str, shortage: Shortage | None, now: float, by: str) -> Explanation:

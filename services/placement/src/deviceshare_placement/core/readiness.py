@@ -14,7 +14,7 @@ from deviceshare_placement.core.records import GroupRecord, PodRecord
 
 _INDEXED_PARTS = 3
 """Parts of the name of a Job's pod, at least: the names of the Job and the task, and the index."""
-_GIVES_BACK = "other pods of its gang give back their places first, since the gang lost a node"
+_WITHDRAWING = "claims of its gang are being withdrawn, since the gang lost a node"
 
 
 class Readiness(msgspec.Struct):
@@ -47,9 +47,9 @@ def readiness(cluster: ClusterState, record: GroupRecord, retries: Mapping[str, 
             able.append(member)
     if not able:
         return found
-    if any(cluster.gives_back(member) and not member.fact.node for member in members):
+    if any(cluster.is_withdrawing(member) and not member.fact.node for member in members):
         # A gang that lost a node is decided as a whole, when all of it is back.
-        found.obstacles += [(member.fact, Obstacle(_GIVES_BACK)) for member in able]
+        found.obstacles += [(member.fact, Obstacle(_WITHDRAWING)) for member in able]
         return found
     if any(retries.get(member.fact.uid, 0.0) > now for member in able):
         found.obstacles += [

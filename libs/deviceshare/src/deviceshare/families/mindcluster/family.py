@@ -173,7 +173,7 @@ class MindCluster(OneByOne):
             error = FormatError(f"Pod {pod}", field, text, f"one of the templates {', '.join(wire.TEMPLATES)}")
             raise HeldInPart(error, grants)
         if each * len(chips) != asked:
-            error = FormatError(f"Pod {pod}", field, text, f"{asked} AI cores, as the pod asks")
+            error = FormatError(f"Pod {pod}", field, text, f"{asked} AI cores, as the pod requests")
             if each * len(chips) > asked:
                 raise error
             # Volcano allocates the request of the first container and ignores the others (GetPodResource).
