@@ -108,7 +108,6 @@ GROUPS = (
             "tests/library/test_proportion.py",
             "tests/library/test_queue_*.py",
             "tests/library/test_re*.py",
-            "tests/library/test_queueing_*.py",
             "tests/placement/test_placement_queues.py",
             "tests/placement/test_placement_core.py",
             "tests/library/test_ordering_properties.py",

@@ -15,7 +15,7 @@ WHOLE_LEAST = 0.88
 
 @dataclass(frozen=True)
 class Result:
-    """A mutant and what became of it."""
+    """A mutant and its verdict."""
 
     mutant: Mutant
     run: Run
@@ -57,7 +57,7 @@ def weak(results: Sequence[Result]) -> list[str]:
 
 
 def line(result: Result) -> str:
-    """Return a mutant and what became of it in one line."""
+    """Return a mutant and its verdict in one line."""
     mutant, run = result.mutant, result.run
     return f"{run.verdict:8} {run.seconds:6.1f} s  {mutant.path}:{mutant.line} {mutant.operator}  {run.test}"
 

@@ -1,5 +1,6 @@
 """Run the tests of mutants on copies of the repository; the checkout is never written to."""
 
+import contextlib
 import os
 import re
 import shutil
@@ -22,7 +23,7 @@ _BASELINE_TRIES = 3
 
 
 class Verdict(StrEnum):
-    """What became of a mutant."""
+    """The verdict on a mutant."""
 
     KILLED = "killed"
     """A test failed."""
@@ -92,7 +93,7 @@ class Copy:
         before, status = path.read_bytes(), path.stat()
         try:
             path.write_text(mutant.code)
-            # Compiled modules are found by the time of their source: the mutant's is new, and nobody keeps its code.
+            # Compiled modules are found by the time of their source: the mutant's is new, and its compiled code is not kept.
             os.utime(path, (status.st_atime, status.st_mtime + 10))
             return self._run(tests, timeout, self._readonly, without)
         finally:
@@ -105,17 +106,18 @@ class Copy:
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-rfE", "--tb=line", "-p", "no:cacheprovider"]
         command += ["--timeout=0", *(f"--deselect={test}" for test in without), *map(str, tests)]
         begun = time.monotonic()
+        output = None
         # A session of its own: what the tests started ends with them.
-        process = subprocess.Popen(
+        with subprocess.Popen(
             command, cwd=self.root, env=environment, text=True, errors="replace", start_new_session=True,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        )  # fmt: skip
-        try:
-            output, _ = process.communicate(timeout=timeout)
-        except subprocess.TimeoutExpired:
-            output = None
-        finally:
-            _end(process)
+        ) as process:  # fmt: skip
+            try:
+                output, _ = process.communicate(timeout=timeout)
+            except subprocess.TimeoutExpired:
+                pass
+            finally:
+                _end(process)
         seconds = time.monotonic() - begun
         if output is None:
             return Run(Verdict.TIMEOUT, seconds)
@@ -123,11 +125,8 @@ class Copy:
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return
-    process.wait()
 
 
 def _judge(status: int, output: str, seconds: float) -> Run:

@@ -48,7 +48,7 @@ def test_before_the_cluster_is_known_work_is_open_and_nothing_is_due() -> None:
 
 def test_the_earliest_of_an_orphan_a_retry_and_a_repeated_reason_is_next(played) -> None:
     played.tick()
-    played.ledger("a", 1, claim("nobody"))
+    played.ledger("a", 1, claim("unknown"))
     assert played.due == ORPHAN_GRACE
     assert played.core.open_work == 1
     played.tick(4.0)
@@ -85,7 +85,7 @@ def test_a_claim_that_counts_as_bound_and_is_not_has_its_time_beside_others(play
     played.outcome(out.claims[0], "bound")
     assert played.due == BOUND_GRACE
     played.tick(3.0)
-    played.ledger("a", 5, out.claims[0], claim("nobody"))
+    played.ledger("a", 5, out.claims[0], claim("unknown"))
     assert played.due == BOUND_GRACE - 3.0, "before the orphan, which has its whole time"
     assert played.tick(BOUND_GRACE - 3.0).repaired == ["claim not bound"]
 

@@ -91,7 +91,7 @@ def test_open_work_adds_up_claims_outcomes_and_reports() -> None:
     core.take(NOW)
     assert core.open_work == 2, "until the bindings are answered"
     core.explain("waits", "no room")
-    assert core.open_work == 3, "the pod that waits is to be told"
+    assert core.open_work == 3, "the condition of the pod that waits is to be written"
     for uid in ("a", "b"):
         core.bind_answered(f"claim-{uid}", BindState.BOUND, "n1", "", NOW)
     assert core.open_work == 2, "the outcomes of a node, and the report"

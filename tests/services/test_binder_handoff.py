@@ -101,7 +101,7 @@ def test_a_claim_that_waits_can_be_withdrawn():
     assert cluster.begun() == ["p2"]
 
 
-def test_a_withdrawn_claim_in_the_middle_of_the_queue_holds_up_nobody_behind_it():
+def test_a_withdrawn_claim_in_the_middle_of_the_queue_does_not_delay_claims_behind_it():
     cluster = Cluster(vgpus(2), vgpus(1, 1), vgpus(1))
     assert cluster.begun() == ["p0"], "the third waits for the second, which waits for the first"
     withdrawn = msgspec.structs.replace(claim("p1", cluster.grants["p1"]), withdraw=True)
