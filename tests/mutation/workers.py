@@ -93,7 +93,7 @@ class Copy:
         before, status = path.read_bytes(), path.stat()
         try:
             path.write_text(mutant.code)
-            # Compiled modules are found by the time of their source: the mutant's is new, and its compiled code is not kept.
+            # Python finds compiled code by the time of the source: the mutant's is new, its compiled code is not kept.
             os.utime(path, (status.st_atime, status.st_mtime + 10))
             return self._run(tests, timeout, self._readonly, without)
         finally:
