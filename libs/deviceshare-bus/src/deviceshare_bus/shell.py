@@ -96,6 +96,11 @@ Perform = Callable[[Any], Awaitable[Event | None]]
 """Executes a service's own command and returns the event that answers it, None for none."""
 
 
+def _is_fault(error: BaseException) -> bool:
+    """Return whether an error is a fault of the core; a group is none, its errors are asked one by one."""
+    return isinstance(error, Exception) and not isinstance(error, (*NO_FAULTS, BaseExceptionGroup))
+
+
 async def _perform_nothing(command: Command) -> None:
     raise TypeError(f"no service performs {type(command).__name__}")
 
