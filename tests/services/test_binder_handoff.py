@@ -111,7 +111,7 @@ def test_a_withdrawn_claim_in_the_middle_of_the_queue_does_not_delay_claims_behi
     others = [claim(uid, cluster.grants[uid]) for uid in ("p0", "p2")]
     cluster.core.ledger("n1", [others[0], withdrawn, others[1]])
     requests = {type(each): each.uid for each in cluster.core.take(NOW)}
-    assert requests == {ReadPod: "p1", BindPod: "p2"}, "though the first is not served yet"
+    assert requests == {FencePod: "p1", BindPod: "p2"}, "though the first is not served yet"
     cluster.core.read_answered("claim-p1", "", NOW)
     (outcomes,) = messages(cluster.core.take(NOW))
     assert [(each.claim, each.state) for each in outcomes.outcomes] == [("claim-p1", "withdrawn")]

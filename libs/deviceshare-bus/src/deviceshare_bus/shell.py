@@ -379,11 +379,6 @@ class Shell:
         self.handle(ReadBack(command.subject, found.sequence if found is not None else 0))
 
 
-def _is_fault(error: BaseException) -> bool:
-    # A group of harmless errors is asked for first, and is an Exception itself.
-    return isinstance(error, Exception) and not isinstance(error, (*NO_FAULTS, BaseExceptionGroup))
-
-
 async def _fail(error: BaseException | None) -> None:
     """End the service: an exception in a callback alone would be lost."""
     raise error if error is not None else RuntimeError("a write failed without an error")
