@@ -7,7 +7,7 @@ READY := .venv/.ready
 KERNELS := libs/deviceshare/src/deviceshare/kernels
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test kube fuzz soak chaos lint format bench lock clean
+.PHONY: help setup run test kube fuzz mutate soak chaos lint format bench lock clean
 
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -45,6 +45,9 @@ chaos: $(READY)  ## faults: CHAOS_HOURS (1000) simulated hours, then CHAOS_MINUT
 	@$(BIN)/deviceshare chaos --simulated --seed $${CHAOS_SEED:-1} --hours $${CHAOS_HOURS:-1000}
 	@$(BIN)/deviceshare chaos --seed $${CHAOS_SEED:-1} --minutes $${CHAOS_MINUTES:-60} \
 		--replicas placement=2,binder=2,inventory=2
+
+mutate: $(READY)  ## measure which mutants of our code the tests kill, by group: MUTATE_SAMPLE (20) each, MUTATE_SEED (1)
+	@PYTHONPATH=tests $(BIN)/python -m mutation
 
 # The sizes can be set: DEVICESHARE_SYSTEM_NODES=50 make soak.
 soak: $(READY) kube  ## the whole system on a real kube-apiserver, at full size, with one failure after the other

@@ -18,10 +18,10 @@ WINDOW = 4 << 20
 
 
 async def fill(publisher: Publisher, first: int = 0, count: int = COUNT) -> None:
-    for start in range(first, first + count, 500):
+    for start in range(first, first + count, 100):
         futures = [
             await publisher.send(Write(f"cluster.node.n{number}", number.to_bytes(4, "big") * (SIZE // 4)))
-            for number in range(start, start + 500)
+            for number in range(start, start + 100)
         ]
         await asyncio.gather(*futures)
 
@@ -73,9 +73,9 @@ async def test_many_small_messages_are_bounded_by_their_number(
     connection: Connection, publisher: Publisher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(deviceshare_bus.follower, "INBOX_MESSAGES", 100)
-    count = 60_000
-    for start in range(0, count, 2000):
-        futures = [await publisher.send(Write(f"cluster.node.n{start + number}", b"x")) for number in range(2000)]
+    count = 20_000
+    for start in range(0, count, 500):
+        futures = [await publisher.send(Write(f"cluster.node.n{start + number}", b"x")) for number in range(500)]
         await asyncio.gather(*futures)
     follower = Follower(connection, Stream.CLUSTER)
     sequences: list[int] = []

@@ -6,6 +6,7 @@ from contextlib import aclosing
 import pytest
 from deviceshare.model import ConfigError
 from deviceshare_bus.connection import MAX_PAYLOAD, connect
+from deviceshare_bus.core import RecordStep
 from deviceshare_bus.eventlog import EventLog
 from deviceshare_bus.follower import Follower
 from deviceshare_bus.latest import LatestWriter
@@ -62,8 +63,8 @@ async def test_the_newest_message_of_a_subject_that_is_too_large_does_not_hold_u
 async def test_steps_that_do_not_fit_into_one_message_are_split(connection, publisher) -> None:
     events = EventLog(publisher, Tracing("test", "1", {}), "test", "1")
     for number in range(40):
-        events.step(str(number), "default/a", "pending", message="x" * 1_000_000)
-    events.step("large", "default/b", "pending", message="y" * (MAX_PAYLOAD + 1))
+        events.step(RecordStep(str(number), "default/a", "pending", message="x" * 1_000_000))
+    events.step(RecordStep("large", "default/b", "pending", message="y" * (MAX_PAYLOAD + 1)))
     events.count("counted", 3)
     await events.flush()
     found = []

@@ -2,7 +2,7 @@
 
 import pytest
 from deviceshare.model import Claim, Outcome
-from deviceshare_binder.core.commands import BindPod, ReadPod, SetPodCondition
+from deviceshare_binder.core.commands import BindPod, FencePod, SetPodCondition
 from deviceshare_binder.core.views import NodeView, PodView
 from deviceshare_bus import subjects
 from deviceshare_bus.core import ReadBack, Unreadable, Write
@@ -71,7 +71,7 @@ def test_other_invalid_outcomes_are_found_again_and_replaced() -> None:
     core.handle(invalid(subjects.outcome("n1")))
     core.ledger("n1", [claim("u1", withdraw=True)])
     (read,) = core.take(0.0)
-    assert isinstance(read, ReadPod)
+    assert isinstance(read, FencePod)
     core.read_answered("c-u1", "", 1.0)
     (write,) = [each for each in core.take(1.0) if isinstance(each, Write)]
     assert [each.expected for each in write.writes] == [7]

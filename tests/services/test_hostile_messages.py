@@ -24,7 +24,14 @@ CARD = Card("GPU-9", 0, 10, 100, 100, "V100", True, "hami-core")
 OTHERS = {
     fact("node", "n9"): NodeFact(name="n9", allocatable={"cpu": 10**6, "pods": 1000}, cards=(CARD,)),
     fact("pod", "u9"): PodFact(
-        uid="u9", namespace="default", name="z", scheduler="deviceshare", group="pod/u9", queue="default", ask=ASK
+        revision="1",
+        uid="u9",
+        namespace="default",
+        name="z",
+        scheduler="deviceshare",
+        group="pod/u9",
+        queue="default",
+        ask=ASK,
     ),
     "cluster.synced": Synced(revision="1"),
 }  # fmt: skip

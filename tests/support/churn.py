@@ -3,7 +3,7 @@
 from collections import defaultdict
 
 from deviceshare.model import Card, ContainerRequest, Gone, NodeFact, PodFact, PodGroupFact, PodRequest, Synced
-from deviceshare_binder.core.commands import BindPod, ClusterWrite, ReadPod
+from deviceshare_binder.core.commands import BindPod, ClusterWrite, FencePod, ReadPod
 from deviceshare_binder.core.events import BindAnswered, ClusterWritten, PodRead
 from deviceshare_bus.core import (
     CaughtUp,
@@ -82,7 +82,7 @@ class System:
                 case BindPod():
                     self.bound[command.uid] = command
                     self.handle(name, BindAnswered(command.claim, BindState.BOUND, command.node, "", {}))
-                case ReadPod():
+                case ReadPod() | FencePod():
                     self.handle(name, PodRead(command.claim, None, None))
                 case _ if isinstance(command, ClusterWrite):
                     self.handle(name, ClusterWritten(command))
@@ -107,7 +107,7 @@ def a_node(name: str) -> NodeFact:
 def a_pod(name: str, node: str = "") -> PodFact:
     group = f"default/g-{name}" if name.endswith("7") else f"pod/{name}"
     identity = {"uid": name, "namespace": "default", "name": name}
-    return PodFact(**identity, scheduler="deviceshare", group=group, queue="default", ask=ASK, node=node)
+    return PodFact(**identity, revision="1", scheduler="deviceshare", group=group, queue="default", ask=ASK, node=node)
 
 
 def churn(system: System, number: int) -> None:

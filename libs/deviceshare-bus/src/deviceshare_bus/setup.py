@@ -3,7 +3,7 @@
 ``python -m deviceshare_bus.setup --bus URL [--replicas N]`` creates the missing streams. Every service does the same
 when it finds that a stream is missing.
 
-When LEDGER is lost, bindings of its claims may be in flight, and nobody knows of which. A ledger that replaces a lost
+When LEDGER is lost, bindings of its claims may be in flight, of unknown claims. A ledger that replaces a lost
 one is therefore *held*: nothing is decided by it before every service has noticed the loss, the bindings in flight have
 been answered, and their pods are seen as bound.
 """

@@ -95,6 +95,11 @@ Perform = Callable[[Any], Awaitable[Event | None]]
 """Executes a service's own command and returns the event that answers it, None for none."""
 
 
+def _is_fault(error: BaseException) -> bool:
+    """Return whether an error is a fault of the core; a group is none, its errors are asked one by one."""
+    return isinstance(error, Exception) and not isinstance(error, (*NO_FAULTS, BaseExceptionGroup))
+
+
 async def _perform_nothing(command: Command) -> None:
     raise TypeError(f"no service performs {type(command).__name__}")
 
@@ -364,11 +369,6 @@ class Shell:
         if found is not None:
             self._handle_message(self._sources[command.stream], found)
         self.handle(ReadBack(command.subject, found.sequence if found is not None else 0))
-
-
-def _is_fault(error: BaseException) -> bool:
-    # A group of harmless errors is asked for first, and is an Exception itself.
-    return isinstance(error, Exception) and not isinstance(error, (*NO_FAULTS, BaseExceptionGroup))
 
 
 async def _fail(error: BaseException | None) -> None:

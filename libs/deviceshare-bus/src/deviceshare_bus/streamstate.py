@@ -15,7 +15,7 @@ from deviceshare_bus.position import Stored
 
 EPOCH = "epoch"
 HOLD = "hold"
-"""Keys of a stream's metadata: its epoch, and the seconds after its creation before which nobody decides by it."""
+"""Keys of a stream's metadata: its epoch, and the seconds after its creation before which no service decides by it."""
 ANSWER = 1.0
 """Seconds for an answer; while a stream of several servers has no leader, there is none."""
 _NOT_FOUND = 404
@@ -77,7 +77,7 @@ class StreamState(msgspec.Struct, frozen=True):
         messages: how many messages the stream holds.
         first: the first sequence.
         last: the last sequence.
-        hold: seconds from now before which nobody decides by the stream, 0 for none.
+        hold: seconds from now before which no service decides by the stream, 0 for none.
     """
 
     epoch: str

@@ -17,8 +17,11 @@ from deviceshare_cli.chaos.processes import SERVICES
 from deviceshare_cli.chaos.scenario import Step, Value
 from deviceshare_cli.chaos.system import System
 
-NOT_SURVIVED_YET: frozenset[str] = frozenset(())
-"""Faults that the product does not survive yet. They are left out unless asked for; the set has to become empty."""
+NOT_SURVIVED_YET: frozenset[str] = frozenset({"small-payload"})
+"""Faults that the product does not survive yet. They are left out unless asked for; the set has to become empty.
+
+``small-payload``: what a server refuses by its size is written again only after a change, or a restart of its writer.
+"""
 LONGEST = 30.0
 """Seconds that a fault lasts, at most."""
 Arguments = tuple[Value, ...]
