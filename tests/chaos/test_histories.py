@@ -5,7 +5,7 @@ import os
 import pytest
 from deviceshare_cli.chaos.simulation import draw, play
 
-HISTORIES = int(os.environ.get("DEVICESHARE_CHAOS_HISTORIES", "40"))
+HISTORIES = int(os.environ.get("DEVICESHARE_CHAOS_HISTORIES", "16"))
 GROUP = 4
 
 
