@@ -12,7 +12,7 @@ import pytest
 from support.processes import wait_until_dead
 
 COMMAND = str(Path(sys.executable).parent / "deviceshare")
-FAULTS = 20
+FAULTS = 10
 REPLICAS = "placement=2,binder=2,inventory=2"
 
 
@@ -32,7 +32,7 @@ def children(pid: int) -> list[int]:
 
 
 @pytest.mark.timeout(300)
-def test_twenty_faults_break_no_rule(tmp_path: Path) -> None:
+def test_short_faults_break_no_rule(tmp_path: Path) -> None:
     running = start(tmp_path, "--seed", "1", "--faults", str(FAULTS), "--replicas", REPLICAS)
     said, _ = running.communicate()
     assert running.returncode == 0, said

@@ -12,7 +12,7 @@ from deviceshare_cli.chaos.apiserver import Seen, annotations_of, name_of
 from deviceshare_cli.chaos.jetstream import Stored, Stream
 
 
-class Line(NamedTuple):
+class Entry(NamedTuple):
     """What happened at a virtual time, in seconds."""
 
     at: float
@@ -23,14 +23,14 @@ class History:
     """The lines of a history. It hears of all writes to the API server and to the bus."""
 
     def __init__(self) -> None:
-        self._lines: list[Line] = []
+        self._lines: list[Entry] = []
         self._claims: dict[str, dict[str, str]] = {}
         """The claims of each node, by id: the text of each."""
         self._outcomes: dict[str, set[str]] = {}
 
     def add(self, at: float, text: str) -> None:
         """Append a line."""
-        self._lines.append(Line(at, text))
+        self._lines.append(Entry(at, text))
 
     def text(self) -> str:
         """Return all lines."""
