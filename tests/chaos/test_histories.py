@@ -5,8 +5,8 @@ import os
 import pytest
 from deviceshare_cli.chaos.simulation import draw, play
 
-HISTORIES = int(os.environ.get("DEVICESHARE_CHAOS_HISTORIES", "16"))
-GROUP = 4
+HISTORIES = int(os.environ.get("DEVICESHARE_CHAOS_HISTORIES", "8"))
+GROUP = 2
 
 
 @pytest.mark.parametrize("group", range(HISTORIES // GROUP))

@@ -23,5 +23,5 @@ async def output(hash_seed, *seeds):
 
 
 async def test_processes_with_other_hash_seeds_play_the_same_histories():
-    first, second = await asyncio.gather(output("1", "a", "b", "c"), output("2", "c", "b", "a"))
+    first, second = await asyncio.gather(output("1", "a", "b"), output("2", "b", "a"))
     assert first == second
