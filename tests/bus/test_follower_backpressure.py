@@ -73,7 +73,7 @@ async def test_many_small_messages_are_bounded_by_their_number(
     connection: Connection, publisher: Publisher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(deviceshare_bus.follower, "INBOX_MESSAGES", 100)
-    count = 20_000
+    count = 60_000
     for start in range(0, count, 500):
         futures = [await publisher.send(Write(f"cluster.node.n{start + number}", b"x")) for number in range(500)]
         await asyncio.gather(*futures)

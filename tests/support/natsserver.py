@@ -24,7 +24,7 @@ class NatsServer:
         self.directory = directory
         self._config = directory / "nats-server.conf"
         self.store = directory / "store"
-        stored = {"store_dir": f'"{self.store}"', "sync_interval": "always", **jetstream}
+        stored = {"store_dir": f'"{self.store}"', **jetstream}
         settings = "\n".join(f"  {key}: {value}" for key, value in stored.items())
         self._config.write_text(
             f'listen: "127.0.0.1:{self.port}"\n'
