@@ -7,7 +7,7 @@ READY := .venv/.ready
 KERNELS := libs/deviceshare/src/deviceshare/kernels
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test kube fuzz soak lint format bench lock clean
+.PHONY: help setup run test kube fuzz mutate soak lint format bench lock clean
 
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -39,6 +39,9 @@ kube:  ## build etcd and kube-apiserver for the tests into .cache/kube, once; ta
 
 fuzz: $(READY)  ## fuzz the parsers for FUZZ_SECONDS (60); FUZZ_SEED repeats a run
 	@FUZZ_SECONDS=$${FUZZ_SECONDS:-60} $(BIN)/pytest tests/fuzz
+
+mutate: $(READY)  ## measure which mutants of our code the tests kill, by group: MUTATE_SAMPLE (20) each, MUTATE_SEED (1)
+	@PYTHONPATH=tests $(BIN)/python -m mutation
 
 # The sizes can be set: DEVICESHARE_SYSTEM_NODES=50 make soak.
 soak: $(READY) kube  ## the whole system on a real kube-apiserver, at full size, with one failure after the other

@@ -2,11 +2,15 @@
 
 import asyncio
 
+import pytest
+from deviceshare.model import Backoff
+from deviceshare_bus import latest
 from deviceshare_bus.connection import connect
 from deviceshare_bus.latest import LatestWriter
-from deviceshare_bus.publisher import Publisher
+from deviceshare_bus.publisher import Publisher, Refused, Unknown, Write
 from deviceshare_bus.setup import make_streams
 from deviceshare_bus.subjects import Stream, explain
+from deviceshare_bus.tasks import end
 
 
 async def test_all_that_a_dying_bus_left_unanswered_is_written_soon_after_its_return(nats_server):
@@ -33,3 +37,68 @@ async def test_all_that_a_dying_bus_left_unanswered_is_written_soon_after_its_re
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
         await connection.close()
+
+
+class Answering:
+    """A publisher whose answers are given by a test."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[str, bytes, float | None]] = []
+        self.futures: list[asyncio.Future[int]] = []
+
+    async def send(self, write: Write, *, ttl: float | None = None) -> asyncio.Future[int]:
+        self.sent.append((write.subject, write.data, ttl))
+        self.futures.append(asyncio.get_running_loop().create_future())
+        return self.futures[-1]
+
+    async def until(self, count: int) -> None:
+        async with asyncio.timeout(5):
+            while len(self.sent) < count:
+                await asyncio.sleep(0.001)
+
+
+@pytest.fixture
+async def answering(monkeypatch):
+    monkeypatch.setattr(latest, "RETRY", Backoff(0.02, 0.04))
+    publisher = Answering()
+    publisher.writer = LatestWriter(publisher)
+    running = asyncio.create_task(publisher.writer.run())
+    yield publisher
+    assert not running.done()
+    await end(running)
+
+
+async def test_a_newer_message_is_written_after_the_one_that_is_on_its_way(answering):
+    writer = answering.writer
+    writer.put("a", b"1", ttl=3.0)
+    writer.put("a", b"2", ttl=4.0)
+    writer.put("b", b"1")
+    assert writer.open == 2
+    await answering.until(2)
+    assert answering.sent == [("a", b"2", 4.0), ("b", b"1", None)], "the first was never sent"
+    writer.put("a", b"3")
+    for future in answering.futures:
+        future.set_result(1)
+    await answering.until(3)
+    assert (answering.sent[2], writer.open) == (("a", b"3", None), 1)
+    answering.futures[2].set_result(2)
+    await asyncio.sleep(0.05)
+    assert (len(answering.sent), writer.open) == (3, 0)
+
+
+async def test_an_unknown_write_is_repeated_and_a_refused_one_is_not(answering):
+    writer = answering.writer
+    writer.put("a", b"1")
+    writer.put("b", b"1")
+    writer.put("c", b"1")
+    await answering.until(3)
+    answering.futures[0].set_exception(Unknown("no answer"))
+    answering.futures[1].set_exception(Refused("too large"))
+    answering.futures[2].set_result(1)
+    await answering.until(4)
+    assert (answering.sent[3], writer.open) == (("a", b"1", None), 1)
+    answering.futures[3].set_exception(Unknown("no answer"))
+    await answering.until(5)
+    answering.futures[4].set_result(2)
+    await asyncio.sleep(0.1)
+    assert (len(answering.sent), writer.open) == (5, 0)

@@ -20,6 +20,22 @@ async def test_several_may_set_up_at_once_and_the_streams_stay_as_they_are(nats_
         await connection.close()
 
 
+async def test_each_stream_keeps_what_its_readers_need(connection) -> None:
+    found = {stream: (await connection.jetstream.stream_info(stream)).config for stream in Stream}
+    assert {stream.value: config.subjects for stream, config in found.items()} == {
+        stream.value: [f"{stream.lower()}.>"] for stream in Stream
+    }
+    for stream, config in found.items():
+        assert config.storage == "file"
+        assert config.allow_direct
+        if stream == Stream.EVENT:
+            assert (config.max_msgs_per_subject, config.max_age, config.max_bytes) == (-1, 24 * 3600.0, 256 * 1024**2)
+        else:
+            assert config.max_msgs_per_subject == 1, "the last message of each subject"
+            assert not config.max_age, "neither age nor size removes a claim or a fact"
+            assert config.max_bytes == -1
+
+
 async def test_several_may_set_up_the_local_cluster_at_once(nats_url: str) -> None:
     clusters = [await LocalCluster(nats_url, name=f"test-{number}").__aenter__() for number in range(8)]
     await asyncio.gather(*(cluster.setup() for cluster in clusters))

@@ -166,6 +166,14 @@ def test_a_score_is_added_up_over_all_containers(first, more) -> None:
     assert cluster(node(cards=cards(2, memory=23034)), policy="binpack").place(what).score == total
 
 
+@pytest.mark.parametrize("shares", [0, 1, 2, 7])
+def test_the_score_of_spread_is_100_by_one_more_than_the_shares_of_the_node(shares) -> None:
+    one = cluster(node(cards=cards(2)), policy="spread")
+    for at in range(shares):
+        take(one, vgpu(1, 100), f"p{at}")
+    assert one.place(vgpu(1, 100)).score == 100.0 / (1 + shares)
+
+
 def test_spread_distinguishes_crowded_nodes_under_a_weight() -> None:
     both = cluster(*(node(name, cards(8, node=name, slots=100), pods=500) for name in "ab"), policy="spread", weight=1)
     placed = [take(both, vgpu(1, 1), f"p{at}").node for at in range(100)]

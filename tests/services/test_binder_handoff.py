@@ -101,6 +101,52 @@ def test_a_claim_that_waits_can_be_withdrawn():
     assert cluster.begun() == ["p2"]
 
 
+def test_a_withdrawn_claim_in_the_middle_of_the_queue_does_not_delay_claims_behind_it():
+    cluster = Cluster(vgpus(2), vgpus(1, 1), vgpus(1))
+    assert cluster.begun() == ["p0"], "the third waits for the second, which waits for the first"
+    withdrawn = msgspec.structs.replace(claim("p1", cluster.grants["p1"]), withdraw=True)
+    others = [claim(uid, cluster.grants[uid]) for uid in ("p0", "p2")]
+    cluster.core.ledger("n1", [others[0], withdrawn, others[1]])
+    requests = {type(each): each.uid for each in cluster.core.take(NOW)}
+    assert requests == {ReadPod: "p1", BindPod: "p2"}, "though the first is not served yet"
+    cluster.core.read_answered("claim-p1", "", NOW)
+    (outcomes,) = messages(cluster.core.take(NOW))
+    assert [(each.claim, each.state) for each in outcomes.outcomes] == [("claim-p1", "withdrawn")]
+
+
+def test_a_withdrawn_claim_leaves_the_queue_even_if_its_ledger_drops_it():
+    cluster = Cluster(vgpus(2), vgpus(1, 1), vgpus(1))
+    assert cluster.begun() == ["p0"]
+    cluster.claims("p0", "p2")
+    assert cluster.begun() == ["p2"]
+
+
+def test_a_claim_that_leaves_the_ledger_ends_its_handoff():
+    cluster = Cluster(vgpus(2), vgpus(2))
+    assert cluster.begun() == ["p0"]
+    cluster.bound("p0", fact=False)
+    assert cluster.begun() == []
+    cluster.claims("p1")
+    assert cluster.begun() == ["p1"]
+
+
+def test_after_a_restart_a_pod_that_ended_unserved_is_taken_out_of_the_plugins_sight():
+    core = BinderDriver(NOW)
+    core.node("n1", NodeView(name="n1"))
+    ended = pod("old", vgpus(2), "n1", unserved=[("hami-core", "2 vGPUs")], ended=True)
+    core.pod("old", ended)
+    core.pod("new", pod("new", vgpus(2)))
+    core.start()
+    core.ledger("n1", [claim("new", vgpus(2))])
+    (given_up,) = core.take(NOW)
+    assert (type(given_up), given_up.uid) == (Annotate, "old")
+    assert given_up.annotations["volcano.sh/devices-to-allocate"] == ""
+    core.pod("old", ended)
+    assert core.take(NOW) == [], "once; the next pod waits until the annotation is seen"
+    core.pod("old", pod("old", vgpus(2), "n1", ended=True))
+    assert [(type(each), each.uid) for each in core.take(NOW)] == [(BindPod, "new")]
+
+
 def test_a_held_pod_that_another_scheduler_binds_blocks_no_other():
     cluster = Cluster(vgpus(2), (), vgpus(2), vgpus(2))
     assert cluster.begun() == ["p0", "p1"]

@@ -1,16 +1,24 @@
 """The status of Queues: phases of PodGroups and usage of their pods, in the form of Volcano's scheduler."""
 
 import pytest
-from deviceshare.conf import default_conf
-from deviceshare.model import ContainerGrant, DeviceGrant, PodRequest
+from deviceshare.conf import SCHEDULER, default_conf
+from deviceshare.model import ConfigFact, ContainerGrant, DeviceGrant, PodRequest
 from deviceshare_binder.core import BinderCore
 from deviceshare_binder.core.commands import CreateQueue
-from deviceshare_binder.core.events import ClusterFailed, ClusterWritten, QueueChanged
+from deviceshare_binder.core.events import (
+    ClusterFailed,
+    ClusterWritten,
+    PodChanged,
+    PodGroupChanged,
+    QueueChanged,
+    SchedulerConfigured,
+)
 from deviceshare_binder.core.groups import Groups
 from deviceshare_binder.core.queues import Charges, as_quantities, with_parents
 from deviceshare_binder.core.views import PodGroupView, PodUsage, PodView, QueueView
 from deviceshare_bus.core import CaughtUp, Log, Now, Tick
 from deviceshare_bus.subjects import Stream
+from support.binder import BinderDriver
 from support.builders import GIB, MEMORY, NUMBER, ask, container, vgpu
 
 NOTHING = {"cpu": "0", "memory": "0"}
@@ -137,6 +145,29 @@ def test_what_a_pod_has_is_counted_as_queues_count_it():
     assert {uid: dict(amounts) for uid, amounts in charges.configure(default_conf()).items()} == {
         "a": {"cpu": 250, "memory": GIB, "pods": 1}
     }
+
+
+def test_the_status_of_a_queue_follows_the_configuration():
+    core = BinderDriver()
+    core.handle(PodGroupChanged("ns/g", PodGroupView(key="ns/g", uid="g", phase="Running")))
+    held = (ContainerGrant("c0", 0, "hami-core", tuple(DeviceGrant(f"GPU-{at}", at, 60, 0) for at in range(2))),)
+    view = PodView(uid="u", namespace="ns", name="p", node="n", group="ns/g")
+    core.handle(PodChanged("u", view, PodUsage(ask=vgpu(2, 60), held=held)))
+    core.start()
+
+    def memory() -> str:
+        """Let a second pass; return what is written on the queue."""
+        core.reports.clear()
+        core.take(core.now + 1.0)
+        (status,) = [one for one in core.reports if getattr(one, "name", "") == "default" and one.kind == "Queue"]
+        return dict(status.status)["allocated"][MEMORY]
+
+    assert memory() == "120"
+    for enabled, counted in (("false", "60"), ("true", "120")):
+        arguments = f"deviceshare.VGPUEnable: true, deviceshare.CardQuotaEnable: {enabled}"
+        text = f"- {{name: deviceshare, arguments: {{{arguments}}}}}"
+        core.handle(SchedulerConfigured(ConfigFact(name=SCHEDULER, text=text, source="test")))
+        assert memory() == counted
 
 
 def test_equal_requests_are_kept_once_and_bounded():

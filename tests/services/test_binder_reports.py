@@ -1,5 +1,6 @@
 """The reports about pods: their content, their order, and their bounds."""
 
+import pytest
 from deviceshare.model import Claim, ContainerGrant, DeviceGrant, Explanation
 from deviceshare_binder.core import reports
 from deviceshare_binder.core.commands import RecordEvent, SetPodCondition
@@ -97,6 +98,17 @@ def test_a_bound_pod_gets_its_node_reported_and_no_longer_a_reason():
         record=EventRecord("Pod", "default", "a", "a", False, "Scheduled", SCHEDULED, 5.0, once=True)
     )
     assert one.waiting == 0
+
+
+@pytest.mark.parametrize("view", [None, {"node": "n1"}, {"ended": True}])
+def test_what_was_explained_of_a_pod_that_waits_no_more_is_forgotten(view):
+    known = {}
+    one = Reports(known)
+    one.explained(explanation("a", "no room"), event=True)
+    one.pod("a", None if view is None else pod("a", **view))
+    known["a"] = pod("a")
+    one.pod("a", known["a"])
+    assert conditions(one) == []
 
 
 def test_explanations_of_deleted_pods_are_bounded(monkeypatch):

@@ -86,6 +86,11 @@ Perform = Callable[[Any], Awaitable[Event | None]]
 """Executes a service's own command and returns the event that answers it, None for none."""
 
 
+def _is_fault(error: BaseException) -> bool:
+    """Return whether an error is a fault of the core; a group is none, its errors are asked one by one."""
+    return isinstance(error, Exception) and not isinstance(error, (*NO_FAULTS, BaseExceptionGroup))
+
+
 async def _perform_nothing(command: Command) -> None:
     raise TypeError(f"no service performs {type(command).__name__}")
 
@@ -151,7 +156,7 @@ class Shell:
                     self._group.create_task(task)
                 self._group.create_task(self._run_timer())
         except BaseExceptionGroup as failed:
-            if failed.subgroup(lambda error: isinstance(error, Exception) and not isinstance(error, NO_FAULTS)):
+            if failed.subgroup(_is_fault):
                 try:
                     log.error("the core log was written to %s", self.dump())
                 except OSError as error:

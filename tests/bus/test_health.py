@@ -1,0 +1,77 @@
+"""The health endpoint of a service: whether the bus is reachable, and whether all streams have been read."""
+
+import argparse
+import asyncio
+import socket
+from http import HTTPStatus
+
+import aiohttp
+from deviceshare_bus.connection import connect
+from deviceshare_bus.service import Context, _run
+from deviceshare_bus.setup import make_streams
+from deviceshare_bus.subjects import Stream
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Health:
+    """The health endpoint of a service."""
+
+    def __init__(self, port: int) -> None:
+        self._url = f"http://127.0.0.1:{port}"
+
+    async def get(self, path: str) -> tuple[int, str]:
+        async with aiohttp.ClientSession() as session, session.get(f"{self._url}/{path}") as answer:
+            return answer.status, await answer.text()
+
+    async def until(self, path: str, status: HTTPStatus) -> str:
+        """Wait until the endpoint answers with this status; return the text."""
+        async with asyncio.timeout(15):
+            while True:
+                try:
+                    found, text = await self.get(path)
+                except aiohttp.ClientConnectionError:
+                    found, text = 0, ""
+                if found == status:
+                    return text
+                await asyncio.sleep(0.05)
+
+
+async def test_a_service_is_unhealthy_while_the_bus_is_down_and_ready_after_it_has_read_its_streams(
+    nats_server, monkeypatch
+) -> None:
+    # Signals of the test runner are not the service's.
+    loop = asyncio.get_running_loop()
+    monkeypatch.setattr(type(loop), "add_signal_handler", lambda *_: None)
+    setup = await connect(nats_server.url, "setup")
+    await make_streams(setup)
+    await setup.close()
+    may_read = asyncio.Event()
+
+    async def main(context: Context) -> None:
+        follower = context.follow(Stream.CLUSTER)
+        await may_read.wait()
+        async for _ in follower:
+            pass
+
+    port = free_port()
+    options = argparse.Namespace(bus=nats_server.url, health_address="127.0.0.1", health_port=port)
+    running = asyncio.create_task(_run("test", "test-1", main, options))
+    health = Health(port)
+    try:
+        assert await health.until("healthz", HTTPStatus.OK) == "ok"
+        assert (await health.get("readyz"))[0] == HTTPStatus.SERVICE_UNAVAILABLE
+        may_read.set()
+        await health.until("readyz", HTTPStatus.OK)
+        nats_server.kill()
+        assert "bus" in await health.until("healthz", HTTPStatus.SERVICE_UNAVAILABLE)
+        nats_server.start()
+        await health.until("healthz", HTTPStatus.OK)
+        await health.until("readyz", HTTPStatus.OK)
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)

@@ -1,0 +1,111 @@
+"""``make mutate``: how many mutants of our code the tests kill.
+
+Environment: MUTATE_SAMPLE mutants of each group (20), MUTATE_SEED (1), MUTATE_GROUPS (names, comma-separated; all),
+MUTATE_WORKERS processes (2), MUTATE_REPORT file (.cache/mutation/report.md).
+MUTATE_AGAIN=1 tries only the mutants that the tests did not kill when the report was written, and takes the others from
+the report: for work on tests, as long as no test is weakened.
+"""
+
+import os
+import queue
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+from mutation import report
+from mutation.groups import GROUPS, Group
+from mutation.mutants import Mutant, sample
+from mutation.workers import Copy, Run, Verdict
+
+ROOT = Path(__file__).parents[2]
+SAMPLE = int(os.environ.get("MUTATE_SAMPLE", "20"))
+SEED = int(os.environ.get("MUTATE_SEED", "1"))
+WORKERS = int(os.environ.get("MUTATE_WORKERS", "2"))
+REPORT = Path(os.environ.get("MUTATE_REPORT", ROOT / ".cache" / "mutation" / "report.md"))
+AGAIN = os.environ.get("MUTATE_AGAIN", "") == "1"
+RECORD = REPORT.with_name("killed.json")
+CHOSEN = [name.strip() for name in os.environ.get("MUTATE_GROUPS", "").split(",") if name.strip()]
+
+
+class Pool:
+    """Workers that share the mutants of all groups; each has copies of its own."""
+
+    def __init__(self, snapshot: Path, directory: Path) -> None:
+        self._snapshot = snapshot
+        self._directory = directory
+        self._tasks: queue.SimpleQueue[tuple[Group, list[Mutant]]] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._failed: list[str] = []
+        self.results: list[report.Result] = []
+
+    def run(self, tasks: list[tuple[Group, list[Mutant]]], killed: dict[str, str]) -> list[str]:
+        """Run all mutants but those known to be killed; return what went wrong with the tests themselves."""
+        for group, sampled in tasks:
+            known = [mutant for mutant in sampled if mutant.digest in killed]
+            self.results += [report.Result(mutant, Run(Verdict.KILLED, 0.0, killed[mutant.digest])) for mutant in known]
+            mutants = [mutant for mutant in sampled if mutant.digest not in killed]
+            # Each worker runs the tests of a group without a mutant first: therefore pieces, not single mutants.
+            for part in range(min(WORKERS, len(mutants))):
+                self._tasks.put((group, mutants[part::WORKERS]))
+        threads = [threading.Thread(target=self._work, args=(number,), daemon=True) for number in range(WORKERS)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return self._failed
+
+    def _work(self, number: int) -> None:
+        copies: dict[bool, Copy] = {}
+        while True:
+            try:
+                group, mutants = self._tasks.get_nowait()
+            except queue.Empty:
+                return
+            if group.compiled not in copies:
+                where = self._directory / f"{number}-{'compiled' if group.compiled else 'plain'}"
+                copies[group.compiled] = Copy(self._snapshot, where, compiled=group.compiled)
+            self._run_group(copies[group.compiled], group, mutants)
+
+    def _run_group(self, copy: Copy, group: Group, mutants: list[Mutant]) -> None:
+        tests = group.test_files(self._snapshot)
+        baseline = copy.baseline(tests)
+        if baseline.verdict is not Verdict.SURVIVED:
+            with self._lock:
+                self._failed.append(f"{group.name}: the tests fail without a mutant:\n{baseline.output}")
+            return
+        for mutant in mutants:
+            timeout = 20 + 4 * baseline.seconds
+            result = report.Result(mutant, copy.run(mutant, tests, timeout, confirmed=group.confirmed))
+            with self._lock:
+                self.results.append(result)
+                print(report.line(result), flush=True)
+
+
+def main() -> int:
+    """Measure, print and write the report; return 1 if something is below its limit."""
+    unknown = set(CHOSEN) - {group.name for group in GROUPS}
+    if unknown:
+        print(f"MUTATE_GROUPS: unknown {', '.join(sorted(unknown))}", file=sys.stderr)
+        return 2
+    groups = [group for group in GROUPS if not CHOSEN or group.name in CHOSEN]
+    with tempfile.TemporaryDirectory(prefix="deviceshare-mutants-") as directory:
+        # Of what is there now: the checkout may change while the mutants run.
+        snapshot = Copy(ROOT, Path(directory) / "snapshot", compiled=True).root
+        tasks = [(group, sample(snapshot, group.name, group.modules(snapshot), SAMPLE, SEED)) for group in groups]
+        pool = Pool(snapshot, Path(directory))
+        killed = report.read_killed(RECORD) if AGAIN else {}
+        failed = pool.run(tasks, killed)
+        order = {mutant: number for number, mutant in enumerate(mutant for _, mutants in tasks for mutant in mutants)}
+        results = sorted(pool.results, key=lambda result: order[result.mutant])
+        REPORT.parent.mkdir(parents=True, exist_ok=True)
+        REPORT.write_text(report.page(snapshot, results, f"MUTATE_SAMPLE={SAMPLE} MUTATE_SEED={SEED}"))
+    report.write_killed(RECORD, results)
+    print(f"\nMUTATE_SAMPLE={SAMPLE} MUTATE_SEED={SEED}, report: {REPORT}\n\n{report.table(results)}")
+    problems = failed + report.weak(results)
+    print("\n".join(problems), file=sys.stderr)
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,127 @@
+"""The measurement itself: every module is in one group, the sample is seeded, and only failing tests kill."""
+
+import ast
+import shutil
+from pathlib import Path
+
+import pytest
+
+from mutation import report
+from mutation.groups import GROUPS
+from mutation.mutants import Mutant, sample
+from mutation.workers import Copy, Run, Verdict
+
+ROOT = Path(__file__).parents[2]
+CODE = """
+def larger(a: int | None, b: int = 1) -> int:
+    if a > b:
+        return a
+    return b
+
+
+def count(most):
+    number = 0
+    while number != most:
+        number += 1
+    return number
+"""
+TESTS = """
+from deviceshare.numbers import count, larger
+
+def test_larger():
+    assert larger(2, 1) == 2
+    assert count(3) == 3
+"""
+
+
+def test_every_module_is_in_one_group_and_every_pattern_finds_tests() -> None:
+    modules = [path for group in GROUPS for path in group.modules(ROOT)]
+    assert len(modules) == len(set(modules))
+    expected = {
+        path
+        for source in ("libs/deviceshare/src", "libs/deviceshare-bus/src", "libs/deviceshare-cluster/src", "services")
+        for path in (ROOT / source).rglob("*.py")
+        if path.name != "__main__.py" and not {"kube", "build"} & set(path.parts)
+    }
+    assert {path for path in expected - set(modules) if ast.parse(path.read_text()).body[1:]} <= {
+        ROOT / "libs/deviceshare/src/deviceshare/__init__.py"
+    }
+    for group in GROUPS:
+        assert [pattern for pattern in group.tests if not list(ROOT.glob(pattern))] == [], group.name
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """Give a repository with one module and one test."""
+    root = tmp_path / "checkout"
+    package = root / "libs" / "deviceshare" / "src" / "deviceshare"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "numbers.py").write_text(CODE)
+    (root / "tests").mkdir()
+    (root / "tests" / "test_numbers.py").write_text(TESTS)
+    return root
+
+
+def test_a_sample_is_seeded_has_each_place_once_and_leaves_types_alone(repository) -> None:
+    module = repository / "libs" / "deviceshare" / "src" / "deviceshare" / "numbers.py"
+    mutants = sample(repository, "numbers", [module], 100, seed=1)
+    assert mutants == sample(repository, "numbers", [module], 100, seed=1)
+    assert mutants != sample(repository, "numbers", [module], 100, seed=2)
+    assert mutants[:3] == sample(repository, "numbers", [module], 3, seed=1)
+    assert {mutant.line for mutant in mutants} == {2, 3, 9, 10, 11}
+    assert all("a: int | None" in mutant.code for mutant in mutants)
+    assert module.read_text() == CODE
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "verdict"),
+    [
+        ("a > b", "a < b", Verdict.KILLED),
+        ("a > b", "a >= b", Verdict.SURVIVED),
+        ("b: int = 1", "b: int = 1 + None", Verdict.INVALID),
+        ("number += 1", "number += 0", Verdict.TIMEOUT),
+    ],
+)
+def test_only_a_failing_test_kills(repository, tmp_path, before, after, verdict) -> None:
+    copy = Copy(repository, tmp_path / "copy", compiled=True)
+    tests = [Path("tests/test_numbers.py")]
+    path = Path("libs/deviceshare/src/deviceshare/numbers.py")
+    mutant = Mutant("numbers", path, 1, "x", CODE.replace(before, after))
+    timeout = 4.0 if verdict is Verdict.TIMEOUT else 60.0
+    assert copy.run(mutant, tests, timeout, confirmed=False).verdict is verdict
+    assert (copy.root / path).read_text() == (repository / path).read_text() == CODE
+    shutil.rmtree(copy.root)
+
+
+def test_a_test_that_fails_without_the_mutant_as_well_does_not_kill(repository, tmp_path) -> None:
+    (repository / "tests" / "test_unreliable.py").write_text("""
+from pathlib import Path
+
+def test_fails_always():
+    assert not Path("tests").exists()
+""")
+    copy = Copy(repository, tmp_path / "copy", compiled=True)
+    tests = [Path("tests/test_unreliable.py"), Path("tests/test_numbers.py")]
+    path = Path("libs/deviceshare/src/deviceshare/numbers.py")
+    mutant = Mutant("numbers", path, 3, "x", CODE.replace("a > b", "a >= b"))
+    assert copy.run(mutant, tests, 60.0, confirmed=True).verdict is Verdict.SURVIVED
+
+
+def result(verdict: Verdict, group: str = "numbers") -> report.Result:
+    return report.Result(Mutant(group, Path("x.py"), 1, "AddNot", "code"), Run(verdict, 1.0))
+
+
+def test_timeouts_count_as_not_killed_and_invalid_mutants_not_at_all() -> None:
+    results = [result(Verdict.KILLED)] * 7 + [
+        result(Verdict.SURVIVED),
+        result(Verdict.TIMEOUT),
+        result(Verdict.INVALID),
+    ]
+    assert report.rate(results) == 7 / 9
+    assert report.table(results).splitlines()[2] == "| numbers | 10 | 7 | 1 | 1 | 1 | 78% |"
+    assert report.weak(results) == [
+        "numbers: 78% of the mutants killed, at least 80% expected",
+        "all: 78% of the mutants killed, at least 88% expected",
+    ]
+    assert report.weak([result(Verdict.KILLED)]) == []

@@ -1,0 +1,70 @@
+"""The reasons of pods that wait, in their details."""
+
+import pytest
+from deviceshare.model import REFUSED, Explanation, GroupKey, NodeOutcomes, Outcome, PodGroupFact, QueueFact
+from deviceshare_placement.core import OutcomesReceived
+from msgspec.structs import replace
+from support.builders import MEMORY, card, node, pod, vgpu
+from support.played import Commands, Played
+
+
+@pytest.fixture
+def played() -> Played:
+    return Played()
+
+
+def gang(played: Played, minimum: int, **minimums: int) -> None:
+    played.put(PodGroupFact(key=GroupKey("ns/g"), uid="g", min_member=minimum, min_task_member=minimums))
+
+
+def of_pods(out: Commands) -> list[Explanation]:
+    """Return the explanations of pods, not those of their PodGroup."""
+    return [each for each in out.explanations if each.uid.startswith("uid-")]
+
+
+def test_a_reason_without_nodes_counts_none(played) -> None:
+    played.put(QueueFact(name="q", capability={MEMORY: 50}))
+    played.put(replace(pod("x", vgpu(1, 60)), queue="q"))
+    (explained,) = played.tick().explanations
+    assert (explained.nodes, [each.code for each in explained.refusals]) == (0, ["QueueOverCapability"])
+
+
+@pytest.mark.parametrize(
+    ("pods", "code"), [(1, "NotEnoughTasks"), (2, "NotEnoughPodsOfTask"), (3, "NotEnoughPodsOfTask")]
+)
+def test_a_gang_that_lacks_pods_has_the_code_of_volcano(played, pods, code) -> None:
+    gang(played, 2, master=1, worker=1)
+    for at in range(pods):
+        played.put(replace(pod(f"w{at}", vgpu(1, 10), gang="g"), task="worker"))
+    explained = of_pods(played.tick())
+    assert {each.gang_reason for each in explained} == {code}
+    (message,) = {each.message for each in explained}
+    assert message.startswith(f"pod group ns/g is not ready, {pods} of 2 pods exist")
+
+
+def test_the_minimum_of_a_task_counts_the_pods_that_it_has(played) -> None:
+    gang(played, 4, master=1, worker=3)
+    played.put(replace(pod("m", vgpu(1, 10), gang="g", node="a"), task="master"))
+    for at in range(2):
+        played.put(replace(pod(f"b{at}", vgpu(1, 10), gang="g", node="a"), task="worker"))
+    played.put(replace(pod("other", vgpu(1, 10), gang="g"), task="master"))
+    (message,) = {each.message for each in of_pods(played.tick())}
+    assert message == "pod group ns/g is not ready, 4 of 4 pods exist, task worker waits for 1 at least"
+    played.put(replace(pod("w", vgpu(1, 10), gang="g"), task="worker"))
+    assert "w" in [claim.name for claim in played.tick().claims]
+
+
+def test_outcomes_of_several_claims_in_one_message_are_all_applied() -> None:
+    played = Played(node("a", [card(at, memory=100) for at in range(3)]))
+    for name in ("x", "y", "z"):
+        played.put(pod(name, vgpu(1, 60)))
+    out = played.tick()
+    played.written(out)
+    played.remove("pod", "uid-x")
+    outcomes = tuple(
+        Outcome(each.id, each.uid, REFUSED, "no") for each in sorted(out.claims, key=lambda each: each.uid)
+    )
+    steps = played.send(OutcomesReceived("a", NodeOutcomes(node="a", outcomes=outcomes))).steps
+    assert [(each.uid, each.name) for each in steps] == [("uid-y", "claim refused"), ("uid-z", "claim refused")]
+    played.written(played.tick())
+    assert [claim.name for claim in played.tick(0.5).claims] == ["y", "z"]
