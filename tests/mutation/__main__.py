@@ -6,8 +6,10 @@ MUTATE_AGAIN=1 tries only the mutants that the tests did not kill when the repor
 the report: for work on tests, as long as no test is weakened.
 """
 
+import contextlib
 import os
 import queue
+import signal
 import sys
 import tempfile
 import threading
@@ -16,7 +18,7 @@ from pathlib import Path
 from mutation import report
 from mutation.groups import GROUPS, Group
 from mutation.mutants import Mutant, sample
-from mutation.workers import Copy, Run, Verdict
+from mutation.workers import Copy, Run, Stopped, Verdict
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = int(os.environ.get("MUTATE_SAMPLE", "20"))
@@ -37,6 +39,8 @@ class Pool:
         self._tasks: queue.SimpleQueue[tuple[Group, list[Mutant]]] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._failed: list[str] = []
+        self._copies: list[Copy] = []
+        self._stopped = threading.Event()
         self.results: list[report.Result] = []
 
     def run(self, tasks: list[tuple[Group, list[Mutant]]], killed: dict[str, str]) -> list[str]:
@@ -51,11 +55,27 @@ class Pool:
         threads = [threading.Thread(target=self._work, args=(number,), daemon=True) for number in range(WORKERS)]
         for thread in threads:
             thread.start()
-        for thread in threads:
-            thread.join()
+        try:
+            for thread in threads:
+                thread.join()
+        except BaseException:  # interrupted
+            self._stop()
+            for thread in threads:
+                thread.join()
+            raise
         return self._failed
 
+    def _stop(self) -> None:
+        self._stopped.set()
+        with self._lock:
+            for copy in self._copies:
+                copy.stop()
+
     def _work(self, number: int) -> None:
+        with contextlib.suppress(Stopped):
+            self._run_tasks(number)
+
+    def _run_tasks(self, number: int) -> None:
         copies: dict[bool, Copy] = {}
         while True:
             try:
@@ -64,8 +84,16 @@ class Pool:
                 return
             if group.compiled not in copies:
                 where = self._directory / f"{number}-{'compiled' if group.compiled else 'plain'}"
-                copies[group.compiled] = Copy(self._snapshot, where, compiled=group.compiled)
+                copies[group.compiled] = self._new_copy(where, compiled=group.compiled)
             self._run_group(copies[group.compiled], group, mutants)
+
+    def _new_copy(self, where: Path, *, compiled: bool) -> Copy:
+        copy = Copy(self._snapshot, where, compiled=compiled)
+        with self._lock:
+            self._copies.append(copy)
+            if self._stopped.is_set():
+                copy.stop()
+        return copy
 
     def _run_group(self, copy: Copy, group: Group, mutants: list[Mutant]) -> None:
         tests = group.test_files(self._snapshot)
@@ -88,6 +116,7 @@ def main() -> int:
     if unknown:
         print(f"MUTATE_GROUPS: unknown {', '.join(sorted(unknown))}", file=sys.stderr)
         return 2
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     groups = [group for group in GROUPS if not CHOSEN or group.name in CHOSEN]
     with tempfile.TemporaryDirectory(prefix="deviceshare-mutants-") as directory:
         # Of what is there now: the checkout may change while the mutants run.
@@ -108,4 +137,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

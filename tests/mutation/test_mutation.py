@@ -1,10 +1,17 @@
 """The measurement itself: every module is in one group, the sample is seeded, and only failing tests kill."""
 
 import ast
+import os
 import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.processes import wait_until_dead
 
 from mutation import report
 from mutation.groups import GROUPS
@@ -125,3 +132,69 @@ def test_timeouts_count_as_not_killed_and_invalid_mutants_not_at_all() -> None:
         "all: 78% of the mutants killed, at least 88% expected",
     ]
     assert report.weak([result(Verdict.KILLED)]) == []
+
+
+ENDLESS = """
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+def test_never_ends():
+    command = [sys.executable, "-c", "while True: pass"]
+    inside = subprocess.Popen(command)
+    outside = subprocess.Popen(command, start_new_session=True)
+    pids = Path(os.environ["STARTED"])
+    pids.with_suffix(".tmp").write_text(f"{os.getpid()} {inside.pid} {outside.pid}")
+    pids.with_suffix(".tmp").rename(pids)
+    while True:
+        time.sleep(1)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
+def test_nothing_runs_on_when_the_measurement_is_interrupted(repository, tmp_path, number) -> None:
+    (repository / "tests" / "test_numbers.py").write_text(ENDLESS)
+    pids, temporary = tmp_path / "pids", tmp_path / "temporary"
+    temporary.mkdir()
+    script = f"""
+import sys
+from pathlib import Path
+from mutation import __main__ as command
+from mutation.groups import Group
+
+command.ROOT = Path({str(repository)!r})
+command.GROUPS = (Group("numbers", ("libs/deviceshare/src/deviceshare",), ("tests/test_numbers.py",)),)
+sys.exit(command.main())
+"""
+    environment = os.environ | {
+        "PYTHONPATH": str(ROOT / "tests"), "STARTED": str(pids), "TMPDIR": str(temporary), "MUTATE_WORKERS": "1",
+        "MUTATE_REPORT": str(tmp_path / "report.md"), "MUTATE_GROUPS": "",
+    }  # fmt: skip
+    # A process group of its own, as a shell gives to a command; the sessions of the tests are not part of it.
+    with subprocess.Popen(
+        [sys.executable, "-c", script], env=environment, stderr=subprocess.DEVNULL, process_group=0
+    ) as process:
+        wait_until(pids.exists)
+        os.killpg(process.pid, number)
+        process.wait(20)
+    wait_until_dead(map(int, pids.read_text().split()), 10)
+    if number != signal.SIGKILL:
+        assert list(temporary.glob("deviceshare-mutants-*")) == []
+
+
+def test_a_timeout_ends_what_left_the_session_of_the_tests(repository, tmp_path, monkeypatch) -> None:
+    (repository / "tests" / "test_numbers.py").write_text(ENDLESS)
+    monkeypatch.setenv("STARTED", str(tmp_path / "pids"))
+    copy = Copy(repository, tmp_path / "copy", compiled=True)
+    mutant = Mutant("numbers", Path("libs/deviceshare/src/deviceshare/numbers.py"), 1, "x", CODE)
+    assert copy.run(mutant, [Path("tests/test_numbers.py")], 8.0, confirmed=False).verdict is Verdict.TIMEOUT
+    wait_until_dead(map(int, (tmp_path / "pids").read_text().split()))
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.02)

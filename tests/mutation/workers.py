@@ -1,21 +1,22 @@
 """Run the tests of mutants on copies of the repository; the checkout is never written to."""
 
-import contextlib
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from mutation.guard import STOPPED
 from mutation.mutants import Mutant
 
 _LEFT_OUT = shutil.ignore_patterns(".*", "__pycache__", "build", "dist", "node_modules")
+_GUARD = Path(__file__).with_name("guard.py")
 _FAILED_TEST = re.compile(r"^(?:FAILED|ERROR) (\S+::.*?)(?: - |$)", re.MULTILINE)
 
 
@@ -45,11 +46,18 @@ class Run:
     output: str = ""
 
 
+class Stopped(Exception):
+    """The measurement is to end."""
+
+
 class Copy:
     """A copy of the repository, with or without its compiled kernels."""
 
     def __init__(self, root: Path, directory: Path, *, compiled: bool) -> None:
         self.root = directory
+        self._held: int | None = None
+        self._lock = threading.Lock()
+        self._stopped = threading.Event()
         shutil.copytree(root, directory, ignore=_LEFT_OUT, symlinks=True)
         for extension in () if compiled else directory.glob("libs/deviceshare/src/deviceshare/kernels/*.so"):
             extension.unlink()
@@ -106,31 +114,47 @@ class Copy:
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-rfE", "--tb=line", "-p", "no:cacheprovider"]
         command += ["--timeout=0", *(f"--deselect={test}" for test in without), *map(str, tests)]
         begun = time.monotonic()
-        output = None
-        # A session of its own: what the tests started ends with them.
-        with subprocess.Popen(
-            command, cwd=self.root, env=environment, text=True, errors="replace", start_new_session=True,
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        ) as process:  # fmt: skip
-            try:
-                output, _ = process.communicate(timeout=timeout)
-            except subprocess.TimeoutExpired:
-                pass
-            finally:
-                _end(process)
+        # The guard ends what the tests have started, also if we are killed: then nothing holds the pipe open.
+        watched, held = os.pipe()
+        with self._lock:
+            self._held = held
+        if self._stopped.is_set():
+            self._end()
+        guarded = [sys.executable, str(_GUARD), str(watched), *command]
+        try:
+            with subprocess.Popen(
+                guarded, cwd=self.root, env=environment, text=True, errors="replace", start_new_session=True,
+                pass_fds=(watched,), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            ) as process:  # fmt: skip
+                os.close(watched)
+                timer = threading.Timer(timeout, self._end)
+                timer.start()
+                output, _ = process.communicate()
+                timer.cancel()
+                timer.join()  # or it might end the next run
+        finally:
+            self._end()
         seconds = time.monotonic() - begun
-        if output is None:
-            return Run(Verdict.TIMEOUT, seconds)
+        if self._stopped.is_set():
+            raise Stopped
         return _judge(process.returncode, output, seconds)
 
+    def stop(self) -> None:
+        """End the tests that run, and let all further ones raise Stopped; from any thread."""
+        self._stopped.set()
+        self._end()
 
-def _end(process: subprocess.Popen[str]) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
+    def _end(self) -> None:
+        with self._lock:
+            if self._held is not None:
+                os.close(self._held)
+                self._held = None
 
 
 def _judge(status: int, output: str, seconds: float) -> Run:
     failed = _FAILED_TEST.search(output)
+    if status == STOPPED:
+        return Run(Verdict.TIMEOUT, seconds, output=output)
     if status == 0:
         return Run(Verdict.SURVIVED, seconds, output=output)
     if failed and status == 1:
