@@ -13,12 +13,14 @@ from pathlib import Path
 import pytest
 from support.processes import wait_until_dead
 
-from mutation import report
+from mutation import report, workers
 from mutation.groups import GROUPS
 from mutation.mutants import Mutant, sample
+from mutation.selection import Recording
 from mutation.workers import Copy, Run, Verdict
 
 ROOT = Path(__file__).parents[2]
+NUMBERS = Path("libs/deviceshare/src/deviceshare/numbers.py")
 CODE = """
 def larger(a: int | None, b: int = 1) -> int:
     if a > b:
@@ -90,14 +92,13 @@ def test_a_sample_is_seeded_has_each_place_once_and_leaves_types_alone(repositor
         ("number += 1", "number += 0", Verdict.TIMEOUT),
     ],
 )
-def test_only_a_failing_test_kills(repository, tmp_path, before, after, verdict) -> None:
+def test_only_a_failing_test_kills(repository, tmp_path, monkeypatch, before, after, verdict) -> None:
+    monkeypatch.setattr(workers, "LEAST_TIMEOUT", 4.0 if verdict is Verdict.TIMEOUT else 60.0)
     copy = Copy(repository, tmp_path / "copy", compiled=True)
-    tests = [Path("tests/test_numbers.py")]
-    path = Path("libs/deviceshare/src/deviceshare/numbers.py")
-    mutant = Mutant("numbers", path, 1, "x", CODE.replace(before, after))
-    timeout = 4.0 if verdict is Verdict.TIMEOUT else 60.0
-    assert copy.run(mutant, tests, timeout, confirmed=False).verdict is verdict
-    assert (copy.root / path).read_text() == (repository / path).read_text() == CODE
+    mutant = Mutant("numbers", NUMBERS, 3, "x", CODE.replace(before, after))
+    recording = Recording({"tests/test_numbers.py::test_larger": 0.1}, {})
+    assert copy.run(mutant, recording, confirmed=False).verdict is verdict
+    assert (copy.root / NUMBERS).read_text() == (repository / NUMBERS).read_text() == CODE
     shutil.rmtree(copy.root)
 
 
@@ -109,10 +110,45 @@ def test_fails_always():
     assert not Path("tests").exists()
 """)
     copy = Copy(repository, tmp_path / "copy", compiled=True)
-    tests = [Path("tests/test_unreliable.py"), Path("tests/test_numbers.py")]
-    path = Path("libs/deviceshare/src/deviceshare/numbers.py")
-    mutant = Mutant("numbers", path, 3, "x", CODE.replace("a > b", "a >= b"))
-    assert copy.run(mutant, tests, 60.0, confirmed=True).verdict is Verdict.SURVIVED
+    recording = Recording(
+        {"tests/test_unreliable.py::test_fails_always": 0.1, "tests/test_numbers.py::test_larger": 1.0}, {}
+    )
+    mutant = Mutant("numbers", NUMBERS, 3, "x", CODE.replace("a > b", "a >= b"))
+    assert copy.run(mutant, recording, confirmed=True).verdict is Verdict.SURVIVED
+
+
+def test_the_tests_of_a_mutant_are_those_that_run_its_statement(repository, tmp_path) -> None:
+    (repository / "tests" / "test_more.py").write_text("""
+import asyncio
+import time
+from deviceshare.numbers import count, larger
+
+async def in_another_task():
+    return larger(1, 2)
+
+def test_counts():
+    assert count(1) == 1
+
+def test_larger_slowly():
+    time.sleep(0.3)
+    assert asyncio.run(in_another_task()) == 2
+""")
+    copy = Copy(repository, tmp_path / "copy", compiled=True)
+    run, recording = copy.baseline([Path("tests/test_more.py"), Path("tests/test_numbers.py")])
+    assert run.verdict is Verdict.SURVIVED
+    slowly, counts, both = (
+        "tests/test_more.py::test_larger_slowly",
+        "tests/test_more.py::test_counts",
+        "tests/test_numbers.py::test_larger",
+    )
+    assert recording.tests(repository, NUMBERS, 3) == [both, slowly]
+    assert recording.tests(repository, NUMBERS, 5) == [slowly]
+    assert set(recording.tests(repository, NUMBERS, 9)) == {counts, both}
+    assert set(recording.tests(repository, NUMBERS, 2)) == {counts, both, slowly}
+    found = copy.run(
+        Mutant("numbers", NUMBERS, 5, "x", CODE.replace("return b", "return None")), recording, confirmed=False
+    )
+    assert (found.verdict, found.test) == (Verdict.KILLED, slowly)
 
 
 def result(verdict: Verdict, group: str = "numbers") -> report.Result:
@@ -187,9 +223,11 @@ sys.exit(command.main())
 def test_a_timeout_ends_what_left_the_session_of_the_tests(repository, tmp_path, monkeypatch) -> None:
     (repository / "tests" / "test_numbers.py").write_text(ENDLESS)
     monkeypatch.setenv("STARTED", str(tmp_path / "pids"))
+    monkeypatch.setattr(workers, "LEAST_TIMEOUT", 8.0)
     copy = Copy(repository, tmp_path / "copy", compiled=True)
-    mutant = Mutant("numbers", Path("libs/deviceshare/src/deviceshare/numbers.py"), 1, "x", CODE)
-    assert copy.run(mutant, [Path("tests/test_numbers.py")], 8.0, confirmed=False).verdict is Verdict.TIMEOUT
+    recording = Recording({"tests/test_numbers.py::test_never_ends": 0.0}, {})
+    mutant = Mutant("numbers", NUMBERS, 3, "x", CODE)
+    assert copy.run(mutant, recording, confirmed=False).verdict is Verdict.TIMEOUT
     wait_until_dead(map(int, (tmp_path / "pids").read_text().split()))
 
 

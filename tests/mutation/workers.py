@@ -1,5 +1,6 @@
 """Run the tests of mutants on copies of the repository; the checkout is never written to."""
 
+import json
 import os
 import re
 import shutil
@@ -12,15 +13,20 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from mutation import selection
 from mutation.guard import STOPPED
 from mutation.mutants import Mutant
+from mutation.selection import Recording
 
 _LEFT_OUT = shutil.ignore_patterns(".*", "__pycache__", "build", "dist", "node_modules")
+_PLUGIN = Path(__file__).with_name("plugin")
 _GUARD = Path(__file__).with_name("guard.py")
 _FAILED_TEST = re.compile(r"^(?:FAILED|ERROR) (\S+::.*?)(?: - |$)", re.MULTILINE)
 
 
 _BASELINE_TRIES = 3
+LEAST_TIMEOUT = 40.0
+"""Seconds to start the tests on a busy machine."""
 
 
 class Verdict(StrEnum):
@@ -63,56 +69,66 @@ class Copy:
             extension.unlink()
         self._environment = os.environ | {
             # Our packages are installed in place, elsewhere; the paths of the copy come first.
-            "PYTHONPATH": os.pathsep.join(str(path) for path in sorted(directory.glob("*/*/src"))),
+            "PYTHONPATH": os.pathsep.join([*map(str, sorted(directory.glob("*/*/src"))), str(_PLUGIN)]),
             "CI": "true",  # properties are then tried with the same examples in each run
             "PYTHONPYCACHEPREFIX": "",
         }
 
-    def baseline(self, tests: Sequence[Path]) -> Run:
-        """Run tests without a mutant, which also compiles all modules; again if one fails on a busy machine."""
-        for _ in range(_BASELINE_TRIES):
-            run = self._run(tests, timeout=1200.0, environment=self._environment)
-            if run.verdict is Verdict.SURVIVED:
-                break
-        return run
+    def baseline(self, tests: Sequence[Path]) -> tuple[Run, Recording]:
+        """Run tests without a mutant, and record which of them runs which lines; again if one fails on a busy machine.
 
-    def run(self, mutant: Mutant, tests: Sequence[Path], timeout: float, *, confirmed: bool) -> Run:
-        """Run tests with a mutant; ``timeout`` in seconds.
+        It also compiles all modules.
+        """
+        recorded = self.root / "recording.json"
+        sources = os.pathsep.join(map(str, sorted(self.root.glob("*/*/src"))))
+        environment = self._environment | {"MUTATION_RECORD": str(recorded), "MUTATION_SOURCES": sources}
+        for _ in range(_BASELINE_TRIES):
+            run = self._run(list(map(str, tests)), timeout=1800.0, environment=environment)
+            if run.verdict is Verdict.SURVIVED:
+                return run, selection.read(recorded)
+        return run, Recording({}, {})
+
+    def run(self, mutant: Mutant, recording: Recording, *, confirmed: bool) -> Run:
+        """Run the tests that concern a mutant.
 
         ``confirmed``: the test that fails has to fail a second time, and to pass without the mutant; otherwise the
         others decide.
         """
-        unreliable: list[str] = []
+        tests = recording.tests(self.root, mutant.path, mutant.line)
         while True:
-            run = self._run_mutant(mutant, tests, timeout, unreliable)
+            run = self._run_mutant(mutant, tests, recording)
             if not confirmed or run.verdict is not Verdict.KILLED:
                 return run
-            fails_again = self._run_mutant(mutant, [Path(run.test)], timeout).verdict is Verdict.KILLED
-            if fails_again and self._run([Path(run.test)], timeout, self._readonly).verdict is Verdict.SURVIVED:
+            fails_again = self._run_mutant(mutant, [run.test], recording).verdict is Verdict.KILLED
+            if fails_again and self._run([run.test], 600.0, self._readonly).verdict is Verdict.SURVIVED:
                 return run
-            unreliable.append(run.test)
+            tests = [test for test in tests if test != run.test]
+            if not tests:
+                return Run(Verdict.SURVIVED, run.seconds, output=run.output)
 
     @property
     def _readonly(self) -> dict[str, str]:
         return self._environment | {"PYTHONDONTWRITEBYTECODE": "1"}
 
-    def _run_mutant(self, mutant: Mutant, tests: Sequence[Path], timeout: float, without: Sequence[str] = ()) -> Run:
+    def _run_mutant(self, mutant: Mutant, tests: Sequence[str], recording: Recording) -> Run:
+        chosen = self.root / "selection.json"
+        chosen.write_text(json.dumps(tests))
+        environment = self._readonly | {"MUTATION_SELECTION": str(chosen)}
+        timeout = LEAST_TIMEOUT + 5 * sum(recording.seconds[test] for test in tests)
         path = self.root / mutant.path
         before, status = path.read_bytes(), path.stat()
         try:
             path.write_text(mutant.code)
             # Python finds compiled code by the time of the source: the mutant's is new, its compiled code is not kept.
             os.utime(path, (status.st_atime, status.st_mtime + 10))
-            return self._run(tests, timeout, self._readonly, without)
+            return self._run(selection.files(tests), timeout, environment)
         finally:
             path.write_bytes(before)
             os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
 
-    def _run(
-        self, tests: Sequence[Path], timeout: float, environment: dict[str, str], without: Sequence[str] = ()
-    ) -> Run:
+    def _run(self, tests: Sequence[str], timeout: float, environment: dict[str, str]) -> Run:
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-rfE", "--tb=line", "-p", "no:cacheprovider"]
-        command += ["--timeout=0", *(f"--deselect={test}" for test in without), *map(str, tests)]
+        command += ["-p", "mutation_plugin", "--timeout=0", *tests]
         begun = time.monotonic()
         # The guard ends what the tests have started, also if we are killed: then nothing holds the pipe open.
         watched, held = os.pipe()
