@@ -17,7 +17,7 @@ from pathlib import Path
 from mutation import report
 from mutation.groups import GROUPS, Group
 from mutation.mutants import Mutant, sample
-from mutation.selection import Recording
+from mutation.selection import Recording, Recordings, merge
 from mutation.workers import Copy, Run, Stopped, Verdict
 
 ROOT = Path(__file__).parents[2]
@@ -25,6 +25,7 @@ SAMPLE = int(os.environ.get("MUTATE_SAMPLE", "20"))
 SEED = int(os.environ.get("MUTATE_SEED", "1"))
 WORKERS = int(os.environ.get("MUTATE_WORKERS", "2"))
 REPORT = Path(os.environ.get("MUTATE_REPORT", ROOT / ".cache" / "mutation" / "report.md"))
+RECORDINGS = ROOT / ".cache" / "mutation" / "recordings"
 AGAIN = os.environ.get("MUTATE_AGAIN", "") == "1"
 RECORD = REPORT.with_name("killed.json")
 CHOSEN = [name.strip() for name in os.environ.get("MUTATE_GROUPS", "").split(",") if name.strip()]
@@ -109,7 +110,16 @@ class Pool:
     def _record(self, copy: Copy, group: Group, mutants: list[Mutant]) -> None:
         run, recording = None, None
         try:
-            run, recording = copy.baseline(group.test_files(self._snapshot))
+            tests = group.test_files(self._snapshot)
+            kept = Recordings(RECORDINGS, self._snapshot, group.modules(self._snapshot))
+            known = kept.known(tests)
+            if missing := [test for test in tests if test not in known]:
+                run, recorded = copy.baseline(missing)
+                if run.verdict is Verdict.SURVIVED:
+                    kept.keep(missing, recorded)
+            else:
+                run, recorded = Run(Verdict.SURVIVED, 0.0), Recording({}, {})
+            recording = merge([*known.values(), recorded])
         finally:
             with self._changed:
                 self._recording -= 1

@@ -1,8 +1,9 @@
 """Which tests can kill a mutant: those that run the statement that it changes, the fastest first."""
 
 import ast
+import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +30,17 @@ class Recording:
             found = {test for tests in lines.values() for test in tests}
         return sorted(found or self.seconds, key=lambda test: self.seconds[test])
 
+    def of(self, file: str) -> "Recording":
+        """Return the part of one test file."""
+        seconds = {test: taken for test, taken in self.seconds.items() if test.partition("::")[0] == file}
+        lines = {
+            module: {
+                line: mine for line, tests in found.items() if (mine := [test for test in tests if test in seconds])
+            }
+            for module, found in self.lines.items()
+        }
+        return Recording(seconds, {module: found for module, found in lines.items() if found})
+
 
 def read(path: Path) -> Recording:
     """Read what the plugin has recorded."""
@@ -39,6 +51,56 @@ def read(path: Path) -> Recording:
         for module, found in data["lines"].items()
     }
     return Recording(data["seconds"], lines)
+
+
+def write(path: Path, recording: Recording) -> None:
+    """Write a recording as the plugin does."""
+    position = {test: number for number, test in enumerate(recording.seconds)}
+    lines = {
+        module: {line: [position[test] for test in tests if test in position] for line, tests in found.items()}
+        for module, found in recording.lines.items()
+    }
+    path.write_text(json.dumps({"seconds": recording.seconds, "lines": lines}))
+
+
+class Recordings:
+    """The recordings of test files, kept between runs as long as neither the file nor the modules of its group change.
+
+    Changes of other modules and of helpers do not count: a recording only chooses tests, and a killed mutant is always
+    a test that failed.
+    """
+
+    def __init__(self, directory: Path, root: Path, modules: Sequence[Path]) -> None:
+        self._directory = directory
+        self._root = root
+        self._modules = hashlib.sha256(b"".join(path.read_bytes() for path in modules)).hexdigest()
+
+    def known(self, tests: Sequence[Path]) -> dict[Path, Recording]:
+        """Return the kept recordings of test files."""
+        return {test: read(path) for test in tests if (path := self._path(test)).exists()}
+
+    def keep(self, tests: Sequence[Path], recording: Recording) -> None:
+        """Keep a recording of test files, each apart."""
+        self._directory.mkdir(parents=True, exist_ok=True)
+        for test in tests:
+            write(self._path(test), recording.of(str(test)))
+
+    def _path(self, test: Path) -> Path:
+        text = f"{self._modules} {test} ".encode() + (self._root / test).read_bytes()
+        return self._directory / f"{hashlib.sha256(text).hexdigest()}.json"
+
+
+def merge(recordings: Iterable[Recording]) -> Recording:
+    """Return one recording of the tests of several."""
+    seconds: dict[str, float] = {}
+    lines: dict[str, dict[int, list[str]]] = {}
+    for recording in recordings:
+        seconds |= recording.seconds
+        for module, found in recording.lines.items():
+            into = lines.setdefault(module, {})
+            for line, tests in found.items():
+                into.setdefault(line, []).extend(tests)
+    return Recording(seconds, lines)
 
 
 def files(tests: Sequence[str]) -> list[str]:
