@@ -103,7 +103,8 @@ GROUPS = (
         (f"{_LIBRARY}/queueing",),
         (
             "tests/library/test_ordering.py",
-            "tests/library/test_ordering_best_effort.py",
+            "tests/library/test_ordering_[bs]*.py",
+            "tests/library/test_borrowing.py",
             "tests/library/test_enqueue.py",
             "tests/library/test_proportion.py",
             "tests/library/test_queue_*.py",

@@ -89,10 +89,12 @@ def test_a_sample_is_seeded_has_each_place_once_and_leaves_types_alone(repositor
         ("a > b", "a < b", Verdict.KILLED),
         ("a > b", "a >= b", Verdict.SURVIVED),
         ("b: int = 1", "b: int = 1 + None", Verdict.INVALID),
-        ("number += 1", "number += 0", Verdict.TIMEOUT),
+        ("number += 1", "number += 0", Verdict.KILLED),
+        ("def count(most)", "while True: pass\ndef count(most)", Verdict.TIMEOUT),
     ],
 )
 def test_only_a_failing_test_kills(repository, tmp_path, monkeypatch, before, after, verdict) -> None:
+    monkeypatch.setattr(workers, "TEST_TIMEOUT", 2.0)
     monkeypatch.setattr(workers, "LEAST_TIMEOUT", 4.0 if verdict is Verdict.TIMEOUT else 60.0)
     copy = Copy(repository, tmp_path / "copy", compiled=True)
     mutant = Mutant("numbers", NUMBERS, 3, "x", CODE.replace(before, after))
@@ -223,7 +225,7 @@ sys.exit(command.main())
 def test_a_timeout_ends_what_left_the_session_of_the_tests(repository, tmp_path, monkeypatch) -> None:
     (repository / "tests" / "test_numbers.py").write_text(ENDLESS)
     monkeypatch.setenv("STARTED", str(tmp_path / "pids"))
-    monkeypatch.setattr(workers, "LEAST_TIMEOUT", 8.0)
+    monkeypatch.setattr(workers, "LEAST_TIMEOUT", -50.0)
     copy = Copy(repository, tmp_path / "copy", compiled=True)
     recording = Recording({"tests/test_numbers.py::test_never_ends": 0.0}, {})
     mutant = Mutant("numbers", NUMBERS, 3, "x", CODE)

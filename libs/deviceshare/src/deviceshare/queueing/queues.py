@@ -190,10 +190,10 @@ class Queues:
     def commit(self, group: GroupKey, queue: str, needs: Mapping[str, int]) -> None:
         """Admit a group to its queue: its minimum resources count there, whether allocated or not."""
         before = self._committed.get(group)
-        account = self.account(queue)
-        if before is not None and before[0] is account and before[1] == needs:
+        if before is not None and before[0].fact.name == queue and before[1] == needs:
             return
         self.release_commitment(group)
+        account = self.account(queue)
         self._committed[group] = (account, needs)
         account.commit(needs, 1)
 
@@ -202,6 +202,7 @@ class Queues:
         before = self._committed.pop(group, None)
         if before is not None:
             before[0].commit(before[1], -1)
+            self._forget_if_gone(before[0])
 
     def hold(self, uid: str) -> None:
         """Charge a placed pod to its queue."""
