@@ -68,6 +68,7 @@ class Scene:
     def put(self, number, queue, group, asked) -> None:
         fact = pod(f"p{number}", asked, gang=gang(group))
         self.queues.put(fact, queue, fact.group)
+        self.others.pop(number, None)
         if number not in self.pods:
             self.held[number] = False
         self.pods[number] = (fact, queue)
@@ -143,12 +144,14 @@ def seen(queues: Queues, scene: Scene) -> SimpleNamespace:
     known = {*scene.facts, *(queue for _, queue in scene.pods.values())}
     known |= {queue for queue, needs in scene.commitments.values() if any(needs.values())}
     names = [name for name in QUEUES if name in known]
-    uids = [f"uid-p{number}" for number in scene.pods]
+    # Bounds of a queue that serves nobody mean nothing.
+    serving = [name for name in names if not queues.unready and not queues.obstacle(name)]
+    uids = [fact.uid for fact, queue in scene.pods.values() if queue in serving]
     return SimpleNamespace(
         unready=queues.unready,
         obstacles={name: queues.obstacle(name) for name in names},
-        order=sorted(names, key=queues.order),
-        borrowing=sorted(names, key=lambda name: queues.order(name, borrowing=True)),
+        order=sorted(serving, key=queues.order),
+        borrowing=sorted(serving, key=lambda name: queues.order(name, borrowing=True)),
         limits={(uid, how): queues.shortage(uid, borrowing=how) for uid in uids for how in (False, True)},
         committed=+queues.committed(),
         used={name: +queues.account(name).used for name in names},
@@ -156,9 +159,9 @@ def seen(queues: Queues, scene: Scene) -> SimpleNamespace:
         requested={name: +queues.account(name).requested for name in names},
         deserved={
             name: {each: round(amount, 6) for each, amount in queues.account(name).deserved.items() if amount}
-            for name in names
+            for name in serving
         },
-        bounds={name: queues.account(name).bound for name in names},
+        bounds={name: queues.account(name).bound for name in serving},
         groups={group: {k: v for k, v in queues.allocated(f"ns/g{group}").items() if v} for group in (1, 2)},
         shares={group: queues.dominant_share(f"ns/g{group}") for group in (1, 2)},
         total=+queues.counting.total,
@@ -181,6 +184,7 @@ def test_accounts_after_any_history_are_those_of_new_ones(conf, history) -> None
     for group in (1, 2):
         scene.release_commitment(group)
     assert not +scene.queues.committed()
+    assert [scene.queues.dominant_share(f"ns/g{group}") for group in (1, 2)] == [0.0, 0.0]
     scene.queues.refresh()
     assert set(scene.queues.names) <= {*scene.facts, "root"}, "accounts of queues that do not exist"
 

@@ -15,6 +15,7 @@ import threading
 from pathlib import Path
 
 from mutation import report
+from mutation.equivalent import find
 from mutation.groups import GROUPS, Group
 from mutation.mutants import Mutant, sample
 from mutation.selection import Recording, Recordings, merge
@@ -131,7 +132,10 @@ class Pool:
                 self._changed.notify_all()
 
     def _run_mutant(self, copy: Copy, group: Group, mutant: Mutant, recording: Recording) -> None:
-        result = report.Result(mutant, copy.run(mutant, recording, confirmed=group.confirmed))
+        run = copy.run(mutant, recording, confirmed=group.confirmed)
+        if run.verdict is Verdict.SURVIVED and (same := find(mutant, (self._snapshot / mutant.path).read_text())):
+            run = Run(Verdict.EQUIVALENT, run.seconds, output=same.reason)
+        result = report.Result(mutant, run)
         with self._changed:
             self.results.append(result)
             print(report.line(result), flush=True)

@@ -14,6 +14,7 @@ import pytest
 from support.processes import wait_until_dead
 
 from mutation import report, workers
+from mutation.equivalent import EQUIVALENT, find
 from mutation.groups import GROUPS
 from mutation.mutants import Mutant, sample
 from mutation.selection import Recording
@@ -162,14 +163,28 @@ def test_timeouts_count_as_not_killed_and_invalid_mutants_not_at_all() -> None:
         result(Verdict.SURVIVED),
         result(Verdict.TIMEOUT),
         result(Verdict.INVALID),
+        result(Verdict.EQUIVALENT),
     ]
     assert report.rate(results) == 7 / 9
-    assert report.table(results).splitlines()[2] == "| numbers | 10 | 7 | 1 | 1 | 1 | 78% |"
+    assert report.table(results).splitlines()[2] == "| numbers | 11 | 7 | 1 | 1 | 1 | 1 | 78% |"
     assert report.weak(results) == [
         "numbers: 78% of the mutants killed, at least 80% expected",
         "all: 78% of the mutants killed, at least 88% expected",
     ]
     assert report.weak([result(Verdict.KILLED)]) == []
+
+
+def test_an_equivalent_mutant_is_one_change_of_a_line_that_still_stands_there() -> None:
+    for entry in EQUIVALENT:
+        (path,) = [path for top in ("libs", "services") for path in ROOT.glob(f"{top}/*/src/{entry.path}")]
+        source = path.read_text()
+        line = next(line for line in source.splitlines() if line.strip() == entry.before)
+        assert entry.reason.endswith(".")
+        changed = Mutant(
+            "x", path.relative_to(ROOT), 1, "x", source.replace(line, line.replace(entry.before, entry.after), 1)
+        )
+        assert find(changed, source) is entry
+        assert find(Mutant("x", changed.path, 1, "x", source + "x = 1\n"), source) is None
 
 
 ENDLESS = """

@@ -44,6 +44,8 @@ class Verdict(StrEnum):
     """The tests did not end; not counted as killed."""
     INVALID = "invalid"
     """No test failed, but the tests could not run, since a module cannot be imported; not counted at all."""
+    EQUIVALENT = "equivalent"
+    """No test failed, and :mod:`.equivalent` says why none can; not counted at all."""
 
 
 @dataclass(frozen=True)
