@@ -59,7 +59,7 @@ class Scene:
     """Queues with a history, and what is present in them."""
 
     def __init__(self, conf) -> None:
-        self.conf, self.queues = conf, Queues(conf)
+        self.conf, self.queues, self.gone = conf, Queues(conf), []
         self.nodes, self.facts, self.pods, self.held, self.others, self.commitments = {}, {}, {}, {}, {}, {}
 
     def play(self, what, *args) -> None:
@@ -95,9 +95,11 @@ class Scene:
 
     def node(self, fact) -> None:
         self.queues.set_node(fact)
+        self.gone += [self.nodes[fact.name]] if fact.name in self.nodes else []
         self.nodes[fact.name] = fact
 
     def no_node(self, name) -> None:
+        self.gone += [self.nodes[name]] if name in self.nodes else []
         self.queues.remove_node(name)
         self.nodes.pop(name, None)
 
@@ -123,6 +125,10 @@ class Scene:
     def new(self) -> Queues:
         """Return queues that know only what is present."""
         queues = Queues(self.conf)
+        # A resource that no node has any more is one of which the cluster has 0.
+        for fact in self.gone:
+            queues.set_node(fact)
+            queues.remove_node(fact.name)
         for fact in self.nodes.values():
             queues.set_node(fact)
         for fact in self.facts.values():

@@ -27,19 +27,19 @@ def reserved(scene: Scene) -> dict[str, tuple[str, ...]]:
 
 
 def test_reserved_nodes_stay_for_the_waiting_time_and_are_searched_again_then() -> None:
-    scene = full(10, "q")
+    scene = full(3, "q")
     scene.gang("big", 2, vgpu(1, 100), queue="q")
     scene.decide(now=299.0)
     assert scene.dispatcher.due() == [300.0]
     assert reserved(scene) == {}
     scene.decide(now=400.0)
     assert reserved(scene) == {"ns/big": ("n0", "n1")}
-    scene.end("s8")  # empty nodes are tried first from now on
+    scene.come(replace(one_card("n1"), ready=False))
     for now in (401.0, 699.0):
         scene.decide(now=now)
         assert reserved(scene) == {"ns/big": ("n0", "n1")}
     scene.decide(now=700.0)
-    assert reserved(scene) == {"ns/big": ("n0", "n8")}
+    assert reserved(scene) == {"ns/big": ("n0", "n2")}
 
 
 def test_the_pause_of_one_queue_delays_no_search_for_another() -> None:

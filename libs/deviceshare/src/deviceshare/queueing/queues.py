@@ -45,7 +45,7 @@ class Queues:
         self._committed: dict[GroupKey, tuple[QueueAccount, Mapping[str, int]]] = {}
         """Queue and minimum resources of each admitted group."""
         self._foreign: dict[str, tuple[PodFact, ResourceAmounts]] = {}
-        """Bound pods of other schedulers and their resources: they count for the plugin ``overcommit``, but in no queue."""
+        """Bound pods of other schedulers and their resources: they count for ``overcommit``, but in no queue."""
         self._foreign_total: Counter[str] = Counter()
         self._facts: dict[str, QueueFact] = {}
         """The existing queues."""
