@@ -63,10 +63,9 @@ def test_reports_are_written_in_portions_that_are_smaller_while_pods_are_bound(b
     assert len(writes.take(101.0)) == at_once
 
 
-@pytest.mark.parametrize("write", [condition(), event()])
-def test_a_report_that_fails_is_retried_with_a_growing_pause_and_dropped_after_five_attempts(write):
+def test_an_event_that_fails_is_retried_with_a_growing_pause_and_dropped_after_five_attempts():
     writes, now, pauses = ClusterWrites(), 0.0, []
-    writes.add(write)
+    writes.add(event())
     for attempt in range(5):
         (one,) = writes.take(now)
         dropped = writes.failed(one, now, 0.0, final=False)
@@ -78,8 +77,10 @@ def test_a_report_that_fails_is_retried_with_a_growing_pause_and_dropped_after_f
     assert (writes.open, writes.take(now + 1000)) == (0, [])
 
 
-@pytest.mark.parametrize(("write", "first", "longest"), [(UNLOCK, 0.1, 5.0), (status("Running"), 0.5, 30.0)])
-def test_annotations_and_statuses_are_retried_while_the_cluster_does_not_answer(write, first, longest):
+@pytest.mark.parametrize(
+    ("write", "first", "longest"), [(UNLOCK, 0.1, 5.0), (condition(), 0.1, 5.0), (status("Running"), 0.5, 30.0)]
+)
+def test_annotations_conditions_and_statuses_are_retried_while_the_cluster_does_not_answer(write, first, longest):
     writes, now, pauses = ClusterWrites(), 0.0, []
     writes.add(write)
     for _ in range(50):
