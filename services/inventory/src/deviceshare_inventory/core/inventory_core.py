@@ -192,6 +192,8 @@ class InventoryCore:
             self._listed = event.listed
             self._delivered = max(self._delivered, event.listed)
             self._builder.end_list(event.listed)
+            if self._builder.ambiguous:
+                return [Log("warning", "pods have the same uid: the cluster is listed again"), RestartWatch()]
             self._comparison.schedule(now)
             self._synced_after = self._desired.ticket
         return []
