@@ -1,5 +1,8 @@
 """Annotations of device families in bindings, and bugs of device families."""
 
+import json
+
+import pytest
 from deviceshare.families import GpuNumber, register
 from deviceshare.families.device_plugin import DevicePlugin
 from deviceshare.model import (
@@ -9,11 +12,13 @@ from deviceshare.model import (
     PodFact,
     PodRequest,
 )
+from deviceshare.objects import decode_pod
 from deviceshare_binder.core.commands import BindPod, FencePod
 from deviceshare_binder.core.views import PodView
 from deviceshare_bus.core import RecordStep
 from deviceshare_cluster.interface import BindState
-from support.binder_scene import claim, of, pod, seen, started, states
+from support.binder import BinderDriver
+from support.binder_scene import READY, claim, of, pod, seen, started, states
 from support.families import restored_families
 
 
@@ -90,6 +95,86 @@ def test_a_bug_in_a_family_refuses_its_claim_alone_and_is_named():
         core.read_answered("c1", "", 0.1)
         reason = "bug in the device family 'abacus': annotations raised KeyError: 'beads'"
         assert states(core.take(0.2)) == {"c1": ("refused", reason)}
+
+
+class KeysFailPlugin(DevicePlugin):
+    def keys(self, grants):
+        raise KeyError("rods")
+
+
+class KeysFail(GpuNumber):
+    """A family whose plugin cannot tell its pods apart."""
+
+    name = "abacus"
+    plugin = KeysFailPlugin()
+
+
+class ServedFailsPlugin(DevicePlugin):
+    def keys(self, grants):
+        return ("an abacus",)
+
+    def served_all(self, annotations, grants):
+        raise KeyError("beads")
+
+
+class ServedFails(GpuNumber):
+    """A family that cannot tell whether its plugin has served a pod."""
+
+    name = "abacus"
+    plugin = ServedFailsPlugin()
+
+
+ABACUS = (ContainerGrant("main", 0, "abacus", ()),)
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_bug_in_the_keys_of_a_plugin_refuses_the_claims_of_its_family_alone(restarted):
+    with restored_families():
+        register(KeysFail())
+        claims, pods = [claim(grants=ABACUS), claim("c2", "u2")], [pod(), pod("u2")]
+        core = started(pods=pods)
+        if restarted:
+            core = BinderDriver()
+            core.node("n1", READY)
+            core.ledger("n1", claims)
+            for each in pods:
+                core.pod(each.uid, each)
+            core.start()
+        else:
+            core.ledger("n1", claims)
+        out = core.take(0.0)
+        assert [one.claim for one in of(BindPod, out)] == ["c2"]
+        assert [one.claim for one in of(FencePod, out)] == ["c1"]
+        core.read_answered("c1", "", 0.1)
+        reason = "bug in the device family 'abacus': plugin.keys raised KeyError: 'rods'"
+        assert states(core.take(0.2)) == {"c1": ("refused", reason)}
+
+
+def test_a_pod_is_in_handoff_until_its_fact_if_a_bug_hides_whether_it_was_served():
+    with restored_families():
+        register(ServedFails())
+        core = started(claim(grants=ABACUS), claim("c2", "u2", grants=ABACUS), pods=[pod(), pod("u2")])
+        assert [one.claim for one in of(BindPod, core.take(0.0))] == ["c1"]
+        core.bind_answered("c1", BindState.BOUND, "n1", "", 1.0, {"some": "annotation"})
+        out = core.take(1.0)
+        assert states(out) == {"c1": ("bound", "")}
+        assert not of(BindPod, out)
+        core.pod("u1", pod(node="n1"))
+        assert [one.claim for one in of(BindPod, core.take(2.0))] == ["c2"]
+
+
+def test_a_bug_in_a_plugin_is_a_problem_of_the_bound_pod_and_does_not_end_inventory():
+    with restored_families():
+        register(ServedFails())
+        raw = {
+            "metadata": {"name": "a", "namespace": "default", "uid": "u1", "annotations": {"some": "annotation"}},
+            "spec": {"nodeName": "n1", "containers": [{"name": "main"}]},
+            "status": {"phase": "Pending"},
+        }
+        fact = decode_pod(json.dumps(raw).encode())
+        assert fact.unserved == ()
+        (problem,) = fact.problems
+        assert "bug in the device family 'abacus': plugin.served, served_all or keys raised KeyError" in str(problem)
 
 
 def test_a_bug_in_a_family_does_not_refuse_a_bound_pod():

@@ -77,6 +77,8 @@ class BindSteps:
             self.fence(task, verdict)
         elif self._facts.missing(task):
             self._wait(task, now)
+        elif task.bug:
+            self.fence(task, Verdict(REFUSED, task.bug, sure=False))
         elif not self._facts.pods[claim.uid].revision:
             self._read(task, None)
         elif objection := self._facts.objection(task):

@@ -6,6 +6,7 @@ that were on the bus have been read.
 
 from collections.abc import Iterable, Sequence
 
+from deviceshare.families import FamilyError
 from deviceshare.model import BOUND, REFUSED, WITHDRAWN, Claim
 from deviceshare_bus.core import Now, Unreadable
 from deviceshare_bus.subjects import address, ledger
@@ -271,7 +272,10 @@ class ClaimBinder:
             pod = self.facts.pods.get(claim.uid)
             task = self._tasks.get(claim.id)
             if (task is not None or node.is_bound(claim)) and (pod is None or not pod.node):
-                keys = keys_of(claim.grants)
+                try:
+                    keys = keys_of(claim.grants)
+                except FamilyError:
+                    continue  # every claim of this family is refused meanwhile
                 self.handoffs.begin(node.name, claim.uid, keys)
                 if task is not None:
                     task.unsure = bool(keys)
