@@ -10,12 +10,11 @@ from deviceshare.families import FamilyError
 from deviceshare.model import BOUND, REFUSED, WITHDRAWN, Claim
 from deviceshare_bus.core import Now, Unreadable
 from deviceshare_bus.subjects import address, ledger
-from deviceshare_cluster.interface import BindState
+from deviceshare_cluster.interface import REFUSED_RETRY, BindState
 
 from deviceshare_binder.core.bind_queue import BindQueue
 from deviceshare_binder.core.bind_steps import BindSteps, Step
 from deviceshare_binder.core.bind_task import RETRY, BindTask, State, Verdict
-from deviceshare_binder.core.cluster_writes import REFUSED_RETRY
 from deviceshare_binder.core.delivery import given_up, is_served
 from deviceshare_binder.core.events import BindAnswered, LockAnswered, OutcomesChanged, PodRead
 from deviceshare_binder.core.facts import Facts
