@@ -51,12 +51,3 @@ def test_gangs_that_are_too_wide_only_together_are_claimed_one_after_the_other()
     (write,) = played.tick().writes
     assert {claim.group for each in write.writes for claim in each.message.claims} == {"ns/second"}
     assert len(write.writes) == 700
-
-
-def test_a_gang_that_has_to_wait_for_its_width_holds_up_no_narrower_one_behind_it() -> None:
-    played = whole_nodes(LIMIT + 300)
-    gang(played, "first", 400)
-    gang(played, "wide", 700, created=1.0)
-    gang(played, "narrow", 100, created=2.0)
-    (write,) = played.tick().writes
-    assert {claim.group for each in write.writes for claim in each.message.claims} == {"ns/first", "ns/narrow"}
