@@ -137,7 +137,11 @@ GROUPS = (
         (
             "tests/library/test_diagnosis.py",
             "tests/library/test_h*.py",
-            "tests/library/test_node_scores.py",
+            "tests/library/test_node_[rst]*.py",
+            "tests/library/test_resource_names.py",
+            "tests/library/test_claim_check.py",
+            "tests/library/test_mig*.py",
+            "tests/library/test_family_hami_vnpu_placing.py",
             "tests/library/test_nodes_recorded.py",
             "tests/library/test_pod_*.py",
             "tests/library/test_predicates.py",
