@@ -204,3 +204,29 @@ def test_amounts_of_waiting_pods_change_only_with_the_largest_card() -> None:
     assert not queues.remove_node("b")
     assert queues.remove_node("d")
     assert not queues.remove_node("a-that-never-was")
+
+
+def test_a_queue_is_saturated_once_its_other_pods_are_gone() -> None:
+    """In drf's hierarchy: it has all that it requests, until more is requested."""
+    queues = Queues(PATHS)
+    queues.set_node(node("n", cpu=8000))
+    queues.set_queue(QueueFact(name="q", hierarchy=(("x", 1.0),)))
+    has, waits = (pod(name, ask(container(cpu=1000)), gang="g") for name in ("has", "waits"))
+
+    def saturated() -> bool:
+        queues.refresh()
+        return queues.order("q")[0].levels[0][0]
+
+    assert saturated(), "it requests nothing"
+    for fact in (has, waits):
+        queues.put(fact, "q", fact.group)
+    queues.hold(has.uid)
+    assert not saturated()
+    queues.drop(waits.uid)
+    assert saturated()
+    queues.put(waits, "q", waits.group)
+    assert not saturated()
+    queues.hold(waits.uid)
+    assert saturated()
+    queues.release(has.uid)
+    assert not saturated()

@@ -43,6 +43,12 @@ EQUIVALENT = (
     Equivalent("deviceshare/families/vgpu/geometry.py", "@lru_cache(maxsize=4096)", "@lru_cache(maxsize=4097)", _BOUND),
     Equivalent("deviceshare/queueing/amounts.py", "_MAX_KNOWN = 4096", "_MAX_KNOWN = 4097", _BOUND),
     Equivalent(
+        "deviceshare/queueing/hdrf.py",
+        "self.saturated, self.share = True, 0.0",
+        "self.saturated, self.share = False, 0.0",
+        "The job has no share and is in no set of its new parent: counting it out changes nothing, either way.",
+    ),
+    Equivalent(
         "deviceshare/queueing/weights.py",
         "for account, fair in zip(accounts, found, strict=True):",
         "for account, fair in zip(accounts, found, strict=False):",
