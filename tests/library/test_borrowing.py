@@ -50,7 +50,7 @@ def test_a_job_that_never_fits_hides_no_claim_of_another_job_of_its_queue() -> N
 
 
 def test_a_queue_whose_capability_forbids_it_claims_nothing() -> None:
-    """A class that waits for a bound of its queue, not for capacity, keeps nobody from borrowing."""
+    """A class that waits for a bound of its queue, not for capacity, keeps no queue from borrowing."""
     queues = in_queues(QueueFact(name="a", capability={"cpu": 1000}), "b")
     scene = Scene(node("n", cpu=4000), queues=queues)
     scene.single("over", what(2000), queue="a", priority=1)

@@ -150,7 +150,7 @@ def seen(queues: Queues, scene: Scene) -> SimpleNamespace:
     known = {*scene.facts, *(queue for _, queue in scene.pods.values())}
     known |= {queue for queue, needs in scene.commitments.values() if any(needs.values())}
     names = [name for name in QUEUES if name in known]
-    # Bounds of a queue that serves nobody mean nothing.
+    # Bounds of a queue that serves no pods mean nothing.
     serving = [name for name in names if not queues.unready and not queues.obstacle(name)]
     uids = [fact.uid for fact, queue in scene.pods.values() if queue in serving]
     return SimpleNamespace(

@@ -49,6 +49,12 @@ EQUIVALENT = (
         "The job has no share and is in no set of its new parent: counting it out changes nothing, either way.",
     ),
     Equivalent(
+        "deviceshare/queueing/reservation.py",
+        "class Reservation(msgspec.Struct, frozen=True):",
+        "class Reservation(msgspec.Struct, frozen=False):",
+        "Nothing assigns to the fields of a reservation, and nothing hashes one.",
+    ),
+    Equivalent(
         "deviceshare/queueing/weights.py",
         "for account, fair in zip(accounts, found, strict=True):",
         "for account, fair in zip(accounts, found, strict=False):",
