@@ -178,7 +178,7 @@ def seen(queues: Queues, scene: Scene) -> SimpleNamespace:
 @pytest.mark.parametrize(
     "conf", [PROPORTION, CAPACITY, TREE, PATHS, VOLCANO], ids=["proportion", "capacity", "tree", "paths", "volcano"]
 )
-@settings(max_examples=60)
+@settings(max_examples=100)
 @given(st.lists(actions, max_size=30))
 def test_accounts_after_any_history_are_those_of_new_ones(conf, history) -> None:
     scene = Scene(conf)
@@ -230,3 +230,15 @@ def test_a_queue_is_saturated_once_its_other_pods_are_gone() -> None:
     assert saturated()
     queues.release(has.uid)
     assert not saturated()
+
+
+def test_a_path_counts_what_its_queue_has_already() -> None:
+    queues = Queues(PATHS)
+    queues.set_node(node("n", cpu=8000, memory=2**30))
+    fact = pod("p", ask(container(cpu=2000)), gang="g")
+    queues.put(fact, "q", fact.group)
+    queues.hold(fact.uid)
+    for path, weight in (("x", 1.0), ("y", 2.0)):
+        queues.set_queue(QueueFact(name="q", hierarchy=((path, weight),)))
+        queues.refresh()
+        assert queues.order("q")[0].levels == ((True, 0.25 / weight),)
