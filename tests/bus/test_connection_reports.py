@@ -145,13 +145,13 @@ async def test_a_comparison_finds_the_first_difference_and_ends_its_subscription
     state = await stream_state(connection, Stream.CLUSTER)
     before = len(connection.client._subs)
     position = reader._received
-    assert await find_difference(connection, Stream.CLUSTER, state, position, history=False) == ""
-    assert await find_difference(connection, Stream.CLUSTER, state, Position(), history=False) == ""
+    assert await find_difference(connection, Stream.CLUSTER, state, position, subject=">", history=False) == ""
+    assert await find_difference(connection, Stream.CLUSTER, state, Position(), subject=">", history=False) == ""
     await connection.jetstream.purge_stream(Stream.CLUSTER, subject="cluster.node.b")
-    found = await find_difference(connection, Stream.CLUSTER, state, position, history=False)
+    found = await find_difference(connection, Stream.CLUSTER, state, position, subject=">", history=False)
     assert found == "the last message of cluster.node.b is another one"
     position.sequence = 4
-    found = await find_difference(connection, Stream.CLUSTER, state, position, history=False)
+    found = await find_difference(connection, Stream.CLUSTER, state, position, subject=">", history=False)
     assert found == "it ends at 3, before the position 4"
     assert len(connection.client._subs) == before
 
