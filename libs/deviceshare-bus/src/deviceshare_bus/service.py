@@ -245,6 +245,7 @@ async def _serve(service: str, instance: str, main: Main, options: argparse.Name
     finally:
         if state.context is not None:
             await state.context.events.flush()
+            await publisher.drain()
         await connection.close()
         await health.cleanup()
         tracing.close()
