@@ -114,6 +114,7 @@ class Connection:
         self._denials = 0
         self._warn_at = 0.0
         self._reconnected: list[Callable[[], None]] = []
+        self._doubted: list[Callable[[str], None]] = []
         self._up = asyncio.Event()
 
     @property
@@ -145,8 +146,14 @@ class Connection:
         self._verified[stream] = losses
 
     def unverified(self, stream: str) -> None:
-        """Record that a stream may be another one than is followed."""
+        """Record that a stream may be another one than is followed, or that another server leads it by now."""
         self._verified.pop(stream, None)
+        for hook in self._doubted:
+            hook(stream)
+
+    def on_doubt(self, hook: Callable[[str], None]) -> None:
+        """Call ``hook`` with the name of a stream when :meth:`unverified` is called."""
+        self._doubted.append(hook)
 
     async def wait_connected(self) -> None:
         """Wait until the server can be reached.

@@ -118,6 +118,9 @@ class Publisher:
         self._timeout = timeout
         self._queues: dict[str, WriteQueue[_Message]] = {}
         """By stream."""
+        self._in_flight: dict[str, set[asyncio.Future[int]]] = {}
+        """By stream."""
+        connection.on_doubt(self._doubt)
         self._failures: dict[str, _Failure] = {}
         """The last failed write of each stream without an acknowledged write since."""
         self.no_room = 0
@@ -186,6 +189,9 @@ class Publisher:
         reply, future = self._requests.expect(_sequence, Unknown, self._timeout)
         if future.done():
             return future
+        in_flight = self._in_flight.setdefault(_stream(subject), set())
+        in_flight.add(future)
+        future.add_done_callback(in_flight.discard)
         batch, last = _batch_id(messages), len(messages)
         for number, message in enumerate(messages, 1):
             # Only the answer to the commit contains the result of a batch.
@@ -193,6 +199,11 @@ class Publisher:
             headers = _headers(message, batch, number, last)
             await self._requests.publish(message.write.subject, message.write.data, to, headers or None)
         return future
+
+    def _doubt(self, stream: str) -> None:
+        """End the writes in flight: a server that no longer leads the stream, or lost it, does not answer them."""
+        for future in list(self._in_flight.get(stream, ())):
+            _fail(future, Unknown(f"stream {stream} has another leader, or was lost"))
 
     @property
     def obstacle(self) -> str:
