@@ -13,6 +13,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import pytest
 from deviceshare_bus.connection import Connection, connect
 from deviceshare_bus.follower import BusWiped, Follower
 from deviceshare_bus.publisher import Conflict, Publisher, PublishError, Write
@@ -105,6 +106,7 @@ async def agree(connection: Connection, reader: Reader, what: str) -> bool:
     raise AssertionError(f"{what}: {reader.follower.obstacle} {differences}")
 
 
+@pytest.mark.timeout(120 + 60 * len(CASES))
 async def test_no_stale_message_survives_a_damaged_replica(tmp_path: Path) -> None:
     cluster = NatsCluster(tmp_path)
     await asyncio.to_thread(cluster.start)
