@@ -125,6 +125,8 @@ class Publisher:
         """The last failed write of each stream without an acknowledged write since."""
         self.no_room = 0
         """How many writes failed because the server had no room."""
+        self.unacknowledged = 0
+        """How many writes were sent and not acknowledged, for whatever reason."""
 
     async def send(self, write: Write, *, ttl: float | None = None) -> asyncio.Future[int]:
         """Send a message and return the future of its sequence; await it, or fail on it, later.
@@ -212,24 +214,25 @@ class Publisher:
         return next((reason for at, reason, _ in self._failures.values() if at > oldest), "")
 
     def _done(self, stream: str, future: asyncio.Future[int]) -> None:
-        """Note whether a write was acknowledged, and report the first failures for want of room."""
+        """Note whether a write was acknowledged; report the first of several that were not."""
         error = None if future.cancelled() else future.exception()
         if isinstance(error, Unverified):
             return
         before = self._failures.get(stream)
         if not isinstance(error, Unknown):
-            if before is not None:
-                del self._failures[stream]
-                if not future.cancelled() and isinstance(before.error, NoRoom):
-                    log.info("nats-server has room for messages of %s again", stream)
+            if before is not None and not future.cancelled():
+                log.info("nats-server stores messages of %s again", stream)
+            self._failures.pop(stream, None)
             return
-        self._failures[stream] = _Failure(
-            asyncio.get_running_loop().time(), f"a write to {stream} was not acknowledged: {error}", error
-        )
+        now = asyncio.get_running_loop().time()
+        self._failures[stream] = _Failure(now, f"a write to {stream} was not acknowledged: {error}", error)
+        self.unacknowledged += 1
         if isinstance(error, NoRoom):
             self.no_room += 1
             if before is None or not isinstance(before.error, NoRoom):
                 log.error("nats-server has no room for messages of %s: %s", stream, error)
+        elif before is None and self._connection.connected:  # the connection reports its losses itself
+            log.warning("nats-server does not store messages of %s: %s", stream, error)
 
     async def write(self, write: Write, *, ttl: float | None = None) -> int:
         """Send a message and wait for its sequence. Raises PublishError."""
