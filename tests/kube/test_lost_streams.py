@@ -93,7 +93,9 @@ async def test_a_stream_is_lost_while_a_binding_is_in_flight(
             await bus.jetstream.delete_stream(stream)
         else:
             await bus.jetstream.purge_stream(stream)
-        await cluster.create(pod("next"))
+        urgent = pod("next")
+        urgent["spec"]["priorityClassName"] = "system-node-critical"
+        await cluster.create(urgent)
         await asyncio.sleep(DELAY)
         proxy.holds = lambda method, path: False
         assert await proxy.release(proxy.held[0]) == 201
