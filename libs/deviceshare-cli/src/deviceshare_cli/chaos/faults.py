@@ -79,6 +79,19 @@ def _cut(system: System, arguments: Arguments) -> None:
         process.connection.cut(float(arguments[1]))
 
 
+def _lag(system: System, arguments: Arguments) -> None:
+    process = system.process(str(arguments[0]))
+    if process is not None and process.connection is not None:
+        process.connection.lag(str(arguments[1]), float(arguments[2]))
+
+
+def _end_lag(system: System, arguments: Arguments) -> None:
+    for process in system.processes:
+        if process.connection is not None:
+            for stream in Stream:
+                process.connection.lag(stream.value, 0.0)
+
+
 def _step_clock(system: System, arguments: Arguments) -> None:
     if (process := system.process(str(arguments[0]))) is not None:
         process.wall_offset += float(arguments[1])
@@ -255,6 +268,15 @@ FAULTS: dict[str, Fault] = {
     "lost-deliveries": _bus_share("lost_deliveries"),
     "repeated-deliveries": _bus_share("repeated_deliveries"),
     "silent-consumers": Fault(_share, lambda system, arguments: system.silence_consumers(float(arguments[0]))),
+    "slow-reader": Fault(
+        lambda chance, replicas: (
+            *_process(chance, replicas),
+            *chance.choice(((Stream.CLUSTER.value,), _stream(chance, replicas))),
+            chance.choice((2.0, 15.0, 25.0)),
+        ),
+        _lag,
+        _end_lag,
+    ),
     "roll-back": Fault(_stream_and_writes, _roll_back, _start_bus),
     "empty-stream": Fault(_stream, _empty),
     "delete-stream": Fault(_stream, _delete_stream),

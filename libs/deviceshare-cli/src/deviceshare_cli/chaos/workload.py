@@ -84,6 +84,7 @@ def play(system: System, step: Step) -> bool:
         case "remove-node":
             _remove_node(system, str(arguments[0]))
         case "add-node":
+            _collect_pods(system, str(arguments[0]))
             system.add_node(str(arguments[0]), str(arguments[1]))
         case "unready-node" | "ready-node":
             _set_ready(system, str(arguments[0]), "True" if step.action == "ready-node" else "Unknown")
@@ -138,8 +139,15 @@ def _recreate(system: System, name: str) -> None:
 
 
 def _remove_node(system: System, name: str) -> None:
-    """Remove a node; its pods are deleted, as the garbage collector of pods does."""
+    """Remove a node, with its pods."""
     system.api.delete(("Node", "", name))
+    _collect_pods(system, name)
+
+
+def _collect_pods(system: System, name: str) -> None:
+    """Delete the pods of a node that does not exist, as the garbage collector of pods does."""
+    if system.api.peek("Node", "", name) is not None:
+        return
     for pod in [pod for pod in system.api.objects("Pod") if pod["spec"].get("nodeName") == name]:
         system.api.delete(key_of(pod), "pod-garbage-collector")
 
