@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
+
 from deviceshare_cli.chaos.jetstream import Stored, Stream
 
 _encode = msgspec.json.Encoder().encode

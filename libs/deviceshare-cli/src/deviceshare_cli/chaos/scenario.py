@@ -43,4 +43,6 @@ class Scenario(NamedTuple):
         nodes = ", ".join(f"{name} ({family})" for name, family in self.nodes.items())
         replicas = ", ".join(f"{service}={count}" for service, count in self.replicas.items())
         times = f"streams are checked every {self.check:g} s; the history ends {self.linger:g} s after it has settled"
-        return "\n".join([f"seed {self.seed}", f"nodes: {nodes}", f"replicas: {replicas}", times, *map(str, self.steps)])
+        return "\n".join(
+            [f"seed {self.seed}", f"nodes: {nodes}", f"replicas: {replicas}", times, *map(str, self.steps)]
+        )

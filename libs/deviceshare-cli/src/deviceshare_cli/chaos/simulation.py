@@ -98,9 +98,7 @@ def _parsed(text: str, source: str, key: str, expected: str) -> tuple[Any, Origi
     return *read_document(text, source, key, expected, warnings), tuple(warnings)
 
 
-def _read_document(
-    text: str, source: str, key: str, expected: str, warnings: list[FieldWarning]
-) -> tuple[Any, Origin]:
+def _read_document(text: str, source: str, key: str, expected: str, warnings: list[FieldWarning]) -> tuple[Any, Origin]:
     """Parse each of the few configurations once for all services and histories of a process."""
     document, origin, found = _parsed(text, source, key, expected)
     warnings += found

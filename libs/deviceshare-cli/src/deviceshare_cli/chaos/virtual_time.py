@@ -91,7 +91,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return self._now
 
     def call_soon(
-        self, callback: Callable[[Unpack[Ts]], object], *args: Unpack[Ts], context: Context | None = None
+        self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.Handle:
         """Call back as soon as what can run before has run."""
         handle = _Handle(self._now, callback, args, self, context)
@@ -99,13 +99,13 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return handle
 
     def call_later(
-        self, delay: float, callback: Callable[[Unpack[Ts]], object], *args: Unpack[Ts], context: Context | None = None
+        self, delay: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
         """Call back after some seconds."""
         return self.call_at(self._now + delay, callback, *args, context=context)
 
     def call_at(
-        self, when: float, callback: Callable[[Unpack[Ts]], object], *args: Unpack[Ts], context: Context | None = None
+        self, when: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
         """Call back at a time, rounded up to :data:`GRID`; in the order of the calls where times are equal."""
         moment = math.ceil(when / GRID - 1e-6)

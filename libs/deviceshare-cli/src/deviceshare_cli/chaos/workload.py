@@ -45,8 +45,8 @@ def draw(chance: random.Random, nodes: Mapping[str, str], size: Size, episodes: 
         at = episodes.moment() if chance.random() < 0.5 else episodes.beginning()
         queue = chance.choice(QUEUES)
         if chance.random() < 0.15:
-            size = chance.randint(*GANG)
-            steps.append(Step(at, "gang", (f"gang-{number}", family, kind, size, queue, seconds)))
+            members = chance.randint(*GANG)
+            steps.append(Step(at, "gang", (f"gang-{number}", family, kind, members, queue, seconds)))
         else:
             steps.append(Step(at, "pod", (f"pod-{number}", family, kind, queue, seconds)))
         if chance.random() < 0.25:

@@ -232,8 +232,10 @@ class PlacementCore:
                 self._facts_read[subject] = sequence
             else:
                 self._facts.valid(subject)  # it was deleted
-            orphan = where is not None and where.kind == "pod" and self._ledgers.orphan_read(
-                where.key, now.monotonic, exists=bool(sequence)
+            orphan = (
+                where is not None
+                and where.kind == "pod"
+                and self._ledgers.orphan_read(where.key, now.monotonic, exists=bool(sequence))
             )
             return [Count(f"{RECONCILED}{CLAIM_WITHOUT_POD}")] if orphan else []
         self._writer.read_back(subject, sequence)
