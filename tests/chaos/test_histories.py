@@ -7,7 +7,7 @@ from deviceshare_cli.chaos.command import Options, simulated
 from deviceshare_cli.chaos.faults import FAULTS
 from deviceshare_cli.chaos.simulation import draw
 
-HISTORIES = int(os.environ.get("DEVICESHARE_CHAOS_HISTORIES", "3000"))
+HISTORIES = int(os.environ.get("DEVICESHARE_CHAOS_HISTORIES", "1500"))
 
 
 @pytest.mark.timeout(1800)
