@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from deviceshare_cli.chaos.sizes import SIZES
 from deviceshare_cli.errors import CommandError
 
 app = typer.Typer()
@@ -29,8 +30,11 @@ def chaos(
         str,
         typer.Option(
             metavar="LIST|N",
-            help="Simulated: names of faults, or all. [default: all that are survived] Else: their number.",
+            help="Simulated: names of faults. [default: all] Else: their number.",
         ),
+    ] = "",
+    size: Annotated[
+        str, typer.Option(metavar="SIZE", help="Simulated: small, medium or full. [default: drawn, mostly small]")
     ] = "",
     jobs: Annotated[int, typer.Option(metavar="N", min=1, help="Processes.")] = os.cpu_count() or 1,
     verbose: Annotated[bool, typer.Option("--verbose", help="Print the text of a single history.")] = False,
@@ -62,5 +66,7 @@ def chaos(
     if not all(part.isdecimal() for part in seed.split(".")):
         raise CommandError(f"--seed {seed!r} is not valid: expected NUMBER or NUMBER.NUMBER")
     names = command.parse_faults(faults) if faults else None
-    options = command.Options(command.parse_replicas(replicas), names)
+    if size not in ("", *SIZES):
+        raise CommandError(f"--size {size!r} is not valid: expected {', '.join(SIZES)}")
+    options = command.Options(command.parse_replicas(replicas), names, size or None)
     raise typer.Exit(command.simulated(seed, hours, histories, options, jobs, verbose=verbose))
