@@ -172,10 +172,8 @@ class Follower:
                     if subscription is not None:
                         await _quietly_unsubscribe(subscription)
                     failure = f"cannot read {self._stream} yet"
-                    losses = self._connection.losses
                     subscription = await self._connection.repeat(self._begin, failure, logging.WARNING)
                     self._heard = loop.time()
-                    self._connection.verified(self._stream, losses)
                 self._wake.clear()
                 if not self._inbox:
                     self.position = self._received.sequence
@@ -275,6 +273,7 @@ class Follower:
     async def _begin(self) -> Subscription:
         """Make a consumer that starts after the last message delivered. Raises BusWiped."""
         self._stale = False
+        losses = self._connection.losses  # of this attempt: a loss before it must not count against its success
         try:
             state = await stream_state(self._connection, self._stream)
             loss = await self._find_loss(state)
@@ -282,7 +281,9 @@ class Follower:
                 self._state, self._doubted_since = state, None
                 # A request that a dying server took with it is not worth its own, longer timeout.
                 async with asyncio.timeout(CONSUMER):
-                    return await self._make_consumer(state)
+                    subscription = await self._make_consumer(state)
+                self._connection.verified(self._stream, losses)
+                return subscription
         except NotFoundError:
             if self._state is None:
                 raise

@@ -35,6 +35,10 @@ ON_CLUSTER = ("inventory", "binder")
 """The services that connect to the cluster."""
 
 
+class NoEffect(Exception):
+    """A fault has no effect at this moment; the text says why."""
+
+
 @dataclass
 class System:
     """The running processes. ``crashes`` gets a line for each process that ended by itself."""
@@ -49,6 +53,7 @@ class System:
     """The proxies of each replica, by ``bus`` and ``cluster``."""
     crashes: list[str] = field(default_factory=list)
     ending: bool = False
+    _paused: set[str] = field(default_factory=set)
 
     @property
     def replicas(self) -> list[str]:
@@ -78,13 +83,21 @@ class System:
                 os.kill(pid, number)
         return pid
 
-    async def pause(self, name: str, seconds: float) -> None:
-        """Suspend a process for some time. It may be killed meanwhile."""
-        pid = self.signal(name, signal.SIGSTOP)
+    def runs(self, name: str) -> bool:
+        """Whether a process runs and is not suspended."""
+        return self.pid(name) is not None and name not in self._paused
+
+    async def pause(self, name: str, seconds: float, began: Callable[[], None]) -> None:
+        """Suspend a process for some time. It may be killed meanwhile. Raises NoEffect if it does not run."""
+        if not self.runs(name) or (pid := self.signal(name, signal.SIGSTOP)) is None:
+            raise NoEffect(f"{name} does not run")
+        self._paused.add(name)
         try:
+            began()
             await asyncio.sleep(seconds)
         finally:
-            if pid is not None and pid == self.pid(name):
+            self._paused.discard(name)
+            if pid == self.pid(name):
                 self.signal(name, signal.SIGCONT)
 
     async def restart_bus(self, change: Callable[[Path], None] | None = None, seconds: float = 0.0) -> None:

@@ -80,14 +80,22 @@ class Judge:
         for reader in self._readers.values():
             reader.restart()
 
-    async def converged(self, patience: float, tidy: Callable[[], Awaitable[None]]) -> float:
-        """Wait until nothing is missing; return the seconds it took.
+    def evidence(self) -> str:
+        """Return how much was read and checked so far."""
+        read = ", ".join(f"{reader.count} of {stream}" for stream, reader in self._readers.items())
+        missed = sum(reader.missed for reader in self._readers.values())
+        return (
+            f"read {self.bindings.changes} changes of nodes and pods, and messages: {read}; "
+            f"{missed} messages were superseded or lost before they could be read"
+        )
 
-        A system that has not converged after ``patience`` seconds is a violation. ``tidy`` is called meanwhile: the
-        controllers of the cluster that are part of the workload.
+    async def converged(self, since: float, patience: float, tidy: Callable[[], Awaitable[None]]) -> float:
+        """Wait until nothing is missing; return the seconds from ``since`` (monotonic time) until then.
+
+        A system that has not converged ``patience`` seconds after ``since`` is a violation. ``tidy`` is called
+        meanwhile: the controllers of the cluster that are part of the workload.
         """
-        began = time.monotonic()
-        quiet_since, before = began, -1
+        quiet_since, before = time.monotonic(), self.bindings.count
         while not self.violations:
             found = await self._missing(tidy)
             now = time.monotonic()
@@ -95,7 +103,8 @@ class Judge:
                 quiet_since, before = now, self.bindings.count
             elif now - quiet_since >= QUIET:
                 break
-            if found and now - began > patience:
+            if now - since > patience:
+                found = found or ["pods are still being bound"]
                 for text in found[:MOST]:
                     self.report(LIVENESS, f"after {patience:g} s: {text}")
                 break
@@ -103,7 +112,7 @@ class Judge:
         if not self.violations:
             self._compare_bindings()
         self._lossy = False
-        return time.monotonic() - began
+        return quiet_since - since
 
     async def _missing(self, tidy: Callable[[], Awaitable[None]]) -> list[str]:
         for failed in (task for task in self._tasks if task.done()):

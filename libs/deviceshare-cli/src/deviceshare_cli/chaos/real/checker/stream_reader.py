@@ -27,6 +27,10 @@ class StreamReader:
         self._connection, self._stream, self._take, self._anew = connection, stream, take, anew
         self._position = 0
         self._restart = True
+        self.count = 0
+        """Messages that were read."""
+        self.missed = 0
+        """Messages that were superseded, or lost by a fault, before they were read."""
         self._queue: asyncio.Queue[Msg] = asyncio.Queue(100_000)
 
     def restart(self) -> None:
@@ -90,5 +94,8 @@ class StreamReader:
             return
         # $JS.ACK.<stream>.<consumer>.<delivered>.<stream sequence>.…, with two more tokens on newer servers
         tokens = message.reply.split(".")
-        self._position = int(tokens[5 if len(tokens) == 9 else 7])
+        position = int(tokens[5 if len(tokens) == 9 else 7])
+        self.count += 1
+        self.missed += max(0, position - self._position - 1)
+        self._position = position
         self._take(message.subject, message.data)
