@@ -12,9 +12,9 @@ from deviceshare_bus import subjects
 from deviceshare_bus.connection import connect
 from deviceshare_bus.messages import encode
 from deviceshare_bus.publisher import Publisher, Write
+from deviceshare_cli.chaos.checkers.objects import violations
 from support.manifests import node, pod
 from support.running import RunningSystem
-from support.validity import violations
 
 NODES, PODS = 10, 60
 
