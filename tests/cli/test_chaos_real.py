@@ -161,7 +161,7 @@ def test_a_violation_is_printed_with_its_seed_and_where_the_logs_are(
     (tmp_path / "binder-1.corelog").write_text("")
     reporter = Reporter(17, 60.0, None)
     reporter.fault("kill")
-    reporter.settled.append((2.5, "faults #1 kill"))
+    reporter.settled.append((2.5, "#1 kill"))
     reporter.summary(["kill", "wipe"], {"add pod": 3}, "read 5 messages")
     reporter.broken([Violation("a rule", "its evidence", 1.5)], ["#1 kill binder-1"], tmp_path)
     reporter.end()
@@ -171,7 +171,7 @@ def test_a_violation_is_printed_with_its_seed_and_where_the_logs_are(
         "NEVER INJECTED: wipe",
         "add pod 3",
         "read 5 messages",
-        "at most 2.5 s, after faults #1",
+        "at most 2.5 s, after #1",
     ):
         assert part in said
     for part in ("--seed 17", "#1 kill binder-1", "00:00:01.500Z a rule", "its evidence", str(tmp_path), "1.corelog"):

@@ -6,7 +6,6 @@ import random
 import signal
 import sys
 import time
-from collections.abc import Sequence
 from contextlib import AsyncExitStack
 
 from deviceshare_bus.connection import connect
@@ -29,6 +28,8 @@ log = logging.getLogger("deviceshare.chaos")
 
 AFTER = 0.5
 """Seconds for which the workload goes on when the faults of a group have ended."""
+LOOK = 0.5
+"""Seconds after which a violation ends a group, at most."""
 CRASH = "no service ends by itself"
 
 
@@ -115,7 +116,7 @@ class Groups:
         )
         began = time.monotonic()
         await self._workload.fill()
-        await self._settle(began, "the start")
+        await self._settle(began)
         await self._context.bus.take_snapshot()
         while not self._judge.violations and not self._reporter.enough:
             await self._group()
@@ -135,7 +136,13 @@ class Groups:
         stirring = asyncio.create_task(self._workload.stir(over))
         tasks = [asyncio.create_task(self._inject(fault)) for fault in planned]
         try:
-            await asyncio.gather(*tasks)
+            pending = set(tasks)
+            while pending:
+                done, pending = await asyncio.wait(pending, timeout=LOOK)
+                for task in done:
+                    task.result()
+                if self._judge.violations:
+                    return
             await asyncio.sleep(AFTER)
             over.set()
             ended = time.monotonic()
@@ -143,7 +150,7 @@ class Groups:
         finally:
             await end(stirring, *tasks)
         await self._workload.restore()
-        await self._settle(ended, f"faults {', '.join(self._faults)}" if self._faults else "no fault")
+        await self._settle(ended)
 
     async def _inject(self, planned: Planned) -> None:
         await asyncio.sleep(planned.after)
@@ -167,22 +174,23 @@ class Groups:
         if planned.seconds:
             reporter.line(f"#{number} {kind}: ended")
 
-    async def _settle(self, since: float, what: str) -> None:
+    async def _settle(self, since: float) -> None:
         seconds = await self._judge.converged(since, self._options.patience, self._workload.collect)
         for crash in self._system.crashes:
             self._judge.report(CRASH, crash)
         self._system.crashes.clear()
         if not self._judge.violations:
             bindings = self._judge.bindings
-            self._reporter.settled.append((seconds, what))
+            if self._faults:
+                self._reporter.settled.append((seconds, ", ".join(self._faults)))
             self._reporter.line(
-                f"settled {seconds:.1f} s after {_ended(self._faults)}: {bindings.count - self._bound} pods were bound "
+                f"settled {seconds:.1f} s after {self._before()}: {bindings.count - self._bound} pods were bound "
                 f"since the last time, {len(bindings.bound)} are"
             )
             self._bound = bindings.count
 
-
-def _ended(faults: Sequence[str]) -> str:
-    if not faults:
-        return "the start"
-    return f"the last of {len(faults)} faults had ended" if len(faults) > 1 else "the fault had ended"
+    def _before(self) -> str:
+        if not self._reporter.count:
+            return "the start"
+        count = len(self._faults)
+        return f"the last of {count} faults had ended" if count != 1 else "the fault had ended"
