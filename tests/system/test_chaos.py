@@ -14,10 +14,10 @@ from support.processes import wait_until_dead
 COMMAND = str(Path(sys.executable).parent / "deviceshare")
 KINDS = (
     *("kill", "kill-all", "pause", "delay", "cut", "refuse", "half-open", "partition"),
-    *("kill-bus", "stop-bus", "pause-bus", "kill-cluster", "pause-cluster"),
+    *("kill-bus", "pause-bus", "write-errors", "kill-cluster", "pause-cluster"),
     *("wipe", "roll-back", "empty-stream", "garbage", "wrong-subject", "forged-claim", "other-scheduler"),
 )
-"""Each once. Not among them: what takes long (disk-full), and more ways to lose a stream (test_lost_streams.py)."""
+"""Each once. Not among them: what takes long (disk-full), and more ways to stop the bus or to lose a stream."""
 REPLICAS = "placement=2,binder=2,inventory=2"
 
 

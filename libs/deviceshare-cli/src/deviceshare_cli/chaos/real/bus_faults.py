@@ -2,8 +2,11 @@
 
 import asyncio
 import random
+import resource
 import shutil
+import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,6 +20,8 @@ from deviceshare_cli.chaos.real.system import BUS, QUOTA, NoEffect, System
 STREAMS = ("CLUSTER", "LEDGER", "OUTCOME", "EXPLAIN", "EVENT")
 SNAPSHOTS = 3
 """Copies of the store that are kept."""
+LIMITED = 0.2
+"""Seconds after which a server that was restarted is limited again."""
 FILLER = "FILLER"
 PIECE = 4 << 20
 """Bytes of a message that fills the store."""
@@ -116,6 +121,31 @@ class BusFaults:
         """Return the last sequence of each stream."""
         infos = await self._bus.repeat(self._bus.jetstream.streams_info, "cannot read the streams yet")
         return {info.config.name or "": info.state.last_seq for info in infos}
+
+    async def refuse_writes(self, seconds: float, began: Began) -> None:
+        """Let every write of the server to a file fail for some time, also after a restart, as on a full disk.
+
+        Raises NoEffect if this system cannot do so.
+        """
+        if not hasattr(resource, "prlimit"):
+            raise NoEffect("only Linux limits the files of another process")
+        async with self._lock:
+            until = time.monotonic() + seconds
+            began("its nats-server")
+            try:
+                while time.monotonic() < until:
+                    self._limit_files(0)
+                    await asyncio.sleep(LIMITED)
+            finally:
+                self._limit_files(None)
+
+    def _limit_files(self, size: int | None) -> None:
+        """Limit the size of the files to which the server can write, None for as far as it is allowed."""
+        pid = self._system.pid(BUS)
+        if pid is not None:
+            with suppress(ProcessLookupError):
+                _, most = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+                resource.prlimit(pid, resource.RLIMIT_FSIZE, (most if size is None else size, most))
 
     async def fill_disk(self, seconds: float, began: Began) -> None:
         """Fill the space of the store for some time."""

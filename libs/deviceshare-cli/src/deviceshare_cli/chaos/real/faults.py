@@ -188,6 +188,10 @@ async def _fill_disk(context: Context, seconds: float) -> None:
     await context.bus.fill_disk(seconds, context.began)
 
 
+async def _refuse_writes(context: Context, seconds: float) -> None:
+    await context.bus.refuse_writes(seconds, context.began)
+
+
 async def _garbage(context: Context, seconds: float) -> None:
     context.began(await context.hostile.garbage())
 
@@ -250,6 +254,7 @@ FAULTS: dict[str, Fault] = {
     "delete-stream": Fault(Kind(2, False), _delete_stream),
     "empty-stream": Fault(Kind(2, False), _empty_stream),
     "disk-full": Fault(Kind(1, True, BUS), _fill_disk),
+    "write-errors": Fault(Kind(2, True, BUS), _refuse_writes),
     "garbage": Fault(Kind(2, False), _garbage),
     "wrong-subject": Fault(Kind(2, False), _wrong_subject),
     "forged-claim": Fault(Kind(2, False), _forged_claim),

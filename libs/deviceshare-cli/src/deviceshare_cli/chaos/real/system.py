@@ -1,6 +1,7 @@
 """The processes of a run: two nats-servers and the replicas of the services, each behind proxies of its own."""
 
 import asyncio
+import logging
 import os
 import random
 import shutil
@@ -25,6 +26,8 @@ from deviceshare_cli.chaos.real.proxy import Link
 from deviceshare_cli.pods import SCHEDULERS
 from deviceshare_cli.ports import LOOPBACK, free_port
 from deviceshare_cli.supervisor import Program, RestartPolicy, Supervisor
+
+log = logging.getLogger("deviceshare.chaos")
 
 START_SECONDS = 30.0
 QUOTA = 320 << 20
@@ -146,6 +149,7 @@ async def running(options: Options, chance: random.Random, keep: Callable[[], bo
         await supervisor.start(bus.program)
         await supervisor.start(cluster.program)
         tasks = await _prepared(stack, system)
+        tasks.append(asyncio.create_task(natsserver.keep_writable(bus, supervisor, log.info)))
         await _start_services(stack, system, options.replicas, chance, port)
         try:
             yield system
