@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 SHORT_GROUP = 8.0
 """Seconds in which the faults of a group without lasting ones begin, at most."""
-LASTING = 6
-"""Lasting faults of a group, at most."""
+LASTING = 3, 6
+"""Lasting faults of a group that has any: the least and the most that are drawn."""
 MOST = 16
 """Faults of a group, at most."""
 SETTLING = 4.0
@@ -97,11 +97,11 @@ class Schedule:
     def group(self, elapsed: float, count: int, most: int) -> list[Planned]:
         """Draw a group of at most ``most`` faults, when ``count`` faults have been injected in ``elapsed`` seconds."""
         chance = self._chance
-        lasting = chance.randint(1, LASTING) if chance.random() < 0.5 else 0
+        lasting = chance.randint(*LASTING) if chance.random() < 0.5 else 0
         expected = self._longest if lasting else SHORT_GROUP / 2
         due = math.ceil((elapsed + expected + SETTLING) / self._pace) - count
         size = min(most, MOST, max(due, chance.randint(1, 4)))
-        drawn = self.deck.draw(size, lasting) or self.deck.draw(size, LASTING)
+        drawn = self.deck.draw(size, lasting) or self.deck.draw(size, LASTING[1])
         lengths = [
             chance.uniform(self._longest / 6, self._longest) if self._kinds[name].lasts else 0.0 for name in drawn
         ]
