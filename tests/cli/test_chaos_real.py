@@ -14,7 +14,7 @@ import pytest
 from deviceshare_cli.chaos import manifests
 from deviceshare_cli.chaos.checkers.cards import Parts
 from deviceshare_cli.chaos.real.checker.claims import Claims
-from deviceshare_cli.chaos.real.checker.converged import Objects, missing
+from deviceshare_cli.chaos.real.checker.converged import Objects, missing, without_members
 from deviceshare_cli.chaos.real.checker.judge import Violation
 from deviceshare_cli.chaos.real.faults import FAULTS, parse_kinds
 from deviceshare_cli.chaos.real.options import parse_replicas
@@ -129,6 +129,16 @@ def test_a_gang_that_is_bound_in_part_is_found() -> None:
     member["metadata"]["annotations"]["scheduling.k8s.io/group-name"] = "g"
     torn = problems(found, member, groups=(manifests.pod_group("g", 2, "default"),))
     assert torn == ["gang default/g: 1 of 2 pods are bound"]
+
+
+def test_a_member_that_another_scheduler_bound_does_not_tear_its_gang() -> None:
+    found, stolen = Found(), pod("y", "a")
+    member = pod("x", "a")
+    for each in (member, stolen):
+        each["metadata"]["annotations"]["scheduling.k8s.io/group-name"] = "g"
+    groups = tuple(without_members([manifests.pod_group("g", 2, "default")], [stolen]))
+    assert problems(found, member, groups=groups) == []
+    assert problems(found, member, groups=(manifests.pod_group("g", 2, "default"),)) != []
 
 
 def test_messages_of_a_stranger_are_not_taken_for_claims() -> None:

@@ -13,7 +13,7 @@ from deviceshare_cluster.local import LocalCluster
 from deviceshare_cli.chaos.checkers.cards import Parts
 from deviceshare_cli.chaos.real.checker.bindings import Bindings
 from deviceshare_cli.chaos.real.checker.claims import Claims
-from deviceshare_cli.chaos.real.checker.converged import Objects, missing
+from deviceshare_cli.chaos.real.checker.converged import Objects, missing, without_members
 from deviceshare_cli.chaos.real.checker.stream_reader import StreamReader
 
 INTERVAL = 0.2
@@ -123,7 +123,9 @@ class Judge:
         except ClusterError as error:
             return [f"the cluster does not answer: {error}"]
         nodes, pods, groups, events = lists
+        foreign = [pod for pod in pods if pod["metadata"]["uid"] in self.bindings.foreign]
         pods = [pod for pod in pods if pod["metadata"]["uid"] not in self.bindings.foreign]
+        groups = without_members(groups, foreign)
         behind = [text for reader in self._readers.values() if (text := await reader.behind())]
         expected = self._expected
         objects = Objects(nodes, pods, groups, events)
