@@ -47,11 +47,17 @@ class Context(NamedTuple):
             raise NoEffect("no process of a service runs")
         return self.chance.choice(running)
 
-    def link(self) -> tuple[str, Link]:
-        """Choose a connection of a service, and name it."""
-        name = self.chance.choice(self.system.replicas)
-        server = self.chance.choice(sorted(self.system.links[name]))
-        return f"{name} to the {server}", self.system.links[name][server]
+    def link(self, *, connected: bool = False) -> tuple[str, Link]:
+        """Choose a connection of a service, and name it. Raises NoEffect if it has to be, and none is, ``connected``."""
+        found = [
+            (f"{name} to the {server}", link)
+            for name, links in sorted(self.system.links.items())
+            for server, link in sorted(links.items())
+            if link.connections or not connected
+        ]
+        if not found:
+            raise NoEffect("no service is connected")
+        return self.chance.choice(found)
 
     def nodes(self) -> list[str]:
         """Return the names of the nodes."""
@@ -122,9 +128,8 @@ async def _delay(context: Context, seconds: float) -> None:
 
 
 async def _cut(context: Context, seconds: float) -> None:
-    name, link = context.link()
-    if not link.cut():
-        raise NoEffect(f"{name} has no connection")
+    name, link = context.link(connected=True)
+    link.cut()
     context.began(name)
 
 
@@ -136,9 +141,8 @@ async def _refuse(context: Context, seconds: float) -> None:
 
 
 async def _half_open(context: Context, seconds: float) -> None:
-    name, link = context.link()
-    if not link.silence():
-        raise NoEffect(f"{name} has no connection")
+    name, link = context.link(connected=True)
+    link.silence()
     context.began(name)
     try:
         await asyncio.sleep(seconds)

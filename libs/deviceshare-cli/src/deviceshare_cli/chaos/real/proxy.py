@@ -74,20 +74,20 @@ class Link:
         finally:
             self._refusals -= 1
 
-    def cut(self) -> int:
-        """Reset all connections; return their number."""
+    @property
+    def connections(self) -> int:
+        """How many connections there are."""
+        return len(self._pairs)
+
+    def cut(self) -> None:
+        """Reset all connections."""
         for pair in self._pairs:
             pair.abort()
-        return len(self._pairs)
 
-    def silence(self) -> int:
-        """Half-open the present connections: they stay open, and what is sent on them is lost from now on.
-
-        Return their number.
-        """
+    def silence(self) -> None:
+        """Half-open the present connections: they stay open, and what is sent on them is lost from now on."""
         for pair in self._pairs:
             pair.silent = True
-        return len(self._pairs)
 
     def cut_silent(self) -> None:
         """Reset the connections that are half-open."""

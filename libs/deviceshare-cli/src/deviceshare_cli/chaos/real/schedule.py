@@ -70,10 +70,8 @@ class Deck:
         return drawn
 
     def put_back(self, kind: str) -> None:
-        """Return a fault that had no effect: it is drawn again."""
-        if not self._parts:
-            self._parts.append([])
-        self._parts[0].append(kind)
+        """Return a fault that had no effect: it is drawn again before all others."""
+        self._parts.insert(0, [kind])
 
     def _fits(self, name: str, drawn: Sequence[str], lasting: int) -> bool:
         kind = self._kinds[name]

@@ -33,13 +33,12 @@ def missing(objects: Objects, claims: Claims, schedulers: Sequence[str], may_wai
 
 def without_members(groups: Sequence[Object], foreign: Sequence[Object]) -> list[Object]:
     """Return PodGroups that need fewer pods of ours: another scheduler bound some of their members."""
-    bound = Counter(
-        (pod["metadata"]["namespace"], pod["metadata"].get("annotations", {}).get(GROUP)) for pod in foreign
-    )
-    return [
-        group | {"spec": group["spec"] | {"minMember": group["spec"]["minMember"] - bound[_key(group)]}}
-        for group in groups
-    ]
+    members = [(pod["metadata"]["namespace"], pod["metadata"].get("annotations", {}).get(GROUP)) for pod in foreign]
+    return [_needs_fewer(group, members.count(_key(group))) for group in groups]
+
+
+def _needs_fewer(group: Object, fewer: int) -> Object:
+    return {**group, "spec": {**group["spec"], "minMember": group["spec"]["minMember"] - fewer}}
 
 
 def _of_waiting(pods: Sequence[Object], claims: Claims, may_wait: str) -> Iterator[str]:

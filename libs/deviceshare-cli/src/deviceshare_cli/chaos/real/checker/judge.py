@@ -125,10 +125,9 @@ class Judge:
         nodes, pods, groups, events = lists
         foreign = [pod for pod in pods if pod["metadata"]["uid"] in self.bindings.foreign]
         pods = [pod for pod in pods if pod["metadata"]["uid"] not in self.bindings.foreign]
-        groups = without_members(groups, foreign)
         behind = [text for reader in self._readers.values() if (text := await reader.behind())]
         expected = self._expected
-        objects = Objects(nodes, pods, groups, events)
+        objects = Objects(nodes, pods, without_members(groups, foreign), events)
         return behind + missing(objects, self.claims, expected.schedulers, expected.may_wait, expected.device_config)
 
     def _compare_bindings(self) -> None:
