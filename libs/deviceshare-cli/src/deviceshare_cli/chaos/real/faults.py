@@ -48,7 +48,7 @@ class Context(NamedTuple):
         return self.chance.choice(running)
 
     def link(self, *, connected: bool = False) -> tuple[str, Link]:
-        """Choose a connection of a service, and name it. Raises NoEffect if it has to be, and none is, ``connected``."""
+        """Choose a connection of a service, and name it. Raises NoEffect if none is connected."""
         found = [
             (f"{name} to the {server}", link)
             for name, links in sorted(self.system.links.items())
