@@ -82,12 +82,11 @@ class Judge:
 
     def evidence(self) -> str:
         """Return how much was read and checked so far."""
-        read = ", ".join(f"{reader.count} of {stream}" for stream, reader in self._readers.items())
-        missed = sum(reader.missed for reader in self._readers.values())
-        return (
-            f"read {self.bindings.changes} changes of nodes and pods, and messages: {read}; "
-            f"{missed} messages were superseded or lost before they could be read"
+        read = ", ".join(
+            f"{reader.count} of {stream} ({reader.missed} were superseded before)"
+            for stream, reader in self._readers.items()
         )
+        return f"read {self.bindings.changes} changes of nodes and pods, and messages: {read}"
 
     async def converged(self, since: float, patience: float, tidy: Callable[[], Awaitable[None]]) -> float:
         """Wait until nothing is missing; return the seconds from ``since`` (monotonic time) until then.
