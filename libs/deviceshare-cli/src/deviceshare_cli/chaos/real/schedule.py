@@ -41,13 +41,14 @@ class Planned(NamedTuple):
 class Deck:
     """Kinds of faults, drawn without replacement.
 
-    A cycle has each kind ``weight`` times, in two parts: each kind once, then the others. So each kind is among the
-    first ``len(kinds)`` faults.
+    A cycle has each kind ``weight`` times. The first begins with each kind once: all are among the first ``len(kinds)``
+    faults.
     """
 
     def __init__(self, kinds: Mapping[str, Kind], chance: random.Random) -> None:
         self._kinds, self._chance = kinds, chance
         self._parts: list[list[str]] = []
+        self._first = True
 
     def draw(self, count: int, lasting: int) -> list[str]:
         """Draw so many faults, with at most ``lasting`` lasting ones; fewer if the deck has only lasting ones left."""
@@ -58,7 +59,8 @@ class Deck:
                 others = [name for name in once for _ in range(self._kinds[name].weight - 1)]
                 self._chance.shuffle(once)
                 self._chance.shuffle(others)
-                self._parts = [part for part in (once, others) if part]
+                parts = [once, others] if self._first else [once + others]
+                self._parts, self._first = [part for part in parts if part], False
             part = self._parts[0]
             taken = next((name for name in part if self._fits(name, drawn, lasting)), None)
             if taken is None:
