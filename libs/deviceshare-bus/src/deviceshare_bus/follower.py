@@ -273,7 +273,7 @@ class Follower:
     async def _begin(self) -> Subscription:
         """Make a consumer that starts after the last message delivered. Raises BusWiped."""
         self._stale = False
-        losses = self._connection.losses  # of this attempt: a loss before it must not count against its success
+        losses = self._connection.losses
         try:
             state = await stream_state(self._connection, self._stream)
             loss = await self._find_loss(state)
