@@ -40,14 +40,14 @@ async def test_a_write_to_a_reset_connection_is_tried_again(nats_server, monkeyp
     resets = [b"CONNECT"]
     write = asyncio.StreamWriter.write
 
-    def refusing(self, data):
+    def fail_once(self, data):
         """Do as uvloop does when the server has reset the connection."""
         if resets and bytes(data).startswith(resets[0]):
             resets.pop(0)
             raise RuntimeError("unable to perform operation on <TCPTransport closed=True>; the handler is closed")
         write(self, data)
 
-    monkeypatch.setattr(asyncio.StreamWriter, "write", refusing)
+    monkeypatch.setattr(asyncio.StreamWriter, "write", fail_once)
     connection = await connect(nats_server.url, "test")
     try:
         assert resets == []
