@@ -17,7 +17,6 @@ from deviceshare_bus.core import (
     Command,
     Count,
     Event,
-    ExpireOthers,
     Log,
     Now,
     Read,
@@ -33,7 +32,7 @@ from deviceshare_bus.core import (
     Written,
 )
 from deviceshare_bus.messages import RECONCILED
-from deviceshare_bus.subjects import TOMBSTONE_SECONDS, Stream, address, explain
+from deviceshare_bus.subjects import TOMBSTONE_SECONDS, Stream, address
 from deviceshare_bus.subjects import fact as fact_subject
 from deviceshare_bus.subjects import ledger as subject_of
 from deviceshare_bus.subjects import outcome as outcome_subject
@@ -43,7 +42,7 @@ from deviceshare_placement.core.claims import MOST_WRITES, NewClaim, claim, node
 from deviceshare_placement.core.cluster_state import ClusterState
 from deviceshare_placement.core.deciding import Deciding, Round
 from deviceshare_placement.core.events import FactReceived, LedgerReceived, OutcomesReceived
-from deviceshare_placement.core.facts import EXPLANATION_TTL, Facts
+from deviceshare_placement.core.facts import Facts
 from deviceshare_placement.core.ledgers import BOUND_GRACE, Ledgers
 from deviceshare_placement.core.overcommit import overcommitted_claims
 from deviceshare_placement.core.records import PodRecord
@@ -205,17 +204,6 @@ class PlacementCore:
                 self._forget_ledger(node)
         return commands
 
-    def _expire_explanations(self) -> list[Command]:
-        """Once: let the explanations of pods and PodGroups expire that were deleted while this service did not run."""
-        if self._explanations_expire:
-            return []
-        self._explanations_expire = True
-        uids = {
-            *self.cluster.pods,
-            *(group.fact.uid for group in self.cluster.groups.values() if group.fact is not None),
-        }
-        return [ExpireOthers(Stream.EXPLAIN, tuple(map(explain, sorted(uids - {""}))), EXPLANATION_TTL)]
-
     def _is_busy(self, node: str) -> bool:
         return self._writer.busy(subject_of(node)) or not self._facts.readable(node)
 
@@ -265,7 +253,9 @@ class PlacementCore:
             return []
         commands: list[Command] = []
         if self._knows_all and now.monotonic >= self._resume_at:
-            commands += self._expire_explanations()
+            if not self._explanations_expire:
+                self._explanations_expire = True
+                commands.append(explaining.expire_others(self.cluster))
             commands += self._reconcile(now.monotonic)
             decided = self._deciding.decide(now)
             commands += self._write(decided, now)
