@@ -157,6 +157,7 @@ async def test_undecodable_messages_are_put_in_quarantine(nats_url):
             await until(bound)
             await until(lambda: asyncio.sleep(0, context.ready))
             await context.events.flush()
+            await context.publisher.drain()
             await until(lambda: asyncio.sleep(0, not context.connection.requests.in_flight))
             found = await scene.connection.jetstream.get_last_msg("EVENT", event("binder"))
         streams = {one.stream for one in decode_events(found.data).undecodable}

@@ -138,7 +138,6 @@ def test_a_lock_that_another_scheduler_took_first_is_requested_again():
         (vgpus(1), "volcano.sh/mutex.lock", AT),
         (memory(10), "gpu", AT),
         (VNPU, HAMI, AT),
-        (VNPU, HAMI, f"{AT},default,unknown"),
     ],
 )
 def test_a_lock_of_another_scheduler_is_waited_for_until_it_is_five_minutes_old(grants, annotation, value):
@@ -147,6 +146,16 @@ def test_a_lock_of_another_scheduler_is_waited_for_until_it_is_five_minutes_old(
     assert cluster.core.next_due() == NOW + 300
     (step,) = cluster.core.take(NOW + 300)
     assert isinstance(step, LockNode if grants is VNPU else BindPod)
+
+
+def test_a_lock_whose_pod_does_not_exist_is_waited_for_for_ten_seconds():
+    cluster = Cluster(VNPU, locks=[(HAMI, f"{AT},default,unknown")])
+    assert cluster.core.take(NOW) == []
+    assert cluster.core.next_due() == NOW + 10
+    assert cluster.core.take(NOW + 9) == []
+    (lock,) = cluster.core.take(NOW + 10)
+    assert isinstance(lock, LockNode)
+    assert lock.expected == f"{AT},default,unknown"
 
 
 def test_a_lock_that_is_given_back_is_waited_for_no_longer():

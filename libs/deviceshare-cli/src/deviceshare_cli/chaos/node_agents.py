@@ -100,8 +100,9 @@ class NodeAgents:
         self._bound: dict[str, list[Key]] = {}
         """Pods to admit, by node."""
         self._woken: dict[str, asyncio.Event] = {}
-        self._known: set[str] = set()
-        self._deleting: set[str] = set()
+        self._known: set[tuple[str, Key]] = set()
+        self._deleting: set[tuple[str, Key]] = set()
+        """Pods that are admitted, and deleted: by uid and name, since two pods may have one uid."""
         self._tasks: dict[asyncio.Task[None], None] = {}
         server.observers.append(self._seen)
 
@@ -122,17 +123,17 @@ class NodeAgents:
         pod = seen.after
         if seen.kind != "Pod" or pod is None or holds_nothing(pod):
             return
-        uid, node = pod["metadata"]["uid"], pod["spec"].get("nodeName")
-        if node and uid not in self._known:
-            self._known.add(uid)
+        key, uid, node = key_of(pod), pod["metadata"]["uid"], pod["spec"].get("nodeName")
+        if node and (uid, key) not in self._known:
+            self._known.add((uid, key))
             if node not in self._bound:
                 self._bound[node], self._woken[node] = [], asyncio.Event()
                 self._start(self._kubelet(node))
-            self._bound[node].append(key_of(pod))
+            self._bound[node].append(key)
             self._woken[node].set()
-        if "deletionTimestamp" in pod["metadata"] and uid not in self._deleting:
-            self._deleting.add(uid)
-            self._start(self._remove(key_of(pod), uid))
+        if "deletionTimestamp" in pod["metadata"] and (uid, key) not in self._deleting:
+            self._deleting.add((uid, key))
+            self._start(self._remove(key, uid))
 
     async def _kubelet(self, node: str) -> None:
         bound, woken = self._bound[node], self._woken[node]

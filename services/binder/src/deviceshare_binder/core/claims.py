@@ -41,7 +41,7 @@ class ClaimBinder:
         self.outcomes = Outcomes()
         self._tasks = BindQueue(limit)
         self.handoffs = PluginHandoffs(patience)
-        self.locks = Locks(self._needs_lock, self._left_over)
+        self.locks = Locks(self._needs_lock, self._holder_needs)
         self._steps = BindSteps(self.facts, self.outcomes, self._tasks, self.handoffs, self.locks, keys)
         """What one task does; collects the steps for the next tick."""
         self._started = False
@@ -284,9 +284,11 @@ class ClaimBinder:
         working = any(task.node.name == node for task in self._tasks.of_pod(uid))
         return working or self.handoffs.contains(node, uid)
 
-    def _left_over(self, node: str, holder: str) -> bool:
-        """Return whether a known pod does not need the lock that names it."""
+    def _holder_needs(self, node: str, holder: str) -> bool | None:
+        """Return whether a pod needs the lock that names it, None if it is not known."""
         found = [pod for pod in self.facts.pods.values() if f"{pod.namespace}/{pod.name}" == holder]
-        return bool(found) and not any(
+        if not found:
+            return None
+        return any(
             self._needs_lock(node, pod.uid) or (pod.node == node and pod.unserved and not pod.ended) for pod in found
         )

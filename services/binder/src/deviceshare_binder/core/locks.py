@@ -1,12 +1,14 @@
 """Node locks: annotations by which schedulers that share a device plugin take turns.
 
-A lock of another scheduler is respected until it is five minutes old. The binder writes a lock if the plugin serves the
-pod named in it, or if ``deviceshare.NodeLockEnable`` demands it; the plugin releases it, or the binder does.
+A lock of another scheduler is respected until it is five minutes old, or the pod that it names does not exist. The
+binder writes a lock if the plugin serves the pod named in it, or if ``deviceshare.NodeLockEnable`` demands it; the
+plugin releases it, or the binder does.
 Sources: volcano-sh/volcano pkg/scheduler/plugins/util/nodelock, Project-HAMi/HAMi pkg/util/nodelock.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 import msgspec
 from deviceshare.families import BY_NAME
@@ -21,6 +23,8 @@ LINGER = 1.0
 """Seconds that a device plugin has to release a lock of ours after it served the pod."""
 MOST_OTHERS = 10_000
 """Locks of other schedulers that are remembered."""
+UNKNOWN_SECONDS = 10.0
+"""Seconds after which a lock is ignored whose pod is not known: a new pod may not be known yet."""
 AGAIN = 0.2
 """Seconds until a lock that was taken by others, or is held for another pod of ours, is checked again."""
 
@@ -50,22 +54,30 @@ def read(value: str) -> tuple[float, str]:
     return since.timestamp() + LOCK_SECONDS, holder.replace(",", "/")
 
 
+class _Other(NamedTuple):
+    """A lock of others, and the monotonic times at which it was first seen and expires."""
+
+    value: str
+    seen: float
+    expires: float
+
+
 class Locks:
     """The locks of all nodes.
 
     Args:
         needed: whether a pod (uid) is being bound or handed over on a node.
-        left_over: whether a pod (``namespace/name``) is known and does not need a lock on a node any more.
+        holder_needs: whether a pod (``namespace/name``) still needs a lock on a node, None if no such pod is known.
     """
 
-    def __init__(self, needed: Callable[[str, str], bool], left_over: Callable[[str, str], bool]) -> None:
+    def __init__(self, needed: Callable[[str, str], bool], holder_needs: Callable[[str, str], bool | None]) -> None:
         self.every_family = False
         """``deviceshare.NodeLockEnable``."""
         self._needed = needed
-        self._left_over = left_over
+        self._holder_needs = holder_needs
         self._own: dict[tuple[str, str], _Own] = {}
-        self._others: dict[tuple[str, str], tuple[str, float]] = {}
-        """The latest locks of others, by node and annotation: the value, and the monotonic time at which it expires."""
+        self._others: dict[tuple[str, str], _Other] = {}
+        """The latest locks of others, by node and annotation."""
 
     def next(self, claim: Claim, node: str, current: Mapping[str, str], now: Now) -> LockNode | float | None:
         """Return the lock to take first, or the monotonic time of the next check; None: bind now."""
@@ -80,25 +92,31 @@ class Locks:
             if own is not None and (own.value == value or self._needed(node, own.uid)):
                 return now.monotonic + AGAIN
             if value is not None:
-                until, holder = self._expires(node, annotation, value, now), read(value)[1]
-                if until > now.monotonic and not (holder and self._left_over(node, holder)):
+                until = self._respected_until(node, annotation, value, now)
+                if until > now.monotonic:
                     return until
             if ours:
                 return LockNode(claim.id, node, annotation, write(now.wall, claim, names_holder=names_holder), value)
         return None
 
-    def _expires(self, node: str, annotation: str, value: str, now: Now) -> float:
-        """Return the monotonic time at which a lock of another pod expires, as computed when it was first seen.
+    def _respected_until(self, node: str, annotation: str, value: str, now: Now) -> float:
+        """Return the monotonic time until which a lock of another pod is respected.
 
-        Its age follows from the wall clock once: a step of the clock does not prolong it.
+        Its age follows from the wall clock once, when it was first seen: a step of the clock does not prolong it.
         """
         known = self._others.pop((node, annotation), None)
-        if known is None or known[0] != value:
-            known = (value, now.monotonic + min(read(value)[0] - now.wall, LOCK_SECONDS))
+        if known is None or known.value != value:
+            known = _Other(value, now.monotonic, now.monotonic + min(read(value)[0] - now.wall, LOCK_SECONDS))
         self._others[node, annotation] = known
         if len(self._others) > MOST_OTHERS:
             del self._others[next(iter(self._others))]
-        return known[1]
+        if not (holder := read(value)[1]):
+            return known.expires
+        match self._holder_needs(node, holder):
+            case None:
+                return min(known.expires, known.seen + UNKNOWN_SECONDS)
+            case needs:
+                return known.expires if needs else now.monotonic
 
     def taken(self, claim: Claim, lock: LockNode) -> None:
         """A lock was taken for a claim."""
