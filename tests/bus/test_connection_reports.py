@@ -156,13 +156,14 @@ async def test_a_comparison_finds_the_first_difference_and_ends_its_subscription
     assert len(connection.client._subs) == before
 
 
-async def test_writes_without_room_are_counted_as_they_come(monkeypatch) -> None:
+async def test_failed_writes_are_counted_as_they_come(monkeypatch) -> None:
     monkeypatch.setattr(service, "COUNT_INTERVAL", 0.01)
     counted: list[tuple[str, int]] = []
 
     class Context:
         class publisher:  # noqa: N801
             no_room = 3
+            unacknowledged = 7
 
         class events:  # noqa: N801
             @staticmethod
@@ -177,5 +178,12 @@ async def test_writes_without_room_are_counted_as_they_come(monkeypatch) -> None
     await asyncio.sleep(0.05)
     Context.publisher.no_room = 6
     await until(lambda: len(counted) > 1)
+    Context.publisher.unacknowledged = 10
+    await until(lambda: len(counted) > 2)
+    await asyncio.sleep(0.05)
     await end(running)
-    assert counted == [("bus_writes_without_room", 2), ("bus_writes_without_room", 1)]
+    assert counted == [
+        ("bus_writes_without_room", 2),
+        ("bus_writes_without_room", 1),
+        ("bus_writes_unacknowledged", 3),
+    ]

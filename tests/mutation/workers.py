@@ -90,7 +90,7 @@ class Copy:
         sources = os.pathsep.join(map(str, sorted(self.root.glob("*/*/src"))))
         environment = self._environment | {"MUTATION_RECORD": str(recorded), "MUTATION_SOURCES": sources}
         for _ in range(_BASELINE_TRIES):
-            run = self._run(list(map(str, tests)), timeout=1800.0, environment=environment)
+            run = self._run(["--timeout=0", *map(str, tests)], timeout=1800.0, environment=environment)
             if run.verdict is Verdict.SURVIVED:
                 return run, selection.read(recorded)
         return run, Recording({}, {})
