@@ -177,3 +177,19 @@ async def test_it_waits_for_a_stream_that_is_not_there_yet(nats_server) -> None:
     await reader.until("cluster.node.a", b"1")
     await reader.end()
     await connection.close()
+
+
+async def test_a_defect_of_its_checks_ends_the_follower(connection, monkeypatch) -> None:
+    follower = Follower(connection, Stream.CLUSTER)
+    reader = Reader(follower)
+    async with asyncio.timeout(5):
+        while not follower.caught_up:
+            await asyncio.sleep(0.01)
+
+    async def defect(*_: object) -> StreamState:
+        raise ValueError("an answer that cannot be read")
+
+    monkeypatch.setattr(deviceshare_bus.follower, "stream_state", defect)
+    with pytest.raises(ValueError, match="cannot be read"):
+        async with asyncio.timeout(5):
+            await reader.task

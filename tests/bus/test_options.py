@@ -3,6 +3,8 @@
 import pytest
 from deviceshare_bus.options import positive
 from deviceshare_bus.service import parser
+from deviceshare_bus.setup import HOLD_SECONDS
+from deviceshare_bus.setup import parser as set_up_options
 
 
 @pytest.mark.parametrize("text", ["abc", "-1", "65536", "99999", "1.5", "", "٣"])
@@ -35,3 +37,31 @@ def test_a_number_that_is_not_positive_is_refused(text, capsys):
     with pytest.raises(SystemExit):
         options.parse_args([f"--patience={text}"])
     assert f"{text!r} is not valid: expected a number above 0" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("variable", "option", "texts"),
+    [
+        ("DEVICESHARE_BUS_REPLICAS", "--bus-replicas", ["2", "x", ""]),
+        ("DEVICESHARE_BUS_HOLD", "--bus-hold", ["-1", "nan", "inf", "x", ""]),
+    ],
+)
+def test_wrong_options_of_streams_are_refused(variable, option, texts, monkeypatch, capsys):
+    for text in texts:
+        with pytest.raises(SystemExit):
+            parser("x").parse_args([f"{option}={text}"])
+        monkeypatch.setenv(variable, text)
+        with pytest.raises(SystemExit):
+            parser("x").parse_args([])
+        assert capsys.readouterr().err.count(f"{option}: {text!r} is not valid: expected ") == 2
+        monkeypatch.delenv(variable)
+
+
+def test_options_of_streams_have_defaults(monkeypatch):
+    options = parser("x").parse_args([])
+    assert (options.bus_replicas, options.bus_hold) == (1, HOLD_SECONDS)
+    monkeypatch.setenv("DEVICESHARE_BUS_HOLD", "0")
+    monkeypatch.setenv("DEVICESHARE_BUS_REPLICAS", "3")
+    options = parser("x").parse_args([])
+    assert (options.bus_replicas, options.bus_hold) == (3, 0.0)
+    assert set_up_options().parse_args([]).hold == 0.0

@@ -183,6 +183,24 @@ async def test_the_deletion_of_an_invalid_message_is_noticed(nats_url, publisher
     assert [each.getMessage() for each in caplog.records if "quarantined" in each.getMessage()] != []
 
 
+async def test_a_message_that_comes_while_an_invalid_one_is_looked_for_is_not_taken_for_deleted(
+    nats_url, publisher, monkeypatch
+):
+    core = CountingCore()
+
+    async def overtaken(*_: object) -> None:
+        await publisher.write(BusWrite("explain.x", explanation("x")))
+        await until(lambda: Seen("x") in core.events)
+
+    monkeypatch.setattr(shell, "RECHECK", 0.05)
+    monkeypatch.setattr(shell, "read_back", overtaken)
+    await publisher.write(BusWrite("explain.x", b"\xc1"))
+    async with shell_of(core, nats_url):
+        await until(lambda: Seen("x") in core.events)
+        await asyncio.sleep(0.2)
+    assert ReadBack("explain.x", 0) not in core.events
+
+
 async def test_another_writer_s_message_is_read_back_before_the_next_write(nats_url, publisher):
     core = CountingCore()
     async with shell_of(core, nats_url) as (context, _):
@@ -269,6 +287,24 @@ async def test_explanations_of_deleted_pods_expire(nats_url, connection, publish
     await until_async(lambda: subjects_of(connection), {"explain.kept", "explain.expiring"})
     found = await connection.jetstream.get_last_msg("EXPLAIN", "explain.kept")
     assert found.seq == 1
+
+
+async def test_an_explanation_that_is_replaced_meanwhile_does_not_expire(nats_url, connection, publisher, monkeypatch):
+    """The other explanations expire all the same."""
+    for number in range(4):
+        await publisher.write(BusWrite(f"explain.{number}", explanation(str(number))))
+    last, asked = connection.jetstream.get_last_msg, []
+
+    async def replaced(stream, subject):
+        found = await last(stream, subject)
+        asked.append(subject)
+        if len(asked) == 1:
+            await publisher.write(BusWrite(subject, found.data))
+        return found
+
+    monkeypatch.setattr(connection.jetstream, "get_last_msg", replaced)
+    await expire_others(connection, publisher, "EXPLAIN", [], 1.0)
+    await until_async(lambda: subjects_of(connection), {asked[0]})
 
 
 async def subjects_of(connection):

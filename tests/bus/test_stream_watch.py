@@ -51,10 +51,10 @@ def bus(monkeypatch) -> Bus:
     return bus
 
 
-async def watch(bus: Bus, *changes, rewritten=(Stream.EXPLAIN,), followed=(Stream.CLUSTER,)) -> StreamWatch:
+async def watch(bus: Bus, *changes, rewritten=(Stream.EXPLAIN,), followed=(Stream.CLUSTER,), keeps=True) -> StreamWatch:
     """Watch while the streams change; raise what the watch raises."""
     found = StreamWatch(bus, 3, 15.0)
-    found.rewritten.update(rewritten)
+    found.rewritten |= dict.fromkeys(rewritten, lambda: keeps)
     running = asyncio.create_task(found.run(followed))
     for change in ({}, *changes):
         bus.states |= change
@@ -112,3 +112,15 @@ async def test_a_stream_that_was_empty_is_not_lost_while_it_is_empty(bus) -> Non
     empty = replace(FULL, last=10, messages=0)
     bus.states[Stream.EXPLAIN] = empty
     await watch(bus, {Stream.EXPLAIN: empty}, {Stream.EXPLAIN: FULL})
+
+
+async def test_a_stream_whose_messages_have_all_expired_is_not_lost(bus) -> None:
+    await watch(bus, {Stream.EXPLAIN: replace(FULL, messages=0)}, keeps=False)
+
+
+async def test_the_answer_of_a_server_that_does_not_lead_any_more_is_ignored(bus) -> None:
+    leader, former = replace(FULL, led_since=2), replace(FULL, led_since=1, last=9)
+    bus.states[Stream.EXPLAIN] = leader
+    await watch(bus, {Stream.EXPLAIN: former}, {Stream.EXPLAIN: leader})
+    with pytest.raises(BusWiped):
+        await watch(bus, {Stream.EXPLAIN: former}, {Stream.EXPLAIN: replace(former, led_since=3)})

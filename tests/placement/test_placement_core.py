@@ -43,6 +43,20 @@ def test_a_pod_that_waits_is_decided_again_when_room_is_made(played) -> None:
     assert [claim.uid for claim in played.tick().claims] == ["uid-w"]
 
 
+def test_it_knows_whether_there_are_explanations_that_do_not_expire(played) -> None:
+    cluster = played.core.cluster
+    bound = pod("h", vgpu(2, 60), node="a", held=())
+    played.put(bound)
+    assert not cluster.has_explained
+    waiting, placed = pod("w", vgpu(9, 60)), pod("x", vgpu(1, 10))
+    for each in (waiting, placed):
+        played.put(each)
+        played.written(played.tick())
+        assert cluster.has_explained
+        played.gone(each)
+        assert not cluster.has_explained
+
+
 def _held(count, memory):
     core = PlacementCore("h", "h").cluster.allocator
     core.set_node(node("a", [card(at, memory=100) for at in range(2)]))

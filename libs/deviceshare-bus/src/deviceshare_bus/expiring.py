@@ -7,11 +7,9 @@ from nats.errors import Error as NatsError
 from nats.js.errors import NotFoundError
 
 from deviceshare_bus.connection import Connection
-from deviceshare_bus.publisher import Publisher, PublishError, Write
+from deviceshare_bus.publisher import TTL, Conflict, Publisher, PublishError, Write
 
 log = logging.getLogger("deviceshare.expiring")
-
-TTL_HEADER = "Nats-TTL"
 
 
 async def expire_others(
@@ -32,9 +30,12 @@ async def expire_others(
             except NotFoundError:
                 continue
             sequence = found.seq or 0
-            if sequence > info.state.last_seq or TTL_HEADER in (found.headers or {}):
+            if sequence > info.state.last_seq or TTL in (found.headers or {}):
                 continue
-            await publisher.write(Write(subject, found.data or b"", sequence), ttl=ttl)
+            try:
+                await publisher.write(Write(subject, found.data or b"", sequence), ttl=ttl)
+            except Conflict:  # there is a newer message
+                continue
             expired += 1
     except (NatsError, PublishError, OSError) as error:
         log.warning("cannot let the messages of deleted objects in %s expire: %s", stream, error)

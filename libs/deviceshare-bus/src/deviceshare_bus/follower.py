@@ -176,6 +176,8 @@ class Follower:
                 if not self._inbox:
                     self.position = self._received.sequence
                 caught_up = self.caught_up
+                if checks.done():
+                    checks.result()  # raises: only a defect ends it
                 if not self._inbox and (reported or not caught_up):
                     try:
                         # Not wait_for: on Python 3.11 it can swallow a cancellation that arrives with the wake-up.

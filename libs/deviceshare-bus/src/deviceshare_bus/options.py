@@ -21,6 +21,24 @@ def positive(text: str) -> float:
     raise ArgumentTypeError(f"{text!r} is not valid: expected a number above 0")
 
 
+def replicas(text: str) -> int:
+    """Return how many servers hold each stream: 1, 3 or 5. Raises ArgumentTypeError."""
+    if text in ("1", "3", "5"):
+        return int(text)
+    raise ArgumentTypeError(f"{text!r} is not valid: expected 1, 3 or 5")
+
+
+def seconds(text: str) -> float:
+    """Return a finite number of seconds, 0 or more. Raises ArgumentTypeError."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if 0.0 <= number < float("inf"):
+        return number
+    raise ArgumentTypeError(f"{text!r} is not valid: expected a number of seconds, 0 or more")
+
+
 def log_level(text: str) -> str:
     """Return a log level. Raises ArgumentTypeError."""
     if text.lower() in ("debug", "info", "warning", "error"):

@@ -29,7 +29,7 @@ from deviceshare_bus.eventlog import EventLog
 from deviceshare_bus.follower import BusWiped, Follower
 from deviceshare_bus.logs import set_up_logs
 from deviceshare_bus.messages import Status, encode
-from deviceshare_bus.options import log_level, port
+from deviceshare_bus.options import log_level, port, replicas, seconds
 from deviceshare_bus.plugins import load_families
 from deviceshare_bus.publisher import Publisher
 from deviceshare_bus.setup import FIRST_SECONDS, HOLD_SECONDS, ensure_streams
@@ -129,17 +129,16 @@ def parser(service: str) -> argparse.ArgumentParser:
     )
     options.add_argument(
         "--bus-replicas",
-        type=int,
-        default=int(environment("DEVICESHARE_BUS_REPLICAS", "1")),
-        choices=(1, 3, 5),
-        help="servers that hold each stream, for streams that are missing and are created (default: 1)",
+        type=replicas,
+        default=environment("DEVICESHARE_BUS_REPLICAS", "1"),
+        help="servers that hold each stream (1, 3 or 5), for streams that are missing and are created (default: 1)",
     )
     options.add_argument(
         "--bus-hold",
-        type=float,
-        default=float(environment("DEVICESHARE_BUS_HOLD", HOLD_SECONDS)),
+        type=seconds,
+        default=environment("DEVICESHARE_BUS_HOLD", f"{HOLD_SECONDS:g}"),
         help="seconds before decisions begin after a loss of the bus's data, since bindings may be in flight "
-        "(default: %(default)g)",
+        "(default: %(default)s)",
     )
     options.add_argument(
         "--health-address",

@@ -24,6 +24,7 @@ from nats.js.errors import BadRequestError, NotFoundError
 
 from deviceshare_bus.connection import Connection, connect
 from deviceshare_bus.logs import set_up_logs
+from deviceshare_bus.options import replicas, seconds
 from deviceshare_bus.streamstate import EPOCH, HOLD
 from deviceshare_bus.subjects import Stream
 
@@ -114,14 +115,14 @@ def parser() -> argparse.ArgumentParser:
         "--bus", default=os.environ.get("DEVICESHARE_BUS", "nats://127.0.0.1:4222"), help="NATS URL of the bus"
     )
     options.add_argument(
-        "--replicas", type=int, default=1, choices=(1, 3, 5), help="servers that hold each stream (default: 1)"
+        "--replicas", type=replicas, default=1, help="servers that hold each stream: 1, 3 or 5 (default: 1)"
     )
     options.add_argument(
         "--hold",
-        type=float,
-        default=float(os.environ.get("DEVICESHARE_BUS_HOLD", HOLD_SECONDS)),
+        type=seconds,
+        default=os.environ.get("DEVICESHARE_BUS_HOLD", f"{HOLD_SECONDS:g}"),
         help="seconds before decisions begin on a new LEDGER, since bindings of a lost one may be in flight; "
-        "0 where no service has run yet (default: %(default)g)",
+        "0 where no service has run yet (default: %(default)s)",
     )
     return options
 

@@ -256,9 +256,11 @@ class Shell:
         """Report subjects whose invalid message was deleted: no follower learns of a deletion."""
         while True:
             await asyncio.sleep(RECHECK)
-            for stream, subject in list(self._invalid):
-                if await read_back(self._context.connection, stream, subject) is None:
-                    self._invalid.pop((stream, subject), None)
+            for (stream, subject), sequence in list(self._invalid.items()):
+                found = await read_back(self._context.connection, stream, subject)
+                # Another message may have been delivered meanwhile: the answer is older.
+                if found is None and self._invalid.get((stream, subject)) == sequence:
+                    del self._invalid[stream, subject]
                     self.handle(ReadBack(subject, 0))
 
     async def _run_timer(self) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from nats.errors import Error as NatsError
 from nats.js.errors import NotFoundError
@@ -20,7 +20,7 @@ class StreamWatch:
     """Checks every second that all streams exist, and creates those that are missing.
 
     A follower checks its own stream. Of the others, those in :attr:`rewritten` hold what the service must write again
-    if it is lost: it then starts anew, as after a loss of a stream that it follows.
+    if it is lost: it then starts again, as after a loss of a stream that it follows.
     """
 
     def __init__(self, connection: Connection, replicas: int, hold: float) -> None:
@@ -28,7 +28,8 @@ class StreamWatch:
         self._replicas = replicas
         self._hold = hold
         self._known: dict[Stream, StreamState] = {}
-        self.rewritten: set[Stream] = set()
+        self.rewritten: dict[Stream, Callable[[], bool]] = {}
+        """By stream, whether the service has messages there that do not expire: the stream is not empty then."""
         self.obstacle = ""
         """Which stream does not exist, '' if all do."""
 
@@ -54,10 +55,12 @@ class StreamWatch:
 
     def _check(self, stream: Stream, state: StreamState) -> None:
         known = self._known.get(stream)
+        if known is not None and known.epoch == state.epoch and state.led_since < known.led_since:
+            return  # a server that was suspended: another one leads the stream by now
         self._known[stream] = state
         if known is None or stream not in self.rewritten:
             return
-        emptied = known.messages and not state.messages
+        emptied = known.messages and not state.messages and self.rewritten[stream]()
         if known.epoch != state.epoch or state.last < known.last or emptied:
             raise BusWiped(f"stream {stream} has lost the messages of this service")
 

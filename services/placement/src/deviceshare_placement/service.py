@@ -44,5 +44,5 @@ async def main(context: Context) -> None:
     core = build_core(arguments)
     if context.watch is not None:
         # Lost answers are decided, and written, again.
-        context.watch.rewritten.add(Stream.EXPLAIN)
+        context.watch.rewritten[Stream.EXPLAIN] = lambda: core.cluster.has_explained
     await Shell(context, core, sources(core), arguments=arguments).run()
