@@ -12,7 +12,7 @@ from deviceshare_bus.core import (
     Written,
 )
 from deviceshare_bus.messages import encode
-from deviceshare_bus.subjects import fact
+from deviceshare_bus.subjects import SYNCED, fact
 from deviceshare_cluster.interface import Listed
 from support.inventory import Driver, gone, node, pod, started, work_off
 
@@ -29,6 +29,15 @@ def test_an_invalid_fact_is_written_anew():
     driver.handle(unreadable(fact("node", "n1"), bus.sequence))
     work_off(driver, bus)
     assert bus.fact(fact("node", "n1")).name == "n1"
+
+
+@pytest.mark.parametrize("newer", [False, True])
+def test_an_invalid_message_that_the_cluster_is_known_is_written_anew(newer):
+    driver, bus, _ = started([node()])
+    bus.write(SYNCED, b"?", None)
+    driver.handle(unreadable(SYNCED, bus.sequence, newer=newer))
+    work_off(driver, bus)
+    assert (bus.messages[SYNCED][1] == b"?") is newer
 
 
 def test_a_fact_of_a_later_version_stays_until_it_is_replaced():

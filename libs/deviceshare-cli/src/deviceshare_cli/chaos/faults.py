@@ -246,12 +246,17 @@ def _forge_annotations(system: System, arguments: Arguments) -> None:
     system.api.create(pod)
 
 
+def _fraction(chance: random.Random) -> float:
+    """Return a number from 0 to 0.999 that a history can print."""
+    return min(round(chance.random(), 3), 0.999)
+
+
 def _fractions(count: int) -> Callable[[random.Random, Mapping[str, int]], Arguments]:
-    return lambda chance, replicas: tuple(round(chance.random(), 3) for _ in range(count))
+    return lambda chance, replicas: tuple(_fraction(chance) for _ in range(count))
 
 
 def _stream_and_fraction(chance: random.Random, replicas: Mapping[str, int]) -> Arguments:
-    return (*_stream(chance, replicas), round(chance.random(), 3))
+    return (*_stream(chance, replicas), _fraction(chance))
 
 
 FAULTS: dict[str, Fault] = {

@@ -162,7 +162,8 @@ class ClaimBinder:
         elif node:
             self._steps.finish(task, REFUSED, f"the pod is bound to {node}", now)
         elif verdict is not None:  # a fact shows that it is bound
-            self._tasks.sleep(task, State.BACKING_OFF, now.monotonic + RETRY.first)
+            self._tasks.sleep(task, State.BACKING_OFF, now.monotonic + RETRY.delay(task.tries))
+            task.tries += 1
         else:  # the pod exists, its fact will arrive
             task.deadline = None
             task.unsure = False

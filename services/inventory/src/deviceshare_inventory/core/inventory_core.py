@@ -83,6 +83,8 @@ class InventoryCore:
         """The value of ``revision`` when the current list began."""
         self._synced_after: int | None = None
         """``cluster.synced`` is due when no subject that was opened up to this ticket is open."""
+        self._synced: Synced | None = None
+        """The last ``cluster.synced`` of this instance."""
 
     @property
     def open_work(self) -> int:
@@ -120,7 +122,7 @@ class InventoryCore:
             case FactReceived(subject=subject, sequence=sequence, fact=fact):
                 self._load(subject, sequence, fact)
             case Unreadable():
-                self._load_unreadable(event)
+                return self._load_unreadable(event)
             case CaughtUp():
                 self._caught_up = True
                 return [RestartWatch()]
@@ -148,8 +150,8 @@ class InventoryCore:
         commands += self._comparison.act(now)
         if self._synced_after is not None and not self._desired.open_before(self._synced_after):
             self._synced_after = None
-            synced = Synced(revision=str(self._listed), at=now.wall, objects=self._desired.objects())
-            commands.append(PutLatest(SYNCED, synced))
+            self._synced = Synced(revision=str(self._listed), at=now.wall, objects=self._desired.objects())
+            commands.append(PutLatest(SYNCED, self._synced))
         self._desired.retry(now.monotonic)
         commands += self._desired.take_writes()
         commands += [replace(step, at=now.wall) for step in self._builder.take_steps()]
@@ -162,15 +164,18 @@ class InventoryCore:
         if not self._caught_up:
             self._builder.load(fact)
 
-    def _load_unreadable(self, event: Unreadable) -> None:
+    def _load_unreadable(self, event: Unreadable) -> list[Command]:
         """Write the fact anew under an invalid message; leave a later version, and subjects that it does not write."""
         where = address(event.subject)
+        if event.subject == SYNCED and self._synced is not None and not event.newer:
+            return [PutLatest(SYNCED, self._synced)]
         if where is None or where.kind not in FACT_KINDS or self._desired.knows(event.subject, event.sequence):
-            return
+            return []
         if event.newer:
             self._desired.leave(event.subject, event.sequence)
         else:
             self._desired.load(event.subject, event.sequence, None, foreign=self._caught_up)
+        return []
 
     def _begin_list(self) -> None:
         self._published = self.revision

@@ -5,7 +5,7 @@ An answer of True is sure for the manifests of the simulation; False may be wron
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from deviceshare_cluster.interface import Object
 
@@ -14,6 +14,10 @@ from deviceshare_cli.chaos.checkers.cards import Device, Parts, cards_of, device
 from deviceshare_cli.chaos.manifests import DEVICE_CONFIG
 
 _PARTS = Parts(DEVICE_CONFIG)
+_REAL = re.compile(r"Ascend310P-\d+c\.\d+cpu-\d+-(\d+)_(\d)")
+"""A part of a chip as the MindCluster plugin reports it, with the chip and its group of AI cores."""
+_MOST_GROUPS = {1: 4, 2: 3, 4: 2}
+"""By AI cores, the most groups of a chip on which Volcano's rules place a part: more groups are smaller ones."""
 
 
 class Node:
@@ -28,8 +32,11 @@ class Node:
         self._models = {item[0]: item[3] for item in items}
         self._mode = items[0][5] if items else ""
         self._given: defaultdict[str, list[Device]] = defaultdict(list)
+        self._groups: defaultdict[str, set[str]] = defaultdict(set)
         for pod in pods:
             self._take(devices_of(pod, _PARTS))
+            for chip, group in _REAL.findall(annotations_of(pod).get("huawei.com/AscendReal", "")):
+                self._groups[f"chip {chip}"].add(group)
 
     def _take(self, devices: Iterable[Device]) -> None:
         for device in devices:
@@ -65,7 +72,9 @@ class Node:
         if cores := amounts.get("huawei.com/npu-core", 0):
             if "huawei.com/npu-core" not in self._capacity:
                 return None
-            return self._on_cards(1, {"AI cores": cores, "AI CPUs": cores})
+            most = _MOST_GROUPS.get(cores, 0)
+            without = {card for card, groups in self._groups.items() if len(groups) > most}
+            return self._on_cards(1, {"AI cores": cores, "AI CPUs": cores}, without)
         return self._vnpu(amounts)
 
     def _vnpu(self, amounts: Mapping[str, int]) -> list[Device] | None:
@@ -78,9 +87,11 @@ class Node:
                 return self._on_cards(1, {"slots": 1, **_PARTS.template(match[1], template)})
         return None
 
-    def _on_cards(self, number: int, amounts: Mapping[str, int]) -> list[Device] | None:
+    def _on_cards(self, number: int, amounts: Mapping[str, int], without: Collection[str] = ()) -> list[Device] | None:
         found: list[Device] = []
         for card, has in self._cards.items():
+            if card in without:
+                continue
             taken: Counter[str] = Counter()
             for device in self._given[card]:
                 taken.update(device.amounts)
