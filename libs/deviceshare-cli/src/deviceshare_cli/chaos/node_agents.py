@@ -97,8 +97,8 @@ class NodeAgents:
         self._plugins: tuple[Plugin, ...] = tuple(
             kind(cache, self._fails) for kind in (Vgpu, Gpu, HamiAscend, MindCluster)
         )
-        self._bound: dict[str, list[Key]] = {}
-        """Pods to admit, by node."""
+        self._bound: dict[str, list[tuple[str, Key]]] = {}
+        """Pods to admit, by node: their uids and names."""
         self._woken: dict[str, asyncio.Event] = {}
         self._known: set[tuple[str, Key]] = set()
         self._deleting: set[tuple[str, Key]] = set()
@@ -129,7 +129,7 @@ class NodeAgents:
             if node not in self._bound:
                 self._bound[node], self._woken[node] = [], asyncio.Event()
                 self._start(self._kubelet(node))
-            self._bound[node].append(key)
+            self._bound[node].append((uid, key))
             self._woken[node].set()
         if "deletionTimestamp" in pod["metadata"] and (uid, key) not in self._deleting:
             self._deleting.add((uid, key))
@@ -139,16 +139,17 @@ class NodeAgents:
         bound, woken = self._bound[node], self._woken[node]
         while True:
             await woken.wait()
-            key = bound.pop(self._chance.randrange(len(bound)))
+            uid, key = bound.pop(self._chance.randrange(len(bound)))
             if not bound:
                 woken.clear()
-            await self._admit(node, key)
+            await self._admit(node, uid, key)
 
-    async def _admit(self, node: str, key: Key) -> None:
+    async def _admit(self, node: str, uid: str, key: Key) -> None:
         pod = self._server.peek(*key)
-        if pod is None or "deletionTimestamp" in pod["metadata"] or pod["spec"].get("nodeName") != node:
+        if pod is None or pod["metadata"]["uid"] != uid or pod["spec"].get("nodeName") != node:
             return
-        uid = pod["metadata"]["uid"]
+        if "deletionTimestamp" in pod["metadata"]:
+            return
         for container in pod["spec"]["containers"]:
             for resource in sorted(container.get("resources", {}).get("limits") or {}):
                 plugin = self._plugin_of(node, resource)
