@@ -5,8 +5,9 @@ from unittest.mock import patch
 
 import pytest
 from deviceshare_cli.chaos.checkers import Violation
-from deviceshare_cli.chaos.command import Options, parse_faults, parse_replicas, simulated
+from deviceshare_cli.chaos.command import Options, parse_faults, simulated
 from deviceshare_cli.chaos.minimise import minimise
+from deviceshare_cli.chaos.replicas import parse_replicas
 from deviceshare_cli.chaos.scenario import Scenario, Step
 from deviceshare_cli.chaos.simulation import Played
 from deviceshare_cli.errors import CommandError

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from deviceshare_cli.chaos.real.options import PACE, PATIENCE, Options
+from deviceshare_cli.chaos.replicas import parse_replicas
 from deviceshare_cli.chaos.sizes import SIZES
 from deviceshare_cli.errors import CommandError
 
@@ -72,5 +73,5 @@ def chaos(
     names = command.parse_faults(faults) if faults else None
     if size not in ("", *SIZES):
         raise CommandError(f"--size {size!r} is not valid: expected {', '.join(SIZES)}")
-    options = command.Options(command.parse_replicas(replicas), names, size or None)
+    options = command.Options(parse_replicas(replicas), names, size or None)
     raise typer.Exit(command.simulated(seed, hours, histories, options, jobs, verbose=verbose))

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 from deviceshare_cli.chaos import faults
 from deviceshare_cli.chaos.minimise import minimise
-from deviceshare_cli.chaos.processes import SERVICES
 from deviceshare_cli.chaos.scenario import Scenario
 from deviceshare_cli.chaos.simulation import Played, draw, play
 from deviceshare_cli.errors import CommandError
@@ -37,19 +36,6 @@ class Tally(NamedTuple):
     seconds: float
     broken: tuple[str, ...]
     cpu: float
-
-
-def parse_replicas(text: str) -> dict[str, int]:
-    """Return the replicas of ``placement=3,binder=2``. Raises CommandError."""
-    found = {}
-    for part in filter(None, text.split(",")):
-        service, _, count = part.partition("=")
-        if service not in SERVICES or not count.isdecimal() or not 0 < int(count) <= 9:
-            raise CommandError(
-                f"--replicas {text!r} is not valid: expected SERVICE=COUNT[,…], with {', '.join(SERVICES)}"
-            )
-        found[service] = int(count)
-    return found
 
 
 def parse_faults(text: str) -> tuple[str, ...]:

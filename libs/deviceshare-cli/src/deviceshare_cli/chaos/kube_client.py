@@ -17,7 +17,7 @@ from deviceshare_cluster.kube.cluster import KubeCluster
 from deviceshare_cluster.kube.follow import INITIAL_EVENTS_END
 
 from deviceshare_cli.chaos.apiserver import ApiServer
-from deviceshare_cli.chaos.link import Link
+from deviceshare_cli.chaos.link import Link, resolve
 from deviceshare_cli.chaos.rest import Target, parse, serve
 
 LATENCY = (0.001, 0.01)
@@ -195,7 +195,7 @@ class SimulatedKubeClient(KubeClient):
                 error = refusal
         raised = ClusterError(f"the API server says 500 to {method} {path}") if failed else error
         if not frontend.happens(faults.lost_answers):
-            asyncio.get_running_loop().call_later(down, _resolve, answer, result, raised)
+            asyncio.get_running_loop().call_later(down, resolve, answer, result, raised)
 
     @asynccontextmanager
     async def stream(self, path: str, query: Query, silence: float) -> AsyncIterator[aiohttp.StreamReader]:
@@ -228,15 +228,6 @@ class SimulatedKubeClient(KubeClient):
         finally:
             ending.cancel()
             watch.end()
-
-
-def _resolve(answer: "asyncio.Future[bytes]", result: bytes, error: Exception | None) -> None:
-    if answer.done():
-        return
-    if error is not None:
-        answer.set_exception(error)
-    else:
-        answer.set_result(result)
 
 
 class SimulatedCluster(KubeCluster):

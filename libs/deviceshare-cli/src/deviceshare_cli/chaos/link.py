@@ -10,6 +10,16 @@ GRAIN = 0.0005
 """Seconds: what arrives within so long of each other arrives at the same time."""
 
 
+def resolve(answer: "asyncio.Future[Any]", result: Any, error: Exception | None) -> None:
+    """Complete the future of a request with its result or error, unless its client has given up."""
+    if answer.done():
+        return
+    if error is not None:
+        answer.set_exception(error)
+    else:
+        answer.set_result(result)
+
+
 class Link:
     """Delivers calls after a random latency of ``least`` to ``most`` seconds, in order.
 

@@ -25,7 +25,7 @@ from nats.js.api import (
 from nats.js.errors import NotFoundError
 
 from deviceshare_cli.chaos.jetstream import Stored, Stream
-from deviceshare_cli.chaos.link import Link
+from deviceshare_cli.chaos.link import Link, resolve
 
 if TYPE_CHECKING:
     from deviceshare_cli.chaos.nats_server import Server
@@ -164,16 +164,7 @@ class Client:
         except Exception as raised:
             result, error = None, raised
         if not self.server.happens(self.server.faults.lost_acks):
-            self._down_link.send(_resolve, answer, result, error)
-
-
-def _resolve(answer: "asyncio.Future[Any]", result: Any, error: Exception | None) -> None:
-    if answer.done():
-        return
-    if error is not None:
-        answer.set_exception(error)
-    else:
-        answer.set_result(result)
+            self._down_link.send(resolve, answer, result, error)
 
 
 def run_now(work: Any) -> None:

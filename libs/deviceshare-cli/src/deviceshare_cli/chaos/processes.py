@@ -32,7 +32,6 @@ from deviceshare_cli.chaos.virtual_time import WALL
 if TYPE_CHECKING:
     from deviceshare_cli.chaos.system import System
 
-SERVICES = ("inventory", "placement", "binder", "metrics")
 KEYS = (b"the signing key of all histories",)
 RESTART = (0.5, 3.0)
 """Seconds until a process that has failed is started again."""

@@ -5,8 +5,8 @@ No code and no state is shared with the scheduler.
 
 import json
 import re
-from collections import defaultdict
-from collections.abc import Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -77,6 +77,25 @@ class Parts:
             if one["name"] == name:
                 return {"MiB": one["memory"], "AI cores": one["aiCore"], "AI CPUs": one["aiCPU"]}
         return {"MiB": chip["memoryAllocatable"], "AI cores": chip["aiCore"], "AI CPUs": chip["aiCPU"]}
+
+
+def over_claimed(cards: Mapping[str, Mapping[str, int]], claimed: Iterable[Device]) -> list[str]:
+    """Return what is wrong with the claims on a node with these cards: more than a card has, an instance twice."""
+    given: defaultdict[str, list[Device]] = defaultdict(list)
+    for device in claimed:
+        given[device.card].append(device)
+    found = []
+    for card, devices in given.items():
+        taken: Counter[str] = Counter()
+        for device in devices:
+            taken.update(device.amounts)
+        for what, most in cards.get(card, {}).items():
+            if taken[what] > most:
+                found.append(f"{card}: {taken[what]} {what} claimed of {most}")
+        instances = [device.part for device in devices if device.part]
+        if len(instances) != len(set(instances)):
+            found.append(f"{card}: an instance is claimed twice: {sorted(instances)}")
+    return found
 
 
 def over_cards(node: Object, pods: list[Object], parts: Parts) -> list[str]:

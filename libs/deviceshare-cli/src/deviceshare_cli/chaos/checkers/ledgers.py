@@ -3,7 +3,6 @@
 A claim leaves the ledger only after its pod is gone or has ended, or after its outcome said refused or withdrawn.
 """
 
-from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
 from deviceshare.model import BOUND, Claim, NodeLedger, Outcome
@@ -12,7 +11,7 @@ from deviceshare_bus.subjects import node_of
 from msgspec import MsgspecError
 
 from deviceshare_cli.chaos.apiserver import ApiServer, Seen, annotations_of, has_ended
-from deviceshare_cli.chaos.checkers.cards import Device, Parts, cards_of
+from deviceshare_cli.chaos.checkers.cards import Device, Parts, cards_of, over_claimed
 from deviceshare_cli.chaos.jetstream import Stored, Stream
 from deviceshare_cli.chaos.manifests import DEVICE_CONFIG
 
@@ -144,22 +143,10 @@ class Ledgers:
         obj = self._api.peek("Node", "", node)
         if obj is None:
             return
-        cards = cards_of(obj, self._parts)
-        given: defaultdict[str, list[Device]] = defaultdict(list)
-        for claim in claims:
-            if claim.id not in self.forged:
-                for device in devices_of_claim(claim):
-                    given[device.card].append(device)
-        for card, devices in given.items():
-            taken: Counter[str] = Counter()
-            for device in devices:
-                taken.update(device.amounts)
-            for what, most in cards.get(card, {}).items():
-                if taken[what] > most:
-                    self._report("claims fit their cards", f"{node} {card}: {taken[what]} {what} claimed of {most}")
-            parts = [device.part for device in devices if device.part]
-            if len(parts) != len(set(parts)):
-                self._report("claims fit their cards", f"{node} {card}: an instance is claimed twice: {sorted(parts)}")
+        valid = (claim for claim in claims if claim.id not in self.forged)
+        claimed = (device for claim in valid for device in devices_of_claim(claim))
+        for problem in over_claimed(cards_of(obj, self._parts), claimed):
+            self._report("claims fit their cards", f"{node} {problem}")
 
     def _check_gang(self, group: str) -> None:
         namespace, _, name = group.partition("/")

@@ -3,14 +3,13 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from deviceshare_cli.errors import CommandError
+from deviceshare_cli.chaos import replicas
+from deviceshare_cli.chaos.replicas import SERVICES
 
 PACE = 7.0
 """Default seconds between two faults: 500 faults an hour."""
 PATIENCE = 60.0
 """Default time to settle."""
-SERVICES = ("inventory", "placement", "binder", "metrics")
-DEFAULT_REPLICAS = {"inventory": 1, "placement": 1, "binder": 1, "metrics": 1}
 
 
 class Options(NamedTuple):
@@ -35,12 +34,4 @@ class Options(NamedTuple):
 
 def parse_replicas(text: str) -> dict[str, int]:
     """Return the replicas of ``placement=2,binder=2``; 1 for services that are not named. Raises CommandError."""
-    found = dict(DEFAULT_REPLICAS)
-    for part in filter(None, text.split(",")):
-        service, _, count = part.partition("=")
-        if service not in SERVICES or not count.isdecimal() or not 0 < int(count) <= 9:
-            raise CommandError(
-                f"--replicas {text!r} is not valid: expected SERVICE=COUNT[,…], with {', '.join(SERVICES)}"
-            )
-        found[service] = int(count)
-    return found
+    return dict.fromkeys(SERVICES, 1) | replicas.parse_replicas(text)

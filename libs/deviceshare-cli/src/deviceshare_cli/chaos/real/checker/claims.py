@@ -1,13 +1,13 @@
 """Checks claims: ids are used once, cards hold what is claimed, bindings equal claims. Reads LEDGER and OUTCOME."""
 
-from collections import Counter, OrderedDict, defaultdict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 from zlib import crc32
 
 import msgspec
 
-from deviceshare_cli.chaos.checkers.cards import Device, Object, Parts, cards_of
+from deviceshare_cli.chaos.checkers.cards import Device, Object, Parts, cards_of, over_claimed
 
 KNOWN = 50_000
 """Claims that are remembered."""
@@ -119,21 +119,9 @@ class Claims:
         obj = self._nodes().get(node)
         if obj is None:
             return
-        given: defaultdict[str, list[Device]] = defaultdict(list)
-        for claim in claims:
-            for device in claim.amounts:
-                given[device.card].append(device)
-        cards = cards_of(obj, self._parts)
-        for card, devices in given.items():
-            taken: Counter[str] = Counter()
-            for device in devices:
-                taken.update(device.amounts)
-            for what, most in cards.get(card, {}).items():
-                if taken[what] > most:
-                    self._report("claims fit their cards", f"{node} {card}: {taken[what]} {what} claimed of {most}")
-            instances = [device.part for device in devices if device.part]
-            if len(instances) != len(set(instances)):
-                self._report("claims fit their cards", f"{node} {card}: instances claimed twice: {sorted(instances)}")
+        claimed = (device for claim in claims for device in claim.amounts)
+        for problem in over_claimed(cards_of(obj, self._parts), claimed):
+            self._report("claims fit their cards", f"{node} {problem}")
 
 
 def _node_of(subject: str) -> str:
