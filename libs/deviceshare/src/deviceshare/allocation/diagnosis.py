@@ -1,6 +1,6 @@
 """Why no node is feasible: failed checks, counted over all nodes, and in detail for the nodes that lack least.
 
-All checks are over the same R nodes, the rows of the view, sorted by name.
+All checks are over the same R nodes, the rows of the view, sorted by name. :mod:`.first_failing` counts each node once.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -9,7 +9,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from deviceshare.families import Check
+from deviceshare.families import Check, FirstFailing
 from deviceshare.model import NearCard, NearNode, Refusal
 from deviceshare.state import Bools, CardView, Ints
 
@@ -35,12 +35,17 @@ def everywhere(check: Check, rows: Ints, total: int) -> Check:
         whole[rows] = array
         return whole
 
+    first = check.first
+    if first is not None:
+        first = FirstFailing(*(scattered(getattr(first, name)) for name in FirstFailing.__struct_fields__))
     return replace(
         check,
         nodes=scattered(check.nodes),
         failed=scattered(check.failed),
         free=scattered(check.free),
         cards=scattered(check.cards),
+        free_cards=None,
+        first=first,
     )
 
 
@@ -49,11 +54,12 @@ def merged(checks: Iterable[Check]) -> list[Check]:
 
     Of checks with different requested amounts (of several containers), keeps the check that most nodes fail.
     """
-    found: dict[tuple[str, str], dict[int, Check]] = {}
+    found: dict[tuple[str, str], dict[tuple[int, int], Check]] = {}
     for check in checks:
         same = found.setdefault((check.code, check.text), {})
-        known = same.get(check.asked)
-        same[check.asked] = check if known is None else _either(known, check)
+        amount = check.asked, check.needed
+        known = same.get(amount)
+        same[amount] = check if known is None else _either(known, check)
     return [max(same.values(), key=lambda check: int(np.count_nonzero(check.nodes))) for same in found.values()]
 
 
@@ -102,6 +108,7 @@ def _refusal(check: Check, *, nodes: int, free: int, cards: int, nearest: str = 
         unit=check.unit,
         nearest=nearest,
         cards=cards,
+        needed=check.needed,
     )
 
 
