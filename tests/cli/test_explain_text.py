@@ -86,7 +86,8 @@ def test_a_pending_pod_with_its_gang() -> None:
     )  # fmt: skip
     explanation = Explanation(
         uid="u", namespace="default", name="a", at=0.0, decision=PENDING, message="0/3 nodes", nodes=3,
-        refusals=(refusal,), first_failing=(refusal,), gang="2 of 4 pods fit", group="default/g", caveats=("two at once do not work",),
+        refusals=(refusal,), first_failing=(refusal,), gang="2 of 4 pods fit",
+        group="default/g", caveats=("two at once do not work",),
     )  # fmt: skip
     text = explanation_text("default/a", answer(pod=pod(group="default/g"), explanation=explanation), {})
     assert "  Pending\n  0/3 nodes\n" in text

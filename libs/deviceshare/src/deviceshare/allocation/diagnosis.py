@@ -4,6 +4,7 @@ All checks are over the same R nodes, the rows of the view, sorted by name. :mod
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 import numpy as np
 from msgspec.structs import replace
@@ -12,6 +13,8 @@ from numpy.typing import NDArray
 from deviceshare.families import Check, FirstFailing
 from deviceshare.model import NearCard, NearNode, Refusal
 from deviceshare.state import Bools, CardView, Ints
+
+Value = TypeVar("Value", bound=np.generic)
 
 CLOSEST = 3
 """The number of nodes that are reported in detail."""
@@ -28,25 +31,30 @@ def everywhere(check: Check, rows: Ints, total: int) -> Check:
     if len(rows) == total:
         return check
 
-    def scattered(array: NDArray[np.generic] | None) -> NDArray[np.generic] | None:
-        if array is None:
-            return None
-        whole = np.zeros((total, *array.shape[1:]), dtype=array.dtype)
-        whole[rows] = array
-        return whole
-
     first = check.first
     if first is not None:
-        first = FirstFailing(*(scattered(getattr(first, name)) for name in FirstFailing.__struct_fields__))
+        first = FirstFailing(
+            nodes=_scattered(first.nodes, rows, total),
+            left=_scattered(first.left, rows, total),
+            considered=_scattered(first.considered, rows, total),
+            on_node=_scattered(first.on_node, rows, total),
+            free=None if first.free is None else _scattered(first.free, rows, total),
+        )
     return replace(
         check,
-        nodes=scattered(check.nodes),
-        failed=scattered(check.failed),
-        free=scattered(check.free),
-        cards=scattered(check.cards),
+        nodes=_scattered(check.nodes, rows, total),
+        failed=_scattered(check.failed, rows, total),
+        free=None if check.free is None else _scattered(check.free, rows, total),
+        cards=None if check.cards is None else _scattered(check.cards, rows, total),
         free_cards=None,
         first=first,
     )
+
+
+def _scattered(array: NDArray[Value], rows: Ints, total: int) -> NDArray[Value]:
+    whole = np.zeros((total, *array.shape[1:]), dtype=array.dtype)
+    whole[rows] = array
+    return whole
 
 
 def merged(checks: Iterable[Check]) -> list[Check]:
