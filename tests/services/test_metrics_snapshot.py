@@ -11,6 +11,7 @@ from deviceshare.model import (
     DeviceGrant,
     Gone,
     NodeFact,
+    OtherPodFact,
     PodGroupFact,
     Problem,
     Synced,
@@ -161,7 +162,7 @@ def test_status_counts():
     )  # fmt: skip
     counts = status(core)
     assert counts.nodes == {"ready": 1, "not_ready": 1, "unschedulable": 1}
-    assert counts.pods == {"Pending": 0, "Claimed": 2, "Bound": 1, "Gated": 0, "Ended": 0}
+    assert counts.pods == {"Pending": 0, "Claimed": 2, "Bound": 1, "Gated": 0, "Ended": 0, "OtherScheduler": 0}
     assert (counts.claims["open"], counts.claims["withdrawing"], counts.claims["bound"]) == (1, 1, 1)
     assert (counts.open_claims, counts.problems, counts.undecodable, counts.synced) == (2, 1, 0, True)
 
@@ -210,3 +211,18 @@ def test_the_queue_of_a_pod_is_that_of_its_gang():
     gang = (subjects.fact("podgroup", "default/g"), PodGroupFact(key="default/g", queue="research", min_member=2))
     core = read(gang, pod("a", group="default/g", queue="default"), pod("b", queue="own"), pod("c"))
     assert [shown.queue for shown in snapshot_of(core).pods] == ["research", "own", "default"]
+
+
+def test_a_waiting_pod_of_another_scheduler_is_shown_with_the_served_names():
+    other = OtherPodFact(uid="o", namespace="ns", name="x", scheduler="default-scheduler", served=("a", "b"))
+    group = PodGroupFact(key="ns/g", min_member=1)
+    core = read((subjects.fact("otherpod", "o"), other), (subjects.fact("podgroup", "ns/g"), group))
+    snapshot = snapshot_of(core)
+    (shown,) = snapshot.pods
+    reason = 'spec.schedulerName is "default-scheduler": deviceshare places pods with a or b'
+    assert (shown.state, shown.scheduler, shown.reason) == ("OtherScheduler", "default-scheduler", reason)
+    assert status(core).pods["OtherScheduler"] == 1
+    assert 'deviceshare_pods{state="otherscheduler"} 1.0' in exposed(core)
+    assert 'deviceshare_queue_pods{queue=""' not in exposed(core)
+    read((subjects.fact("otherpod", "o"), Gone(revision="2")), into=core)
+    assert snapshot_of(core).pods == ()

@@ -3,7 +3,7 @@
 import time
 
 import msgspec
-from deviceshare.model import Refusal
+from deviceshare.model import Refusal, not_served
 from deviceshare.model import shown as amount
 from deviceshare_metrics import api
 
@@ -24,12 +24,16 @@ async def explain_pod(run: runfile.Run, name: str, *, as_json: bool, wide: bool 
     namespace = namespace if slash else "default"
     if not namespace or not short or "/" in namespace:
         raise CommandError(f"pod {name}: expected NAME or NAMESPACE/NAME")
-    answer = await fetch(run.metrics, f"pods/{namespace}/{short}/explain", api.PodExplanation)
-    annotations: dict[str, str] = {}
     async with connected(run) as cluster:
         found = await cluster.get("Pod", namespace, short)
-    if found is not None:
-        annotations = dict(read_pod(msgspec.json.encode(found)).annotations)
+    pod = read_pod(msgspec.json.encode(found)) if found is not None else None
+    annotations = dict(pod.annotations) if pod is not None else {}
+    try:
+        answer = await fetch(run.metrics, f"pods/{namespace}/{short}/explain", api.PodExplanation)
+    except CommandError:
+        if pod is not None and run.schedulers and pod.scheduler not in run.schedulers:
+            raise CommandError(f"pod {pod.ref}: {not_served(pod.scheduler, run.schedulers)}") from None
+        raise
     if as_json:
         shown = msgspec.to_builtins(answer) | {"annotations": annotations}
         print(indented_json(shown))

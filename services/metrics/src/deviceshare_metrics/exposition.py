@@ -19,7 +19,7 @@ from prometheus_client.registry import Collector
 
 from deviceshare_metrics.api import CLAIM_STATES, NODE_STATES, POD_STATES, Device
 from deviceshare_metrics.core import Snapshot, Tallies
-from deviceshare_metrics.core.states import node_state
+from deviceshare_metrics.core.states import OTHER, node_state
 
 MIB = 1024 * 1024
 _VGPU_MODES = frozenset({vgpu.HAMI_CORE, vgpu.MIG, vgpu.MPS})
@@ -156,7 +156,7 @@ def _counts(snapshot: Snapshot) -> Iterator[Metric]:
     text = "Gangs with pending pods and fewer placed pods than minMember."
     yield GaugeMetricFamily("deviceshare_gangs_pending", text, value=snapshot.gangs_pending)
     family = GaugeMetricFamily("deviceshare_queue_pods", "Pods of the queue.", labels=("queue", "state"))
-    counts = Counter((pod.queue, pod.state) for pod in snapshot.pods)
+    counts = Counter((pod.queue, pod.state) for pod in snapshot.pods if pod.state != OTHER)
     for queue in sorted({*snapshot.queues, *(queue for queue, _ in counts)}):
         for state in POD_STATES:
             family.add_metric((queue, state.lower()), counts[queue, state])

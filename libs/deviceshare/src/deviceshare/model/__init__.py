@@ -50,6 +50,7 @@ from deviceshare.model.facts import (
     GroupKey,
     Labels,
     NodeFact,
+    OtherPodFact,
     PodFact,
     PodGroupFact,
     PodRequest,
@@ -63,6 +64,7 @@ from deviceshare.model.facts import (
     Synced,
     Taint,
     Toleration,
+    not_served,
 )
 from deviceshare.model.fences import FENCE, fence_entry, fenced_claims, with_fence
 from deviceshare.model.fields import Field, FieldWarning, Source, as_text
@@ -112,6 +114,7 @@ __all__ = [
     "NodeFact",
     "NodeLedger",
     "NodeOutcomes",
+    "OtherPodFact",
     "Outcome",
     "PodFact",
     "PodGroupFact",
@@ -138,6 +141,7 @@ __all__ = [
     "fenced_claims",
     "format_quantity",
     "is_native",
+    "not_served",
     "read_keys",
     "shown",
     "sign",

@@ -11,6 +11,7 @@ from deviceshare.model import (
     Fact,
     FormatError,
     Gone,
+    OtherPodFact,
     PodFact,
     PodGroupFact,
     PriorityClassFact,
@@ -22,6 +23,7 @@ from deviceshare.objects import (
     decode_podgroup,
     decode_priority_class,
     decode_queue,
+    requests_devices,
 )
 from deviceshare_bus.core import RecordStep
 from deviceshare_bus.subjects import fact as fact_subject
@@ -79,7 +81,7 @@ class FactBuilder:
 
     def load(self, fact: Fact) -> None:
         """Apply a fact that was on CLUSTER at start."""
-        if isinstance(fact, PodFact):
+        if isinstance(fact, PodFact | OtherPodFact):
             self._uids[fact.ref] = fact.uid
         elif isinstance(fact, ConfigFact):
             problem = self._configs.load(fact)
@@ -183,6 +185,7 @@ class FactBuilder:
         if pod is None:
             return
         self._uids[ref] = pod.uid
+        self._show_other(pod, change.revision)
         pod = self._adoption.pod(pod)
         known = self._desired.exists(fact_subject("pod", pod.uid))
         if not (known if pod.ended else pod.node or pod.scheduler in self._schedulers):
@@ -192,6 +195,20 @@ class FactBuilder:
         if not (self.listing and pod.uid in self._adoption):
             # Else the configuration and the pod's node may come after it: end_list builds the fact.
             self._want_pod(pod, change.revision)
+
+    def _show_other(self, pod: PodFact, revision: int) -> None:
+        """Publish that a pod waits for another scheduler, while it does: users ask why it is not placed."""
+        subject = fact_subject("otherpod", pod.uid)
+        waits = not (pod.node or pod.ended or pod.scheduler in self._schedulers)
+        if waits and requests_devices(pod.ask):
+            served = tuple(sorted(self._schedulers))
+            other = OtherPodFact(
+                revision=pod.revision, uid=pod.uid, namespace=pod.namespace, name=pod.name, scheduler=pod.scheduler,
+                served=served,
+            )  # fmt: skip
+            self._want(subject, other, revision)
+        elif self._desired.exists(subject):
+            self._delete(subject, revision)
 
     def _want_pod(self, pod: PodFact, revision: int) -> None:
         subject = fact_subject("pod", pod.uid)
@@ -207,6 +224,8 @@ class FactBuilder:
             self._steps.append(RecordStep(uid, ref, "gone"))
         self._reports.forget(subject)
         self._delete(subject, revision)
+        if self._desired.exists(other := fact_subject("otherpod", uid)):
+            self._delete(other, revision)
 
     def _apply_config(self, change: Change) -> None:
         if describes_devices(change.namespace, change.name):

@@ -5,14 +5,14 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from deviceshare.formats import vgpu
-from deviceshare.model import PENDING, ContainerGrant, Problem, Resources
+from deviceshare.model import PENDING, ContainerGrant, OtherPodFact, Problem, Resources
 from deviceshare.state import Usage
 from deviceshare_bus.subjects import explain, fact, ledger, outcome
 
 from deviceshare_metrics import api
 from deviceshare_metrics.core.facts import PodSeen
 from deviceshare_metrics.core.state_store import StateStore
-from deviceshare_metrics.core.states import Outcomes, best_claims, claim_state, outcomes_of, pod_state
+from deviceshare_metrics.core.states import OTHER, Outcomes, best_claims, claim_state, outcomes_of, pod_state
 from deviceshare_metrics.core.usage import Cards, CardUsage, Holding, Share, holdings
 
 
@@ -40,7 +40,8 @@ def build_snapshot(store: StateStore) -> Snapshot:
     outcomes = outcomes_of(store)
     held = list(holdings(store))
     usage = cards.usage(held)
-    pods = tuple(sorted(_pods(store, cards, outcomes), key=lambda pod: (pod.namespace, pod.name, pod.uid)))
+    found = (*_pods(store, cards, outcomes), *map(_other, store.others.values()))
+    pods = tuple(sorted(found, key=lambda pod: (pod.namespace, pod.name, pod.uid)))
     return Snapshot(
         nodes=tuple(_nodes(store, held)),
         devices=tuple(_devices(store, cards, usage)),
@@ -161,6 +162,13 @@ def _pods(store: StateStore, cards: Cards, outcomes: Outcomes) -> Iterator[api.P
             group=pod.group,
             problems=(*_texts(pod.problems), *_invalid(store, fact("pod", pod.uid), explain(pod.uid))),
         )
+
+
+def _other(pod: OtherPodFact) -> api.Pod:
+    return api.Pod(
+        namespace=pod.namespace, name=pod.name, uid=pod.uid, scheduler=pod.scheduler, node=None, state=OTHER,
+        devices=(), reason=pod.message, queue="", group="", problems=(),
+    )  # fmt: skip
 
 
 def _reason(store: StateStore, pod: PodSeen, state: api.PodState) -> str | None:
