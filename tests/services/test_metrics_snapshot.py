@@ -1,6 +1,7 @@
 """The snapshot of all streams: usage, states, devices, reasons, and counts."""
 
 import asyncio
+from html import escape
 
 import msgspec
 import pytest
@@ -18,7 +19,9 @@ from deviceshare.model import (
 )
 from deviceshare_bus import subjects
 from deviceshare_bus.messages import encode
+from deviceshare_cli.getting import pods_table
 from deviceshare_metrics.core import build_snapshot
+from deviceshare_metrics.page import page
 from deviceshare_metrics.queries import Queries
 from support.metrics import exposed, read, receive, snapshot_of
 from support.metrics_messages import (
@@ -226,3 +229,18 @@ def test_a_waiting_pod_of_another_scheduler_is_shown_with_the_served_names():
     assert 'deviceshare_queue_pods{queue=""' not in exposed(core)
     read((subjects.fact("otherpod", "o"), Gone(revision="2")), into=core)
     assert snapshot_of(core).pods == ()
+
+
+def test_problems_of_devices_are_those_of_the_pod_and_of_its_node():
+    lost = Problem(
+        "Pod default/a", "card missing", "the pod holds GPU-9, and node n1 does not register it any more", ""
+    )
+    core = read(node(), pod(node="n1", held=grants(card="GPU-9"), problems=(lost,)))
+    snapshot = snapshot_of(core)
+    text = "Pod default/a: the pod holds GPU-9, and node n1 does not register it any more"
+    assert only(snapshot.nodes).problems == only(snapshot.pods).problems == (text,)
+    assert 'deviceshare_device_problems{problem="card_missing"} 1.0' in exposed(core)
+    assert 'deviceshare_device_problems{problem="node_missing"} 0.0' in exposed(core)
+    _, (row,) = pods_table(snapshot.pods, False)
+    assert row[-1] == text
+    assert escape(text) in page(snapshot, status(core))

@@ -68,17 +68,34 @@ from deviceshare.model.facts import (
 )
 from deviceshare.model.fences import FENCE, fence_entry, fenced_claims, with_fence
 from deviceshare.model.fields import Field, FieldWarning, Source, as_text
-from deviceshare.model.problems import ConfigError, DeviceshareError, FormatError, InputError, Problem, RequestError
+from deviceshare.model.problems import (
+    CARD_MISSING,
+    CARD_UNHEALTHY,
+    DEVICE_PROBLEMS,
+    DEVICES_MISSING,
+    NODE_MISSING,
+    ConfigError,
+    DeviceshareError,
+    FormatError,
+    InputError,
+    Problem,
+    RequestError,
+)
 from deviceshare.model.quantities import LARGEST, Quantity, format_quantity, is_native, to_amount
 from deviceshare.model.signatures import read_keys, sign, signed
 
 __all__ = [
     "ADMITTED",
     "BOUND",
+    "CARD_MISSING",
+    "CARD_UNHEALTHY",
     "DEFAULT_QUEUE",
+    "DEVICES_MISSING",
+    "DEVICE_PROBLEMS",
     "FENCE",
     "INIT",
     "LARGEST",
+    "NODE_MISSING",
     "PENDING",
     "PLACED",
     "REFUSED",

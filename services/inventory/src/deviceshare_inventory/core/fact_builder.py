@@ -1,6 +1,6 @@
 """Turns changes of the cluster's objects into the facts that CLUSTER should hold."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -32,11 +32,15 @@ from deviceshare_cluster.interface import Change, ChangeType
 from deviceshare_inventory.core.adoption import Adoption
 from deviceshare_inventory.core.configs import Configs, Resolved
 from deviceshare_inventory.core.desired_state import DesiredState
+from deviceshare_inventory.core.device_problems import DeviceProblems
 from deviceshare_inventory.core.node_devices import NodeDevices
 from deviceshare_inventory.core.reports import Reference, Reports
 
 _POD_SUBJECT = "cluster.pod."
+_NODE_SUBJECT = "cluster.node."
 _CONFIG_MAP = "configmap "
+_CARDS = "cards "
+"""Before the name of a node: the subject of reports of cards that pods hold."""
 
 _Decoded = TypeVar("_Decoded", bound=Fact)
 
@@ -65,6 +69,7 @@ class FactBuilder:
         self._desired = desired
         self._reports = reports
         self._adoption = Adoption()
+        self._problems = DeviceProblems()
         self._configs = Configs(file)
         self._devices = NodeDevices()
         self._described: dict[str, Change] = {}
@@ -95,6 +100,7 @@ class FactBuilder:
         self._configs.begin_list()
         self._devices.begin_list()
         self._adoption.begin_list()
+        self._problems.begin_list()
         self._described.clear()
         self._previous_uids, self._uids = self._previous_uids | self._uids, {}
 
@@ -109,8 +115,10 @@ class FactBuilder:
             self._want_pod(pod, revision)
         for subject in self._desired.older_than(self._generation):
             self._reports.forget(subject)
+            self._reports.forget(_CARDS + subject.removeprefix(_NODE_SUBJECT))
             self._adoption.forget(subject.removeprefix(_POD_SUBJECT))
             self._delete(subject, revision)
+        self._show_problems(self._problems.end_list(), revision)
 
     def take_steps(self) -> list[RecordStep]:
         """Return the steps in the life of pods since the last call."""
@@ -162,6 +170,8 @@ class FactBuilder:
         fact = self._decode(change, subject, lambda raw: decode_node(raw, device_info))
         if fact is None:
             self._delete(subject, change.revision)
+            self._reports.forget(_CARDS + change.name)
+            self._show_problems(self._problems.node(change.name, None), change.revision)
             return
         if change.name in self._described:
             if self.listing:
@@ -173,6 +183,8 @@ class FactBuilder:
         for pod in self._adoption.node(fact.name, fact.cards):
             if not self.listing:
                 self._want_pod(pod, max(revision, change.revision))
+        self._show_problems(self._problems.node(fact.name, fact.cards), max(revision, change.revision))
+        self._report_cards(fact.name, fact.uid)
 
     def _apply_pod(self, change: Change) -> None:
         ref = f"{change.namespace}/{change.name}"
@@ -210,7 +222,24 @@ class FactBuilder:
         elif self._desired.exists(subject):
             self._delete(subject, revision)
 
+    def _show_problems(self, pods: Iterable[PodFact], revision: int) -> None:
+        """Publish pods whose devices may have other problems now; a list is delivered first."""
+        for pod in pods if not self.listing else ():
+            self._put_pod(pod, revision)
+            self._report_cards(pod.node)
+
+    def _report_cards(self, node: str, uid: str = "") -> None:
+        """Report cards of a node that pods hold and that are missing or unhealthy."""
+        if not self.listing:
+            self._reports.report(_CARDS + node, Reference("Node", "", node, uid), self._problems.of_node(node))
+
     def _want_pod(self, pod: PodFact, revision: int) -> None:
+        judged = self._problems.pod(pod)
+        self._put_pod(judged, revision)
+        if judged is not pod:
+            self._report_cards(pod.node)
+
+    def _put_pod(self, pod: PodFact, revision: int) -> None:
         subject = fact_subject("pod", pod.uid)
         if not self._desired.exists(subject):
             self._steps.append(RecordStep(pod.uid, pod.ref, "seen"))
@@ -219,6 +248,7 @@ class FactBuilder:
 
     def _delete_pod(self, uid: str, ref: str, revision: int) -> None:
         self._adoption.forget(uid)
+        self._problems.forget(uid)
         subject = fact_subject("pod", uid)
         if self._desired.exists(subject):
             self._steps.append(RecordStep(uid, ref, "gone"))
@@ -241,7 +271,9 @@ class FactBuilder:
     def _want_configs(self, revision: int) -> None:
         resolved = self._configs.resolve()
         self._want(fact_subject("config", SCHEDULER), resolved.scheduler, revision)
-        if self._adoption.configure(_effective(resolved)) and not self.listing:
+        conf = _effective(resolved)
+        self._problems.configure(conf)
+        if self._adoption.configure(conf) and not self.listing:
             for pod in self._adoption.pods():
                 self._want_pod(pod, revision)
         subject = fact_subject("config", DEVICES)

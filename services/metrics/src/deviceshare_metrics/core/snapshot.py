@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from deviceshare.formats import vgpu
-from deviceshare.model import PENDING, ContainerGrant, OtherPodFact, Problem, Resources
+from deviceshare.model import DEVICE_PROBLEMS, PENDING, ContainerGrant, OtherPodFact, Problem, Resources
 from deviceshare.state import Usage
 from deviceshare_bus.subjects import explain, fact, ledger, outcome
 
@@ -32,6 +32,8 @@ class Snapshot(NamedTuple):
     pod_shares: tuple[Share, ...]
     gangs_pending: int
     queues: tuple[str, ...]
+    device_problems: dict[str, int]
+    """How many problems the devices of bound pods have, by kind (:data:`deviceshare.model.DEVICE_PROBLEMS`)."""
 
 
 def build_snapshot(store: StateStore) -> Snapshot:
@@ -51,6 +53,7 @@ def build_snapshot(store: StateStore) -> Snapshot:
         pod_shares=usage.pods,
         gangs_pending=_gangs_pending(store, pods),
         queues=tuple(sorted({queue.name for queue in store.queues.values()})),
+        device_problems=Counter(problem.field for pod in store.pods.values() for problem in pod.problems),
     )
 
 
@@ -61,6 +64,7 @@ def _nodes(store: StateStore, holdings: Iterable[Holding]) -> Iterator[api.Node]
         uids[held.node].add(held.uid)
         for name, amount in held.resources:
             used[held.node][name] += amount
+    of_pods = _device_problems(store)
     for node in sorted(store.nodes.values(), key=lambda node: node.name):
         resources: Resources = dict(sorted(used[node.name].items()))
         yield api.Node(
@@ -73,6 +77,7 @@ def _nodes(store: StateStore, holdings: Iterable[Holding]) -> Iterator[api.Node]
             cards=len(node.cards),
             problems=(
                 *_texts(node.problems),
+                *of_pods.get(node.name, ()),
                 *_invalid(store, fact("node", node.name), ledger(node.name), outcome(node.name)),
             ),
         )
@@ -190,6 +195,16 @@ def _gangs_pending(store: StateStore, pods: Iterable[api.Pod]) -> int:
         if pod.group:
             (pending if pod.state in ("Pending", "Gated") else placed)[pod.group] += 1
     return sum(pending[group.key] > 0 and placed[group.key] < group.min_member for group in store.groups.values())
+
+
+def _device_problems(store: StateStore) -> dict[str, list[str]]:
+    """Return the problems of the devices of bound pods, by node."""
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for pod in store.pods.values():
+        for problem in pod.problems:
+            if problem.field in DEVICE_PROBLEMS:
+                found[pod.node].append(str(problem))
+    return {node: sorted(texts) for node, texts in found.items()}
 
 
 def _texts(problems: Iterable[Problem]) -> tuple[str, ...]:
