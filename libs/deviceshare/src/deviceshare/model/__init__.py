@@ -2,8 +2,8 @@
 
 Reading order: :mod:`.facts` (state of the cluster), :mod:`.claims` (decisions), :mod:`.explanations` (reasons),
 :mod:`.problems` (errors of input), :mod:`.fields` (validation of input), :mod:`.quantities` (Kubernetes quantities),
-:mod:`.bounded` (numbers in messages), :mod:`.signatures` (HMAC of device annotations), :mod:`.fences` (claims that must
-not be bound any more), :mod:`.backoff` (pauses between retries).
+:mod:`.shared_uids` (pods with one uid), :mod:`.bounded` (numbers in messages), :mod:`.signatures` (HMAC of device
+annotations), :mod:`.fences` (claims that must not be bound any more), :mod:`.backoff` (pauses between retries).
 """
 
 from deviceshare.model.backoff import Backoff
@@ -82,6 +82,7 @@ from deviceshare.model.problems import (
     RequestError,
 )
 from deviceshare.model.quantities import LARGEST, Quantity, format_quantity, is_native, to_amount
+from deviceshare.model.shared_uids import alias, object_uid
 from deviceshare.model.signatures import read_keys, sign, signed
 
 __all__ = [
@@ -153,12 +154,14 @@ __all__ = [
     "Taint",
     "Tenant",
     "Toleration",
+    "alias",
     "as_text",
     "fence_entry",
     "fenced_claims",
     "format_quantity",
     "is_native",
     "not_served",
+    "object_uid",
     "read_keys",
     "shown",
     "sign",

@@ -90,8 +90,10 @@ class BindTask(msgspec.Struct, eq=False):
 
     claim: Claim
     node: NodeClaims
-    keys: Keys
+    keys: Keys = frozenset()
     """The handoff keys of its pod."""
+    bug: str = ""
+    """The bug of a device family because of which the keys are not known: the claim is refused."""
     state: State = State.QUEUED
     tries: int = 0
     due: float = 0.0

@@ -16,6 +16,7 @@ from deviceshare.model import (
     PodGroupFact,
     PriorityClassFact,
     QueueFact,
+    object_uid,
 )
 from deviceshare.objects import (
     decode_node,
@@ -34,6 +35,7 @@ from deviceshare_inventory.core.configs import Configs, Resolved
 from deviceshare_inventory.core.desired_state import DesiredState
 from deviceshare_inventory.core.device_problems import DeviceProblems
 from deviceshare_inventory.core.node_devices import NodeDevices
+from deviceshare_inventory.core.pod_identities import PodIdentities
 from deviceshare_inventory.core.reports import Reference, Reports
 
 _POD_SUBJECT = "cluster.pod."
@@ -74,10 +76,7 @@ class FactBuilder:
         self._devices = NodeDevices()
         self._described: dict[str, Change] = {}
         """The last change of each node whose fact depends on ConfigMaps that describe its devices."""
-        self._uids: dict[str, str] = {}
-        """Uid of the pod that has a name now, by ``namespace/name``."""
-        self._previous_uids: dict[str, str] = {}
-        """``_uids`` from before the list that is being delivered."""
+        self._identities = PodIdentities()
         self._steps: list[RecordStep] = []
         self._generation = 0
         """How many lists have begun."""
@@ -87,7 +86,7 @@ class FactBuilder:
     def load(self, fact: Fact) -> None:
         """Apply a fact that was on CLUSTER at start."""
         if isinstance(fact, PodFact | OtherPodFact):
-            self._uids[fact.ref] = fact.uid
+            self._identities.load(fact)
         elif isinstance(fact, ConfigFact):
             problem = self._configs.load(fact)
             if problem is not None:
@@ -102,12 +101,13 @@ class FactBuilder:
         self._adoption.begin_list()
         self._problems.begin_list()
         self._described.clear()
-        self._previous_uids, self._uids = self._previous_uids | self._uids, {}
+        self._identities.begin_list()
 
     def end_list(self, revision: int) -> None:
         """Build what had to wait for the whole list, and delete the facts of objects that were not in it."""
         self.listing = False
-        self._previous_uids = {}
+        self._identities.end_list()
+        self._apply_freed()
         self._want_configs(revision)
         for change in list(self._described.values()):
             self._apply_node(change)
@@ -119,6 +119,11 @@ class FactBuilder:
             self._adoption.forget(subject.removeprefix(_POD_SUBJECT))
             self._delete(subject, revision)
         self._show_problems(self._problems.end_list(), revision)
+
+    @property
+    def ambiguous(self) -> bool:
+        """Whether the cluster has to be listed again, to tell pods with the same uid apart."""
+        return self._identities.ambiguous
 
     def take_steps(self) -> list[RecordStep]:
         """Return the steps in the life of pods since the last call."""
@@ -188,15 +193,15 @@ class FactBuilder:
 
     def _apply_pod(self, change: Change) -> None:
         ref = f"{change.namespace}/{change.name}"
-        before = self._uids.get(ref) or self._previous_uids.get(ref)
         pod = self._decode(change, f"pod {ref}", lambda raw: decode_pod(raw, self._keys))
-        if before is not None and (pod is None or pod.uid != before):
-            self._uids.pop(ref, None)
-            self._previous_uids.pop(ref, None)
+        if pod is not None:
+            pod = self._identities.identify(pod, change, listing=self.listing)
+        before = self._identities.publish(ref, None if pod is None else pod.uid)
+        if before is not None:
             self._delete_pod(before, ref, change.revision)
+            self._apply_freed()
         if pod is None:
             return
-        self._uids[ref] = pod.uid
         self._show_other(pod, change.revision)
         pod = self._adoption.pod(pod)
         known = self._desired.exists(fact_subject("pod", pod.uid))
@@ -233,6 +238,11 @@ class FactBuilder:
         if not self.listing:
             self._reports.report(_CARDS + node, Reference("Node", "", node, uid), self._problems.of_node(node))
 
+    def _apply_freed(self) -> None:
+        """Apply the pods again whose uid has no owner any more."""
+        for change in self._identities.take_freed():
+            self._apply_pod(change)
+
     def _want_pod(self, pod: PodFact, revision: int) -> None:
         judged = self._problems.pod(pod)
         self._put_pod(judged, revision)
@@ -244,7 +254,7 @@ class FactBuilder:
         if not self._desired.exists(subject):
             self._steps.append(RecordStep(pod.uid, pod.ref, "seen"))
         self._want(subject, pod, revision)
-        self._reports.report(subject, Reference("Pod", pod.namespace, pod.name, pod.uid), pod.problems)
+        self._reports.report(subject, Reference("Pod", pod.namespace, pod.name, object_uid(pod.uid)), pod.problems)
 
     def _delete_pod(self, uid: str, ref: str, revision: int) -> None:
         self._adoption.forget(uid)
