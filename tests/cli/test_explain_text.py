@@ -1,5 +1,6 @@
 """The text of `deviceshare explain pod`."""
 
+import pytest
 from deviceshare.model import PENDING, PLACED, Explanation, NearCard, NearNode, Refusal
 from deviceshare_cli.explaining import explanation_text
 from deviceshare_metrics import api
@@ -85,7 +86,8 @@ def test_a_pending_pod_with_its_gang() -> None:
     )  # fmt: skip
     explanation = Explanation(
         uid="u", namespace="default", name="a", at=0.0, decision=PENDING, message="0/3 nodes", nodes=3,
-        refusals=(refusal,), gang="2 of 4 pods fit", group="default/g", caveats=("two at once do not work",),
+        refusals=(refusal,), first_failing=(refusal,), gang="2 of 4 pods fit",
+        group="default/g", caveats=("two at once do not work",),
     )  # fmt: skip
     text = explanation_text("default/a", answer(pod=pod(group="default/g"), explanation=explanation), {})
     assert "  Pending\n  0/3 nodes\n" in text
@@ -97,15 +99,45 @@ def test_a_pending_pod_with_its_gang() -> None:
     assert "  warning: two at once do not work\n" in text
 
 
-def test_refusals_by_nodes_and_by_the_queue() -> None:
-    reasons = {nodes: Refusal(code=f"Code{nodes}", text=f"reason {nodes}", nodes=nodes) for nodes in (0, 2)}
-    for nodes, title in ((2, "Infeasible nodes"), (0, "Refused by its queue")):
-        explanation = Explanation(
-            uid="u", namespace="default", name="a", at=0.0, decision=PENDING, message="no", refusals=(reasons[nodes],)
-        )
-        text = explanation_text("default/a", answer(pod=pod(), explanation=explanation), {})
-        assert f"{title}:\n  Code{nodes}: {reasons[nodes].line}\n" in text
-        assert ("Infeasible nodes" in text) != ("Refused by its queue" in text)
+SECTIONS = ("Infeasible nodes", "Refused by its queue", "Not decided")
+
+
+@pytest.mark.parametrize(
+    ("code", "nodes", "title"),
+    [
+        ("CardNotHealth", 2, "Infeasible nodes"),
+        ("QueueOverCapability", 0, "Refused by its queue"),
+        ("ClusterOvercommitted", 0, "Refused by its queue"),
+        ("NotEvaluated", 0, "Not decided"),
+        ("FamilyDisabled", 0, "Not decided"),
+    ],
+)
+def test_refusals_are_by_nodes_by_the_queue_or_by_what_is_not_evaluated(code: str, nodes: int, title: str) -> None:
+    refusal = Refusal(code=code, text="reason", nodes=nodes)
+    explanation = Explanation(
+        uid="u", namespace="default", name="a", at=0.0, decision=PENDING, message="no", refusals=(refusal,),
+        first_failing=(refusal,) if nodes else (),
+    )  # fmt: skip
+    text = explanation_text("default/a", answer(pod=pod(), explanation=explanation), {})
+    assert f"{title}:\n  {code}: {refusal.line}\n" in text
+    assert [each for each in SECTIONS if each in text] == [title]
+
+
+def test_a_node_counts_once_and_wide_shows_all_its_failing_checks() -> None:
+    full = Refusal(code="CardInsufficientMemory", text="Insufficient memory", nodes=1)
+    taint = Refusal(code="TaintNotTolerated", text="node(s) had untolerated taint {a: b}", nodes=1)
+    explanation = Explanation(
+        uid="u", namespace="default", name="a", at=0.0, decision=PENDING, message="no", nodes=1,
+        refusals=(full, taint), first_failing=(taint,),
+    )  # fmt: skip
+    waiting = answer(pod=pod(), explanation=explanation)
+    assert "Insufficient memory" not in explanation_text("default/a", waiting, {})
+    text = explanation_text("default/a", waiting, {}, wide=True)
+    assert "Infeasible nodes:\n  TaintNotTolerated: 1 node(s) had untolerated taint {a: b}\n\n" in text
+    assert (
+        "All failing checks:\n  CardInsufficientMemory: 1 Insufficient memory\n"
+        "  TaintNotTolerated: 1 node(s) had untolerated taint {a: b}\n"
+    ) in text
 
 
 def test_wide_shows_the_closest_nodes_and_their_cards() -> None:

@@ -274,6 +274,26 @@ def test_the_other_commands_on_a_running_system_after_a_service_was_killed(direc
     assert not any(is_alive(pid) for pid in children)
 
 
+def test_a_pod_of_another_scheduler_is_named_with_the_served_ones(directory: Path, running: Running) -> None:
+    of_default_scheduler = pod("hami").replace("schedulerName: volcano", "priority: 0")
+    done = deviceshare("apply", "-f", "-", stdin=of_default_scheduler)
+    not_served = 'spec.schedulerName is "default-scheduler": deviceshare places pods with deviceshare or volcano'
+    assert (done.stdout, done.returncode) == ("pod/hami created\n", 0)
+    assert done.stderr.startswith("Warning: File standard input, line 6, column 3: ")
+    assert done.stderr.endswith(f": {not_served}\n")
+    until = time.monotonic() + 10
+    while "hami" not in {one["name"] for one in get("pods")}:
+        assert time.monotonic() < until
+    (hami,) = (one for one in get("pods") if one["name"] == "hami")
+    assert (hami["state"], hami["reason"]) == ("OtherScheduler", not_served)
+    assert f"  OtherScheduler\n  {not_served}\n" in deviceshare("explain", "pod", "hami").stdout
+    plain = of_default_scheduler.replace("name: hami", "name: plain").replace(
+        "volcano.sh/vgpu-number: 1, volcano.sh/vgpu-memory: 1024", "cpu: 1"
+    )
+    deviceshare("apply", "-f", "-", stdin=plain)
+    assert deviceshare("explain", "pod", "plain").stderr == f"deviceshare: pod default/plain: {not_served}\n"
+
+
 def test_no_process_is_left_when_up_is_killed(directory: Path) -> None:
     running = Running(directory)
     try:

@@ -246,14 +246,15 @@ def test_part_of_a_card_is_missing_in_percent() -> None:
     take(cards_of_two_sizes, vgpu(2, 600), "holder")
     (refusal,) = cards_of_two_sizes.why_not(vgpu(2, percentage=50)).refusals
     assert refusal.line == (
-        "1 Insufficient volcano.sh/vgpu-memory-percentage on a card (asked 50%, at most 40% free, 10% missing)"
+        "1 Insufficient volcano.sh/vgpu-memory-percentage on a card "
+        "(2 cards with 50% each are needed; at most 40% free on each of 2, 10% missing)"
     )
 
 
 def test_reasons_are_one_line_without_node_names() -> None:
     both = cluster(node("alpha", cards(2, memory=100, node="x")), node("beta"))
     why = both.why_not(vgpu(1, 101))
-    assert unavailable(why.nodes, why.refusals) == (
+    assert unavailable(why.nodes, why.first_failing) == (
         "0/2 nodes are unavailable: "
         "1 Insufficient volcano.sh/vgpu-memory on a card (asked 101 MiB, at most 100 MiB free, 1 MiB missing), "
         "1 node(s) had no vGPU cards."

@@ -213,3 +213,20 @@ def test_a_node_has_room_exactly_where_no_check_gives_a_reason(name: str, chance
             passing &= ~check.cards
     fits = family.place(alone, view, allocator.conf).fits
     assert fits.tolist() == (np.count_nonzero(passing, axis=1) >= cards.count).tolist()
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+@settings(max_examples=100)
+@given(chance=st.randoms(use_true_random=False))
+def test_each_node_counts_under_one_check_that_leaves_too_few_cards(name: str, chance: Random) -> None:
+    allocator = scene(name, chance)
+    request = FAMILIES[name][1](chance)
+    if allocator.place(request) is not None:
+        return
+    why = allocator.why_not(request)
+    assert sum(each.nodes for each in why.first_failing) == allocator.nodes
+    everything = {(each.code, each.text): each for each in why.refusals}
+    for each in why.first_failing:
+        assert each.nodes <= everything[each.code, each.text].nodes
+        assert each.free < each.asked or not each.asked
+        assert each.left < max(each.needed, 1)

@@ -79,7 +79,13 @@ def test_a_card_of_ten_is_charged_the_larger_part(taken, demands, fits, left):
         room = view.memory_used[:, :1] + cards.memory <= view.memory[:, :1]
         return Picks(room[:, 0], np.zeros((1, 1), dtype=np.int64), np.zeros(1))
 
-    steps = Steps(in_turn(demand, view), pick, lambda cards, picks: charge(cards, view, picks), lambda cards: [])
+    steps = Steps(
+        in_turn(demand, view),
+        pick,
+        lambda cards, picks: charge(cards, view, picks),
+        lambda cards: [],
+        lambda cards: view.of_modes(["x"]),
+    )
     places = place_one_by_one(view, steps)
     assert bool(places.fits[0]) is fits
     if left is not None:

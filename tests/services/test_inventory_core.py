@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from deviceshare.model import ConfigFact, Gone, NodeFact, PodFact, Synced
+from deviceshare.model import ConfigFact, Gone, NodeFact, OtherPodFact, PodFact, Synced
 from deviceshare_bus.core import RecordStep, WriteRefused
 from deviceshare_bus.messages import encode
 from deviceshare_bus.subjects import SYNCED, fact
@@ -278,6 +278,28 @@ def test_a_write_that_the_bus_refuses_is_reported_and_repeated_later():
     core.deliver([node("big", 7, allocatable={"cpu": "1"})])
     work_off(core, bus)
     assert isinstance(bus.fact("cluster.node.big"), NodeFact)
+
+
+def test_a_pod_that_waits_for_devices_from_another_scheduler_is_published_while_it_waits():
+    limits, others = {"volcano.sh/vgpu-number": "1"}, "default-scheduler"
+    core, bus, said = started([pod("other", "o1", 2, others, limits=limits)])
+    assert bus.fact("cluster.otherpod.o1") == OtherPodFact(
+        revision="2", uid="o1", namespace="default", name="other", scheduler="default-scheduler",
+        served=("deviceshare", "volcano"),
+    )  # fmt: skip
+    assert said == []
+    core.deliver([pod("other", "o1", 3, others, "n1", limits=limits)])
+    work_off(core, bus)
+    assert isinstance(bus.fact("cluster.otherpod.o1"), Gone)
+    assert isinstance(bus.fact("cluster.pod.o1"), PodFact)
+    core.deliver([pod("more", "o2", 4, others, limits=limits)])
+    work_off(core, bus)
+    core.deliver([gone("Pod", "more", 5)])
+    work_off(core, bus)
+    assert isinstance(bus.fact("cluster.otherpod.o2"), Gone)
+    core.deliver([pod("cpu-only", "o3", 6, others)])
+    work_off(core, bus)
+    assert "cluster.otherpod.o3" not in bus.messages
 
 
 def test_a_tombstone_that_the_bus_refuses_is_written_later():

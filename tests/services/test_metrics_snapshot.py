@@ -1,6 +1,7 @@
 """The snapshot of all streams: usage, states, devices, reasons, and counts."""
 
 import asyncio
+from html import escape
 
 import msgspec
 import pytest
@@ -11,13 +12,16 @@ from deviceshare.model import (
     DeviceGrant,
     Gone,
     NodeFact,
+    OtherPodFact,
     PodGroupFact,
     Problem,
     Synced,
 )
 from deviceshare_bus import subjects
 from deviceshare_bus.messages import encode
+from deviceshare_cli.getting import pods_table
 from deviceshare_metrics.core import build_snapshot
+from deviceshare_metrics.page import page
 from deviceshare_metrics.queries import Queries
 from support.metrics import exposed, read, receive, snapshot_of
 from support.metrics_messages import (
@@ -161,7 +165,7 @@ def test_status_counts():
     )  # fmt: skip
     counts = status(core)
     assert counts.nodes == {"ready": 1, "not_ready": 1, "unschedulable": 1}
-    assert counts.pods == {"Pending": 0, "Claimed": 2, "Bound": 1, "Gated": 0, "Ended": 0}
+    assert counts.pods == {"Pending": 0, "Claimed": 2, "Bound": 1, "Gated": 0, "Ended": 0, "OtherScheduler": 0}
     assert (counts.claims["open"], counts.claims["withdrawing"], counts.claims["bound"]) == (1, 1, 1)
     assert (counts.open_claims, counts.problems, counts.undecodable, counts.synced) == (2, 1, 0, True)
 
@@ -210,3 +214,33 @@ def test_the_queue_of_a_pod_is_that_of_its_gang():
     gang = (subjects.fact("podgroup", "default/g"), PodGroupFact(key="default/g", queue="research", min_member=2))
     core = read(gang, pod("a", group="default/g", queue="default"), pod("b", queue="own"), pod("c"))
     assert [shown.queue for shown in snapshot_of(core).pods] == ["research", "own", "default"]
+
+
+def test_a_waiting_pod_of_another_scheduler_is_shown_with_the_served_names():
+    other = OtherPodFact(uid="o", namespace="ns", name="x", scheduler="default-scheduler", served=("a", "b"))
+    group = PodGroupFact(key="ns/g", min_member=1)
+    core = read((subjects.fact("otherpod", "o"), other), (subjects.fact("podgroup", "ns/g"), group))
+    snapshot = snapshot_of(core)
+    (shown,) = snapshot.pods
+    reason = 'spec.schedulerName is "default-scheduler": deviceshare places pods with a or b'
+    assert (shown.state, shown.scheduler, shown.reason) == ("OtherScheduler", "default-scheduler", reason)
+    assert status(core).pods["OtherScheduler"] == 1
+    assert 'deviceshare_pods{state="otherscheduler"} 1.0' in exposed(core)
+    assert 'deviceshare_queue_pods{queue=""' not in exposed(core)
+    read((subjects.fact("otherpod", "o"), Gone(revision="2")), into=core)
+    assert snapshot_of(core).pods == ()
+
+
+def test_problems_of_devices_are_those_of_the_pod_and_of_its_node():
+    lost = Problem(
+        "Pod default/a", "card missing", "the pod holds GPU-9, and node n1 does not register it any more", ""
+    )
+    core = read(node(), pod(node="n1", held=grants(card="GPU-9"), problems=(lost,)))
+    snapshot = snapshot_of(core)
+    text = "Pod default/a: the pod holds GPU-9, and node n1 does not register it any more"
+    assert only(snapshot.nodes).problems == only(snapshot.pods).problems == (text,)
+    assert 'deviceshare_device_problems{problem="card_missing"} 1.0' in exposed(core)
+    assert 'deviceshare_device_problems{problem="node_missing"} 0.0' in exposed(core)
+    _, (row,) = pods_table(snapshot.pods, False)
+    assert row[-1] == text
+    assert escape(text) in page(snapshot, status(core))

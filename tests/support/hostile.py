@@ -18,6 +18,7 @@ from deviceshare.model import (
     NodeFact,
     NodeLedger,
     NodeOutcomes,
+    OtherPodFact,
     Outcome,
     PodFact,
     PodGroupFact,
@@ -51,6 +52,9 @@ BASES: dict[str, msgspec.Struct] = {
     "cluster.pod.u2": PodFact(
         uid="u2", namespace="default", name="b", node="n1", group="ns/g", held=_GRANTS, ask=_ASK, running=True,
         unserved=(("hami-core", "1"),), until_running=("k",),
+    ),
+    "cluster.otherpod.u4": OtherPodFact(
+        uid="u4", namespace="default", name="c", scheduler="default-scheduler", served=("deviceshare",)
     ),
     "cluster.podgroup.ns.g": PodGroupFact(key="ns/g", uid="g", min_member=2, min_resources={"cpu": 5}, phase="Inqueue"),
     "cluster.priorityclass.high": PriorityClassFact(name="high", value=5),

@@ -97,10 +97,11 @@ class Driver:
         return self.core.revision
 
 
-def pod(name="a", uid="u1", revision=1, scheduler="volcano", node=None, phase="Pending", **metadata):
+def pod(name="a", uid="u1", revision=1, scheduler="volcano", node=None, phase="Pending", limits=None, **metadata):
+    containers = [{"name": "main", **({"resources": {"limits": limits}} if limits else {})}]
     raw = {
         "metadata": {"name": name, "namespace": "default", "uid": uid, "resourceVersion": str(revision), **metadata},
-        "spec": {"schedulerName": scheduler, "containers": [{"name": "main"}], **({"nodeName": node} if node else {})},
+        "spec": {"schedulerName": scheduler, "containers": containers, **({"nodeName": node} if node else {})},
         "status": {"phase": phase},
     }
     return Change(ChangeType.APPLIED, "Pod", "default", name, revision, json.dumps(raw).encode())

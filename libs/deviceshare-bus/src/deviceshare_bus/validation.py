@@ -23,6 +23,7 @@ UNDECODABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, Overflo
 _NAMES = {
     "node": "name",
     "pod": "uid",
+    "otherpod": "uid",
     "podgroup": "key",
     "priorityclass": "name",
     "queue": "name",

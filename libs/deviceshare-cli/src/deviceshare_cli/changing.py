@@ -13,6 +13,7 @@ from deviceshare_cli import runfile
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.loading import quoted_title, read, title
 from deviceshare_cli.notices import to_stderr
+from deviceshare_cli.pods import other_schedulers
 
 CONNECT_SECONDS = 5.0
 
@@ -52,7 +53,9 @@ async def apply(run: runfile.Run, paths: Sequence[str]) -> int:
     async with connected(run) as cluster:
         results = await cluster.load([manifest.object for manifest in manifests])
     for manifest, result in zip(manifests, results, strict=True):
-        for field, text in result.warnings:
+        others = other_schedulers(manifest.object, run.schedulers) if result.problem is None else []
+        warnings = [*result.warnings, *others]
+        for field, text in warnings:
             to_stderr(f"Warning: {manifest.located(field, text)}")
         if result.problem is not None:
             to_stderr(f"error: {manifest.located(result.problem.field, str(result.problem))}")

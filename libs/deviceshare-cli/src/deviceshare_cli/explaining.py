@@ -3,6 +3,7 @@
 import time
 
 import msgspec
+from deviceshare.model import Refusal, not_served
 from deviceshare.model import shown as amount
 from deviceshare_metrics import api
 
@@ -13,6 +14,9 @@ from deviceshare_cli.json_api import fetch
 from deviceshare_cli.output import NONE, indented_json, table
 from deviceshare_cli.pods import read_pod, shown_device
 
+_OF_QUEUES = ("Queue", "Cluster")
+"""How the codes of refusals by limits of queues begin."""
+
 
 async def explain_pod(run: runfile.Run, name: str, *, as_json: bool, wide: bool = False) -> int:
     """Print the explanation of a pod and return the exit status."""
@@ -20,12 +24,16 @@ async def explain_pod(run: runfile.Run, name: str, *, as_json: bool, wide: bool 
     namespace = namespace if slash else "default"
     if not namespace or not short or "/" in namespace:
         raise CommandError(f"pod {name}: expected NAME or NAMESPACE/NAME")
-    answer = await fetch(run.metrics, f"pods/{namespace}/{short}/explain", api.PodExplanation)
-    annotations: dict[str, str] = {}
     async with connected(run) as cluster:
         found = await cluster.get("Pod", namespace, short)
-    if found is not None:
-        annotations = dict(read_pod(msgspec.json.encode(found)).annotations)
+    pod = read_pod(msgspec.json.encode(found)) if found is not None else None
+    annotations = dict(pod.annotations) if pod is not None else {}
+    try:
+        answer = await fetch(run.metrics, f"pods/{namespace}/{short}/explain", api.PodExplanation)
+    except CommandError:
+        if pod is not None and run.schedulers and pod.scheduler not in run.schedulers:
+            raise CommandError(f"pod {pod.ref}: {not_served(pod.scheduler, run.schedulers)}") from None
+        raise
     if as_json:
         shown = msgspec.to_builtins(answer) | {"annotations": annotations}
         print(indented_json(shown))
@@ -46,7 +54,7 @@ def explanation_text(ref: str, answer: api.PodExplanation, annotations: dict[str
     lines += _section("Annotations", [f"{key}: {value}" for key, value in sorted(annotations.items())])
     lines += _why(answer)
     lines += _refusals(answer)
-    lines += _closest(answer) if wide else []
+    lines += _every_check(answer) + _closest(answer) if wide else []
     lines += _group(answer)
     lines += _section("Problems", answer.pod.problems if answer.pod else ())
     lines += _steps(answer)
@@ -99,15 +107,31 @@ def _why(answer: api.PodExplanation) -> list[str]:
 
 
 def _refusals(answer: api.PodExplanation) -> list[str]:
-    refusals = answer.explanation.refusals if answer.explanation else ()
-    of_nodes: list[str] = []
-    of_its_queue: list[str] = []
-    for refusal in sorted(refusals, key=lambda one: (-one.nodes, one.text)):
-        closest = f"; the closest is {refusal.nearest}" if refusal.nearest else ""
-        cards = f"; {refusal.cards} cards" if refusal.cards else ""
-        shown = of_nodes if refusal.nodes else of_its_queue
-        shown.append(f"{refusal.code}: {refusal.line}{cards}{closest}")
-    return _section("Infeasible nodes", of_nodes) + _section("Refused by its queue", of_its_queue)
+    """Return the reasons: each node under its first failing check, or what holds for every node."""
+    explanation = answer.explanation
+    if explanation is None:
+        return []
+    of_every_node = [refusal for refusal in explanation.refusals if not refusal.nodes]
+    of_its_queue = [refusal for refusal in of_every_node if refusal.code.startswith(_OF_QUEUES)]
+    others = [refusal for refusal in of_every_node if refusal not in of_its_queue]
+    return [
+        *_section("Infeasible nodes", [_refusal(refusal) for refusal in explanation.first_failing]),
+        *_section("Refused by its queue", [_refusal(refusal) for refusal in of_its_queue]),
+        *_section("Not decided", [_refusal(refusal) for refusal in others]),
+    ]
+
+
+def _every_check(answer: api.PodExplanation) -> list[str]:
+    """Return every failing check; a node counts under each that it fails."""
+    refusals = [refusal for refusal in answer.explanation.refusals if refusal.nodes] if answer.explanation else []
+    shown = [_refusal(refusal) for refusal in sorted(refusals, key=lambda one: (-one.nodes, one.text))]
+    return _section("All failing checks", shown)
+
+
+def _refusal(refusal: Refusal) -> str:
+    closest = f"; the closest is {refusal.nearest}" if refusal.nearest else ""
+    cards = "" if not refusal.cards else "; 1 card" if refusal.cards == 1 else f"; {refusal.cards} cards"
+    return f"{refusal.code}: {refusal.line}{cards}{closest}"
 
 
 def _closest(answer: api.PodExplanation) -> list[str]:

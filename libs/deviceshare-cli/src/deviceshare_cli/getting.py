@@ -80,7 +80,7 @@ def pods_table(pods: Sequence[api.Pod], wide: bool) -> Table:
         row = [pod.namespace, pod.name, pod.state, pod.node or NONE, shown_devices(pod.devices) or NONE]
         if wide:
             row += [pod.queue or NONE, pod.group or NONE, pod.scheduler or NONE]
-        rows.append([*row, pod.reason or ""])
+        rows.append([*row, pod.reason or "; ".join(pod.problems)])
     return head, list(rows)
 
 

@@ -1,14 +1,30 @@
 """Pods as commands show them: node and devices, or the reason why a pod is pending."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 from deviceshare.formats import vgpu
-from deviceshare.model import ContainerGrant
+from deviceshare.model import ContainerGrant, not_served
+from deviceshare_cluster.interface import Object
 from deviceshare_metrics.api import PodDevice
 
 SCHEDULERS = ("deviceshare", "volcano")
 """Default values of ``spec.schedulerName`` of the pods to place."""
+
+_DEFAULT_SCHEDULERS = {"Pod": "default-scheduler", "Job": "volcano"}
+"""The scheduler of the pods of a kind without ``spec.schedulerName``, by the API server or Volcano's webhook."""
+
+
+def other_schedulers(manifest: Object, served: Sequence[str]) -> list[tuple[str, str]]:
+    """Return a warning, a field and a text, if the pods of a manifest belong to another scheduler."""
+    spec = manifest.get("spec")
+    default = _DEFAULT_SCHEDULERS.get(str(manifest.get("kind")))
+    if default is None or not isinstance(spec, dict) or not served:
+        return []
+    scheduler = spec.get("schedulerName") or default
+    if not isinstance(scheduler, str) or scheduler in served:
+        return []
+    return [("spec.schedulerName", not_served(scheduler, served))]
 
 
 class _Metadata(msgspec.Struct, rename="camel"):

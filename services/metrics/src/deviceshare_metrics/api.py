@@ -19,7 +19,7 @@ from typing import Generic, Literal, TypeVar, get_args
 import msgspec
 from deviceshare.model import Explanation, Resources
 
-PodState = Literal["Pending", "Claimed", "Bound", "Gated", "Ended"]
+PodState = Literal["Pending", "Claimed", "Bound", "Gated", "Ended", "OtherScheduler"]
 ClaimState = Literal["open", "bound", "refused", "withdrawn", "withdrawing"]
 NodeState = Literal["ready", "not_ready", "unschedulable"]
 
@@ -85,6 +85,8 @@ class PodDevice(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A pod; ``reason`` is the reason why it is pending, if known.
+
+    The state ``OtherScheduler``: it waits, requests devices, and its ``spec.schedulerName`` is not served.
 
     ``node`` is where it is claimed or bound. ``queue`` is the queue of its PodGroup, else its own.
     """

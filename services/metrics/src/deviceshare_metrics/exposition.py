@@ -11,6 +11,7 @@ from importlib.metadata import version
 from typing import TypeVar
 
 from deviceshare.formats import vgpu
+from deviceshare.model import DEVICE_PROBLEMS
 from deviceshare_bus.messages import RECONCILED
 from prometheus_client import Metric, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, InfoMetricFamily
@@ -19,7 +20,7 @@ from prometheus_client.registry import Collector
 
 from deviceshare_metrics.api import CLAIM_STATES, NODE_STATES, POD_STATES, Device
 from deviceshare_metrics.core import Snapshot, Tallies
-from deviceshare_metrics.core.states import node_state
+from deviceshare_metrics.core.states import OTHER, node_state
 
 MIB = 1024 * 1024
 _VGPU_MODES = frozenset({vgpu.HAMI_CORE, vgpu.MIG, vgpu.MPS})
@@ -153,10 +154,17 @@ def _counts(snapshot: Snapshot) -> Iterator[Metric]:
     yield _by_state("pods", "Pods.", POD_STATES, Counter(pod.state for pod in snapshot.pods))
     yield _by_state("claims", "Claims in the ledger.", CLAIM_STATES, Counter(claim.state for claim in snapshot.claims))
     yield _by_state("nodes", "Nodes.", NODE_STATES, Counter(map(node_state, snapshot.nodes)))
+    family = GaugeMetricFamily(
+        "deviceshare_device_problems",
+        "Cards and nodes that bound pods lost, unhealthy cards of pods, and bound pods without devices.",
+        labels=("problem",),
+    )
+    kinds = ((kind, snapshot.device_problems.get(kind, 0)) for kind in DEVICE_PROBLEMS)
+    yield _with_samples(family, (((kind.replace(" ", "_"),), number) for kind, number in kinds))
     text = "Gangs with pending pods and fewer placed pods than minMember."
     yield GaugeMetricFamily("deviceshare_gangs_pending", text, value=snapshot.gangs_pending)
     family = GaugeMetricFamily("deviceshare_queue_pods", "Pods of the queue.", labels=("queue", "state"))
-    counts = Counter((pod.queue, pod.state) for pod in snapshot.pods)
+    counts = Counter((pod.queue, pod.state) for pod in snapshot.pods if pod.state != OTHER)
     for queue in sorted({*snapshot.queues, *(queue for queue, _ in counts)}):
         for state in POD_STATES:
             family.add_metric((queue, state.lower()), counts[queue, state])

@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 from deviceshare_metrics.api import ClusterStatus, Device, Pod
 from deviceshare_metrics.core import Snapshot
+from deviceshare_metrics.core.states import OTHER
 
 MOST_NODES = 200
 MOST_PODS = 200
@@ -41,7 +42,7 @@ def _parts(snapshot: Snapshot, status: ClusterStatus) -> Iterator[str]:
     yield '</p><p class="quiet">JSON: '
     yield " ".join(f'<a href="/api/v1/{name}">{name}</a>' for name in ("status", "nodes", "devices", "pods", "claims"))
     yield ' Prometheus: <a href="/metrics">metrics</a></p>'
-    waiting = [pod for pod in snapshot.pods if pod.state in ("Pending", "Gated")]
+    waiting = [pod for pod in snapshot.pods if pod.state in ("Pending", "Gated", OTHER)]
     if waiting:
         yield f"<h2>Waiting pods ({len(waiting)})</h2>"
         yield "<table><thead><tr><th>Pod</th><th>Queue</th><th>Reason</th></tr></thead><tbody>"

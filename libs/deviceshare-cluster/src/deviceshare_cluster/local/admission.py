@@ -14,6 +14,7 @@ from deviceshare_cluster.interface import Object
 from deviceshare_cluster.local.checks import ManifestField, manifest_root
 from deviceshare_cluster.local.job_admission import admit_job
 from deviceshare_cluster.local.kinds import DEFAULT_NAMESPACE, KINDS, Key
+from deviceshare_cluster.local.known_fields import warn_of_fields
 from deviceshare_cluster.local.pod_admission import admit_amounts, admit_pod
 
 SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
@@ -42,6 +43,7 @@ def admit(given: Object, *, uid: str, now: str, priorities: Priorities) -> Admit
     key = identify(given)
     given_root = manifest_root(str(key), given)
     root = given_root.holding(_copy(given_root))
+    warn_of_fields(root)
     metadata = root.value["metadata"]
     if key.namespace:
         metadata["namespace"] = key.namespace

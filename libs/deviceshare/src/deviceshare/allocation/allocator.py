@@ -14,6 +14,7 @@ import numpy as np
 
 from deviceshare.allocation.card_models import type_caveats
 from deviceshare.allocation.diagnosis import closest, counted, merged
+from deviceshare.allocation.first_failing import first_failing
 from deviceshare.allocation.node_checks import amount_checks, model_checks, port_checks, state_checks
 from deviceshare.allocation.node_ranking import RankingCache
 from deviceshare.allocation.node_table import NO_TENANT, NodeTable
@@ -56,7 +57,8 @@ class Unplaceable(msgspec.Struct, frozen=True):
     """Why no node is feasible for a pod.
 
     ``refusals``: the reasons, each counted over ``nodes`` nodes; ``problem`` instead if the request is invalid;
-    ``closest``: the nodes that lack least, nearest first; ``caveats``: annotations that were interpreted leniently.
+    ``first_failing``: the reasons with each node counted once; ``closest``: the nodes that lack least, nearest first;
+    ``caveats``: annotations that were interpreted leniently.
     """
 
     nodes: int
@@ -64,6 +66,7 @@ class Unplaceable(msgspec.Struct, frozen=True):
     problem: Problem | None = None
     closest: tuple[NearNode, ...] = ()
     caveats: tuple[str, ...] = ()
+    first_failing: tuple[Refusal, ...] = ()
 
 
 class Allocator(NodeTable):
@@ -172,12 +175,12 @@ class Allocator(NodeTable):
             )
         checks += port_checks(pod_class.ports, self._ports, rows)
         checks += amount_checks(pod_class.resources, self._resources, rows, device_names(self.conf))
-        if view is not None:
-            checks += pod_class.checks(view)
-        checks = merged(checks)
+        of_cards = pod_class.checks(view) if view is not None else []
+        first = first_failing(checks, of_cards, name, len(rows))
+        checks = merged([*checks, *of_cards])
         found = tuple(counted(check, name, admitted) for check in checks)
         near = closest(checks, view, name, admitted)
-        return Unplaceable(self.nodes, found, closest=near, caveats=self.caveats(request))
+        return Unplaceable(self.nodes, found, closest=near, caveats=self.caveats(request), first_failing=first)
 
     def caveats(self, request: PodRequest) -> tuple[str, ...]:
         """Return the annotations of the pod that are interpreted leniently in this cluster."""

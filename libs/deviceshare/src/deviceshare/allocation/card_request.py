@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 
 from deviceshare.allocation.diagnosis import everywhere
+from deviceshare.allocation.first_failing import only, stages
 from deviceshare.conf import SchedulerConf
 from deviceshare.families import Check, Demand, ExpectedDemand, Family, Pick, Places
 from deviceshare.kernels import CardSelector
@@ -92,12 +94,28 @@ class CardRequest:
         return family.grants(demand, picks, conf, expected)
 
     def checks(self, view: CardView, conf: SchedulerConf) -> list[Check]:
-        """Return the failed checks of each node, by the families whose cards the node has."""
+        """Return the failed checks of each infeasible node, by the families whose cards the node has.
+
+        Of several families the one counts for a node's first failing check under which it passes most checks.
+        """
         total = len(view.mode)
+        found: list[list[Check]] = []
+        feasible = np.zeros(total, dtype=np.bool_)
+        for rows, (family, demand) in self._askable(view):
+            checks = [everywhere(check, rows, total) for check in family.checks(demand, view.part(rows), conf)]
+            asked = np.zeros(total, dtype=np.bool_)
+            asked[rows] = True
+            feasible |= asked & ~np.logical_or.reduce([check.nodes for check in checks] or [~asked])
+            found.append(checks)
+        if len(found) == 1:
+            return found[0]
+        reached = np.stack([stages(checks, total) for checks in found]) if found else np.zeros((0, total))
+        furthest = reached.argmax(axis=0)
         return [
-            everywhere(check, rows, total)
-            for rows, (family, demand) in self._askable(view)
-            for check in family.checks(demand, view.part(rows), conf)
+            only(replace(check, nodes=check.nodes & ~feasible), ~feasible & (furthest == number))
+            for number, checks in enumerate(found)
+            for check in checks
+            if (check.nodes & ~feasible).any()
         ]
 
     def _askable(self, view: CardView) -> list[tuple[Ints, tuple[Family, Demand]]]:

@@ -1,17 +1,20 @@
 """Why no node is feasible: failed checks, counted over all nodes, and in detail for the nodes that lack least.
 
-All checks are over the same R nodes, the rows of the view, sorted by name.
+All checks are over the same R nodes, the rows of the view, sorted by name. :mod:`.first_failing` counts each node once.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from deviceshare.families import Check
+from deviceshare.families import Check, FirstFailing
 from deviceshare.model import NearCard, NearNode, Refusal
 from deviceshare.state import Bools, CardView, Ints
+
+Value = TypeVar("Value", bound=np.generic)
 
 CLOSEST = 3
 """The number of nodes that are reported in detail."""
@@ -28,20 +31,30 @@ def everywhere(check: Check, rows: Ints, total: int) -> Check:
     if len(rows) == total:
         return check
 
-    def scattered(array: NDArray[np.generic] | None) -> NDArray[np.generic] | None:
-        if array is None:
-            return None
-        whole = np.zeros((total, *array.shape[1:]), dtype=array.dtype)
-        whole[rows] = array
-        return whole
-
+    first = check.first
+    if first is not None:
+        first = FirstFailing(
+            nodes=_scattered(first.nodes, rows, total),
+            left=_scattered(first.left, rows, total),
+            considered=_scattered(first.considered, rows, total),
+            on_node=_scattered(first.on_node, rows, total),
+            free=None if first.free is None else _scattered(first.free, rows, total),
+        )
     return replace(
         check,
-        nodes=scattered(check.nodes),
-        failed=scattered(check.failed),
-        free=scattered(check.free),
-        cards=scattered(check.cards),
+        nodes=_scattered(check.nodes, rows, total),
+        failed=_scattered(check.failed, rows, total),
+        free=None if check.free is None else _scattered(check.free, rows, total),
+        cards=None if check.cards is None else _scattered(check.cards, rows, total),
+        free_cards=None,
+        first=first,
     )
+
+
+def _scattered(array: NDArray[Value], rows: Ints, total: int) -> NDArray[Value]:
+    whole = np.zeros((total, *array.shape[1:]), dtype=array.dtype)
+    whole[rows] = array
+    return whole
 
 
 def merged(checks: Iterable[Check]) -> list[Check]:
@@ -49,11 +62,12 @@ def merged(checks: Iterable[Check]) -> list[Check]:
 
     Of checks with different requested amounts (of several containers), keeps the check that most nodes fail.
     """
-    found: dict[tuple[str, str], dict[int, Check]] = {}
+    found: dict[tuple[str, str], dict[tuple[int, int], Check]] = {}
     for check in checks:
         same = found.setdefault((check.code, check.text), {})
-        known = same.get(check.asked)
-        same[check.asked] = check if known is None else _either(known, check)
+        amount = check.asked, check.needed
+        known = same.get(amount)
+        same[amount] = check if known is None else _either(known, check)
     return [max(same.values(), key=lambda check: int(np.count_nonzero(check.nodes))) for same in found.values()]
 
 
@@ -102,6 +116,7 @@ def _refusal(check: Check, *, nodes: int, free: int, cards: int, nearest: str = 
         unit=check.unit,
         nearest=nearest,
         cards=cards,
+        needed=check.needed,
     )
 
 

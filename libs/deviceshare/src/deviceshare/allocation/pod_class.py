@@ -9,6 +9,7 @@ import numpy as np
 
 from deviceshare.allocation.card_models import model_wish
 from deviceshare.allocation.card_request import CardChoice, CardRequest, CardSelectors, selectors_of
+from deviceshare.allocation.first_failing import only, stages
 from deviceshare.allocation.node_ranking import NodeRanking, RankingCache
 from deviceshare.allocation.node_scores import counted, node_scores, scored
 from deviceshare.allocation.predicates import Rule
@@ -219,7 +220,8 @@ class PodClass:
         for number, card_request in enumerate(self.card_requests):
             if number:
                 self.card_requests[number - 1].answer(view, self.conf)
-            found += card_request.checks(view, self.conf)
+            decided = stages(found, len(view.mode)) >= 0
+            found += [only(check, ~decided) for check in card_request.checks(view, self.conf)]
         return found
 
     def _resources_of(self, family: Family) -> str:

@@ -26,6 +26,7 @@ from deviceshare.conf.known import (
     WAITING_TIME,
     WEIGHT,
     add_family_flag,
+    did_you_mean,
 )
 from deviceshare.conf.model import FIRST_FIT, Extensions, SchedulerConf, matching, tiers
 from deviceshare.conf.node_plugins import ALL_PREDICATES, BINPACK, NODEORDER, NodeOrder, Predicates
@@ -67,6 +68,7 @@ __all__ = [
     "YamlText",
     "add_family_flag",
     "default_conf",
+    "did_you_mean",
     "matching",
     "parse_conf",
     "parse_devices",

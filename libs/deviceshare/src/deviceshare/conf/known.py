@@ -12,7 +12,7 @@ from difflib import get_close_matches
 ACTIONS = ("enqueue", "allocate", "backfill", "preempt", "reclaim", "shuffle", "gangpreempt", "gangreclaim")
 PLUGINS = (
     "priority", "gang", "conformance", "drf", "predicates", "proportion", "capacity", "nodeorder", "binpack",
-    "deviceshare", "overcommit", "sla", "tdm", "numaaware", "cdp", "rescheduling", "task-topology", "usage", "pdb",
+    "deviceshare", "overcommit", "sla", "tdm", "numa-aware", "cdp", "rescheduling", "task-topology", "usage", "pdb",
     "nodegroup", "resourcequota", "extender", "network-topology-aware", "resource-strategy-fit",
 )  # fmt: skip
 EVALUATED_ACTIONS = frozenset({"enqueue", "allocate", "backfill"})

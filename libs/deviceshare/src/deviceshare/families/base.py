@@ -15,6 +15,7 @@ class OneByOne:
     """The members of the protocol that most families share. A subclass adds :meth:`pick` and :meth:`failed`."""
 
     name: str
+    modes: frozenset[str]
     answers = ""
     state: tuple[str, ...] = ()
     best_node_score = 0.0
@@ -45,6 +46,7 @@ class OneByOne:
             lambda cards: self.pick(demand, cards, view, conf),
             lambda cards, picks: self.charge(demand, cards, view, picks),
             lambda cards: self.failed(demand, cards, view, conf),
+            lambda _: view.of_modes(self.modes),
         )
 
     def place(self, demand: Demand, view: CardView, conf: SchedulerConf) -> Places:

@@ -7,7 +7,16 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from deviceshare.families.protocol import CardDemand, Check, ContainerShare, Demand, Pick, Picks, Places
+from deviceshare.families.protocol import (
+    CardDemand,
+    Check,
+    ContainerShare,
+    Demand,
+    FirstFailing,
+    Pick,
+    Picks,
+    Places,
+)
 from deviceshare.kernels import CardCharges, CardSelector
 from deviceshare.model import INIT, SIDECAR, WHOLE, Card, ContainerGrant, ContainerRequest, DeviceGrant, PodRequest
 from deviceshare.state import Bools, CardKinds, CardView, Ints
@@ -75,6 +84,8 @@ class Steps(NamedTuple):
     pick: Callable[[CardDemand], Picks]
     charge: Callable[[CardDemand, Picks], None]
     checks: Callable[[CardDemand], list[Check]]
+    cards: Callable[[CardDemand], Bools]
+    """bool[R, D]: the cards of the family, from which the checks exclude cards one check after the other."""
 
 
 def place_one_by_one(view: CardView, steps: Steps) -> Places:
@@ -97,13 +108,63 @@ def place_one_by_one(view: CardView, steps: Steps) -> Places:
 
 
 def check_one_by_one(steps: Steps) -> list[Check]:
-    """Return the checks that each container fails, for the nodes that are infeasible for it."""
+    """Return the checks that each container fails, for the nodes that are infeasible for it.
+
+    The first failing check of a node is that of the first container that it is infeasible for.
+    """
     found = []
+    feasible: Bools | None = None
     for cards in steps.turns:
         picks = steps.pick(cards)
-        found += [replace(check, nodes=check.nodes & ~picks.fits) for check in steps.checks(cards)]
+        checks = [replace(check, nodes=check.nodes & ~picks.fits) for check in steps.checks(cards)]
+        failing = [check for check in checks if check.nodes.any()]
+        undecided = ~picks.fits if feasible is None else feasible & ~picks.fits
+        found += first_failing(failing, steps.cards(cards), cards.count, undecided)
+        feasible = picks.fits if feasible is None else feasible & picks.fits
         steps.charge(cards, picks)
-    return [check for check in found if check.nodes.any()]
+    return found
+
+
+def first_failing(checks: Sequence[Check], on_node: Bools, count: int, undecided: Bools) -> list[Check]:
+    """Return the checks of one container with the nodes whose first failing check each is.
+
+    A node with fewer cards than the container needs fails a check about cards only if it leaves none: the reason is the
+    number of its cards.
+
+    Args:
+        checks: the failed checks, in their order.
+        on_node: bool[R, D], the cards of the family.
+        count: the number of cards that the container needs.
+        undecided: bool[R], the nodes that are infeasible for the container, and for none before it.
+    """
+    if not checks:
+        return []
+    total = np.count_nonzero(on_node, axis=1)
+    least = np.where(total < count, 1, count)
+    passing, considered = on_node, total
+    undecided = undecided.copy()
+    found = []
+    for check in checks:
+        first, left, free = undecided & check.nodes, considered, check.free
+        if check.cards is not None:
+            failed = passing & check.cards
+            remaining = passing & ~failed
+            left = np.count_nonzero(remaining, axis=1)
+            first &= left < least
+            if check.free_cards is not None:
+                free = most_free(check.free_cards, passing, failed, count)
+            passing = remaining
+        needed = count if check.cards is not None and (check.free_cards is not None or not check.asked) else 0
+        of_nodes = FirstFailing(first, left, considered, total, free)
+        found.append(replace(check, needed=needed, first=of_nodes))
+        undecided &= ~first
+        considered = left
+    # A check of the number of cards does not exclude single ones.
+    for at, check in reversed(list(enumerate(found))):
+        assert check.first is not None
+        found[at] = replace(check, first=replace(check.first, nodes=check.first.nodes | (undecided & check.nodes)))
+        undecided &= ~check.nodes
+    return found
 
 
 def grants_of(
@@ -239,6 +300,11 @@ class Amount(NamedTuple):
     asked: int = 0
     free: Ints | None = None
     unit: str = ""
+    free_cards: Ints | None = None
+
+    def on_cards(self, free: Ints, usable: Bools, failed: Bools, count: int) -> "Amount":
+        """Return it as an amount of each of ``count`` cards; ``free`` int64[R, D] is what each card has left."""
+        return self._replace(free=most_free(free, usable, failed, count), free_cards=free)
 
 
 _NO_AMOUNT = Amount()
@@ -247,9 +313,13 @@ _NO_AMOUNT = Amount()
 def card_check(code: str, text: str, failed: Bools, amount: Amount = _NO_AMOUNT) -> Check:
     """Return a check that is a reason for each node with a card that fails it; ``failed`` is bool[R, D]."""
     counts = np.count_nonzero(failed, axis=1).astype(np.int64)
-    return Check(code, text, counts > 0, counts, *amount, failed)
+    return Check(
+        code, text, counts > 0, counts, amount.resource, amount.asked, amount.free, amount.unit, failed,
+        amount.free_cards,
+    )  # fmt: skip
 
 
 def node_check(code: str, text: str, nodes: Bools, amount: Amount = _NO_AMOUNT) -> Check:
     """Return a check that is a reason for these nodes (bool[R]) and is not about single cards."""
-    return Check(code, text, nodes, np.zeros(len(nodes), dtype=np.int64), *amount)
+    resource, asked, free, unit, _ = amount
+    return Check(code, text, nodes, np.zeros(len(nodes), dtype=np.int64), resource, asked, free, unit)

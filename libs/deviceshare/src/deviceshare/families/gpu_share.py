@@ -116,9 +116,8 @@ class GpuShare(PodGpus):
         usable = candidates(demand, view)
         free = view.memory - view.memory_used
         short = usable & (free < cards.memory)
-        most = common.most_free(free, usable, short, 1)
         text = f"Insufficient {gpu_share.MEMORY} on one card"
-        amount = common.Amount(gpu_share.MEMORY, cards.memory, most, "MiB")
+        amount = common.Amount(gpu_share.MEMORY, cards.memory, unit="MiB").on_cards(free, usable, short, 1)
         memory = common.card_check("CardInsufficientMemory", text, short, amount)
         return [*card_checks(demand, view), memory]
 

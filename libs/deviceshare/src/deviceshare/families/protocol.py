@@ -159,12 +159,28 @@ class Pick(NamedTuple):
     detail: int
 
 
+class FirstFailing(msgspec.Struct, frozen=True):
+    """The nodes whose first failing check a check is, in the order of the checks of one container.
+
+    Each check excludes cards; the first one that leaves fewer cards than the container needs is the node's. ``nodes``
+    bool[R]: these nodes. int64[R] each: ``left``: cards that pass the check, ``considered``: cards that passed all
+    checks before it, ``on_node``: the cards of the family; ``free``: the most that each of the needed cards has free.
+    """
+
+    nodes: NDArray[np.bool_]
+    left: NDArray[np.int64]
+    considered: NDArray[np.int64]
+    on_node: NDArray[np.int64]
+    free: NDArray[np.int64] | None = None
+
+
 class Check(msgspec.Struct, frozen=True):
     """One check that nodes fail: a code (HAMi's name for the same check) and a text.
 
     ``nodes`` bool[R]: the nodes for which it is a reason; ``failed`` int64[R]: the number of cards that fail it,
     ``cards`` bool[R, D]: these cards. A check about an amount has ``resource``, ``asked``, ``free`` (int64[R]: the most
-    that one card of the node, or the node, has free) and ``unit``.
+    that one card of the node, or the node, has free) and ``unit``; if the amount is one of each card, ``free_cards``
+    (int64[R, D]), and ``free`` is the most that each of ``needed`` cards has free.
     """
 
     code: str
@@ -176,6 +192,10 @@ class Check(msgspec.Struct, frozen=True):
     free: NDArray[np.int64] | None = None
     unit: str = ""
     cards: NDArray[np.bool_] | None = None
+    free_cards: NDArray[np.int64] | None = None
+    needed: int = 0
+    """The number of cards that the container needs; 0 if the check is not about single cards."""
+    first: FirstFailing | None = None
 
 
 class HeldInPart(FormatError):

@@ -50,6 +50,7 @@ from deviceshare.model.facts import (
     GroupKey,
     Labels,
     NodeFact,
+    OtherPodFact,
     PodFact,
     PodGroupFact,
     PodRequest,
@@ -63,10 +64,23 @@ from deviceshare.model.facts import (
     Synced,
     Taint,
     Toleration,
+    not_served,
 )
 from deviceshare.model.fences import FENCE, fence_entry, fenced_claims, with_fence
 from deviceshare.model.fields import Field, FieldWarning, Source, as_text
-from deviceshare.model.problems import ConfigError, DeviceshareError, FormatError, InputError, Problem, RequestError
+from deviceshare.model.problems import (
+    CARD_MISSING,
+    CARD_UNHEALTHY,
+    DEVICE_PROBLEMS,
+    DEVICES_MISSING,
+    NODE_MISSING,
+    ConfigError,
+    DeviceshareError,
+    FormatError,
+    InputError,
+    Problem,
+    RequestError,
+)
 from deviceshare.model.quantities import LARGEST, Quantity, format_quantity, is_native, to_amount
 from deviceshare.model.shared_uids import alias, object_uid
 from deviceshare.model.signatures import read_keys, sign, signed
@@ -74,10 +88,15 @@ from deviceshare.model.signatures import read_keys, sign, signed
 __all__ = [
     "ADMITTED",
     "BOUND",
+    "CARD_MISSING",
+    "CARD_UNHEALTHY",
     "DEFAULT_QUEUE",
+    "DEVICES_MISSING",
+    "DEVICE_PROBLEMS",
     "FENCE",
     "INIT",
     "LARGEST",
+    "NODE_MISSING",
     "PENDING",
     "PLACED",
     "REFUSED",
@@ -113,6 +132,7 @@ __all__ = [
     "NodeFact",
     "NodeLedger",
     "NodeOutcomes",
+    "OtherPodFact",
     "Outcome",
     "PodFact",
     "PodGroupFact",
@@ -140,6 +160,7 @@ __all__ = [
     "fenced_claims",
     "format_quantity",
     "is_native",
+    "not_served",
     "object_uid",
     "read_keys",
     "shown",

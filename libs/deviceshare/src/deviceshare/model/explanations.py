@@ -24,6 +24,11 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     the reason is independent of nodes. For missing amounts, ``asked`` and ``free`` are in ``unit``; ``free`` is the
     largest free amount of any of these nodes (or of one card). Nodes that reject the pod by state or labels count for
     ``free`` only if no other node lacks the amount.
+
+    For a check of single cards ``needed`` is the number of cards that a container needs on one node; an amount is then
+    that of each of them. In :attr:`Explanation.first_failing` such a check has further numbers of cards: of those of
+    the node ``nearest`` that pass the checks before it (``considered``), ``left`` pass it as well, and ``excluded``
+    cards of all these nodes fail a check before it.
     """
 
     code: str
@@ -37,16 +42,36 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The node that lacks least."""
     cards: int = 0
     """How many cards of these nodes fail the check; 0 if it is not about cards."""
+    needed: int = 0
+    left: int = 0
+    considered: int = 0
+    excluded: int = 0
 
     @property
     def line(self) -> str:
         """``<nodes> <text>`` with the amounts."""
         text = f"{self.nodes} {self.text}" if self.nodes else self.text
-        if not self.asked:
-            return text
-        asked, free = shown(self.asked, self.unit), shown(self.free, self.unit)
-        missing = shown(max(0, self.asked - self.free), self.unit)
-        return f"{text} (asked {asked}, at most {free} free, {missing} missing)"
+        numbers = self._numbers()
+        return f"{text} ({numbers})" if numbers else text
+
+    def _numbers(self) -> str:
+        parts = []
+        if self.needed > 1:
+            of_each = f" with {shown(self.asked, self.unit)} each" if self.asked else ""
+            parts.append(f"{self.needed} cards{of_each} are needed")
+        if self.needed > 1 and self.considered:
+            where = "" if self.nodes == 1 else "on the closest node "
+            verb = ("has that" if self.left == 1 else "have that") if self.asked else "left"
+            parts.append(f"{where}{self.left} of {self.considered} {verb}")
+        if self.asked:
+            missing = shown(max(0, self.asked - self.free), self.unit)
+            each = f" on each of {self.needed}" if self.needed > 1 else ""
+            free = f"at most {shown(self.free, self.unit)} free{each}, {missing} missing"
+            parts.append(free if self.needed > 1 else f"asked {shown(self.asked, self.unit)}, {free}")
+        if self.excluded and parts:
+            cards = "1 other card fails" if self.excluded == 1 else f"{self.excluded} other cards fail"
+            parts.append(f"{cards} earlier checks")
+        return "; ".join(parts)
 
 
 class NearCard(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -89,6 +114,10 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     feasible: int = 0
     """The number of nodes that fit the pod."""
     refusals: tuple[Refusal, ...] = ()
+    """Every check that nodes fail; a node counts under each of its failing checks."""
+    first_failing: tuple[Refusal, ...] = ()
+    """The first failing check of each node, in kube-scheduler's order: each node counts once, and the nodes that passed
+    most checks come first."""
     grants: tuple[ContainerGrant, ...] = ()
     environment: dict[str, dict[str, str]] = {}
     """Environment variables that the device plugins will inject, by container."""
@@ -134,8 +163,8 @@ _BINARY = (("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
 
 
 def unavailable(nodes: int, refusals: Iterable[Refusal]) -> str:
-    """Return ``0/<nodes> nodes are unavailable: <count> <reason>, ….``, most frequent reason first."""
-    parts = [refusal.line for refusal in sorted(refusals, key=lambda refusal: (-refusal.nodes, refusal.text))]
+    """Return ``0/<nodes> nodes are unavailable: <count> <reason>, ….``, the reasons in this order."""
+    parts = [refusal.line for refusal in refusals]
     if not nodes:
         return "0/0 nodes are unavailable: the cluster has no nodes."
     return f"0/{nodes} nodes are unavailable: {', '.join(parts)}." if parts else f"0/{nodes} nodes are unavailable."

@@ -7,6 +7,7 @@ CPU, bytes of memory, plain counts for all other resources, unix seconds.
 Every fact is a tagged msgspec struct with a version ``v``. Decoders ignore unknown fields; new fields need a default.
 """
 
+from collections.abc import Iterable
 from typing import NewType
 
 import msgspec
@@ -246,6 +247,32 @@ class PodFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="pod"):
         return Tenant(self.podgroup, self.labels)
 
 
+class OtherPodFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="otherpod"):
+    """A waiting pod that requests devices and belongs to another scheduler: it is shown, and never placed."""
+
+    uid: PodUid
+    namespace: str
+    name: str
+    scheduler: str = ""
+    served: tuple[str, ...] = ()
+    """The values of ``spec.schedulerName`` that deviceshare serves."""
+
+    @property
+    def ref(self) -> str:
+        """``namespace/name``."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def message(self) -> str:
+        """Why the pod is not placed."""
+        return not_served(self.scheduler, self.served)
+
+
+def not_served(scheduler: str, served: Iterable[str]) -> str:
+    """Return why a pod with this ``spec.schedulerName`` is not placed."""
+    return f'spec.schedulerName is "{scheduler}": deviceshare places pods with {" or ".join(served)}'
+
+
 class PodGroupFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="podgroup"):
     """A PodGroup: its pods are scheduled together (gang scheduling)."""
 
@@ -322,4 +349,4 @@ class Synced(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="synced"):
     objects: Amount = 0
 
 
-AnyFact = NodeFact | PodFact | PodGroupFact | PriorityClassFact | QueueFact | ConfigFact | Gone | Synced
+AnyFact = NodeFact | PodFact | OtherPodFact | PodGroupFact | PriorityClassFact | QueueFact | ConfigFact | Gone | Synced

@@ -6,12 +6,19 @@ the input, reports it once, and continues with the rest.
 
 import msgspec
 
+CARD_MISSING, CARD_UNHEALTHY = "card missing", "card unhealthy"
+NODE_MISSING, DEVICES_MISSING = "node missing", "devices missing"
+DEVICE_PROBLEMS = (CARD_MISSING, CARD_UNHEALTHY, NODE_MISSING, DEVICES_MISSING)
+"""The values of :attr:`Problem.field` for the devices of bound pods."""
+
 
 class Problem(msgspec.Struct, frozen=True, array_like=True):
     """An invalid field of an object.
 
     ``subject`` names the object as ``kubectl`` does (``Node gpu-1``, ``Pod default/a``, ``File jobs.yaml``), ``field``
     is the path in the object, ``value`` the invalid value, ``expected`` a description of valid values.
+
+    For the devices of a bound pod ``field`` is one of :data:`DEVICE_PROBLEMS`, ``value`` a sentence, ``expected`` ''.
     """
 
     subject: str
@@ -21,6 +28,8 @@ class Problem(msgspec.Struct, frozen=True, array_like=True):
 
     def __str__(self) -> str:
         """Return the user-visible message."""
+        if not self.expected and self.field in DEVICE_PROBLEMS:
+            return f"{self.subject}: {self.value}"
         shown = self.value if len(self.value) <= 120 else f"{self.value[:117]}..."
         return f"{self.subject}: {self.field}: {shown!r} is not valid: expected {self.expected}"
 

@@ -80,7 +80,7 @@ def decode_pod(raw: bytes, keys: Sequence[bytes] = ()) -> PodFact:
         group=GroupKey(podgroup or f"pod/{uid}"),
         queue=_first(annotations, QUEUE_ANNOTATIONS) or DEFAULT_QUEUE,
         task=annotations.get(TASK_NAME) or labels.get(TASK_NAME) or "",
-        labels=tuple(sorted(labels.items())) if labels and _requests_devices(request) else (),
+        labels=tuple(sorted(labels.items())) if labels and requests_devices(request) else (),
         ask=request,
         held=held,
         signed=ours,
@@ -101,7 +101,7 @@ def _first(annotations: Mapping[str, str], keys: tuple[str, ...]) -> str:
     return next((value for key in keys if (value := annotations.get(key))), "")
 
 
-def _requests_devices(request: PodRequest) -> bool:
+def requests_devices(request: PodRequest) -> bool:
     """Return whether a pod requests an extended resource, such as devices."""
     return any(
         not is_native(name) for each in (*request.containers, *request.init_containers) for name, _ in each.resources

@@ -1,6 +1,6 @@
 """Turns changes of the cluster's objects into the facts that CLUSTER should hold."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -11,6 +11,7 @@ from deviceshare.model import (
     Fact,
     FormatError,
     Gone,
+    OtherPodFact,
     PodFact,
     PodGroupFact,
     PriorityClassFact,
@@ -23,6 +24,7 @@ from deviceshare.objects import (
     decode_podgroup,
     decode_priority_class,
     decode_queue,
+    requests_devices,
 )
 from deviceshare_bus.core import RecordStep
 from deviceshare_bus.subjects import fact as fact_subject
@@ -31,12 +33,16 @@ from deviceshare_cluster.interface import Change, ChangeType
 from deviceshare_inventory.core.adoption import Adoption
 from deviceshare_inventory.core.configs import Configs, Resolved
 from deviceshare_inventory.core.desired_state import DesiredState
+from deviceshare_inventory.core.device_problems import DeviceProblems
 from deviceshare_inventory.core.node_devices import NodeDevices
 from deviceshare_inventory.core.pod_identities import PodIdentities
 from deviceshare_inventory.core.reports import Reference, Reports
 
 _POD_SUBJECT = "cluster.pod."
+_NODE_SUBJECT = "cluster.node."
 _CONFIG_MAP = "configmap "
+_CARDS = "cards "
+"""Before the name of a node: the subject of reports of cards that pods hold."""
 
 _Decoded = TypeVar("_Decoded", bound=Fact)
 
@@ -65,6 +71,7 @@ class FactBuilder:
         self._desired = desired
         self._reports = reports
         self._adoption = Adoption()
+        self._problems = DeviceProblems()
         self._configs = Configs(file)
         self._devices = NodeDevices()
         self._described: dict[str, Change] = {}
@@ -78,7 +85,7 @@ class FactBuilder:
 
     def load(self, fact: Fact) -> None:
         """Apply a fact that was on CLUSTER at start."""
-        if isinstance(fact, PodFact):
+        if isinstance(fact, PodFact | OtherPodFact):
             self._identities.load(fact)
         elif isinstance(fact, ConfigFact):
             problem = self._configs.load(fact)
@@ -92,6 +99,7 @@ class FactBuilder:
         self._configs.begin_list()
         self._devices.begin_list()
         self._adoption.begin_list()
+        self._problems.begin_list()
         self._described.clear()
         self._identities.begin_list()
 
@@ -107,8 +115,10 @@ class FactBuilder:
             self._want_pod(pod, revision)
         for subject in self._desired.older_than(self._generation):
             self._reports.forget(subject)
+            self._reports.forget(_CARDS + subject.removeprefix(_NODE_SUBJECT))
             self._adoption.forget(subject.removeprefix(_POD_SUBJECT))
             self._delete(subject, revision)
+        self._show_problems(self._problems.end_list(), revision)
 
     @property
     def ambiguous(self) -> bool:
@@ -165,6 +175,8 @@ class FactBuilder:
         fact = self._decode(change, subject, lambda raw: decode_node(raw, device_info))
         if fact is None:
             self._delete(subject, change.revision)
+            self._reports.forget(_CARDS + change.name)
+            self._show_problems(self._problems.node(change.name, None), change.revision)
             return
         if change.name in self._described:
             if self.listing:
@@ -176,6 +188,8 @@ class FactBuilder:
         for pod in self._adoption.node(fact.name, fact.cards):
             if not self.listing:
                 self._want_pod(pod, max(revision, change.revision))
+        self._show_problems(self._problems.node(fact.name, fact.cards), max(revision, change.revision))
+        self._report_cards(fact.name, fact.uid)
 
     def _apply_pod(self, change: Change) -> None:
         ref = f"{change.namespace}/{change.name}"
@@ -188,6 +202,7 @@ class FactBuilder:
             self._apply_freed()
         if pod is None:
             return
+        self._show_other(pod, change.revision)
         pod = self._adoption.pod(pod)
         known = self._desired.exists(fact_subject("pod", pod.uid))
         if not (known if pod.ended else pod.node or pod.scheduler in self._schedulers):
@@ -198,12 +213,43 @@ class FactBuilder:
             # Else the configuration and the pod's node may come after it: end_list builds the fact.
             self._want_pod(pod, change.revision)
 
+    def _show_other(self, pod: PodFact, revision: int) -> None:
+        """Publish that a pod waits for another scheduler, while it does: users ask why it is not placed."""
+        subject = fact_subject("otherpod", pod.uid)
+        waits = not (pod.node or pod.ended or pod.scheduler in self._schedulers)
+        if waits and requests_devices(pod.ask):
+            served = tuple(sorted(self._schedulers))
+            other = OtherPodFact(
+                revision=pod.revision, uid=pod.uid, namespace=pod.namespace, name=pod.name, scheduler=pod.scheduler,
+                served=served,
+            )  # fmt: skip
+            self._want(subject, other, revision)
+        elif self._desired.exists(subject):
+            self._delete(subject, revision)
+
+    def _show_problems(self, pods: Iterable[PodFact], revision: int) -> None:
+        """Publish pods whose devices may have other problems now; a list is delivered first."""
+        for pod in pods if not self.listing else ():
+            self._put_pod(pod, revision)
+            self._report_cards(pod.node)
+
+    def _report_cards(self, node: str, uid: str = "") -> None:
+        """Report cards of a node that pods hold and that are missing or unhealthy."""
+        if not self.listing:
+            self._reports.report(_CARDS + node, Reference("Node", "", node, uid), self._problems.of_node(node))
+
     def _apply_freed(self) -> None:
         """Apply the pods again whose uid has no owner any more."""
         for change in self._identities.take_freed():
             self._apply_pod(change)
 
     def _want_pod(self, pod: PodFact, revision: int) -> None:
+        judged = self._problems.pod(pod)
+        self._put_pod(judged, revision)
+        if judged is not pod:
+            self._report_cards(pod.node)
+
+    def _put_pod(self, pod: PodFact, revision: int) -> None:
         subject = fact_subject("pod", pod.uid)
         if not self._desired.exists(subject):
             self._steps.append(RecordStep(pod.uid, pod.ref, "seen"))
@@ -212,11 +258,14 @@ class FactBuilder:
 
     def _delete_pod(self, uid: str, ref: str, revision: int) -> None:
         self._adoption.forget(uid)
+        self._problems.forget(uid)
         subject = fact_subject("pod", uid)
         if self._desired.exists(subject):
             self._steps.append(RecordStep(uid, ref, "gone"))
         self._reports.forget(subject)
         self._delete(subject, revision)
+        if self._desired.exists(other := fact_subject("otherpod", uid)):
+            self._delete(other, revision)
 
     def _apply_config(self, change: Change) -> None:
         if describes_devices(change.namespace, change.name):
@@ -232,7 +281,9 @@ class FactBuilder:
     def _want_configs(self, revision: int) -> None:
         resolved = self._configs.resolve()
         self._want(fact_subject("config", SCHEDULER), resolved.scheduler, revision)
-        if self._adoption.configure(_effective(resolved)) and not self.listing:
+        conf = _effective(resolved)
+        self._problems.configure(conf)
+        if self._adoption.configure(conf) and not self.listing:
             for pod in self._adoption.pods():
                 self._want_pod(pod, revision)
         subject = fact_subject("config", DEVICES)

@@ -5,7 +5,7 @@ first time a bound pod has precedence, since claims may be its own. The others a
 problem that names the owner, and one of them follows when the owner is deleted.
 """
 
-from deviceshare.model import GroupKey, PodFact, PodUid, Problem, alias
+from deviceshare.model import GroupKey, OtherPodFact, PodFact, PodUid, Problem, alias
 from deviceshare_cluster.interface import Change
 from msgspec.structs import replace
 
@@ -28,7 +28,7 @@ class PodIdentities:
         self.ambiguous = False
         """Whether the owner of a uid was replaced during the list: its pods have to be delivered again."""
 
-    def load(self, fact: PodFact) -> None:
+    def load(self, fact: PodFact | OtherPodFact) -> None:
         """Record a pod that was on CLUSTER at start."""
         self._published[fact.ref] = fact.uid
         self._owners.setdefault(fact.uid, fact.ref)

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from deviceshare.model import Backoff, Problem
+from deviceshare.model import DEVICE_PROBLEMS, Backoff, Problem
 from deviceshare_bus.core import Command, Count, Log, Now
 from deviceshare_cluster.interface import EventRecord
 
@@ -17,6 +17,8 @@ from deviceshare_inventory.core.configs import Remark
 from deviceshare_inventory.core.events import EventRecorded, RecordFailed
 
 INVALID_ANNOTATION = "InvalidDeviceAnnotation"
+DEVICE_PROBLEM = "DeviceProblem"
+"""A pod lost its devices, or has a card that is not healthy."""
 INVALID_REQUEST = "InvalidRequest"
 INVALID_CONFIGURATION = "InvalidConfiguration"
 CONFIGURATION_WARNING = "ConfigurationWarning"
@@ -125,7 +127,9 @@ class Reports:
         if isinstance(remark, Problem):
             details = {"subject": remark.subject, "field": remark.field, "value": remark.value}
         reason = _reason(about, remark)
-        self._commands += [Log("warning", str(remark), {**details, "reason": reason}), Count("input_problems")]
+        self._commands.append(Log("warning", str(remark), {**details, "reason": reason}))
+        if reason != DEVICE_PROBLEM:
+            self._commands.append(Count("input_problems"))
         if about is None:
             return
         if len(self._waiting) >= WAITING:
@@ -139,5 +143,7 @@ def _reason(about: Reference | None, remark: Remark) -> str:
         return CONFIGURATION_WARNING
     if about is None or about.kind == "ConfigMap":
         return INVALID_CONFIGURATION
+    if remark.field in DEVICE_PROBLEMS:
+        return DEVICE_PROBLEM
     device = about.kind == "Node" or remark.field.startswith("metadata.annotations")
     return INVALID_ANNOTATION if device else INVALID_REQUEST

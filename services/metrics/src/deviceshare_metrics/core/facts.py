@@ -8,6 +8,7 @@ from deviceshare.model import (
     Gone,
     GroupKey,
     NodeFact,
+    OtherPodFact,
     PodGroupFact,
     PodUid,
     PriorityClassFact,
@@ -34,5 +35,5 @@ class PodSeen(Fact, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag
     problems: tuple[Problem, ...] = ()
 
 
-AnyFact = NodeFact | PodSeen | PodGroupFact | PriorityClassFact | QueueFact | ConfigFact | Gone | Synced
+AnyFact = NodeFact | PodSeen | OtherPodFact | PodGroupFact | PriorityClassFact | QueueFact | ConfigFact | Gone | Synced
 decode_fact = msgspec.msgpack.Decoder(AnyFact).decode

@@ -4,7 +4,17 @@ from itertools import islice
 from typing import Any
 
 from deviceshare.conf import EffectiveConfiguration
-from deviceshare.model import ConfigFact, Explanation, Fact, Gone, NodeFact, PodGroupFact, QueueFact, Synced
+from deviceshare.model import (
+    ConfigFact,
+    Explanation,
+    Fact,
+    Gone,
+    NodeFact,
+    OtherPodFact,
+    PodGroupFact,
+    QueueFact,
+    Synced,
+)
 from deviceshare_bus.core import CaughtUp, Command, Event, Now, ReadBack, Tick, Unreadable
 from deviceshare_bus.messages import Events, Step, Undecodable
 from deviceshare_bus.subjects import Stream, fact
@@ -56,6 +66,7 @@ class MetricsCore:
         self._facts: dict[type[Fact], dict[str, Any]] = {
             NodeFact: store.nodes,
             PodSeen: store.pods,
+            OtherPodFact: store.others,
             PodGroupFact: store.groups,
             QueueFact: store.queues,
         }

@@ -5,14 +5,14 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from deviceshare.formats import vgpu
-from deviceshare.model import PENDING, ContainerGrant, Problem, Resources
+from deviceshare.model import DEVICE_PROBLEMS, PENDING, ContainerGrant, OtherPodFact, Problem, Resources
 from deviceshare.state import Usage
 from deviceshare_bus.subjects import explain, fact, ledger, outcome
 
 from deviceshare_metrics import api
 from deviceshare_metrics.core.facts import PodSeen
 from deviceshare_metrics.core.state_store import StateStore
-from deviceshare_metrics.core.states import Outcomes, best_claims, claim_state, outcomes_of, pod_state
+from deviceshare_metrics.core.states import OTHER, Outcomes, best_claims, claim_state, outcomes_of, pod_state
 from deviceshare_metrics.core.usage import Cards, CardUsage, Holding, Share, holdings
 
 
@@ -32,6 +32,8 @@ class Snapshot(NamedTuple):
     pod_shares: tuple[Share, ...]
     gangs_pending: int
     queues: tuple[str, ...]
+    device_problems: dict[str, int]
+    """How many problems the devices of bound pods have, by kind (:data:`deviceshare.model.DEVICE_PROBLEMS`)."""
 
 
 def build_snapshot(store: StateStore) -> Snapshot:
@@ -40,7 +42,8 @@ def build_snapshot(store: StateStore) -> Snapshot:
     outcomes = outcomes_of(store)
     held = list(holdings(store))
     usage = cards.usage(held)
-    pods = tuple(sorted(_pods(store, cards, outcomes), key=lambda pod: (pod.namespace, pod.name, pod.uid)))
+    found = (*_pods(store, cards, outcomes), *map(_other, store.others.values()))
+    pods = tuple(sorted(found, key=lambda pod: (pod.namespace, pod.name, pod.uid)))
     return Snapshot(
         nodes=tuple(_nodes(store, held)),
         devices=tuple(_devices(store, cards, usage)),
@@ -50,6 +53,7 @@ def build_snapshot(store: StateStore) -> Snapshot:
         pod_shares=usage.pods,
         gangs_pending=_gangs_pending(store, pods),
         queues=tuple(sorted({queue.name for queue in store.queues.values()})),
+        device_problems=Counter(problem.field for pod in store.pods.values() for problem in pod.problems),
     )
 
 
@@ -60,6 +64,7 @@ def _nodes(store: StateStore, holdings: Iterable[Holding]) -> Iterator[api.Node]
         uids[held.node].add(held.uid)
         for name, amount in held.resources:
             used[held.node][name] += amount
+    of_pods = _device_problems(store)
     for node in sorted(store.nodes.values(), key=lambda node: node.name):
         resources: Resources = dict(sorted(used[node.name].items()))
         yield api.Node(
@@ -72,6 +77,7 @@ def _nodes(store: StateStore, holdings: Iterable[Holding]) -> Iterator[api.Node]
             cards=len(node.cards),
             problems=(
                 *_texts(node.problems),
+                *of_pods.get(node.name, ()),
                 *_invalid(store, fact("node", node.name), ledger(node.name), outcome(node.name)),
             ),
         )
@@ -163,6 +169,13 @@ def _pods(store: StateStore, cards: Cards, outcomes: Outcomes) -> Iterator[api.P
         )
 
 
+def _other(pod: OtherPodFact) -> api.Pod:
+    return api.Pod(
+        namespace=pod.namespace, name=pod.name, uid=pod.uid, scheduler=pod.scheduler, node=None, state=OTHER,
+        devices=(), reason=pod.message, queue="", group="", problems=(),
+    )  # fmt: skip
+
+
 def _reason(store: StateStore, pod: PodSeen, state: api.PodState) -> str | None:
     if state == "Gated":
         return f"waits for scheduling gates: {', '.join(pod.gates)}"
@@ -182,6 +195,16 @@ def _gangs_pending(store: StateStore, pods: Iterable[api.Pod]) -> int:
         if pod.group:
             (pending if pod.state in ("Pending", "Gated") else placed)[pod.group] += 1
     return sum(pending[group.key] > 0 and placed[group.key] < group.min_member for group in store.groups.values())
+
+
+def _device_problems(store: StateStore) -> dict[str, list[str]]:
+    """Return the problems of the devices of bound pods, by node."""
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for pod in store.pods.values():
+        for problem in pod.problems:
+            if problem.field in DEVICE_PROBLEMS:
+                found[pod.node].append(str(problem))
+    return {node: sorted(texts) for node, texts in found.items()}
 
 
 def _texts(problems: Iterable[Problem]) -> tuple[str, ...]:

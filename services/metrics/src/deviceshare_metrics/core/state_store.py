@@ -6,7 +6,16 @@ costs little more than its decoding, and the order in which streams are read mak
 
 import msgspec
 from deviceshare.conf import SchedulerConf, default_conf
-from deviceshare.model import Explanation, NodeFact, NodeLedger, NodeOutcomes, PodGroupFact, Problem, QueueFact
+from deviceshare.model import (
+    Explanation,
+    NodeFact,
+    NodeLedger,
+    NodeOutcomes,
+    OtherPodFact,
+    PodGroupFact,
+    Problem,
+    QueueFact,
+)
 from deviceshare_bus.messages import Step
 from msgspec.structs import asdict, replace
 
@@ -44,6 +53,8 @@ class StateStore(msgspec.Struct):
 
     nodes: dict[str, NodeFact] = {}
     pods: dict[str, PodSeen] = {}
+    others: dict[str, OtherPodFact] = {}
+    """Waiting pods of other schedulers."""
     groups: dict[str, PodGroupFact] = {}
     queues: dict[str, QueueFact] = {}
     ledgers: dict[str, NodeLedger] = {}

@@ -14,6 +14,8 @@ from deviceshare_metrics.core.state_store import StateStore
 
 Outcomes = dict[tuple[str, str], Outcome]
 """Outcomes by the id and the pod's uid of their claims: an outcome belongs to a claim only if both match."""
+OTHER: api.PodState = "OtherScheduler"
+"""The state of waiting pods that deviceshare does not place."""
 _OUTCOMES: dict[str, api.ClaimState] = {BOUND: "bound", REFUSED: "refused", WITHDRAWN: "withdrawn"}
 
 
@@ -32,7 +34,8 @@ def count(store: StateStore) -> Counts:
     best = best_claims(store, outcomes)
     return Counts(
         nodes=Counter(map(node_state, store.nodes.values())),
-        pods=Counter(pod_state(pod, best.get(pod.uid)) for pod in store.pods.values()),
+        pods=Counter(pod_state(pod, best.get(pod.uid)) for pod in store.pods.values())
+        + Counter({OTHER: len(store.others)}),
         claims=Counter(
             claim_state(claim, outcomes.get((claim.id, claim.uid)))
             for ledger in store.ledgers.values()

@@ -136,6 +136,7 @@ def pending(pod: PodFact, message: str, now: float, by: str, *, why: Reason = No
         message=message,
         nodes=room.nodes,
         refusals=room.refusals,
+        first_failing=room.first_failing,
         closest=room.closest,
         caveats=room.caveats,
         gang=gang,
@@ -192,7 +193,7 @@ def describe(why: Reason, subject: str) -> str:
         return str(why)
     if why.problem is not None:
         return str(msgspec.structs.replace(why.problem, subject=subject))
-    return unavailable(why.nodes, why.refusals)
+    return unavailable(why.nodes, why.first_failing or why.refusals)
 
 
 def members_missing(group: Group, exist: int, gated: int) -> Obstacle:

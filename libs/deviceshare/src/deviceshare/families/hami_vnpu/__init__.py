@@ -98,7 +98,9 @@ class HamiVnpu(OneByOne):
         assert isinstance(demand, VnpuDemand)
         chooser = ChipChooser(demand, view, conf)
         turns = common.in_turn(demand, view)
-        return common.Steps(turns, chooser.pick, chooser.charge, lambda cards: checks(chooser, cards))
+        return common.Steps(
+            turns, chooser.pick, chooser.charge, lambda cards: checks(chooser, cards), chooser.registered
+        )
 
     def place(self, demand: Demand, view: CardView, conf: SchedulerConf) -> Places:
         """Pick and charge, container by container."""

@@ -47,8 +47,8 @@ def _about_room(chooser: ChipChooser, cards: VnpuCardDemand, code: str, candidat
     view, chip, shared = chooser.view, chooser.demand.chip, chooser.demand.shared
 
     def amount(text: str, resource: str, asked: int, free: Ints, unit: str) -> Check:
-        most = common.most_free(free, candidates, failed, cards.count)
-        return common.card_check(code, text, failed, common.Amount(resource, asked, most, unit))
+        of_cards = common.Amount(resource, asked, unit=unit).on_cards(free, candidates, failed, cards.count)
+        return common.card_check(code, text, failed, of_cards)
 
     if code == "CardInsufficientMemory":
         asked = cards.memory or int(view.memory[failed].max(initial=0))

@@ -94,6 +94,12 @@ class ChipChooser:
         found: Bools = self.of_mode & self.view.healthy & self.allowed & self._not_given(cards)
         return found
 
+    def registered(self, cards: CardDemand) -> Bools:
+        """Return bool[R, D]: the chips of this kind that the other containers leave."""
+        assert isinstance(cards, VnpuCardDemand)
+        found: Bools = self.of_kind & self.offered[:, None] & self._not_given(cards)
+        return found
+
     def _not_given(self, cards: VnpuCardDemand) -> Bools:
         """Return bool[R, D]: chips that the pod does not use, for an init container also those with its template."""
         if self.given is None:

@@ -216,9 +216,9 @@ def _part_checks(least: Template, chips: ChipStates) -> list[Check]:
     failed = failures(chips, least)
 
     def amount_check(code: str, asked: int, free: Ints, unit: str) -> Check:
-        most = common.most_free(free, chips.healthy, failed[code], 1)
         text = f"Insufficient {unit} on a chip"
-        return common.card_check(code, text, failed[code], common.Amount(CORES, asked, most, unit))
+        amount = common.Amount(CORES, asked, unit=unit).on_cards(free, chips.healthy, failed[code], 1)
+        return common.card_check(code, text, failed[code], amount)
 
     many_groups = "node(s) had chips that are partitioned into too many groups"
     waiting = f"node(s) had chips with a pod that waits for its vNPU ({wire.REAL})"

@@ -75,13 +75,8 @@ def failures(cards: CardDemand, slots: Ints, slots_used: Ints, cores_used: Ints)
     }
 
 
-def checks_of_cards(
-    demand: Demand, cards: CardDemand, view: CardView, mode: str, usable: Bools, conf: SchedulerConf
-) -> list[Check]:
-    """Return the checks that do not depend on usage.
-
-    ``usable`` are the :func:`candidates`.
-    """
+def checks_of_cards(demand: Demand, view: CardView, mode: str) -> list[Check]:
+    """Return the checks of single cards that do not depend on usage."""
     registered, of_mode = view.of_modes(vgpu.MODES), view.of_mode(mode)
     checks = [common.node_check("CardNotFound", "node(s) had no vGPU cards", ~common.any_card(registered))]
     if demand.mode:
@@ -95,12 +90,16 @@ def checks_of_cards(
     if demand.apart_rules:
         text = "node(s) had cards with a pod of the same rule (deviceshare.GPUExclusiveRules)"
         checks.append(common.card_check("CardExclusiveRuleConflict", text, of_mode & _with_excluded(demand, view)))
+    return checks
+
+
+def check_of_number(cards: CardDemand, usable: Bools, conf: SchedulerConf) -> Check:
+    """Return the check of the number of ``usable`` cards: those that pass all checks that do not depend on usage."""
     count, number = usable.sum(axis=1), conf.devices.vgpu.number
-    # On nodes without any usable card the checks above are the reasons.
+    # On nodes without any usable card the checks of single cards are the reasons.
     few = (count > 0) & (count < cards.count)
     amount = common.Amount(number, cards.count, count)
-    checks.append(common.node_check("NodeInsufficientDevice", f"Insufficient {number}", few, amount))
-    return checks
+    return common.node_check("NodeInsufficientDevice", f"Insufficient {number}", few, amount)
 
 
 def checks_of_room(
@@ -109,8 +108,8 @@ def checks_of_room(
     """Return the checks for :func:`failures`, counted on ``usable`` cards."""
     failed = {code: each & usable for code, each in failed.items()}
     name, short = conf.devices.vgpu.cores, failed["CardInsufficientCore"]
-    free = common.most_free(request.ALL_CORES - cores_used, usable, short, cards.count)
-    cores = common.Amount(name, cards.cores, free, "percent")
+    free = request.ALL_CORES - cores_used
+    cores = common.Amount(name, cards.cores, unit="percent").on_cards(free, usable, short, cards.count)
     return [
         common.card_check(
             "CardTimeSlicingExhausted",
@@ -142,4 +141,4 @@ def memory_amount(
         resource = names.percentage if cards.memory_percentage else names.memory
         asked, unit = cards.memory_percentage or 100, "percent"
         free = 100 * free // np.maximum(view.memory, 1)
-    return common.Amount(resource, asked, common.most_free(free, usable, failed, cards.count), unit)
+    return common.Amount(resource, asked, unit=unit).on_cards(free, usable, failed, cards.count)

@@ -174,8 +174,9 @@ class Cutting:
         largest = vgpu_cards.memory_amount(cards, view, too_large, cuttable, offers.largest, conf)
         free = vgpu_cards.memory_amount(cards, view, none & ~too_large, cuttable, offers.free, conf)
         return [
-            *vgpu_cards.checks_of_cards(self._demand, cards, view, vgpu.MIG, cuttable, conf),
+            *vgpu_cards.checks_of_cards(self._demand, view, vgpu.MIG),
             *self._without_geometry(),
+            vgpu_cards.check_of_number(cards, cuttable, conf),
             *vgpu_cards.checks_of_room(cards, self._cores(cards), cuttable, self._failures(cards, offers), conf),
             common.card_check(
                 "CardMigInstancesConflict",

@@ -42,7 +42,8 @@ class Mig(Vgpu):
     def steps(self, demand: Demand, view: CardView, conf: SchedulerConf) -> common.Steps:
         """Return how instances are picked and charged; init containers may use instances of the pod."""
         cutting = Cutting(demand, view, conf)
-        return common.Steps(demand.cards, cutting.pick, cutting.charge, cutting.checks)
+        of_mode = view.of_modes(self.modes)
+        return common.Steps(demand.cards, cutting.pick, cutting.charge, cutting.checks, lambda _: of_mode)
 
     def kernel(self, demand: Demand, cards: CardDemand, codes: Codes, conf: SchedulerConf) -> CardSelector:
         """Pick instances by their waste and the policy."""

@@ -55,7 +55,8 @@ class SoftwareVgpu(Vgpu):
         memory = vgpu_cards.memory_amount(cards, view, short, usable, free, conf)
         failures = vgpu_cards.failures(cards, view.slots, view.slots_used, view.cores_used)
         return [
-            *vgpu_cards.checks_of_cards(demand, cards, view, self.name, usable, conf),
+            *vgpu_cards.checks_of_cards(demand, view, self.name),
+            vgpu_cards.check_of_number(cards, usable, conf),
             *vgpu_cards.checks_of_room(cards, view.cores_used, usable, failures, conf),
             common.card_check("CardInsufficientMemory", f"Insufficient {memory.resource} on a card", short, memory),
         ]

@@ -1,0 +1,99 @@
+"""Warnings about fields of manifests that are unknown, as of kubectl's strict validation, or that have no effect here.
+
+``known_fields.json`` has the fields of Kubernetes' types, from the official client (``tests/local_cluster/
+test_known_fields.py`` writes it); those of Volcano's types are below, from its API (staging/src/volcano.sh/apis).
+"""
+
+from functools import cache
+from importlib.resources import files
+
+import msgspec
+from deviceshare.conf import did_you_mean
+
+from deviceshare_cluster.local.checks import ManifestField
+
+Types = dict[str, dict[str, str]]
+"""The fields of each type; the value is the type of a structure, or of the items of a list, '' for other values."""
+
+_TOPOLOGY = dict.fromkeys(("mode", "highestTierAllowed", "highestTierName"), "")
+_OBJECT = {"apiVersion": "", "kind": "", "metadata": "V1ObjectMeta", "status": ""}
+_VOLCANO: Types = {
+    "NetworkTopology": _TOPOLOGY,
+    "Queue": _OBJECT | {"spec": "QueueSpec"},
+    "QueueSpec": dict.fromkeys(
+        (
+            "weight", "capability", "reclaimable", "extendClusters", "affinity", "type", "parent", "deserved",
+            "priority", "dequeueStrategy",
+        ),
+        "",
+    ) | {"guarantee": "Guarantee"},
+    "Guarantee": {"resource": ""},
+    "PodGroup": _OBJECT | {"spec": "PodGroupSpec"},
+    "PodGroupSpec": dict.fromkeys(
+        ("minMember", "minTaskMember", "queue", "priorityClassName", "minResources", "subGroupPolicy"), ""
+    ) | {"networkTopology": "NetworkTopology"},
+    "Job": _OBJECT | {"spec": "JobSpec"},
+    "JobSpec": dict.fromkeys(
+        (
+            "schedulerName", "minAvailable", "plugins", "runningEstimate", "queue", "maxRetry",
+            "ttlSecondsAfterFinished", "priorityClassName", "minSuccess",
+        ),
+        "",
+    ) | {
+        "volumes": "VolumeSpec", "tasks": "TaskSpec", "policies": "LifecyclePolicy",
+        "networkTopology": "NetworkTopology",
+    },
+    "VolumeSpec": {"mountPath": "", "volumeClaimName": "", "volumeClaim": "V1PersistentVolumeClaimSpec"},
+    "LifecyclePolicy": dict.fromkeys(("action", "event", "events", "exitCode", "timeout"), ""),
+    "TaskSpec": dict.fromkeys(("name", "replicas", "minAvailable", "topologyPolicy", "maxRetry"), "") | {
+        "template": "V1PodTemplateSpec", "policies": "LifecyclePolicy", "dependsOn": "DependsOn",
+        "partitionPolicy": "PartitionPolicy",
+    },
+    "DependsOn": {"name": "", "iteration": ""},
+    "PartitionPolicy": dict.fromkeys(("totalPartitions", "partitionSize", "minPartitions"), "") | {
+        "networkTopology": "NetworkTopology",
+    },
+}  # fmt: skip
+_UNEVALUATED = {
+    "QueueSpec": ("extendClusters", "affinity", "dequeueStrategy"),
+    "PodGroupSpec": ("networkTopology", "subGroupPolicy"),
+    "JobSpec": ("networkTopology", "runningEstimate"),
+    "TaskSpec": ("topologyPolicy",),
+    "PartitionPolicy": ("networkTopology",),
+}
+"""Known fields of Volcano that nothing here evaluates."""
+
+
+@cache
+def _types() -> Types:
+    text = files(__package__).joinpath("known_fields.json").read_bytes()
+    return msgspec.json.decode(text, type=Types) | _VOLCANO
+
+
+def warn_of_fields(root: ManifestField) -> None:
+    """Warn of the fields of a manifest that are unknown, and of known ones without an effect."""
+    kind = root["kind"].value
+    types = _types()
+    name = kind if kind in types else f"V1{kind}"
+    if name in types:
+        _check(root, name, types)
+
+
+def _check(field: ManifestField, name: str, types: Types) -> None:
+    value = field.value
+    if isinstance(value, list):
+        for item in field.items():
+            _check(item, name, types)
+    if not isinstance(value, dict):
+        return
+    fields, without_effect = types[name], _UNEVALUATED.get(name, ())
+    for key in value:
+        if not isinstance(key, str):
+            continue
+        found = field[key]
+        if key not in fields:
+            found.warn(f'unknown field "{found.path}"{did_you_mean(key, fields)}')
+        elif key in without_effect:
+            found.warn(f'field "{found.path}" of Volcano is not evaluated and has no effect')
+        elif fields[key]:
+            _check(found, fields[key], types)

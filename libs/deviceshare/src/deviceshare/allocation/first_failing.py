@@ -1,0 +1,125 @@
+"""The first failing check of each node: each node counts once, under the check that kept the pod away from it.
+
+The checks are in kube-scheduler's order: state, taints, affinity, ports, resources of the node (the default plugins in
+pkg/scheduler/apis/config/v1/default_plugins.go), then devices.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+from msgspec.structs import replace
+
+from deviceshare.families import Check, FirstFailing
+from deviceshare.model import Refusal
+from deviceshare.state import Bools, Ints
+
+_ORDER = (
+    "NodeNotReady",
+    "NodePaused",
+    "NodeUnschedulable",
+    "TaintNotTolerated",
+    "NodeAffinityMismatch",
+    "NodeTypeMismatch",
+    "HostPortInUse",
+    "NodeKeptFree",
+    "TooManyPods",
+    "ResourceUnknown",
+    "InsufficientResource",
+    "CardsRegisteredTwice",
+    "CardNotFound",
+    "ModeNotFit",
+    "CardNotHealth",
+    "CardTypeMismatch",
+    "CardUuidMismatch",
+    "CardPodGroupConflict",
+    "CardExclusiveRuleConflict",
+    "CardMigGeometryNotFound",
+    "NodeInsufficientDevice",
+)
+_STAGES = {code: number for number, code in enumerate(_ORDER)}
+_CAPACITY = len(_ORDER)
+"""The stage of all other checks: the capacity of cards."""
+
+
+def stage(code: str) -> int:
+    """Return how far a node got that fails a check with this code; more is nearer to feasible."""
+    return _STAGES.get(code, _CAPACITY)
+
+
+def stages(checks: Iterable[Check], total: int) -> Ints:
+    """Return int64[R]: the stage of each node's first failing check among these checks, -1 where there is none."""
+    found = np.full(total, -1, dtype=np.int64)
+    for check in checks:
+        if check.first is not None:
+            found[check.first.nodes] = stage(check.code)
+    return found
+
+
+def only(check: Check, first: Bools) -> Check:
+    """Return a check that is the first failing one at most of these nodes (bool[R])."""
+    of_nodes = check.first
+    return check if of_nodes is None else replace(check, first=replace(of_nodes, nodes=of_nodes.nodes & first))
+
+
+def first_failing(
+    of_nodes: Sequence[Check], of_cards: Sequence[Check], name: Callable[[int], str], total: int
+) -> tuple[Refusal, ...]:
+    """Return the first failing check of each node as refusals, the nodes that passed most checks first.
+
+    Args:
+        of_nodes: the failed checks of nodes, in any order.
+        of_cards: the failed checks of cards, with their ``first``; at most one of them is a node's first.
+        name: returns the name of a node by its row.
+        total: the number of nodes.
+    """
+    undecided = np.ones(total, dtype=np.bool_)
+    found: dict[tuple[str, str, int, int], list[tuple[Check, FirstFailing]]] = {}
+    for check in (*sorted(of_nodes, key=lambda check: stage(check.code)), *of_cards):
+        first = check.first or _of_node(check)
+        nodes = first.nodes & undecided
+        undecided &= ~nodes
+        if nodes.any():
+            same = found.setdefault((check.code, check.text, check.asked, check.needed), [])
+            same.append((check, replace(first, nodes=nodes)))
+    refusals = [_refusal(each, name) for each in found.values()]
+    return tuple(sorted(refusals, key=lambda refusal: (-stage(refusal.code), -refusal.nodes, refusal.text)))
+
+
+def _of_node(check: Check) -> FirstFailing:
+    nothing = np.zeros(len(check.nodes), dtype=np.int64)
+    return FirstFailing(check.nodes, nothing, nothing, nothing, check.free)
+
+
+def _refusal(same: Sequence[tuple[Check, FirstFailing]], name: Callable[[int], str]) -> Refusal:
+    """Return checks that differ only in their nodes as one refusal; the closest node has the most cards that pass."""
+    check, _ = same[0]
+    about_cards = bool(check.needed)
+    closest = (-1, -1, 0)
+    nodes = cards = excluded = considered = 0
+    for each, first in same:
+        rows = np.flatnonzero(first.nodes)
+        free = np.zeros(len(rows), dtype=np.int64) if first.free is None else np.maximum(first.free[rows], 0)
+        left = first.left[rows] if about_cards else np.zeros(len(rows), dtype=np.int64)
+        best = int(np.lexsort((rows, -free, -left))[0])
+        here = (int(left[best]), int(free[best]), -int(rows[best]))
+        if here > closest:
+            closest, considered = here, int(first.considered[rows[best]])
+        nodes += len(rows)
+        cards += int(each.failed[rows].sum())
+        excluded += int((first.on_node - first.considered)[rows].sum())
+    left_there, free_there, row = closest
+    return Refusal(
+        code=check.code,
+        text=check.text,
+        nodes=nodes,
+        resource=check.resource,
+        asked=check.asked,
+        free=free_there,
+        unit=check.unit,
+        nearest=name(-row) if check.free is not None or about_cards else "",
+        cards=cards,
+        needed=check.needed,
+        left=left_there,
+        considered=considered if about_cards else 0,
+        excluded=excluded if about_cards else 0,
+    )
