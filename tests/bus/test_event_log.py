@@ -9,7 +9,6 @@ from deviceshare_bus.eventlog import EventLog
 from deviceshare_bus.follower import Message
 from deviceshare_bus.messages import Events
 from deviceshare_bus.tasks import end
-from deviceshare_bus.tracing import Tracing
 from msgspec import msgpack
 
 
@@ -34,7 +33,7 @@ def publisher() -> Publisher:
 
 @pytest.fixture
 def events(publisher) -> EventLog:
-    return EventLog(publisher, Tracing("binder", "1", {}), "binder", "binder-1")
+    return EventLog(publisher, "binder", "binder-1")
 
 
 async def test_what_was_collected_is_published_once(events, publisher) -> None:

@@ -16,7 +16,6 @@ from deviceshare_bus.eventlog import EventLog
 from deviceshare_bus.publisher import Publisher, Write
 from deviceshare_bus.service import Context, Main
 from deviceshare_bus.setup import make_streams
-from deviceshare_bus.tracing import Tracing
 
 
 @asynccontextmanager
@@ -25,7 +24,7 @@ async def at_work(service: str, main: Main, url: str, **options: Any) -> AsyncIt
     connection = await connect(url, service)
     await make_streams(connection)
     publisher = Publisher(connection)
-    events = EventLog(publisher, Tracing(service, "1", {}), service, "1")
+    events = EventLog(publisher, service, "1")
     context = Context(service, "1", argparse.Namespace(**options), connection, publisher, events)
     task = asyncio.ensure_future(main(context))
     try:

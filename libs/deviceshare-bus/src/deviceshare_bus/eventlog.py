@@ -16,7 +16,6 @@ from deviceshare_bus.follower import Message
 from deviceshare_bus.messages import Events, Step, Undecodable, encode
 from deviceshare_bus.publisher import Publisher, Write
 from deviceshare_bus.subjects import event
-from deviceshare_bus.tracing import Tracing
 
 log = logging.getLogger("deviceshare.events")
 
@@ -37,9 +36,8 @@ SHORTENED = 100_000
 class EventLog:
     """Collects the steps and counters of a service and publishes them in batches. A lost message loses no state."""
 
-    def __init__(self, publisher: Publisher, tracing: Tracing, service: str, instance: str) -> None:
+    def __init__(self, publisher: Publisher, service: str, instance: str) -> None:
         self._publisher = publisher
-        self._tracing = tracing
         self._service = service
         self._instance = instance
         self._steps: list[Step] = []
@@ -52,9 +50,6 @@ class EventLog:
         """Record a step of a pod."""
         at = step.at or time.time()
         self._steps.append(Step(step.uid, step.pod, step.name, at, step.node, step.message))
-        if self._tracing.enabled:
-            attributes = {"k8s.pod.name": step.pod, **({"k8s.node.name": step.node} if step.node else {})}
-            self._tracing.step(step.uid, f"{self._service} {step.name}", step.since or at, at, attributes)
         self._some.set()
         if len(self._steps) >= FULL:
             self._full.set()

@@ -36,7 +36,7 @@ from deviceshare_bus.setup import FIRST_SECONDS, HOLD_SECONDS, ensure_streams
 from deviceshare_bus.stream_watch import StreamWatch
 from deviceshare_bus.subjects import Stream, status
 from deviceshare_bus.tasks import end, find_error
-from deviceshare_bus.tracing import Tracing
+from deviceshare_bus.tracing import NO_TRACING, Tracing
 
 log = logging.getLogger("deviceshare.service")
 
@@ -62,6 +62,7 @@ class Context:
     publisher: Publisher
     events: EventLog
     clock: Callable[[], Now] = real_time
+    tracing: Tracing = NO_TRACING
     followers: dict[str, Follower] = field(default_factory=dict)
     open_work: Callable[[], int] = lambda: 0
     """How many decisions, writes or bindings are under way; the service sets it."""
@@ -237,8 +238,10 @@ async def _serve(service: str, instance: str, main: Main, options: argparse.Name
     await connection.subscribe(status(service), answer)
 
     def begin(watch: StreamWatch, hold: float) -> Context:
-        events = EventLog(publisher, tracing, service, instance)
-        return Context(service, instance, options, connection, publisher, events, hold=hold, watch=watch)
+        events = EventLog(publisher, service, instance)
+        return Context(
+            service, instance, options, connection, publisher, events, tracing=tracing, hold=hold, watch=watch
+        )
 
     try:
         await run_epochs(connection, main, begin, state)

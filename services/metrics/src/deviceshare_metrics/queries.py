@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
 from deviceshare_bus.service import real_time
-from deviceshare_bus.tracing import trace_id
 
 from deviceshare_metrics import api
 from deviceshare_metrics.core import MetricsCore, Snapshot, StateStore, build_snapshot, count
@@ -67,4 +66,4 @@ class Queries:
     async def explain(self, namespace: str, name: str) -> api.PodExplanation | None:
         """Return what is known of a pod, also of one that is gone; None if it is unknown."""
         snapshot = await self.snapshot()
-        return await asyncio.to_thread(explain, self._core.store.copy(), snapshot, namespace, name, trace_id)
+        return await asyncio.to_thread(explain, self._core.store.copy(), snapshot, namespace, name)

@@ -3,7 +3,7 @@
 Reading order: :mod:`.facts` (state of the cluster), :mod:`.claims` (decisions), :mod:`.explanations` (reasons),
 :mod:`.problems` (errors of input), :mod:`.fields` (validation of input), :mod:`.quantities` (Kubernetes quantities),
 :mod:`.bounded` (numbers in messages), :mod:`.signatures` (HMAC of device annotations), :mod:`.fences` (claims that must
-not be bound any more), :mod:`.backoff` (pauses between retries).
+not be bound any more), :mod:`.traces` (ids of traces), :mod:`.backoff` (pauses between retries).
 """
 
 from deviceshare.model.backoff import Backoff
@@ -69,6 +69,7 @@ from deviceshare.model.fields import Field, FieldWarning, Source, as_text
 from deviceshare.model.problems import ConfigError, DeviceshareError, FormatError, InputError, Problem, RequestError
 from deviceshare.model.quantities import LARGEST, Quantity, format_quantity, is_native, to_amount
 from deviceshare.model.signatures import read_keys, sign, signed
+from deviceshare.model.traces import PHASES, TraceIds, trace_id, trace_ids
 
 __all__ = [
     "ADMITTED",
@@ -78,6 +79,7 @@ __all__ = [
     "INIT",
     "LARGEST",
     "PENDING",
+    "PHASES",
     "PLACED",
     "REFUSED",
     "REJECTED",
@@ -133,6 +135,7 @@ __all__ = [
     "Taint",
     "Tenant",
     "Toleration",
+    "TraceIds",
     "as_text",
     "fence_entry",
     "fenced_claims",
@@ -143,6 +146,8 @@ __all__ = [
     "sign",
     "signed",
     "to_amount",
+    "trace_id",
+    "trace_ids",
     "unavailable",
     "unit_of",
     "with_fence",

@@ -50,9 +50,9 @@ class BindQueue:
         """Return whether a task of a pod is in flight: the pod's other tasks have to wait."""
         return uid in self._busy
 
-    def add(self, claim: Claim, node: NodeClaims) -> None:
-        """Create the task of a claim and queue it."""
-        task = self._tasks[claim.id] = BindTask(claim, node, keys_of(claim.grants))
+    def add(self, claim: Claim, node: NodeClaims, now: float) -> None:
+        """Create the task of a claim and queue it; ``now`` in unix seconds."""
+        task = self._tasks[claim.id] = BindTask(claim, node, keys_of(claim.grants), received_at=now)
         node.tasks[claim.id] = None
         self._of_pod.setdefault(claim.uid, {})[claim.id] = None
         self.enqueue(task)

@@ -64,6 +64,8 @@ class ClaimBinder:
         self._last_binding = 0.0
         """Unix time of the last binding."""
         self._started = False
+        self.wall = 0.0
+        """Unix time of the event that is being handled."""
 
     @property
     def open_work(self) -> int:
@@ -254,7 +256,7 @@ class ClaimBinder:
             known = self._tasks.get(claim.id)
             if known is None:
                 if not node.has_outcome(claim):
-                    self._tasks.add(claim, node)
+                    self._tasks.add(claim, node, self.wall)
             elif known.node is not node or known.claim.uid != claim.uid:
                 continue  # the id is another claim's: ids are unique, so one of the two ledgers is wrong
             elif claim.id in node.written and node.has_outcome(claim) and not known.in_flight:
@@ -318,7 +320,7 @@ class ClaimBinder:
     # One task
 
     def _begin(self, task: BindTask, now: Now) -> None:
-        claim = task.claim
+        claim, task.began_at = task.claim, now.wall
         if task.dropped:
             self._remove(task)
             return
@@ -374,6 +376,7 @@ class ClaimBinder:
         annotations |= sign(self._keys, claim.uid, node, annotations)
         self.handoffs.begin(node, claim.uid, task.keys)
         request = BindPod(claim.id, claim.namespace, claim.name, claim.uid, node, annotations, pod.revision)
+        task.requested_at = task.requested_at or now.wall
         self._request(task, State.BINDING, request)
 
     def _found(self, task: BindTask, annotations: Mapping[str, str] | None, now: Now) -> None:
@@ -422,6 +425,7 @@ class ClaimBinder:
         if not node.is_new(claim, state):
             return
         if not task.dropped:
-            self.outcomes.finish(node, Outcome(claim.id, claim.uid, state, reason, now.wall))
+            trace = task.trace(now.wall) if state == BOUND else None
+            self.outcomes.finish(node, Outcome(claim.id, claim.uid, state, reason, now.wall), trace)
         if not task.dropped or state == BOUND:
             self._finished.append(Finished(claim, node.name, state, reason))

@@ -21,6 +21,7 @@ from deviceshare_bus.core import (
     Log,
     Now,
     ReadBack,
+    RecordBatch,
     RecordStep,
     Tick,
     Unreadable,
@@ -37,6 +38,7 @@ from deviceshare_bus.subjects import ledger as subject_of
 from deviceshare_bus.subjects import outcome as outcome_subject
 
 from deviceshare_placement.core import explaining
+from deviceshare_placement.core.claim_traces import ClaimTraces
 from deviceshare_placement.core.claims import MOST_WRITES, NewClaim, claim, nodes_of, select
 from deviceshare_placement.core.cluster_state import ClusterState
 from deviceshare_placement.core.deciding import Deciding, Round
@@ -75,7 +77,8 @@ class PlacementCore:
         """Streams that have not been read to their end: nothing is decided before."""
         self._synced = False
         """Whether the whole cluster has been on the bus once: nothing is decided before."""
-        self._ledgers = Ledgers(self.cluster)
+        self._traces = ClaimTraces(instance)
+        self._ledgers = Ledgers(self.cluster, self._traces)
         self._reporter = Reporter()
         self._deciding = Deciding(self.cluster, self._reporter, instance)
         self._facts = Facts(self.cluster, self._ledgers, self._deciding, instance)
@@ -160,7 +163,10 @@ class PlacementCore:
         commands: list[Command] = []
         if self._unread:
             return commands
+        self._traces.start()
         for record in self.cluster.pods.values():
+            # It was seen by a predecessor, at a time that is not known.
+            record.seen_at = min(record.seen_at, record.fact.created or record.seen_at)
             for claim_id, node in record.claims.items() if not record.fact.node else ():
                 # The replica that claimed it may have ended before it published the explanation.
                 found = self.cluster.ledgers[node].claims[claim_id]
@@ -246,7 +252,7 @@ class PlacementCore:
         """Repair, decide, write the new claims, and report why the other pods wait."""
         if self._unread or not self._synced:
             return []
-        commands: list[Command] = []
+        commands: list[Command] = [*self._traces.take()]
         if self._knows_all and now.monotonic >= self._resume_at:
             commands += self._expire_explanations()
             commands += self._reconcile(now.monotonic)
@@ -267,7 +273,7 @@ class PlacementCore:
                 repaired.append(CLAIM_WITHOUT_ROOM)
         return [Count(f"{RECONCILED}{what}") for what in repaired]
 
-    def _write(self, decided: Round, now: Now) -> list[Write]:
+    def _write(self, decided: Round, now: Now) -> list[Command]:
         """Fold all changes of a round into one ledger a node. Ledgers that gangs tie together are written together."""
         chosen, together, put_back = select(decided)
         for decision in put_back:
@@ -276,7 +282,8 @@ class PlacementCore:
         for pod, placement, decision in chosen:
             self._claims += 1
             claim_id = f"{self._claim_prefix}-{self._claims}"
-            new = claim(claim_id, pod, placement, decision.group.key, self._instance, now.wall)
+            record, queue = self.cluster.pods[pod.uid], self.cluster.queue_of(pod)
+            new = claim(claim_id, record, placement, queue, self._instance, now.wall)
             why = explaining.placed(self.cluster.allocator, pod, placement, decision, now.wall, self._instance)
             added[placement.node].append(NewClaim(new, why))
             self._reporter.drop(pod.uid)
@@ -286,7 +293,11 @@ class PlacementCore:
         due -= self._ledgers.due
         writes = [sorted(together)] if together else []
         writes += ([node] for node in sorted((due | added.keys()) - together))
-        return [self._write_ledgers(nodes, added) for nodes in writes]
+        commands: list[Command] = [self._write_ledgers(nodes, added) for nodes in writes]
+        if chosen:
+            uids = tuple(pod.uid for pod, _, _ in chosen)
+            commands.append(RecordBatch(self._instance, now.wall, uids, len(together) + len(added.keys() - together)))
+        return commands
 
     def _write_ledgers(self, nodes: list[str], added: dict[str, list[NewClaim]]) -> Write:
         """Return the write of the ledgers of these nodes as they should be."""
@@ -380,7 +391,7 @@ class PlacementCore:
                 continue
             record.report(each.message, now.monotonic)
             # The binder may be done before the acknowledgement arrives: the step ends with the decision.
-            step = RecordStep(each.uid, record.fact.ref, "claimed", each.node, since=record.seen_at, at=each.at)
+            step = RecordStep(each.uid, record.fact.ref, "claimed", each.node, at=each.at)
             commands += (explaining.publish(each), step)
         return commands
 
