@@ -39,7 +39,7 @@ def events(publisher) -> EventLog:
 async def test_what_was_collected_is_published_once(events, publisher) -> None:
     await events.flush()
     assert publisher.sent == []
-    events.step(RecordStep("u", "default/a", "bound", "n1", "why", since=1.0, at=2.0))
+    events.step(RecordStep("u", "default/a", "bound", "n1", "why", at=2.0))
     events.count("conflicts")
     events.count("conflicts", 2)
     events.quarantine("LEDGER", Message("ledger.1.n", 7, b"\xc1"), ValueError("no message"))

@@ -33,7 +33,20 @@ from deviceshare.model import (
     QueueFact,
 )
 from deviceshare_bus import subjects
-from deviceshare_bus.core import Command, Count, Event, ExpireOthers, Log, PutLatest, Read, RecordStep, Write, Written
+from deviceshare_bus.core import (
+    Command,
+    Count,
+    Event,
+    ExpireOthers,
+    Log,
+    PutLatest,
+    Read,
+    RecordBatch,
+    RecordStep,
+    RecordTrace,
+    Write,
+    Written,
+)
 from msgspec.structs import replace
 from support.builders import card, node, pod, share, share_cards, vgpu
 from support.played import Commands, Played
@@ -236,6 +249,8 @@ class _History:
                     yield f"step {ref.partition('/')[2]} {name}{f' on {where}' if where else ''}{reason}"
                 case Read(subject=subject):
                     yield f"read the ledger of {subjects.node_of(subject)}"
+                case RecordTrace() | RecordBatch():
+                    pass  # test_traces.py
                 case ExpireOthers():
                     pass  # once after the start
                 case Count(name=name):

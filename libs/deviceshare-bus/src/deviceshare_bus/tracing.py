@@ -23,7 +23,16 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.sdk.trace.id_generator import IdGenerator
 from opentelemetry.sdk.trace.sampling import Decision, Sampler, SamplingResult
-from opentelemetry.trace import Link, NonRecordingSpan, SpanContext, SpanKind, TraceFlags, set_span_in_context
+from opentelemetry.trace import (
+    Link,
+    NonRecordingSpan,
+    SpanContext,
+    SpanKind,
+    TraceFlags,
+    TraceState,
+    set_span_in_context,
+)
+from opentelemetry.util.types import Attributes
 
 from deviceshare_bus.core import RecordBatch, RecordTrace
 from deviceshare_bus.subjects import Stream
@@ -170,10 +179,19 @@ class _Batches(Sampler):
     def __init__(self, pods: Sampler) -> None:
         self._pods = pods
 
-    def should_sample(self, parent_context: Any, trace_id: int, name: str, *arguments: Any, **more: Any) -> Any:
+    def should_sample(
+        self,
+        parent_context: Context | None,
+        trace_id: int,
+        name: str,
+        kind: SpanKind | None = None,
+        attributes: Attributes = None,
+        links: Sequence[Link] | None = None,
+        trace_state: TraceState | None = None,
+    ) -> SamplingResult:
         if name == BATCH:
-            return SamplingResult(Decision.RECORD_AND_SAMPLE, more.get("attributes"))
-        return self._pods.should_sample(parent_context, trace_id, name, *arguments, **more)
+            return SamplingResult(Decision.RECORD_AND_SAMPLE, attributes)
+        return self._pods.should_sample(parent_context, trace_id, name, kind, attributes, links, trace_state)
 
     def get_description(self) -> str:
         return self._pods.get_description()

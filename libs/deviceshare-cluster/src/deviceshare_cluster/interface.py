@@ -8,6 +8,8 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from enum import Enum
 from typing import Any, NamedTuple, Protocol, Self
 
+from deviceshare.model import trace_id
+
 Object = dict[str, Any]
 """A Kubernetes object, decoded from JSON."""
 
@@ -75,6 +77,10 @@ class PodState(NamedTuple):
     revision: str
 
 
+TRACE_ID = "deviceshare.io/trace-id"
+"""The annotation of an Event of a pod: the id of the pod's trace, 32 hex digits."""
+
+
 class EventRecord(NamedTuple):
     """A Kubernetes Event about an object, ``at`` unix seconds.
 
@@ -90,6 +96,14 @@ class EventRecord(NamedTuple):
     message: str
     at: float
     once: bool = False
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """The namespace of the Event, and for a pod the annotation that names its trace."""
+        found: dict[str, Any] = {"namespace": self.namespace or "default"}
+        if self.kind == "Pod" and self.uid:
+            found["annotations"] = {TRACE_ID: trace_id(self.uid)}
+        return found
 
 
 class Revisions(NamedTuple):
