@@ -47,6 +47,7 @@ from deviceshare_bus.core import (
     Write,
     Written,
 )
+from deviceshare_bus.messages import ATTEMPTS
 from msgspec.structs import replace
 from support.builders import card, node, pod, share, share_cards, vgpu
 from support.played import Commands, Played
@@ -253,6 +254,8 @@ class _History:
                     pass  # test_traces.py
                 case ExpireOthers():
                     pass  # once after the start
+                case Count(name=name) if name.startswith(ATTEMPTS):
+                    pass  # test_attempts.py
                 case Count(name=name):
                     yield f"count {name}"
                 case Log(level=level, message=message):

@@ -15,6 +15,7 @@ from deviceshare_bus.core import RecordStep
 from deviceshare_bus.follower import Message
 from deviceshare_bus.messages import Events, Step, Undecodable, encode
 from deviceshare_bus.publisher import Publisher, Write
+from deviceshare_bus.service_metrics import ServiceMetrics
 from deviceshare_bus.subjects import event
 
 log = logging.getLogger("deviceshare.events")
@@ -36,8 +37,11 @@ SHORTENED = 100_000
 class EventLog:
     """Collects the steps and counters of a service and publishes them in batches. A lost message loses no state."""
 
-    def __init__(self, publisher: Publisher, service: str, instance: str) -> None:
+    def __init__(
+        self, publisher: Publisher, service: str, instance: str, metrics: ServiceMetrics | None = None
+    ) -> None:
         self._publisher = publisher
+        self._metrics = metrics or ServiceMetrics(service, instance)
         self._service = service
         self._instance = instance
         self._steps: list[Step] = []
@@ -57,6 +61,7 @@ class EventLog:
     def count(self, name: str, amount: int = 1) -> None:
         """Add to a counter, which the metrics service sums as ``deviceshare_<name>_total``."""
         self._counters[name] += amount
+        self._metrics.counts[name] += amount
         self._some.set()
 
     def quarantine(self, stream: str, message: Message, error: Exception) -> None:
@@ -65,6 +70,7 @@ class EventLog:
             "quarantined an invalid message: %s: %s",
             message.subject, error, extra={"stream": stream, "sequence": message.sequence},
         )  # fmt: skip
+        self._metrics.quarantined[stream] += 1
         if len(self._undecodable) < MOST_QUARANTINED:
             room = QUARANTINED_BYTES - sum(len(each.data) for each in self._undecodable)
             data = message.data if len(message.data) <= room else b""

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import secrets
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
@@ -47,6 +48,14 @@ class Refused(PublishError):
 
 class NoRoom(Unknown):
     """The server has no room for the message now: its disk or its store is full."""
+
+
+_RESULTS: dict[type[BaseException | None], str] = {
+    type(None): "written",
+    Conflict: "conflict",
+    Refused: "refused",
+    NoRoom: "no_room",
+}
 
 
 class Write(NamedTuple):
@@ -100,6 +109,8 @@ class Publisher:
         self._timeout = timeout
         self._failures: dict[str, _Failure] = {}
         """The last failed write of each stream without an acknowledged write since."""
+        self.results: Counter[tuple[str, str]] = Counter()
+        """The number of writes by stream and result: written, conflict, refused, no_room, unknown or cancelled."""
         self.no_room = 0
         """How many writes failed because the server had no room."""
 
@@ -157,6 +168,7 @@ class Publisher:
     def _done(self, stream: str, future: asyncio.Future[int]) -> None:
         """Note whether a write was acknowledged, and report the first failures for want of room."""
         error = None if future.cancelled() else future.exception()
+        self.results[stream, "cancelled" if future.cancelled() else _RESULTS.get(type(error), "unknown")] += 1
         before = self._failures.get(stream)
         if not isinstance(error, Unknown):
             if before is not None:

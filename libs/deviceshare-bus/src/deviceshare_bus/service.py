@@ -32,6 +32,7 @@ from deviceshare_bus.messages import Status, encode
 from deviceshare_bus.options import log_level, port
 from deviceshare_bus.plugins import load_families
 from deviceshare_bus.publisher import Publisher
+from deviceshare_bus.service_metrics import ServiceMetrics
 from deviceshare_bus.setup import FIRST_SECONDS, HOLD_SECONDS, ensure_streams
 from deviceshare_bus.stream_watch import StreamWatch
 from deviceshare_bus.subjects import Stream, status
@@ -63,6 +64,7 @@ class Context:
     events: EventLog
     clock: Callable[[], Now] = real_time
     tracing: Tracing = NO_TRACING
+    metrics: ServiceMetrics = field(default_factory=lambda: ServiceMetrics("", ""))
     followers: dict[str, Follower] = field(default_factory=dict)
     open_work: Callable[[], int] = lambda: 0
     """How many decisions, writes or bindings are under way; the service sets it."""
@@ -143,15 +145,22 @@ def parser(service: str) -> argparse.ArgumentParser:
         "(default: %(default)g)",
     )
     options.add_argument(
+        "--bus-storage",
+        type=int,
+        default=int(environment("DEVICESHARE_BUS_STORAGE", "0")),
+        metavar="BYTES",
+        help="what nats-server may store (max_file_store), for the metrics (default: 0, the limit of its account)",
+    )
+    options.add_argument(
         "--health-address",
         default=environment("DEVICESHARE_HEALTH_ADDRESS", "127.0.0.1"),
-        help="address of /healthz",
+        help="address of /healthz, /readyz and /metrics",
     )
     options.add_argument(
         "--health-port",
         type=port,
         default=environment("DEVICESHARE_HEALTH_PORT", "0"),
-        help="port of /healthz, 0 for any",
+        help="port of /healthz, /readyz and /metrics, 0 for any",
     )
     options.add_argument(
         "--log-level",
@@ -226,9 +235,12 @@ class ServiceState:
 
 async def _serve(service: str, instance: str, main: Main, options: argparse.Namespace, state: ServiceState) -> None:
     tracing = Tracing(service, instance)
+    metrics = ServiceMetrics(service, instance, options.bus_storage)
     # Before the connection, which waits for the bus without a time limit.
-    health = await _start_health(state, options)
+    health = await _start_health(state, options, metrics)
+    measuring = asyncio.create_task(metrics.measure_lag())
     connection = await connect(options.bus, instance)
+    connection.on_reconnect(metrics.reconnected)
     publisher = Publisher(connection)
 
     async def answer(message: Msg) -> None:
@@ -238,9 +250,18 @@ async def _serve(service: str, instance: str, main: Main, options: argparse.Name
     await connection.subscribe(status(service), answer)
 
     def begin(watch: StreamWatch, hold: float) -> Context:
-        events = EventLog(publisher, service, instance)
+        events = EventLog(publisher, service, instance, metrics)
         return Context(
-            service, instance, options, connection, publisher, events, tracing=tracing, hold=hold, watch=watch
+            service,
+            instance,
+            options,
+            connection,
+            publisher,
+            events,
+            tracing=tracing,
+            metrics=metrics,
+            hold=hold,
+            watch=watch,
         )
 
     try:
@@ -250,6 +271,7 @@ async def _serve(service: str, instance: str, main: Main, options: argparse.Name
             await state.context.events.flush()
         await connection.close()
         await health.cleanup()
+        await end(measuring)
         tracing.close()
 
 
@@ -289,8 +311,12 @@ async def _count_failures(context: Context) -> None:
             counted = failed
 
 
-async def _start_health(state: ServiceState, options: argparse.Namespace) -> web.AppRunner:
-    """Serve ``/healthz`` (the bus is reachable) and ``/readyz`` (:attr:`Context.obstacle`, which it names)."""
+async def _start_health(state: ServiceState, options: argparse.Namespace, metrics: ServiceMetrics) -> web.AppRunner:
+    """Serve ``/healthz`` (the bus is reachable), ``/readyz`` (with :attr:`Context.obstacle`) and ``/metrics``."""
+
+    async def get_metrics(request: web.Request) -> web.Response:
+        body, content_type = await metrics.expose(state.context, request.headers.get("Accept", ""))
+        return web.Response(body=body, headers={"Content-Type": content_type})
 
     async def healthz(_: web.Request) -> web.Response:
         now = state.context
@@ -303,7 +329,7 @@ async def _start_health(state: ServiceState, options: argparse.Namespace) -> web
         return web.Response(text=obstacle or "ok", status=503 if obstacle else 200)
 
     app = web.Application()
-    app.add_routes([web.get("/healthz", healthz), web.get("/readyz", readyz)])
+    app.add_routes([web.get("/healthz", healthz), web.get("/readyz", readyz), web.get("/metrics", get_metrics)])
     runner = web.AppRunner(app, handle_signals=False)
     await runner.setup()
     await web.TCPSite(runner, options.health_address, options.health_port).start()

@@ -301,7 +301,9 @@ class Shell:
                     case RecordTrace():
                         self._tracing.record(command)
                     case RecordBatch():
-                        self._tracing.batch(command, self._clock().wall)
+                        now = self._clock().wall
+                        self._context.metrics.observe_round(max(0.0, now - command.at))
+                        self._tracing.batch(command, now)
                     case Log(level=level, message=message, details=details):
                         if (uid := details.get("uid")) is not None:
                             details = {**details, "trace_id": trace_id(uid)}

@@ -4,10 +4,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
+from deviceshare.queueing import Queues
 from deviceshare_bus.service import real_time
 
 from deviceshare_metrics import api
 from deviceshare_metrics.core import MetricsCore, Snapshot, StateStore, build_snapshot, count
+from deviceshare_metrics.core.accounts import queue_accounts
 from deviceshare_metrics.core.explaining import explain
 
 T = TypeVar("T")
@@ -47,6 +49,8 @@ class Queries:
         self._core = core
         self.snapshot: Callable[[], Awaitable[Snapshot]] = Computed(core.store, build_snapshot).get
         """Returns the current snapshot."""
+        self.accounts: Callable[[], Awaitable[Queues]] = Computed(core.store, queue_accounts).get
+        """Returns the current accounts of the queues."""
         self._counts = Computed(core.store, count)
 
     async def status(self) -> api.ClusterStatus:

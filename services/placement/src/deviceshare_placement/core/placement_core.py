@@ -32,7 +32,7 @@ from deviceshare_bus.core import (
     WriteUnknown,
     Written,
 )
-from deviceshare_bus.messages import RECONCILED
+from deviceshare_bus.messages import ATTEMPTS, RECONCILED
 from deviceshare_bus.subjects import TOMBSTONE_SECONDS, Stream, address, explain
 from deviceshare_bus.subjects import ledger as subject_of
 from deviceshare_bus.subjects import outcome as outcome_subject
@@ -242,6 +242,8 @@ class PlacementCore:
                 continue
             record.refusal = outcome.reason if outcome.state == REFUSED else ""
             self._retry_later(record, now.monotonic)
+            if outcome.state == REFUSED:
+                commands.append(Count(f"{ATTEMPTS}error"))
             step = f"claim {outcome.state}"
             commands.append(RecordStep(outcome.uid, record.fact.ref, step, node, outcome.reason))
         return commands
@@ -258,6 +260,8 @@ class PlacementCore:
             commands += self._reconcile(now.monotonic)
             decided = self._deciding.decide(now)
             commands += self._write(decided, now)
+            if decided.unplaced:
+                commands.append(Count(f"{ATTEMPTS}unschedulable", decided.unplaced))
             commands += self._expire_ledgers(now.monotonic)
             commands += map(explaining.publish, decided.of_groups)
         return commands + self._report_waiting(now.monotonic)
@@ -296,6 +300,7 @@ class PlacementCore:
         commands: list[Command] = [self._write_ledgers(nodes, added) for nodes in writes]
         if chosen:
             uids = tuple(pod.uid for pod, _, _ in chosen)
+            commands.append(Count(f"{ATTEMPTS}scheduled", len(chosen)))
             commands.append(RecordBatch(self._instance, now.wall, uids, len(together) + len(added.keys() - together)))
         return commands
 
