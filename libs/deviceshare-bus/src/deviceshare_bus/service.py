@@ -333,4 +333,7 @@ async def _start_health(state: ServiceState, options: argparse.Namespace, metric
     runner = web.AppRunner(app, handle_signals=False)
     await runner.setup()
     await web.TCPSite(runner, options.health_address, options.health_port).start()
+    log.info(
+        "serving health and metrics", extra={"addresses": [f"http://{at}:{on}" for at, on, *_ in runner.addresses]}
+    )
     return runner
