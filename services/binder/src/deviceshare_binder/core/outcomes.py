@@ -79,6 +79,7 @@ class NodeClaims(msgspec.Struct, eq=False):
         Only the writer of an outcome exports the trace: of another writer's outcome nothing is returned.
         """
         found = []
+        self.finished = self._in_ledger(self.finished)
         for claim in [claim for claim in self.traces if claim not in self.finished]:
             trace, written = self.traces.pop(claim), self.written.get(claim)
             if written is None or written.at == trace.times[-1]:
