@@ -150,9 +150,9 @@ def test_the_ratio_is_the_share_of_pods_in_every_process(exporter, monkeypatch, 
     monkeypatch.setenv("OTEL_TRACES_SAMPLER_ARG", str(ratio))
     one, other = (Tracing(name, "1", {"OTEL_TRACES_EXPORTER": "console"}) for name in ("placement", "binder"))
     chance = random.Random(1)
-    pods = [trace_ids(str(UUID(int=chance.getrandbits(128), version=4))) for _ in range(10_000)]
-    sampled = [one.sampled(ids) for ids in pods]
-    assert sampled == [other.sampled(ids) for ids in pods]
+    pods = [str(UUID(int=chance.getrandbits(128), version=4)) for _ in range(10_000)]
+    sampled = [one.sampled(uid) for uid in pods]
+    assert sampled == [other.sampled(uid) for uid in pods]
     assert abs(sum(sampled) / len(pods) - ratio) < 0.02
     one.close()
     other.close()
@@ -168,7 +168,7 @@ def test_a_pod_is_exported_whole_or_not_at_all(exporter, monkeypatch) -> None:
         found.batch(RecordBatch(uid, 1.0, (uid,), 1), 2.0)
     found.close()
     spans = exporter.get_finished_spans()
-    sampled = [uid for uid in uids if found.sampled(trace_ids(uid))]
+    sampled = [uid for uid in uids if found.sampled(uid)]
     assert 15 <= len(sampled) <= 45
     assert len(spans) == len(sampled) * (1 + len(PHASES) + 1)
 

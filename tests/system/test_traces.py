@@ -3,16 +3,19 @@
 The number of pods can be raised by the environment.
 """
 
+import asyncio
 import json
 import os
 import signal
+import urllib.request
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from deviceshare.model import PHASES, trace_id, trace_ids
+from deviceshare.model import PHASES, trace_id
 from deviceshare_bus.tracing import BATCH, ROOT, Tracing
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from support.manifests import node, pod, podgroup
 from support.otlp import Receiver, Span
 from support.running import RunningSystem
@@ -60,6 +63,15 @@ def check(receiver: Receiver, pods: dict[str, Any]) -> dict[str, list[Span]]:
     return traces
 
 
+def read_exemplars(metrics: str) -> set[str]:
+    """Return the trace ids of the exemplars of the time that pods waited."""
+    request = urllib.request.Request(f"{metrics}/metrics", headers={"Accept": "application/openmetrics-text"})
+    with urllib.request.urlopen(request) as opened:
+        families = list(parse_openmetrics(opened.read().decode()))
+    (waits,) = [family for family in families if family.name == "deviceshare_pod_seen_to_bound_seconds"]
+    return {sample.exemplar.labels["trace_id"] for sample in waits.samples if sample.exemplar}
+
+
 async def test_each_pod_has_one_complete_trace(tmp_path: Path) -> None:
     with Receiver() as receiver:
         async with RunningSystem(
@@ -72,12 +84,15 @@ async def test_each_pod_has_one_complete_trace(tmp_path: Path) -> None:
             await system.bound(system.cluster, PODS, within=60 + PODS / 50)
             pods = {each["metadata"]["uid"]: each for each in await system.cluster.list("Pod")}
             events = await system.cluster.list("Event")
+            exemplars = await asyncio.to_thread(read_exemplars, system.run["metrics"])
             log = Path(system.run["directory"]) / "binder.log"
             lines = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
         traces = check(receiver, pods)
     assert len(traces) == len(pods) == PODS
     instances = {span.instance for spans in traces.values() for span in spans if span.name == ROOT}
     assert 1 <= len(instances) <= 2
+    assert exemplars
+    assert exemplars <= {trace_id(uid) for uid in pods}
     of_pods = [each for each in events if each["involvedObject"]["kind"] == "Pod"]
     assert of_pods
     for event in of_pods:
@@ -100,7 +115,7 @@ async def test_a_tenth_of_the_pods_is_sampled(tmp_path: Path, monkeypatch: Any) 
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     sampler = Tracing("test", "1", {"OTEL_TRACES_EXPORTER": "console"})
-    assert traces.keys() == {uid for uid in pods if sampler.sampled(trace_ids(uid))}
+    assert traces.keys() == {uid for uid in pods if sampler.sampled(uid)}
     if PODS >= 2000:
         assert 0.08 <= len(traces) / PODS <= 0.12
     sampler.close()

@@ -16,7 +16,7 @@ from importlib.metadata import entry_points
 from itertools import accumulate, pairwise
 from typing import Any
 
-from deviceshare.model import PHASES, TraceIds, trace_ids
+from deviceshare.model import PHASES, trace_ids, trace_number
 from opentelemetry.context import Context
 from opentelemetry.sdk.resources import SERVICE_INSTANCE_ID, SERVICE_NAME, Resource
 from opentelemetry.sdk.trace import TracerProvider
@@ -85,17 +85,18 @@ class Tracing:
             provider.add_span_processor(processor)
         self._tracer = provider.get_tracer("deviceshare")
 
-    def sampled(self, ids: TraceIds) -> bool:
+    def sampled(self, uid: str) -> bool:
         """Return whether a pod's trace is exported. All processes with the same variables give the same answer."""
-        return self._sampler.should_sample(None, ids.trace, ROOT).decision is Decision.RECORD_AND_SAMPLE
+        return (
+            self.enabled
+            and self._sampler.should_sample(None, trace_number(uid), ROOT).decision is Decision.RECORD_AND_SAMPLE
+        )
 
     def record(self, pod: RecordTrace) -> None:
         """Export the phases of a pod, and its root span."""
-        if not self.enabled:
+        if not self.sampled(pod.uid):
             return
         ids = trace_ids(pod.uid)
-        if not self.sampled(ids):
-            return
         attributes = {
             "k8s.namespace.name": pod.namespace,
             "k8s.pod.name": pod.name,
@@ -131,7 +132,7 @@ class Tracing:
         """Export the span of a round, until ``now`` (unix seconds), if a pod of it is sampled."""
         if not self.enabled:
             return
-        sampled = [ids for ids in map(trace_ids, batch.uids) if self.sampled(ids)]
+        sampled = [trace_ids(uid) for uid in batch.uids if self.sampled(uid)]
         if not sampled:
             return
         deciding = PHASES.index("deciding")

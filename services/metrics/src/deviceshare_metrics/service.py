@@ -3,7 +3,6 @@
 import logging
 from typing import Any
 
-from deviceshare.model import trace_ids
 from deviceshare_bus.core import Event
 from deviceshare_bus.follower import Message
 from deviceshare_bus.messages import decode_events, decode_explanation, decode_ledger, decode_outcomes
@@ -59,7 +58,8 @@ async def main(context: Context) -> None:
     store = core.store
     context.detail = lambda: {"nodes": len(store.nodes), "pods": len(store.pods)}
     tracing = context.tracing
-    core.tallies.sampled = lambda uid: tracing.enabled and tracing.sampled(trace_ids(uid))
+    # Not the method itself: a copy of the tallies would copy its object.
+    core.tallies.sampled = lambda uid: tracing.sampled(uid)
     server = Server(core, lambda: context.connection.connected, lambda: context.metrics.own_families(context))
     runner = await serve(server.app(), options.metrics_address, options.metrics_port)
     log.info("serving", extra={"addresses": [f"http://{host}:{port}" for host, port, *_ in runner.addresses]})

@@ -69,7 +69,7 @@ from deviceshare.model.fields import Field, FieldWarning, Source, as_text
 from deviceshare.model.problems import ConfigError, DeviceshareError, FormatError, InputError, Problem, RequestError
 from deviceshare.model.quantities import LARGEST, Quantity, format_quantity, is_native, to_amount
 from deviceshare.model.signatures import read_keys, sign, signed
-from deviceshare.model.traces import PHASES, TraceIds, trace_id, trace_ids
+from deviceshare.model.traces import PHASES, TraceIds, trace_id, trace_ids, trace_number
 
 __all__ = [
     "ADMITTED",
@@ -148,6 +148,7 @@ __all__ = [
     "to_amount",
     "trace_id",
     "trace_ids",
+    "trace_number",
     "unavailable",
     "unit_of",
     "with_fence",

@@ -35,6 +35,11 @@ def trace_ids(uid: str) -> TraceIds:
     return TraceIds(int.from_bytes(digest[: 2 * _ID]) or 1, root, tuple(phases))
 
 
+def trace_number(uid: str) -> int:
+    """Return the id of a pod's trace as a number, without those of its spans."""
+    return int.from_bytes(blake2b(uid.encode(), digest_size=64).digest()[: 2 * _ID]) or 1
+
+
 def trace_id(uid: str) -> str:
     """Return the id of a pod's trace as users know it: 32 hex digits."""
-    return f"{int.from_bytes(blake2b(uid.encode(), digest_size=64).digest()[: 2 * _ID]) or 1:032x}"
+    return f"{trace_number(uid):032x}"

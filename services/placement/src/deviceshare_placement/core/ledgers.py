@@ -96,13 +96,14 @@ class Ledgers:
             self._outcomes[node] = outcomes.outcomes
         else:
             self._outcomes.pop(node, None)
-        if node in self._cluster.ledgers:
-            self._remove_ended(self._cluster.ledgers[node])
+        record = self._cluster.ledgers.get(node)
+        if record is not None:
+            self._remove_ended(record)
         for outcome in outcomes.outcomes:
             if outcome.state == BOUND:
                 self._doubt(outcome, now)
         new = [outcome for outcome in outcomes.outcomes if (outcome.claim, outcome.state) not in known]
-        self._traces.outcomes(new, self._cluster.ledger(node).claims)
+        self._traces.outcomes(new, record.claims if record is not None else ())
         return [outcome for outcome in new if outcome.state in (REFUSED, WITHDRAWN)]
 
     def doubt(self, pod: PodRecord, now: float) -> None:
