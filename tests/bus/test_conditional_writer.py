@@ -1,6 +1,7 @@
 """Conditional writes against a model of a stream: the writer always knows what it may write next."""
 
 import hypothesis.strategies as st
+import pytest
 from deviceshare_bus.conditional_writer import ConditionalWriter, Result
 from deviceshare_bus.core import Read, Write, WriteConflict, WriteRefused, WriteUnknown, Written
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -99,3 +100,11 @@ def test_only_the_newest_written_messages_are_returned() -> None:
     completed = writer.handle(Written(write.token, 2))
     assert [each.subject for each in completed.newer] == ["ledger.b"]
     assert (writer.sequence("ledger.a"), writer.sequence("ledger.b")) == (9, 2)
+
+
+def test_several_messages_have_no_time_to_live() -> None:
+    writer: ConditionalWriter[str] = ConditionalWriter("LEDGER")
+    with pytest.raises(ValueError, match="2 messages cannot have a time to live"):
+        writer.write([("ledger.a", b"1"), ("ledger.b", b"2")], "context", ttl=60)
+    assert not writer.busy("ledger.a")
+    assert writer.write([("ledger.a", b"1")], "context", ttl=60).writes[0].ttl == 60

@@ -213,6 +213,7 @@ def test_the_old_flag_of_predicates_is_checked_with_its_position():
         ("just words", "$", "actions and tiers"),
         ("actions: [\n", "line 2", "YAML"),
         ("tiers:\n- plugins: *missing\n", "line 2", "YAML"),
+        ("- name: gang\n- name: drf\n  name: gang", "line 3", "YAML (the key 'name' occurs twice)"),
         ("tiers: {plugins: []}", "tiers", "a list"),
         ("tiers: [gang]", "tiers[0]", "names with values"),
         ("tiers: [{plugins: gang}]", "tiers[0].plugins", "a list"),

@@ -73,6 +73,8 @@ def test_strange_files_are_problems(text: str) -> None:
     ("text", "field", "message"),
     [
         ("metadata: &a {a: *a}", "line 1, column 11", "an anchor contains its own alias"),
+        ("kind: Pod\nmetadata: {name: a}\nkind: Node", "line 3, column 1", "the key 'kind' occurs twice"),
+        ('{"kind": "Pod", "spec": {"a": 1, "a": 2}}', "line 1, column 34", "the key 'a' occurs twice"),
         ("a: " + "[" * 201 + "]" * 201, "line 1, column 203", "more than 200 levels"),
         ("a: " + "[" * 100_000 + "]" * 100_000, "line 1, column 203", "more than 200 levels"),
         ("a:\n" + "- " * 300, "line 2, column 399", "more than 200 levels"),

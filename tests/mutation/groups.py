@@ -184,7 +184,7 @@ GROUPS = (
             "tests/local_cluster/test_local_a*.py",
             "tests/local_cluster/test_local_[!ap]*.py",
             "tests/local_cluster/test_jobs_recorded.py",
-            "tests/contract/test_cluster_contract.py",
+            "tests/contract/test_cluster_*.py",
         ),
         skipped=(f"{_CLUSTER}/kube",),
         confirmed=True,

@@ -106,14 +106,3 @@ def test_a_tombstone_without_a_clear_result_is_written_in_the_end(answer, found,
     assert found == "nothing" or isinstance(bus.fact(SUBJECT), Gone)
     assert driver.open_work == 0
     assert SUBJECT not in driver.core._desired._records
-
-
-def test_two_pods_with_one_uid_do_not_end_inventory():
-    driver, bus, _ = started([pod("a", "u1"), pod("b", "u1", revision=2)])
-    assert bus.fact(SUBJECT).name == "b"
-    driver.deliver([gone("Pod", "a", 3)])
-    work_off(driver, bus)
-    driver.deliver([gone("Pod", "b", 4)])
-    work_off(driver, bus)
-    assert isinstance(bus.fact(SUBJECT), Gone)
-    assert driver.open_work == 0

@@ -125,8 +125,8 @@ def test_attempts_and_exemplars():
     steps = tuple(Step(uid, f"team/{uid}", name, at) for uid, seen in (("a", 1.0), ("b", 2.0))
                   for name, at in (("seen", seen), ("bound", 5.0)))  # fmt: skip
     counters = {f"{ATTEMPTS}scheduled": 2, f"{ATTEMPTS}error": 1}
-    read((subjects.event("placement"), Events(service="placement", instance="p", at=5.0, steps=steps, counters=counters)),
-         into=core)  # fmt: skip
+    message = Events(service="placement", instance="p", at=5.0, steps=steps, counters=counters)
+    read((subjects.event("placement"), message), into=core)
     found = samples(core)
     for name in ("deviceshare_schedule_attempts_total", "volcano_schedule_attempts_total"):
         assert (found[name, "scheduled"], found[name, "error"]) == (2, 1)

@@ -12,10 +12,10 @@ from pathlib import Path
 
 from deviceshare_bus.connection import Connection, connect
 from deviceshare_bus.subjects import Stream
+from deviceshare_cli.chaos.checkers.objects import violations
 from nats.errors import Error as NatsError
 from support.manifests import node, pod
 from support.running import RunningSystem
-from support.validity import violations
 
 FAULTS = int(os.environ.get("DEVICESHARE_LEADER_FAULTS", "2"))
 LONGEST = 10 if FAULTS > 2 else 25

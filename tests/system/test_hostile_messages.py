@@ -4,6 +4,7 @@ import asyncio
 import json
 import random
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -12,9 +13,9 @@ from deviceshare_bus import subjects
 from deviceshare_bus.connection import connect
 from deviceshare_bus.messages import encode
 from deviceshare_bus.publisher import Publisher, Write
+from deviceshare_cli.chaos.checkers.objects import violations
 from support.manifests import node, pod
 from support.running import RunningSystem
-from support.validity import violations
 
 NODES, PODS = 10, 60
 
@@ -83,3 +84,28 @@ async def test_other_nodes_and_pods_go_on(seed: int, tmp_path: Path) -> None:
         objects = [await cluster.list(kind) for kind in ("Node", "Pod", "Event", "PodGroup")]
         assert violations(*objects) == []
         await connection.close()
+
+
+async def test_of_two_pods_with_one_uid_one_waits_until_the_other_is_deleted(tmp_path: Path) -> None:
+    def with_uid(number: int) -> dict[str, Any]:
+        manifest = pod(number)
+        return {**manifest, "metadata": {**manifest["metadata"], "uid": "restored-from-a-backup"}}
+
+    async def condition(name: str) -> str:
+        read = await system.cluster.get("Pod", "default", name)
+        return str(next((each["message"] for each in read["status"].get("conditions", ()) if "message" in each), ""))
+
+    async with RunningSystem(tmp_path) as system:
+        cluster = system.cluster
+        await cluster.load([node(0), with_uid(0), with_uid(1), *(pod(number) for number in range(2, 6))])
+        await system.bound(cluster, 5, within=60)
+        bound = {each["metadata"]["name"] for each in await cluster.list("Pod") if each["spec"].get("nodeName")}
+        (owner,) = bound - {f"pod-{number:05d}" for number in range(2, 6)}
+        other = "pod-00001" if owner == "pod-00000" else "pod-00000"
+        async with asyncio.timeout(20):
+            while not (reason := await condition(other)):
+                await asyncio.sleep(0.1)
+        assert f"Pod default/{other}: metadata.uid" in reason
+        assert f"Pod default/{owner} has the same" in reason
+        await cluster.delete("Pod", "default", owner)
+        await system.bound(cluster, 5, within=60)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from deviceshare_bus.connection import connect
 from deviceshare_bus.subjects import Stream
+from deviceshare_cli.chaos.checkers.objects import violations
 from support.manifests import node, pod
 from support.running import RunningSystem
-from support.validity import violations
 
 ALL = [(stream, how) for stream in Stream for how in ("deleted", "emptied")]
 SOME = [

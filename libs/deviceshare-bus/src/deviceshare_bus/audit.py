@@ -26,12 +26,13 @@ def delivered(message: Msg) -> tuple[Stored, int, int]:
 
 
 async def find_difference(
-    connection: Connection, stream: str, state: StreamState, position: Position, *, history: bool
+    connection: Connection, stream: str, state: StreamState, position: Position, *, subject: str, history: bool
 ) -> str:
     """Return how the stream differs from what was read, '' if it does not.
 
-    ``history``: the stream keeps all messages, and only the message at the position is compared. Otherwise the last
-    messages of all subjects are, without their bodies. Raises ``nats.errors.Error`` if the server does not answer.
+    ``subject``: the filter of the reader. ``history``: the stream keeps all messages, and only the message at the
+    position is compared. Otherwise the last messages of all subjects of the filter are, without their bodies. Raises
+    ``nats.errors.Error`` if the server does not answer.
     """
     if state.last < position.sequence:
         return f"it ends at {state.last}, before the position {position.sequence}"
@@ -39,12 +40,12 @@ async def find_difference(
         return await _position_differs(connection, stream, state, position)
     if not position.sequence:
         return ""
-    present = await _last_messages(connection, stream)
-    for subject in position.differences(present):
+    present = await _last_messages(connection, stream, subject)
+    for different in position.differences(present):
         # The consumer may run on a replica that is behind: the leader decides.
-        found = await stored_message(connection, stream, subject=subject)
-        if not position.confirms(subject, found[0] if found is not None else None):
-            return f"the last message of {subject} is another one"
+        found = await stored_message(connection, stream, subject=different)
+        if not position.confirms(different, found[0] if found is not None else None):
+            return f"the last message of {different} is another one"
     return ""
 
 
@@ -58,8 +59,8 @@ async def _position_differs(connection: Connection, stream: str, state: StreamSt
     return ""
 
 
-async def _last_messages(connection: Connection, stream: str) -> dict[str, Stored]:
-    """Return the last message of every subject."""
+async def _last_messages(connection: Connection, stream: str, subject: str) -> dict[str, Stored]:
+    """Return the last message of every subject that the filter ``subject`` matches."""
     present: dict[str, Stored] = {}
     complete = asyncio.Event()
     expected = 1
@@ -88,7 +89,7 @@ async def _last_messages(connection: Connection, stream: str) -> dict[str, Store
                 ConsumerConfig(
                     deliver_subject=inbox,
                     deliver_policy=DeliverPolicy.LAST_PER_SUBJECT,
-                    filter_subject=">",
+                    filter_subject=subject,
                     headers_only=True,
                     ack_policy=AckPolicy.NONE,
                     max_deliver=1,

@@ -89,8 +89,14 @@ class ConditionalWriter(Generic[T]):
         self._sequences.pop(subject, None)
 
     def write(self, messages: Iterable[tuple[str, Any]], context: T, *, ttl: float | None = None) -> Write:
-        """Return the write of these messages by subject, all or none; no subject may be busy."""
+        """Return the write of these messages by subject, all or none; no subject may be busy.
+
+        Raises:
+            ValueError: a time to live for several messages, which atomic batches do not have.
+        """
         writes = tuple(SubjectWrite(subject, message, self.sequence(subject), ttl) for subject, message in messages)
+        if ttl is not None and len(writes) != 1:
+            raise ValueError(f"a write of {len(writes)} messages cannot have a time to live")
         self._tokens += 1
         write = Write(self._tokens, writes)
         for each in writes:

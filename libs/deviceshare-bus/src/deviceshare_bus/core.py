@@ -134,7 +134,8 @@ class SubjectWrite(msgspec.Struct, frozen=True):
         subject: where to write.
         message: the struct to encode, or bytes.
         expected: the sequence that must be the subject's last, 0 for none, None for any.
-        ttl: seconds for which the server keeps the message, None without a limit.
+        ttl: seconds for which the server keeps the message, None without a limit; only of the single message of a
+            :class:`Write`.
     """
 
     subject: str

@@ -303,7 +303,9 @@ class Follower:
         if state.last < received.sequence or self._lacks(state, received.subjects):
             return f"has lost messages: {state.messages} are left, up to {state.last}"
         if known.server != state.server:
-            difference = await find_difference(self._connection, self._stream, state, received, history=self._history)
+            difference = await find_difference(
+                self._connection, self._stream, state, received, subject=self._subject, history=self._history
+            )
             return f"was rolled back: {difference}" if difference else ""
         return ""
 

@@ -72,7 +72,7 @@ class Context:
     """Inventory: the cluster's revision up to which everything is on the bus."""
     detail: Callable[[], dict[str, int]] = dict
     """Further numbers in the status, for diagnosis."""
-    dump_core_log: Callable[[], Path] | None = None
+    dump_core_log: Callable[[], Path | None] | None = None
     """Writes the core log to a file and returns its path; the shell sets it."""
 
     hold: float = 0.0
@@ -224,13 +224,10 @@ class ServiceState:
         self.context: Context | None = None
 
     def dump(self) -> None:
-        """Write the core log to a file and log its path."""
+        """Write the core log to a file; :meth:`.shell.Shell.dump` logs its path."""
         context = self.context
         if context is not None and context.dump_core_log is not None:
-            try:
-                log.warning("the core log was written to %s", context.dump_core_log())
-            except OSError as error:
-                log.error("the core log cannot be written: %s", error)
+            context.dump_core_log()
 
 
 async def _serve(service: str, instance: str, main: Main, options: argparse.Namespace, state: ServiceState) -> None:

@@ -169,10 +169,7 @@ class Shell:
         except BaseExceptionGroup as failed:
             self._ended = True
             if failed.subgroup(_is_fault):
-                try:
-                    log.error("the core log was written to %s", self.dump())
-                except OSError as error:
-                    log.error("the core log cannot be written: %s", error)
+                self.dump()
             elif self._own:
                 log.info("waiting for %d requests in flight", len(self._own))
                 await asyncio.wait(self._own, timeout=DRAIN)
@@ -200,15 +197,19 @@ class Shell:
         self._answers.append(event)
         self._wake.set()
 
-    def dump(self) -> Path:
+    def dump(self) -> Path | None:
         """Write the core log to a file in ``DEVICESHARE_CORE_LOG_DIR`` (default: the directory for temporary files).
 
-        Raises:
-            OSError: the file cannot be written.
+        Returns and logs its path; None, and an error in the log, if it cannot be written.
         """
         directory = Path(os.environ.get("DEVICESHARE_CORE_LOG_DIR") or tempfile.gettempdir())
         path = directory / f"{self._context.instance}-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}.corelog"
-        path.write_bytes(self.core_log.dump())
+        try:
+            path.write_bytes(self.core_log.dump())
+        except OSError as error:
+            log.error("the core log cannot be written: %s", error)
+            return None
+        log.warning("the core log was written to %s", path)
         return path
 
     async def settled(self) -> None:

@@ -28,6 +28,8 @@ _CORES = {
     "metrics": "deviceshare_metrics.core",
 }
 """By service, the module with its ``build_core`` and ``decode_event``."""
+_SIGNING = frozenset({"inventory", "binder"})
+"""Services whose cores take the signing keys."""
 
 _EVENT = msgspec.msgpack.Decoder(dict[str, Any])
 _COMMANDS = msgspec.msgpack.Decoder(list[dict[str, Any]])
@@ -99,7 +101,8 @@ def _replayer(header: Header) -> tuple[Replayer | None, str]:
     load_families()
     module = importlib.import_module(_CORES[header.service])
     try:
-        return Replayer(module.build_core(header.arguments, signing_keys()), module.decode_event), ""
+        keys = (signing_keys(),) if header.service in _SIGNING else ()
+        return Replayer(module.build_core(header.arguments, *keys), module.decode_event), ""
     except (TypeError, KeyError) as error:
         raise ValueError(f"the arguments are not those of this version: {error}") from error
 

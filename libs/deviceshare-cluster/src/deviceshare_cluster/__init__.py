@@ -1,7 +1,10 @@
 """Access to the cluster: one interface (:mod:`~deviceshare_cluster.interface`) and its implementations."""
 
-from deviceshare_cluster.interface import Cluster
+import asyncio
+
+from deviceshare_cluster.interface import Cluster, ClusterError
 from deviceshare_cluster.kube import SILENCE, KubeCluster
+from deviceshare_cluster.kube.client import KubeClient
 from deviceshare_cluster.kube.follow import Patience
 from deviceshare_cluster.local import LocalCluster
 
@@ -11,6 +14,19 @@ KUBE = "kube"
 
 class UnknownCluster(ValueError):
     """A text is not a valid cluster specification."""
+
+
+def check_cluster(spec: str) -> None:
+    """Check a cluster specification, and the kubeconfig that it needs, without a request to the cluster.
+
+    Raises:
+        UnknownCluster: ``spec`` is invalid, or there is no configuration of this cluster.
+    """
+    if isinstance(open_cluster(spec), KubeCluster):
+        try:
+            asyncio.run(KubeClient(context=spec.partition(":")[2]).read_configuration())
+        except ClusterError as error:
+            raise UnknownCluster(f"--cluster {spec!r} is not valid: {error}") from error
 
 
 def open_cluster(spec: str, name: str = "deviceshare", instance: str = "", silence: float = SILENCE) -> Cluster:

@@ -5,7 +5,7 @@ import sys
 from deviceshare.model import ConfigError
 from deviceshare_bus.options import positive
 from deviceshare_bus.service import parser, run
-from deviceshare_cluster import UnknownCluster, open_cluster
+from deviceshare_cluster import UnknownCluster, check_cluster
 from deviceshare_cluster.signing import signing_keys
 
 from deviceshare_binder.core import PATIENCE, REPORTS_PER_SECOND
@@ -33,7 +33,7 @@ def start() -> None:
     )
     parsed = options.parse_args()
     try:
-        open_cluster(parsed.cluster)
+        check_cluster(parsed.cluster)
         signing_keys()
     except (UnknownCluster, ConfigError) as error:
         sys.exit(f"deviceshare-binder: {error}")

@@ -6,7 +6,7 @@ from typing import Any, assert_never
 
 import msgspec
 from deviceshare.conf import DEVICES, SCHEDULER
-from deviceshare.model import Claim, ConfigFact
+from deviceshare.model import Claim, ConfigFact, object_uid
 from deviceshare_bus.core import Event
 from deviceshare_bus.follower import Message
 from deviceshare_bus.messages import decode_explanation, decode_outcomes
@@ -211,14 +211,14 @@ class ClusterSide:
         match command:
             case Annotate(kind=kind, namespace=namespace, name=name, annotations=annotations):
                 await self._cluster.annotate(
-                    kind, namespace, name, annotations, uid=command.uid, expected=command.expected
+                    kind, namespace, name, annotations, uid=object_uid(command.uid), expected=command.expected
                 )
             case SetPodCondition(namespace=namespace, name=name, uid=uid, reason=reason, message=message, at=at):
                 return await self._cluster.set_pod_condition(
-                    namespace, name, uid, status=False, reason=reason, message=message, at=at
+                    namespace, name, object_uid(uid), status=False, reason=reason, message=message, at=at
                 )
             case RecordEvent(record=record):
-                await self._cluster.record_event(record)
+                await self._cluster.record_event(record._replace(uid=object_uid(record.uid)))
             case SetStatus(kind=kind, namespace=namespace, name=name, uid=uid, status=status, at=at):
                 condition = msgspec.structs.asdict(command.condition) if command.condition is not None else None
                 await self._cluster.set_status(kind, namespace, name, uid, dict(status), condition=condition, at=at)

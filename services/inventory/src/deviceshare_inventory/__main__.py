@@ -6,7 +6,7 @@ from deviceshare.model import ConfigError
 from deviceshare_bus.options import positive
 from deviceshare_bus.plugins import load_families
 from deviceshare_bus.service import parser, run
-from deviceshare_cluster import UnknownCluster, open_cluster
+from deviceshare_cluster import UnknownCluster, check_cluster
 from deviceshare_cluster.kube import SILENCE
 from deviceshare_cluster.signing import signing_keys
 
@@ -37,7 +37,7 @@ def start() -> None:
     parsed.scheduler_name = parsed.scheduler_name or list(SCHEDULERS)
     try:
         load_families()  # the configuration may contain their flags
-        open_cluster(parsed.cluster)
+        check_cluster(parsed.cluster)
         signing_keys()
         if parsed.conf:
             read_conf(parsed.conf)

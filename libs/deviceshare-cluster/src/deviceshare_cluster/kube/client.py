@@ -14,6 +14,7 @@ from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 import msgspec
+import yaml
 from kubernetes.aio import client, config
 from kubernetes.aio.config.config_exception import ConfigException
 
@@ -44,6 +45,8 @@ class _Status(msgspec.Struct):
     message: str = ""
 
 
+_MALFORMED = (yaml.YAMLError, TypeError, ValueError, LookupError, AttributeError)
+"""Errors of the official client when it reads a kubeconfig that is none."""
 _TRY_AGAIN = (401, 408, 429)
 """Transient: an expired token, a slow server, priority and fairness."""
 
@@ -61,14 +64,18 @@ class KubeClient:
 
     async def start(self) -> None:
         """Connect to the API server of the service account, else of the kubeconfig. Raises a final ClusterError."""
-        try:
-            configuration = await self._configuration()
-        except (ConfigException, OSError) as error:
-            raise ClusterError(f"no cluster: {error}", final=True) from error
+        configuration = await self.read_configuration()
         configuration.proxy = configuration.proxy or _proxy_of(configuration.host)
         # With trust_env aiohttp looks for proxies and ~/.netrc in a thread for each request, which doubles its cost.
         configuration.client_session_kwargs = {"trust_env": False}
         self._api = client.ApiClient(configuration)
+
+    async def read_configuration(self) -> client.Configuration:
+        """Return the client's configuration. Raises a final ClusterError."""
+        try:
+            return await self._configuration()
+        except (ConfigException, OSError, *_MALFORMED) as error:
+            raise ClusterError(f"no cluster: {' '.join(str(error).split())}", final=True) from error
 
     async def _configuration(self) -> client.Configuration:
         """Return the client's configuration. Raises ConfigException, OSError."""

@@ -16,7 +16,8 @@ class YamlLoader(yaml.CSafeLoader):
     """Reads YAML.
 
     Errors with a position, because later steps fail on them: a number of more than 4300 digits, more than
-    :data:`DEEPEST` levels, aliases that repeat more than :data:`MOST_ALIASED` values.
+    :data:`DEEPEST` levels, aliases that repeat more than :data:`MOST_ALIASED` values. Likewise a key that occurs twice
+    in a mapping, as in kubectl's strict decoding.
     """
 
     def __init__(self, text: str, *, recursive: bool = True) -> None:
@@ -79,6 +80,17 @@ def _check_aliases(document: yaml.Node, *, recursive: bool) -> None:
         raise yaml.constructor.ConstructorError(None, None, problem, document.start_mark)
 
 
+def _check_keys(mapping: yaml.MappingNode) -> None:
+    """Raise an error if a key occurs twice: one of the two values would be ignored."""
+    seen: set[tuple[str, str]] = set()
+    for key, _ in mapping.value:
+        if isinstance(key, yaml.ScalarNode):
+            if (key.tag, key.value) in seen:
+                problem = f"the key {key.value[:100]!r} occurs twice"
+                raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
+            seen.add((key.tag, key.value))
+
+
 def _measure(node: yaml.Node, sizes: dict[yaml.Node, int], around: set[yaml.Node]) -> yaml.Node | None:
     """Count the values of a node and of all nodes in it, with those that aliases repeat.
 
@@ -93,6 +105,7 @@ def _measure(node: yaml.Node, sizes: dict[yaml.Node, int], around: set[yaml.Node
         parts = node.value
     elif isinstance(node, yaml.MappingNode):
         parts = [part for pair in node.value for part in pair]
+        _check_keys(node)
     around.add(node)
     recursive = None
     for part in parts:

@@ -2,8 +2,9 @@
 
 Reading order: :mod:`.facts` (state of the cluster), :mod:`.claims` (decisions), :mod:`.explanations` (reasons),
 :mod:`.problems` (errors of input), :mod:`.fields` (validation of input), :mod:`.quantities` (Kubernetes quantities),
-:mod:`.bounded` (numbers in messages), :mod:`.signatures` (HMAC of device annotations), :mod:`.fences` (claims that must
-not be bound any more), :mod:`.traces` (ids of traces), :mod:`.backoff` (pauses between retries).
+:mod:`.shared_uids` (pods with one uid), :mod:`.bounded` (numbers in messages), :mod:`.signatures` (HMAC of device
+annotations), :mod:`.fences` (claims that must not be bound any more), :mod:`.traces` (ids of traces), :mod:`.backoff`
+(pauses between retries).
 """
 
 from deviceshare.model.backoff import Backoff
@@ -68,6 +69,7 @@ from deviceshare.model.fences import FENCE, fence_entry, fenced_claims, with_fen
 from deviceshare.model.fields import Field, FieldWarning, Source, as_text
 from deviceshare.model.problems import ConfigError, DeviceshareError, FormatError, InputError, Problem, RequestError
 from deviceshare.model.quantities import LARGEST, Quantity, format_quantity, is_native, to_amount
+from deviceshare.model.shared_uids import alias, object_uid
 from deviceshare.model.signatures import read_keys, sign, signed
 from deviceshare.model.traces import PHASES, TraceIds, trace_id, trace_ids, trace_number
 
@@ -136,11 +138,13 @@ __all__ = [
     "Tenant",
     "Toleration",
     "TraceIds",
+    "alias",
     "as_text",
     "fence_entry",
     "fenced_claims",
     "format_quantity",
     "is_native",
+    "object_uid",
     "read_keys",
     "shown",
     "sign",

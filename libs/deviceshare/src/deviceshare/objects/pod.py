@@ -84,7 +84,7 @@ def decode_pod(raw: bytes, keys: Sequence[bytes] = ()) -> PodFact:
         ask=request,
         held=held,
         signed=ours,
-        unserved=unserved(annotations, request, held, phase) if node else (),
+        unserved=unserved(annotations, request, held, phase, problems) if node else (),
         until_running=until_running(annotations, phase) if node else (),
         problems=tuple(found),
     )

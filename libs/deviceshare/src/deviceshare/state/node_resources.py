@@ -1,6 +1,6 @@
 """CPU, memory and every other countable resource of the nodes, as arrays: node × resource."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +16,20 @@ UNLIMITED = 2**62
 
 
 class ResourceTable:
-    """What is allocatable and used on every node. Units: :data:`deviceshare.model.Resources`."""
+    """What is allocatable and used on every node. Units: :data:`deviceshare.model.Resources`.
+
+    A column that no node and no pod uses any more is given to another resource, so that the width is bounded by the
+    resources in use.
+    """
 
     def __init__(self) -> None:
         self._columns: dict[str, int] = {PODS: 0}
+        self._reserved_names = {PODS}
+        """Resources that keep their columns."""
+        self._free = [3, 2, 1]
+        """Columns without a resource."""
+        self.version = 0
+        """Grows whenever a column gets a resource."""
         self._allocatable: Ints = np.zeros((0, 4), dtype=np.int64)
         self._used: Ints = np.zeros((0, 4), dtype=np.int64)
         self._reserved: dict[int, int] = {}
@@ -27,16 +37,11 @@ class ResourceTable:
         self.amounts = NodeAmounts(self._allocatable, self._used)
         """The same arrays, as kernels read and write them."""
 
-    @property
-    def version(self) -> int:
-        """Grows with the number of resource names."""
-        return len(self._columns)
-
     def set_node(self, row: int, allocatable: Resources) -> None:
         """Set what a node has; what is used stays. A node that does not state how many pods it runs has no limit."""
         reserved = row in self._reserved
         self.set_reserved(row, reserved=False)
-        columns = [self.reserve(name) for name in allocatable]
+        columns = [self._column_for(name, allocatable) for name in allocatable]
         self._reserve(row + 1)
         self._allocatable[row] = 0
         self._allocatable[row, 0] = UNLIMITED
@@ -68,7 +73,7 @@ class ResourceTable:
         self.amounts.add(row, 0, sign)
         for name, amount in amounts:
             # A new name may replace the arrays by wider ones.
-            column = self.reserve(name)
+            column = self._column_for(name)
             self.amounts.add(row, column, sign * amount)
 
     def wanted(self, amounts: Sequence[tuple[str, int]]) -> tuple[Ints, Ints]:
@@ -111,13 +116,33 @@ class ResourceTable:
         return 0 if column is None else int(self._used[row, column])
 
     def reserve(self, name: str) -> int:
-        """Return the column of a resource, a new one for a new name."""
+        """Return the column of a resource, which keeps it for ever: for names of a configuration."""
+        self._reserved_names.add(name)
+        return self._column_for(name)
+
+    def _column_for(self, name: str, keep: Container[str] = ()) -> int:
+        """Return the column of a resource, an unused one for a new name; resources in ``keep`` keep their columns."""
         column = self._columns.get(name)
         if column is None:
-            column = self._columns[name] = len(self._columns)
-            if column >= self._used.shape[1]:
-                self._enter(_widen(self._allocatable), _widen(self._used))
+            if not self._free:
+                self._free_columns(keep)
+            column = self._columns[name] = self._free.pop()
+            self.version += 1
         return column
+
+    def _free_columns(self, keep: Container[str]) -> None:
+        """Take the columns of resources that nothing uses; widen the arrays if these are less than a quarter."""
+        width = self._used.shape[1]
+        in_use: Bools = (self._allocatable != 0).any(axis=0) | (self._used != 0).any(axis=0)
+        unused = [
+            name
+            for name, column in self._columns.items()
+            if not (in_use[column] or name in keep or name in self._reserved_names)
+        ]
+        self._free = sorted((self._columns.pop(name) for name in unused), reverse=True)
+        if len(self._free) * 4 < width:
+            self._enter(_widen(self._allocatable), _widen(self._used))
+            self._free = [*range(2 * width - 1, width - 1, -1), *self._free]
 
     def _reserve(self, rows: int) -> None:
         has = len(self._used)

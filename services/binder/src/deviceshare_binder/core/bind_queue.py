@@ -4,6 +4,7 @@ import heapq
 from collections import deque
 from collections.abc import Iterator
 
+from deviceshare.families import FamilyError
 from deviceshare.model import Claim
 
 from deviceshare_binder.core.bind_task import BindTask, State
@@ -52,7 +53,11 @@ class BindQueue:
 
     def add(self, claim: Claim, node: NodeClaims, now: float) -> None:
         """Create the task of a claim and queue it; ``now`` in unix seconds."""
-        task = self._tasks[claim.id] = BindTask(claim, node, keys_of(claim.grants), received_at=now)
+        task = self._tasks[claim.id] = BindTask(claim, node, received_at=now)
+        try:
+            task.keys = keys_of(claim.grants)
+        except FamilyError as error:
+            task.bug = str(error)
         node.tasks[claim.id] = None
         self._of_pod.setdefault(claim.uid, {})[claim.id] = None
         self.enqueue(task)

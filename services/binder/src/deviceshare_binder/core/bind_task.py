@@ -91,8 +91,10 @@ class BindTask(msgspec.Struct, eq=False):
 
     claim: Claim
     node: NodeClaims
-    keys: Keys
+    keys: Keys = frozenset()
     """The handoff keys of its pod."""
+    bug: str = ""
+    """The bug of a device family because of which the keys are not known: the claim is refused."""
     received_at: float = 0.0
     """When the claim was received, unix seconds."""
     requested_at: float = 0.0

@@ -187,7 +187,9 @@ class BinderCore:
             self._claims.start()
 
     def _pod(self, event: PodChanged, now: Now) -> None:
-        uid, pod = event.uid, event.pod
+        uid, pod, before = event.uid, event.pod, self._claims.facts.pods.get(event.uid)
+        if before is not None and pod is not None and (before.namespace, before.name) != (pod.namespace, pod.name):
+            self._pod(PodChanged(uid, None), now)  # another pod has its uid now
         self._claims.pod(uid, pod, now)
         self._reports.pod(uid, pod)
         self._groups.pod(uid, pod)

@@ -1,42 +1,27 @@
 """Which claim is bound when, and what its outcome is.
 
-The states of a bind task: :mod:`.bind_task`. Nothing begins before the messages that were on the bus have been read.
+The states of a bind task: :mod:`.bind_task`; what one task does: :mod:`.bind_steps`. Nothing begins before the messages
+that were on the bus have been read.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
-from deviceshare.families import FamilyError, UnknownFamilyError
-from deviceshare.model import BOUND, REFUSED, WITHDRAWN, Claim, InputError, Outcome, sign
+from deviceshare.families import FamilyError
+from deviceshare.model import BOUND, REFUSED, WITHDRAWN, Claim
 from deviceshare_bus.core import Now, Unreadable
 from deviceshare_bus.subjects import address, ledger
-from deviceshare_cluster.interface import BindState
+from deviceshare_cluster.interface import REFUSED_RETRY, BindState
 
 from deviceshare_binder.core.bind_queue import BindQueue
-from deviceshare_binder.core.bind_task import (
-    GRACE,
-    RECHECK,
-    RETRY,
-    BindTask,
-    Finished,
-    Paused,
-    Rejected,
-    State,
-    Verdict,
-)
-from deviceshare_binder.core.cluster_writes import REFUSED_RETRY
-from deviceshare_binder.core.commands import Annotate, BindPod, ClaimRequest, FencePod, LockNode, ReadPod
-from deviceshare_binder.core.delivery import annotations_of, given_up, is_served, outcome_of_bound
+from deviceshare_binder.core.bind_steps import BindSteps, Step
+from deviceshare_binder.core.bind_task import RETRY, BindTask, State, Verdict
+from deviceshare_binder.core.delivery import given_up, is_served
 from deviceshare_binder.core.events import BindAnswered, LockAnswered, OutcomesChanged, PodRead
 from deviceshare_binder.core.facts import Facts
 from deviceshare_binder.core.locks import AGAIN, Locks
 from deviceshare_binder.core.outcomes import NodeClaims, Outcomes
-from deviceshare_binder.core.plugin_handoff import PATIENCE, PluginHandoffs, Stuck, keys_of
+from deviceshare_binder.core.plugin_handoff import PATIENCE, PluginHandoffs, keys_of
 from deviceshare_binder.core.views import NodeView, PodView
-
-MOMENT = 1e-6
-"""The least difference, in seconds, between the times in the annotations of two bindings."""
-
-Step = ClaimRequest | Annotate | Finished | Rejected | Stuck | Paused
 
 
 class ClaimBinder:
@@ -52,17 +37,13 @@ class ClaimBinder:
     def __init__(
         self, limit: int, keys: Sequence[bytes] = (), patience: float = PATIENCE, *, check: bool = True
     ) -> None:
-        self._keys = tuple(keys)
         self.facts = Facts(check=check)
         self.outcomes = Outcomes()
         self._tasks = BindQueue(limit)
         self.handoffs = PluginHandoffs(patience)
         self.locks = Locks(self._needs_lock, self._left_over)
-        self._steps: list[Step] = []
-        """Steps for the next tick, in order."""
-        self._finished: list[Finished] = []
-        self._last_binding = 0.0
-        """Unix time of the last binding."""
+        self._steps = BindSteps(self.facts, self.outcomes, self._tasks, self.handoffs, self.locks, keys)
+        """What one task does; collects the steps for the next tick."""
         self._started = False
         self.wall = 0.0
         """Unix time of the event that is being handled."""
@@ -101,7 +82,7 @@ class ClaimBinder:
         before = self.facts.pods.get(uid)
         view = self.facts.put(view)
         if view.ended and view.unserved and (before is None or before.unserved != view.unserved or not before.ended):
-            self._steps += filter(None, (given_up(view),))
+            self._steps.add(*filter(None, (given_up(view),)))
         for task in self._tasks.of_pod(uid):
             self._reevaluate(task)
 
@@ -152,11 +133,11 @@ class ClaimBinder:
         if answer.state is BindState.BOUND:
             if answer.annotations is not None and is_served(task.claim, answer.annotations):
                 self.handoffs.not_begun(answer.node, task.claim.uid)
-            self._finish(task, BOUND, "", now)
+            self._steps.finish(task, BOUND, "", now)
         elif answer.state is BindState.ALREADY and answer.node == task.node.name:
-            self._found(task, answer.annotations, now)
+            self._steps.found(task, answer.annotations, now)
         elif answer.state is BindState.ALREADY:
-            self._finish(task, REFUSED, f"the pod is bound to {answer.node}", now)
+            self._steps.finish(task, REFUSED, f"the pod is bound to {answer.node}", now)
         elif answer.state is BindState.CHANGED:
             self.facts.read(task.claim.uid, answer.revision, answer.annotations)
             # The first change may have been known for long, such as that of a label.
@@ -164,9 +145,9 @@ class ClaimBinder:
             task.changes += 1
             self._tasks.sleep(task, State.BACKING_OFF, now.monotonic + pause)
         elif answer.state is BindState.REFUSED and not task.dropped:
-            self._fence(task, Verdict(REFUSED, answer.reason, sure=False))
+            self._steps.fence(task, Verdict(REFUSED, answer.reason, sure=False))
         else:
-            self._finish(task, REFUSED, answer.reason or "the pod is gone", now)
+            self._steps.finish(task, REFUSED, answer.reason or "the pod is gone", now)
 
     def pod_read(self, answer: PodRead, now: Now) -> None:
         """Apply the answer to a :class:`ReadPod` or :class:`FencePod`."""
@@ -175,13 +156,13 @@ class ClaimBinder:
         if node == "":
             self.facts.read(task.claim.uid, answer.revision, answer.annotations)
         if node == task.node.name:
-            self._found(task, answer.annotations, now)
+            self._steps.found(task, answer.annotations, now)
         elif verdict is not None and (verdict.state == WITHDRAWN or (verdict.state == REFUSED and node == "")):
-            self._finish(task, verdict.state, verdict.reason, now)
+            self._steps.finish(task, verdict.state, verdict.reason, now)
         elif node is None:
-            self._finish(task, REFUSED, "the pod is gone", now)
+            self._steps.finish(task, REFUSED, "the pod is gone", now)
         elif node:
-            self._finish(task, REFUSED, f"the pod is bound to {node}", now)
+            self._steps.finish(task, REFUSED, f"the pod is bound to {node}", now)
         elif verdict is not None:  # a fact shows that it is bound
             self._tasks.sleep(task, State.BACKING_OFF, now.monotonic + RETRY.first)
         else:  # the pod exists, its fact will arrive
@@ -208,7 +189,7 @@ class ClaimBinder:
         """
         task = self._tasks.answered(claim)
         if task.dropped:
-            self._remove(task)
+            self._steps.remove(task)
             return None
         pause = REFUSED_RETRY.delay(task.refusals, jitter) if final else RETRY.delay(task.tries, jitter)
         task.tries += 1
@@ -233,14 +214,10 @@ class ClaimBinder:
         self._resume_freed()
         while self._tasks.may_begin:
             for task in self._tasks.next_turn():
-                self._begin(task, now)
+                self._steps.begin(task, now)
             self._resume_freed()
-        self._steps += self.handoffs.take_stuck()
-        self._steps += self.locks.release(now.monotonic, self.facts.nodes.locks)
-        self._steps += self._finished
-        self._finished = []
-        steps, self._steps = self._steps, []
-        return steps
+        self._steps.add(*self.handoffs.take_stuck(), *self.locks.release(now.monotonic, self.facts.nodes.locks))
+        return self._steps.take()
 
     # Tasks
 
@@ -270,11 +247,7 @@ class ClaimBinder:
         if task.in_flight:
             task.dropped = True
         else:
-            self._remove(task)
-
-    def _remove(self, task: BindTask) -> None:
-        self.handoffs.unhold(task.node.name, task.claim.id, task.claim.uid)
-        self._tasks.remove(task)
+            self._steps.remove(task)
 
     def _reevaluate(self, task: BindTask) -> None:
         """Queue a waiting task again: a fact has changed, or its timer has expired."""
@@ -300,7 +273,10 @@ class ClaimBinder:
             pod = self.facts.pods.get(claim.uid)
             task = self._tasks.get(claim.id)
             if (task is not None or node.is_bound(claim)) and (pod is None or not pod.node):
-                keys = keys_of(claim.grants)
+                try:
+                    keys = keys_of(claim.grants)
+                except FamilyError:
+                    continue  # every claim of this family is refused meanwhile
                 self.handoffs.begin(node.name, claim.uid, keys)
                 if task is not None:
                     task.unsure = bool(keys)
@@ -316,116 +292,3 @@ class ClaimBinder:
         return bool(found) and not any(
             self._needs_lock(node, pod.uid) or (pod.node == node and pod.unserved and not pod.ended) for pod in found
         )
-
-    # One task
-
-    def _begin(self, task: BindTask, now: Now) -> None:
-        claim, task.began_at = task.claim, now.wall
-        if task.dropped:
-            self._remove(task)
-            return
-        if self._tasks.is_busy(claim.uid) or task.node.invalid:
-            task.state = State.PARKED
-            if reason := next(iter(task.node.invalid.values()), ""):
-                self._steps.append(Paused(claim, task.node.name, reason))
-            return
-        if task.unsure:
-            self._read(task, None)
-            return
-        verdict = self.facts.judge(task)
-        if verdict is not None and verdict.sure:
-            self._finish(task, verdict.state, verdict.reason, now)
-        elif verdict is not None and verdict.state == BOUND:
-            self._read(task, verdict)
-        elif verdict is not None:
-            self._fence(task, verdict)
-        elif self.facts.missing(task):
-            self._wait(task, now)
-        elif not self.facts.pods[claim.uid].revision:
-            self._read(task, None)
-        elif objection := self.facts.objection(task):
-            self._object(task, objection, now)
-        elif self.handoffs.blocked(task.node.name, claim.uid, task.keys):
-            task.state = State.HELD
-            self.handoffs.hold(task.node.name, claim.id, claim.uid, task.keys)
-        elif not self._locked(task, now):
-            self._bind(task, now)
-
-    def _locked(self, task: BindTask, now: Now) -> bool:
-        """Request the node's lock, or wait for it; return whether the binding has to wait."""
-        step = self.locks.next(task.claim, task.node.name, self.facts.nodes.locks(task.node.name), now)
-        if step is None:
-            return False
-        if isinstance(step, LockNode):
-            task.lock = step
-            self.handoffs.begin(task.node.name, task.claim.uid, task.keys)
-            self._request(task, State.LOCKING, step)
-        else:
-            self._tasks.sleep(task, State.WAITING, step)
-        return True
-
-    def _bind(self, task: BindTask, now: Now) -> None:
-        claim, node, pod = task.claim, task.node.name, self.facts.pods[task.claim.uid]
-        # Device plugins serve the oldest pod first: no two bindings may have the same time.
-        self._last_binding = max(now.wall, self._last_binding + MOMENT)
-        try:
-            annotations = annotations_of(claim, node, pod, self._last_binding)
-        except (InputError, UnknownFamilyError, FamilyError) as error:
-            self._fence(task, Verdict(REFUSED, str(error), sure=False))
-            return
-        annotations |= sign(self._keys, claim.uid, node, annotations)
-        self.handoffs.begin(node, claim.uid, task.keys)
-        request = BindPod(claim.id, claim.namespace, claim.name, claim.uid, node, annotations, pod.revision)
-        task.requested_at = task.requested_at or now.wall
-        self._request(task, State.BINDING, request)
-
-    def _found(self, task: BindTask, annotations: Mapping[str, str] | None, now: Now) -> None:
-        """The pod is bound to the claim's node: for this claim if it has the claim's devices."""
-        claim = task.claim
-        self._finish(task, *outcome_of_bound(claim, task.node.name, self.facts.pods.get(claim.uid), annotations), now)
-
-    def _read(self, task: BindTask, verdict: Verdict | None) -> None:
-        """Read the pod back; ``verdict``: a fact shows that it is bound."""
-        self._ask(task, ReadPod, verdict)
-
-    def _fence(self, task: BindTask, verdict: Verdict) -> None:
-        """Let no binding for the claim succeed any more; ``verdict`` is the claim's outcome if the pod is not bound."""
-        self._ask(task, FencePod, verdict)
-
-    def _ask(self, task: BindTask, request: type[ReadPod | FencePod], verdict: Verdict | None) -> None:
-        claim, task.verdict = task.claim, verdict
-        self._request(task, State.READING, request(claim.id, claim.namespace, claim.name, claim.uid))
-
-    def _request(self, task: BindTask, state: State, request: ClaimRequest) -> None:
-        self._tasks.requested(task, state)
-        self._steps.append(request)
-
-    def _wait(self, task: BindTask, now: Now) -> None:
-        """Wait for facts, in total no longer than the grace, whatever other facts arrive meanwhile."""
-        if (until := task.grace(now.monotonic, GRACE)) is not None:
-            self._tasks.sleep(task, State.WAITING, until)
-        elif task.claim.uid in self.facts.pods:
-            self._fence(task, Verdict(REFUSED, f"there is no node {task.node.name}", sure=False))
-        else:
-            self._read(task, None)
-
-    def _object(self, task: BindTask, objection: str, now: Now) -> None:
-        """Wait for facts that justify a claim: placement may have newer ones. Then refuse the claim."""
-        if (until := task.grace(now.monotonic, RECHECK)) is not None:
-            self._tasks.sleep(task, State.WAITING, until)
-        else:
-            self._steps.append(Rejected(task.claim, task.node.name, objection))
-            self._fence(task, Verdict(REFUSED, f"the claim is not valid: {objection}", sure=False))
-
-    def _finish(self, task: BindTask, state: str, reason: str, now: Now) -> None:
-        if state != BOUND:
-            self.handoffs.not_begun(task.node.name, task.claim.uid)
-        self._remove(task)
-        claim, node = task.claim, task.node
-        if not node.is_new(claim, state):
-            return
-        if not task.dropped:
-            trace = task.trace(now.wall) if state == BOUND else None
-            self.outcomes.finish(node, Outcome(claim.id, claim.uid, state, reason, now.wall), trace)
-        if not task.dropped or state == BOUND:
-            self._finished.append(Finished(claim, node.name, state, reason))

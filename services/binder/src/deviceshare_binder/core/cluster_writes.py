@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 from deviceshare.model import Backoff
+from deviceshare_cluster.interface import REFUSED_RETRY
 from msgspec.structs import replace
 
 from deviceshare_binder.core.commands import Annotate, RecordEvent, SetPodCondition, SetStatus
@@ -14,10 +15,6 @@ IN_FLIGHT = 100
 """Writes that may be in flight."""
 MOST_WAITING = 10_000
 """Failed writes that wait for their next attempt; beyond this number the oldest are dropped."""
-REFUSED_RETRY = Backoff(1.0, 60.0)
-"""Seconds until a request that the cluster refused for good is tried again: permissions may be granted later, and an
-API server that has just started refuses requests until it has read its roles."""
-
 RetriedWrite = Annotate | SetPodCondition | RecordEvent | SetStatus
 Target = tuple[str, str, str]
 """Kind, namespace and name of the object whose condition or status is written."""

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import msgspec
-from deviceshare.families import BY_NAME
+from deviceshare.families import BY_NAME, calling
 from deviceshare.model import ContainerGrant
 
 from deviceshare_binder.core.views import PodView
@@ -25,13 +25,20 @@ Keys = frozenset[str]
 
 
 def keys_of(grants: Iterable[ContainerGrant]) -> Keys:
-    """Return the handoff keys of a pod with these grants; an unknown family has none."""
+    """Return the handoff keys of a pod with these grants; an unknown family has none.
+
+    Raises:
+        FamilyError: a family has a bug.
+    """
     by_family: dict[str, list[ContainerGrant]] = {}
     for grant in grants:
         by_family.setdefault(grant.family, []).append(grant)
-    return frozenset(
-        key for name, held in by_family.items() if name in BY_NAME for key in BY_NAME[name].plugin.keys(held)
-    )
+    keys: set[str] = set()
+    for name, held in by_family.items():
+        if name in BY_NAME:
+            with calling(name, "plugin.keys"):
+                keys.update(BY_NAME[name].plugin.keys(held))
+    return frozenset(keys)
 
 
 class Stuck(NamedTuple):

@@ -15,6 +15,7 @@ from deviceshare.model import (
     PodGroupFact,
     PriorityClassFact,
     QueueFact,
+    object_uid,
 )
 from deviceshare.objects import (
     decode_node,
@@ -31,6 +32,7 @@ from deviceshare_inventory.core.adoption import Adoption
 from deviceshare_inventory.core.configs import Configs, Resolved
 from deviceshare_inventory.core.desired_state import DesiredState
 from deviceshare_inventory.core.node_devices import NodeDevices
+from deviceshare_inventory.core.pod_identities import PodIdentities
 from deviceshare_inventory.core.reports import Reference, Reports
 
 _POD_SUBJECT = "cluster.pod."
@@ -67,10 +69,7 @@ class FactBuilder:
         self._devices = NodeDevices()
         self._described: dict[str, Change] = {}
         """The last change of each node whose fact depends on ConfigMaps that describe its devices."""
-        self._uids: dict[str, str] = {}
-        """Uid of the pod that has a name now, by ``namespace/name``."""
-        self._previous_uids: dict[str, str] = {}
-        """``_uids`` from before the list that is being delivered."""
+        self._identities = PodIdentities()
         self._steps: list[RecordStep] = []
         self._generation = 0
         """How many lists have begun."""
@@ -80,7 +79,7 @@ class FactBuilder:
     def load(self, fact: Fact) -> None:
         """Apply a fact that was on CLUSTER at start."""
         if isinstance(fact, PodFact):
-            self._uids[fact.ref] = fact.uid
+            self._identities.load(fact)
         elif isinstance(fact, ConfigFact):
             problem = self._configs.load(fact)
             if problem is not None:
@@ -94,12 +93,13 @@ class FactBuilder:
         self._devices.begin_list()
         self._adoption.begin_list()
         self._described.clear()
-        self._previous_uids, self._uids = self._previous_uids | self._uids, {}
+        self._identities.begin_list()
 
     def end_list(self, revision: int) -> None:
         """Build what had to wait for the whole list, and delete the facts of objects that were not in it."""
         self.listing = False
-        self._previous_uids = {}
+        self._identities.end_list()
+        self._apply_freed()
         self._want_configs(revision)
         for change in list(self._described.values()):
             self._apply_node(change)
@@ -109,6 +109,11 @@ class FactBuilder:
             self._reports.forget(subject)
             self._adoption.forget(subject.removeprefix(_POD_SUBJECT))
             self._delete(subject, revision)
+
+    @property
+    def ambiguous(self) -> bool:
+        """Whether the cluster has to be listed again, to tell pods with the same uid apart."""
+        return self._identities.ambiguous
 
     def take_steps(self) -> list[RecordStep]:
         """Return the steps in the life of pods since the last call."""
@@ -174,15 +179,15 @@ class FactBuilder:
 
     def _apply_pod(self, change: Change) -> None:
         ref = f"{change.namespace}/{change.name}"
-        before = self._uids.get(ref) or self._previous_uids.get(ref)
         pod = self._decode(change, f"pod {ref}", lambda raw: decode_pod(raw, self._keys))
-        if before is not None and (pod is None or pod.uid != before):
-            self._uids.pop(ref, None)
-            self._previous_uids.pop(ref, None)
+        if pod is not None:
+            pod = self._identities.identify(pod, change, listing=self.listing)
+        before = self._identities.publish(ref, None if pod is None else pod.uid)
+        if before is not None:
             self._delete_pod(before, ref, change.revision)
+            self._apply_freed()
         if pod is None:
             return
-        self._uids[ref] = pod.uid
         pod = self._adoption.pod(pod)
         known = self._desired.exists(fact_subject("pod", pod.uid))
         if not (known if pod.ended else pod.node or pod.scheduler in self._schedulers):
@@ -193,12 +198,17 @@ class FactBuilder:
             # Else the configuration and the pod's node may come after it: end_list builds the fact.
             self._want_pod(pod, change.revision)
 
+    def _apply_freed(self) -> None:
+        """Apply the pods again whose uid has no owner any more."""
+        for change in self._identities.take_freed():
+            self._apply_pod(change)
+
     def _want_pod(self, pod: PodFact, revision: int) -> None:
         subject = fact_subject("pod", pod.uid)
         if not self._desired.exists(subject):
             self._steps.append(RecordStep(pod.uid, pod.ref, "seen"))
         self._want(subject, pod, revision)
-        self._reports.report(subject, Reference("Pod", pod.namespace, pod.name, pod.uid), pod.problems)
+        self._reports.report(subject, Reference("Pod", pod.namespace, pod.name, object_uid(pod.uid)), pod.problems)
 
     def _delete_pod(self, uid: str, ref: str, revision: int) -> None:
         self._adoption.forget(uid)

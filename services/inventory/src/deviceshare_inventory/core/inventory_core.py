@@ -20,6 +20,7 @@ from deviceshare_bus.core import (
     Written,
 )
 from deviceshare_bus.subjects import FACT_KINDS, SYNCED, address
+from deviceshare_cluster.interface import REFUSED_RETRY
 from msgspec.structs import replace
 
 from deviceshare_inventory.core.commands import RestartWatch
@@ -40,8 +41,6 @@ from deviceshare_inventory.core.reports import Reports
 
 RETRY = Backoff(0.1, 5.0)
 """Seconds before a failed watch is started again: doubled with each failure, up to twice as long with jitter."""
-REFUSED_RETRY = Backoff(1.0, 60.0)
-"""Seconds before a watch that the cluster refused is started again."""
 
 
 class InventoryCore:
@@ -192,6 +191,8 @@ class InventoryCore:
             self._listed = event.listed
             self._delivered = max(self._delivered, event.listed)
             self._builder.end_list(event.listed)
+            if self._builder.ambiguous:
+                return [Log("warning", "pods have the same uid: the cluster is listed again"), RestartWatch()]
             self._comparison.schedule(now)
             self._synced_after = self._desired.ticket
         return []

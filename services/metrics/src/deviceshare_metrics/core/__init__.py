@@ -5,7 +5,6 @@ of every subject), :mod:`.tallies` (counters), :mod:`.snapshot` (the joined stat
 pods, from :mod:`.states` and :mod:`.usage`), :mod:`.explaining`.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 from deviceshare_metrics.core.events import decode_event
@@ -27,6 +26,6 @@ __all__ = [
 ]
 
 
-def build_core(arguments: dict[str, Any], _: Sequence[bytes] = ()) -> MetricsCore:
-    """Return a core from the arguments of :class:`MetricsCore`; it needs no signing keys."""
+def build_core(arguments: dict[str, Any]) -> MetricsCore:
+    """Return a core from the arguments of :class:`MetricsCore`."""
     return MetricsCore(**arguments)

@@ -5,7 +5,6 @@ hold the state; :mod:`.facts` and :mod:`.ledgers` update it from the bus; :mod:`
 :mod:`.overcommit` decide; :mod:`.claims`, :mod:`.explaining` and :mod:`.reporter` make what is written.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 from deviceshare_placement.core.events import FactReceived, LedgerReceived, OutcomesReceived, decode_event
@@ -14,8 +13,8 @@ from deviceshare_placement.core.placement_core import PlacementCore
 __all__ = ["FactReceived", "LedgerReceived", "OutcomesReceived", "PlacementCore", "build_core", "decode_event"]
 
 
-def build_core(arguments: dict[str, Any], _: Sequence[bytes] = ()) -> PlacementCore:
-    """Return a core; it needs no signing keys.
+def build_core(arguments: dict[str, Any]) -> PlacementCore:
+    """Return a core.
 
     Args:
         arguments: those of :class:`PlacementCore`; they are part of the core log.

@@ -43,6 +43,10 @@ class Facts:
     def apply(self, subject: str, fact: AnyFact, now: Now) -> list[Command]:
         """Apply a fact; return the commands that follow for an object that is gone."""
         self.valid(subject)
+        out: list[Command] = []
+        before = self._facts.get(subject)
+        if isinstance(fact, PodFact) and isinstance(before, PodFact) and fact.ref != before.ref:
+            out = self._remove(subject, before, now)
         match fact:
             case Gone():
                 return self._remove(subject, self._facts.pop(subject, None), now)
@@ -59,7 +63,7 @@ class Facts:
             case ConfigFact() if self._effective.take(fact):
                 self._configure()
         self._facts[subject] = fact
-        return []
+        return out
 
     def readable(self, node: str) -> bool:
         """Return whether all messages about a node are valid."""
