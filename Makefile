@@ -45,8 +45,10 @@ fuzz: $(READY)  ## fuzz the parsers for FUZZ_SECONDS (60); FUZZ_SEED repeats a r
 	@FUZZ_SECONDS=$${FUZZ_SECONDS:-60} $(BIN)/pytest tests/fuzz
 
 # CHAOS_SEED gives other histories and faults.
-chaos: $(READY)  ## faults: CHAOS_HOURS (1000) simulated hours, then CHAOS_MINUTES (60) on real processes
+chaos: $(READY)  ## faults: CHAOS_HOURS (1000) simulated hours, 20 of bus servers, CHAOS_MINUTES (60) on real processes
 	@$(BIN)/deviceshare chaos --simulated --seed $${CHAOS_SEED:-1} --hours $${CHAOS_HOURS:-1000}
+	@DEVICESHARE_LEADER_FAULTS=20 DEVICESHARE_POWER_LOSSES=1000 $(BIN)/pytest --capture=no \
+		tests/system/test_bus_cluster.py tests/bus/test_power_loss.py
 	@$(BIN)/deviceshare chaos --seed $${CHAOS_SEED:-1} --minutes $${CHAOS_MINUTES:-60} \
 		--replicas placement=2,binder=2,inventory=2
 

@@ -36,6 +36,32 @@ async def test_who_waits_goes_on_when_the_server_is_back(nats_server):
         await connection.close()
 
 
+async def test_a_write_to_a_reset_connection_is_tried_again(nats_server, monkeypatch):
+    resets = [b"CONNECT"]
+    write = asyncio.StreamWriter.write
+
+    def fail_once(self, data):
+        """Do as uvloop does when the server has reset the connection."""
+        if resets and bytes(data).startswith(resets[0]):
+            resets.pop(0)
+            raise RuntimeError("unable to perform operation on <TCPTransport closed=True>; the handler is closed")
+        write(self, data)
+
+    monkeypatch.setattr(asyncio.StreamWriter, "write", fail_once)
+    connection = await connect(nats_server.url, "test")
+    try:
+        assert resets == []
+        resets += [b"CONNECT", b"SUB"]
+        nats_server.kill()
+        while connection.connected:
+            await asyncio.sleep(0.01)
+        await asyncio.to_thread(nats_server.start)
+        await asyncio.wait_for(connection.wait_connected(), 10)
+        assert resets == []
+    finally:
+        await connection.close()
+
+
 async def test_a_cancellation_that_nats_py_loses_ends_the_connecting(monkeypatch):
     async def losing(self, *_args, error_cb, **_options):
         while True:

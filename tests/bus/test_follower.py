@@ -8,7 +8,9 @@ import pytest
 from deviceshare_bus.connection import connect
 from deviceshare_bus.follower import BusWiped, Follower
 from deviceshare_bus.publisher import Publisher, PublishError, Write
+from deviceshare_bus.requests import Unanswered
 from deviceshare_bus.setup import make_streams
+from deviceshare_bus.streamstate import StreamState, stream_state
 from deviceshare_bus.subjects import Stream
 
 
@@ -141,6 +143,28 @@ async def test_a_wiped_bus_is_an_error_not_a_gap(connection, publisher, made_ane
     with pytest.raises(BusWiped):
         async with asyncio.timeout(8):
             await reader.task
+
+
+async def test_a_loss_during_the_comparison_does_not_forbid_writes_for_ever(connection, publisher, monkeypatch) -> None:
+    reader = Reader(Follower(connection, Stream.CLUSTER))
+    await publisher.write(Write("cluster.node.a", b"1"))
+    await reader.until("cluster.node.a", b"1")
+    lost: list[bool] = []
+
+    async def lost_once(*asked: object) -> StreamState:
+        if not lost:
+            lost.append(True)
+            await connection._was_lost()
+            await connection._came_back()
+            raise Unanswered("the connection was lost")
+        return await stream_state(*asked)
+
+    monkeypatch.setattr(deviceshare_bus.follower, "stream_state", lost_once)
+    reader.follower._lost()
+    async with asyncio.timeout(5.0):
+        while not lost or not connection.may_write("cluster.node.a"):
+            await asyncio.sleep(0.01)
+    await reader.end()
 
 
 async def test_it_waits_for_a_stream_that_is_not_there_yet(nats_server) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from contextlib import aclosing
 
-import deviceshare_bus.follower
+import deviceshare_bus.inbox
 import pytest
 from deviceshare_bus.connection import Connection
 from deviceshare_bus.follower import Follower
@@ -28,13 +28,13 @@ async def fill(publisher: Publisher, first: int = 0, count: int = COUNT) -> None
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deviceshare_bus.follower, "INBOX_BYTES", 1 << 20)
+    monkeypatch.setattr(deviceshare_bus.inbox, "INBOX_BYTES", 1 << 20)
 
 
 def waiting(follower: Follower, connection: Connection) -> int:
     """Return the bytes that wait for the reader, in the follower and in nats-py."""
-    assert follower._inbox_bytes == sum(len(message.data) for message in follower._inbox)
-    return follower._inbox_bytes + sum(subscription.pending_bytes for subscription in connection.client._subs.values())
+    assert follower._inbox.size == sum(len(message.data) for message in follower._inbox._messages)
+    return follower._inbox.size + sum(subscription.pending_bytes for subscription in connection.client._subs.values())
 
 
 @pytest.mark.usefixtures("small")
@@ -72,7 +72,7 @@ async def test_the_buffer_of_a_slow_reader_is_bounded_and_no_message_is_missed(
 async def test_many_small_messages_are_bounded_by_their_number(
     connection: Connection, publisher: Publisher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(deviceshare_bus.follower, "INBOX_MESSAGES", 100)
+    monkeypatch.setattr(deviceshare_bus.inbox, "INBOX_MESSAGES", 100)
     count = 60_000
     for start in range(0, count, 500):
         futures = [await publisher.send(Write(f"cluster.node.n{start + number}", b"x")) for number in range(500)]

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 from deviceshare.model import Backoff
-from deviceshare_bus import latest
+from deviceshare_bus import latest, postponed
 from deviceshare_bus.connection import connect
 from deviceshare_bus.latest import LatestWriter
 from deviceshare_bus.publisher import Publisher, Refused, Unknown, Write
@@ -86,7 +86,28 @@ async def test_a_newer_message_is_written_after_the_one_that_is_on_its_way(answe
     assert (len(answering.sent), writer.open) == (3, 0)
 
 
-async def test_an_unknown_write_is_repeated_and_a_refused_one_is_not(answering):
+async def test_a_refused_write_is_repeated_after_a_pause_unless_there_is_a_newer_one(answering, monkeypatch):
+    monkeypatch.setattr(postponed, "REFUSED_RETRY", Backoff(0.2, 0.2))
+    writer = answering.writer
+    writer.put("a", b"1")
+    writer.put("b", b"1")
+    await answering.until(2)
+    answering.futures[0].set_exception(Refused("too large"))
+    answering.futures[1].set_exception(Refused("too large"))
+    await asyncio.sleep(0.05)
+    assert (len(answering.sent), writer.open) == (2, 0)
+    writer.put("b", b"2")
+    await answering.until(3)
+    assert answering.sent[2] == ("b", b"2", None)
+    answering.futures[2].set_result(1)
+    await answering.until(4)
+    assert answering.sent[3] == ("a", b"1", None)
+    answering.futures[3].set_result(2)
+    await asyncio.sleep(0.3)
+    assert (len(answering.sent), writer.open) == (4, 0)
+
+
+async def test_an_unknown_write_is_repeated_at_once_and_a_refused_one_is_not(answering):
     writer = answering.writer
     writer.put("a", b"1")
     writer.put("b", b"1")

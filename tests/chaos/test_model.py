@@ -12,7 +12,7 @@ from deviceshare_cli.chaos.apiserver import ApiServer, NotAllowed
 from deviceshare_cli.chaos.jetstream import Stream
 from deviceshare_cli.chaos.nats_client import SimulatedConnection
 from deviceshare_cli.chaos.nats_server import Server
-from deviceshare_cli.chaos.virtual_time import WALL, Deadlock, run
+from deviceshare_cli.chaos.virtual_time import GRID, WALL, Deadlock, run
 from nats.js.api import StreamConfig
 
 POD = {"kind": "Pod", "metadata": {"name": "a", "namespace": "default"}, "spec": {}}
@@ -29,6 +29,18 @@ def test_the_clock_jumps_to_the_next_timer():
     assert found[:2] == (86_400.0, 86_400.0)
     assert time.monotonic() - began < 60.0
     assert run(main, "1") == found != run(main, "2")
+
+
+def test_time_passes_while_a_task_waits_for_a_moment_just_ahead():
+    async def main():
+        loop = asyncio.get_running_loop()
+        await asyncio.sleep(1.0)
+        due = loop.time() + 1e-10
+        while loop.time() < due:
+            await asyncio.sleep(due - loop.time())
+        return loop.time()
+
+    assert run(main, "1") == pytest.approx(1.0 + GRID)
 
 
 def test_tasks_that_wait_for_ever_are_a_deadlock():

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -13,13 +14,16 @@ import pytest
 from deviceshare_cli.chaos import manifests
 from deviceshare_cli.chaos.checkers.cards import Parts
 from deviceshare_cli.chaos.real.checker.claims import Claims
-from deviceshare_cli.chaos.real.checker.converged import Objects, missing
+from deviceshare_cli.chaos.real.checker.converged import Objects, missing, without_members
 from deviceshare_cli.chaos.real.checker.judge import Violation
-from deviceshare_cli.chaos.real.faults import FAULTS, NOT_SURVIVED_YET, parse_kinds
+from deviceshare_cli.chaos.real.faults import FAULTS, parse_kinds
 from deviceshare_cli.chaos.real.options import parse_replicas
 from deviceshare_cli.chaos.real.proxy import Link
 from deviceshare_cli.chaos.real.report import Reporter
+from deviceshare_cli.chaos.real.schedule import MOST, Deck, Kind, Schedule
+from deviceshare_cli.chaos.real.system import NoEffect, System
 from deviceshare_cli.errors import CommandError
+from deviceshare_cli.supervisor import Program, Supervisor
 
 NODE = manifests.node("a", "hami-core", 1)
 MIG = manifests.node("m", "mig", 2)
@@ -127,6 +131,16 @@ def test_a_gang_that_is_bound_in_part_is_found() -> None:
     assert torn == ["gang default/g: 1 of 2 pods are bound"]
 
 
+def test_a_member_that_another_scheduler_bound_does_not_tear_its_gang() -> None:
+    found, stolen = Found(), pod("y", "a")
+    member = pod("x", "a")
+    for each in (member, stolen):
+        each["metadata"]["annotations"]["scheduling.k8s.io/group-name"] = "g"
+    groups = tuple(without_members([manifests.pod_group("g", 2, "default")], [stolen]))
+    assert problems(found, member, groups=groups) == []
+    assert problems(found, member, groups=(manifests.pod_group("g", 2, "default"),)) != []
+
+
 def test_messages_of_a_stranger_are_not_taken_for_claims() -> None:
     found = Found()
     wrong = msgspec.msgpack.encode({"node": "b", "claims": [claim("1", "x", 10**6)]})
@@ -140,8 +154,7 @@ def test_messages_of_a_stranger_are_not_taken_for_claims() -> None:
 
 
 def test_names_of_faults_and_replicas_are_checked() -> None:
-    assert set(parse_kinds("")) == FAULTS.keys() - NOT_SURVIVED_YET
-    assert set(parse_kinds("all")) == FAULTS.keys()
+    assert set(parse_kinds("")) == FAULTS.keys()
     assert parse_kinds("wipe,kill") == ("wipe", "kill")
     with pytest.raises(CommandError, match="there is no fault flood"):
         parse_kinds("kill,flood")
@@ -158,9 +171,19 @@ def test_a_violation_is_printed_with_its_seed_and_where_the_logs_are(
     (tmp_path / "binder-1.corelog").write_text("")
     reporter = Reporter(17, 60.0, None)
     reporter.fault("kill")
+    reporter.settled.append((2.5, "#1 kill"))
+    reporter.summary(["kill", "wipe"], {"add pod": 3}, "read 5 messages")
     reporter.broken([Violation("a rule", "its evidence", 1.5)], ["#1 kill binder-1"], tmp_path)
     reporter.end()
     said = capsys.readouterr().out
+    for part in (
+        "faults: kill 1\n",
+        "NEVER INJECTED: wipe",
+        "add pod 3",
+        "read 5 messages",
+        "at most 2.5 s, after #1",
+    ):
+        assert part in said
     for part in ("--seed 17", "#1 kill binder-1", "00:00:01.500Z a rule", "its evidence", str(tmp_path), "1.corelog"):
         assert part in said
     assert said.splitlines()[-1].startswith("1 faults, 1 violations (seed 17, ")
@@ -223,15 +246,66 @@ async def test_connections_are_reset_and_refused_and_delayed() -> None:
     async with echo() as (link, opened):
         old = await opened()
         assert await echoed(old) == b"hello"
-        link.closed = True
-        link.cut()
-        with pytest.raises(ConnectionResetError):
-            await old[0].read(100)
-        refused = await opened()
-        with pytest.raises(ConnectionResetError):
-            assert await refused[0].read(100) != b""
-        link.closed = False
-        link.delay = 0.4
-        began = asyncio.get_running_loop().time()
-        assert await echoed(await opened()) == b"hello"
-        assert asyncio.get_running_loop().time() - began > 0.02
+        async with link.refused():
+            async with link.refused():  # by another fault, which ends earlier
+                with pytest.raises(ConnectionResetError):
+                    await old[0].read(100)
+            refused = await opened()
+            with pytest.raises(ConnectionResetError):
+                assert await refused[0].read(100) != b""
+        async with link.delayed(0.4), link.delayed(0.01):
+            began = asyncio.get_running_loop().time()
+            assert await echoed(await opened()) == b"hello"
+            assert asyncio.get_running_loop().time() - began > 0.02
+
+
+KINDS = {name: fault.kind for name, fault in FAULTS.items()}
+
+
+def test_each_kind_is_among_the_first_faults_and_occurs_by_its_weight() -> None:
+    deck = Deck(KINDS, random.Random(1))
+    assert set(deck.draw(len(KINDS), 99)) != set(KINDS)  # one fault at a time takes the bus away
+    whole: list[str] = []
+    deck = Deck(KINDS, random.Random(1))
+    while len(whole) < sum(kind.weight for kind in KINDS.values()):
+        whole += deck.draw(1, 1)
+    assert set(whole[: len(KINDS)]) == set(KINDS)
+    assert Counter(whole) == {name: kind.weight for name, kind in KINDS.items()}
+
+
+def test_a_fault_without_effect_is_drawn_again() -> None:
+    deck = Deck({"kill": Kind(1, False), "wipe": Kind(1, False)}, random.Random(1))
+    (first,) = deck.draw(1, 0)
+    deck.put_back(first)
+    assert set(deck.draw(2, 0)) == {"kill", "wipe"}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_groups_keep_the_pace_and_leave_one_server_at_a_time(seed: int) -> None:
+    schedule = Schedule(KINDS, 60.0, 7.0, random.Random(seed))
+    elapsed, seen = 0.0, Counter[str]()
+    groups = []
+    while elapsed < 3600.0:
+        group = schedule.group(elapsed, seen.total(), 10**6)
+        lasting = [fault for fault in group if KINDS[fault.kind].lasts]
+        assert 0 < len(group) <= MOST
+        assert all(10.0 <= fault.seconds <= 60.0 for fault in lasting)
+        servers = [server for fault in lasting if (server := KINDS[fault.kind].server)]
+        assert len(servers) == len(set(servers))
+        elapsed += max(fault.after + fault.seconds for fault in group) + 10.0
+        seen.update(fault.kind for fault in group)
+        groups.append(len(lasting))
+    assert 500 <= seen.total() <= 700
+    assert seen.keys() == KINDS.keys()
+    assert groups.count(0) > len(groups) / 6
+    again = [Schedule(KINDS, 60.0, 7.0, random.Random(seed)).group(0.0, 0, 100) for _ in range(2)]
+    assert again[0] == again[1]
+
+
+async def test_a_fault_has_no_effect_if_nothing_is_hit(tmp_path: Path) -> None:
+    supervisor = Supervisor(lambda line: None)
+    program = Program("none", ("none",), tmp_path / "log")
+    system = System(tmp_path, supervisor, program, "", program, "", {"binder-1": {}})
+    with pytest.raises(NoEffect):
+        await system.pause("binder-1", 1.0, lambda: pytest.fail("it began"))
+    assert not system.runs("binder-1")

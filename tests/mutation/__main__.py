@@ -6,23 +6,27 @@ MUTATE_AGAIN=1 tries only the mutants that the tests did not kill when the repor
 the report: for work on tests, as long as no test is weakened.
 """
 
+import contextlib
 import os
-import queue
+import signal
 import sys
 import tempfile
 import threading
 from pathlib import Path
 
 from mutation import report
+from mutation.equivalent import find
 from mutation.groups import GROUPS, Group
 from mutation.mutants import Mutant, sample
-from mutation.workers import Copy, Run, Verdict
+from mutation.selection import Recording, Recordings, merge
+from mutation.workers import Copy, Run, Stopped, Verdict
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = int(os.environ.get("MUTATE_SAMPLE", "20"))
 SEED = int(os.environ.get("MUTATE_SEED", "1"))
 WORKERS = int(os.environ.get("MUTATE_WORKERS", "2"))
 REPORT = Path(os.environ.get("MUTATE_REPORT", ROOT / ".cache" / "mutation" / "report.md"))
+RECORDINGS = ROOT / ".cache" / "mutation" / "recordings"
 AGAIN = os.environ.get("MUTATE_AGAIN", "") == "1"
 RECORD = REPORT.with_name("killed.json")
 CHOSEN = [name.strip() for name in os.environ.get("MUTATE_GROUPS", "").split(",") if name.strip()]
@@ -34,9 +38,13 @@ class Pool:
     def __init__(self, snapshot: Path, directory: Path) -> None:
         self._snapshot = snapshot
         self._directory = directory
-        self._tasks: queue.SimpleQueue[tuple[Group, list[Mutant]]] = queue.SimpleQueue()
-        self._lock = threading.Lock()
+        self._changed = threading.Condition()
+        self._groups: list[tuple[Group, list[Mutant]]] = []
+        self._mutants: list[tuple[Group, Mutant, Recording]] = []
+        self._recording = 0
         self._failed: list[str] = []
+        self._copies: list[Copy] = []
+        self._stopped = False
         self.results: list[report.Result] = []
 
     def run(self, tasks: list[tuple[Group, list[Mutant]]], killed: dict[str, str]) -> list[str]:
@@ -44,42 +52,93 @@ class Pool:
         for group, sampled in tasks:
             known = [mutant for mutant in sampled if mutant.digest in killed]
             self.results += [report.Result(mutant, Run(Verdict.KILLED, 0.0, killed[mutant.digest])) for mutant in known]
-            mutants = [mutant for mutant in sampled if mutant.digest not in killed]
-            # Each worker runs the tests of a group without a mutant first: therefore pieces, not single mutants.
-            for part in range(min(WORKERS, len(mutants))):
-                self._tasks.put((group, mutants[part::WORKERS]))
+            if mutants := [mutant for mutant in sampled if mutant.digest not in killed]:
+                self._groups.append((group, mutants))
         threads = [threading.Thread(target=self._work, args=(number,), daemon=True) for number in range(WORKERS)]
         for thread in threads:
             thread.start()
-        for thread in threads:
-            thread.join()
+        try:
+            for thread in threads:
+                thread.join()
+        except BaseException:  # interrupted
+            self._stop()
+            for thread in threads:
+                thread.join()
+            raise
         return self._failed
+
+    def _stop(self) -> None:
+        with self._changed:
+            self._stopped = True
+            for copy in self._copies:
+                copy.stop()
+            self._changed.notify_all()
 
     def _work(self, number: int) -> None:
         copies: dict[bool, Copy] = {}
-        while True:
-            try:
-                group, mutants = self._tasks.get_nowait()
-            except queue.Empty:
-                return
-            if group.compiled not in copies:
-                where = self._directory / f"{number}-{'compiled' if group.compiled else 'plain'}"
-                copies[group.compiled] = Copy(self._snapshot, where, compiled=group.compiled)
-            self._run_group(copies[group.compiled], group, mutants)
+        with contextlib.suppress(Stopped):
+            while task := self._next():
+                group = task[0]
+                if group.compiled not in copies:
+                    where = self._directory / f"{number}-{'compiled' if group.compiled else 'plain'}"
+                    copies[group.compiled] = self._new_copy(where, compiled=group.compiled)
+                if len(task) == 2:
+                    self._record(copies[group.compiled], group, task[1])
+                else:
+                    self._run_mutant(copies[group.compiled], *task)
 
-    def _run_group(self, copy: Copy, group: Group, mutants: list[Mutant]) -> None:
-        tests = group.test_files(self._snapshot)
-        baseline = copy.baseline(tests)
-        if baseline.verdict is not Verdict.SURVIVED:
-            with self._lock:
-                self._failed.append(f"{group.name}: the tests fail without a mutant:\n{baseline.output}")
-            return
-        for mutant in mutants:
-            timeout = 20 + 4 * baseline.seconds
-            result = report.Result(mutant, copy.run(mutant, tests, timeout, confirmed=group.confirmed))
-            with self._lock:
-                self.results.append(result)
-                print(report.line(result), flush=True)
+    def _next(self) -> tuple[Group, Mutant, Recording] | tuple[Group, list[Mutant]] | None:
+        """Return a mutant of a recorded group, or else a group to record; None if there will be none."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._mutants or self._groups or not self._recording or self._stopped)
+            if self._stopped:
+                return None
+            if self._mutants:
+                return self._mutants.pop(0)
+            if self._groups:
+                self._recording += 1
+                return self._groups.pop(0)
+            return None
+
+    def _new_copy(self, where: Path, *, compiled: bool) -> Copy:
+        copy = Copy(self._snapshot, where, compiled=compiled)
+        with self._changed:
+            self._copies.append(copy)
+            if self._stopped:
+                copy.stop()
+        return copy
+
+    def _record(self, copy: Copy, group: Group, mutants: list[Mutant]) -> None:
+        run, recording = None, None
+        try:
+            tests = group.test_files(self._snapshot)
+            kept = Recordings(RECORDINGS, self._snapshot, group.modules(self._snapshot))
+            known = kept.known(tests)
+            if missing := [test for test in tests if test not in known]:
+                run, recorded = copy.baseline(missing)
+                if run.verdict is Verdict.SURVIVED:
+                    kept.keep(missing, recorded)
+            else:
+                run, recorded = Run(Verdict.SURVIVED, 0.0), Recording({}, {})
+            recording = merge([*known.values(), recorded])
+        finally:
+            with self._changed:
+                self._recording -= 1
+                if run and recording and run.verdict is Verdict.SURVIVED:
+                    print(f"{group.name}: {len(recording.seconds)} tests, {run.seconds:.1f} s", flush=True)
+                    self._mutants += [(group, mutant, recording) for mutant in mutants]
+                elif run:
+                    self._failed.append(f"{group.name}: the tests fail without a mutant:\n{run.output}")
+                self._changed.notify_all()
+
+    def _run_mutant(self, copy: Copy, group: Group, mutant: Mutant, recording: Recording) -> None:
+        run = copy.run(mutant, recording, confirmed=group.confirmed)
+        if run.verdict is Verdict.SURVIVED and (same := find(mutant, (self._snapshot / mutant.path).read_text())):
+            run = Run(Verdict.EQUIVALENT, run.seconds, output=same.reason)
+        result = report.Result(mutant, run)
+        with self._changed:
+            self.results.append(result)
+            print(report.line(result), flush=True)
 
 
 def main() -> int:
@@ -88,6 +147,7 @@ def main() -> int:
     if unknown:
         print(f"MUTATE_GROUPS: unknown {', '.join(sorted(unknown))}", file=sys.stderr)
         return 2
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     groups = [group for group in GROUPS if not CHOSEN or group.name in CHOSEN]
     with tempfile.TemporaryDirectory(prefix="deviceshare-mutants-") as directory:
         # Of what is there now: the checkout may change while the mutants run.
@@ -108,4 +168,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -23,7 +23,7 @@ class Result:
 
 def rate(results: Sequence[Result]) -> float:
     """Return the part of the valid mutants that a test killed; 1 if there are none."""
-    valid = [result for result in results if result.run.verdict is not Verdict.INVALID]
+    valid = [result for result in results if result.run.verdict not in (Verdict.INVALID, Verdict.EQUIVALENT)]
     return sum(result.run.verdict is Verdict.KILLED for result in valid) / len(valid) if valid else 1.0
 
 
@@ -37,7 +37,7 @@ def by_group(results: Sequence[Result]) -> dict[str, list[Result]]:
 
 def table(results: Sequence[Result]) -> str:
     """Return a Markdown table with a row for each group and one for all."""
-    rows = ["| group | mutants | killed | survived | timeout | invalid | rate |", "|---|---|---|---|---|---|---|"]
+    rows = [f"| group | mutants | {' | '.join(Verdict)} | rate |", f"|---|---|{'---|' * len(Verdict)}---|"]
     for name, part in [*by_group(results).items(), ("all", list(results))]:
         counts = [sum(result.run.verdict is verdict for result in part) for verdict in Verdict]
         rows.append(f"| {name} | {len(part)} | {' | '.join(map(str, counts))} | {rate(part):.0%} |")
@@ -85,5 +85,9 @@ def describe(root: Path, result: Result) -> str:
 def page(root: Path, results: Sequence[Result], settings: str) -> str:
     """Return the whole report as Markdown."""
     left = [result for result in results if result.run.verdict in (Verdict.SURVIVED, Verdict.TIMEOUT)]
+    same = [result for result in results if result.run.verdict is Verdict.EQUIVALENT]
     parts = [f"# Mutants\n\n{settings}\n", table(results) + "\n", "## Not killed\n"]
-    return "\n".join(parts + [describe(root, result) for result in left])
+    parts += [describe(root, result) for result in left]
+    if same:
+        parts += ["## Equivalent\n", *(f"{describe(root, result)}\n{result.run.output}\n" for result in same)]
+    return "\n".join(parts)

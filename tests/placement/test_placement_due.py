@@ -72,9 +72,10 @@ def test_the_earliest_of_an_orphan_a_retry_and_a_repeated_reason_is_next(played)
     assert [each.uid for each in out.claims if each.id != "c"] == ["uid-x"]
     played.written(out)
     assert played.due == ORPHAN_GRACE - 4.5
-    out = played.tick(played.due)
-    assert out.repaired == ["claim without pod"]
-    played.written(out)
+    assert played.tick(played.due).pods_read == ["unknown"]
+    assert played.due is None, "the answer is awaited"
+    assert played.pod_read("unknown").repaired == ["claim without pod"]
+    played.written(played.tick())
     assert (played.due, played.core.open_work) == (None, 0)
 
 

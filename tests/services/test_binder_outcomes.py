@@ -13,14 +13,18 @@ from support.binder import expected, messages
 from support.binder_scene import READY, claim, of, pod, started, states
 
 
-def test_outcomes_that_the_bus_refuses_are_reported_and_not_sent_again():
+def test_outcomes_that_the_bus_refuses_are_reported_and_sent_again_later():
     core = started(claim(), pods=[pod(node="n1")])
     assert states(core.take(0.0)) == {"c1": ("bound", "")}
     core.outcomes_refused("n1", "too large")
     assert Count("outcomes_refused") in core.notes
     assert [one.level for one in core.notes if isinstance(one, Log) and one.message != "pod bound"] == ["error"]
-    assert of(Write, core.take(1.0)) == []
+    assert of(Write, core.take(0.5)) == []
     assert core.open_work == 0
+    assert core.next_due() == 1.0
+    assert states(core.take(1.0)) == {"c1": ("bound", "")}
+    core.outcomes_refused("n1", "too large")
+    assert core.next_due() == 3.0
 
 
 def test_outcomes_are_folded_while_a_write_is_in_flight():

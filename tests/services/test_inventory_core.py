@@ -259,7 +259,7 @@ def test_a_watch_that_lists_again_is_restarted():
     assert isinstance(bus.fact("cluster.node.n2"), Gone)
 
 
-def test_a_write_that_the_bus_refuses_is_reported_and_not_repeated():
+def test_a_write_that_the_bus_refuses_is_reported_and_repeated_later():
     core, bus, _ = started([node()])
     core.deliver([node("big", 6)])
     (write,) = core.take()
@@ -267,6 +267,24 @@ def test_a_write_that_the_bus_refuses_is_reported_and_not_repeated():
     assert core.take() == []
     assert (core.counts["facts_refused"], core.open_work) == (1, 0)
     assert core.logged[-1].message == "the bus refused the fact cluster.node.big: too large"
+    assert core.core.next_due(core.now) - core.now.monotonic == pytest.approx(1.0)
+    core.wait(1.0)
+    (again,) = core.take()
+    assert (again.writes, core.core.open_work) == (write.writes, 1)
+    core.handle(WriteRefused(again.token, "too large"))
+    core.deliver([node("big", 6)])
+    assert core.take() == [], "the same fact waits"
+    assert core.core.next_due(core.now) - core.now.monotonic == pytest.approx(2.0)
     core.deliver([node("big", 7, allocatable={"cpu": "1"})])
     work_off(core, bus)
     assert isinstance(bus.fact("cluster.node.big"), NodeFact)
+
+
+def test_a_tombstone_that_the_bus_refuses_is_written_later():
+    core, bus, _ = started([node("n1")])
+    core.deliver([Change(ChangeType.DELETED, "Node", "", "n1", 6, b"")])
+    (write,) = core.take()
+    core.handle(WriteRefused(write.token, "too large"))
+    core.wait(1.0)
+    work_off(core, bus)
+    assert isinstance(bus.fact("cluster.node.n1"), Gone)

@@ -195,6 +195,10 @@ class _History:
         self._played.sequence = max(self._played.sequence, int(sequence))
         return self._played.ledger(name, int(sequence), *found)
 
+    def _pod_read(self, name: str) -> Commands:
+        """``pod-read POD``: CLUSTER holds no fact of the pod."""
+        return self._played.pod_read(f"uid-{name}")
+
     def _read_back(self, name: str, sequence: str = "0", *, write: str = "") -> Commands:
         """``read-back NODE [SEQUENCE write=WRITE]``: the ledger is empty, or as that write left it."""
         ledger: NodeLedger | None = None
@@ -248,6 +252,8 @@ class _History:
                 case RecordStep(pod=ref, name=name, node=where, message=message):
                     reason = f": {message}" if message and name.startswith("claim ") else ""
                     yield f"step {ref.partition('/')[2]} {name}{f' on {where}' if where else ''}{reason}"
+                case Read(stream="CLUSTER", subject=subject):
+                    yield f"read the fact of {subject.removeprefix('cluster.pod.uid-')}"
                 case Read(subject=subject):
                     yield f"read the ledger of {subjects.node_of(subject)}"
                 case RecordTrace() | RecordBatch():

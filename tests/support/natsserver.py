@@ -33,6 +33,12 @@ class NatsServer:
         )
         self._process: subprocess.Popen[bytes] | None = None
 
+    @property
+    def process(self) -> int:
+        """The id of the running process."""
+        assert self._process is not None
+        return self._process.pid
+
     def start(self) -> None:
         """Start the server and wait until it accepts connections."""
         with (self.directory / "nats-server.log").open("ab") as log:

@@ -62,7 +62,12 @@ class Commands(list[Command]):
     @property
     def reads(self) -> list[str]:
         """The nodes whose ledgers are read back."""
-        return [subjects.node_of(each.subject) for each in self if isinstance(each, Read)]
+        return [subjects.node_of(each.subject) for each in self if isinstance(each, Read) and each.stream == "LEDGER"]
+
+    @property
+    def pods_read(self) -> list[str]:
+        """The uids of the pods for which CLUSTER is asked."""
+        return [each.subject.removeprefix("cluster.pod.") for each in self if isinstance(each, Read)]
 
     @property
     def counts(self) -> list[str]:
@@ -165,6 +170,11 @@ class Played:
         if ledger is not None:
             commands += self.send(LedgerReceived(name, sequence, ledger))
         return Commands(commands + self.send(ReadBack(subjects.ledger(name), sequence)))
+
+    def pod_read(self, uid: str, sequence: int = 0, fact: PodFact | None = None) -> Commands:
+        """Answer that CLUSTER holds a fact of a pod, or none."""
+        commands = self.put(fact) if fact is not None else Commands()
+        return Commands(commands + self.send(ReadBack(f"cluster.pod.{uid}", sequence)))
 
     def outcome(self, claim: Claim, state: str, reason: str = "", node: str = "a") -> Commands:
         outcomes = NodeOutcomes(node=node, outcomes=(Outcome(claim.id, claim.uid, state, reason),))

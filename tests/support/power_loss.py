@@ -1,6 +1,7 @@
 """A nats-server whose store falls back to an earlier state, and is written again before the readers return."""
 
 import asyncio
+import random
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -48,3 +49,23 @@ class PowerLoss:
         finally:
             await connection.close()
             other.kill()
+
+
+def damage(store: Path, rng: random.Random, files: str = "LEDGER/msgs/*.blk") -> str:
+    """Truncate one of the files or flip one of its bits, or neither; return what was done."""
+    what = rng.choice(["nothing", "truncated", "bit flip"])
+    blocks = sorted(path for path in store.rglob(files) if path.stat().st_size)
+    if what == "nothing" or not blocks:
+        return "nothing"
+    path = rng.choice(blocks)
+    data = bytearray(path.read_bytes())
+    at = rng.randrange(len(data))
+    if what == "truncated":
+        del data[at:]
+    else:
+        data[at] ^= 1 << rng.randrange(8)
+    path.write_bytes(data)
+    if rng.random() < 0.5:  # else the server trusts its index of the messages
+        for index in path.parent.glob("index.db"):
+            index.unlink()
+    return what

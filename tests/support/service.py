@@ -14,8 +14,9 @@ import pytest
 from deviceshare_bus.connection import connect
 from deviceshare_bus.eventlog import EventLog
 from deviceshare_bus.publisher import Publisher, Write
-from deviceshare_bus.service import Context, Main
+from deviceshare_bus.service import Context, Main, ServiceState, run_epochs
 from deviceshare_bus.setup import make_streams
+from deviceshare_bus.stream_watch import StreamWatch
 
 
 @asynccontextmanager
@@ -29,6 +30,31 @@ async def at_work(service: str, main: Main, url: str, **options: Any) -> AsyncIt
     task = asyncio.ensure_future(main(context))
     try:
         yield context
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await connection.close()
+
+
+@asynccontextmanager
+async def lasting(service: str, main: Main, url: str, hold: float, **options: Any) -> AsyncIterator[ServiceState]:
+    """Run a service, and again after a loss of the bus's data, as its process does; gives its state.
+
+    ``hold``: seconds for which a ledger that replaces a lost one is held.
+    """
+    connection = await connect(url, service)
+    await make_streams(connection)
+    publisher = Publisher(connection)
+
+    def begin(watch: StreamWatch, held: float) -> Context:
+        events = EventLog(publisher, service, "1")
+        options_given = argparse.Namespace(**options)
+        return Context(service, "1", options_given, connection, publisher, events, hold=held, watch=watch)
+
+    state = ServiceState(1, hold)
+    task = asyncio.ensure_future(run_epochs(connection, main, begin, state))
+    try:
+        yield state
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)

@@ -1,6 +1,7 @@
 """Three nats-servers: the leader of LEDGER is killed or paused under load, and nothing is lost.
 
-Everything is real: ``deviceshare up --bus-servers 3``. ``DEVICESHARE_LEADER_FAULTS`` raises the number of faults.
+Everything is real: ``deviceshare up --bus-servers 3``. ``DEVICESHARE_LEADER_FAULTS`` raises the number of faults;
+``make chaos`` injects 20.
 """
 
 import asyncio
@@ -10,6 +11,7 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
 from deviceshare_bus.connection import Connection, connect
 from deviceshare_bus.subjects import Stream
 from deviceshare_cli.chaos.checkers.objects import violations
@@ -17,14 +19,15 @@ from nats.errors import Error as NatsError
 from support.manifests import node, pod
 from support.running import RunningSystem
 
-FAULTS = int(os.environ.get("DEVICESHARE_LEADER_FAULTS", "2"))
-LONGEST = 10 if FAULTS > 2 else 25
+FAULTS = int(os.environ.get("DEVICESHARE_LEADER_FAULTS", "4"))
+LONGEST = 10 if FAULTS >= 20 else 25
 """Seconds until the first new binding, at most. The election of a leader takes nats-server four to nine of them; the
 short run of `make test` has to share its machine with other tests."""
 NODES = 60
 PODS = 40
-PAUSE = 12.0
-"""Seconds of a pause: longer than the election of another leader takes."""
+PAUSE = 12.0 if FAULTS >= 20 else 0.0
+"""Seconds of a pause, at least: longer than the election of another leader takes. It ends only after all pods have been
+bound."""
 
 
 async def leader(bus: Connection) -> str:
@@ -46,13 +49,14 @@ async def bound_pods(system: RunningSystem) -> int:
     return sum(1 for each in await system.cluster.list("Pod") if each["spec"].get("nodeName"))
 
 
+@pytest.mark.timeout(120 + 30 * FAULTS)
 async def test_the_leader_fails_under_load(tmp_path: Path) -> None:
     async with RunningSystem(tmp_path, None, "--bus-servers", "3") as system:
         cluster = system.cluster
         await cluster.load([node(number) for number in range(NODES)])
         bus = await connect(system.run["bus"], "test")
         total = 0
-        slowest = 0.0
+        recoveries: list[float] = []
         for fault in range(FAULTS):
             pods = [pod(number) for number in range(total, total + PODS)]
             await cluster.load(pods[: PODS // 2])
@@ -64,8 +68,9 @@ async def test_the_leader_fails_under_load(tmp_path: Path) -> None:
             failed = time.monotonic()
             await cluster.load(pods[PODS // 2 :])
             await system.bound(cluster, total + 1, within=30)
-            slowest = max(slowest, time.monotonic() - failed)
-            sys.stderr.write(f"fault {fault}: first binding after {time.monotonic() - failed:.1f} s\n")
+            recoveries.append(round(time.monotonic() - failed, 1))
+            what = "paused" if fault % 2 else "killed"
+            sys.stderr.write(f"fault {fault + 1}, {what}: first binding after {recoveries[-1]} s\n")
             total = total - PODS // 2 + PODS
             await system.bound(cluster, total, within=60)
             if fault % 2:
@@ -75,4 +80,4 @@ async def test_the_leader_fails_under_load(tmp_path: Path) -> None:
         assert violations(nodes, pods_now, events, groups) == []
         assert await bound_pods(system) == total
         await bus.close()
-        assert slowest < LONGEST, slowest
+        assert max(recoveries) < LONGEST, recoveries

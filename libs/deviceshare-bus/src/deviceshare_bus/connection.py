@@ -15,6 +15,7 @@ from deviceshare.model import Backoff, ConfigError
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
+from nats.aio.transport import TcpTransport
 
 from deviceshare_bus.requests import Requests
 from deviceshare_bus.tasks import heed_cancellation
@@ -48,6 +49,29 @@ class ConnectionEnded(Exception):
     """nats-server ended the connection, and nats-py does not connect again."""
 
 
+class _Transport(TcpTransport):
+    """A transport of nats-py whose failed writes are OSErrors, as nats-py expects.
+
+    uvloop raises RuntimeError for a write to a connection that the server has reset. nats-py would raise it from
+    ``connect``, and end its reconnecting without a report.
+    """
+
+    def __init__(self, opened: TcpTransport) -> None:
+        self.__dict__.update(opened.__dict__)
+
+    def write(self, payload: bytes) -> None:
+        try:
+            super().write(payload)  # type: ignore[no-untyped-call]
+        except RuntimeError as error:
+            raise ConnectionResetError(str(error)) from error
+
+    def writelines(self, payload: list[bytes]) -> None:
+        try:
+            super().writelines(payload)  # type: ignore[no-untyped-call]
+        except RuntimeError as error:
+            raise ConnectionResetError(str(error)) from error
+
+
 class _Client(Client):
     """nats-py's client, with requests that do not lose a cancellation.
 
@@ -71,6 +95,8 @@ class _Client(Client):
         if self._transport:  # nats-py leaves it open when the server denies a reconnect
             self._transport.close()
         await super()._connect_to_server(s)
+        if type(self._transport) is TcpTransport:
+            self._transport = _Transport(self._transport)
 
     async def _flush_pending(self, force_flush: bool = False) -> Any:
         return await heed_cancellation(super()._flush_pending(force_flush))
@@ -114,6 +140,7 @@ class Connection:
         self._denials = 0
         self._warn_at = 0.0
         self._reconnected: list[Callable[[], None]] = []
+        self._doubted: list[Callable[[str], None]] = []
         self._up = asyncio.Event()
 
     @property
@@ -145,8 +172,14 @@ class Connection:
         self._verified[stream] = losses
 
     def unverified(self, stream: str) -> None:
-        """Record that a stream may be another one than is followed."""
+        """Record that a stream may be another one than is followed, or that another server leads it by now."""
         self._verified.pop(stream, None)
+        for hook in self._doubted:
+            hook(stream)
+
+    def on_doubt(self, hook: Callable[[str], None]) -> None:
+        """Call ``hook`` with the name of a stream when :meth:`unverified` is called."""
+        self._doubted.append(hook)
 
     async def wait_connected(self) -> None:
         """Wait until the server can be reached.

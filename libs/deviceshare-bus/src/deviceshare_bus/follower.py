@@ -14,7 +14,7 @@ to the stream with compare-and-set (:meth:`.Connection.may_write`): sequences ma
 import asyncio
 import logging
 from collections.abc import AsyncGenerator
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from typing import Any, NamedTuple
 
 from nats.aio.msg import Msg
@@ -25,6 +25,7 @@ from nats.js.errors import NotFoundError
 
 from deviceshare_bus.audit import delivered, find_difference
 from deviceshare_bus.connection import Connection
+from deviceshare_bus.inbox import Inbox
 from deviceshare_bus.position import Position
 from deviceshare_bus.requests import Unanswered
 from deviceshare_bus.streamstate import StreamState, stream_state
@@ -34,10 +35,6 @@ log = logging.getLogger("deviceshare.follower")
 
 FOLD = 0.002
 """Seconds in which messages are collected for a batch."""
-INBOX_MESSAGES = 1 << 16
-INBOX_BYTES = 1 << 26
-"""Messages and bytes that may wait for the reader. Beyond either, the follower withholds its flow-control replies, and
-the server stops at the end of its window: 32 MiB (nats-server ``JsFlowControlMaxPending``)."""
 HEARTBEAT = 1.0
 """Seconds between two heartbeats of a server that has nothing to deliver."""
 CONSUMER = 2.0
@@ -90,7 +87,8 @@ class Follower:
     * Final: :class:`BusWiped` if the stream was deleted, created again, emptied or rolled back, and
       :attr:`~deviceshare_bus.connection.Connection.failure` of the connection.
     * Bounded: a reader that is slower than the stream holds delivery back by flow control. At most
-      :data:`INBOX_MESSAGES` or :data:`INBOX_BYTES` wait for it, and what the server's window of 32 MiB holds.
+      :data:`.inbox.INBOX_MESSAGES` or :data:`.inbox.INBOX_BYTES` wait for it, and what the server's window of 32 MiB
+      holds.
       :attr:`stalls` counts how often delivery was held back.
     """
 
@@ -116,10 +114,7 @@ class Follower:
         self._generation = 0
         self._expected = 1
         self._target = 0
-        self._inbox: list[Message] = []
-        self._inbox_bytes = 0
-        self._withheld = ""
-        """The subject of the flow-control reply that waits until the reader has taken the inbox."""
+        self._inbox: Inbox[Message] = Inbox(connection, stream)
         self._wake = asyncio.Event()
         self._stale = True
         self._heard = 0.0
@@ -130,8 +125,11 @@ class Follower:
         self._read_to_end = False
         self.position = 0
         """Sequence up to which the stream has been delivered, and the reader has asked for the next batch."""
-        self.stalls = 0
+
+    @property
+    def stalls(self) -> int:
         """How often delivery was held back because the reader was slower than the stream."""
+        return self._inbox.stalls
 
     @property
     def caught_up(self) -> bool:
@@ -172,10 +170,8 @@ class Follower:
                     if subscription is not None:
                         await _quietly_unsubscribe(subscription)
                     failure = f"cannot read {self._stream} yet"
-                    losses = self._connection.losses
                     subscription = await self._connection.repeat(self._begin, failure, logging.WARNING)
                     self._heard = loop.time()
-                    self._connection.verified(self._stream, losses)
                 self._wake.clear()
                 if not self._inbox:
                     self.position = self._received.sequence
@@ -189,7 +185,7 @@ class Follower:
                         self._stale |= loop.time() - self._heard > SILENCE and self._connection.connected
                 if self._inbox:
                     await pace.turn()
-                messages, caught_up = await self._take(), self.caught_up
+                messages, caught_up = await self._inbox.take(), self.caught_up
                 if messages or (caught_up and not reported):
                     reported |= caught_up
                     position = self._received.sequence
@@ -208,15 +204,6 @@ class Follower:
                 del self._connection.guards[self._stream]
             if subscription is not None:
                 await _quietly_unsubscribe(subscription)
-
-    async def _take(self) -> list[Message]:
-        """Return what has arrived, and let the server go on."""
-        messages, self._inbox, self._inbox_bytes = self._inbox, [], 0
-        if reply := self._withheld:
-            self._withheld = ""
-            with suppress(NatsError):  # the connection is lost: the next consumer has a window of its own
-                await self._connection.client.publish(reply)
-        return messages
 
     async def read_to_end(self) -> list[Message]:
         """Read to the end once, and return the messages. Raises BusWiped."""
@@ -259,7 +246,7 @@ class Follower:
                 self._connection.unverified(self._stream)
                 self._lost()
             elif self._received.sequence < self._behind[0] and loop.time() - self._behind[1] > RECHECK:
-                if not (self._inbox or self._withheld):
+                if not (self._inbox or self._inbox.held_back):
                     self._lost()  # a delivery is missing
                 self._behind = None
 
@@ -275,6 +262,7 @@ class Follower:
     async def _begin(self) -> Subscription:
         """Make a consumer that starts after the last message delivered. Raises BusWiped."""
         self._stale = False
+        losses = self._connection.losses
         try:
             state = await stream_state(self._connection, self._stream)
             loss = await self._find_loss(state)
@@ -282,7 +270,9 @@ class Follower:
                 self._state, self._doubted_since = state, None
                 # A request that a dying server took with it is not worth its own, longer timeout.
                 async with asyncio.timeout(CONSUMER):
-                    return await self._make_consumer(state)
+                    subscription = await self._make_consumer(state)
+                self._connection.verified(self._stream, losses)
+                return subscription
         except NotFoundError:
             if self._state is None:
                 raise
@@ -323,7 +313,7 @@ class Follower:
         if not self._read_to_end:
             self._target = state.last
         self._expected = 1
-        self._withheld = ""
+        self._inbox.renew()
         self._generation += 1
         generation = self._generation
 
@@ -375,8 +365,7 @@ class Follower:
         self._expected += 1
         self._heard = asyncio.get_running_loop().time()
         self._received.received(message.subject, stored, message.data)
-        self._inbox.append(Message(message.subject, stored.sequence, message.data))
-        self._inbox_bytes += len(message.data)
+        self._inbox.put(Message(message.subject, stored.sequence, message.data), len(message.data))
         if not self._read_to_end and (stored.sequence >= self._target or pending == 0):
             self._received.sequence = max(stored.sequence, self._target)
             self._read_to_end = True
@@ -387,13 +376,7 @@ class Follower:
         self._heard = asyncio.get_running_loop().time()
         headers = message.headers or {}
         if reply := message.reply or headers.get("Nats-Consumer-Stalled", ""):
-            if len(self._inbox) < INBOX_MESSAGES and self._inbox_bytes < INBOX_BYTES:
-                await self._connection.client.publish(reply)
-            else:
-                if not self._withheld:
-                    self.stalls += 1
-                    log.info("%s: the reader is behind, delivery waits", self._stream, extra={"stalls": self.stalls})
-                self._withheld = reply
+            await self._inbox.control(reply)
         last = headers.get("Nats-Last-Consumer")
         if last is not None and int(last) != self._expected - 1:
             self._lost()

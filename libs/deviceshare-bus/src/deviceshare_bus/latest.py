@@ -5,9 +5,11 @@ losing the newest message while the bus is unreachable.
 """
 
 import asyncio
+import contextlib
 import logging
 
 from deviceshare_bus.connection import RETRY
+from deviceshare_bus.postponed import Postponed
 from deviceshare_bus.publisher import Publisher, PublishError, Refused, Write
 
 log = logging.getLogger("deviceshare.latest")
@@ -17,7 +19,7 @@ class LatestWriter:
     """Keeps the newest message of each subject until the server has acknowledged it.
 
     * Writes with an unknown outcome are retried without end, with a back-off. A message may be written twice.
-    * A write that the server refuses is logged as an error and dropped.
+    * A write that the server refuses is logged as an error, and retried after pauses of up to a minute.
     * A waiting message is dropped when a newer one for its subject is put.
     * One message is kept per subject, so the number of subjects of the caller is the bound.
 
@@ -27,11 +29,15 @@ class LatestWriter:
     def __init__(self, publisher: Publisher) -> None:
         self._publisher = publisher
         self._wanted: dict[str, tuple[bytes, float | None]] = {}
+        self._refused: dict[str, tuple[bytes, float | None]] = {}
+        """Messages that the server has refused."""
+        self._postponed = Postponed()
+        """The subjects of these messages."""
         self._due = asyncio.Event()
 
     @property
     def open(self) -> int:
-        """The number of subjects whose newest message is not acknowledged."""
+        """The number of subjects whose newest message is not acknowledged and was not refused."""
         return len(self._wanted)
 
     def put(self, subject: str, data: bytes, *, ttl: float | None = None) -> None:
@@ -40,14 +46,20 @@ class LatestWriter:
         ``ttl``: seconds after which the server deletes the message, counted from the write; None keeps it.
         """
         self._wanted[subject] = (data, ttl)
+        self._refused.pop(subject, None)
+        self._postponed.forget(subject)
         self._due.set()
 
     async def run(self) -> None:
         """Write until cancelled."""
         failures = 0
         while True:
-            await self._due.wait()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(self._postponed.due):
+                    await self._due.wait()
             self._due.clear()
+            for subject in self._postponed.take(asyncio.get_running_loop().time()):
+                self._wanted[subject] = self._refused.pop(subject)
             if await self._write_all():
                 failures = 0
                 continue
@@ -67,11 +79,15 @@ class LatestWriter:
             try:
                 await future
             except Refused as error:
-                # A retry would be refused again.
                 log.error("the bus refuses %s: %s", subject, error)
+                if self._wanted.get(subject) is wanted:
+                    self._refused[subject] = wanted
+                    self._postponed.add(subject, asyncio.get_running_loop().time())
             except PublishError:
                 answered = False
                 continue
+            else:
+                self._postponed.forget(subject)
             if self._wanted.get(subject) is wanted:
                 del self._wanted[subject]
         return answered

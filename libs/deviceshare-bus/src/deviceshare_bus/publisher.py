@@ -12,15 +12,17 @@ import msgspec
 from nats.aio.msg import Msg
 
 from deviceshare_bus.connection import Connection
+from deviceshare_bus.write_queue import BATCH_LIMIT, Rejection, Unit, WriteQueue
 
 log = logging.getLogger("deviceshare.publisher")
 
 EXPECTED = "Nats-Expected-Last-Subject-Sequence"
 TTL = "Nats-TTL"
-BATCH_LIMIT = 1000
-"""Messages in one atomic batch, at most: the server's limit."""
 _WRONG_LAST_SEQUENCE = (10071, 10164)
 _OVERLOADED = (408, 429, 503)
+_INCOMPLETE_BATCH = 10176
+"""Some messages of a batch were lost, or the server lost them: nothing was written."""
+_NO_BATCHES = 10174
 _NO_ROOM = (10023, 10028, 10047, 10077)
 """Errors of a server that has no room for a message: resources, store of the server or the account, and a failed write
 of the store."""
@@ -42,12 +44,20 @@ class Unknown(PublishError):
     """The message may or may not have been written: read back before deciding anything."""
 
 
+class Unverified(Unknown):
+    """The message was not sent: the stream may be another one than its follower has read."""
+
+
 class Refused(PublishError):
     """The server will never take the message; nothing was written."""
 
 
 class NoRoom(Unknown):
     """The server has no room for the message now: its disk or its store is full."""
+
+
+class NoBatches(Refused):
+    """The stream takes no atomic batches; nothing was written."""
 
 
 _RESULTS: dict[type[BaseException | None], str] = {
@@ -67,6 +77,13 @@ class Write(NamedTuple):
     subject: str
     data: bytes
     expected: int | None = None
+
+
+class _Message(NamedTuple):
+    """A message with its time to live in seconds, None without a limit."""
+
+    write: Write
+    ttl: float | None
 
 
 class _AckError(msgspec.Struct):
@@ -100,89 +117,34 @@ class Publisher:
       in the stream. Read back, then write again. A write with an expected sequence is not sent while the stream may be
       another one than its follower has read (:meth:`.Connection.may_write`).
 
-    The caller bounds the number of writes in flight. Each ends within ``timeout`` and half a second.
+    Writes of one stream that come while others are being stored are sent together (:mod:`.write_queue`). The caller
+    bounds the number of writes in flight. Each ends within ``timeout`` and half a second of being sent.
     """
 
     def __init__(self, connection: Connection, timeout: float = 5.0) -> None:
         self._connection = connection
         self._requests = connection.requests
         self._timeout = timeout
+        self._queues: dict[str, WriteQueue[_Message]] = {}
+        """By stream."""
+        self._in_flight: dict[str, set[asyncio.Future[int]]] = {}
+        """By stream."""
+        connection.on_doubt(self._doubt)
         self._failures: dict[str, _Failure] = {}
         """The last failed write of each stream without an acknowledged write since."""
         self.results: Counter[tuple[str, str]] = Counter()
         """The number of writes by stream and result: written, conflict, refused, no_room, unknown or cancelled."""
         self.no_room = 0
         """How many writes failed because the server had no room."""
+        self.unacknowledged = 0
+        """How many writes were sent and not acknowledged, for whatever reason."""
 
     async def send(self, write: Write, *, ttl: float | None = None) -> asyncio.Future[int]:
         """Send a message and return the future of its sequence; await it, or fail on it, later.
 
         ``ttl``: seconds after which the server deletes the message, rounded down to whole seconds, 1 at least.
         """
-        headers: dict[str, str] = {}
-        if write.expected is not None:
-            headers[EXPECTED] = str(write.expected)
-        if ttl is not None:
-            headers[TTL] = str(max(1, int(ttl)))
-        if (refused := self._refuses([(write, headers)])) is not None:
-            return refused
-        reply, future = self._expect(write.subject)
-        if not future.done():
-            await self._requests.publish(write.subject, write.data, reply, headers or None)
-        return future
-
-    @property
-    def obstacle(self) -> str:
-        """Why the last writes were not acknowledged, '' if they were."""
-        oldest = asyncio.get_running_loop().time() - FAILURE_SECONDS
-        return next((reason for at, reason, _ in self._failures.values() if at > oldest), "")
-
-    def _expect(self, subject: str) -> tuple[str, asyncio.Future[int]]:
-        reply, future = self._requests.expect(_sequence, Unknown, self._timeout)
-        future.add_done_callback(partial(self._done, _stream(subject)))
-        return reply, future
-
-    def _refuses(self, messages: Sequence[tuple[Write, Mapping[str, str]]]) -> asyncio.Future[int] | None:
-        """Return the failed future of messages that must not be sent, None if they may be."""
-        loop = asyncio.get_running_loop()
-        limit = self._connection.max_payload
-        for write, headers in messages:
-            if len(write.data) < limit // 2:  # the usual case; headers are short
-                continue
-            size = len(write.data) + _size(headers)
-            if size > limit:
-                refused: asyncio.Future[int] = loop.create_future()
-                refused.add_done_callback(asyncio.Future.exception)  # marks it as retrieved
-                text = f"{write.subject}: {size} bytes are more than max_payload of nats-server, {limit}"
-                refused.set_exception(Refused(text))
-                return refused
-        write, _ = messages[0]
-        if write.expected is None or self._connection.may_write(write.subject):
-            return None
-        late: asyncio.Future[int] = loop.create_future()
-        late.add_done_callback(lambda done: done.cancelled() or done.exception())
-        error = Unknown(f"stream {_stream(write.subject)} has not been verified since the connection was lost")
-        loop.call_later(UNVERIFIED_PAUSE, _fail, late, error)
-        return late
-
-    def _done(self, stream: str, future: asyncio.Future[int]) -> None:
-        """Note whether a write was acknowledged, and report the first failures for want of room."""
-        error = None if future.cancelled() else future.exception()
-        self.results[stream, "cancelled" if future.cancelled() else _RESULTS.get(type(error), "unknown")] += 1
-        before = self._failures.get(stream)
-        if not isinstance(error, Unknown):
-            if before is not None:
-                del self._failures[stream]
-                if not future.cancelled() and isinstance(before.error, NoRoom):
-                    log.info("nats-server has room for messages of %s again", stream)
-            return
-        self._failures[stream] = _Failure(
-            asyncio.get_running_loop().time(), f"a write to {stream} was not acknowledged: {error}", error
-        )
-        if isinstance(error, NoRoom):
-            self.no_room += 1
-            if before is None or not isinstance(before.error, NoRoom):
-                log.error("nats-server has no room for messages of %s: %s", stream, error)
+        return await self._enqueue([_Message(write, ttl)])
 
     async def send_atomic(self, writes: Sequence[Write]) -> asyncio.Future[int]:
         """Send messages of one stream as one batch: all are written or none; the future is the sequence of the last.
@@ -194,23 +156,105 @@ class Publisher:
         """
         if not 0 < len(writes) <= BATCH_LIMIT:
             raise ValueError(f"an atomic batch has 1 to {BATCH_LIMIT} messages, not {len(writes)}")
-        batch = secrets.token_hex(16)
-        messages = [
-            (write, _batch_headers(batch, number, write, len(writes))) for number, write in enumerate(writes, 1)
-        ]
-        if (refused := self._refuses(messages)) is not None:
-            return refused
-        reply, future = self._expect(writes[0].subject)
+        return await self._enqueue([_Message(write, None) for write in writes])
+
+    async def drain(self) -> None:
+        """Wait until all writes have been passed to the connection."""
+        for queue in self._queues.values():
+            await queue.drain()
+
+    async def _enqueue(self, messages: Sequence[_Message]) -> asyncio.Future[int]:
+        future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        future.add_done_callback(_retrieve)
+        if (refused := self._too_large(messages)) is not None:
+            future.set_exception(refused)
+            return future
+        stream = _stream(messages[0].write.subject)
+        future.add_done_callback(partial(self._done, stream))
+        queue = self._queues.get(stream)
+        if queue is None:
+            queue = self._queues[stream] = WriteQueue(self._transmit, _rejection)
+        await queue.put(Unit(messages, sum(len(message.write.data) for message in messages), future))
+        return future
+
+    def _too_large(self, messages: Sequence[_Message]) -> Refused | None:
+        limit = self._connection.max_payload
+        for number, message in enumerate(messages, 1):
+            write = message.write
+            if len(write.data) < limit // 2:  # the usual case; headers are short
+                continue
+            size = len(write.data) + _size(_headers(message, _batch_id(messages), number, len(messages)))
+            if size > limit:
+                return Refused(f"{write.subject}: {size} bytes are more than max_payload of nats-server, {limit}")
+        return None
+
+    async def _transmit(self, messages: Sequence[_Message]) -> asyncio.Future[int]:
+        """Send messages, several of them as one batch; return the future of the sequence of the last one."""
+        subject = messages[0].write.subject
+        conditional = any(message.write.expected is not None for message in messages)
+        if conditional and not self._connection.may_write(subject):
+            loop = asyncio.get_running_loop()
+            late: asyncio.Future[int] = loop.create_future()
+            late.add_done_callback(_retrieve)
+            error = Unverified(f"stream {_stream(subject)} has not been verified since the connection was lost")
+            loop.call_later(UNVERIFIED_PAUSE, _fail, late, error)
+            return late
+        reply, future = self._requests.expect(_sequence, Unknown, self._timeout)
         if future.done():
             return future
-        for number, (write, headers) in enumerate(messages, 1):
-            # Only the answer to the commit contains the result of the batch.
-            await self._requests.publish(write.subject, write.data, reply if number == len(writes) else "", headers)
+        in_flight = self._in_flight.setdefault(_stream(subject), set())
+        in_flight.add(future)
+        future.add_done_callback(in_flight.discard)
+        batch, last = _batch_id(messages), len(messages)
+        for number, message in enumerate(messages, 1):
+            # Only the answer to the commit contains the result of a batch.
+            to = reply if number == last else ""
+            headers = _headers(message, batch, number, last)
+            await self._requests.publish(message.write.subject, message.write.data, to, headers or None)
         return future
+
+    def _doubt(self, stream: str) -> None:
+        """End the writes in flight: a server that no longer leads the stream, or lost it, does not answer them."""
+        for future in list(self._in_flight.get(stream, ())):
+            _fail(future, Unknown(f"stream {stream} has another leader, or was lost"))
+
+    @property
+    def obstacle(self) -> str:
+        """Why the last writes were not acknowledged, '' if they were."""
+        oldest = asyncio.get_running_loop().time() - FAILURE_SECONDS
+        return next((reason for at, reason, _ in self._failures.values() if at > oldest), "")
+
+    def _done(self, stream: str, future: asyncio.Future[int]) -> None:
+        """Note whether a write was acknowledged; report the first of several that were not."""
+        error = None if future.cancelled() else future.exception()
+        if isinstance(error, Unverified):
+            return
+        self.results[stream, "cancelled" if future.cancelled() else _RESULTS.get(type(error), "unknown")] += 1
+        before = self._failures.get(stream)
+        if not isinstance(error, Unknown):
+            if before is not None and not future.cancelled():
+                log.info("nats-server stores messages of %s again", stream)
+            self._failures.pop(stream, None)
+            return
+        now = asyncio.get_running_loop().time()
+        self._failures[stream] = _Failure(now, f"a write to {stream} was not acknowledged: {error}", error)
+        self.unacknowledged += 1
+        if isinstance(error, NoRoom):
+            self.no_room += 1
+            if before is None or not isinstance(before.error, NoRoom):
+                log.error("nats-server has no room for messages of %s: %s", stream, error)
+        elif before is None and self._connection.connected:  # the connection reports its losses itself
+            log.warning("nats-server does not store messages of %s: %s", stream, error)
 
     async def write(self, write: Write, *, ttl: float | None = None) -> int:
         """Send a message and wait for its sequence. Raises PublishError."""
         return await (await self.send(write, ttl=ttl))
+
+
+def _retrieve(future: asyncio.Future[int]) -> None:
+    """Mark the error as retrieved: the caller may have been cancelled."""
+    if not future.cancelled():
+        future.exception()
 
 
 def _fail(future: asyncio.Future[int], error: PublishError) -> None:
@@ -229,11 +273,21 @@ def _size(headers: Mapping[str, str]) -> int:
     return len("NATS/1.0\r\n\r\n") + sum(len(key) + len(value) + len(": \r\n") for key, value in headers.items())
 
 
-def _batch_headers(batch: str, number: int, write: Write, last: int) -> dict[str, str]:
-    headers = {"Nats-Batch-Id": batch, "Nats-Batch-Sequence": str(number)}
-    if write.expected is not None:
-        headers[EXPECTED] = str(write.expected)
-    if number == last:
+def _batch_id(messages: Sequence[_Message]) -> str:
+    """Return the id of a batch, '' for a single message."""
+    return secrets.token_hex(8) if len(messages) > 1 else ""
+
+
+def _headers(message: _Message, batch: str, number: int, last: int) -> dict[str, str]:
+    """Return the headers of a message, of the ``number``-th of ``last`` messages of a batch."""
+    headers: dict[str, str] = {}
+    if batch:
+        headers = {"Nats-Batch-Id": batch, "Nats-Batch-Sequence": str(number)}
+    if message.write.expected is not None:
+        headers[EXPECTED] = str(message.write.expected)
+    if message.ttl is not None:
+        headers[TTL] = str(max(1, int(message.ttl)))
+    if batch and number == last:
         headers["Nats-Batch-Commit"] = "1"
     return headers
 
@@ -252,6 +306,17 @@ def _sequence(message: Msg) -> int:
         raise Conflict(ack.error.description)
     if ack.error.err_code in _NO_ROOM:
         raise NoRoom(ack.error.description)
-    if ack.error.code in _OVERLOADED:
+    if ack.error.code in _OVERLOADED or ack.error.err_code == _INCOMPLETE_BATCH:
         raise Unknown(ack.error.description)
+    if ack.error.err_code == _NO_BATCHES:
+        raise NoBatches(ack.error.description)
     raise Refused(ack.error.description)
+
+
+def _rejection(error: BaseException) -> Rejection:
+    match error:
+        case NoBatches():
+            return Rejection.BATCHES
+        case Conflict() | Refused():
+            return Rejection.ONE
+    return Rejection.NONE

@@ -266,6 +266,7 @@ async def _serve(service: str, instance: str, main: Main, options: argparse.Name
     finally:
         if state.context is not None:
             await state.context.events.flush()
+            await publisher.drain()
         await connection.close()
         await health.cleanup()
         await end(measuring)
@@ -299,13 +300,17 @@ async def run_epochs(
 
 
 async def _count_failures(context: Context) -> None:
-    """Count the writes for which nats-server had no room."""
-    counted = context.publisher.no_room
+    """Count the writes that nats-server did not acknowledge, and those for which it had no room."""
+    publisher = context.publisher
+    no_room, unacknowledged = publisher.no_room, publisher.unacknowledged
     while True:
         await asyncio.sleep(COUNT_INTERVAL)
-        if (failed := context.publisher.no_room) > counted:
-            context.events.count("bus_writes_without_room", failed - counted)
-            counted = failed
+        if (failed := publisher.no_room) > no_room:
+            context.events.count("bus_writes_without_room", failed - no_room)
+            no_room = failed
+        if (failed := publisher.unacknowledged) > unacknowledged:
+            context.events.count("bus_writes_unacknowledged", failed - unacknowledged)
+            unacknowledged = failed
 
 
 async def _start_health(state: ServiceState, options: argparse.Namespace, metrics: ServiceMetrics) -> web.AppRunner:

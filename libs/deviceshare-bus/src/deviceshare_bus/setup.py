@@ -40,7 +40,7 @@ DAY = 24 * 3600.0
 _OPTIONS: dict[Stream, dict[str, Any]] = {
     Stream.CLUSTER: {"subjects": ["cluster.>"], "max_msgs_per_subject": 1},
     # No limits of age or size: only services remove claims from the ledger.
-    Stream.LEDGER: {"subjects": ["ledger.>"], "max_msgs_per_subject": 1, "allow_atomic": True},
+    Stream.LEDGER: {"subjects": ["ledger.>"], "max_msgs_per_subject": 1},
     Stream.OUTCOME: {"subjects": ["outcome.>"], "max_msgs_per_subject": 1},
     Stream.EXPLAIN: {"subjects": ["explain.>"], "max_msgs_per_subject": 1},
     Stream.EVENT: {"subjects": ["event.>"], "max_age": DAY, "max_bytes": 1 << 28},
@@ -71,6 +71,7 @@ async def make_stream(
         name=name,
         storage=StorageType.FILE,
         allow_direct=True,
+        allow_atomic=True,
         allow_msg_ttl=True,
         metadata={EPOCH: secrets.token_hex(8), **(metadata or {})},
         **options,

@@ -4,8 +4,7 @@ They go to the stream's leader, and keep what nats-py drops: the time of the ans
 """
 
 import base64
-from calendar import timegm
-from time import strptime
+from datetime import datetime
 
 import msgspec
 from nats.js.errors import APIError, NotFoundError
@@ -142,4 +141,5 @@ def _raise(error: _Error | None) -> None:
 def _nanoseconds(time: str) -> int:
     """Return a timestamp of nats-server (RFC 3339, UTC) as nanoseconds of unix time."""
     date, _, rest = time.removesuffix("Z").partition(".")
-    return timegm(strptime(date, "%Y-%m-%dT%H:%M:%S")) * 1_000_000_000 + int(rest.ljust(9, "0") or 0)
+    seconds = int(datetime.fromisoformat(f"{date}+00:00").timestamp())
+    return seconds * 1_000_000_000 + int(rest.ljust(9, "0") or 0)

@@ -75,7 +75,8 @@ def _prepare(name: str, directory: Path, cluster: str) -> NatsServer:
         f'listen: "{LOOPBACK}:{port}"\n'
         f'http: "{LOOPBACK}:{monitor}"\n'
         f"max_payload: {MAX_PAYLOAD}\n"
-        f"jetstream {{ store_dir: {msgspec.json.encode(str(home / 'store')).decode()} }}\n" + cluster
+        f"jetstream {{ store_dir: {msgspec.json.encode(str(home / 'store')).decode()}, sync_interval: always }}\n"
+        + cluster
     )
     config = home / "nats-server.conf"
     config.write_text(text)

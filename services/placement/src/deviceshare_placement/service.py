@@ -32,7 +32,7 @@ decode = validated(_DECODERS, _event)
 def sources(core: PlacementCore) -> list[Source]:
     """Return the streams that placement follows."""
     return [
-        Source(Stream.CLUSTER, decode),
+        Source(Stream.CLUSTER, decode, known=core.knows_fact),
         Source(Stream.LEDGER, decode, known=core.knows_ledger),
         Source(Stream.OUTCOME, decode),
     ]

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from deviceshare_cli.chaos.real.options import PACE, PATIENCE, Options
+from deviceshare_cli.chaos.sizes import SIZES
 from deviceshare_cli.errors import CommandError
 
 app = typer.Typer()
@@ -29,38 +31,46 @@ def chaos(
         str,
         typer.Option(
             metavar="LIST|N",
-            help="Simulated: names of faults, or all. [default: all that are survived] Else: their number.",
+            help="Simulated: names of faults. [default: all] Else: their number.",
         ),
+    ] = "",
+    size: Annotated[
+        str, typer.Option(metavar="SIZE", help="Simulated: small, medium or full. [default: drawn, mostly small]")
     ] = "",
     jobs: Annotated[int, typer.Option(metavar="N", min=1, help="Processes.")] = os.cpu_count() or 1,
     verbose: Annotated[bool, typer.Option("--verbose", help="Print the text of a single history.")] = False,
     minutes: Annotated[
-        float, typer.Option(metavar="M", min=0.0, help="Real processes: end after so many minutes.")
+        float, typer.Option(metavar="M", min=0.0, help="Real processes: end after so many minutes, or --faults.")
     ] = 10.0,
-    kinds: Annotated[
-        str, typer.Option(metavar="LIST", help="Real processes: names of faults, or all. [default: all survived]")
-    ] = "",
+    pace: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0.1, help="Real processes: time between two faults, on average.")
+    ] = PACE,
+    kinds: Annotated[str, typer.Option(metavar="LIST", help="Real processes: names of faults. [default: all]")] = "",
     longest: Annotated[
         float, typer.Option(metavar="SECONDS", min=0.1, help="Real processes: the longest duration of a fault.")
     ] = 60.0,
     patience: Annotated[
-        float, typer.Option(metavar="SECONDS", min=1.0, help="Real processes: time to converge after a round.")
-    ] = 90.0,
+        float, typer.Option(metavar="SECONDS", min=1.0, help="Real processes: time to settle after a group of faults.")
+    ] = PATIENCE,
     nodes: Annotated[int, typer.Option(metavar="N", min=2, help="Real processes: nodes of each family.")] = 3,
 ) -> None:
     """Inject random faults and check what must hold; status 1 after a violation.
 
-    Without --simulated, faults hit the processes of a system that is started for it: one run of rounds, each with a
-    workload, some faults, and a check that the system converges. With --simulated, histories of a model are played.
+    Without --simulated, faults hit the processes of a system that is started for it. They come in groups during a
+    workload; after each group the system must settle. A checker runs all the time. With --simulated, histories of a
+    model are played.
     """
     if not simulated:
         from deviceshare_cli.chaos.real import command as real
 
-        real.run(seed, minutes, faults, kinds, replicas, longest, patience, nodes)
+        numbers = Options(1, minutes * 60, None, (), pace, {}, longest, patience, nodes)
+        real.run(seed, faults, kinds, replicas, numbers)
     from deviceshare_cli.chaos import command
 
     if not all(part.isdecimal() for part in seed.split(".")):
         raise CommandError(f"--seed {seed!r} is not valid: expected NUMBER or NUMBER.NUMBER")
     names = command.parse_faults(faults) if faults else None
-    options = command.Options(command.parse_replicas(replicas), names)
+    if size not in ("", *SIZES):
+        raise CommandError(f"--size {size!r} is not valid: expected {', '.join(SIZES)}")
+    options = command.Options(command.parse_replicas(replicas), names, size or None)
     raise typer.Exit(command.simulated(seed, hours, histories, options, jobs, verbose=verbose))

@@ -10,26 +10,33 @@ from typing import NamedTuple
 from deviceshare_cli.chaos import faults
 from deviceshare_cli.chaos.minimise import minimise
 from deviceshare_cli.chaos.processes import SERVICES
+from deviceshare_cli.chaos.scenario import Scenario
 from deviceshare_cli.chaos.simulation import Played, draw, play
 from deviceshare_cli.errors import CommandError
 
-BATCH = 8
+BATCH = 20
 """Histories that a worker plays at a time."""
 
 
 class Options(NamedTuple):
-    """What to play: ``fault_names`` None for all that the product survives."""
+    """What to play: ``fault_names`` None for all, ``size`` None for all sizes, mostly small ones."""
 
     replicas: Mapping[str, int]
     fault_names: tuple[str, ...] | None
+    size: str | None = None
+
+    def draw(self, seed: str) -> Scenario:
+        """Draw the scenario of a seed."""
+        return draw(seed, self.replicas, self.fault_names, self.size)
 
 
 class Tally(NamedTuple):
-    """The sum of some histories: virtual seconds, and the seeds of those that broke a rule."""
+    """The sum of some histories: virtual seconds, CPU seconds, and the seeds of those that broke a rule."""
 
     histories: int
     seconds: float
     broken: tuple[str, ...]
+    cpu: float
 
 
 def parse_replicas(text: str) -> dict[str, int]:
@@ -56,12 +63,13 @@ def parse_faults(text: str) -> tuple[str, ...]:
 def play_all(seeds: Sequence[str], options: Options) -> Tally:
     """Play the histories of some seeds."""
     seconds, broken = 0.0, []
+    began = time.process_time()
     for seed in seeds:
-        played = play(draw(seed, options.replicas, options.fault_names))
+        played = play(options.draw(seed))
         seconds += played.seconds
         if played.violation is not None:
             broken.append(seed)
-    return Tally(len(seeds), seconds, tuple(broken))
+    return Tally(len(seeds), seconds, tuple(broken), time.process_time() - began)
 
 
 def _seeds(seed: int) -> Iterator[list[str]]:
@@ -86,27 +94,26 @@ def simulated(
     """
     began = time.monotonic()
     if "." in seed:
-        played = play(draw(seed, options.replicas, options.fault_names))
         if verbose:
-            print(played.text)
-        tally = Tally(1, played.seconds, (seed,) if played.violation is not None else ())
+            print(play(options.draw(seed)).text)
+        tally = play_all([seed], options)
     else:
         tally = _play_until(int(seed), hours, histories, options, jobs)
     for broken in tally.broken[:1]:
-        _show(play(draw(broken, options.replicas, options.fault_names)))
+        _show(play(options.draw(broken)))
     elapsed = max(1e-9, time.monotonic() - began)
     virtual = tally.seconds / 3600.0
     print(
         f"{tally.histories} histories, {virtual:.2f} simulated hours in {elapsed:.1f} s "
-        f"({tally.seconds / elapsed:.0f} times real time), {len(tally.broken)} violations"
-        + (f": seeds {', '.join(tally.broken[:20])}" if tally.broken else "")
+        f"({tally.cpu:.0f} s of CPU, {tally.seconds / max(1e-9, tally.cpu):.0f} times real time on one core), "
+        f"{len(tally.broken)} violations" + (f": seeds {', '.join(tally.broken[:20])}" if tally.broken else "")
     )
     return 1 if tally.broken else 0
 
 
 def _play_until(seed: int, hours: float, histories: int | None, options: Options, jobs: int) -> Tally:
     """Play batches of histories in several processes until a rule is broken or enough was played."""
-    played, seconds = 0, 0.0
+    played, seconds, cpu = 0, 0.0, 0.0
     broken: list[str] = []
     running: deque[Future[Tally]] = deque()
     batches = _seeds(seed)
@@ -119,10 +126,11 @@ def _play_until(seed: int, hours: float, histories: int | None, options: Options
             while len(running) < jobs + 1:
                 running.append(pool.submit(play_all, next(batches), options))
             tally = running.popleft().result()
-            played, seconds, broken = played + tally.histories, seconds + tally.seconds, broken + list(tally.broken)
+            played, seconds, cpu = played + tally.histories, seconds + tally.seconds, cpu + tally.cpu
+            broken += tally.broken
             print(f"{played} histories, {seconds / 3600.0:.1f} simulated hours", file=sys.stderr)
         pool.shutdown(cancel_futures=True)
-    return Tally(played, seconds, tuple(broken))
+    return Tally(played, seconds, tuple(broken), cpu)
 
 
 def _show(found: Played) -> None:

@@ -15,15 +15,10 @@ from deviceshare_cli.chaos import manifests
 from deviceshare_cli.chaos.apiserver import annotations_of
 from deviceshare_cli.chaos.processes import SERVICES
 from deviceshare_cli.chaos.scenario import Step, Value
+from deviceshare_cli.chaos.sizes import Size
 from deviceshare_cli.chaos.system import System
+from deviceshare_cli.chaos.workload import Episodes
 
-NOT_SURVIVED_YET: frozenset[str] = frozenset({"small-payload"})
-"""Faults that the product does not survive yet. They are left out unless asked for; the set has to become empty.
-
-``small-payload``: what a server refuses by its size is written again only after a change, or a restart of its writer.
-"""
-LONGEST = 30.0
-"""Seconds that a fault lasts, at most."""
 Arguments = tuple[Value, ...]
 NO_MESSAGE = b"\x93 not ours"
 REGISTER = "volcano.sh/node-vgpu-register"
@@ -82,6 +77,19 @@ def _cut(system: System, arguments: Arguments) -> None:
     process = system.process(str(arguments[0]))
     if process is not None and process.connection is not None:
         process.connection.cut(float(arguments[1]))
+
+
+def _lag(system: System, arguments: Arguments) -> None:
+    process = system.process(str(arguments[0]))
+    if process is not None and process.connection is not None:
+        process.connection.lag(str(arguments[1]), float(arguments[2]))
+
+
+def _end_lag(system: System, arguments: Arguments) -> None:
+    for process in system.processes:
+        if process.connection is not None:
+            for stream in Stream:
+                process.connection.lag(stream.value, 0.0)
 
 
 def _step_clock(system: System, arguments: Arguments) -> None:
@@ -260,6 +268,15 @@ FAULTS: dict[str, Fault] = {
     "lost-deliveries": _bus_share("lost_deliveries"),
     "repeated-deliveries": _bus_share("repeated_deliveries"),
     "silent-consumers": Fault(_share, lambda system, arguments: system.silence_consumers(float(arguments[0]))),
+    "slow-reader": Fault(
+        lambda chance, replicas: (
+            *_process(chance, replicas),
+            *chance.choice(((Stream.CLUSTER.value,), _stream(chance, replicas))),
+            chance.choice((2.0, 15.0, 25.0)),
+        ),
+        _lag,
+        _end_lag,
+    ),
     "roll-back": Fault(_stream_and_writes, _roll_back, _start_bus),
     "empty-stream": Fault(_stream, _empty),
     "delete-stream": Fault(_stream, _delete_stream),
@@ -299,18 +316,19 @@ FAULTS: dict[str, Fault] = {
 
 
 def draw(
-    chance: random.Random, replicas: Mapping[str, int], moments: Sequence[float], names: Sequence[str]
+    chance: random.Random, replicas: Mapping[str, int], size: Size, episodes: Episodes, names: Sequence[str]
 ) -> list[Step]:
-    """Draw faults of these names, at two or more of some moments; each ends :data:`LONGEST` later at most."""
+    """Draw faults of these names."""
     steps = []
-    for at in moments[: chance.randint(2, len(moments))]:
+    for _ in range(chance.randint(*size.faults)):
+        at = episodes.moment()
         name = chance.choice(names)
         fault = FAULTS[name]
         arguments = fault.draw(chance, replicas)
         if fault.end is None:
             steps.append(Step(at, name, arguments))
         else:
-            seconds = min(LONGEST, chance.choice((0.5, 2.0, 10.0, 30.0)) * chance.uniform(0.5, 1.5))
+            seconds = min(size.longest, chance.choice((0.5, 2.0, 10.0, 30.0)) * chance.uniform(0.5, 1.5))
             steps.append(Step(at, f"+{name}", arguments))
             steps.append(Step(round(at + seconds, 3), f"-{name}", arguments))
     return steps

@@ -4,13 +4,15 @@ The timestamps of the answers have nanoseconds, as those of nats-server.
 """
 
 import base64
-import json
-import time
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
+
+import msgspec
 
 from deviceshare_cli.chaos.jetstream import Stored, Stream
 
+_encode = msgspec.json.Encoder().encode
 _INFO, _GET = "$JS.API.STREAM.INFO.", "$JS.API.STREAM.MSG.GET."
 
 
@@ -24,13 +26,9 @@ def answer_of(streams: Mapping[str, Stream], subject: str, data: bytes, now: flo
     stream = streams.get(subject.removeprefix(_GET))
     if stream is None:
         return _encode(_missing(10059, "stream not found"))
-    asked = json.loads(data)
+    asked = msgspec.json.decode(data)
     found = stream.get(asked["seq"]) if "seq" in asked else stream.last(asked["last_by_subj"])
     return _encode({"message": _message(found)} if found is not None else _missing(10037, "no message found"))
-
-
-def _encode(answer: Mapping[str, Any]) -> bytes:
-    return json.dumps(answer).encode()
 
 
 def _missing(code: int, description: str) -> Mapping[str, Any]:
@@ -60,4 +58,4 @@ def _message(stored: Stored) -> Mapping[str, Any]:
 def _timestamp(nanoseconds: int) -> str:
     """Return nanoseconds of unix time as RFC 3339."""
     seconds, rest = divmod(nanoseconds, 1_000_000_000)
-    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{rest:09d}Z"
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:09d}Z"

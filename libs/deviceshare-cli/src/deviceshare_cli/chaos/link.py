@@ -25,6 +25,11 @@ class Link:
         self._last = 0.0
         self.delay = 0.0
 
+    @property
+    def busy(self) -> bool:
+        """Whether anything is under way."""
+        return bool(self._queue)
+
     def send(self, deliver: Callable[..., None], *arguments: Any) -> None:
         """Call ``deliver`` with these arguments later."""
         latency = self._least + (self._most - self._least) * self._chance.random() + self.delay

@@ -65,6 +65,8 @@ class Client:
         self.requests: Requests
         self.server = server
         self.killed = False
+        self.lags: dict[str, float] = {}
+        """Seconds by which the replicas lag from which it reads a stream, by stream."""
         self.up_link, self._down_link = Link(chance, *LATENCY), Link(chance, *LATENCY)
         self._chance = chance
         self._inboxes = 0
@@ -300,6 +302,10 @@ class SimulatedConnection(Connection):
         self.reconnect_after = seconds
         self._simulated.lose()
         self.reconnect_after = RECONNECT
+
+    def lag(self, stream: str, seconds: float) -> None:
+        """Read a stream from a replica that lags by some seconds, 0 for the leader."""
+        self._simulated.lags[stream] = seconds
 
     def kill(self) -> None:
         """End the process that has this connection."""

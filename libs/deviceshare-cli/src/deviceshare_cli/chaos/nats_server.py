@@ -14,6 +14,7 @@ from nats.js.errors import BadRequestError, NotFoundError, ServiceUnavailableErr
 
 from deviceshare_cli.chaos.jetstream import TTL, Stored, Stream
 from deviceshare_cli.chaos.jetstream_api import answer_of
+from deviceshare_cli.chaos.link import Link
 from deviceshare_cli.chaos.nats_client import Client
 from deviceshare_cli.chaos.virtual_time import WALL
 
@@ -46,6 +47,8 @@ class Consumer:
     def __init__(self, server: "Server", client: Client, stream: Stream, config: ConsumerConfig) -> None:
         self._server, self._client, self._stream, self._inbox = server, client, stream, str(config.deliver_subject)
         self._delivered = 0
+        self._late = Link(server.chance, 0.0, 0.0)
+        """What a lagging replica of the stream has not passed on yet."""
         self._headers_only = bool(config.headers_only)
         self._idle = float(config.idle_heartbeat or 0.0)
         self._loop = asyncio.get_running_loop()
@@ -66,6 +69,15 @@ class Consumer:
     def lives(self) -> bool:
         """Whether the client still listens on this connection."""
         return self in self._server.consumers and self._client.listens(self._inbox)
+
+    def written(self, stored: Stored) -> None:
+        """Send a new message to the client, or later if the replica of the stream lags that the client reads from."""
+        lag = self._client.lags.get(self._stream.name, 0.0)
+        if lag or self._late.busy:
+            self._late.delay = lag
+            self._late.send(self.deliver, stored)
+        else:
+            self.deliver(stored)
 
     def deliver(self, stored: Stored, pending: int = 0) -> None:
         """Send a message to the client."""
@@ -97,6 +109,7 @@ class Consumer:
     def end(self) -> None:
         """Send nothing any more."""
         self.silent = True
+        self._late.cut()
         if self._idle:
             self._timer.cancel()
 
@@ -108,7 +121,7 @@ class Server:
     """
 
     def __init__(self, chance: random.Random, on_written: Written) -> None:
-        self._chance = chance
+        self.chance = chance
         self._on_written = on_written
         self.streams: dict[str, Stream] = {}
         self.clients: dict[Client, None] = {}
@@ -128,7 +141,7 @@ class Server:
 
     def happens(self, share: float) -> bool:
         """Draw whether a fault happens."""
-        return share > 0.0 and self._chance.random() < share
+        return share > 0.0 and self.chance.random() < share
 
     def now(self) -> float:
         """Return the server's unix time."""
@@ -203,7 +216,7 @@ class Server:
         self._on_written(stream, written, writer)
         for consumer in [consumer for consumer, name in self.consumers.items() if name == stream.name]:
             for stored in written:
-                consumer.deliver(stored)
+                consumer.written(stored)
         return written
 
     def _expire_later(self, stream: Stream, stored: Stored) -> None:
@@ -226,7 +239,7 @@ class Server:
             return
         message = Msg(None, reply, "", data, headers)  # type: ignore[arg-type]
         if self.happens(self.faults.late_acks):
-            self._loop.call_later(self._chance.uniform(1.0, 8.0), client.send_down, "", message)
+            self._loop.call_later(self.chance.uniform(1.0, 8.0), client.send_down, "", message)
         else:
             client.send_down("", message)
 

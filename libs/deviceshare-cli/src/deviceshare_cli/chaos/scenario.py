@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from deviceshare_bus.follower import CHECK
+
 Value = str | float | int
 
 
@@ -19,15 +21,28 @@ class Step(NamedTuple):
 
 
 class Scenario(NamedTuple):
-    """A history to be played: ``nodes`` with their families, ``replicas`` of each service, and the steps in order."""
+    """A history to be played.
+
+    Args:
+        seed: what everything else that happens is drawn from.
+        nodes: the nodes, with their families.
+        replicas: the replicas of each service.
+        steps: what is done, in order.
+        check: seconds between two looks of the services at the state of a stream.
+        linger: seconds for which the history goes on after the system has settled.
+    """
 
     seed: str
     nodes: Mapping[str, str]
     replicas: Mapping[str, int]
     steps: tuple[Step, ...]
+    check: float = CHECK
+    linger: float = 0.0
 
     def __str__(self) -> str:
         nodes = ", ".join(f"{name} ({family})" for name, family in self.nodes.items())
         replicas = ", ".join(f"{service}={count}" for service, count in self.replicas.items())
-        lines = [f"seed {self.seed}", f"nodes: {nodes}", f"replicas: {replicas}", *map(str, self.steps)]
-        return "\n".join(lines)
+        times = f"streams are checked every {self.check:g} s; the history ends {self.linger:g} s after it has settled"
+        return "\n".join(
+            [f"seed {self.seed}", f"nodes: {nodes}", f"replicas: {replicas}", times, *map(str, self.steps)]
+        )

@@ -3,13 +3,20 @@
 import asyncio
 import random
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from unittest.mock import patch
 
+from deviceshare.conf import reading
+from deviceshare.conf.document import read_document
+from deviceshare.conf.positions import Origin
+from deviceshare.model import FieldWarning
+from deviceshare_bus import follower, stream_watch
+from deviceshare_bus.follower import CHECK
 from deviceshare_bus.shell import Shell
 
-from deviceshare_cli.chaos import faults, manifests, workload
+from deviceshare_cli.chaos import faults, manifests, sizes, workload
 from deviceshare_cli.chaos.checkers import Violation
 from deviceshare_cli.chaos.scenario import Scenario
 from deviceshare_cli.chaos.system import System
@@ -17,11 +24,15 @@ from deviceshare_cli.chaos.virtual_time import run
 
 SETTLE = 300.0
 """Seconds after the last fault within which the system has to settle."""
-POLL = 5.0
+POLL = 1.0
 """Seconds between two looks at whether it has."""
-NODES = (2, 6)
-FAULTS = 7
-"""Faults of a history, at most."""
+CHECKS = (CHECK, 5.0, 5.0, 5.0)
+"""Seconds between two looks of the services at the state of a stream: the product's, or more, since they cost most of
+the time of a history in which nothing happens."""
+HEARTBEAT = 2.0
+"""Seconds between two heartbeats of the simulated nats-server, unless the product looks as often as usual."""
+LINGER = (0.0, 0.0, 5.0, 15.0)
+"""Seconds for which a history goes on after the system has settled."""
 
 
 class Played(NamedTuple):
@@ -33,23 +44,28 @@ class Played(NamedTuple):
     violation: Violation | None
 
 
-def draw(seed: str, replicas: Mapping[str, int] | None = None, fault_names: Sequence[str] | None = None) -> Scenario:
-    """Draw the scenario of a seed. The replicas are drawn, too, where they are not given.
+def draw(
+    seed: str,
+    replicas: Mapping[str, int] | None = None,
+    fault_names: Sequence[str] | None = None,
+    size: str | None = None,
+) -> Scenario:
+    """Draw the scenario of a seed. The replicas and the size are drawn, too, where they are not given.
 
-    ``fault_names``: the faults to choose from; by default all that the product survives.
+    ``fault_names``: the faults to choose from, by default all; ``size``: a key of :data:`.sizes.SIZES`.
     """
     chance = random.Random(f"{seed}/scenario")
-    names = sorted(faults.FAULTS.keys() - faults.NOT_SURVIVED_YET) if fault_names is None else list(fault_names)
+    bounds = sizes.SIZES[size or sizes.draw(chance)]
+    names = sorted(faults.FAULTS) if fault_names is None else list(fault_names)
     families = sorted(manifests.FAMILIES)
-    nodes = {f"node-{number}": chance.choice(families) for number in range(chance.randint(*NODES))}
-    drawn = {"inventory": chance.choice((1, 1, 2)), "placement": chance.choice((1, 2, 3))}
-    drawn |= {"binder": chance.choice((1, 1, 2)), "metrics": 1}
-    counts = drawn | dict(replicas or {})
-    episodes = workload.draw_episodes(chance)
-    steps = workload.draw(chance, nodes, episodes)
+    nodes = {f"node-{number}": chance.choice(families) for number in range(chance.randint(*bounds.nodes))}
+    counts = {service: chance.choice(numbers) for service, numbers in bounds.replicas.items()} | dict(replicas or {})
+    check, linger = chance.choice(CHECKS), chance.choice(LINGER)
+    episodes = workload.Episodes(chance, bounds)
+    steps = workload.draw(chance, nodes, bounds, episodes)
     if names:
-        steps += faults.draw(chance, counts, [workload.moment(chance, episodes) for _ in range(FAULTS)], names)
-    return Scenario(seed, nodes, counts, tuple(sorted(steps, key=lambda step: step.at)))
+        steps += faults.draw(chance, counts, bounds, episodes, names)
+    return Scenario(seed, nodes, counts, tuple(sorted(steps, key=lambda step: step.at)), check, linger)
 
 
 def play(scenario: Scenario) -> Played:
@@ -65,10 +81,28 @@ def play(scenario: Scenario) -> Played:
         seconds = asyncio.get_running_loop().time()
         return Played(scenario, f"{scenario}\n\n{system.history.text()}", seconds, violation)
 
+    heartbeat = follower.HEARTBEAT if scenario.check == CHECK else HEARTBEAT
     with (
+        patch.object(reading, "read_document", _read_document),
         patch.object(Shell, "dump", lambda shell: Path("not written")),
+        patch.object(follower, "CHECK", scenario.check),
+        patch.object(stream_watch, "CHECK", scenario.check),
+        patch.object(follower, "HEARTBEAT", heartbeat),
     ):
         return run(main, scenario.seed)
+
+
+@cache
+def _parsed(text: str, source: str, key: str, expected: str) -> tuple[Any, Origin, tuple[FieldWarning, ...]]:
+    warnings: list[FieldWarning] = []
+    return *read_document(text, source, key, expected, warnings), tuple(warnings)
+
+
+def _read_document(text: str, source: str, key: str, expected: str, warnings: list[FieldWarning]) -> tuple[Any, Origin]:
+    """Parse each of the few configurations once for all services and histories of a process."""
+    document, origin, found = _parsed(text, source, key, expected)
+    warnings += found
+    return document, origin
 
 
 async def _play(system: System, scenario: Scenario) -> None:
@@ -86,16 +120,21 @@ async def _play(system: System, scenario: Scenario) -> None:
             faults.play(system, step)
     faults.end_all(system)
     system.note("# all faults have ended")
-    await _settle(system)
+    await _settle(system, scenario.linger)
 
 
-async def _settle(system: System) -> None:
+async def _settle(system: System, linger: float) -> None:
+    """Wait until the system has settled, and then for some seconds after which it must be settled again."""
     loop = asyncio.get_running_loop()
     until = loop.time() + SETTLE
+    lingers = False
     while system.checkers.violation is None:
         await asyncio.sleep(POLL)
         problems = system.problems()
-        if not problems:
+        if not problems and (lingers or not linger):
             return
-        if loop.time() >= until:
+        if not problems:
+            lingers = True
+            await asyncio.sleep(linger)
+        elif loop.time() >= until:
             system.checkers.report("everything settles", "; ".join(problems[:10]))

@@ -12,9 +12,11 @@ import math
 import random
 import secrets
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
-from contextvars import Context
+from contextvars import Context, copy_context
+from itertools import count
 from typing import Any, TypeVar, TypeVarTuple, Unpack
 from unittest.mock import patch
 
@@ -25,6 +27,9 @@ WALL = 1_780_000_000.0
 """Unix time at the beginning of a history."""
 
 
+_runs = count(1)
+COLLECT = 20
+"""Runs between two collections of what they have left: none is collected while collection is disabled otherwise."""
 GRID = 0.005
 """Seconds between two moments at which timers fire: what coincides costs one turn of each task instead of many."""
 
@@ -33,66 +38,107 @@ class Deadlock(Exception):
     """Every task waits, and no timer is set."""
 
 
-class _Timer(asyncio.TimerHandle):
-    """A timer with a place among those of the same time: a heap alone keeps no order of equals."""
+class _Handle(asyncio.TimerHandle):
+    """A callback. It keeps less than asyncio's own handles: most of the time of a history is spent on them."""
 
-    number: int
-    _scheduled: bool
+    __slots__ = ()
 
-    def __lt__(self, other: asyncio.TimerHandle) -> bool:
-        assert isinstance(other, _Timer)
-        return (self.when(), self.number) < (other.when(), other.number)
+    def __init__(
+        self,
+        when: float,
+        callback: Callable[..., object],
+        args: Sequence[Any],
+        loop: asyncio.AbstractEventLoop,
+        context: Context | None,
+    ) -> None:
+        self._when = when
+        self._callback = callback
+        self._args = args
+        self._loop = loop
+        self._context = copy_context() if context is None else context
+        self._cancelled = False
+
+    def cancel(self) -> None:
+        """Do not call back."""
+        self._cancelled = True
+
+    def _run(self) -> None:
+        try:
+            self._context.run(self._callback, *self._args)
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            self._loop.call_exception_handler({"message": f"exception in {self._callback}", "exception": error})
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
-    """An event loop without file descriptors whose time begins at 0 seconds."""
+    """An event loop without file descriptors whose time begins at 0 seconds.
+
+    Timers fire in the order of their moments, those of the same moment in the order in which they were set.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self._now = 0.0
-        self._timers = 0
-        self._selector = _NoDescriptors(self)
+        self._moment = 0
+        self._runnable: deque[_Handle] = deque()
+        self._moments: list[int] = []
+        """A heap of the moments at which timers fire, in multiples of :data:`GRID`."""
+        self._timers: dict[int, list[_Handle]] = {}
 
     def time(self) -> float:
         """Return the virtual time, in seconds."""
         return self._now
 
+    def call_soon(
+        self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.Handle:
+        """Call back as soon as what can run before has run."""
+        handle = _Handle(self._now, callback, args, self, context)
+        self._runnable.append(handle)
+        return handle
+
+    def call_later(
+        self, delay: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        """Call back after some seconds."""
+        return self.call_at(self._now + delay, callback, *args, context=context)
+
     def call_at(
         self, when: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
         """Call back at a time, rounded up to :data:`GRID`; in the order of the calls where times are equal."""
-        self._timers += 1
-        timer = _Timer(math.ceil(when / GRID - 1e-6) * GRID, callback, args, self, context)
-        timer.number = self._timers
-        heapq.heappush(self._scheduled, timer)  # type: ignore[attr-defined]
-        timer._scheduled = True
-        return timer
+        moment = math.ceil(when / GRID - 1e-6)
+        if moment <= self._moment and when > self._now:
+            moment = self._moment + 1  # otherwise what waits for a time just ahead would be called without end
+        handle = _Handle(moment * GRID, callback, args, self, context)
+        timers = self._timers.get(moment)
+        if timers is None:
+            self._timers[moment] = [handle]
+            heapq.heappush(self._moments, moment)
+        else:
+            timers.append(handle)
+        return handle
 
-    def jump(self) -> None:
-        """Set the clock to the next timer. Raises Deadlock."""
-        timers: list[asyncio.TimerHandle] = self._scheduled  # type: ignore[attr-defined]
-        if not timers:
-            raise Deadlock("every task waits, and no timer is set")
-        self._now = max(self._now, timers[0].when())
-
-    def _process_events(self, event_list: list[object]) -> None:
-        """Do nothing: there are no descriptors."""
+    def _run_once(self) -> None:
+        """Run what can run, or jump to the next moment at which a timer fires. Raises Deadlock."""
+        runnable = self._runnable
+        while not runnable:
+            if not self._moments:
+                raise Deadlock("every task waits, and no timer is set")
+            moment = heapq.heappop(self._moments)
+            due = [handle for handle in self._timers.pop(moment) if not handle._cancelled]
+            if due:
+                self._moment = max(self._moment, moment)
+                self._now = self._moment * GRID
+                runnable.extend(due)
+        for _ in range(len(runnable)):
+            handle = runnable.popleft()
+            if not handle._cancelled:
+                handle._run()
 
     def _write_to_self(self) -> None:
         """Do nothing: there is one thread."""
-
-
-class _NoDescriptors:
-    """The selector of a loop: it does not wait, but lets the clock jump."""
-
-    def __init__(self, loop: VirtualLoop) -> None:
-        self._loop = loop
-
-    def select(self, timeout: float | None) -> list[object]:
-        """Return no events. ``timeout`` is 0 while something can run at once."""
-        if timeout is None or timeout > 0:
-            self._loop.jump()
-        return []
 
 
 def run(main: Callable[[], Coroutine[Any, Any, T]], seed: int | str) -> T:
@@ -127,6 +173,12 @@ def _reproducible(loop: VirtualLoop, seed: int | str) -> Iterator[None]:
     # The garbage collector would finalize generators at a moment that depends on earlier histories.
     collecting = gc.isenabled()
     gc.disable()
+    number = next(_runs)
+    if number == 1:
+        gc.collect()
+        gc.freeze()  # modules and what they hold
+    elif number % COLLECT == 0:
+        gc.collect()
     try:
         with (
             patch.object(time, "time", lambda: WALL + loop.time()),

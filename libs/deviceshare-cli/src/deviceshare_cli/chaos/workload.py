@@ -8,43 +8,45 @@ from deviceshare_cluster.interface import Object
 from deviceshare_cli.chaos import manifests
 from deviceshare_cli.chaos.apiserver import Key, annotations_of, key_of
 from deviceshare_cli.chaos.scenario import Step
+from deviceshare_cli.chaos.sizes import Size
 from deviceshare_cli.chaos.system import System
 
-PODS = (8, 40)
-"""Pods of a history, at least and at most."""
-SPAN = 600.0
-"""Seconds in which the workload arrives."""
-EPISODES = (2, 4)
-EPISODE = 30.0
-"""Seconds of an episode: the workload arrives in some episodes, and between them nearly nothing happens."""
 QUEUES = ("default", "research")
 GANG = (2, 4)
 
 
-def draw_episodes(chance: random.Random) -> list[float]:
-    """Draw when episodes begin; the first one begins with the history."""
-    return [0.0, *(round(chance.uniform(EPISODE, SPAN), 1) for _ in range(chance.randint(*EPISODES) - 1))]
+class Episodes:
+    """The episodes of a history, the first of which begins with it: the workload and the faults begin in them."""
+
+    def __init__(self, chance: random.Random, size: Size) -> None:
+        """Draw when they begin."""
+        self._chance, self._seconds = chance, size.episode
+        more = range(chance.randint(*size.episodes) - 1)
+        self._begin = [0.0, *(round(chance.uniform(size.episode, size.span), 1) for _ in more)]
+
+    def beginning(self) -> float:
+        """Draw the beginning of an episode."""
+        return self._chance.choice(self._begin)
+
+    def moment(self) -> float:
+        """Draw a moment in an episode, or shortly after it."""
+        return round(self.beginning() + self._chance.uniform(0.0, 1.5 * self._seconds), 3)
 
 
-def moment(chance: random.Random, episodes: Sequence[float]) -> float:
-    """Draw a moment in an episode, or shortly after it."""
-    return round(chance.choice(episodes) + chance.uniform(0.0, 1.5 * EPISODE), 3)
-
-
-def draw(chance: random.Random, nodes: Mapping[str, str], episodes: Sequence[float]) -> list[Step]:
+def draw(chance: random.Random, nodes: Mapping[str, str], size: Size, episodes: Episodes) -> list[Step]:
     """Draw the workload of a cluster with these nodes, by family, in these episodes."""
     families = sorted(set(nodes.values()))
     steps = [Step(0.0, "queue", ("research",))]
-    for number in range(1, chance.randint(*PODS) + 1):
+    for number in range(1, chance.randint(*size.pods) + 1):
         family = chance.choice(families)
         kind = chance.randrange(len(manifests.FAMILIES[family]))
         seconds = round(chance.uniform(5.0, 60.0), 1) if chance.random() < 0.4 else 0.0
         # Half of the pods come in bursts.
-        at = moment(chance, episodes) if chance.random() < 0.5 else chance.choice(episodes)
+        at = episodes.moment() if chance.random() < 0.5 else episodes.beginning()
         queue = chance.choice(QUEUES)
         if chance.random() < 0.15:
-            size = chance.randint(*GANG)
-            steps.append(Step(at, "gang", (f"gang-{number}", family, kind, size, queue, seconds)))
+            members = chance.randint(*GANG)
+            steps.append(Step(at, "gang", (f"gang-{number}", family, kind, members, queue, seconds)))
         else:
             steps.append(Step(at, "pod", (f"pod-{number}", family, kind, queue, seconds)))
         if chance.random() < 0.25:
@@ -53,11 +55,11 @@ def draw(chance: random.Random, nodes: Mapping[str, str], episodes: Sequence[flo
             steps.append(Step(round(at + chance.uniform(0.0, 40.0), 3), again, (name,)))
     for name in sorted(nodes):
         if chance.random() < 0.15:
-            at = moment(chance, episodes)
+            at = episodes.moment()
             steps.append(Step(at, "remove-node", (name,)))
             steps.append(Step(round(at + chance.uniform(1.0, 60.0), 3), "add-node", (name, nodes[name])))
         elif chance.random() < 0.15:
-            at = moment(chance, episodes)
+            at = episodes.moment()
             steps.append(Step(at, "unready-node", (name,)))
             steps.append(Step(round(at + chance.uniform(1.0, 60.0), 3), "ready-node", (name,)))
     return steps
@@ -82,6 +84,7 @@ def play(system: System, step: Step) -> bool:
         case "remove-node":
             _remove_node(system, str(arguments[0]))
         case "add-node":
+            _collect_pods(system, str(arguments[0]))
             system.add_node(str(arguments[0]), str(arguments[1]))
         case "unready-node" | "ready-node":
             _set_ready(system, str(arguments[0]), "True" if step.action == "ready-node" else "Unknown")
@@ -136,8 +139,15 @@ def _recreate(system: System, name: str) -> None:
 
 
 def _remove_node(system: System, name: str) -> None:
-    """Remove a node; its pods are deleted, as the garbage collector of pods does."""
+    """Remove a node, with its pods."""
     system.api.delete(("Node", "", name))
+    _collect_pods(system, name)
+
+
+def _collect_pods(system: System, name: str) -> None:
+    """Delete the pods of a node that does not exist, as the garbage collector of pods does."""
+    if system.api.peek("Node", "", name) is not None:
+        return
     for pod in [pod for pod in system.api.objects("Pod") if pod["spec"].get("nodeName") == name]:
         system.api.delete(key_of(pod), "pod-garbage-collector")
 

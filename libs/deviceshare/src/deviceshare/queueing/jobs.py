@@ -25,7 +25,7 @@ class Job(msgspec.Struct, kw_only=True):
     queue: str
     group: Group
     priority: int = 0
-    created: float = 0.0
+    created: float
     waiting_time: float | None = None
     uniform: bool | None = None
     """Whether all its pods have equal requests; None: not computed yet."""

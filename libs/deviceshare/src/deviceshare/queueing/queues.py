@@ -44,8 +44,8 @@ class Queues:
         """Groups whose allocation shrank: their order may have changed. The dispatcher clears it."""
         self._committed: dict[GroupKey, tuple[QueueAccount, Mapping[str, int]]] = {}
         """Queue and minimum resources of each admitted group."""
-        self._foreign: dict[str, ResourceAmounts] = {}
-        """Resources of bound pods of other schedulers: they count for the plugin ``overcommit``, but in no queue."""
+        self._foreign: dict[str, tuple[PodFact, ResourceAmounts]] = {}
+        """Bound pods of other schedulers and their resources: they count for ``overcommit``, but in no queue."""
         self._foreign_total: Counter[str] = Counter()
         self._facts: dict[str, QueueFact] = {}
         """The existing queues."""
@@ -102,6 +102,8 @@ class Queues:
         # A request for a whole card counts as the largest card, whose memory changed.
         for entry in list(self._pods.values()):
             self.put(entry.pod, entry.account.fact.name, entry.group)
+        for pod, _ in list(self._foreign.values()):
+            self.put_other(pod)
         return True
 
     def set_queue(self, fact: QueueFact) -> None:
@@ -168,12 +170,14 @@ class Queues:
     def put_other(self, pod: PodFact) -> None:
         """Add or update a bound pod of another scheduler."""
         self.drop(pod.uid)
-        amounts = self._foreign[pod.uid] = self.counting.held(pod.ask, pod.held)
+        amounts = self.counting.held(pod.ask, pod.held)
+        self._foreign[pod.uid] = (pod, amounts)
         add(self._foreign_total, amounts, 1)
 
     def drop(self, uid: str) -> None:
         """Remove a pod."""
-        add(self._foreign_total, self._foreign.pop(uid, ()), -1)
+        if (foreign := self._foreign.pop(uid, None)) is not None:
+            add(self._foreign_total, foreign[1], -1)
         entry = self._pods.pop(uid, None)
         if entry is not None:
             if entry.held:
@@ -190,18 +194,20 @@ class Queues:
     def commit(self, group: GroupKey, queue: str, needs: Mapping[str, int]) -> None:
         """Admit a group to its queue: its minimum resources count there, whether allocated or not."""
         before = self._committed.get(group)
-        account = self.account(queue)
-        if before is not None and before[0] is account and before[1] == needs:
+        if before is not None and before[0].fact.name == queue and before[1] == needs:
             return
         self.release_commitment(group)
-        self._committed[group] = (account, needs)
-        account.commit(needs, 1)
+        if any(needs.values()):
+            account = self.account(queue)
+            self._committed[group] = (account, needs)
+            account.commit(needs, 1)
 
     def release_commitment(self, group: GroupKey) -> None:
         """Release the minimum resources that an admitted group was promised, if any."""
         before = self._committed.pop(group, None)
         if before is not None:
             before[0].commit(before[1], -1)
+            self._forget_if_gone(before[0])
 
     def hold(self, uid: str) -> None:
         """Charge a placed pod to its queue."""

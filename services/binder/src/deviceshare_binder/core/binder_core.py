@@ -119,6 +119,7 @@ class BinderCore:
         """Return the monotonic time of the next tick that is needed without further events, None for never."""
         due = (
             self._claims.next_due(),
+            self._claims.outcomes.retry_due,
             self._reporting.next_due(),
             self._writes.next_due(),
             self._system_queues.next_due(self._missing_queues()),
@@ -140,7 +141,7 @@ class BinderCore:
             case ClusterFailed():
                 return self._failed(event, now)
             case Written() | WriteConflict() | WriteUnknown() | WriteRefused():
-                return self._claims.outcomes.answered(event)
+                return self._claims.outcomes.answered(event, now.monotonic)
         return self._apply(event, now)
 
     def _apply(self, event: Event, now: Now) -> list[Command]:
@@ -247,7 +248,7 @@ class BinderCore:
             after.append(Count("cluster_writes_dropped", dropped))
         return [
             *out,
-            *self._claims.outcomes.writes(),
+            *self._claims.outcomes.writes(now.monotonic),
             *self._writes.take(now.monotonic),
             *self._system_queues.tick(self._missing_queues(), now.monotonic),
             *after,

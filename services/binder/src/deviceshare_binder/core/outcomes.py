@@ -4,7 +4,7 @@ from collections import deque
 
 import msgspec
 from deviceshare.model import BOUND, Claim, NodeOutcomes, Outcome
-from deviceshare_bus.conditional_writer import ConditionalWriter
+from deviceshare_bus.conditional_writer import ConditionalWriter, Result
 from deviceshare_bus.core import (
     Command,
     Count,
@@ -16,6 +16,7 @@ from deviceshare_bus.core import (
     WriteRefused,
     Written,
 )
+from deviceshare_bus.postponed import Postponed
 from deviceshare_bus.subjects import TOMBSTONE_SECONDS, Stream, address, node_of, outcome
 
 
@@ -107,11 +108,6 @@ class NodeClaims(msgspec.Struct, eq=False):
             if (there := outcomes.get(claim)) is None or (there.uid, there.state) != (each.uid, each.state)
         }
 
-    def refused(self, sent: dict[str, Outcome]) -> None:
-        """The server will never accept what was sent: it is not sent again until another claim is finished."""
-        self.finished = {claim: each for claim, each in self.finished.items() if sent.get(claim) != each}
-        self.written = sent
-
 
 class Outcomes:
     """The claims of all nodes, and the conditional writes of their outcomes."""
@@ -122,11 +118,22 @@ class Outcomes:
         self._dirty: dict[str, None] = {}
         """Nodes that may have outcomes to write, in order."""
         self._resumed: list[NodeClaims] = []
+        self._refused = Postponed()
+        """Nodes whose outcomes the server has refused."""
 
     @property
     def open(self) -> int:
-        """Nodes with outcomes that are not written, writes in flight, and subjects that are being read back."""
-        return sum(bool(node.finished) for node in self.nodes.values()) + self._writer.open
+        """Nodes with outcomes that are not written, writes in flight, and subjects that are being read back.
+
+        Outcomes that the server has refused do not count.
+        """
+        waiting = sum(bool(node.finished) and node.name not in self._refused for node in self.nodes.values())
+        return waiting + self._writer.open
+
+    @property
+    def retry_due(self) -> float | None:
+        """The monotonic time at which outcomes that were refused are written again, None if there are none."""
+        return self._refused.due
 
     def node(self, name: str) -> NodeClaims:
         """Return a node, a new one if it is not known."""
@@ -148,6 +155,7 @@ class Outcomes:
     def _drop(self, name: str) -> None:
         self.nodes.pop(name, None)
         self._dirty.pop(name, None)
+        self._refused.forget(name)
         self._writer.forget(outcome(name))
 
     def knows(self, subject: str, sequence: int) -> bool:
@@ -205,14 +213,18 @@ class Outcomes:
             node.traces[finished.claim] = trace
         self._dirty[node.name] = None
 
-    def writes(self) -> list[Command]:
-        """Return the writes that are due: outcomes that finish during a write are part of the node's next write."""
+    def writes(self, now: float) -> list[Command]:
+        """Return the writes that are due at a monotonic time.
+
+        Outcomes that finish during a write are part of the node's next write.
+        """
         out: list[Command] = []
+        self._dirty |= dict.fromkeys(self._refused.take(now))
         for name in self._dirty:
             subject, node = outcome(name), self.nodes[name]
             if node.traces:
                 out += node.take_traces()
-            if node.invalid or self._writer.busy(subject):
+            if node.invalid or self._writer.busy(subject) or name in self._refused:
                 continue
             node.gone = node.gone and not node.ledger
             if node.gone:
@@ -224,12 +236,14 @@ class Outcomes:
         self._dirty.clear()
         return out
 
-    def answered(self, answer: WriteAnswer) -> list[Command]:
-        """Apply the answer to a write."""
+    def answered(self, answer: WriteAnswer, now: float) -> list[Command]:
+        """Apply the answer to a write, at a monotonic time."""
         completed = self._writer.handle(answer)
         (write,) = completed.write.writes
         node = self.nodes[node_of(write.subject)]
         self._dirty[node.name] = None
+        if completed.result is Result.WRITTEN:
+            self._refused.forget(node.name)
         match answer:
             case Written(sequence=sequence) if self._writer.sequence(write.subject) == sequence:
                 node.read(completed.context)
@@ -238,8 +252,7 @@ class Outcomes:
             case WriteConflict():
                 return [Count("binder_conflicts"), *completed.commands]
             case WriteRefused(reason=reason):
-                node.refused(completed.context)
-                node.gone = False
+                self._refused.add(node.name, now)
                 message = f"the bus refuses the outcomes of {node.name}: {reason}"
                 return [Count("outcomes_refused"), Log("error", message, {"node": node.name})]
         return completed.commands

@@ -14,6 +14,7 @@ from deviceshare.model import Fact, Gone
 from deviceshare_bus.conditional_writer import ConditionalWriter, Result
 from deviceshare_bus.core import Command, Count, Log, WriteAnswer, WriteRefused, Written
 from deviceshare_bus.messages import encode
+from deviceshare_bus.postponed import Postponed
 from deviceshare_bus.subjects import TOMBSTONE_SECONDS, Stream
 
 WRITES = 1000
@@ -83,7 +84,9 @@ class DesiredState:
         self.ticket = 0
         """How many subjects have been opened so far."""
         self.open: OrderedDict[str, OpenSubject] = OrderedDict()
-        """Subjects that do not hold the wanted fact yet, in the order of opening."""
+        """Subjects that do not hold the wanted fact yet, in the order of opening, without those that were refused."""
+        self._refused = Postponed()
+        """Subjects whose wanted fact the server has refused."""
 
     def load(self, subject: str, sequence: int, fact: Fact | None, *, foreign: bool) -> None:
         """Record the message under a subject; ``fact`` is None if it cannot be decoded.
@@ -115,6 +118,8 @@ class DesiredState:
             return
         record = self._records[subject]
         record.generation = generation
+        if record.wanted is None or record.wanted.digest != content.digest:
+            self._refused.forget(subject)
         record.wanted = content
         record.data = encode(fact)
         self._update(subject, record, revision)
@@ -140,6 +145,18 @@ class DesiredState:
         """Return the number of subjects that hold an object, or for which a write of one is due or in flight."""
         return sum(record.exists for record in self._records.values())
 
+    @property
+    def retry_due(self) -> float | None:
+        """The monotonic time at which a fact that was refused is written again, None if there is none."""
+        return self._refused.due
+
+    def retry(self, now: float) -> None:
+        """Queue the facts that were refused and are due at a monotonic time."""
+        for subject in self._refused.take(now):
+            record = self._records.get(subject)
+            if record is not None:
+                self._update(subject, record, record.wanted.revision if record.wanted is not None else 0)
+
     def take_writes(self) -> list[Command]:
         """Return the writes that are due and fit in the limit."""
         writes: list[Command] = []
@@ -148,12 +165,14 @@ class DesiredState:
             record = self._records.get(subject)
             if record is None or record.wanted is None or record.matches or self._writer.busy(subject):
                 continue
+            if subject in self._refused:
+                continue
             ttl = TOMBSTONE_SECONDS if record.wanted.gone else None
             writes.append(self._writer.write([(subject, record.data)], record.wanted, ttl=ttl))
         return writes
 
-    def handle(self, answer: WriteAnswer) -> list[Command]:
-        """Apply the answer to a write."""
+    def handle(self, answer: WriteAnswer, now: float) -> list[Command]:
+        """Apply the answer to a write, at a monotonic time."""
         completed = self._writer.handle(answer)
         subject = completed.write.writes[0].subject
         record = self._records[subject]
@@ -162,8 +181,9 @@ class DesiredState:
             case Written(sequence=sequence) if sequence == self._writer.sequence(subject):
                 record.published, record.foreign, record.newer = completed.context, False, False
             case WriteRefused(reason=reason):
-                # It would be refused again: leave the subject until another fact is wanted there.
-                record.published = completed.context
+                # Not again at once: either another fact is wanted there, or the limits of the server are raised.
+                if record.wanted == completed.context:
+                    self._refused.add(subject, now)
                 details = {"subject": subject}
                 commands = [
                     Log("error", f"the bus refused the fact {subject}: {reason}", details),
@@ -187,9 +207,11 @@ class DesiredState:
     def _update(self, subject: str, record: _Record, revision: int = 0) -> None:
         """Open or close a subject after a change, and queue the write that it needs."""
         busy = self._writer.busy(subject)
-        if record.matches and not busy:
+        if record.matches:
+            self._refused.forget(subject)
+        if (record.matches or subject in self._refused) and not busy:
             self.open.pop(subject, None)
-            if not record.exists:  # there is no end of names and uids
+            if record.matches and not record.exists:  # there is no end of names and uids
                 del self._records[subject]
                 self._writer.forget(subject)
             return

@@ -107,7 +107,7 @@ class InventoryCore:
 
     def next_due(self, now: Now) -> float | None:
         """Return the monotonic time of the next tick that is needed without events."""
-        times = (self._watch_due, self._comparison.due, self._reports.due)
+        times = (self._watch_due, self._comparison.due, self._reports.due, self._desired.retry_due)
         return min((due for due in times if due is not None), default=None)
 
     def handle(self, event: Event, now: Now) -> list[Command]:
@@ -131,7 +131,7 @@ class InventoryCore:
             case RevisionsCompared() | ComparisonFailed():
                 return self._comparison.handle(event, now)
             case Written() | WriteConflict() | WriteUnknown() | WriteRefused():
-                return self._desired.handle(event)
+                return self._desired.handle(event, now.monotonic)
             case ReadBack(subject=subject, sequence=sequence):
                 self._desired.read_back(subject, sequence)
             case EventRecorded() | RecordFailed():
@@ -150,6 +150,7 @@ class InventoryCore:
             self._synced_after = None
             synced = Synced(revision=str(self._listed), at=now.wall, objects=self._desired.objects())
             commands.append(PutLatest(SYNCED, synced))
+        self._desired.retry(now.monotonic)
         commands += self._desired.take_writes()
         commands += [replace(step, at=now.wall) for step in self._builder.take_steps()]
         return commands + self._reports.act(now)

@@ -1,9 +1,10 @@
 """The traces of claims: the part of placement in the trace of a pod is exported when the pod is bound."""
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Sequence
 
 from deviceshare.model import BOUND, Claim, Outcome
-from deviceshare_bus.core import RecordTrace
+from deviceshare_bus.core import Command, Count, RecordBatch, RecordTrace
+from deviceshare_bus.messages import ATTEMPTS
 
 MOST_OPEN = 100_000
 """Claims without an outcome whose traces are kept; the oldest is dropped first."""
@@ -65,3 +66,15 @@ class ClaimTraces:
                 claim.uid, claim.namespace, claim.name, times, reason=waited, decided_by=claim.decided_by, result=BOUND
             )
         )
+
+
+def count_attempts(result: str, amount: int) -> list[Command]:
+    """Return the command that counts attempts to place pods, if there were any."""
+    return [Count(f"{ATTEMPTS}{result}", int(amount))] if amount else []
+
+
+def record_round(instance: str, at: float, uids: Sequence[str], ledgers: int) -> list[Command]:
+    """Return what records a round that began ``at`` (unix seconds) and placed these pods, to follow its writes."""
+    if not uids:
+        return []
+    return [*count_attempts("scheduled", len(uids)), RecordBatch(instance, at, tuple(uids), ledgers)]

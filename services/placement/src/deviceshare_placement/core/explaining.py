@@ -23,10 +23,14 @@ from deviceshare.model import (
     unavailable,
 )
 from deviceshare.queueing import Decision, Group, Reason, Shortage
-from deviceshare_bus.core import PutLatest
-from deviceshare_bus.subjects import explain
+from deviceshare_bus.core import ExpireOthers, PutLatest
+from deviceshare_bus.subjects import Stream, explain
 
+from deviceshare_placement.core.cluster_state import ClusterState
 from deviceshare_placement.core.records import GroupRecord
+
+EXPLANATION_TTL = 24 * 3600.0
+"""Seconds for which the server keeps the last explanation of an object that is gone."""
 
 
 class Obstacle(NamedTuple):
@@ -39,6 +43,13 @@ class Obstacle(NamedTuple):
 def publish(explanation: Explanation, *, ttl: float | None = None) -> PutLatest:
     """Return the command that publishes an explanation, for ``ttl`` seconds or, with None, without limit."""
     return PutLatest(explain(explanation.uid), explanation, ttl)
+
+
+def expire_others(cluster: ClusterState) -> ExpireOthers:
+    """Return the command that lets explanations expire whose objects were deleted while the service did not run."""
+    groups = (group.fact for group in cluster.groups.values())
+    uids = {*cluster.pods, *(fact.uid for fact in groups if fact is not None)} - {""}
+    return ExpireOthers(Stream.EXPLAIN, tuple(map(explain, sorted(uids))), EXPLANATION_TTL)
 
 
 def placed(

@@ -22,8 +22,6 @@ from deviceshare_placement.core.deciding import Deciding
 from deviceshare_placement.core.ledgers import Ledgers
 from deviceshare_placement.core.records import PodRecord
 
-EXPLANATION_TTL = 24 * 3600.0
-"""Seconds for which the server keeps the last explanation of an object that is gone."""
 _POD_SUBJECT = subject_of("pod", "")
 
 
@@ -163,7 +161,7 @@ class Facts:
                 self._cluster.remove_group(fact.key)
                 if fact.uid:
                     gone = explaining.group_gone(fact, now.wall, self._instance)
-                    return [explaining.publish(gone, ttl=EXPLANATION_TTL)]
+                    return [explaining.publish(gone, ttl=explaining.EXPLANATION_TTL)]
             case PriorityClassFact():
                 self._cluster.remove_priority_class(fact.name)
             case QueueFact():
@@ -199,7 +197,7 @@ class Facts:
         step = RecordStep(fact.uid, fact.ref, "gone")
         # The binder exports the trace of a pod that was claimed.
         traces = [waited] if unplaced else []
-        return [explaining.publish(gone, ttl=EXPLANATION_TTL), step, *traces]
+        return [explaining.publish(gone, ttl=explaining.EXPLANATION_TTL), step, *traces]
 
     def _configure(self) -> None:
         """Decide by the configuration that is in effect now."""

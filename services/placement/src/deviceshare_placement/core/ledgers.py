@@ -5,7 +5,7 @@ requested for all but one of several claims of one pod, and for a claim with the
 the binder then reads the pod back. Times are monotonic.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from deviceshare.model import BOUND, REFUSED, WITHDRAWN, Claim, NodeOutcomes, Outcome
 
@@ -14,7 +14,7 @@ from deviceshare_placement.core.cluster_state import ClusterState
 from deviceshare_placement.core.records import LedgerRecord, PodRecord
 
 ORPHAN_GRACE = 10.0
-"""Seconds for which a claim is kept whose pod is not known: the fact of the pod may be on its way."""
+"""Seconds after which CLUSTER is asked for the pod of a claim that is not known: its fact may be on its way."""
 BOUND_GRACE = 10.0
 """Seconds for which a claim may have the outcome bound while its pod is not bound: the fact may be on its way."""
 REMEMBER_GONE = 60.0
@@ -32,6 +32,8 @@ class Ledgers:
         """Nodes whose ledger has claims to remove or to withdraw."""
         self.orphans: dict[str, tuple[str, float]] = {}
         """Claims whose pod was never seen: by uid, the node, and since when; bounded by the ledgers."""
+        self.asked: set[str] = set()
+        """Those of which CLUSTER is being asked for the pod."""
         self.unconfirmed: dict[str, tuple[str, float]] = {}
         """Claims with the outcome bound whose pod is not bound: the pod's uid, and since when, the oldest first."""
         self.invalid: set[str] = set()
@@ -213,9 +215,9 @@ class Ledgers:
             if not stays:
                 self.withdraw(node, claim.id)
 
-    def give_up_orphans(self, now: float) -> int:
-        """Remove claims whose pod has not been seen for too long; return the number of pods."""
-        given_up = 0
+    def take_orphans(self, now: float) -> list[str]:
+        """Return the uids of pods that have not been seen for too long: CLUSTER is to be asked for them."""
+        due = []
         while self._gone and now >= next(iter(self._gone.values())) + REMEMBER_GONE:
             del self._gone[next(iter(self._gone))]
         for uid, (node, since) in list(self.orphans.items()):
@@ -223,7 +225,26 @@ class Ledgers:
                 del self.orphans[uid]
             elif uid in self.invalid:
                 self.orphans[uid] = (node, now)
-            elif now >= since + ORPHAN_GRACE:
-                self.remove(uid)
-                given_up += 1
-        return given_up
+            elif now >= since + ORPHAN_GRACE and uid not in self.asked:
+                self.asked.add(uid)
+                due.append(uid)
+        return due
+
+    def orphans_due(self) -> Iterator[float]:
+        """Yield when the orphans become due for which CLUSTER is not being asked."""
+        return (since + ORPHAN_GRACE for uid, (_, since) in self.orphans.items() if uid not in self.asked)
+
+    def orphan_read(self, uid: str, now: float, *, exists: bool) -> bool:
+        """Remove the claims of an unknown pod that CLUSTER does not hold; return whether there were any.
+
+        The reader of CLUSTER may lag behind the one of LEDGER: only the stream itself tells that there is no pod.
+        """
+        self.asked.discard(uid)
+        orphan = self.orphans.get(uid)
+        if orphan is None or uid in self._cluster.pods:
+            return False
+        if exists:  # not readable
+            self.orphans[uid] = (orphan[0], now)
+            return False
+        self.remove(uid)
+        return True

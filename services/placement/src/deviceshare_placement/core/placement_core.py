@@ -17,11 +17,10 @@ from deviceshare_bus.core import (
     Command,
     Count,
     Event,
-    ExpireOthers,
     Log,
     Now,
+    Read,
     ReadBack,
-    RecordBatch,
     RecordStep,
     Tick,
     Unreadable,
@@ -32,19 +31,20 @@ from deviceshare_bus.core import (
     WriteUnknown,
     Written,
 )
-from deviceshare_bus.messages import ATTEMPTS, RECONCILED
-from deviceshare_bus.subjects import TOMBSTONE_SECONDS, Stream, address, explain
+from deviceshare_bus.messages import RECONCILED
+from deviceshare_bus.subjects import TOMBSTONE_SECONDS, Stream, address
+from deviceshare_bus.subjects import fact as fact_subject
 from deviceshare_bus.subjects import ledger as subject_of
 from deviceshare_bus.subjects import outcome as outcome_subject
 
 from deviceshare_placement.core import explaining
-from deviceshare_placement.core.claim_traces import ClaimTraces
+from deviceshare_placement.core.claim_traces import ClaimTraces, count_attempts, record_round
 from deviceshare_placement.core.claims import MOST_WRITES, NewClaim, claim, nodes_of, select
 from deviceshare_placement.core.cluster_state import ClusterState
 from deviceshare_placement.core.deciding import Deciding, Round
 from deviceshare_placement.core.events import FactReceived, LedgerReceived, OutcomesReceived
-from deviceshare_placement.core.facts import EXPLANATION_TTL, Facts
-from deviceshare_placement.core.ledgers import BOUND_GRACE, ORPHAN_GRACE, Ledgers
+from deviceshare_placement.core.facts import Facts
+from deviceshare_placement.core.ledgers import BOUND_GRACE, Ledgers
 from deviceshare_placement.core.overcommit import overcommitted_claims
 from deviceshare_placement.core.records import PodRecord
 from deviceshare_placement.core.reporter import Reporter
@@ -91,12 +91,15 @@ class PlacementCore:
         self._claims = 0
         self._explanations_expire = False
         """Whether the explanations of deleted pods were made to expire after the start."""
+        self._facts_read: dict[str, int] = {}
+        """The sequences of facts that were read before the reader of CLUSTER delivered them; bounded by the pods."""
 
     def handle(self, event: Event, now: Now) -> list[Command]:
         """Apply an event and return the commands that follow from it."""
         match event:
             case FactReceived(subject=subject, fact=fact):
                 self._synced = self._synced or isinstance(fact, Synced)
+                self._facts_read.pop(subject, None)
                 return self._facts.apply(subject, fact, now)
             case LedgerReceived(node=node, sequence=sequence, ledger=ledger):
                 return self._receive_ledger(node, sequence, ledger, now)
@@ -119,6 +122,10 @@ class PlacementCore:
     def knows_ledger(self, subject: str, sequence: int) -> bool:
         """Return whether this ledger of a node, or a later one, has been applied."""
         return self._writer.knows(subject, sequence)
+
+    def knows_fact(self, subject: str, sequence: int) -> bool:
+        """Return whether this fact, or a later one of its subject, has been read before its delivery."""
+        return sequence <= self._facts_read.get(subject, 0)
 
     # Readiness
 
@@ -152,7 +159,7 @@ class PlacementCore:
             times.append(self._resume_at)
         elif self._knows_all:
             times += self._deciding.due(now)
-            times += (since + ORPHAN_GRACE for _, since in self._ledgers.orphans.values())
+            times += self._ledgers.orphans_due()
             times += (since + BOUND_GRACE for _, since in islice(self._ledgers.unconfirmed.values(), 1))
             times += (due for node in self._ledgers.due if (due := self.cluster.ledger(node).retry_at))
         return min(times) if times else None
@@ -202,17 +209,6 @@ class PlacementCore:
                 self._forget_ledger(node)
         return commands
 
-    def _expire_explanations(self) -> list[Command]:
-        """Once: let the explanations of pods and PodGroups expire that were deleted while this service did not run."""
-        if self._explanations_expire:
-            return []
-        self._explanations_expire = True
-        uids = {
-            *self.cluster.pods,
-            *(group.fact.uid for group in self.cluster.groups.values() if group.fact is not None),
-        }
-        return [ExpireOthers(Stream.EXPLAIN, tuple(map(explain, sorted(uids - {""}))), EXPLANATION_TTL)]
-
     def _is_busy(self, node: str) -> bool:
         return self._writer.busy(subject_of(node)) or not self._facts.readable(node)
 
@@ -225,8 +221,16 @@ class PlacementCore:
     def _read_back(self, subject: str, sequence: int, now: Now) -> list[Command]:
         where = address(subject)
         if where is None or where.kind != "ledger":
-            self._facts.valid(subject)  # it was deleted
-            return []
+            if sequence:
+                self._facts_read[subject] = sequence
+            else:
+                self._facts.valid(subject)  # it was deleted
+            orphan = (
+                where is not None
+                and where.kind == "pod"
+                and self._ledgers.orphan_read(where.key, now.monotonic, exists=bool(sequence))
+            )
+            return [Count(f"{RECONCILED}{CLAIM_WITHOUT_POD}")] if orphan else []
         self._writer.read_back(subject, sequence)
         if not sequence and not self._facts.readable(where.key):
             self._ledgers.enter(where.key, (), now.monotonic)
@@ -242,8 +246,7 @@ class PlacementCore:
                 continue
             record.refusal = outcome.reason if outcome.state == REFUSED else ""
             self._retry_later(record, now.monotonic)
-            if outcome.state == REFUSED:
-                commands.append(Count(f"{ATTEMPTS}error"))
+            commands += count_attempts("error", outcome.state == REFUSED)
             step = f"claim {outcome.state}"
             commands.append(RecordStep(outcome.uid, record.fact.ref, step, node, outcome.reason))
         return commands
@@ -256,26 +259,27 @@ class PlacementCore:
             return []
         commands: list[Command] = [*self._traces.take()]
         if self._knows_all and now.monotonic >= self._resume_at:
-            commands += self._expire_explanations()
+            if not self._explanations_expire:
+                self._explanations_expire = True
+                commands.append(explaining.expire_others(self.cluster))
             commands += self._reconcile(now.monotonic)
             decided = self._deciding.decide(now)
             commands += self._write(decided, now)
-            if decided.unplaced:
-                commands.append(Count(f"{ATTEMPTS}unschedulable", decided.unplaced))
+            commands += count_attempts("unschedulable", decided.unplaced)
             commands += self._expire_ledgers(now.monotonic)
             commands += map(explaining.publish, decided.of_groups)
         return commands + self._report_waiting(now.monotonic)
 
     def _reconcile(self, now: float) -> list[Command]:
         """Repair and count what differs between the ledgers and the cluster."""
-        repaired = [CLAIM_WITHOUT_POD] * self._ledgers.give_up_orphans(now)
-        repaired += [CLAIM_NOT_BOUND] * self._ledgers.withdraw_unconfirmed(now)
+        reads = [Read(Stream.CLUSTER, fact_subject("pod", uid)) for uid in self._ledgers.take_orphans(now)]
+        repaired = [CLAIM_NOT_BOUND] * self._ledgers.withdraw_unconfirmed(now)
         crowded, self.cluster.crowded = self.cluster.crowded, set()
         for node in sorted(crowded):
             for each in overcommitted_claims(self.cluster, node):
                 self._ledgers.withdraw(node, each.id)
                 repaired.append(CLAIM_WITHOUT_ROOM)
-        return [Count(f"{RECONCILED}{what}") for what in repaired]
+        return [*reads, *(Count(f"{RECONCILED}{what}") for what in repaired)]
 
     def _write(self, decided: Round, now: Now) -> list[Command]:
         """Fold all changes of a round into one ledger a node. Ledgers that gangs tie together are written together."""
@@ -297,12 +301,9 @@ class PlacementCore:
         due -= self._ledgers.due
         writes = [sorted(together)] if together else []
         writes += ([node] for node in sorted((due | added.keys()) - together))
-        commands: list[Command] = [self._write_ledgers(nodes, added) for nodes in writes]
-        if chosen:
-            uids = tuple(pod.uid for pod, _, _ in chosen)
-            commands.append(Count(f"{ATTEMPTS}scheduled", len(chosen)))
-            commands.append(RecordBatch(self._instance, now.wall, uids, len(together) + len(added.keys() - together)))
-        return commands
+        ledgers = len(together) + len(added.keys() - together)
+        recorded = record_round(self._instance, now.wall, [pod.uid for pod, _, _ in chosen], ledgers)
+        return [*(self._write_ledgers(nodes, added) for nodes in writes), *recorded]
 
     def _write_ledgers(self, nodes: list[str], added: dict[str, list[NewClaim]]) -> Write:
         """Return the write of the ledgers of these nodes as they should be."""

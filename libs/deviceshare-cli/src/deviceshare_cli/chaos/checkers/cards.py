@@ -7,6 +7,7 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, NamedTuple
 
 import yaml
@@ -35,11 +36,16 @@ class Device(NamedTuple):
     amounts: Mapping[str, int]
 
 
+@cache
+def _parsed(text: str) -> Object:
+    return yaml.safe_load(text) or {}
+
+
 class Parts:
     """How cards may be cut, by ``device-config.yaml``."""
 
     def __init__(self, device_config: str = "") -> None:
-        config = yaml.safe_load(device_config) or {}
+        config = _parsed(device_config)
         self._models: list[tuple[list[str], dict[str, list[int]]]] = [
             (
                 model["models"],

@@ -2,97 +2,153 @@
 
 import asyncio
 import random
+import resource
 import shutil
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from deviceshare_bus.connection import Connection
 from nats.errors import Error as NatsError
 from nats.js.api import StorageType, StreamConfig
 
 from deviceshare_cli.chaos.real.checker.judge import Judge
-from deviceshare_cli.chaos.real.system import BUS, QUOTA, System
+from deviceshare_cli.chaos.real.system import BUS, QUOTA, NoEffect, System
 
 STREAMS = ("CLUSTER", "LEDGER", "OUTCOME", "EXPLAIN", "EVENT")
 SNAPSHOTS = 3
 """Copies of the store that are kept."""
+LIMITED = 0.2
+"""Seconds after which a server that was restarted is limited again."""
 FILLER = "FILLER"
 PIECE = 4 << 20
 """Bytes of a message that fills the store."""
 
 
+Began = Callable[[str], None]
+
+
+class Snapshot(NamedTuple):
+    """A copy of the store, and the last sequence of each stream in it."""
+
+    path: Path
+    sequences: dict[str, int]
+
+
 class BusFaults:
-    """Breaks the bus; faults of the store exclude each other."""
+    """Breaks the bus; faults of the store exclude each other. Each calls ``began`` as soon as it has an effect."""
 
     def __init__(self, system: System, bus: Connection, judge: Judge, chance: random.Random) -> None:
         self._system, self._bus, self._judge, self._chance = system, bus, judge, chance
         self._lock = asyncio.Lock()
-        self._snapshots: list[Path] = []
+        self._snapshots: list[Snapshot] = []
         self._number = 0
 
-    async def kill(self, seconds: float) -> None:
+    async def kill(self, seconds: float, began: Began) -> None:
         """Kill the server, and start it again after some time."""
         async with self._lock:
+            began("its nats-server")
             await self._system.restart_bus(seconds=seconds)
 
-    async def pause(self, seconds: float) -> None:
+    async def pause(self, seconds: float, began: Began) -> None:
         """Suspend the server."""
         async with self._lock:
-            await self._system.pause(BUS, seconds)
+            await self._system.pause(BUS, seconds, lambda: began("its nats-server"))
 
     async def take_snapshot(self) -> None:
         """Copy the store as it is on disk, to roll back to it later."""
         async with self._lock:
+            sequences = await self._sequences()
             self._number += 1
-            snapshot = self._system.directory / f"snapshot-{self._number}"
-            pausing = asyncio.create_task(self._system.pause(BUS, 3600.0))
+            path = self._system.directory / f"snapshot-{self._number}"
+            pausing = asyncio.create_task(self._system.pause(BUS, 3600.0, lambda: None))
             try:
                 await asyncio.sleep(0)
-                await asyncio.to_thread(shutil.copytree, self._system.store, snapshot)
+                await asyncio.to_thread(shutil.copytree, self._system.store, path)
             finally:
                 pausing.cancel()
                 await asyncio.gather(pausing, return_exceptions=True)
-            self._snapshots.append(snapshot)
+            self._snapshots.append(Snapshot(path, sequences))
             if len(self._snapshots) > SNAPSHOTS:
-                await asyncio.to_thread(shutil.rmtree, self._snapshots.pop(0))
+                await asyncio.to_thread(shutil.rmtree, self._snapshots.pop(0).path)
 
-    async def wipe(self, seconds: float) -> None:
+    async def wipe(self, began: Began) -> None:
         """Lose the whole store."""
         async with self._lock:
-            await self._system.restart_bus(lambda store: shutil.rmtree(store, ignore_errors=True), seconds)
+            began("the whole store")
+            await self._system.restart_bus(lambda store: shutil.rmtree(store, ignore_errors=True))
             self._judge.damaged()
 
-    async def roll_back(self, seconds: float, stream: str = "") -> str:
-        """Lose the latest writes, of all streams or of one; return from which snapshot."""
+    async def roll_back(self, streams: Sequence[str], began: Began) -> None:
+        """Lose the latest writes of some streams, or of all. Raises NoEffect if there are none."""
         async with self._lock:
-            if not self._snapshots:
-                return "no snapshot"
-            snapshot = self._chance.choice(self._snapshots)
+            now = await self._sequences()
+            fallen = [
+                (snapshot, lost)
+                for snapshot in self._snapshots
+                if (lost := [name for name in streams if snapshot.sequences.get(name) not in (None, now.get(name))])
+            ]
+            if not fallen:
+                raise NoEffect(f"nothing was written to {', '.join(streams)} since the last copy of the store")
+            snapshot, lost = self._chance.choice(fallen)
 
             def replace(store: Path) -> None:
-                inside = Path("jetstream/$G/streams") / stream if stream else Path()
-                source, target = snapshot / inside, store / inside
-                if source.is_dir():
-                    shutil.rmtree(target, ignore_errors=True)
-                    shutil.copytree(source, target)
+                for inside in ("",) if len(streams) > 1 else (f"jetstream/$G/streams/{streams[0]}",):
+                    shutil.rmtree(store / inside, ignore_errors=True)
+                    shutil.copytree(snapshot.path / inside, store / inside)
 
-            await self._system.restart_bus(replace, seconds)
+            began(", ".join(f"{name} from {now.get(name, 0)} to {snapshot.sequences[name]}" for name in lost))
+            await self._system.restart_bus(replace)
             self._judge.damaged()
-            return snapshot.name
 
-    async def delete_stream(self, stream: str) -> None:
+    async def delete_stream(self, stream: str, began: Began) -> None:
         """Delete a stream."""
         async with self._lock:
+            began(stream)
             await self._bus.repeat(lambda: self._bus.jetstream.delete_stream(stream), "cannot delete a stream yet")
             self._judge.damaged()
 
-    async def empty_stream(self, stream: str) -> None:
+    async def empty_stream(self, stream: str, began: Began) -> None:
         """Delete the messages of a stream."""
         async with self._lock:
+            began(stream)
             await self._bus.repeat(lambda: self._bus.jetstream.purge_stream(stream), "cannot empty a stream yet")
             self._judge.damaged()
 
-    async def fill_disk(self, seconds: float) -> str:
-        """Fill the space of the store for some time; return how much was needed."""
+    async def _sequences(self) -> dict[str, int]:
+        """Return the last sequence of each stream."""
+        infos = await self._bus.repeat(self._bus.jetstream.streams_info, "cannot read the streams yet")
+        return {info.config.name or "": info.state.last_seq for info in infos}
+
+    async def refuse_writes(self, seconds: float, began: Began) -> None:
+        """Let every write of the server to a file fail for some time, also after a restart, as on a full disk.
+
+        Raises NoEffect if this system cannot do so.
+        """
+        if not hasattr(resource, "prlimit"):
+            raise NoEffect("only Linux limits the files of another process")
+        async with self._lock:
+            until = time.monotonic() + seconds
+            began("its nats-server")
+            try:
+                while time.monotonic() < until:
+                    self._limit_files(0)
+                    await asyncio.sleep(LIMITED)
+            finally:
+                self._limit_files(None)
+
+    def _limit_files(self, size: int | None) -> None:
+        """Limit the size of the files to which the server can write, None for as far as it is allowed."""
+        pid = self._system.pid(BUS)
+        if pid is not None:
+            with suppress(ProcessLookupError):
+                _, most = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+                resource.prlimit(pid, resource.RLIMIT_FSIZE, (most if size is None else size, most))
+
+    async def fill_disk(self, seconds: float, began: Began) -> None:
+        """Fill the space of the store for some time."""
         jetstream = self._bus.jetstream
         async with self._lock:
             config = StreamConfig(name=FILLER, subjects=["filler"], storage=StorageType.FILE)
@@ -106,7 +162,7 @@ class BusFaults:
                         written += size
                     except (NatsError, TimeoutError):
                         size //= 8
+                began(f"{written >> 20} MiB were free")
                 await asyncio.sleep(seconds)
             finally:
                 await self._bus.repeat(lambda: jetstream.delete_stream(FILLER), "cannot delete the filler yet")
-            return f"{written >> 20} MiB"

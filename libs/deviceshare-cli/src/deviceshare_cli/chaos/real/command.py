@@ -7,19 +7,17 @@ from deviceshare_cli.errors import CommandError
 from deviceshare_cli.exit_status import run_and_exit
 
 
-def run(
-    seed: str, minutes: float, faults: str, kinds: str, replicas: str, longest: float, patience: float, nodes: int
-) -> None:
-    """Run chaos on real processes and exit: status 1 after a violation. Raises CommandError."""
+def run(seed: str, faults: str, kinds: str, replicas: str, options: Options) -> None:
+    """Run chaos on real processes and exit: status 1 after a violation. Raises CommandError.
+
+    ``options`` has the numbers; the texts replace its other fields.
+    """
     if not seed.isdecimal():
         raise CommandError(f"--seed {seed!r} is not valid: expected a number")
     if faults and not faults.isdecimal():
         raise CommandError(f"--faults {faults!r} is not valid: expected a number")
     number = int(faults) if faults else None
-    run_and_exit(
-        chaos(
-            Options(
-                int(seed), minutes * 60, number, parse_kinds(kinds), parse_replicas(replicas), longest, patience, nodes
-            )
-        )
+    chosen = options._replace(
+        seed=int(seed), faults=number, kinds=parse_kinds(kinds), replicas=parse_replicas(replicas)
     )
+    run_and_exit(chaos(chosen))

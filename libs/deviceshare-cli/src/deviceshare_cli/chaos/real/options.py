@@ -5,6 +5,10 @@ from typing import NamedTuple
 
 from deviceshare_cli.errors import CommandError
 
+PACE = 7.0
+"""Default seconds between two faults: 500 faults an hour."""
+PATIENCE = 60.0
+"""Default time to settle."""
 SERVICES = ("inventory", "placement", "binder", "metrics")
 DEFAULT_REPLICAS = {"inventory": 1, "placement": 1, "binder": 1, "metrics": 1}
 
@@ -18,11 +22,13 @@ class Options(NamedTuple):
     faults: int | None
     kinds: tuple[str, ...]
     """Names of faults to choose from."""
+    pace: float
+    """Seconds between two faults, on average."""
     replicas: Mapping[str, int]
     longest: float
     """Faults with a duration, such as pauses, last between a sixth of this and this."""
     patience: float
-    """The time in which the system must converge after the faults of a round have ended."""
+    """The time in which the system must settle after the faults of a group have ended."""
     nodes: int
     """Nodes of each device family."""
 

@@ -5,6 +5,8 @@ import contextlib
 import random
 import socket
 import struct
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from deviceshare_bus.tasks import end
 
@@ -28,11 +30,7 @@ class _Pair:
 
 
 class Link:
-    """One address that leads to a server. Use as an async context manager.
-
-    ``delay``: each chunk of bytes waits for a random time up to so many seconds, in order. ``closed``: new
-    connections are closed at once.
-    """
+    """One address that leads to a server. Use as an async context manager."""
 
     def __init__(self, target: str, chance: random.Random) -> None:
         """Take the server's URL, ``nats://HOST:PORT``."""
@@ -41,8 +39,8 @@ class Link:
         self._chance = chance
         self._pairs: set[_Pair] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        self.delay = 0.0
-        self.closed = False
+        self._delays: list[float] = []
+        self._refusals = 0
 
     async def __aenter__(self) -> "Link":
         """Listen on a free port."""
@@ -56,6 +54,30 @@ class Link:
         self._server.close()
         self.cut()
         await end(*self._tasks)
+
+    @asynccontextmanager
+    async def delayed(self, seconds: float) -> AsyncIterator[None]:
+        """Let each chunk of bytes wait for a random time up to so many seconds, in order."""
+        self._delays.append(seconds)
+        try:
+            yield
+        finally:
+            self._delays.remove(seconds)
+
+    @asynccontextmanager
+    async def refused(self) -> AsyncIterator[None]:
+        """Reset all connections, and new ones at once."""
+        self._refusals += 1
+        self.cut()
+        try:
+            yield
+        finally:
+            self._refusals -= 1
+
+    @property
+    def connections(self) -> int:
+        """How many connections there are."""
+        return len(self._pairs)
 
     def cut(self) -> None:
         """Reset all connections."""
@@ -79,7 +101,7 @@ class Link:
         task.add_done_callback(self._tasks.discard)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self.closed:
+        if self._refusals:
             _reset(writer)
             return
         try:
@@ -99,8 +121,8 @@ class Link:
     async def _pump(self, pair: _Pair, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):
             while data := await reader.read(CHUNK):
-                if self.delay:
-                    await asyncio.sleep(self._chance.random() * self.delay)
+                if self._delays:
+                    await asyncio.sleep(self._chance.random() * max(self._delays))
                 if not pair.silent:
                     writer.write(data)
                     await writer.drain()

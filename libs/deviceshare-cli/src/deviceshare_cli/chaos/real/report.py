@@ -1,8 +1,9 @@
-"""What a run prints: a line for each fault and round, violations with their evidence, and a summary."""
+"""What a run prints: a line for each fault and group, violations with their evidence, and a summary."""
 
 import sys
 import time
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from rich.console import Console
@@ -18,8 +19,12 @@ class Reporter:
     def __init__(self, seed: int, seconds: float, faults: int | None) -> None:
         self._seed, self._seconds, self._faults = seed, seconds, faults
         self._began = time.monotonic()
-        self.count = 0
-        """Faults so far."""
+        self.kinds: Counter[str] = Counter()
+        """Faults so far, by kind."""
+        self.no_effect: Counter[str] = Counter()
+        """Attempts that had no effect, by kind: not among the faults."""
+        self.settled: list[tuple[float, str]] = []
+        """How long the system took to settle after each group, and the faults of the group."""
         self.violations = 0
         self._progress: Progress | None = None
         if sys.stdout.isatty():
@@ -27,6 +32,11 @@ class Reporter:
             self._progress = Progress(*columns, console=Console())
             self._task = self._progress.add_task("starting", total=faults or seconds)
             self._progress.start()
+
+    @property
+    def count(self) -> int:
+        """Faults so far."""
+        return self.kinds.total()
 
     @property
     def elapsed(self) -> float:
@@ -50,14 +60,31 @@ class Reporter:
 
     def fault(self, name: str) -> int:
         """Count a fault and return its number."""
-        self.count += 1
+        self.kinds[name] += 1
         return self.count
+
+    def summary(self, kinds: Iterable[str], churn: Mapping[str, int], evidence: str) -> None:
+        """Print what was injected, done and checked. ``kinds``: the faults that may occur."""
+        self.line(f"faults: {_counts(self.kinds)}")
+        if never := sorted(set(kinds) - self.kinds.keys()):
+            self.line(f"NEVER INJECTED: {', '.join(never)}")
+        if self.no_effect:
+            self.line(f"attempts without effect, not counted: {_counts(self.no_effect)}")
+        self.line(f"workload: {_counts(churn)}")
+        self.line(f"checker: {evidence}")
+        if self.settled:
+            seconds = sorted(seconds for seconds, _ in self.settled)
+            slowest, faults = max(self.settled)
+            self.line(
+                f"the system settled {len(seconds)} times, {seconds[len(seconds) // 2]:.1f} s after the last fault "
+                f"of a group (median); at most {slowest:.1f} s, after {faults}"
+            )
 
     def broken(self, violations: Iterable[Violation], faults: Iterable[str], directory: Path) -> None:
         """Print violations, with the faults of the round and where to look."""
         files = sorted(directory.glob("*.corelog"))
         logs = sorted(directory.glob("*.log"))
-        lines = ["", f"VIOLATION with --seed {self._seed}, after {self.count} faults; those of this round:"]
+        lines = ["", f"VIOLATION with --seed {self._seed}, after {self.count} faults; those of this group:"]
         lines += [f"  {fault}" for fault in faults]
         for violation in violations:
             self.violations += 1
@@ -80,3 +107,7 @@ class Reporter:
         print(
             f"{self.count} faults, {self.violations} violations (seed {self._seed}, {self.elapsed:.0f} s)", flush=True
         )
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])))

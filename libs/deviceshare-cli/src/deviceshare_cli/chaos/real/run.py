@@ -1,9 +1,11 @@
-"""A run of chaos: rounds of faults during a workload; after each round the system must converge."""
+"""A run of chaos: groups of faults during a workload; after each group the system must settle."""
 
 import asyncio
 import logging
 import random
 import signal
+import sys
+import time
 from contextlib import AsyncExitStack
 
 from deviceshare_bus.connection import connect
@@ -17,20 +19,17 @@ from deviceshare_cli.chaos.real.faults import FAULTS, Context
 from deviceshare_cli.chaos.real.hostile import Hostile
 from deviceshare_cli.chaos.real.options import Options
 from deviceshare_cli.chaos.real.report import Reporter
-from deviceshare_cli.chaos.real.system import System, running
+from deviceshare_cli.chaos.real.schedule import Planned, Schedule
+from deviceshare_cli.chaos.real.system import NoEffect, System, running
 from deviceshare_cli.chaos.real.workload import MAY_WAIT, Workload
 from deviceshare_cli.errors import CommandError
 
 log = logging.getLogger("deviceshare.chaos")
 
-FAULTS_OF_ROUND = 5
-FAULTS_OF_LONG_ROUND = 12
-"""Faults of a round, at most; more if faults may last longer than :data:`LONG` seconds."""
-LONG = 10.0
 AFTER = 0.5
-"""Seconds for which the workload goes on when the faults of a round have ended."""
-SPREAD = 3.0
-"""Seconds in which the faults of a round begin, at most."""
+"""Seconds for which the workload goes on when the faults of a group have ended."""
+LOOK = 0.5
+"""Seconds after which a violation ends a group, at most."""
 CRASH = "no service ends by itself"
 
 
@@ -76,13 +75,17 @@ async def _run(options: Options, reporter: Reporter) -> None:
             BusFaults(system, bus, judge, random.Random(chance.random())),
             Hostile(bus, random.Random(chance.random()), judge.claims),
             judge.bindings,
-            random.Random(chance.random()),
+            chance,
+            lambda hit: None,
         )
-        await Rounds(options, reporter, system, judge, workload, context).run()
+        try:
+            await Groups(options, reporter, system, judge, workload, context).run()
+        finally:
+            reporter.summary(options.kinds, workload.churn, judge.evidence())
 
 
-class Rounds:
-    """The rounds of a run."""
+class Groups:
+    """The groups of faults of a run."""
 
     def __init__(
         self,
@@ -96,59 +99,98 @@ class Rounds:
         self._options, self._reporter, self._system = options, reporter, system
         self._judge, self._workload, self._context = judge, workload, context
         self._chance = random.Random(options.seed)
+        kinds = {name: FAULTS[name].kind for name in options.kinds}
+        self._schedule = Schedule(kinds, options.longest, options.pace, random.Random(self._chance.random()))
         self._faults: list[str] = []
+        self._bound = 0
 
     async def run(self) -> None:
-        """Play rounds until enough faults were injected or a rule is broken."""
-        self._reporter.line(f"seed {self._options.seed}, logs in {self._system.directory}")
+        """Inject groups until there were enough faults or a rule is broken."""
+        options, line = self._options, self._reporter.line
+        replicas = ", ".join(f"{service} {count}" for service, count in options.replicas.items())
+        line(f"seed {options.seed}; replicas: {replicas}; logs in {self._system.directory}")
+        line("checked at every moment: cards, claims, claim ids, devices of bound pods, exits of services")
+        line(
+            f"checked after each group of faults, within {options.patience:g} s: every pod is bound or has a reason, "
+            "and pods, claims, outcomes and explanations agree"
+        )
+        began = time.monotonic()
         await self._workload.fill()
-        await self._converge("the start")
+        await self._settle(began)
+        await self._context.bus.take_snapshot()
         while not self._judge.violations and not self._reporter.enough:
-            self._faults = []
-            if self._chance.random() < 0.5:
-                await self._context.bus.take_snapshot()
-            await self._round()
-            await self._converge(f"{len(self._faults)} faults")
+            await self._group()
         if self._judge.violations:
             self._system.dump_core_logs()
             await asyncio.sleep(1.0)
             self._reporter.broken(self._judge.violations, self._faults, self._system.directory)
 
-    async def _round(self) -> None:
-        """Inject the faults of a round, at once or one after the other, during the workload."""
-        count = self._chance.randint(1, FAULTS_OF_LONG_ROUND if self._options.longest > LONG else FAULTS_OF_ROUND)
-        if self._options.faults is not None:
-            count = min(count, self._options.faults - self._reporter.count)
-        kinds = self._options.kinds
-        chosen = self._chance.choices(kinds, [FAULTS[kind].weight for kind in kinds], k=count)
-        spread = self._chance.uniform(0.0, min(SPREAD, self._options.longest))
+    async def _group(self) -> None:
+        """Inject a group of faults during the workload, and wait until the system has settled."""
+        reporter, self._faults = self._reporter, []
+        if self._chance.random() < 0.5:
+            await self._context.bus.take_snapshot()
+        most = sys.maxsize if self._options.faults is None else self._options.faults - reporter.count
+        planned = self._schedule.group(reporter.elapsed, reporter.count, most)
         over = asyncio.Event()
         stirring = asyncio.create_task(self._workload.stir(over))
-        tasks = [asyncio.create_task(self._inject(kind, self._chance.uniform(0.0, spread))) for kind in chosen]
+        tasks = [asyncio.create_task(self._inject(fault)) for fault in planned]
         try:
-            await asyncio.gather(*tasks)
+            pending = set(tasks)
+            while pending:
+                done, pending = await asyncio.wait(pending, timeout=LOOK)
+                for task in done:
+                    task.result()
+                if self._judge.violations:
+                    return
             await asyncio.sleep(AFTER)
             over.set()
+            ended = time.monotonic()
             await stirring
         finally:
             await end(stirring, *tasks)
         await self._workload.restore()
+        await self._settle(ended)
 
-    async def _inject(self, kind: str, after: float) -> None:
-        await asyncio.sleep(after)
-        fault, longest = FAULTS[kind], self._options.longest
-        seconds = self._chance.uniform(longest / 6, longest) if fault.lasts else 0.0
-        number = self._reporter.fault(kind)
-        hit = await fault.act(self._context, seconds)
-        text = f"#{number} {kind} {hit}".rstrip() + (f" for {seconds:.1f} s" if fault.lasts else "")
-        self._faults.append(text)
-        self._reporter.line(text)
+    async def _inject(self, planned: Planned) -> None:
+        await asyncio.sleep(planned.after)
+        reporter, kind = self._reporter, planned.kind
+        number = 0
 
-    async def _converge(self, what: str) -> None:
-        seconds = await self._judge.converged(self._options.patience, self._workload.collect)
+        def began(hit: str) -> None:
+            nonlocal number
+            number = reporter.fault(kind)
+            self._faults.append(f"#{number} {kind}")
+            reporter.line(f"#{number} {kind}: {hit}" + (f", for {planned.seconds:.1f} s" if planned.seconds else ""))
+
+        context = self._context._replace(chance=random.Random(planned.seed), began=began)
+        try:
+            await FAULTS[kind].act(context, planned.seconds)
+        except NoEffect as reason:
+            reporter.no_effect[kind] += 1
+            self._schedule.deck.put_back(kind)
+            log.info("%s has no effect: %s", kind, reason)
+            return
+        if planned.seconds:
+            reporter.line(f"#{number} {kind}: ended")
+
+    async def _settle(self, since: float) -> None:
+        seconds = await self._judge.converged(since, self._options.patience, self._workload.collect)
         for crash in self._system.crashes:
             self._judge.report(CRASH, crash)
         self._system.crashes.clear()
         if not self._judge.violations:
-            bound = len(self._judge.bindings.bound)
-            self._reporter.line(f"converged {seconds:.1f} s after {what}: {bound} pods bound")
+            bindings = self._judge.bindings
+            if self._faults:
+                self._reporter.settled.append((seconds, ", ".join(self._faults)))
+            self._reporter.line(
+                f"settled {seconds:.1f} s after {self._before()}: {bindings.count - self._bound} pods were bound "
+                f"since the last time, {len(bindings.bound)} are"
+            )
+            self._bound = bindings.count
+
+    def _before(self) -> str:
+        if not self._reporter.count:
+            return "the start"
+        count = len(self._faults)
+        return f"the last of {count} faults had ended" if count != 1 else "the fault had ended"

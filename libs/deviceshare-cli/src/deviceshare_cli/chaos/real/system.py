@@ -1,6 +1,7 @@
 """The processes of a run: two nats-servers and the replicas of the services, each behind proxies of its own."""
 
 import asyncio
+import logging
 import os
 import random
 import shutil
@@ -26,6 +27,8 @@ from deviceshare_cli.pods import SCHEDULERS
 from deviceshare_cli.ports import LOOPBACK, free_port
 from deviceshare_cli.supervisor import Program, RestartPolicy, Supervisor
 
+log = logging.getLogger("deviceshare.chaos")
+
 START_SECONDS = 30.0
 QUOTA = 320 << 20
 """Bytes of the bus's store. EVENT reserves 256 MiB of it."""
@@ -33,6 +36,10 @@ POLICY = RestartPolicy(Backoff(0.2, 2.0), early_deaths=1_000_000)
 BUS, CLUSTER = "bus", "cluster"
 ON_CLUSTER = ("inventory", "binder")
 """The services that connect to the cluster."""
+
+
+class NoEffect(Exception):
+    """A fault has no effect at this moment; the text says why."""
 
 
 @dataclass
@@ -49,6 +56,7 @@ class System:
     """The proxies of each replica, by ``bus`` and ``cluster``."""
     crashes: list[str] = field(default_factory=list)
     ending: bool = False
+    _paused: set[str] = field(default_factory=set)
 
     @property
     def replicas(self) -> list[str]:
@@ -78,13 +86,21 @@ class System:
                 os.kill(pid, number)
         return pid
 
-    async def pause(self, name: str, seconds: float) -> None:
-        """Suspend a process for some time. It may be killed meanwhile."""
-        pid = self.signal(name, signal.SIGSTOP)
+    def runs(self, name: str) -> bool:
+        """Whether a process runs and is not suspended."""
+        return self.pid(name) is not None and name not in self._paused
+
+    async def pause(self, name: str, seconds: float, began: Callable[[], None]) -> None:
+        """Suspend a process for some time. It may be killed meanwhile. Raises NoEffect if it does not run."""
+        if not self.runs(name) or (pid := self.signal(name, signal.SIGSTOP)) is None:
+            raise NoEffect(f"{name} does not run")
+        self._paused.add(name)
         try:
+            began()
             await asyncio.sleep(seconds)
         finally:
-            if pid is not None and pid == self.pid(name):
+            self._paused.discard(name)
+            if pid == self.pid(name):
                 self.signal(name, signal.SIGCONT)
 
     async def restart_bus(self, change: Callable[[Path], None] | None = None, seconds: float = 0.0) -> None:
@@ -133,6 +149,7 @@ async def running(options: Options, chance: random.Random, keep: Callable[[], bo
         await supervisor.start(bus.program)
         await supervisor.start(cluster.program)
         tasks = await _prepared(stack, system)
+        tasks.append(asyncio.create_task(natsserver.keep_writable(bus, supervisor, log.info)))
         await _start_services(stack, system, options.replicas, chance, port)
         try:
             yield system

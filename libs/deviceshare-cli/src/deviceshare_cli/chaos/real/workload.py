@@ -53,6 +53,8 @@ class Workload:
     def __init__(self, cluster: LocalCluster, chance: random.Random, nodes: int) -> None:
         self._cluster, self._chance, self._nodes = cluster, chance, nodes
         self._number = 0
+        self.churn: Counter[str] = Counter()
+        """How often each action succeeded, by name."""
         self._actions: tuple[tuple[int, Callable[[], Awaitable[None]]], ...] = (
             (8, self._add_pod),
             (3, self._add_gang),
@@ -86,9 +88,18 @@ class Workload:
         weights, choices = zip(*self._actions, strict=True)
         while not over.is_set():
             (action,) = self._chance.choices(choices, weights)
-            await _attempt(action)
+            await self._attempt(action)
             await asyncio.sleep(self._chance.random() * pause)
             pause *= SLOWER
+
+    async def _attempt(self, action: Callable[[], Awaitable[None]]) -> None:
+        """Do something that may be in vain: the cluster is away, or another step was faster."""
+        name = getattr(action, "__name__", "").strip("_").replace("_", " ")
+        try:
+            await action()
+            self.churn[name] += 1
+        except (ClusterError, InputError) as error:
+            log.info("in vain: %s: %s", name, error)
 
     async def restore(self) -> None:
         """Make room for all pods again: nodes are usable, the configuration is valid, and surplus pods go."""
@@ -305,14 +316,6 @@ class Workload:
     async def _break_configuration(self) -> None:
         broken = self._chance.choice(manifests.configuration(())[:2])
         await self._cluster.apply(broken | {"data": dict.fromkeys(broken["data"], "{nothing: [that, parses")})
-
-
-async def _attempt(action: Callable[[], Awaitable[None]]) -> None:
-    """Do something that may be in vain: the cluster is away, or another step was faster."""
-    try:
-        await action()
-    except (ClusterError, InputError) as error:
-        log.info("in vain: %s", error)
 
 
 def _is_ours(pod: Object) -> bool:

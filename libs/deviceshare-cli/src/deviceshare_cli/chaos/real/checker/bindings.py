@@ -25,6 +25,8 @@ class Bindings:
         """Pods that another scheduler bound."""
         self.count = 0
         """How many pods were bound so far."""
+        self.changes = 0
+        """How many changes of nodes and pods were seen."""
 
     async def run(self) -> None:
         """Follow without end."""
@@ -32,6 +34,7 @@ class Bindings:
             touched = set()
             for change in batch:
                 if isinstance(change, Change):
+                    self.changes += 1
                     touched.add(self._take(change))
             for node in sorted(touched - {""}):
                 self._check_cards(node)

@@ -8,6 +8,8 @@ from deviceshare_cli.chaos.checkers.cards import Object
 from deviceshare_cli.chaos.checkers.objects import violations
 from deviceshare_cli.chaos.real.checker.claims import Claims
 
+GROUP = "scheduling.k8s.io/group-name"
+
 
 class Objects(NamedTuple):
     """The objects of the cluster, without the pods that another scheduler bound."""
@@ -27,6 +29,16 @@ def missing(objects: Objects, claims: Claims, schedulers: Sequence[str], may_wai
         *_of_claims(pods, claims),
         *violations(objects.nodes, objects.pods, objects.events, objects.groups, config),
     ]
+
+
+def without_members(groups: Sequence[Object], foreign: Sequence[Object]) -> list[Object]:
+    """Return PodGroups that need fewer pods of ours: another scheduler bound some of their members."""
+    members = [(pod["metadata"]["namespace"], pod["metadata"].get("annotations", {}).get(GROUP)) for pod in foreign]
+    return [_needs_fewer(group, members.count(_key(group))) for group in groups]
+
+
+def _needs_fewer(group: Object, fewer: int) -> Object:
+    return {**group, "spec": {**group["spec"], "minMember": group["spec"]["minMember"] - fewer}}
 
 
 def _of_waiting(pods: Sequence[Object], claims: Claims, may_wait: str) -> Iterator[str]:
@@ -60,6 +72,10 @@ def _of_claims(pods: Mapping[str, Object], claims: Claims) -> Iterator[str]:
         uid, state = claims.outcomes.get(claim.node, {}).get(claim.id, ("", "none"))
         if (uid, state) != (claim.uid, "bound"):
             yield f"{what} has the outcome {state}{f' for {uid}' if uid not in ('', claim.uid) else ''}"
+
+
+def _key(obj: Object) -> tuple[str, str]:
+    return obj["metadata"]["namespace"], obj["metadata"]["name"]
 
 
 def _ended(pod: Object) -> bool:

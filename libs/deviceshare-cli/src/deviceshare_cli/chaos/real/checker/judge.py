@@ -13,7 +13,7 @@ from deviceshare_cluster.local import LocalCluster
 from deviceshare_cli.chaos.checkers.cards import Parts
 from deviceshare_cli.chaos.real.checker.bindings import Bindings
 from deviceshare_cli.chaos.real.checker.claims import Claims
-from deviceshare_cli.chaos.real.checker.converged import Objects, missing
+from deviceshare_cli.chaos.real.checker.converged import Objects, missing, without_members
 from deviceshare_cli.chaos.real.checker.stream_reader import StreamReader
 
 INTERVAL = 0.2
@@ -80,14 +80,21 @@ class Judge:
         for reader in self._readers.values():
             reader.restart()
 
-    async def converged(self, patience: float, tidy: Callable[[], Awaitable[None]]) -> float:
-        """Wait until nothing is missing; return the seconds it took.
+    def evidence(self) -> str:
+        """Return how much was read and checked so far."""
+        read = ", ".join(
+            f"{reader.count} of {stream} ({reader.missed} were superseded before)"
+            for stream, reader in self._readers.items()
+        )
+        return f"read {self.bindings.changes} changes of nodes and pods, and messages: {read}"
 
-        A system that has not converged after ``patience`` seconds is a violation. ``tidy`` is called meanwhile: the
-        controllers of the cluster that are part of the workload.
+    async def converged(self, since: float, patience: float, tidy: Callable[[], Awaitable[None]]) -> float:
+        """Wait until nothing is missing; return the seconds from ``since`` (monotonic time) until then.
+
+        A system that has not converged ``patience`` seconds after ``since`` is a violation. ``tidy`` is called
+        meanwhile: the controllers of the cluster that are part of the workload.
         """
-        began = time.monotonic()
-        quiet_since, before = began, -1
+        quiet_since, before = time.monotonic(), self.bindings.count
         while not self.violations:
             found = await self._missing(tidy)
             now = time.monotonic()
@@ -95,7 +102,8 @@ class Judge:
                 quiet_since, before = now, self.bindings.count
             elif now - quiet_since >= QUIET:
                 break
-            if found and now - began > patience:
+            if now - since > patience:
+                found = found or ["pods are still being bound"]
                 for text in found[:MOST]:
                     self.report(LIVENESS, f"after {patience:g} s: {text}")
                 break
@@ -103,7 +111,7 @@ class Judge:
         if not self.violations:
             self._compare_bindings()
         self._lossy = False
-        return time.monotonic() - began
+        return quiet_since - since
 
     async def _missing(self, tidy: Callable[[], Awaitable[None]]) -> list[str]:
         for failed in (task for task in self._tasks if task.done()):
@@ -114,10 +122,11 @@ class Judge:
         except ClusterError as error:
             return [f"the cluster does not answer: {error}"]
         nodes, pods, groups, events = lists
+        foreign = [pod for pod in pods if pod["metadata"]["uid"] in self.bindings.foreign]
         pods = [pod for pod in pods if pod["metadata"]["uid"] not in self.bindings.foreign]
         behind = [text for reader in self._readers.values() if (text := await reader.behind())]
         expected = self._expected
-        objects = Objects(nodes, pods, groups, events)
+        objects = Objects(nodes, pods, without_members(groups, foreign), events)
         return behind + missing(objects, self.claims, expected.schedulers, expected.may_wait, expected.device_config)
 
     def _compare_bindings(self) -> None:

@@ -27,6 +27,11 @@ class StreamReader:
         self._connection, self._stream, self._take, self._anew = connection, stream, take, anew
         self._position = 0
         self._restart = True
+        self.count = 0
+        """Messages that were read."""
+        self.missed = 0
+        """Messages that were superseded before they were read, but for those before it began anew."""
+        self._began_at = 0
         self._queue: asyncio.Queue[Msg] = asyncio.Queue(100_000)
 
     def restart(self) -> None:
@@ -60,6 +65,7 @@ class StreamReader:
         if self._restart or info.state.last_seq < self._position:
             self._restart = False
             self._position = 0
+            self._began_at = info.state.last_seq
             self._anew()
         if info.state.messages == 0:
             self._position = info.state.last_seq
@@ -90,5 +96,8 @@ class StreamReader:
             return
         # $JS.ACK.<stream>.<consumer>.<delivered>.<stream sequence>.…, with two more tokens on newer servers
         tokens = message.reply.split(".")
-        self._position = int(tokens[5 if len(tokens) == 9 else 7])
+        position = int(tokens[5 if len(tokens) == 9 else 7])
+        self.count += 1
+        self.missed += max(0, position - max(self._position, self._began_at) - 1)
+        self._position = position
         self._take(message.subject, message.data)

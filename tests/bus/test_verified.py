@@ -1,0 +1,80 @@
+"""When writes by sequence are sent again after the stream may have become another one."""
+
+import asyncio
+from typing import Any
+
+import deviceshare_bus.follower
+import pytest
+from deviceshare_bus.connection import Connection, connect
+from deviceshare_bus.follower import Follower
+from deviceshare_bus.publisher import Publisher, Unknown, Write
+from deviceshare_bus.requests import Unanswered
+from deviceshare_bus.setup import make_streams
+from deviceshare_bus.streamstate import StreamState
+from deviceshare_bus.subjects import Stream
+from deviceshare_bus.tasks import end
+
+
+async def read(follower: Follower) -> None:
+    async for _ in follower:
+        pass
+
+
+async def until_connected(connection: Connection, losses: int) -> None:
+    async with asyncio.timeout(10):
+        while connection.losses < losses or not connection.connected:
+            await asyncio.sleep(0.01)
+
+
+async def test_a_connection_lost_again_during_the_verification_is_verified_afterwards(
+    nats_server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connection = await connect(nats_server.url, "test")
+    await make_streams(connection)
+    follower = Follower(connection, Stream.LEDGER)
+    reading = asyncio.create_task(read(follower))
+    async with asyncio.timeout(10):
+        while not follower.caught_up:
+            await asyncio.sleep(0.01)
+    real = deviceshare_bus.follower.stream_state
+    silent, asked = True, 0
+
+    async def stream_state(*arguments: Any) -> StreamState:
+        nonlocal asked
+        asked += 1
+        if silent:
+            raise Unanswered("no leader yet")
+        return await real(*arguments)
+
+    monkeypatch.setattr(deviceshare_bus.follower, "stream_state", stream_state)
+    await nats_server.restart()
+    await until_connected(connection, 1)
+    before = asked
+    async with asyncio.timeout(10):
+        while asked == before:
+            await asyncio.sleep(0.01)
+    await nats_server.restart()
+    await until_connected(connection, 2)
+    silent = False
+    async with asyncio.timeout(5):
+        while not connection.may_write("ledger.1.a"):
+            await asyncio.sleep(0.05)
+    await Publisher(connection).write(Write("ledger.1.a", b"x", 0))
+    await end(reading)
+    await connection.close()
+
+
+async def test_writes_in_flight_end_when_another_server_leads_the_stream(nats_server) -> None:
+    connection = await connect(nats_server.url, "test")
+    await make_streams(connection)
+    publisher = Publisher(connection, timeout=30.0)
+    nats_server.freeze()
+    futures = [await publisher.send(Write(subject, b"x", 0)) for subject in ("ledger.1.a", "cluster.node.a")]
+    await publisher.drain()
+    connection.unverified(Stream.LEDGER)
+    with pytest.raises(Unknown, match="another leader"):
+        await futures[0]
+    assert not futures[1].done()
+    nats_server.thaw()
+    await futures[1]
+    await connection.close()

@@ -1,0 +1,179 @@
+"""Bugs that are put into the product on purpose, each with the histories in which the simulation has to find it.
+
+``PYTHONPATH=tests .venv/bin/python -m support.seeded_bugs`` looks for all of them, and prints how long it took.
+"""
+
+import asyncio
+import sys
+import time
+from collections.abc import Callable
+from itertools import count
+from typing import NamedTuple
+from unittest.mock import patch
+
+from deviceshare.objects import held
+from deviceshare_binder.core.outcomes import NodeClaims
+from deviceshare_bus.conditional_writer import ConditionalWriter
+from deviceshare_bus.follower import Follower
+from deviceshare_bus.publisher import Publisher, PublishError, Unknown
+from deviceshare_cli.chaos.checkers import Violation
+from deviceshare_cli.chaos.kube_client import SimulatedKubeClient
+from deviceshare_cli.chaos.scenario import Scenario, Step
+from deviceshare_cli.chaos.simulation import draw, play
+from deviceshare_inventory.core.fact_builder import FactBuilder
+from deviceshare_placement.core import placement_core
+from deviceshare_placement.core.ledgers import Ledgers
+from msgspec.structs import replace
+
+
+def skip_expected_sequence():
+    original = ConditionalWriter.write
+
+    def write(self, messages, context, *, ttl=None):
+        made = original(self, messages, context, ttl=ttl)
+        return replace(made, writes=tuple(replace(each, expected=None) for each in made.writes))
+
+    return patch.object(ConditionalWriter, "write", write)
+
+
+def reuse_an_id():
+    numbers, original = count(), placement_core.claim
+
+    def claim(claim_id, *arguments):
+        return original(f"claim-{next(numbers) % 3}", *arguments)
+
+    return patch.object(placement_core, "claim", claim)
+
+
+def forget_a_release():
+    return patch.object(Ledgers, "remove", lambda self, uid: None)
+
+
+def split_a_gang():
+    original = placement_core.select
+    return patch.object(placement_core, "select", lambda decided: original(decided)._replace(together=set()))
+
+
+def bind_twice_on_redelivery():
+    return patch.object(NodeClaims, "has_outcome", lambda self, claim: False)
+
+
+def accept_an_unsigned_annotation():
+    return patch.object(held, "signed", lambda keys, uid, node, annotations: dict(annotations))
+
+
+def late_binding():
+    original = SimulatedKubeClient.request
+
+    async def request(self, method, path, query=(), body=None, *more, **named):
+        if path.endswith("/binding"):
+            metadata = {name: value for name, value in body["metadata"].items() if name != "resourceVersion"}
+            body = {**body, "metadata": metadata}
+        return await original(self, method, path, query, body, *more, **named)
+
+    return patch.object(SimulatedKubeClient, "request", request)
+
+
+def ignore_roll_back():
+    async def find_loss(self, state):
+        self._received.sequence = min(self._received.sequence, state.last)
+        return ""
+
+    return patch.multiple(Follower, _find_loss=find_loss, _lacks=lambda self, state, subjects: False)
+
+
+def retry_without_read_back():
+    original = Publisher.send
+
+    async def send(self, write, *, ttl=None):
+        first = await original(self, write, ttl=ttl)
+        answer = asyncio.get_running_loop().create_future()
+        answer.add_done_callback(lambda done: done.cancelled() or done.exception())
+
+        async def again():
+            try:
+                try:
+                    answer.set_result(await first)
+                except Unknown:
+                    answer.set_result(await (await original(self, write._replace(expected=None), ttl=ttl)))
+            except PublishError as error:
+                answer.set_exception(error)
+
+        tasks.append(asyncio.create_task(again()))
+        return answer
+
+    tasks = []
+    return patch.object(Publisher, "send", send)
+
+
+def forget_a_tombstone():
+    return patch.object(FactBuilder, "_delete_pod", lambda self, uid, ref, revision: None)
+
+
+def requests_of_a_lost_node(seed):
+    """Return a history in which a node vanishes while the request to bind a pod there is under way."""
+    steps = (
+        Step(2.0, "+late-api-requests", (0.6,)),
+        *(Step(2.1, "pod", (f"pod-{number}", "mps", 0, "default", 0.0)) for number in range(3)),
+        Step(2.6, "remove-node", ("node-0",)),
+        Step(2.7, "-late-api-requests", (0.6,)),
+    )
+    replicas = {"inventory": 1, "placement": 1, "binder": 1, "metrics": 1}
+    return Scenario(seed, {"node-0": "mps", "node-1": "gpu-number"}, replicas, steps)
+
+
+def drawn(faults, replicas):
+    """Return a function that draws the history of a seed with these faults."""
+    return lambda seed: draw(seed, replicas, faults)
+
+
+BUGS = {
+    skip_expected_sequence: drawn(("cut", "lost-deliveries", "silent-consumers"), {"placement": 3}),
+    reuse_an_id: drawn((), {}),
+    forget_a_release: drawn((), {}),
+    split_a_gang: drawn((), {}),
+    bind_twice_on_redelivery: drawn(("kill", "silent-consumers"), {"binder": 1}),
+    accept_an_unsigned_annotation: drawn(("forged-annotations",), {}),
+    late_binding: requests_of_a_lost_node,
+    ignore_roll_back: drawn(("roll-back",), {}),
+    retry_without_read_back: drawn(("lost-acks", "late-acks"), {"placement": 3}),
+    forget_a_tombstone: drawn((), {}),
+}
+
+
+class Search(NamedTuple):
+    """How a bug was looked for: ``violation`` is None if it was not found."""
+
+    histories: int
+    seconds: float
+    violation: Violation | None
+
+
+def find(bug: Callable, seconds: float) -> Search:
+    """Play histories with a bug until a rule is broken, for so many seconds of CPU."""
+    began, number = time.process_time(), 0
+    with bug():
+        while True:
+            played = play(BUGS[bug](f"{bug.__name__}.{number}"))
+            number += 1
+            spent = time.process_time() - began
+            if played.violation is not None or spent >= seconds:
+                return Search(number, spent, played.violation)
+
+
+def main(names: list[str]) -> int:
+    """Look for the named bugs, by default all, and print a table; return 1 if one was not found in five minutes."""
+    missed = 0
+    for bug in BUGS:
+        if names and bug.__name__ not in names:
+            continue
+        found = find(bug, 300.0)
+        rule = found.violation.rule if found.violation is not None else "not found"
+        sys.stdout.write(f"| `{bug.__name__}` | {found.histories} | {found.seconds:.1f} s | {rule} |\n")
+        sys.stdout.flush()
+        missed += found.violation is None
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
