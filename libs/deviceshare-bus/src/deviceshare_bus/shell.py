@@ -70,6 +70,8 @@ MOST_INVALID = 10_000
 DRAIN = 10.0
 """Seconds for which the shell waits for a service's own commands in flight, such as bindings, after the bus was wiped:
 their effects must not appear unnoticed in the next life of the service."""
+REST = 1.0
+"""Seconds for which the shell waits for the answers to writes when it ends, if traces are exported."""
 MOST_COMMANDS = 50_000
 """Commands that may wait for execution before followers pause."""
 
@@ -145,6 +147,8 @@ class Shell:
         """By stream and subject, the sequence of the last message if it is invalid."""
         self._own: set[asyncio.Task[None]] = set()
         """The service's own commands in flight."""
+        self._writes: set[asyncio.Future[int]] = set()
+        """Writes in flight."""
         self._ended = False
         self._reads = asyncio.Semaphore(READS)
         self.core_log = CoreLog(context.service, context.instance, arguments or {}, _core_log_limit())
@@ -174,9 +178,24 @@ class Shell:
                 log.info("waiting for %d requests in flight", len(self._own))
                 await asyncio.wait(self._own, timeout=DRAIN)
             raise
+        except asyncio.CancelledError:
+            await self._record_rest()
+            raise
         finally:
             self._ended = True
             await end(*self._own)
+
+    async def _record_rest(self) -> None:
+        """Record the traces that follow from the answers to writes in flight: no other process would."""
+        if not self._tracing.enabled:
+            return
+        if self._writes:
+            await asyncio.wait(self._writes, timeout=REST)
+        self._handle_answers()
+        self.handle(Tick())
+        for command in self._commands:
+            if isinstance(command, RecordTrace):
+                self._tracing.record(command)
 
     def handle(self, event: Event) -> None:
         """Pass an event to the core and queue its commands. For tasks of the service; never call it in a callback."""
@@ -352,6 +371,8 @@ class Shell:
         else:
             future = await publisher.send_atomic(writes)
         self._performing += 1
+        self._writes.add(future)
+        future.add_done_callback(self._writes.discard)
         future.add_done_callback(partial(self._written, command.token, sent_at))
 
     def _written(self, token: int, sent_at: float, done: asyncio.Future[int]) -> None:
