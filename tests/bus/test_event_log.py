@@ -9,7 +9,6 @@ from deviceshare_bus.eventlog import EventLog
 from deviceshare_bus.follower import Message
 from deviceshare_bus.messages import Events
 from deviceshare_bus.tasks import end
-from deviceshare_bus.tracing import Tracing
 from msgspec import msgpack
 
 
@@ -34,13 +33,13 @@ def publisher() -> Publisher:
 
 @pytest.fixture
 def events(publisher) -> EventLog:
-    return EventLog(publisher, Tracing("binder", "1", {}), "binder", "binder-1")
+    return EventLog(publisher, "binder", "binder-1")
 
 
 async def test_what_was_collected_is_published_once(events, publisher) -> None:
     await events.flush()
     assert publisher.sent == []
-    events.step(RecordStep("u", "default/a", "bound", "n1", "why", since=1.0, at=2.0))
+    events.step(RecordStep("u", "default/a", "bound", "n1", "why", at=2.0))
     events.count("conflicts")
     events.count("conflicts", 2)
     events.quarantine("LEDGER", Message("ledger.1.n", 7, b"\xc1"), ValueError("no message"))

@@ -13,7 +13,6 @@ from deviceshare_bus.latest import LatestWriter
 from deviceshare_bus.messages import decode_events
 from deviceshare_bus.publisher import Refused, Write
 from deviceshare_bus.subjects import Stream
-from deviceshare_bus.tracing import Tracing
 from support.natsserver import NatsServer
 
 HEADERS = len("NATS/1.0\r\nNats-Expected-Last-Subject-Sequence: 0\r\n\r\n")
@@ -61,7 +60,7 @@ async def test_the_newest_message_of_a_subject_that_is_too_large_does_not_hold_u
 
 
 async def test_steps_that_do_not_fit_into_one_message_are_split(connection, publisher) -> None:
-    events = EventLog(publisher, Tracing("test", "1", {}), "test", "1")
+    events = EventLog(publisher, "test", "1")
     for number in range(40):
         events.step(RecordStep(str(number), "default/a", "pending", message="x" * 1_000_000))
     events.step(RecordStep("large", "default/b", "pending", message="y" * (MAX_PAYLOAD + 1)))

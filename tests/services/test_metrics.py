@@ -24,6 +24,7 @@ from deviceshare.model import (
     Outcome,
     PodFact,
     Synced,
+    trace_id,
 )
 from deviceshare_bus import subjects
 from deviceshare_bus.connection import connect
@@ -177,7 +178,7 @@ async def test_a_pod_is_explained_and_an_unknown_pod_is_not_found(nats_url):
         text = await client.get("/api/v1/pods/default/vgpu-pod/explain")
         answer = msgspec.json.decode(text, type=api.PodExplanation)
         assert [(step.service, step.step, step.time) for step in answer.steps] == [("placement", "seen", 1.0)]
-        assert (answer.pod.state, answer.trace_id) == ("Claimed", UID.replace("-", ""))
+        assert (answer.pod.state, answer.trace_id) == ("Claimed", trace_id(UID))
         answer = json.loads(await client.get("/api/v1/pods/default/%3Cb%3Ebig%3C%2Fb%3E/explain"))
         assert answer["explanation"]["message"] == "0/1 nodes: <script>"
         missing = json.loads(await client.get("/api/v1/pods/default/absent/explain", status=404))

@@ -1,6 +1,6 @@
 """Explanations of pods, also of pods that are gone, and when these are forgotten."""
 
-from deviceshare.model import Gone, PodFact
+from deviceshare.model import Gone, PodFact, trace_id
 from deviceshare_bus import subjects
 from deviceshare_bus.core import Now, Tick
 from deviceshare_bus.messages import Step
@@ -24,7 +24,7 @@ def test_an_explanation_has_the_steps_of_the_pod_in_their_order_and_its_trace():
         ("placement", "seen"), ("placement", "claimed"), ("binder", "bound"),
     ]  # fmt: skip
     assert (answer.steps[2].node, answer.steps[2].message, answer.explanation) == ("n1", "done", None)
-    assert answer.trace_id == uid.replace("-", "")
+    assert answer.trace_id == trace_id(uid)
     assert explain(core, "default", "y") is None
     assert explain(core, "other", "x") is None
 

@@ -33,7 +33,21 @@ from deviceshare.model import (
     QueueFact,
 )
 from deviceshare_bus import subjects
-from deviceshare_bus.core import Command, Count, Event, ExpireOthers, Log, PutLatest, Read, RecordStep, Write, Written
+from deviceshare_bus.core import (
+    Command,
+    Count,
+    Event,
+    ExpireOthers,
+    Log,
+    PutLatest,
+    Read,
+    RecordBatch,
+    RecordStep,
+    RecordTrace,
+    Write,
+    Written,
+)
+from deviceshare_bus.messages import ATTEMPTS
 from msgspec.structs import replace
 from support.builders import card, node, pod, share, share_cards, vgpu
 from support.played import Commands, Played
@@ -242,8 +256,12 @@ class _History:
                     yield f"read the fact of {subject.removeprefix('cluster.pod.uid-')}"
                 case Read(subject=subject):
                     yield f"read the ledger of {subjects.node_of(subject)}"
+                case RecordTrace() | RecordBatch():
+                    pass  # test_traces.py
                 case ExpireOthers():
                     pass  # once after the start
+                case Count(name=name) if name.startswith(ATTEMPTS):
+                    pass  # test_attempts.py
                 case Count(name=name):
                     yield f"count {name}"
                 case Log(level=level, message=message):

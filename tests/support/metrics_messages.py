@@ -16,7 +16,6 @@ from deviceshare.model import (
 )
 from deviceshare_bus import subjects
 from deviceshare_bus.messages import Events, Step
-from deviceshare_bus.tracing import trace_id
 from deviceshare_metrics.core import explaining
 from support.metrics import snapshot_of
 
@@ -73,4 +72,4 @@ def only(items):
 
 
 def explain(core, namespace, name):
-    return explaining.explain(core.store, snapshot_of(core), namespace, name, trace_id)
+    return explaining.explain(core.store, snapshot_of(core), namespace, name)

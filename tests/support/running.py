@@ -28,7 +28,7 @@ class Running:
         self.environment = {**os.environ, "DEVICESHARE_RUN_DIR": str(directory / "run"), **environment}
 
     def _start(self, *options: str) -> None:
-        command = [str(COMMAND), "up", *options, "--metrics-port", "0"]
+        command = [str(COMMAND), "up", "--metrics-port", "0", *options]
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(command, env=self.environment, stdout=log, stderr=log)
 

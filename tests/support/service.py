@@ -17,7 +17,6 @@ from deviceshare_bus.publisher import Publisher, Write
 from deviceshare_bus.service import Context, Main, ServiceState, run_epochs
 from deviceshare_bus.setup import make_streams
 from deviceshare_bus.stream_watch import StreamWatch
-from deviceshare_bus.tracing import Tracing
 
 
 @asynccontextmanager
@@ -26,7 +25,7 @@ async def at_work(service: str, main: Main, url: str, **options: Any) -> AsyncIt
     connection = await connect(url, service)
     await make_streams(connection)
     publisher = Publisher(connection)
-    events = EventLog(publisher, Tracing(service, "1", {}), service, "1")
+    events = EventLog(publisher, service, "1")
     context = Context(service, "1", argparse.Namespace(**options), connection, publisher, events)
     task = asyncio.ensure_future(main(context))
     try:
@@ -48,7 +47,7 @@ async def lasting(service: str, main: Main, url: str, hold: float, **options: An
     publisher = Publisher(connection)
 
     def begin(watch: StreamWatch, held: float) -> Context:
-        events = EventLog(publisher, Tracing(service, "1", {}), service, "1")
+        events = EventLog(publisher, service, "1")
         options_given = argparse.Namespace(**options)
         return Context(service, "1", options_given, connection, publisher, events, hold=held, watch=watch)
 

@@ -8,6 +8,9 @@ from collections.abc import Iterable, Sequence
 from enum import Enum, auto
 from typing import Any, Generic, NamedTuple, TypeVar
 
+import msgspec
+from deviceshare.model import NodeLedger
+
 from deviceshare_bus.core import (
     Command,
     Read,
@@ -110,8 +113,9 @@ class ConditionalWriter(Generic[T]):
             del self._in_flight[each.subject]
         unclear: list[str] = []
         match answer:
-            case Written(sequence=last):
+            case Written(sequence=last, sent_at=sent_at):
                 first = last - len(writes) + 1
+                writes = tuple(each if not sent_at else _sent(each, sent_at) for each in writes)
                 newer = [each for sequence, each in enumerate(writes, first) if self.seen(each.subject, sequence)]
                 return Completed(Result.WRITTEN, write, context, [], newer)
             case WriteRefused():
@@ -132,3 +136,10 @@ class ConditionalWriter(Generic[T]):
             self.seen(subject, sequence)
         else:
             self._sequences.pop(subject, None)
+
+
+def _sent(write: SubjectWrite, at: float) -> SubjectWrite:
+    """Return a write as the shell has sent it."""
+    if isinstance(write.message, NodeLedger):
+        return msgspec.structs.replace(write, message=write.message.sent(at))
+    return write

@@ -81,11 +81,14 @@ class Unreadable(Event, frozen=True):
 class Written(Event, frozen=True):
     """A :class:`Write` was acknowledged.
 
-    ``sequence`` is that of its last message; the messages of one write have consecutive sequences.
+    ``sequence`` is that of its last message; the messages of one write have consecutive sequences. ``sent_at``: the
+    unix time by which new claims in ledgers were stamped (:meth:`deviceshare.model.NodeLedger.sent`), 0 if they were
+    not.
     """
 
     token: int
     sequence: int
+    sent_at: float = 0.0
 
 
 class WriteConflict(Event, frozen=True):
@@ -180,18 +183,61 @@ class ExpireOthers(Command, frozen=True):
 
 
 class RecordStep(Command, frozen=True):
-    """Record a step in the life of a pod on EVENT.
-
-    The step began at ``since`` and ended ``at`` (unix seconds, 0 for the time of execution).
-    """
+    """Record a step in the life of a pod on EVENT, ``at`` unix seconds, 0 for the time of execution."""
 
     uid: str
     pod: str
     name: str
     node: str = ""
     message: str = ""
-    since: float = 0.0
     at: float = 0.0
+
+
+class RecordTrace(Command, frozen=True):
+    """Export phases of a pod as spans of its trace, if traces are exported and the pod is sampled.
+
+    Args:
+        uid: the pod's uid, from which all ids follow.
+        namespace: the pod's namespace.
+        name: the pod's name.
+        times: the begin of the first of :data:`deviceshare.model.PHASES` and the ends of as many as are known, in unix
+            seconds. A time before its predecessor counts as equal to it: clocks of machines differ.
+        first: the first phase to export; the ones before it are exported by other processes.
+        root: whether to export the root span, from the first to the last of ``times``. Each root has one exporter.
+        node: where the pod was claimed.
+        queue: the pod's queue, '' if it is not known.
+        result: ``bound`` or ``deleted``.
+        reason: why it waited, or why it has this result.
+        decided_by: the instance that decided; together with the second of ``times`` it identifies the batch.
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    times: tuple[float, ...]
+    first: int = 0
+    root: bool = False
+    node: str = ""
+    queue: str = ""
+    result: str = ""
+    reason: str = ""
+    decided_by: str = ""
+
+
+class RecordBatch(Command, frozen=True):
+    """Export a round of decisions as a span of its own that links the spans of its pods; it ends now.
+
+    Args:
+        decided_by: the instance that decided.
+        at: the begin of the round, the ``decided_at`` of its claims, in unix seconds.
+        uids: the pods that were placed.
+        messages: the number of ledgers that were sent.
+    """
+
+    decided_by: str
+    at: float
+    uids: tuple[str, ...]
+    messages: int
 
 
 class Count(Command, frozen=True):

@@ -15,8 +15,8 @@ from deviceshare_bus.core import RecordStep
 from deviceshare_bus.follower import Message
 from deviceshare_bus.messages import Events, Step, Undecodable, encode
 from deviceshare_bus.publisher import Publisher, Write
+from deviceshare_bus.service_metrics import ServiceMetrics
 from deviceshare_bus.subjects import event
-from deviceshare_bus.tracing import Tracing
 
 log = logging.getLogger("deviceshare.events")
 
@@ -37,9 +37,11 @@ SHORTENED = 100_000
 class EventLog:
     """Collects the steps and counters of a service and publishes them in batches. A lost message loses no state."""
 
-    def __init__(self, publisher: Publisher, tracing: Tracing, service: str, instance: str) -> None:
+    def __init__(
+        self, publisher: Publisher, service: str, instance: str, metrics: ServiceMetrics | None = None
+    ) -> None:
         self._publisher = publisher
-        self._tracing = tracing
+        self._metrics = metrics or ServiceMetrics(service, instance)
         self._service = service
         self._instance = instance
         self._steps: list[Step] = []
@@ -52,9 +54,6 @@ class EventLog:
         """Record a step of a pod."""
         at = step.at or time.time()
         self._steps.append(Step(step.uid, step.pod, step.name, at, step.node, step.message))
-        if self._tracing.enabled:
-            attributes = {"k8s.pod.name": step.pod, **({"k8s.node.name": step.node} if step.node else {})}
-            self._tracing.step(step.uid, f"{self._service} {step.name}", step.since or at, at, attributes)
         self._some.set()
         if len(self._steps) >= FULL:
             self._full.set()
@@ -62,6 +61,7 @@ class EventLog:
     def count(self, name: str, amount: int = 1) -> None:
         """Add to a counter, which the metrics service sums as ``deviceshare_<name>_total``."""
         self._counters[name] += amount
+        self._metrics.counts[name] += amount
         self._some.set()
 
     def quarantine(self, stream: str, message: Message, error: Exception) -> None:
@@ -70,6 +70,7 @@ class EventLog:
             "quarantined an invalid message: %s: %s",
             message.subject, error, extra={"stream": stream, "sequence": message.sequence},
         )  # fmt: skip
+        self._metrics.quarantined[stream] += 1
         if len(self._undecodable) < MOST_QUARANTINED:
             room = QUARANTINED_BYTES - sum(len(each.data) for each in self._undecodable)
             data = message.data if len(message.data) <= room else b""

@@ -16,11 +16,18 @@ class JsonFormatter(logging.Formatter):
         super().__init__()
         self._service = service
         self._instance = instance
+        self._second = (0, "")
+        """The latest second of unix time, and its text."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
+        second, text = self._second
+        if second != int(record.created):
+            second = int(record.created)
+            text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
+            self._second = second, text
         line: dict[str, object] = {
-            "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z",
+            "time": f"{text}.{int(record.msecs):03d}Z",
             "level": record.levelname.lower(),
             "service": self._service,
             "instance": self._instance,
@@ -33,7 +40,11 @@ class JsonFormatter(logging.Formatter):
 
 
 def set_up_logs(service: str, instance: str, level: str) -> None:
-    """Write all logs of this process to stderr."""
+    """Write all logs of this process to stderr.
+
+    What no line shows is not computed: a line is written for each bound pod.
+    """
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter(service, instance))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)

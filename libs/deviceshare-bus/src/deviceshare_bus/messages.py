@@ -10,6 +10,9 @@ from deviceshare.model import Amount, AnyFact, Count, Explanation, NodeLedger, N
 RECONCILED = "reconciled:"
 """The prefix of counters of repaired differences from the cluster; the rest of the name is the kind of difference."""
 
+ATTEMPTS = "attempts:"
+"""The prefix of counters of attempts to place pods; the rest of the name is the result."""
+
 
 class Step(msgspec.Struct, frozen=True, array_like=True):
     """One step in the life of a pod.

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import secrets
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
@@ -57,6 +58,14 @@ class NoRoom(Unknown):
 
 class NoBatches(Refused):
     """The stream takes no atomic batches; nothing was written."""
+
+
+_RESULTS: dict[type[BaseException | None], str] = {
+    type(None): "written",
+    Conflict: "conflict",
+    Refused: "refused",
+    NoRoom: "no_room",
+}
 
 
 class Write(NamedTuple):
@@ -123,6 +132,8 @@ class Publisher:
         connection.on_doubt(self._doubt)
         self._failures: dict[str, _Failure] = {}
         """The last failed write of each stream without an acknowledged write since."""
+        self.results: Counter[tuple[str, str]] = Counter()
+        """The number of writes by stream and result: written, conflict, refused, no_room, unknown or cancelled."""
         self.no_room = 0
         """How many writes failed because the server had no room."""
         self.unacknowledged = 0
@@ -218,6 +229,7 @@ class Publisher:
         error = None if future.cancelled() else future.exception()
         if isinstance(error, Unverified):
             return
+        self.results[stream, "cancelled" if future.cancelled() else _RESULTS.get(type(error), "unknown")] += 1
         before = self._failures.get(stream)
         if not isinstance(error, Unknown):
             if before is not None and not future.cancelled():

@@ -32,11 +32,12 @@ from deviceshare_bus.messages import Status, encode
 from deviceshare_bus.options import log_level, port, replicas, seconds
 from deviceshare_bus.plugins import load_families
 from deviceshare_bus.publisher import Publisher
+from deviceshare_bus.service_metrics import ServiceMetrics
 from deviceshare_bus.setup import FIRST_SECONDS, HOLD_SECONDS, ensure_streams
 from deviceshare_bus.stream_watch import StreamWatch
 from deviceshare_bus.subjects import Stream, status
 from deviceshare_bus.tasks import end, find_error
-from deviceshare_bus.tracing import Tracing
+from deviceshare_bus.tracing import NO_TRACING, Tracing
 
 log = logging.getLogger("deviceshare.service")
 
@@ -62,6 +63,8 @@ class Context:
     publisher: Publisher
     events: EventLog
     clock: Callable[[], Now] = real_time
+    tracing: Tracing = NO_TRACING
+    metrics: ServiceMetrics = field(default_factory=lambda: ServiceMetrics("", ""))
     followers: dict[str, Follower] = field(default_factory=dict)
     open_work: Callable[[], int] = lambda: 0
     """How many decisions, writes or bindings are under way; the service sets it."""
@@ -141,15 +144,22 @@ def parser(service: str) -> argparse.ArgumentParser:
         "(default: %(default)s)",
     )
     options.add_argument(
+        "--bus-storage",
+        type=int,
+        default=int(environment("DEVICESHARE_BUS_STORAGE", "0")),
+        metavar="BYTES",
+        help="what nats-server may store (max_file_store), for the metrics (default: 0, the limit of its account)",
+    )
+    options.add_argument(
         "--health-address",
         default=environment("DEVICESHARE_HEALTH_ADDRESS", "127.0.0.1"),
-        help="address of /healthz",
+        help="address of /healthz, /readyz and /metrics",
     )
     options.add_argument(
         "--health-port",
         type=port,
         default=environment("DEVICESHARE_HEALTH_PORT", "0"),
-        help="port of /healthz, 0 for any",
+        help="port of /healthz, /readyz and /metrics, 0 for any",
     )
     options.add_argument(
         "--log-level",
@@ -221,9 +231,12 @@ class ServiceState:
 
 async def _serve(service: str, instance: str, main: Main, options: argparse.Namespace, state: ServiceState) -> None:
     tracing = Tracing(service, instance)
+    metrics = ServiceMetrics(service, instance, options.bus_storage)
     # Before the connection, which waits for the bus without a time limit.
-    health = await _start_health(state, options)
+    health = await _start_health(state, options, metrics)
+    measuring = asyncio.create_task(metrics.measure_lag())
     connection = await connect(options.bus, instance)
+    connection.on_reconnect(metrics.reconnected)
     publisher = Publisher(connection)
 
     async def answer(message: Msg) -> None:
@@ -233,8 +246,19 @@ async def _serve(service: str, instance: str, main: Main, options: argparse.Name
     await connection.subscribe(status(service), answer)
 
     def begin(watch: StreamWatch, hold: float) -> Context:
-        events = EventLog(publisher, tracing, service, instance)
-        return Context(service, instance, options, connection, publisher, events, hold=hold, watch=watch)
+        events = EventLog(publisher, service, instance, metrics)
+        return Context(
+            service,
+            instance,
+            options,
+            connection,
+            publisher,
+            events,
+            tracing=tracing,
+            metrics=metrics,
+            hold=hold,
+            watch=watch,
+        )
 
     try:
         await run_epochs(connection, main, begin, state)
@@ -244,6 +268,7 @@ async def _serve(service: str, instance: str, main: Main, options: argparse.Name
             await publisher.drain()
         await connection.close()
         await health.cleanup()
+        await end(measuring)
         tracing.close()
 
 
@@ -287,8 +312,12 @@ async def _count_failures(context: Context) -> None:
             unacknowledged = failed
 
 
-async def _start_health(state: ServiceState, options: argparse.Namespace) -> web.AppRunner:
-    """Serve ``/healthz`` (the bus is reachable) and ``/readyz`` (:attr:`Context.obstacle`, which it names)."""
+async def _start_health(state: ServiceState, options: argparse.Namespace, metrics: ServiceMetrics) -> web.AppRunner:
+    """Serve ``/healthz`` (the bus is reachable), ``/readyz`` (with :attr:`Context.obstacle`) and ``/metrics``."""
+
+    async def get_metrics(request: web.Request) -> web.Response:
+        body, content_type = await metrics.expose(state.context, request.headers.get("Accept", ""))
+        return web.Response(body=body, headers={"Content-Type": content_type})
 
     async def healthz(_: web.Request) -> web.Response:
         now = state.context
@@ -301,8 +330,11 @@ async def _start_health(state: ServiceState, options: argparse.Namespace) -> web
         return web.Response(text=obstacle or "ok", status=503 if obstacle else 200)
 
     app = web.Application()
-    app.add_routes([web.get("/healthz", healthz), web.get("/readyz", readyz)])
+    app.add_routes([web.get("/healthz", healthz), web.get("/readyz", readyz), web.get("/metrics", get_metrics)])
     runner = web.AppRunner(app, handle_signals=False)
     await runner.setup()
     await web.TCPSite(runner, options.health_address, options.health_port).start()
+    log.info(
+        "serving health and metrics", extra={"addresses": [f"http://{at}:{on}" for at, on, *_ in runner.addresses]}
+    )
     return runner

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
-from deviceshare.model import ConfigError
+from deviceshare.model import ConfigError, NodeLedger, trace_id
 
 from deviceshare_bus.connection import ConnectionEnded
 from deviceshare_bus.core import (
@@ -32,7 +32,9 @@ from deviceshare_bus.core import (
     PutLatest,
     Read,
     ReadBack,
+    RecordBatch,
     RecordStep,
+    RecordTrace,
     Tick,
     Unreadable,
     Write,
@@ -68,6 +70,8 @@ MOST_INVALID = 10_000
 DRAIN = 10.0
 """Seconds for which the shell waits for a service's own commands in flight, such as bindings, after the bus was wiped:
 their effects must not appear unnoticed in the next life of the service."""
+REST = 1.0
+"""Seconds for which the shell waits for the answers to writes when it ends, if traces are exported."""
 MOST_COMMANDS = 50_000
 """Commands that may wait for execution before followers pause."""
 
@@ -130,6 +134,7 @@ class Shell:
         self._sources = {source.stream: source for source in sources}
         self._perform = perform
         self._clock = context.clock
+        self._tracing = context.tracing
         self._latest = LatestWriter(context.publisher)
         self._wake = asyncio.Event()
         self._answers: deque[Event] = deque()
@@ -142,6 +147,8 @@ class Shell:
         """By stream and subject, the sequence of the last message if it is invalid."""
         self._own: set[asyncio.Task[None]] = set()
         """The service's own commands in flight."""
+        self._writes: set[asyncio.Future[int]] = set()
+        """Writes in flight."""
         self._ended = False
         self._reads = asyncio.Semaphore(READS)
         self.core_log = CoreLog(context.service, context.instance, arguments or {}, _core_log_limit())
@@ -171,9 +178,24 @@ class Shell:
                 log.info("waiting for %d requests in flight", len(self._own))
                 await asyncio.wait(self._own, timeout=DRAIN)
             raise
+        except asyncio.CancelledError:
+            await self._record_rest()
+            raise
         finally:
             self._ended = True
             await end(*self._own)
+
+    async def _record_rest(self) -> None:
+        """Record the traces that follow from the answers to writes in flight: no other process would."""
+        if not self._tracing.enabled:
+            return
+        if self._writes:
+            await asyncio.wait(self._writes, timeout=REST)
+        self._handle_answers()
+        self.handle(Tick())
+        for command in self._commands:
+            if isinstance(command, RecordTrace):
+                self._tracing.record(command)
 
     def handle(self, event: Event) -> None:
         """Pass an event to the core and queue its commands. For tasks of the service; never call it in a callback."""
@@ -298,7 +320,15 @@ class Shell:
                         self._context.events.step(command)
                     case Count(name=name, amount=amount):
                         self._context.events.count(name, amount)
+                    case RecordTrace():
+                        self._tracing.record(command)
+                    case RecordBatch():
+                        now = self._clock().wall
+                        self._context.metrics.observe_round(max(0.0, now - command.at))
+                        self._tracing.batch(command, now)
                     case Log(level=level, message=message, details=details):
+                        if (uid := details.get("uid")) is not None:
+                            details = {**details, "trace_id": trace_id(uid)}
                         log.log(logging.getLevelName(level.upper()), "%s", message, extra=details)
                     case Read():
                         self._start(self._read(command))
@@ -335,28 +365,26 @@ class Shell:
             self.handle(event)
 
     async def _write(self, command: Write) -> None:
-        writes = [
-            BusWrite(
-                each.subject, each.message if isinstance(each.message, bytes) else encode(each.message), each.expected
-            )
-            for each in command.writes
-        ]
+        sent_at = self._clock().wall if self._tracing.enabled else 0.0
+        writes = [BusWrite(each.subject, _encoded(each.message, sent_at), each.expected) for each in command.writes]
         publisher = self._context.publisher
         if len(writes) == 1:
             future = await publisher.send(writes[0], ttl=command.writes[0].ttl)
         else:
             future = await publisher.send_atomic(writes)
         self._performing += 1
-        future.add_done_callback(partial(self._written, command.token))
+        self._writes.add(future)
+        future.add_done_callback(self._writes.discard)
+        future.add_done_callback(partial(self._written, command.token, sent_at))
 
-    def _written(self, token: int, done: asyncio.Future[int]) -> None:
+    def _written(self, token: int, sent_at: float, done: asyncio.Future[int]) -> None:
         self._performing -= 1
         if done.cancelled():
             self.post(WriteUnknown(token))
             return
         match done.exception():
             case None:
-                self.post(Written(token, done.result()))
+                self.post(Written(token, done.result(), sent_at))
             case Conflict():
                 self.post(WriteConflict(token))
             case Refused() as refused:
@@ -372,6 +400,13 @@ class Shell:
         if found is not None:
             self._handle_message(self._sources[command.stream], found)
         self.handle(ReadBack(command.subject, found.sequence if found is not None else 0))
+
+
+def _encoded(message: Any, sent_at: float) -> bytes:
+    """Return a message as bytes; new claims in ledgers get the time ``sent_at``, unless it is 0."""
+    if isinstance(message, bytes):
+        return message
+    return encode(message.sent(sent_at) if sent_at and isinstance(message, NodeLedger) else message)
 
 
 async def _fail(error: BaseException | None) -> None:

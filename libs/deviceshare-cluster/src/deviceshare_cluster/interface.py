@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from enum import Enum
 from typing import Any, NamedTuple, Protocol, Self
 
-from deviceshare.model import Backoff
+from deviceshare.model import Backoff, trace_id
 
 REFUSED_RETRY = Backoff(1.0, 60.0)
 """Seconds until a request that the cluster refused for good (``ClusterError.final``) is tried again: permissions may be
@@ -81,6 +81,10 @@ class PodState(NamedTuple):
     revision: str
 
 
+TRACE_ID = "deviceshare.io/trace-id"
+"""The annotation of an Event of a pod: the id of the pod's trace, 32 hex digits."""
+
+
 class EventRecord(NamedTuple):
     """A Kubernetes Event about an object, ``at`` unix seconds.
 
@@ -96,6 +100,14 @@ class EventRecord(NamedTuple):
     message: str
     at: float
     once: bool = False
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """The namespace of the Event, and for a pod the annotation that names its trace."""
+        found: dict[str, Any] = {"namespace": self.namespace or "default"}
+        if self.kind == "Pod" and self.uid:
+            found["annotations"] = {TRACE_ID: trace_id(self.uid)}
+        return found
 
 
 class Revisions(NamedTuple):

@@ -87,6 +87,7 @@ async def main(context: Context) -> None:
 async def run(context: Context, cluster: Cluster, arguments: dict[str, float], keys: Sequence[bytes]) -> None:
     """Run the binder on a cluster until cancelled; ``arguments`` are the core's."""
     core = build_core(arguments, keys)
+    context.metrics.signing = bool(keys)
     context.detail = lambda: core.detail
     await Shell(context, core, sources(core), ClusterSide(cluster).perform, arguments=arguments).run()
 

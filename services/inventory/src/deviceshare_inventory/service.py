@@ -62,6 +62,7 @@ async def main(context: Context) -> None:
 async def run(context: Context, cluster: Cluster, arguments: dict[str, Any], keys: Sequence[bytes]) -> None:
     """Run inventory on a cluster until cancelled; ``arguments`` are the core's."""
     core = build_core(arguments, keys)
+    context.metrics.signing = bool(keys)
     context.revision = lambda: core.revision
     context.detail = lambda: core.detail
     service = ClusterSide(cluster)

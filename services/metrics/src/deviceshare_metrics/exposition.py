@@ -8,15 +8,17 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.metadata import version
+from itertools import chain
 from typing import TypeVar
 
 from deviceshare.formats import vgpu
 from deviceshare.model import DEVICE_PROBLEMS
-from deviceshare_bus.messages import RECONCILED
+from deviceshare_bus.messages import ATTEMPTS, RECONCILED
 from prometheus_client import Metric, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, InfoMetricFamily
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
+from prometheus_client.samples import Exemplar
 
 from deviceshare_metrics.api import CLAIM_STATES, NODE_STATES, POD_STATES, Device
 from deviceshare_metrics.core import Snapshot, Tallies
@@ -32,14 +34,16 @@ _OWN_COUNTERS = frozenset({"steps", "undecodable_messages"})
 """Counted by the core from the messages themselves; a service's counter of that name would be a duplicate."""
 
 
-def expose(snapshot: Snapshot, tallies: Tallies, accept: str) -> tuple[Iterator[bytes], str]:
+def expose(
+    snapshot: Snapshot, tallies: Tallies, accept: str, more: Iterable[Metric] = ()
+) -> tuple[Iterator[bytes], str]:
     """Return the text in parts and its content type, in the newest format that ``accept`` (a request's header) allows.
 
     The parts are computed one by one: each takes less than a second for tens of thousands of cards, all of them
-    seconds. ``tallies`` must not change meanwhile.
+    seconds. ``tallies`` must not change meanwhile; ``more`` follows at the end.
     """
     encode, content_type = choose_encoder(accept)
-    return _encoded(encode, _metrics(snapshot, tallies)), content_type
+    return _encoded(encode, chain(_metrics(snapshot, tallies), more)), content_type
 
 
 def _encoded(encode: Callable[[Collector], bytes], metrics: Iterable[Metric]) -> Iterator[bytes]:
@@ -169,6 +173,18 @@ def _counts(snapshot: Snapshot) -> Iterator[Metric]:
         for state in POD_STATES:
             family.add_metric((queue, state.lower()), counts[queue, state])
     yield family
+    text = "Pending pods that wait for this reason; a pod counts for each of its reasons."
+    family = GaugeMetricFamily("deviceshare_unschedulable_pods", text, labels=("reason",))
+    yield _with_samples(family, (((code,), count) for code, count in sorted(snapshot.unschedulable.items())))
+    text = "When the oldest pending pod of the queue was created, in unix seconds."
+    family = GaugeMetricFamily("deviceshare_queue_oldest_pending_timestamp_seconds", text, labels=("queue",))
+    yield _with_samples(family, (((queue,), at) for queue, at in sorted(snapshot.oldest_pending.items())))
+    text = "When the oldest open claim was decided, in unix seconds; missing if no claim is open."
+    family = GaugeMetricFamily("deviceshare_claims_oldest_open_timestamp_seconds", text)
+    opened = [claim.decided_at for claim in snapshot.claims if claim.state in ("open", "withdrawing")]
+    yield _with_samples(family, [((), min(opened))] if opened else [])
+    text = "Claims with the outcome bound whose pod is not bound in the cluster."
+    yield GaugeMetricFamily("deviceshare_claims_unconfirmed", text, value=snapshot.unconfirmed)
 
 
 def _by_state(name: str, text: str, states: Iterable[str], counts: Counter[str]) -> Metric:
@@ -185,11 +201,16 @@ def _tallied(tallies: Tallies) -> Iterator[Metric]:
         labels=("stream",),
     )
     yield _with_samples(undecodable, (((stream,), count) for stream, count in tallies.undecodable.items()))
+    attempts = CounterMetricFamily("deviceshare_schedule_attempts", "Attempts to place pods.", labels=("result",))
+    yield _with_samples(attempts, (((result,), count) for result, count in sorted(tallies.attempts.items())))
     waits = tallies.seen_to_bound
     yield HistogramMetricFamily(
         "deviceshare_pod_seen_to_bound_seconds",
         "Time from the moment a pod was first seen until it was bound.",
-        buckets=waits.cumulative(),
+        buckets=[
+            (bound, count, Exemplar({"trace_id": found[0]}, *found[1:])) if found is not None else (bound, count)
+            for (bound, count), found in zip(waits.cumulative(), waits.exemplars, strict=True)
+        ],
         sum_value=waits.sum,
     )
     reconciled = CounterMetricFamily(
@@ -199,6 +220,8 @@ def _tallied(tallies: Tallies) -> Iterator[Metric]:
     )
     by_name: dict[str, Counter[str]] = {}
     for (service, name), count in tallies.counters.items():
+        if name.startswith(ATTEMPTS):
+            continue
         if name.startswith(RECONCILED):
             reconciled.add_metric((service, name.removeprefix(RECONCILED)), count)
             continue

@@ -4,11 +4,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
+from deviceshare.queueing import Queues
 from deviceshare_bus.service import real_time
-from deviceshare_bus.tracing import trace_id
 
 from deviceshare_metrics import api
 from deviceshare_metrics.core import MetricsCore, Snapshot, StateStore, build_snapshot, count
+from deviceshare_metrics.core.accounts import queue_accounts
 from deviceshare_metrics.core.explaining import explain
 
 T = TypeVar("T")
@@ -48,6 +49,8 @@ class Queries:
         self._core = core
         self.snapshot: Callable[[], Awaitable[Snapshot]] = Computed(core.store, build_snapshot).get
         """Returns the current snapshot."""
+        self.accounts: Callable[[], Awaitable[Queues]] = Computed(core.store, queue_accounts).get
+        """Returns the current accounts of the queues."""
         self._counts = Computed(core.store, count)
 
     async def status(self) -> api.ClusterStatus:
@@ -67,4 +70,4 @@ class Queries:
     async def explain(self, namespace: str, name: str) -> api.PodExplanation | None:
         """Return what is known of a pod, also of one that is gone; None if it is unknown."""
         snapshot = await self.snapshot()
-        return await asyncio.to_thread(explain, self._core.store.copy(), snapshot, namespace, name, trace_id)
+        return await asyncio.to_thread(explain, self._core.store.copy(), snapshot, namespace, name)

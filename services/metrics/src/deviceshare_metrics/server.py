@@ -2,17 +2,24 @@
 
 import asyncio
 import copy
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from itertools import chain
 
 import msgspec
 from aiohttp import web
 from deviceshare.model import ConfigError
+from prometheus_client import Metric
 
 from deviceshare_metrics import api
 from deviceshare_metrics.core import MetricsCore
 from deviceshare_metrics.exposition import expose
 from deviceshare_metrics.page import HEADERS, page
 from deviceshare_metrics.queries import Queries
+from deviceshare_metrics.volcano_metrics import volcano
+
+
+async def _none() -> list[Metric]:
+    return []
 
 
 class Server:
@@ -21,11 +28,15 @@ class Server:
     Args:
         core: the state; the service goes on applying events to it.
         connected: whether the bus can be reached.
+        own: returns the metrics of the service itself.
     """
 
-    def __init__(self, core: MetricsCore, connected: Callable[[], bool]) -> None:
+    def __init__(
+        self, core: MetricsCore, connected: Callable[[], bool], own: Callable[[], Awaitable[list[Metric]]] = _none
+    ) -> None:
         self._core = core
         self._connected = connected
+        self._own = own
         self._queries = Queries(core)
 
     def app(self) -> web.Application:
@@ -51,7 +62,9 @@ class Server:
 
     async def _get_metrics(self, request: web.Request) -> web.StreamResponse:
         snapshot, tallies = await self._queries.snapshot(), copy.deepcopy(self._core.tallies)
-        parts, content_type = expose(snapshot, tallies, request.headers.get("Accept", ""))
+        accounts, own = await self._queries.accounts(), await self._own()
+        more = chain(volcano(snapshot, accounts, tallies), own)
+        parts, content_type = expose(snapshot, tallies, request.headers.get("Accept", ""), more)
         response = web.StreamResponse(headers={"Content-Type": content_type})
         await response.prepare(request)
         while part := await asyncio.to_thread(next, parts, b""):

@@ -57,7 +57,10 @@ async def main(context: Context) -> None:
     core, options = build_core(arguments), context.options
     store = core.store
     context.detail = lambda: {"nodes": len(store.nodes), "pods": len(store.pods)}
-    server = Server(core, connected=lambda: context.connection.connected)
+    tracing = context.tracing
+    # Not the method itself: a copy of the tallies would copy its object.
+    core.tallies.sampled = lambda uid: tracing.sampled(uid)
+    server = Server(core, lambda: context.connection.connected, lambda: context.metrics.own_families(context))
     runner = await serve(server.app(), options.metrics_address, options.metrics_port)
     log.info("serving", extra={"addresses": [f"http://{host}:{port}" for host, port, *_ in runner.addresses]})
     try:

@@ -17,7 +17,6 @@ from deviceshare_bus.publisher import Publisher
 from deviceshare_bus.service import Context, ServiceState, run_epochs
 from deviceshare_bus.shell import Shell
 from deviceshare_bus.stream_watch import StreamWatch
-from deviceshare_bus.tracing import Tracing
 from deviceshare_inventory import service as inventory
 from deviceshare_inventory.core import core_arguments
 from deviceshare_metrics import service as metrics
@@ -50,7 +49,6 @@ class Process:
         self._task: asyncio.Task[None] | None = None
         self._starts = 0
         self._held = False
-        self._tracing = Tracing(service, service, {})
 
     @property
     def runs(self) -> bool:
@@ -103,7 +101,7 @@ class Process:
             return Now(loop.time(), WALL + loop.time() + self.wall_offset)
 
         def begin(watch: StreamWatch, hold: float) -> Context:
-            events = EventLog(publisher, self._tracing, self.service, instance)
+            events = EventLog(publisher, self.service, instance)
             options = argparse.Namespace()
             context = Context(self.service, instance, options, connection, publisher, events, clock)
             context.watch, context.hold = watch, hold

@@ -19,7 +19,7 @@ def new_event(event_record: EventRecord, component: str, instance: str) -> Objec
     return {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
-        "metadata": {"name": f"{name}.{digest}", "namespace": namespace or "default"},
+        "metadata": {"name": f"{name}.{digest}", **event_record.metadata},
         "regarding": {field: value for field, value in regarding.items() if value},
         "type": "Warning" if warning else "Normal",
         "reason": reason,

@@ -125,7 +125,7 @@ class LocalCluster(Patching, Writer):
         event: Object = {
             "apiVersion": "v1",
             "kind": "Event",
-            "metadata": {"name": f"{name}.{digest}", "namespace": namespace or "default"},
+            "metadata": {"name": f"{name}.{digest}", **event_record.metadata},
             "involvedObject": {"apiVersion": KINDS[kind].api_version} | involved,
             "type": "Warning" if warning else "Normal",
             "reason": reason,

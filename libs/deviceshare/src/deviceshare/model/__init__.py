@@ -3,7 +3,8 @@
 Reading order: :mod:`.facts` (state of the cluster), :mod:`.claims` (decisions), :mod:`.explanations` (reasons),
 :mod:`.problems` (errors of input), :mod:`.fields` (validation of input), :mod:`.quantities` (Kubernetes quantities),
 :mod:`.shared_uids` (pods with one uid), :mod:`.bounded` (numbers in messages), :mod:`.signatures` (HMAC of device
-annotations), :mod:`.fences` (claims that must not be bound any more), :mod:`.backoff` (pauses between retries).
+annotations), :mod:`.fences` (claims that must not be bound any more), :mod:`.traces` (ids of traces), :mod:`.backoff`
+(pauses between retries).
 """
 
 from deviceshare.model.backoff import Backoff
@@ -84,6 +85,7 @@ from deviceshare.model.problems import (
 from deviceshare.model.quantities import LARGEST, Quantity, format_quantity, is_native, to_amount
 from deviceshare.model.shared_uids import alias, object_uid
 from deviceshare.model.signatures import read_keys, sign, signed
+from deviceshare.model.traces import PHASES, TraceIds, trace_id, trace_ids, trace_number
 
 __all__ = [
     "ADMITTED",
@@ -98,6 +100,7 @@ __all__ = [
     "LARGEST",
     "NODE_MISSING",
     "PENDING",
+    "PHASES",
     "PLACED",
     "REFUSED",
     "REJECTED",
@@ -154,6 +157,7 @@ __all__ = [
     "Taint",
     "Tenant",
     "Toleration",
+    "TraceIds",
     "alias",
     "as_text",
     "fence_entry",
@@ -167,6 +171,9 @@ __all__ = [
     "sign",
     "signed",
     "to_amount",
+    "trace_id",
+    "trace_ids",
+    "trace_number",
     "unavailable",
     "unit_of",
     "with_fence",

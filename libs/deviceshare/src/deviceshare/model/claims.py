@@ -105,8 +105,14 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     namespace: str
     name: str
     group: str = ""
+    queue: str = ""
+    """The queue in which it was placed."""
     decided_by: str = ""
     decided_at: Real = 0.0
+    seen_at: Real = 0.0
+    """Unix seconds at which placement first saw the pod."""
+    sent_at: Real = 0.0
+    """Unix seconds at which its ledger was sent to the bus; 0 if placement exports no traces."""
     grants: tuple[ContainerGrant, ...] = ()
     resources: tuple[tuple[str, Amount], ...] = ()
     """Allocated node resources: CPU (millicores), memory (bytes) and others."""
@@ -128,6 +134,13 @@ class NodeLedger(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     claims: tuple[Claim, ...] = ()
     gone: bool = False
     """Whether the node is gone: the message has no claims, and expires."""
+
+    def sent(self, at: float) -> "NodeLedger":
+        """Return the ledger whose new claims are sent ``at`` (unix seconds)."""
+        if all(claim.sent_at for claim in self.claims):
+            return self
+        claims = tuple(claim if claim.sent_at else replace(claim, sent_at=at) for claim in self.claims)
+        return replace(self, claims=claims)
 
 
 class Outcome(msgspec.Struct, frozen=True, array_like=True):

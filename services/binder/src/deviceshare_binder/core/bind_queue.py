@@ -51,9 +51,9 @@ class BindQueue:
         """Return whether a task of a pod is in flight: the pod's other tasks have to wait."""
         return uid in self._busy
 
-    def add(self, claim: Claim, node: NodeClaims) -> None:
-        """Create the task of a claim and queue it."""
-        task = self._tasks[claim.id] = BindTask(claim, node)
+    def add(self, claim: Claim, node: NodeClaims, now: float) -> None:
+        """Create the task of a claim and queue it; ``now`` in unix seconds."""
+        task = self._tasks[claim.id] = BindTask(claim, node, received_at=now)
         try:
             task.keys = keys_of(claim.grants)
         except FamilyError as error:

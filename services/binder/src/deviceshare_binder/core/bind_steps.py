@@ -56,7 +56,7 @@ class BindSteps:
 
     def begin(self, task: BindTask, now: Now) -> None:
         """Begin a task whose turn it is."""
-        claim = task.claim
+        claim, task.began_at = task.claim, now.wall
         if task.dropped:
             self.remove(task)
             return
@@ -114,6 +114,7 @@ class BindSteps:
         annotations |= sign(self._keys, claim.uid, node, annotations)
         self._handoffs.begin(node, claim.uid, task.keys)
         request = BindPod(claim.id, claim.namespace, claim.name, claim.uid, node, annotations, pod.revision)
+        task.requested_at = task.requested_at or now.wall
         self._request(task, State.BINDING, request)
 
     def found(self, task: BindTask, annotations: Mapping[str, str] | None, now: Now) -> None:
@@ -163,7 +164,8 @@ class BindSteps:
         if not node.is_new(claim, state):
             return
         if not task.dropped:
-            self._outcomes.finish(node, Outcome(claim.id, claim.uid, state, reason, now.wall))
+            trace = task.trace(now.wall) if state == BOUND else None
+            self._outcomes.finish(node, Outcome(claim.id, claim.uid, state, reason, now.wall), trace)
         if not task.dropped or state == BOUND:
             self._finished.append(Finished(claim, node.name, state, reason))
 

@@ -20,7 +20,8 @@ from enum import Enum, auto
 from typing import NamedTuple
 
 import msgspec
-from deviceshare.model import BOUND, REFUSED, WITHDRAWN, Backoff, Claim
+from deviceshare.model import BOUND, PHASES, REFUSED, WITHDRAWN, Backoff, Claim
+from deviceshare_bus.core import RecordTrace
 
 from deviceshare_binder.core.commands import LockNode
 from deviceshare_binder.core.outcomes import NodeClaims
@@ -94,6 +95,12 @@ class BindTask(msgspec.Struct, eq=False):
     """The handoff keys of its pod."""
     bug: str = ""
     """The bug of a device family because of which the keys are not known: the claim is refused."""
+    received_at: float = 0.0
+    """When the claim was received, unix seconds."""
+    requested_at: float = 0.0
+    """When the first binding was requested, unix seconds; 0: none was."""
+    began_at: float = 0.0
+    """When it was last its turn, unix seconds."""
     state: State = State.QUEUED
     tries: int = 0
     due: float = 0.0
@@ -116,6 +123,17 @@ class BindTask(msgspec.Struct, eq=False):
         if self.deadline is None:
             self.deadline = now + GRACE
         return min(self.deadline, now + pause) if now < self.deadline else None
+
+    def trace(self, now: float) -> RecordTrace | None:
+        """Return the trace of the pod, bound ``now`` (unix seconds); None if placement exports no traces."""
+        claim, requested_at = self.claim, self.requested_at or self.began_at
+        if not claim.sent_at:
+            return None
+        times = (claim.seen_at, claim.decided_at, claim.sent_at, self.received_at, requested_at, now)
+        return RecordTrace(
+            claim.uid, claim.namespace, claim.name, times, first=PHASES.index("claiming"), root=True,
+            node=self.node.name, queue=claim.queue, result=BOUND, decided_by=claim.decided_by,
+        )  # fmt: skip
 
     @property
     def in_flight(self) -> bool:

@@ -128,6 +128,7 @@ class BinderCore:
 
     def handle(self, event: Event, now: Now) -> list[Command]:
         """Apply an event and return the commands that follow from it."""
+        self._claims.wall = now.wall
         match event:
             case Tick():
                 return self._tick(now)
@@ -256,11 +257,19 @@ class BinderCore:
     def _finished(self, finished: Finished, now: Now) -> list[Command]:
         claim, node, state, reason = finished
         pod = f"{claim.namespace}/{claim.name}"
-        step = RecordStep(claim.uid, pod, state, node=node, message=reason, since=claim.decided_at, at=now.wall)
+        step = RecordStep(claim.uid, pod, state, node=node, message=reason, at=now.wall)
         if state == BOUND:
             self._reports.bound(claim, node)
-        elif reason:
-            return [step, Log("info", f"claim refused: {pod}: {reason}", {"node": node, "claim": claim.id})]
+            details = {
+                "namespace": claim.namespace, "pod": claim.name, "uid": claim.uid, "node": node, "queue": claim.queue,
+                "claim": claim.id, "seconds": round(now.wall - (claim.seen_at or claim.decided_at), 6),
+            }  # fmt: skip
+            return [step, Log("info", "pod bound", details)]
+        if reason:
+            return [
+                step,
+                Log("info", f"claim refused: {pod}: {reason}", {"uid": claim.uid, "node": node, "claim": claim.id}),
+            ]
         return [step]
 
     def _rejected(self, rejected: Rejected) -> list[Command]:

@@ -45,6 +45,8 @@ class ClaimBinder:
         self._steps = BindSteps(self.facts, self.outcomes, self._tasks, self.handoffs, self.locks, keys)
         """What one task does; collects the steps for the next tick."""
         self._started = False
+        self.wall = 0.0
+        """Unix time of the event that is being handled."""
 
     @property
     def open_work(self) -> int:
@@ -232,7 +234,7 @@ class ClaimBinder:
             known = self._tasks.get(claim.id)
             if known is None:
                 if not node.has_outcome(claim):
-                    self._tasks.add(claim, node)
+                    self._tasks.add(claim, node, self.wall)
             elif known.node is not node or known.claim.uid != claim.uid:
                 continue  # the id is another claim's: ids are unique, so one of the two ledgers is wrong
             elif claim.id in node.written and node.has_outcome(claim) and not known.in_flight:

@@ -5,7 +5,17 @@ from collections import deque
 import msgspec
 from deviceshare.model import BOUND, Claim, NodeOutcomes, Outcome
 from deviceshare_bus.conditional_writer import ConditionalWriter, Result
-from deviceshare_bus.core import Command, Count, Log, Unreadable, WriteAnswer, WriteConflict, WriteRefused, Written
+from deviceshare_bus.core import (
+    Command,
+    Count,
+    Log,
+    RecordTrace,
+    Unreadable,
+    WriteAnswer,
+    WriteConflict,
+    WriteRefused,
+    Written,
+)
 from deviceshare_bus.postponed import Postponed
 from deviceshare_bus.subjects import TOMBSTONE_SECONDS, Stream, address, node_of, outcome
 
@@ -19,6 +29,8 @@ class NodeClaims(msgspec.Struct, eq=False):
     """The outcomes on the bus, by claim."""
     finished: dict[str, Outcome] = {}
     """Outcomes that are not on the bus yet, by claim."""
+    traces: dict[str, RecordTrace] = {}
+    """The traces of pods whose outcome is not on the bus yet, by claim."""
     confirmed: set[str] = set()
     """Claims to be withdrawn whose pod was found to be bound here."""
     tasks: dict[str, None] = {}
@@ -61,6 +73,19 @@ class NodeClaims(msgspec.Struct, eq=False):
             self.confirmed.add(claim.id)
         known = self.outcome_of(claim)
         return known is None or known.state != state
+
+    def take_traces(self) -> list[RecordTrace]:
+        """Return the traces of the pods whose outcome is on the bus, or whose claim has left the ledger meanwhile.
+
+        Only the writer of an outcome exports the trace: of another writer's outcome nothing is returned.
+        """
+        found = []
+        self.finished = self._in_ledger(self.finished)
+        for claim in [claim for claim in self.traces if claim not in self.finished]:
+            trace, written = self.traces.pop(claim), self.written.get(claim)
+            if written is None or written.at == trace.times[-1]:
+                found.append(trace)
+        return found
 
     def to_write(self) -> dict[str, Outcome]:
         """Return all outcomes of the node if some of them are not on the bus, else nothing."""
@@ -181,9 +206,11 @@ class Outcomes:
         resumed, self._resumed = self._resumed, []
         return resumed
 
-    def finish(self, node: NodeClaims, finished: Outcome) -> None:
-        """Record the outcome of a claim, to be written."""
+    def finish(self, node: NodeClaims, finished: Outcome, trace: RecordTrace | None = None) -> None:
+        """Record the outcome of a claim, to be written; its pod's trace is exported then."""
         node.finished[finished.claim] = finished
+        if trace is not None:
+            node.traces[finished.claim] = trace
         self._dirty[node.name] = None
 
     def writes(self, now: float) -> list[Command]:
@@ -195,6 +222,8 @@ class Outcomes:
         self._dirty |= dict.fromkeys(self._refused.take(now))
         for name in self._dirty:
             subject, node = outcome(name), self.nodes[name]
+            if node.traces:
+                out += node.take_traces()
             if node.invalid or self._writer.busy(subject) or name in self._refused:
                 continue
             node.gone = node.gone and not node.ledger

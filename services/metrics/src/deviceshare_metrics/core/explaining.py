@@ -1,18 +1,16 @@
 """Everything that is known of one pod."""
 
-from collections.abc import Callable
+from deviceshare.model import trace_id
 
 from deviceshare_metrics import api
 from deviceshare_metrics.core.snapshot import Snapshot
 from deviceshare_metrics.core.state_store import PodHistory, StateStore
 
 
-def explain(
-    store: StateStore, snapshot: Snapshot, namespace: str, name: str, trace_id: Callable[[str], int]
-) -> api.PodExplanation | None:
+def explain(store: StateStore, snapshot: Snapshot, namespace: str, name: str) -> api.PodExplanation | None:
     """Return what is known of a pod, also of one that is gone; None if it is unknown.
 
-    Of several pods of one name the existing one counts, else the last. ``trace_id`` returns the trace of a uid.
+    Of several pods of one name the existing one counts, else the last.
     """
     pods = [pod for pod in snapshot.pods if (pod.namespace, pod.name) == (namespace, name)]
     pod = pods[-1] if pods else None
@@ -27,7 +25,7 @@ def explain(
             api.PodStep(time=step.at, service=service, step=step.name, node=step.node, message=step.message)
             for service, step in sorted(history.steps, key=lambda entry: entry[1].at)
         ),
-        trace_id=f"{trace_id(uid):032x}",
+        trace_id=trace_id(uid),
     )
 
 

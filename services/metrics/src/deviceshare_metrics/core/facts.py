@@ -14,6 +14,7 @@ from deviceshare.model import (
     PriorityClassFact,
     Problem,
     QueueFact,
+    Real,
     Synced,
 )
 
@@ -25,6 +26,7 @@ class PodSeen(Fact, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag
     namespace: str
     name: str
     scheduler: str = ""
+    created: Real = 0.0
     node: str = ""
     ended: bool = False
     gates: tuple[str, ...] = ()

@@ -181,7 +181,7 @@ class MetricsCore:
             bound = step.at
         was_measured = history.seen is not None and history.bound is not None
         if self._counting and not was_measured and seen is not None and bound is not None and bound >= seen:
-            self.tallies.seen_to_bound.observe(bound - seen)
+            self.tallies.bound(step.uid, bound - seen, bound)
         steps = (*history.steps[1 - MOST_STEPS :], (service, step))
         self.store.histories[step.uid] = PodHistory(
             history.pod, history.explanation, steps, seen, bound, max(history.last, step.at)

@@ -1,7 +1,7 @@
 """Joins the messages of all streams: where each pod is, why it waits, and what is allocated of nodes and cards."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from deviceshare.formats import vgpu
@@ -21,7 +21,9 @@ class Snapshot(NamedTuple):
 
     ``shares`` and ``pod_shares`` are of registered cards only, ``queues`` are the names of the cluster's queues.
     ``gangs_pending`` is the number of gangs with pending pods and fewer pods that are claimed, bound or ended than
-    their minMember.
+    their minMember. ``unschedulable`` is the number of pending pods by the codes of the reasons why they wait: a pod
+    counts for each of its reasons. ``oldest_pending`` is by queue the creation of the oldest pending pod, in unix
+    seconds. ``unconfirmed`` is the number of claims with the outcome bound whose pod is not bound in the cluster.
     """
 
     nodes: tuple[api.Node, ...]
@@ -34,6 +36,9 @@ class Snapshot(NamedTuple):
     queues: tuple[str, ...]
     device_problems: dict[str, int]
     """How many problems the devices of bound pods have, by kind (:data:`deviceshare.model.DEVICE_PROBLEMS`)."""
+    unschedulable: Mapping[str, int]
+    oldest_pending: Mapping[str, float]
+    unconfirmed: int
 
 
 def build_snapshot(store: StateStore) -> Snapshot:
@@ -54,6 +59,9 @@ def build_snapshot(store: StateStore) -> Snapshot:
         gangs_pending=_gangs_pending(store, pods),
         queues=tuple(sorted({queue.name for queue in store.queues.values()})),
         device_problems=Counter(problem.field for pod in store.pods.values() for problem in pod.problems),
+        unschedulable=_unschedulable(store, pods),
+        oldest_pending=_oldest_pending(store, pods),
+        unconfirmed=_unconfirmed(store, outcomes),
     )
 
 
@@ -205,6 +213,33 @@ def _device_problems(store: StateStore) -> dict[str, list[str]]:
             if problem.field in DEVICE_PROBLEMS:
                 found[pod.node].append(str(problem))
     return {node: sorted(texts) for node, texts in found.items()}
+
+
+def _unschedulable(store: StateStore, pods: Iterable[api.Pod]) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for pod in pods:
+        history = store.histories.get(pod.uid) if pod.state == "Pending" else None
+        if history is not None and (explanation := history.explanation) is not None:
+            found.update({refusal.code for refusal in explanation.refusals})
+    return found
+
+
+def _oldest_pending(store: StateStore, pods: Iterable[api.Pod]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for pod in pods:
+        if pod.state == "Pending" and (created := store.pods[fact("pod", pod.uid)].created):
+            found[pod.queue] = min(created, found.get(pod.queue, created))
+    return found
+
+
+def _unconfirmed(store: StateStore, outcomes: Outcomes) -> int:
+    return sum(
+        (seen := store.pods.get(fact("pod", claim.uid))) is not None
+        and not seen.node
+        and claim_state(claim, outcomes.get((claim.id, claim.uid))) == "bound"
+        for ledger in store.ledgers.values()
+        for claim in ledger.claims
+    )
 
 
 def _texts(problems: Iterable[Problem]) -> tuple[str, ...]:

@@ -2,10 +2,12 @@
 
 from bisect import bisect_left
 from collections import Counter
+from collections.abc import Callable
 from itertools import accumulate
 from typing import TypeVar
 
-from deviceshare_bus.messages import Events
+from deviceshare.model import trace_id
+from deviceshare_bus.messages import ATTEMPTS, Events
 
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0, 7200.0)
 """Upper bounds in seconds: from one message to a queue that is full for hours."""
@@ -22,11 +24,15 @@ class Histogram:
     def __init__(self) -> None:
         self._counts = [0] * (len(BUCKETS) + 1)
         self.sum = 0.0
+        self.exemplars: list[tuple[str, float, float] | None] = [None] * (len(BUCKETS) + 1)
+        """The latest pod of each bucket that was given with one: trace id, seconds, and unix time."""
 
-    def observe(self, seconds: float) -> None:
-        """Count one duration."""
-        self._counts[bisect_left(BUCKETS, seconds)] += 1
+    def observe(self, seconds: float) -> int:
+        """Count one duration; return its bucket."""
+        bucket = bisect_left(BUCKETS, seconds)
+        self._counts[bucket] += 1
         self.sum += seconds
+        return bucket
 
     def cumulative(self) -> list[tuple[str, float]]:
         """Return (upper bound, how many were at most that) as Prometheus wants them, the last bound ``+Inf``."""
@@ -45,6 +51,8 @@ class Tallies:
         self.undecodable: Counter[str] = Counter()
         """Messages by stream."""
         self.seen_to_bound = Histogram()
+        self.sampled: Callable[[str], bool] = _no_traces
+        """Whether the trace of a pod (uid) is exported."""
 
     def add(self, events: Events) -> None:
         """Count the steps and add the counters of a message; undecodable messages are counted by the core."""
@@ -53,9 +61,28 @@ class Tallies:
         for name, amount in events.counters.items():
             _increment(self.counters, (events.service, name), amount, _OTHERS)
 
+    @property
+    def attempts(self) -> Counter[str]:
+        """Attempts to place pods by result."""
+        found: Counter[str] = Counter()
+        for (_, name), count in self.counters.items():
+            if name.startswith(ATTEMPTS):
+                found[name.removeprefix(ATTEMPTS)] += count
+        return found
+
+    def bound(self, uid: str, seconds: float, at: float) -> None:
+        """Count a pod that was bound ``at`` (unix seconds) after it had waited for so long."""
+        bucket = self.seen_to_bound.observe(seconds)
+        if self.sampled(uid):
+            self.seen_to_bound.exemplars[bucket] = (trace_id(uid), seconds, at)
+
     def add_undecodable(self, stream: str) -> None:
         """Count an undecodable message."""
         _increment(self.undecodable, stream, 1, OTHER)
+
+
+def _no_traces(_: str) -> bool:
+    return False
 
 
 def _increment(counter: Counter[K], key: K, amount: int, other: K) -> None:

@@ -3,10 +3,11 @@
 from typing import NamedTuple
 
 from deviceshare.allocation import Placement
-from deviceshare.model import Claim, Explanation, GroupKey, PodFact, PodUid
+from deviceshare.model import Claim, Explanation, PodFact, PodUid
 from deviceshare.queueing import Decision
 
 from deviceshare_placement.core.deciding import Round
+from deviceshare_placement.core.records import PodRecord
 
 MOST_WRITES = 1000
 """Ledgers that can be written together: the server's limit for an atomic batch."""
@@ -53,16 +54,19 @@ def nodes_of(decision: Decision) -> set[str]:
     return {placement.node for _, placement in decision.placed}
 
 
-def claim(claim_id: str, pod: PodFact, placement: Placement, group: GroupKey, by: str, now: float) -> Claim:
-    """Return the claim of a pod that was placed; ``now`` in unix seconds."""
+def claim(claim_id: str, record: PodRecord, placement: Placement, queue: str, by: str, now: float) -> Claim:
+    """Return the claim of a pod that was placed from a queue; ``now`` in unix seconds."""
+    pod = record.fact
     return Claim(
         id=claim_id,
         uid=pod.uid,
         namespace=pod.namespace,
         name=pod.name,
-        group=group,
+        group=pod.group,
+        queue=queue,
         decided_by=by,
         decided_at=now,
+        seen_at=record.seen_at,
         grants=placement.grants,
         resources=placement.resources,
         ports=placement.ports,

@@ -35,6 +35,8 @@ class Round(NamedTuple):
     decisions: list[Decision]
     order: list[PodUid]
     of_groups: list[Explanation]
+    unplaced: int
+    """How many pods were found to fit nowhere."""
 
 
 class Deciding:
@@ -99,6 +101,7 @@ class Deciding:
             decisions=list(turns.placed.values()),
             order=turns.order,
             of_groups=[each for each in reported if each.uid and each.group not in whole],
+            unplaced=sum(len(each.waiting) * len(alike.jobs) for alike, each in turns.waiting.values()),
         )
 
     def _check(self, record: GroupRecord, now: Now) -> None:

@@ -11,7 +11,7 @@ from deviceshare.model import (
     PriorityClassFact,
     QueueFact,
 )
-from deviceshare_bus.core import Command, Now, RecordStep, Unreadable
+from deviceshare_bus.core import Command, Now, RecordStep, RecordTrace, Unreadable
 from deviceshare_bus.subjects import address, ledger, outcome
 from deviceshare_bus.subjects import fact as subject_of
 from msgspec.structs import replace
@@ -176,7 +176,12 @@ class Facts:
         return []
 
     def _remove_pod(self, fact: PodFact, now: Now) -> list[Command]:
-        reported = self._cluster.pods.pop(fact.uid).reported
+        record = self._cluster.pods.pop(fact.uid)
+        waited = RecordTrace(
+            fact.uid, fact.namespace, fact.name, (record.seen_at, now.wall), root=True,
+            queue=self._cluster.queue_of(fact), result="deleted", reason=record.reported,
+        )  # fmt: skip
+        unplaced = not (fact.node or fact.ended or record.claims)
         group = self._cluster.group(fact.group)
         group.members.discard(fact.uid)
         self._cluster.reconsider(fact.group)
@@ -188,8 +193,11 @@ class Facts:
         if not self._cluster.claims[fact.uid]:
             del self._cluster.claims[fact.uid]
         self._deciding.drop(fact.uid)
-        gone = explaining.gone(fact, reported, now.wall, self._instance)
-        return [explaining.publish(gone, ttl=explaining.EXPLANATION_TTL), RecordStep(fact.uid, fact.ref, "gone")]
+        gone = explaining.gone(fact, record.reported, now.wall, self._instance)
+        step = RecordStep(fact.uid, fact.ref, "gone")
+        # The binder exports the trace of a pod that was claimed.
+        traces = [waited] if unplaced else []
+        return [explaining.publish(gone, ttl=explaining.EXPLANATION_TTL), step, *traces]
 
     def _configure(self) -> None:
         """Decide by the configuration that is in effect now."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from deviceshare.model import BOUND, REFUSED, WITHDRAWN, Claim, NodeOutcomes, Outcome
 
+from deviceshare_placement.core.claim_traces import ClaimTraces
 from deviceshare_placement.core.cluster_state import ClusterState
 from deviceshare_placement.core.records import LedgerRecord, PodRecord
 
@@ -23,8 +24,9 @@ REMEMBER_GONE = 60.0
 class Ledgers:
     """The claims of all nodes, and the changes that are due in them."""
 
-    def __init__(self, cluster: ClusterState) -> None:
+    def __init__(self, cluster: ClusterState, traces: ClaimTraces) -> None:
         self._cluster = cluster
+        self._traces = traces
         self._outcomes: dict[str, tuple[Outcome, ...]] = {}
         self.due: set[str] = set()
         """Nodes whose ledger has claims to remove or to withdraw."""
@@ -54,6 +56,8 @@ class Ledgers:
                 del self._cluster.claims[claim.uid]
         for claim in new:
             self._cluster.claims[claim.uid][claim.id] = node
+            known_pod = self._cluster.pods.get(claim.uid)
+            self._traces.claimed(claim, known_pod.reported if known_pod is not None else "")
         for claim in (*gone, *new):
             self._cluster.charge(node, claim.uid)
             pod = self._cluster.pods.get(claim.uid)
@@ -94,16 +98,15 @@ class Ledgers:
             self._outcomes[node] = outcomes.outcomes
         else:
             self._outcomes.pop(node, None)
-        if node in self._cluster.ledgers:
-            self._remove_ended(self._cluster.ledgers[node])
+        record = self._cluster.ledgers.get(node)
+        if record is not None:
+            self._remove_ended(record)
         for outcome in outcomes.outcomes:
             if outcome.state == BOUND:
                 self._doubt(outcome, now)
-        return [
-            outcome
-            for outcome in outcomes.outcomes
-            if outcome.state in (REFUSED, WITHDRAWN) and (outcome.claim, outcome.state) not in known
-        ]
+        new = [outcome for outcome in outcomes.outcomes if (outcome.claim, outcome.state) not in known]
+        self._traces.outcomes(new, record.claims if record is not None else ())
+        return [outcome for outcome in new if outcome.state in (REFUSED, WITHDRAWN)]
 
     def doubt(self, pod: PodRecord, now: float) -> None:
         """Find claims of a pod with the outcome bound though the pod is not bound."""

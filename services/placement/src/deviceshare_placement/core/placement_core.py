@@ -38,6 +38,7 @@ from deviceshare_bus.subjects import ledger as subject_of
 from deviceshare_bus.subjects import outcome as outcome_subject
 
 from deviceshare_placement.core import explaining
+from deviceshare_placement.core.claim_traces import ClaimTraces, count_attempts, record_round
 from deviceshare_placement.core.claims import MOST_WRITES, NewClaim, claim, nodes_of, select
 from deviceshare_placement.core.cluster_state import ClusterState
 from deviceshare_placement.core.deciding import Deciding, Round
@@ -76,7 +77,8 @@ class PlacementCore:
         """Streams that have not been read to their end: nothing is decided before."""
         self._synced = False
         """Whether the whole cluster has been on the bus once: nothing is decided before."""
-        self._ledgers = Ledgers(self.cluster)
+        self._traces = ClaimTraces(instance)
+        self._ledgers = Ledgers(self.cluster, self._traces)
         self._reporter = Reporter()
         self._deciding = Deciding(self.cluster, self._reporter, instance)
         self._facts = Facts(self.cluster, self._ledgers, self._deciding, instance)
@@ -168,7 +170,10 @@ class PlacementCore:
         commands: list[Command] = []
         if self._unread:
             return commands
+        self._traces.start()
         for record in self.cluster.pods.values():
+            # It was seen by a predecessor, at a time that is not known.
+            record.seen_at = min(record.seen_at, record.fact.created or record.seen_at)
             for claim_id, node in record.claims.items() if not record.fact.node else ():
                 # The replica that claimed it may have ended before it published the explanation.
                 found = self.cluster.ledgers[node].claims[claim_id]
@@ -241,6 +246,7 @@ class PlacementCore:
                 continue
             record.refusal = outcome.reason if outcome.state == REFUSED else ""
             self._retry_later(record, now.monotonic)
+            commands += count_attempts("error", outcome.state == REFUSED)
             step = f"claim {outcome.state}"
             commands.append(RecordStep(outcome.uid, record.fact.ref, step, node, outcome.reason))
         return commands
@@ -251,7 +257,7 @@ class PlacementCore:
         """Repair, decide, write the new claims, and report why the other pods wait."""
         if self._unread or not self._synced:
             return []
-        commands: list[Command] = []
+        commands: list[Command] = [*self._traces.take()]
         if self._knows_all and now.monotonic >= self._resume_at:
             if not self._explanations_expire:
                 self._explanations_expire = True
@@ -259,6 +265,7 @@ class PlacementCore:
             commands += self._reconcile(now.monotonic)
             decided = self._deciding.decide(now)
             commands += self._write(decided, now)
+            commands += count_attempts("unschedulable", decided.unplaced)
             commands += self._expire_ledgers(now.monotonic)
             commands += map(explaining.publish, decided.of_groups)
         return commands + self._report_waiting(now.monotonic)
@@ -274,7 +281,7 @@ class PlacementCore:
                 repaired.append(CLAIM_WITHOUT_ROOM)
         return [*reads, *(Count(f"{RECONCILED}{what}") for what in repaired)]
 
-    def _write(self, decided: Round, now: Now) -> list[Write]:
+    def _write(self, decided: Round, now: Now) -> list[Command]:
         """Fold all changes of a round into one ledger a node. Ledgers that gangs tie together are written together."""
         chosen, together, put_back = select(decided)
         for decision in put_back:
@@ -283,7 +290,8 @@ class PlacementCore:
         for pod, placement, decision in chosen:
             self._claims += 1
             claim_id = f"{self._claim_prefix}-{self._claims}"
-            new = claim(claim_id, pod, placement, decision.group.key, self._instance, now.wall)
+            record, queue = self.cluster.pods[pod.uid], self.cluster.queue_of(pod)
+            new = claim(claim_id, record, placement, queue, self._instance, now.wall)
             why = explaining.placed(self.cluster.allocator, pod, placement, decision, now.wall, self._instance)
             added[placement.node].append(NewClaim(new, why))
             self._reporter.drop(pod.uid)
@@ -293,7 +301,9 @@ class PlacementCore:
         due -= self._ledgers.due
         writes = [sorted(together)] if together else []
         writes += ([node] for node in sorted((due | added.keys()) - together))
-        return [self._write_ledgers(nodes, added) for nodes in writes]
+        ledgers = len(together) + len(added.keys() - together)
+        recorded = record_round(self._instance, now.wall, [pod.uid for pod, _, _ in chosen], ledgers)
+        return [*(self._write_ledgers(nodes, added) for nodes in writes), *recorded]
 
     def _write_ledgers(self, nodes: list[str], added: dict[str, list[NewClaim]]) -> Write:
         """Return the write of the ledgers of these nodes as they should be."""
@@ -387,7 +397,7 @@ class PlacementCore:
                 continue
             record.report(each.message, now.monotonic)
             # The binder may be done before the acknowledgement arrives: the step ends with the decision.
-            step = RecordStep(each.uid, record.fact.ref, "claimed", each.node, since=record.seen_at, at=each.at)
+            step = RecordStep(each.uid, record.fact.ref, "claimed", each.node, at=each.at)
             commands += (explaining.publish(each), step)
         return commands
 

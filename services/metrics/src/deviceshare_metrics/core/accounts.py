@@ -1,0 +1,38 @@
+"""The accounts of queues, computed from the store as placement computes them."""
+
+import msgspec
+from deviceshare.model import PodFact, PodRequest
+from deviceshare.queueing import Queues
+from deviceshare_bus.validation import UNDECODABLE
+
+from deviceshare_metrics.core.state_store import StateStore
+
+_decode_request = msgspec.msgpack.Decoder(PodRequest).decode
+
+
+def queue_accounts(store: StateStore) -> Queues:
+    """Return the accounts of all queues: what their pods hold and request, and what they deserve."""
+    accounts = Queues(store.conf)
+    for node in store.nodes.values():
+        accounts.set_node(node)
+    for queue in store.queues.values():
+        accounts.set_queue(queue)
+    claimed = {claim.uid for ledger in store.ledgers.values() for claim in ledger.claims}
+    schedulers = {pod.scheduler for pod in store.pods.values() if not pod.node or pod.uid in claimed}
+    queues = {group.key: group.queue for group in store.groups.values()}
+    for pod in store.pods.values():
+        if pod.ended:
+            continue
+        try:
+            request = _decode_request(pod.ask)
+        except UNDECODABLE:
+            continue
+        fact = PodFact(uid=pod.uid, namespace=pod.namespace, name=pod.name, node=pod.node, group=pod.group, ask=request)
+        if fact.podgroup or pod.uid in claimed or pod.scheduler in schedulers:
+            accounts.put(fact, queues.get(pod.group, "") or pod.queue, pod.group)
+            if pod.node or pod.uid in claimed:
+                accounts.hold(pod.uid)
+        elif pod.node:
+            accounts.put_other(fact)
+    accounts.refresh()
+    return accounts
