@@ -30,9 +30,10 @@ run: $(READY)  ## schedule the pods of examples/ on its nodes
 	@test -t 1 || end=--until-settled; \
 		$(BIN)/deviceshare up --cluster local:examples --conf examples/volcano-scheduler.conf $$end
 
+# TEST_PROCESSES: a process runs whole files, and has a kube-apiserver of its own.
 test: $(READY)  ## run all tests, on a real nats-server and a real kube-apiserver
 	@test -n "$$KUBEBUILDER_ASSETS" || $(MAKE) --no-print-directory kube || echo "no kube-apiserver: its tests are skipped" >&2
-	@$(BIN)/pytest
+	@$(BIN)/pytest -n $${TEST_PROCESSES:-2} --dist loadfile
 
 kube:  ## build etcd and kube-apiserver for the tests into .cache/kube, once; takes minutes
 	@tests/apiserver/build.sh .cache/kube

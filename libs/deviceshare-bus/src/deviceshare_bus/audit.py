@@ -31,7 +31,8 @@ async def find_difference(
     """Return how the stream differs from what was read, '' if it does not.
 
     ``subject``: the filter of the reader. ``history``: the stream keeps all messages, and only the message at the
-    position is compared. Otherwise the last messages of all subjects of the filter are, without their bodies. Raises ``nats.errors.Error`` if the server does not answer.
+    position is compared. Otherwise the last messages of all subjects of the filter are, without their bodies. Raises
+    ``nats.errors.Error`` if the server does not answer.
     """
     if state.last < position.sequence:
         return f"it ends at {state.last}, before the position {position.sequence}"
