@@ -13,6 +13,9 @@ from zlib import crc32
 PARTITIONS = 64
 """The number of partitions of nodes. Part of the wire format: it never changes."""
 
+_OF_REPLICAS = ("lease", "fence")
+"""Kinds of messages in LEDGER by which replicas divide their work (:mod:`.leases`)."""
+
 
 class Stream(StrEnum):
     """The streams, by their names on the server."""
@@ -38,8 +41,9 @@ _SUBJECT = re.compile(r"[^.*>\s]+(?:\.[^.*>\s]+)+")
 class Address(NamedTuple):
     """What a subject of a stream names.
 
-    ``kind`` is one of :data:`FACT_KINDS`, ``synced``, ``ledger``, ``outcome``, ``explain`` or ``event``. ``key`` is the
-    name, uid, ``namespace/name`` (PodGroups), node or service that its message must name as well.
+    ``kind`` is one of :data:`FACT_KINDS`, ``synced``, ``ledger``, ``lease``, ``fence``, ``outcome``, ``explain`` or
+    ``event``. ``key`` is the name, uid, ``namespace/name`` (PodGroups), node, ``service.member`` (leases and fences) or
+    service that its message must name as well.
     """
 
     kind: str
@@ -55,6 +59,8 @@ def address(subject: str) -> Address | None:
     match first:
         case "ledger" | "outcome":
             number, _, node = key.partition(".")
+            if first == "ledger" and number in _OF_REPLICAS:
+                return Address(number, node) if "." in node else None
             return Address(first, node) if node and number == str(partition(node)) else None
         case "explain" | "event":
             return Address(first, key)
@@ -86,8 +92,18 @@ def ledger(node: str) -> str:
     return f"ledger.{partition(node)}.{node}"
 
 
+def lease(service: str, member: str) -> str:
+    """Return the subject of the lease of a member of a service."""
+    return f"ledger.lease.{service}.{member}"
+
+
+def fence(service: str, member: str) -> str:
+    """Return the subject that has a message once a member of a service has ended."""
+    return f"ledger.fence.{service}.{member}"
+
+
 def node_of(subject: str) -> str:
-    """Return the node of a valid subject of LEDGER or OUTCOME; names of nodes may contain dots."""
+    """Return the node of a valid subject of a ledger or of OUTCOME; names of nodes may contain dots."""
     return subject.split(".", 2)[2]
 
 
