@@ -102,6 +102,11 @@ def fence(service: str, member: str) -> str:
     return f"ledger.fence.{service}.{member}"
 
 
+def of_replicas(subject: str) -> bool:
+    """Return whether a subject of LEDGER is of a lease or a fence."""
+    return subject.split(".", 2)[1] in _OF_REPLICAS
+
+
 def node_of(subject: str) -> str:
     """Return the node of a valid subject of a ledger or of OUTCOME; names of nodes may contain dots."""
     return subject.split(".", 2)[2]

@@ -183,14 +183,14 @@ class Facts:
         return []
 
     def _remove_pod(self, fact: PodFact, now: Now) -> list[Command]:
+        group = self._cluster.group(fact.group)
+        owned = self._work.owns(group)
         record = self._cluster.pods.pop(fact.uid)
         waited = RecordTrace(
             fact.uid, fact.namespace, fact.name, (record.seen_at, now.wall), root=True,
             queue=self._cluster.queue_of(fact), result="deleted", reason=record.reported,
         )  # fmt: skip
         unplaced = not (fact.node or fact.ended or record.claims)
-        group = self._cluster.group(fact.group)
-        owned = self._work.owns(group)
         group.members.discard(fact.uid)
         self._cluster.reconsider(fact.group)
         self._cluster.drop_if_empty(group)

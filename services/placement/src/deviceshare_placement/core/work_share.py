@@ -58,7 +58,7 @@ class WorkShare:
     def _queue(self, group: GroupRecord) -> str:
         if group.fact is not None:
             return group.fact.queue
-        return next((self._cluster.pods[uid].fact.queue for uid in group.members), "")
+        return self._cluster.pods[min(group.members)].fact.queue if group.members else ""
 
     def _part(self, queue: str) -> tuple[str, bool]:
         found = self._parts.get(queue)
