@@ -11,6 +11,7 @@ from zlib import crc32
 
 from deviceshare_bus.core import Command, Event, Guard, Now, PutLatest
 from deviceshare_bus.leases import FENCE_SECONDS, LEASE_SECONDS, PERIOD, SHARES, Fence, Lease, Membership
+from deviceshare_bus.subjects import Stream
 from deviceshare_bus.subjects import fence as fence_subject
 from deviceshare_bus.subjects import lease as lease_subject
 
@@ -34,13 +35,15 @@ class Division:
     """What this replica owns of the work of a service.
 
     Args:
+        stream: the stream that the service writes.
         service: the service.
         instance: the name of the process.
         member: the id of this replica, unique for ever; '' for one that is alone by construction, and owns everything.
         period: seconds, see :data:`.leases.PERIOD`.
     """
 
-    def __init__(self, service: str, instance: str, member: str, period: float = PERIOD) -> None:
+    def __init__(self, stream: Stream, service: str, instance: str, member: str, period: float = PERIOD) -> None:
+        self._stream = stream
         self._service = service
         self._members = Membership(service, instance, member, period) if member else None
         self._period = period
@@ -68,6 +71,11 @@ class Division:
     def steady(self) -> bool:
         """Whether, as far as this replica knows, each part of the work has an owner."""
         return self._members is None or self._members.steady
+
+    @property
+    def outdated(self) -> bool:
+        """Whether the next lease waits until this replica has completed what others own."""
+        return self._members is not None and self._members.outdated
 
     @property
     def position(self) -> float:
@@ -99,7 +107,11 @@ class Division:
         self._refresh()
         self.took_over = True
         rest = self._leases.pop(fence.member, None)
-        return [] if rest is None else [PutLatest(lease_subject(self._service, rest.member), rest, REMAINS_SECONDS)]
+        return (
+            []
+            if rest is None
+            else [PutLatest(lease_subject(self._stream, self._service, rest.member), rest, REMAINS_SECONDS)]
+        )
 
     def _refresh(self) -> None:
         self._owns.clear()
@@ -137,7 +149,11 @@ class Division:
         if self._members is None or not self._members.others:
             return None
         lease = self._members.current
-        return Guard(lease_subject(self._service, lease.member), lease, fence_subject(self._service, lease.member))
+        return Guard(
+            lease_subject(self._stream, self._service, lease.member),
+            lease,
+            fence_subject(self._stream, self._service, lease.member),
+        )
 
     # Time
 
@@ -164,7 +180,7 @@ class Division:
                 commands.append(self._fence(Fence(service=self._service, member=member)))
         if self._members.renewal_due(now.monotonic, active=active) or (idle and self._members.outdated):
             lease = self._members.lease(now.monotonic, idle=idle)
-            commands.append(PutLatest(lease_subject(self._service, lease.member), lease, LEASE_SECONDS))
+            commands.append(PutLatest(lease_subject(self._stream, self._service, lease.member), lease, LEASE_SECONDS))
         return commands
 
     def leave(self) -> list[Command]:
@@ -172,4 +188,4 @@ class Division:
         return [] if self._members is None else [self._fence(self._members.end_own())]
 
     def _fence(self, fence: Fence) -> PutLatest:
-        return PutLatest(fence_subject(self._service, fence.member), fence, FENCE_SECONDS)
+        return PutLatest(fence_subject(self._stream, self._service, fence.member), fence, FENCE_SECONDS)

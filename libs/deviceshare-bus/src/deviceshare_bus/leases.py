@@ -1,4 +1,4 @@
-"""How the replicas of a service divide its work, by leases on LEDGER. Pure.
+"""How the replicas of a service divide its work, by leases in the stream that the service writes. Pure.
 
 The work is divided into :data:`SHARES`. Each replica that takes part is a member. It renews its lease, a message that
 also names the members that it knows. The owner of a share is the member with the highest rank for it, so that a change
@@ -10,8 +10,8 @@ names the newcomer in its lease (:meth:`Membership.lease`).
 
 A member that is not heard of for a period is fenced: a message under its fence subject ends it for ever. Each write
 that is made under a lease carries the lease and expects that there is no fence, so the server
-refuses what a fenced member writes late. Leases, fences and ledgers are messages of one stream, in one order: who owns
-a share has read everything that its former owners have written.
+refuses what a fenced member writes late. Leases, fences and what the service writes are messages of one stream, in
+one order: who owns a share has read everything that its former owners have written.
 
 A member without others renews its lease only while it has work. A newcomer is answered at once in any case.
 A member works only until :data:`TRUSTED` of a period after it sent the last of its leases that it has received: from

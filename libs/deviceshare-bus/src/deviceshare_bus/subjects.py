@@ -14,7 +14,7 @@ PARTITIONS = 64
 """The number of partitions of nodes. Part of the wire format: it never changes."""
 
 _OF_REPLICAS = ("lease", "fence")
-"""Kinds of messages in LEDGER by which replicas divide their work (:mod:`.leases`)."""
+"""Kinds of messages by which replicas divide their work (:mod:`.leases`), in the stream that their service writes."""
 
 
 class Stream(StrEnum):
@@ -59,7 +59,7 @@ def address(subject: str) -> Address | None:
     match first:
         case "ledger" | "outcome":
             number, _, node = key.partition(".")
-            if first == "ledger" and number in _OF_REPLICAS:
+            if number in _OF_REPLICAS:
                 return Address(number, node) if "." in node else None
             return Address(first, node) if node and number == str(partition(node)) else None
         case "explain" | "event":
@@ -70,6 +70,8 @@ def address(subject: str) -> Address | None:
                 return Address(kind, name.replace(".", "/", 1)) if "." in name else None
             if kind in FACT_KINDS and name:
                 return Address(kind, name)
+            if kind in _OF_REPLICAS:
+                return Address(kind, name) if "." in name else None
             return Address("synced", "") if key == "synced" else None
     return None
 
@@ -92,18 +94,18 @@ def ledger(node: str) -> str:
     return f"ledger.{partition(node)}.{node}"
 
 
-def lease(service: str, member: str) -> str:
-    """Return the subject of the lease of a member of a service."""
-    return f"ledger.lease.{service}.{member}"
+def lease(stream: Stream, service: str, member: str) -> str:
+    """Return the subject of the lease of a member of a service that writes a stream."""
+    return f"{stream.lower()}.lease.{service}.{member}"
 
 
-def fence(service: str, member: str) -> str:
+def fence(stream: Stream, service: str, member: str) -> str:
     """Return the subject that has a message once a member of a service has ended."""
-    return f"ledger.fence.{service}.{member}"
+    return f"{stream.lower()}.fence.{service}.{member}"
 
 
 def of_replicas(subject: str) -> bool:
-    """Return whether a subject of LEDGER is of a lease or a fence."""
+    """Return whether a subject is of a lease or a fence."""
     return subject.split(".", 2)[1] in _OF_REPLICAS
 
 

@@ -47,9 +47,9 @@ class History:
     def written(self, at: float, stream: Stream, messages: Sequence[Stored], writer: str) -> None:
         """Record a write to the bus."""
         for stored in messages:
-            if stream.name == "LEDGER" and of_replicas(stored.subject):
+            if of_replicas(stored.subject):
                 if (text := self._lease(stored)) is not None:
-                    self.add(at, f"{writer}: LEDGER {stored.sequence} {text}")
+                    self.add(at, f"{writer}: {stream.name} {stored.sequence} {text}")
             elif stream.name == "LEDGER":
                 for text in self._ledger(stored):
                     self.add(at, f"{writer}: LEDGER {stored.sequence} {text}")
@@ -62,7 +62,7 @@ class History:
     def _lease(self, stored: Stored) -> str | None:
         """Return what a lease or a fence says, None for the renewal of a lease."""
         try:
-            if stored.subject.startswith("ledger.fence."):
+            if stored.subject.split(".", 2)[1] == "fence":
                 return f"fence of {decode_fence(stored.data).key}"
             lease = decode_lease(stored.data)
         except MsgspecError as error:

@@ -76,7 +76,7 @@ class PlacementCore:
 
     def __init__(self, instance: str, claim_prefix: str, *, divided: bool = False) -> None:
         self.cluster = ClusterState()
-        self._division = Division("placement", instance, claim_prefix if divided else "")
+        self._division = Division(Stream.LEDGER, "placement", instance, claim_prefix if divided else "")
         self._work = WorkShare(self.cluster, self._division)
         self._instance = instance
         self._claim_prefix = claim_prefix
