@@ -29,7 +29,7 @@ from deviceshare_bus.inbox import Inbox
 from deviceshare_bus.position import Position
 from deviceshare_bus.requests import Unanswered
 from deviceshare_bus.streamstate import StreamState, stream_state
-from deviceshare_bus.tasks import Pace, end
+from deviceshare_bus.tasks import Pace, end, set_within
 
 log = logging.getLogger("deviceshare.follower")
 
@@ -179,12 +179,8 @@ class Follower:
                 if checks.done():
                     checks.result()  # raises: only a defect ends it
                 if not self._inbox and (reported or not caught_up):
-                    try:
-                        # Not wait_for: on Python 3.11 it can swallow a cancellation that arrives with the wake-up.
-                        async with asyncio.timeout(HEARTBEAT):
-                            await self._wake.wait()
-                    except TimeoutError:
-                        self._stale |= loop.time() - self._heard > SILENCE and self._connection.connected
+                    await set_within(self._wake, HEARTBEAT)
+                    self._stale |= loop.time() - self._heard > SILENCE and self._connection.connected
                 if self._inbox:
                     await pace.turn()
                 messages, caught_up = await self._inbox.take(), self.caught_up

@@ -1,5 +1,6 @@
 """``deviceshare chaos --simulated``: histories, one after the other, until enough virtual time has passed."""
 
+import gc
 import sys
 import time
 from collections import deque
@@ -8,6 +9,7 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from typing import NamedTuple
 
 from deviceshare_cli.chaos import faults
+from deviceshare_cli.chaos.apart import run_apart
 from deviceshare_cli.chaos.minimise import minimise
 from deviceshare_cli.chaos.scenario import Scenario
 from deviceshare_cli.chaos.simulation import Played, draw, play
@@ -60,6 +62,16 @@ def play_all(seeds: Sequence[str], options: Options) -> Tally:
     return Tally(len(seeds), seconds, tuple(broken), time.process_time() - began)
 
 
+def _begin_worker() -> None:
+    """Play a history in a worker, so that its children need not import and prepare what the first one does."""
+    play(draw("warm", {}, (), "small"))
+    gc.freeze()
+
+
+def _play_apart(seeds: Sequence[str], options: Options) -> Tally:
+    return run_apart(lambda: play_all(seeds, options))
+
+
 def _seeds(seed: int) -> Iterator[list[str]]:
     number = 0
     while True:
@@ -109,10 +121,10 @@ def _play_until(seed: int, hours: float, histories: int | None, options: Options
     def enough() -> bool:
         return bool(broken) or (played >= histories if histories is not None else seconds >= hours * 3600.0)
 
-    with ProcessPoolExecutor(jobs) as pool:
+    with ProcessPoolExecutor(jobs, initializer=_begin_worker) as pool:
         while not enough():
             while len(running) < jobs + 1:
-                running.append(pool.submit(play_all, next(batches), options))
+                running.append(pool.submit(_play_apart, next(batches), options))
             tally = running.popleft().result()
             played, seconds, cpu = played + tally.histories, seconds + tally.seconds, cpu + tally.cpu
             broken += tally.broken

@@ -28,7 +28,7 @@ WALL = 1_780_000_000.0
 
 
 _runs = count(1)
-COLLECT = 20
+COLLECT = 30
 """Runs between two collections of what they have left: none is collected while collection is disabled otherwise."""
 GRID = 0.005
 """Seconds between two moments at which timers fire: what coincides costs one turn of each task instead of many."""
@@ -186,10 +186,10 @@ def _reproducible(loop: VirtualLoop, seed: int | str) -> Iterator[None]:
     level = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     number = next(_runs)
-    if number <= 2 or number % COLLECT == 0:
+    if number == 1 or number % COLLECT == 0:
         gc.collect()
-    if number <= 2:
-        gc.freeze()  # modules, also those that the first run has imported, and what they hold
+    if number == 1:
+        gc.freeze()  # modules and what they hold
     try:
         with (
             # The garbage collector would finalize generators at a moment that depends on earlier histories.
