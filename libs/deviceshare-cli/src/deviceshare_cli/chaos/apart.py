@@ -4,10 +4,10 @@ A history leaves thousands of objects that refer to each other. Finding and free
 the history; the operating system frees the memory of a process at once.
 """
 
-import os
-import pickle
+import multiprocessing
 from collections.abc import Callable
-from typing import TypeVar
+from multiprocessing.connection import Connection
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
@@ -16,38 +16,31 @@ class ChildFailed(Exception):
     """The child process ended without a result."""
 
 
-def run_apart(function: Callable[[], T]) -> T:
+def run_apart(function: Callable[..., T], *arguments: Any) -> T:
     """Return the result of a function that a child process runs, or raise its exception. Raises ChildFailed.
 
-    The calling process must have a single thread.
+    The calling process must have a single thread, since the child is a copy of it.
     """
-    reader, writer = os.pipe()
-    child = os.fork()
-    if not child:
-        os.close(reader)
-        _answer(function, writer)
-    os.close(writer)
-    with os.fdopen(reader, "rb") as answer:
-        data = answer.read()
-    _, status = os.waitpid(child, 0)
-    if status or not data:
-        raise ChildFailed(f"a child process ended with status {os.waitstatus_to_exitcode(status)}")
-    result, error = pickle.loads(data)
+    context = multiprocessing.get_context("fork")
+    reader, writer = context.Pipe(duplex=False)
+    with reader:
+        process = context.Process(target=_answer, args=(writer, function, *arguments))
+        process.start()
+        writer.close()
+        try:
+            result, error = reader.recv()
+        except EOFError:
+            process.join()
+            raise ChildFailed(f"a child process ended with status {process.exitcode}") from None
+    process.join()
     if error is not None:
         raise error
     return result  # type: ignore[no-any-return]
 
 
-def _answer(function: Callable[[], T], writer: int) -> None:
-    """Write the result or the exception of a function, and end the process."""
-    status = 1
+def _answer(writer: Connection, function: Callable[..., T], *arguments: Any) -> None:
+    """Send the result or the exception of a function."""
     try:
-        try:
-            answer: tuple[T | None, Exception | None] = function(), None
-        except Exception as error:
-            answer = None, error
-        with os.fdopen(writer, "wb") as file:
-            pickle.dump(answer, file)
-        status = 0
-    finally:
-        os._exit(status)
+        writer.send((function(*arguments), None))
+    except Exception as error:
+        writer.send((None, error))

@@ -68,10 +68,6 @@ def _begin_worker() -> None:
     gc.freeze()
 
 
-def _play_apart(seeds: Sequence[str], options: Options) -> Tally:
-    return run_apart(lambda: play_all(seeds, options))
-
-
 def _seeds(seed: int) -> Iterator[list[str]]:
     number = 0
     while True:
@@ -124,7 +120,7 @@ def _play_until(seed: int, hours: float, histories: int | None, options: Options
     with ProcessPoolExecutor(jobs, initializer=_begin_worker) as pool:
         while not enough():
             while len(running) < jobs + 1:
-                running.append(pool.submit(_play_apart, next(batches), options))
+                running.append(pool.submit(run_apart, play_all, next(batches), options))
             tally = running.popleft().result()
             played, seconds, cpu = played + tally.histories, seconds + tally.seconds, cpu + tally.cpu
             broken += tally.broken
