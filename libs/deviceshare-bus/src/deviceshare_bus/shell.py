@@ -284,12 +284,17 @@ class Shell:
         """Report subjects whose invalid message was deleted: no follower learns of a deletion."""
         while True:
             await asyncio.sleep(RECHECK)
-            for (stream, subject), sequence in list(self._invalid.items()):
-                found = await read_back(self._context.connection, stream, subject)
-                # Another message may have been delivered meanwhile: the answer is older.
-                if found is None and self._invalid.get((stream, subject)) == sequence:
-                    del self._invalid[stream, subject]
-                    self.handle(ReadBack(subject, 0))
+            async with asyncio.TaskGroup() as group:
+                for (stream, subject), sequence in self._invalid.items():
+                    group.create_task(self._recheck(stream, subject, sequence))
+
+    async def _recheck(self, stream: str, subject: str, sequence: int) -> None:
+        async with self._reads:
+            found = await read_back(self._context.connection, stream, subject)
+        # Another message may have been delivered meanwhile: the answer is older.
+        if found is None and self._invalid.get((stream, subject)) == sequence:
+            del self._invalid[stream, subject]
+            self.handle(ReadBack(subject, 0))
 
     async def _run_timer(self) -> None:
         pace = Pace(TICK_INTERVAL)

@@ -80,6 +80,8 @@ def simulated(
 ) -> int:
     """Play histories and print the violations and a summary; return the exit status, 1 after a violation.
 
+    The output is the same for the same arguments; how long it took is printed to stderr.
+
     Args:
         seed: a number, from which the seeds of histories are derived, or the seed of one history, ``NUMBER.NUMBER``.
         hours: virtual hours to play, at least.
@@ -99,11 +101,10 @@ def simulated(
         _show(play(options.draw(broken)))
     elapsed = max(1e-9, time.monotonic() - began)
     virtual = tally.seconds / 3600.0
-    print(
-        f"{tally.histories} histories, {virtual:.2f} simulated hours in {elapsed:.1f} s "
-        f"({tally.cpu:.0f} s of CPU, {tally.seconds / max(1e-9, tally.cpu):.0f} times real time on one core), "
-        f"{len(tally.broken)} violations" + (f": seeds {', '.join(tally.broken[:20])}" if tally.broken else "")
-    )
+    pace = tally.seconds / max(1e-9, tally.cpu)
+    print(f"{elapsed:.1f} s, {tally.cpu:.0f} s of CPU, {pace:.0f} times real time on one core", file=sys.stderr)
+    seeds = f": seeds {', '.join(tally.broken[:20])}" if tally.broken else ""
+    print(f"{tally.histories} histories, {virtual:.2f} simulated hours, {len(tally.broken)} violations{seeds}")
     return 1 if tally.broken else 0
 
 

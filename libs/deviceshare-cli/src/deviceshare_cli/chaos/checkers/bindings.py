@@ -29,8 +29,8 @@ class Bindings:
         self._parts = Parts(DEVICE_CONFIG)
         self._on: dict[str, dict[str, Object]] = {}
         """Pods that hold devices, by node and uid."""
-        self._bound: dict[str, tuple[str, list[tuple[str, str]]]] = {}
-        """Node and devices of each pod that was ever bound, by uid."""
+        self._bound: dict[tuple[str, str], tuple[str, list[tuple[str, str]]]] = {}
+        """Node and devices of each pod that was ever bound, by uid and name: two pods may have one uid."""
         self._outcomes: dict[tuple[str, str], tuple[float, str]] = {}
         """When and by whom the outcome bound was written, by claim and pod."""
 
@@ -54,15 +54,16 @@ class Bindings:
             return
         on_node[uid] = pod
         now = node, _names(devices_of(pod))
-        if uid not in self._bound:
-            self._bound[uid] = now
+        identity = uid, name_of(pod)
+        if identity not in self._bound:
+            self._bound[identity] = now
             if seen.by == BINDER:
                 if self._knowledge.misled(uid, node):
                     self.misled.add(uid)
                 self._check_claim(pod, node, uid)
             self._check_cards(node)
-        elif self._bound[uid] != now:
-            self._report("a bound pod keeps its devices", f"{name_of(pod)}: {self._bound[uid]}, now {now}")
+        elif self._bound[identity] != now:
+            self._report("a bound pod keeps its devices", f"{name_of(pod)}: {self._bound[identity]}, now {now}")
 
     def _check_cards(self, node: str) -> None:
         obj = self._api.peek("Node", "", node)
