@@ -36,6 +36,8 @@ RUN = Run(
     traffic=TRAFFIC,
     events={"inventory": 1, "placement": 2},
     readers={"placement": ("CLUSTER", "LEDGER", "OUTCOME"), "metrics": ("CLUSTER", "EXPLAIN")},
+    claims={"placement-1": 6, "placement-2": 4},
+    conflicts={"placement-1": 0, "placement-2": 1},
 )
 
 

@@ -78,7 +78,7 @@ def test_invalid_line(write: Write, change: Callable[[Case], Case | str], messag
     [
         ("empty.jsonl", b"", "the file is empty: expected one JSON object per line"),
         ("blank.jsonl", b"\n \n", "the file is empty: expected one JSON object per line"),
-        ("torn.jsonl.gz", gzip.compress(b"{}" * 99)[:15], "Compressed file ended"),
+        ("torn.jsonl.gz", gzip.compress(b"{}" * 99, mtime=0)[:15], "Compressed file ended"),
         ("plain.jsonl.gz", b"{}", "Not a gzipped file"),
         ("binary.jsonl", b"\xff\xfe", "line 1: not JSON"),
     ],
