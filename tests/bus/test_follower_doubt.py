@@ -18,21 +18,20 @@ OTHER = StreamState(epoch="b", server=("x",), led_since=1, messages=0, first=1, 
 
 
 def test_a_doubt_does_not_outlast_a_request_without_an_answer(monkeypatch):
-    answer: StreamState | None = FIRST
+    answers = [FIRST, OTHER, None, OTHER, OTHER]
 
     async def state(*_: object) -> StreamState:
-        if answer is None:
+        if (answer := answers.pop(0)) is None:
             raise Unanswered("no answer")
         return answer
 
     async def main():
-        nonlocal answer
         connection = SimulatedConnection(Server(random.Random(1), lambda *_: None), "test", random.Random(2))
         await connection.subscribe(connection.requests.subject, connection.requests.answered)
         await make_streams(connection)
         reader = Follower(connection, "LEDGER")
         await reader._begin()
-        for answer in (OTHER, None, OTHER):
+        for _ in range(3):
             with pytest.raises(Unanswered):
                 await reader._begin()
             await asyncio.sleep(2 * CONFIRM)
