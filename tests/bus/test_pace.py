@@ -2,7 +2,8 @@
 
 import asyncio
 
-from deviceshare_bus.tasks import Pace
+import pytest
+from deviceshare_bus.tasks import Pace, set_within
 
 
 async def test_the_first_turn_after_a_rest_is_at_once_and_the_next_are_apart() -> None:
@@ -16,3 +17,18 @@ async def test_the_first_turn_after_a_rest_is_at_once_and_the_next_are_apart() -
         await pace.turn()
         assert clock() - began >= 0.1
         await asyncio.sleep(0.06)
+
+
+async def test_an_event_is_set_when_the_pause_is_over() -> None:
+    event = asyncio.Event()
+    await set_within(event, 0.01)
+    assert event.is_set()
+    event.clear()
+    asyncio.get_running_loop().call_soon(event.set)
+    async with asyncio.timeout(5.0):
+        await set_within(event, 3600.0)
+        await set_within(event, None)
+    event.clear()
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.02):
+            await set_within(event, None)

@@ -183,6 +183,22 @@ async def test_the_deletion_of_an_invalid_message_is_noticed(nats_url, publisher
     assert [each.getMessage() for each in caplog.records if "quarantined" in each.getMessage()] != []
 
 
+async def test_invalid_messages_are_looked_for_together(nats_url, publisher, monkeypatch):
+    waiting = 0
+
+    async def slow(*_: object) -> None:
+        nonlocal waiting
+        waiting += 1
+        await asyncio.sleep(60.0)
+
+    monkeypatch.setattr(shell, "RECHECK", 0.05)
+    monkeypatch.setattr(shell, "read_back", slow)
+    await publisher.write(BusWrite("explain.x", b"\xc1"))
+    await publisher.write(BusWrite("explain.y", b"\xc1"))
+    async with shell_of(CountingCore(), nats_url):
+        await until(lambda: waiting == 2)
+
+
 async def test_a_message_that_comes_while_an_invalid_one_is_looked_for_is_not_taken_for_deleted(
     nats_url, publisher, monkeypatch
 ):

@@ -49,7 +49,7 @@ WITHDRAWN = "LEDGER", ledger("a"), NodeLedger(node="a", claims=(claim("c1", "uid
 @pytest.mark.parametrize(
     ("written", "sent", "expected"),
     [
-        ([FIRST], 1, True),  # nobody has heard of the second node
+        ([FIRST], 1, True),  # not even CLUSTER has the second node
         ([FIRST, SECOND], 1, True),  # the binder has not
         ([FIRST, SECOND], 2, False),
         ([FIRST, on_cluster(Gone())], 2, False),

@@ -199,20 +199,20 @@ class Races(RuleBasedStateMachine):
             groups.setdefault(each.group, []).append(each)
         fitting: list[GroupKey] = []
         reserved: list[GroupKey] = []
-        gangs_wait = False
+        none_fits = False
         for key, members in groups.items():
             waiting = tuple(each for each in members if not (each.node or each.ended))
             minimum = self.cluster.groups[key].min_member if key in self.cluster.groups else 1
             placed = sum(bool(each.node and not each.ended) for each in members)
             decision = decide(fresh, Group(key=key, pods=waiting, minimum=minimum, placed=placed))
-            gangs_wait |= bool(waiting and placed < minimum and minimum > 1)
+            none_fits |= bool(waiting and not decision.placed)
             if decision.placed and not any(RESERVED in self.bus.explained[each.uid].message for each in waiting):
                 fitting.append(key)
             elif decision.placed:
                 reserved.append(key)
         assert fitting == [], "these would fit"
-        # A gang that has waited for long keeps what would be enough for some of its pods.
-        assert gangs_wait or reserved == [], "these would fit, and no gang waits"
+        # A pod or gang that has waited for long keeps a node although it does not fit there yet.
+        assert none_fits or reserved == [], "these would fit, and nodes are reserved for no other"
 
 
 def test_a_pod_waits_because_a_node_is_reserved_for_a_gang():
