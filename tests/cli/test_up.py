@@ -180,7 +180,7 @@ def test_the_error_of_a_used_metrics_port_names_the_flag(directory: Path) -> Non
 
 def test_wrong_usage_ends_with_status_2() -> None:
     assert deviceshare("up").returncode == 2
-    assert deviceshare("get", "planets").returncode == 2
+    assert deviceshare("get", "pods", "-o", "xml").returncode == 2
 
 
 def test_commands_need_a_running_system(directory: Path) -> None:

@@ -27,6 +27,16 @@ def other_schedulers(manifest: Object, served: Sequence[str]) -> list[tuple[str,
     return [("spec.schedulerName", not_served(scheduler, served))]
 
 
+def not_placed(pod: Object, served: Sequence[str]) -> str:
+    """Return why a pod that exists is not listed: it belongs to another scheduler, or has not been read yet."""
+    metadata = pod["metadata"]
+    ref = f"pod {metadata.get('namespace', 'default')}/{metadata['name']}"
+    scheduler = (pod.get("spec") or {}).get("schedulerName") or _DEFAULT_SCHEDULERS["Pod"]
+    if served and scheduler not in served:
+        return f"{ref}: {not_served(scheduler, served)}"
+    return f"{ref} exists, and has not been read yet"
+
+
 class _Metadata(msgspec.Struct, rename="camel"):
     name: str
     namespace: str = "default"

@@ -127,6 +127,7 @@ async def running(wanted: Wanted, notices: Notices) -> AsyncIterator[System]:
             metrics=f"http://{LOOPBACK}:{port}",
             directory=str(directory),
             schedulers=wanted.schedulers,
+            target=wanted.cluster,
         )
         runfile.write(run)
         stack.callback(runfile.remove, run)
