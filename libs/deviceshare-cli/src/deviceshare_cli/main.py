@@ -76,7 +76,10 @@ def up(
     ] = None,
     until_settled: Annotated[
         bool,
-        typer.Option("--until-settled", help="End with status 0 when every pod is bound or has a reason why not."),
+        typer.Option(
+            "--until-settled",
+            help="End when every pod is bound or has a reason why not: status 0; 3 if manifests were rejected.",
+        ),
     ] = False,
     json: Annotated[
         bool,

@@ -127,8 +127,8 @@ def fit(
 ) -> None:
     """Show whether pods fit now, where, and how many more; otherwise what is missing and who holds it.
 
-    Nothing is created. Nodes, cards, gangs and limits of queues are evaluated by the code of the scheduler, on the state
-    of the running system. Pods that are pending are not placed first. The status is 1 if the pods do not fit.
+    Nothing is created. Nodes, cards, gangs and limits of queues are evaluated by the code of the scheduler, on the
+    state of the running system. Pods that are pending are not placed first. The status is 1 if the pods do not fit.
     """
     from deviceshare_cli.whatif import fit as module
 

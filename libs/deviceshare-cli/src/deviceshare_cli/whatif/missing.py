@@ -33,7 +33,8 @@ def holders(cluster: ClusterState, fit: Fit) -> list[Holder]:
         return []
     lacking = {refusal.resource for refusal in fit.reason.refusals if refusal.resource}
     found: list[Holder] = []
-    for near in fit.reason.closest[:MOST_NODES]:
+    short = [each for each in fit.reason.closest if any(one.asked or one.needed for one in each.refusals)]
+    for near in short[:MOST_NODES]:
         cards = {card.id for card in near.cards if card.codes}
         holding = [
             Holder(f"node {near.node}", name, shown_devices(devices_of(grants)) or resources)

@@ -1,4 +1,4 @@
-"""``deviceshare top``: what there is of each card model and each queue, what is used, and how fragmented the rest is."""
+"""``deviceshare top``: what there is of each card model and queue, what is used, and how fragmented the rest is."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -87,7 +87,7 @@ def totals(devices: Iterable[api.Device], nodes: Iterable[api.Node]) -> list[Mod
         memory = max(0, device.memory_total - device.memory_used)
         used = bool(device.pods or device.slots_used or device.memory_used or device.cores_used)
         # A card without free slots or cores has no share to give, whatever memory is left.
-        if device.slots_used >= device.slots_total > 0:
+        if device.slots_used >= device.slots_total > 0 or device.cores_used >= device.cores_total > 0:
             memory = 0
         of_model.whole_cards_free += not used
         of_model.free_memory += memory
