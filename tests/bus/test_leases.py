@@ -62,8 +62,8 @@ class Replica:
         if self.membership.renewal_due(now) or (self.membership.outdated and self.idle):
             self.pending.append(self.membership.lease(now, idle=self.idle))
 
-    def work(self, share: int) -> None:
-        if self.membership.owns(share):
+    def work(self, share: int, now: float) -> None:
+        if self.membership.is_trusted(now) and self.membership.owns(share):
             self.pending.append(Work(share, self.membership.member, self.read))
 
     def flush(self, most: int, rng: random.Random | None = None) -> None:
@@ -118,7 +118,7 @@ def test_a_share_has_one_owner_at_every_moment_and_one_in_the_end(seed: int) -> 
                 case 2 | 3:
                     replica.act(now)
                     for share in SOME:
-                        replica.work(share)
+                        replica.work(share, now)
                 case 4:
                     replica.flush(rng.randrange(1, 20), rng)
     check(stream)
@@ -157,7 +157,7 @@ def test_a_newcomer_owns_nothing_before_the_others_name_it() -> None:
     new.receive(1000, now)
     assert new.membership.joined
     assert not any(new.membership.owns(share) for share in range(SHARES))
-    old.work(next(share for share in range(SHARES)))
+    old.work(0, now)
     old.receive(1000, now)
     assert old.membership.outdated
     assert not all(old.membership.owns(share) for share in range(SHARES)), "the old one stops at once"

@@ -92,12 +92,28 @@ class Quiet:
 
     def judge(self, snapshot: Snapshot, now: float) -> list[str]:
         """Return why the system is not settled at ``now`` (seconds of any clock); empty if it is."""
-        if snapshot != self._last:
-            self._last, self._since = snapshot, now
+        compared = _without_leases(snapshot)
+        if compared != self._last:
+            self._last, self._since = compared, now
         found = open_work(snapshot)
         if not found and now - self._since < self._seconds:
             found.append(f"the last change was less than {self._seconds:g} s ago")
         return found
+
+
+def _without_leases(snapshot: Snapshot) -> Snapshot:
+    """Return a snapshot without the positions in LEDGER, which change with each renewal of a lease.
+
+    Changes of claims have effects in other streams or in the cluster.
+    """
+    services = {
+        name: msgspec.structs.replace(
+            state, positions={stream: at for stream, at in state.positions.items() if stream != Stream.LEDGER}
+        )
+        for name, state in snapshot.services.items()
+    }
+    streams = {stream: last for stream, last in snapshot.streams.items() if stream != Stream.LEDGER}
+    return msgspec.structs.replace(snapshot, services=services, streams=streams)
 
 
 class Poller:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from deviceshare_bus.connection import MAX_PAYLOAD
-from deviceshare_bus.publisher import EXPECTED
+from deviceshare_bus.publisher import EXPECTED, EXPECTED_OF
 from nats.aio.msg import Msg
 from nats.js.api import ConsumerConfig, DeliverPolicy, StreamConfig
 from nats.js.errors import BadRequestError, NotFoundError, ServiceUnavailableError
@@ -198,7 +198,7 @@ class Server:
             return
         for each in messages:
             expected = each.headers.get(EXPECTED)
-            last = stream.last_sequence_of(each.subject)
+            last = stream.last_sequence_of(each.headers.get(EXPECTED_OF, each.subject))
             if expected is not None and int(expected) != last:
                 self._answer(client, reply, _error(400, _CONFLICT, f"wrong last sequence: {last}"))
                 return

@@ -122,6 +122,11 @@ class Locks:
         """A lock was taken for a claim."""
         self._own[lock.node, lock.annotation] = _Own(claim.uid, lock.value)
 
+    def leave(self, owns: Callable[[str], bool]) -> None:
+        """Leave the locks of nodes that this replica does not own to the replica that does."""
+        for key in [key for key in self._own if not owns(key[0])]:
+            del self._own[key]
+
     def next_due(self) -> float | None:
         """Return the monotonic time of the next release."""
         return min((own.until for own in self._own.values() if own.until is not None), default=None)

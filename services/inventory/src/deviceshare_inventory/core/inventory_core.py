@@ -12,6 +12,7 @@ from deviceshare_bus.core import (
     Now,
     PutLatest,
     ReadBack,
+    Stopping,
     Tick,
     Unreadable,
     WriteConflict,
@@ -138,6 +139,8 @@ class InventoryCore:
                 self._desired.read_back(subject, sequence)
             case EventRecorded() | RecordFailed():
                 return self._reports.handle(event, now)
+            case Stopping():
+                pass
             case _:
                 raise TypeError(f"inventory has no event {type(event).__name__}")
         return []
