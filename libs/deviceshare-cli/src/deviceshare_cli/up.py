@@ -17,7 +17,7 @@ from deviceshare_bus.connection import Connection
 from deviceshare_bus.follower import Follower
 from deviceshare_bus.messages import decode_ledger
 from deviceshare_bus.plugins import load_families
-from deviceshare_bus.subjects import Stream
+from deviceshare_bus.subjects import Stream, address
 from deviceshare_bus.tasks import end
 from deviceshare_cluster.interface import ClusterError
 from deviceshare_metrics.api import PodDevice
@@ -213,8 +213,13 @@ class Show:
 async def read_claims(bus: Connection) -> dict[str, Claim]:
     """Return the claims of the ledger by the uid of their pod, without claims that are being withdrawn."""
     messages = await Follower(bus, Stream.LEDGER).read_to_end()
-    ledgers = {message.subject: decode_ledger(message.data) for message in messages}
-    return {claim.uid: claim for ledger in ledgers.values() for claim in ledger.claims if not claim.withdraw}
+    # The stream also has leases.
+    ledgers = [
+        decode_ledger(message.data)
+        for message in messages
+        if (where := address(message.subject)) is not None and where.kind == "ledger"
+    ]
+    return {claim.uid: claim for ledger in ledgers for claim in ledger.claims if not claim.withdraw}
 
 
 def addresses(system: System) -> list[tuple[str, str]]:
