@@ -7,10 +7,10 @@ import pytest
 from deviceshare_cli.chaos.checkers import Violation
 from deviceshare_cli.chaos.command import Options, parse_faults, simulated
 from deviceshare_cli.chaos.minimise import minimise
-from deviceshare_cli.chaos.replicas import parse_replicas
 from deviceshare_cli.chaos.scenario import Scenario, Step
 from deviceshare_cli.chaos.simulation import Played
 from deviceshare_cli.errors import CommandError
+from deviceshare_cli.replicas import parse_replicas
 from deviceshare_placement.core import placement_core
 
 

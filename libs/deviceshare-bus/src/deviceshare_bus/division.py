@@ -9,7 +9,7 @@ has not renewed its lease for a period.
 from math import inf
 from zlib import crc32
 
-from deviceshare_bus.core import Command, Event, Guard, Now, PutLatest
+from deviceshare_bus.core import Command, Event, Guard, Now, PutLatest, Stopping
 from deviceshare_bus.leases import FENCE_SECONDS, LEASE_SECONDS, PERIOD, SHARES, Fence, Lease, Membership
 from deviceshare_bus.subjects import Stream
 from deviceshare_bus.subjects import fence as fence_subject
@@ -88,8 +88,18 @@ class Division:
 
     # Events
 
-    def receive(self, lease: Lease, now: float) -> None:
-        """Apply a lease of any service."""
+    def handle(self, event: LeaseReceived | FenceReceived | Stopping, now: Now) -> list[Command]:
+        """Apply a lease or a fence of any service, or end this member."""
+        match event:
+            case LeaseReceived(lease=lease):
+                self._receive(lease, now.monotonic)
+            case FenceReceived(fence=fence):
+                return self._end(fence, now.monotonic)
+            case Stopping():
+                return self.leave()
+        return []
+
+    def _receive(self, lease: Lease, now: float) -> None:
         if self._members is None or lease.service != self._service:
             return
         changed = self._members.receive(lease, now)
@@ -98,8 +108,7 @@ class Division:
         if changed:
             self._refresh()
 
-    def end(self, fence: Fence, now: float) -> list[Command]:
-        """Apply a fence of any service."""
+    def _end(self, fence: Fence, now: float) -> list[Command]:
         if self._members is None or fence.service != self._service:
             return []
         self._members.end(fence.member, now)

@@ -6,9 +6,9 @@ from typing import Annotated
 import typer
 
 from deviceshare_cli.chaos.real.options import PACE, PATIENCE, Options
-from deviceshare_cli.chaos.replicas import parse_replicas
 from deviceshare_cli.chaos.sizes import SIZES
 from deviceshare_cli.errors import CommandError
+from deviceshare_cli.replicas import parse_replicas
 
 app = typer.Typer()
 

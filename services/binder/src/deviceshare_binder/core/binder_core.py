@@ -147,13 +147,8 @@ class BinderCore:
                 return self._written(event, now)
             case ClusterFailed():
                 return self._failed(event, now)
-            case LeaseReceived(lease=lease):
-                self._division.receive(lease, now.monotonic)
-                return []
-            case FenceReceived(fence=fence):
-                return self._division.end(fence, now.monotonic)
-            case Stopping():
-                return self._division.leave()
+            case LeaseReceived() | FenceReceived() | Stopping():
+                return self._division.handle(event, now)
             case Written() | WriteConflict() | WriteUnknown() | WriteRefused():
                 return self._claims.outcomes.answered(event, now.monotonic)
         return self._apply(event, now)

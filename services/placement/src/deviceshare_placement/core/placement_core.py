@@ -110,10 +110,8 @@ class PlacementCore:
                 return self._facts.apply(subject, fact, now)
             case LedgerReceived(node=node, sequence=sequence, ledger=ledger):
                 return self._receive_ledger(node, sequence, ledger, now)
-            case LeaseReceived(lease=lease):
-                self._division.receive(lease, now.monotonic)
-            case FenceReceived(fence=fence):
-                return self._division.end(fence, now.monotonic)
+            case LeaseReceived() | FenceReceived():
+                return self._division.handle(event, now)
             case OutcomesReceived(node=node, outcomes=outcomes):
                 return self._receive_outcomes(node, outcomes, now)
             case Tick():
