@@ -13,7 +13,7 @@ from deviceshare_metrics import api
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.notices import to_stderr
 from deviceshare_cli.output import NONE, indented_json, table
-from deviceshare_cli.pods import not_placed, shown_device
+from deviceshare_cli.pods import not_placed, shown_device, shown_devices
 from deviceshare_cli.reading.kinds import (
     DEVICES,
     JOBS,
@@ -119,7 +119,9 @@ def _where(answer: api.PodExplanation) -> list[str]:
 def _devices(answer: api.PodExplanation) -> list[str]:
     if answer.pod is None:
         return []
-    shown = [f"{one.container}: {shown_device(one)}" for one in answer.pod.devices]
+    shown = [f"{one.container}: {shown_device(one)}" for one in answer.pod.devices if one.container]
+    plain = [one for one in answer.pod.devices if not one.container]
+    shown += [shown_devices(plain)] if plain else []
     return _section("Devices", shown)
 
 

@@ -74,7 +74,8 @@ class PodDevice(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A device of a container.
 
     ``id`` is the name of the device plugin: UUID, ``UUID[group-position]`` for a MIG instance, index for gpu-share.
-    ``memory`` is 0 if a whole card is allocated that is no longer registered.
+    ``memory`` is 0 if a whole card is allocated that is no longer registered. A card that the device plugin offers as a
+    plain number has the resource (``nvidia.com/gpu``) as its id, and no container.
     """
 
     container: str

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import msgspec
 import numpy as np
 
-from deviceshare.allocation.card_models import type_caveats
+from deviceshare.allocation.card_models import type_caveats, unit_caveats
 from deviceshare.allocation.diagnosis import closest, counted, merged
 from deviceshare.allocation.first_failing import first_failing
 from deviceshare.allocation.node_checks import amount_checks, model_checks, port_checks, state_checks
@@ -183,10 +183,10 @@ class Allocator(NodeTable):
         return Unplaceable(self.nodes, found, closest=near, caveats=self.caveats(request), first_failing=first)
 
     def caveats(self, request: PodRequest) -> tuple[str, ...]:
-        """Return the annotations of the pod that are interpreted leniently in this cluster."""
+        """Return the annotations of the pod that are interpreted leniently in this cluster, and doubtful amounts."""
         pod_class = self._pod_classes.read(request)
         if pod_class.caveats_at != self._cards.types_version:
-            pod_class.caveats = type_caveats(request, self._cards.type_names)
+            pod_class.caveats = type_caveats(request, self._cards.type_names) + unit_caveats(request)
             pod_class.caveats_at = self._cards.types_version
         return pod_class.caveats
 
