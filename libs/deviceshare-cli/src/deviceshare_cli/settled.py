@@ -16,6 +16,7 @@ from nats.errors import Error as NatsError
 SERVICES = ("inventory", "placement", "binder", "metrics")
 COUNTED = tuple(stream for stream in Stream if stream is not Stream.EVENT)
 """All streams that cause work; EVENT only records what was done."""
+WITH_LEASES = frozenset({Stream.CLUSTER, Stream.LEDGER, Stream.OUTCOME})
 INTERVAL = 0.2
 """Seconds between two snapshots."""
 ANSWER_SECONDS = 1.0
@@ -104,17 +105,17 @@ class Quiet:
 
 
 def _without_leases(snapshot: Snapshot) -> Snapshot:
-    """Return a snapshot without the positions in LEDGER, which change with each renewal of a lease.
+    """Return a snapshot without the positions in streams with leases, which replicas renew all the time.
 
-    Changes of claims have effects in other streams or in the cluster.
+    Other changes in these streams have causes or effects in the cluster or in EXPLAIN.
     """
     services = {
         name: msgspec.structs.replace(
-            state, positions={stream: at for stream, at in state.positions.items() if stream != Stream.LEDGER}
+            state, positions={stream: at for stream, at in state.positions.items() if stream not in WITH_LEASES}
         )
         for name, state in snapshot.services.items()
     }
-    streams = {stream: last for stream, last in snapshot.streams.items() if stream != Stream.LEDGER}
+    streams = {stream: last for stream, last in snapshot.streams.items() if stream not in WITH_LEASES}
     return msgspec.structs.replace(snapshot, services=services, streams=streams)
 
 
