@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -205,6 +206,8 @@ def test_a_watch_prints_what_changes(system: System) -> None:
         assert line.split()[:3] == ["watched", "late", "Bound"]
         assert system.out("delete", "pod", "late", "-n", "watched") == 'pod "late" deleted\n'
         assert watch.stdout.readline().split()[:2] == ["watched", "late"]
+        watch.send_signal(signal.SIGINT)
+        assert watch.wait(10) == 130
     finally:
         watch.kill()
         watch.wait()

@@ -77,10 +77,13 @@ class LiveReader:
     async def _connected(self) -> Cluster:
         """Return the cluster, connected. Raises CommandError, ClusterError."""
         if self._cluster is None:
-            from deviceshare_cluster import LOCAL, open_cluster
+            from deviceshare_cluster import LOCAL, UnknownCluster, open_cluster
 
             where = f"{LOCAL}{self._run.cluster}" if self._run.cluster else self._run.target
-            cluster = open_cluster(where, name="deviceshare")
+            try:
+                cluster = open_cluster(where, name="deviceshare")
+            except UnknownCluster as error:
+                raise CommandError(f"the run file does not name its cluster: {error}") from None
             try:
                 async with asyncio.timeout(CONNECT_SECONDS):
                     await self._stack.enter_async_context(cluster)
