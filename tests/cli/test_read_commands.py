@@ -161,6 +161,17 @@ def test_errors_are_those_of_kubectl(system: System) -> None:
     assert system.command("get", "pods", "-n", "none").stderr == "No resources found in none namespace.\n"
 
 
+def test_whole_gpus_are_devices(system: System) -> None:
+    (worker,) = system.lines("get", "pod", "distributed-gpu-training-worker-0", "--no-headers")
+    assert worker[4:7] == ["2", "×", "nvidia.com/gpu"]
+    (node,) = system.lines("get", "node", worker[3], "--no-headers")
+    assert int(node[3]) == 4
+    devices = [row for row in system.lines("get", "devices", "--no-headers") if row[0] == worker[3]]
+    assert (len(devices), devices[0][1:4]) == (4, ["nvidia.com/gpu-0", "whole", "nvidia.com/gpu"])
+    assert "nvidia.com/gpu-3" in system.out("explain", "node", worker[3])
+    assert any(row[:2] == ["nvidia.com/gpu", "whole"] for row in system.lines("top"))
+
+
 def test_one_of_several_names_does_not_exist(system: System) -> None:
     done = system.command("get", "pods", "gpu-pod1", "absent")
     assert done.returncode == 1

@@ -202,12 +202,13 @@ class Show:
 
     async def _print(self, system: System, loaded: Loaded, open_work: tuple[str, ...]) -> None:
         """Print the result."""
-        results = pod_results(await self._pods(system), await read_claims(system.bus), loaded.refused_pods)
+        claims = await read_claims(system.bus)
+        results = pod_results(await self._pods(system), claims, loaded.refused_pods)
         if self._options.json:
             rejected, warnings = tuple(loaded.rejected), tuple(loaded.warnings)
             print(as_json(Result(results, rejected, warnings, not open_work, open_work)), flush=True)
         else:
-            print("\n" + as_table(results), flush=True)
+            print("\n" + as_table(results, claims.values()), flush=True)
 
 
 async def read_claims(bus: Connection) -> dict[str, Claim]:

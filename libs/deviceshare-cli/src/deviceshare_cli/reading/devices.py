@@ -8,8 +8,6 @@ from deviceshare_cli.reading.reader import Reader
 
 WHOLE = "whole"
 """The mode of cards of a plain number, which pods get whole (``nvidia.com/gpu``)."""
-MOST_WHOLE = 256
-"""The most such cards of one node and resource that are listed."""
 
 
 async def all_devices(reader: Reader) -> tuple[api.Device, ...]:
@@ -26,9 +24,9 @@ def whole_devices(node: api.Node) -> Iterator[api.Device]:
     Kubelet decides which of them a pod gets, so they have neither ids of their own nor pods.
     """
     for resource, number in sorted(node.allocatable.items()):
-        if is_whole(resource):
+        if api.is_whole(resource):
             used = node.used.get(resource, 0)
-            for at in range(min(number, MOST_WHOLE)):
+            for at in range(min(number, api.MOST_WHOLE)):
                 taken = int(at < used)
                 yield api.Device(
                     node=node.name, id=f"{resource}-{at}", index=at, type=resource, mode=WHOLE, healthy=True,
@@ -39,9 +37,4 @@ def whole_devices(node: api.Node) -> Iterator[api.Device]:
 
 def card_count(node: api.Node) -> int:
     """Return the number of a node's cards."""
-    return node.cards or sum(number for resource, number in node.allocatable.items() if is_whole(resource))
-
-
-def is_whole(resource: str) -> bool:
-    """Return whether a resource is a number of whole cards."""
-    return resource.endswith("/gpu")
+    return node.cards or sum(number for resource, number in node.allocatable.items() if api.is_whole(resource))

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from deviceshare.formats import vgpu
-from deviceshare.model import DEVICE_PROBLEMS, PENDING, Claim, ContainerGrant, OtherPodFact, Problem, Resources
+from deviceshare.model import DEVICE_PROBLEMS, PENDING, ContainerGrant, OtherPodFact, Problem, Resources
 from deviceshare.state import Usage
 from deviceshare_bus.subjects import explain, fact, ledger, outcome
 
@@ -14,9 +14,6 @@ from deviceshare_metrics.core.facts import PodSeen
 from deviceshare_metrics.core.state_store import StateStore
 from deviceshare_metrics.core.states import OTHER, Outcomes, best_claims, claim_state, outcomes_of, pod_state
 from deviceshare_metrics.core.usage import Cards, CardUsage, Holding, Share, holdings
-
-MOST_WHOLE = 256
-"""Cards of one pod and resource that are listed of a plain number."""
 
 
 class Snapshot(NamedTuple):
@@ -133,13 +130,6 @@ def _devices_of(cards: Cards, node: str, grants: Iterable[ContainerGrant]) -> tu
     )
 
 
-def _whole_cards(claim: Claim) -> Iterator[api.PodDevice]:
-    """Yield the cards that a pod gets as a plain number (``nvidia.com/gpu``): kubelet chooses them."""
-    for resource, number in claim.resources:
-        if resource.endswith("/gpu"):
-            yield from (api.PodDevice(container="", id=resource, memory=0, cores=100),) * min(number, MOST_WHOLE)
-
-
 def _claims(store: StateStore, cards: Cards, outcomes: Outcomes) -> Iterator[api.Claim]:
     for on_node in sorted(store.ledgers.values(), key=lambda ledger: ledger.node):
         for claim in on_node.claims:
@@ -152,7 +142,7 @@ def _claims(store: StateStore, cards: Cards, outcomes: Outcomes) -> Iterator[api
                 node=on_node.node,
                 state=claim_state(claim, found),
                 reason=found.reason if found is not None else "",
-                devices=(*_devices_of(cards, on_node.node, claim.grants), *_whole_cards(claim)),
+                devices=(*_devices_of(cards, on_node.node, claim.grants), *api.whole_cards(claim.resources)),
                 decided_by=claim.decided_by,
                 decided_at=claim.decided_at,
             )
@@ -174,7 +164,7 @@ def _pods(store: StateStore, cards: Cards, outcomes: Outcomes) -> Iterator[api.P
             node, grants = placed.node, placed.claim.grants
         devices = _devices_of(cards, node, grants)
         if placed is not None and placed.holds and node and not pod.ended:
-            devices += tuple(_whole_cards(placed.claim))
+            devices += api.whole_cards(placed.claim.resources)
         yield api.Pod(
             namespace=pod.namespace,
             name=pod.name,
