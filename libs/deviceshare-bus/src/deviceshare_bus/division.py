@@ -2,7 +2,7 @@
 
 A core passes it the messages of :mod:`.leases` that it receives, asks it what this replica owns, and makes its writes
 under the guard of the lease. A replica that has no others writes without a guard, which saves the server an atomic
-batch for each write: nobody else may work then before this replica has completed its writes and named the newcomer, or
+batch for each write: another one may work only after this replica has completed its writes and named the newcomer, or
 has not renewed its lease for a period.
 """
 

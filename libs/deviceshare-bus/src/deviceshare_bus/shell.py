@@ -6,7 +6,6 @@ service. An exception of the core ends the process, after the core log was dumpe
 """
 
 import asyncio
-import contextlib
 import logging
 import os
 import tempfile
@@ -53,7 +52,7 @@ from deviceshare_bus.publisher import Conflict, PublishError, Refused
 from deviceshare_bus.publisher import Write as BusWrite
 from deviceshare_bus.readback import read_back
 from deviceshare_bus.service import Context
-from deviceshare_bus.tasks import Pace, end
+from deviceshare_bus.tasks import Pace, end, set_within
 from deviceshare_bus.validation import InvalidMessageError
 
 log = logging.getLogger("deviceshare.shell")
@@ -285,21 +284,24 @@ class Shell:
         """Report subjects whose invalid message was deleted: no follower learns of a deletion."""
         while True:
             await asyncio.sleep(RECHECK)
-            for (stream, subject), sequence in list(self._invalid.items()):
-                found = await read_back(self._context.connection, stream, subject)
-                # Another message may have been delivered meanwhile: the answer is older.
-                if found is None and self._invalid.get((stream, subject)) == sequence:
-                    del self._invalid[stream, subject]
-                    self.handle(ReadBack(subject, 0))
+            async with asyncio.TaskGroup() as group:
+                for (stream, subject), sequence in self._invalid.items():
+                    group.create_task(self._recheck(stream, subject, sequence))
+
+    async def _recheck(self, stream: str, subject: str, sequence: int) -> None:
+        async with self._reads:
+            found = await read_back(self._context.connection, stream, subject)
+        # Another message may have been delivered meanwhile: the answer is older.
+        if found is None and self._invalid.get((stream, subject)) == sequence:
+            del self._invalid[stream, subject]
+            self.handle(ReadBack(subject, 0))
 
     async def _run_timer(self) -> None:
         pace = Pace(TICK_INTERVAL)
         while True:
-            due = self._core.next_due(self._clock())
-            pause = None if due is None else max(0.0, due - self._clock().monotonic)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(pause):
-                    await self._wake.wait()
+            now = self._clock()
+            due = self._core.next_due(now)
+            await set_within(self._wake, None if due is None else max(0.0, due - now.monotonic))
             await pace.turn()
             self._wake.clear()
             self._handle_answers()

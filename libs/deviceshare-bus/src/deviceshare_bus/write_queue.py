@@ -11,9 +11,10 @@ each write has its own answer.
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from enum import Enum, auto
 from typing import Generic, NamedTuple, TypeVar
+
+from deviceshare_bus.tasks import set_within
 
 BATCH_LIMIT = 1000
 """Messages in one atomic batch, at most: the server's limit."""
@@ -124,10 +125,7 @@ class WriteQueue(Generic[W]):
         while self._divided or self._waiting:
             self._changed.clear()
             if (units := self._next(loop.time())) is None:
-                pause = self._sent_at + PATIENCE - loop.time()
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(pause):
-                        await self._changed.wait()
+                await set_within(self._changed, self._sent_at + PATIENCE - loop.time())
                 continue
             self._sent_at = loop.time()
             self._sending = units

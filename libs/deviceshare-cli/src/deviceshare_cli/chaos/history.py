@@ -71,7 +71,7 @@ class History:
         if self._leases.get(lease.key) == says:
             return None
         self._leases[lease.key] = says
-        return f"lease of {lease.key}, names {', '.join(lease.members) or 'nobody'}"
+        return f"lease of {lease.key}, names {', '.join(lease.members) or 'none'}"
 
     def _ledger(self, stored: Stored) -> Iterator[str]:
         node = node_of(stored.subject)

@@ -90,6 +90,7 @@ class Consumer:
         numbers = f"1.{stored.sequence}.{self._delivered}.{stored.nanoseconds}.{pending}"
         reply = f"$JS.ACK.{self._stream.name}.c.{numbers}"
         times = 2 if self._server.happens(self._server.faults.repeated_deliveries) else 1
+        self._client.sent[self._stream.name] = stored.sequence
         data = b"" if self._headers_only else stored.data
         headers = {TTL: str(stored.ttl)} if stored.ttl is not None else None
         for _ in range(times):

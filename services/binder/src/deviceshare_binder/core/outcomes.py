@@ -274,10 +274,16 @@ class Outcomes:
                 return [Count("outcomes_refused"), Log("error", message, {"node": node.name})]
         return completed.commands
 
-    def read_back(self, subject: str, sequence: int) -> NodeClaims:
-        """A subject was read back; its message, if any, came before by :meth:`changed`. Sequence 0: there is none."""
+    def read_back(self, subject: str, sequence: int) -> NodeClaims | None:
+        """A subject was read back; its message, if any, came before by :meth:`changed`. Sequence 0: there is none.
+
+        Returns the node, None if it is not known any more.
+        """
         self._writer.read_back(subject, sequence)
-        node = self.node(node_of(subject))
+        node = self.nodes.get(node_of(subject))
+        if node is None:
+            self._writer.forget(subject)
+            return None
         if not sequence:
             self.resume(node, subject)
             node.written = {}

@@ -49,6 +49,8 @@ class Facts:
         before = self._facts.get(subject)
         if isinstance(fact, PodFact) and isinstance(before, PodFact) and fact.ref != before.ref:
             out = self._remove(subject, before, now)
+        if isinstance(fact, NodeFact) and isinstance(before, NodeFact) and "" != fact.uid != before.uid != "":
+            self._ledgers.node_gone(fact.name)
         match fact:
             case Gone():
                 return self._remove(subject, self._facts.pop(subject, None), now)
@@ -160,7 +162,7 @@ class Facts:
                 return self._remove_pod(fact, now)
             case NodeFact():
                 self._cluster.remove_node(fact.name)
-                self._ledgers.node_lost(fact.name)
+                self._ledgers.node_gone(fact.name)
                 self._ledgers.idle.add(fact.name)
             case PodGroupFact():
                 owned = self._work.owns(self._cluster.group(fact.key))

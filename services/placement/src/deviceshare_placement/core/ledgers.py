@@ -158,6 +158,17 @@ class Ledgers:
                     for each, where in member.claims.items():
                         self.withdraw(where, each)
 
+    def node_gone(self, node: str) -> None:
+        """Withdraw all unbound claims on a node that was deleted, also if there is another one of its name by now.
+
+        The other node may have other cards, and the binder may hear of the ledger before it hears of the node.
+        """
+        self.node_lost(node)
+        for claim in self._cluster.ledger(node).claims.values():
+            pod = self._cluster.pods.get(claim.uid)
+            if pod is not None and not (pod.fact.node or pod.fact.ended):
+                self.withdraw(node, claim.id)
+
     def take_gone(self, busy: Callable[[str], bool], now: float) -> list[str]:
         """Return the nodes that are gone and have an empty ledger, sorted; ``busy`` nodes are returned later."""
         idle, self.idle = self.idle, set()
