@@ -16,18 +16,25 @@ setup: $(READY)  ## install everything into .venv/
 
 # Hashes of packages from the index are checked; our own packages are installed in place, without build isolation.
 # Compiled kernels are removed first: without a compiler the current source is used, not an old build.
+PYTHON_FITS = $(shell $(PYTHON) -c 'import sys; print("yes" if sys.version_info >= (3, 11) else "")' 2> /dev/null)
 $(READY): requirements/uv.txt requirements/runtime.txt requirements/dev.txt $(PACKAGES:%=%/pyproject.toml) \
 		libs/deviceshare/setup.py $(wildcard $(KERNELS)/*.py $(KERNELS)/*.pxd)
+	$(if $(wildcard $(BIN)/python)$(PYTHON_FITS),,$(error Python 3.11 or later is required, $(PYTHON) is \
+		$(or $(shell $(PYTHON) --version 2> /dev/null),not installed): name another one, such as `make $(MAKECMDGOALS) PYTHON=python3.12`))
+	@echo "Setting up .venv/, once, in about a minute: 1/3 the installer" >&2
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/uv.txt
+	@echo "2/3 packages, nats-server among them" >&2
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements/runtime.txt -r requirements/dev.txt
+	@echo "3/3 deviceshare, with its compiled kernels" >&2
 	@rm -rf $(KERNELS)/*.so libs/deviceshare/build
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation $(PACKAGES:%=-e %)
 	@touch $@
 
-# On a terminal it runs until Ctrl-C; elsewhere it ends when every pod is placed or has a reason.
+# On a terminal it runs until Ctrl-C; elsewhere it ends when every pod is placed or has a reason. With job control
+# (set -m) Ctrl-C reaches only the command, and make does not report an error.
 run: $(READY)  ## schedule the pods of examples/ on its nodes
-	@test -t 1 || end=--until-settled; \
+	@if test -t 1; then test ! -t 0 || set -m; else end=--until-settled; fi; \
 		$(BIN)/deviceshare up --cluster local:examples --conf examples/volcano-scheduler.conf $$end
 
 # TEST_PROCESSES: a process runs whole files, and has a kube-apiserver of its own.

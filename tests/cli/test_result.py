@@ -6,6 +6,7 @@ from deviceshare.model import Claim, ContainerGrant, DeviceGrant
 from deviceshare_cli.pods import PodView
 from deviceshare_cli.result import RefusedPod, Rejected, Result, as_json, as_table, pod_results, refused_pod
 from deviceshare_metrics.api import PodDevice
+from msgspec.structs import replace
 
 
 def pod(name: str, *, namespace: str = "default", node: str = "", reason: str = "") -> PodView:
@@ -76,6 +77,13 @@ def test_refused_pods_of_our_schedulers_are_results() -> None:
     assert refused({"schedulerName": "volcano"}) == RefusedPod("default", "x", {"k": "1"}, "why")
     assert refused({"schedulerName": "other"}) is None
     assert refused(3) is not None
+
+
+def test_whole_cards_of_a_node_are_devices_in_the_table() -> None:
+    claim = replace(CLAIM, grants=(), resources=(("cpu", 1000), ("nvidia.com/gpu", 2)))
+    results = pod_results([(pod("b", node="n1"), ())], {"uid-b": claim}, [])
+    (_, row) = as_table(results, [replace(claim, name="b", namespace="default")]).splitlines()
+    assert row == "default     b      n1     2 × nvidia.com/gpu"
 
 
 def test_the_table_is_padded_and_not_truncated() -> None:

@@ -37,7 +37,7 @@ def dead_pid() -> int:
 def test_a_run_file_is_found_and_only_its_owner_can_read_it(directory: Path) -> None:
     own = runfile.write(run())
     assert runfile.find() == run()
-    assert runfile.find(own) == run()
+    assert runfile.find(str(own)) == run()
     assert stat.S_IMODE(own.stat().st_mode) == 0o600
     assert stat.S_IMODE((directory / "run.json").stat().st_mode) == 0o600
 
@@ -47,7 +47,7 @@ def test_the_latest_system_is_found_until_it_ends(directory: Path) -> None:
     runfile.write(first)
     own = runfile.write(second)
     assert runfile.find() == second
-    assert runfile.find(directory / f"run-{first.pid}.json") == first
+    assert runfile.find(str(directory / f"run-{first.pid}.json")) == first
     runfile.remove(second)
     assert not own.exists()
     assert runfile.find() == first
@@ -80,4 +80,4 @@ def test_an_invalid_run_file_is_an_error(directory: Path, tmp_path: Path) -> Non
     other = tmp_path / "other.json"
     other.write_text("{}")
     with pytest.raises(CommandError, match=r"other\.json is not a run file"):
-        runfile.find(other)
+        runfile.find(str(other))

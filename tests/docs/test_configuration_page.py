@@ -45,8 +45,12 @@ def test_every_argument_of_the_node_plugins_is_explained_with_its_default():
     of_binpack = {nodes.BINPACK_WEIGHT, nodes.BINPACK_CPU, nodes.BINPACK_MEMORY}
     fields = nodes.PREDICATE_ARGUMENTS | nodes.NODEORDER_ARGUMENTS
     others = {*nodes.PREDICATES_WITHOUT_EFFECT, nodes.BINPACK_RESOURCES, f"{nodes.BINPACK_RESOURCES}.NAME"}
-    assert set(table) == fields.keys() | of_binpack | others
+    rates = {f"{nodes.PROPORTIONAL_RESOURCES}.NAME.{of}" for of in ("cpu", "memory")}
+    proportional = {nodes.PROPORTIONAL, nodes.PROPORTIONAL_RESOURCES, *rates}
+    assert set(table) == fields.keys() | of_binpack | others | proportional
     defaults = {name: cells[0] for name, cells in table.items()}
+    assert (defaults[nodes.PROPORTIONAL], {defaults[name] for name in rates}) == ("false", {"1"})
+    assert (nodes.Proportion("x").cpu, nodes.Proportion("x").memory) == (1.0, 1.0)
     for name, field in fields.items():
         default = getattr(nodes.NodeOrder() if name in nodes.NODEORDER_ARGUMENTS else nodes.Predicates(), field)
         assert defaults[name] == str(default).lower(), name

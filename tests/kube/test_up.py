@@ -1,12 +1,14 @@
 """``deviceshare up --cluster kube``: the command as a user starts it, on the cluster that the kubeconfig names."""
 
 import asyncio
+import subprocess
 from pathlib import Path
 
+import yaml
 from support.apiserver import ApiServer
 from support.kube_cluster import CleanCluster
 from support.kube_scene import node, pod
-from support.running import RunningOnKube
+from support.running import COMMAND, RunningOnKube
 
 
 async def test_pods_of_a_live_cluster_are_bound_or_get_a_reason(apiserver: ApiServer, tmp_path: Path) -> None:
@@ -20,6 +22,12 @@ async def test_pods_of_a_live_cluster_are_bound_or_get_a_reason(apiserver: ApiSe
             async with asyncio.timeout(30.0):
                 while not (conditions := await _conditions(cluster, "waits")):
                     await asyncio.sleep(0.1)
+            waiting = await asyncio.to_thread(deviceshare, system, "describe", "pod", "waits")
+            assert "Reason:" in waiting
+            assert "FailedScheduling" in waiting
+            assert "cards shared by" in await asyncio.to_thread(deviceshare, system, "explain", "pod", "waits")
+            named = await asyncio.to_thread(deviceshare, system, "get", "pod", "fits", "-o", "yaml")
+            assert yaml.safe_load(named)["spec"]["nodeName"]
         assert conditions == [
             (
                 "PodScheduled",
@@ -30,6 +38,12 @@ async def test_pods_of_a_live_cluster_are_bound_or_get_a_reason(apiserver: ApiSe
         assert there is not None
         assert there["metadata"]["annotations"]["volcano.sh/vgpu-ids-new"] == "GPU-0,NVIDIA,3000,0:"
         assert not (await cluster.get("Pod", "default", "another") or {})["spec"].get("nodeName")
+
+
+def deviceshare(system: RunningOnKube, *arguments: str) -> str:
+    done = subprocess.run([str(COMMAND), *arguments], capture_output=True, text=True, env=system.environment)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 async def _conditions(cluster: CleanCluster, name: str) -> list[tuple[str, str]]:

@@ -31,6 +31,12 @@ def test_the_node_that_lacks_least_comes_first_with_all_that_it_lacks() -> None:
     assert lacks(near[1]) == {"CardNotHealth": (0, 0, "", 1), "CardInsufficientMemory": (2000, 1000, "MiB", 1)}
 
 
+def test_an_amount_of_memory_in_bytes_gets_a_hint() -> None:
+    one = cluster(node("a"))
+    assert one.why_not(vgpu(1, 2**31)).caveats[0].endswith("(did you mean '2048'?)")
+    assert one.why_not(vgpu(1, 90000)).caveats == ()
+
+
 def test_free_amounts_are_those_of_nodes_that_the_pod_may_use() -> None:
     blue = (("team", "blue"),)
     two = cluster(

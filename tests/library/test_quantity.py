@@ -1,7 +1,7 @@
 from fractions import Fraction
 
 import pytest
-from deviceshare.model import LARGEST, FormatError, RequestError, format_quantity, to_amount
+from deviceshare.model import LARGEST, FormatError, RequestError, format_quantity, mebibytes_hint, to_amount
 from deviceshare.model.quantities import parse_quantity
 from hypothesis import given
 from hypothesis import strategies as st
@@ -165,3 +165,10 @@ def test_quantities_are_written_as_kubernetes_writes_them(amount, binary, text):
 def test_what_is_written_is_read_again(milli, binary):
     amount = Fraction(milli, 1000)
     assert parse_quantity(format_quantity(amount, binary=binary)) == amount
+
+
+def test_device_memory_in_bytes_gets_a_hint() -> None:
+    hint = mebibytes_hint("volcano.sh/vgpu-memory", to_amount("volcano.sh/vgpu-memory", "2Gi", "Pod a", "x"))
+    assert hint.endswith("2147483648 was probably meant in bytes (did you mean '2048'?)")
+    assert mebibytes_hint("volcano.sh/vgpu-memory", 98304) == ""
+    assert mebibytes_hint("memory", 2**31) == mebibytes_hint("volcano.sh/vgpu-cores", 2**31) == ""

@@ -100,6 +100,12 @@ def test_requests_of_devices_equal_their_limits() -> None:
     assert "2" in expected
 
 
+def test_device_memory_in_bytes_is_a_warning_with_the_number_of_mebibytes() -> None:
+    (warning,) = admitted(pod({"volcano.sh/vgpu-memory": "2Gi"})).warnings
+    assert warning.field == "spec.containers[0].resources.limits[volcano.sh/vgpu-memory]"
+    assert warning.text.endswith("(did you mean '2048'?)")
+
+
 def test_a_request_of_devices_without_a_limit_is_taken_for_it_with_a_warning() -> None:
     result = admitted(pod(None, {"nvidia.com/gpu": "1", "cpu": "2"}))
     resources = result.object["spec"]["containers"][0]["resources"]

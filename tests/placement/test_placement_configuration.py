@@ -78,3 +78,15 @@ def test_a_bound_pod_is_charged_for_what_is_no_device_any_more(played) -> None:
     assert played.placed() == []
     played.configure("devices", RENAMED)
     assert played.placed() == ["y"]
+
+
+def test_a_pod_that_has_to_leave_cpus_for_free_gpus_is_placed_when_they_are_in_use(played) -> None:
+    played.put(node("a", cpu=16_000, **{"nvidia.com/gpu": 2}))
+    resources = "predicate.resources: nvidia.com/gpu, predicate.resources.nvidia.com/gpu.cpu: 8"
+    predicates = f"- {{name: predicates, arguments: {{predicate.ProportionalEnable: true, {resources}}}}}"
+    played.configure("scheduler", f"{predicates}\n{HALVES}")
+    played.want("x", PodRequest(containers=(container(cpu=4000),)))
+    assert played.placed() == []
+    played.want("y", PodRequest(containers=(container(cpu=4000, **{"nvidia.com/gpu": 1}),)))
+    assert played.placed() == ["y"]
+    assert set(played.placed()) == {"x", "y"}

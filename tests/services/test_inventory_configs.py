@@ -92,6 +92,17 @@ def test_a_file_names_the_devices_as_well():
     assert (found.scheduler, found.devices.text) == (file, "vnpus: []")
 
 
+def test_a_config_map_beside_a_file_is_reported_if_it_says_something_else():
+    file = ConfigFact(name="scheduler", text=GOOD, source="File x")
+    place = ("volcano-system", "volcano-scheduler-configmap")
+    overridden = "ConfigMap volcano-system/volcano-scheduler-configmap is not in effect: File x (--conf) overrides it"
+    assert texts(resolved(scheduler(GOOD), configs=Configs(file))) == {}
+    assert texts(resolved(naming("other"), configs=Configs(file))) == {place: [overridden]}
+    found = texts(resolved(scheduler("- name: ["), configs=Configs(file)))[place]
+    assert found[0].startswith("ConfigMap volcano-system/volcano-scheduler-configmap data[volcano-scheduler.conf]")
+    assert found[1:] == [overridden]
+
+
 def test_a_missing_config_map_of_devices_is_reported_only_if_it_was_named():
     found = resolved(scheduler(GOOD))
     assert (found.devices, texts(found)) == (None, {})

@@ -220,9 +220,12 @@ def test_warnings_of_a_configuration_are_reported_once_until_it_was_valid():
 
 def test_a_file_comes_before_a_config_map():
     file = ConfigFact(name="scheduler", text=BETTER, source="File x")
-    core, bus, _ = started([config_map(GOOD, 1)], file=file)
+    core, bus, events = started([config_map(GOOD, 1)], file=file)
+    overridden = "ConfigMap kube-system/volcano-scheduler-configmap is not in effect: File x (--conf) overrides it"
+    assert [event.message for event in events] == [overridden]
     core.deliver([config_map(BAD, 2)])
-    assert work_off(core, bus) == []
+    (event,) = work_off(core, bus)
+    assert event.message.endswith("tiers: '5' is not valid: expected a list")
     assert bus.fact("cluster.config.scheduler") == file
 
 

@@ -19,7 +19,7 @@ from deviceshare.model import (
 )
 from deviceshare_bus import subjects
 from deviceshare_bus.messages import encode
-from deviceshare_cli.getting import pods_table
+from deviceshare_cli.tables import pods_table
 from deviceshare_metrics.core import build_snapshot
 from deviceshare_metrics.page import page
 from deviceshare_metrics.queries import Queries

@@ -8,12 +8,14 @@ from deviceshare.model import InputError
 from deviceshare_cluster.interface import ClusterError
 from deviceshare_cluster.local import Action, LocalCluster, Manifest
 from deviceshare_cluster.local.admission import identify
+from deviceshare_cluster.local.kinds import named_key
 
 from deviceshare_cli import runfile
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.loading import quoted_title, read, title
 from deviceshare_cli.notices import to_stderr
 from deviceshare_cli.pods import other_schedulers
+from deviceshare_cli.reading.kinds import RESOURCES, not_found, parse_target, split_name
 
 CONNECT_SECONDS = 5.0
 
@@ -62,6 +64,28 @@ async def apply(run: runfile.Run, paths: Sequence[str]) -> int:
             failed = True
         else:
             print(f"{title(result, manifest.object['apiVersion'])} {result.action}")
+    return int(failed)
+
+
+async def delete_named(
+    run: runfile.Run, arguments: Sequence[str], namespace: str | None, *, ignore_not_found: bool
+) -> int:
+    """Delete objects by kind and name and return the exit status: 1 if any failed."""
+    target = parse_target(arguments, tuple(resource for resource in RESOURCES if resource.kind))
+    resource = target.resource
+    if not target.names:
+        raise CommandError("resource(s) were provided, but no name was specified")
+    names = [split_name(name, namespace) if resource.namespaced else ("", name) for name in target.names]
+    async with connected(run) as cluster:
+        results = await cluster.delete_all([named_key(resource.kind, where, name) for where, name in names])
+    failed = False
+    for result in results:
+        if result.action is Action.DELETED:
+            kind = f"{resource.singular}.{resource.group}" if resource.group else resource.singular
+            print(f'{kind} "{result.name}" deleted')
+        elif not ignore_not_found:
+            to_stderr(not_found(resource, result.name))
+            failed = True
     return int(failed)
 
 

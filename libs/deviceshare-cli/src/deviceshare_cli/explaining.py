@@ -1,44 +1,84 @@
-"""``deviceshare explain pod``: the pod's node and devices with the reasons, or why it is pending."""
+"""``deviceshare explain``: a pod's node and devices with the reasons, or why it is pending.
+
+Other objects: :mod:`.explaining_devices` and :mod:`.explaining_groups`.
+"""
 
 import time
 
 import msgspec
-from deviceshare.model import Refusal, not_served
+from deviceshare.model import Refusal
 from deviceshare.model import shown as amount
 from deviceshare_metrics import api
 
-from deviceshare_cli import runfile
-from deviceshare_cli.changing import connected
 from deviceshare_cli.errors import CommandError
-from deviceshare_cli.json_api import fetch
+from deviceshare_cli.notices import to_stderr
 from deviceshare_cli.output import NONE, indented_json, table
-from deviceshare_cli.pods import read_pod, shown_device
+from deviceshare_cli.pods import not_placed, shown_device, shown_devices
+from deviceshare_cli.reading.kinds import (
+    DEVICES,
+    JOBS,
+    NODES,
+    PODGROUPS,
+    PODS,
+    QUEUES,
+    Resource,
+    find_resource,
+    not_found,
+    split_name,
+)
+from deviceshare_cli.reading.opening import Source, opened
+from deviceshare_cli.reading.reader import Reader
+from deviceshare_cli.reports import Report, print_report
 
 _OF_QUEUES = ("Queue", "Cluster")
 """How the codes of refusals by limits of queues begin."""
 
 
-async def explain_pod(run: runfile.Run, name: str, *, as_json: bool, wide: bool = False) -> int:
-    """Print the explanation of a pod and return the exit status."""
-    namespace, slash, short = name.rpartition("/")
-    namespace = namespace if slash else "default"
-    if not namespace or not short or "/" in namespace:
-        raise CommandError(f"pod {name}: expected NAME or NAMESPACE/NAME")
-    async with connected(run) as cluster:
-        found = await cluster.get("Pod", namespace, short)
-    pod = read_pod(msgspec.json.encode(found)) if found is not None else None
-    annotations = dict(pod.annotations) if pod is not None else {}
+RESOURCES = (PODS, NODES, DEVICES, QUEUES, PODGROUPS, JOBS)
+
+
+async def explain(source: Source, kind: str, name: str, namespace: str | None, output: str) -> int:
+    """Print an explanation and return the exit status; ``output`` is ``text``, ``wide`` or ``json``."""
+    resource = find_resource(kind, RESOURCES)
+    where, short = split_name(name, namespace) if resource.namespaced else ("", name)
+    async with opened(source) as reader:
+        if resource is PODS:
+            return await explain_pod(reader, where, short, output)
+        report = await _report(reader, resource, where, short)
+        if report is None:
+            to_stderr(not_found(resource, short))
+            return 1
+        return print_report(report, output)
+
+
+async def _report(reader: Reader, resource: Resource, namespace: str, name: str) -> Report | None:
+    from deviceshare_cli import explaining_devices, explaining_groups
+
+    if resource is NODES:
+        return await explaining_devices.explain_node(reader, name)
+    if resource is DEVICES:
+        return await explaining_devices.explain_device(reader, name)
+    if resource is QUEUES:
+        return await explaining_groups.explain_queue(reader, name)
+    if resource is PODGROUPS:
+        return await explaining_groups.explain_podgroup(reader, namespace, name)
+    return await explaining_groups.explain_job(reader, namespace, name)
+
+
+async def explain_pod(reader: Reader, namespace: str, name: str, output: str) -> int:
+    """Print the explanation of a pod and return the exit status; ``output`` is ``text``, ``wide`` or ``json``."""
+    found = await reader.object("Pod", namespace, name)
+    annotations: dict[str, str] = (found["metadata"].get("annotations") or {}) if found is not None else {}
     try:
-        answer = await fetch(run.metrics, f"pods/{namespace}/{short}/explain", api.PodExplanation)
+        answer = await reader.explain(namespace, name)
     except CommandError:
-        if pod is not None and run.schedulers and pod.scheduler not in run.schedulers:
-            raise CommandError(f"pod {pod.ref}: {not_served(pod.scheduler, run.schedulers)}") from None
+        if found is not None and reader.target.schedulers:
+            raise CommandError(not_placed(found, reader.target.schedulers)) from None
         raise
-    if as_json:
-        shown = msgspec.to_builtins(answer) | {"annotations": annotations}
-        print(indented_json(shown))
+    if output == "json":
+        print(indented_json(msgspec.to_builtins(answer) | {"annotations": annotations}))
     else:
-        print(explanation_text(f"{namespace}/{short}", answer, annotations, wide=wide))
+        print(explanation_text(f"{namespace}/{name}", answer, annotations, wide=output == "wide"))
     return 0
 
 
@@ -79,7 +119,9 @@ def _where(answer: api.PodExplanation) -> list[str]:
 def _devices(answer: api.PodExplanation) -> list[str]:
     if answer.pod is None:
         return []
-    shown = [f"{one.container}: {shown_device(one)}" for one in answer.pod.devices]
+    shown = [f"{one.container}: {shown_device(one)}" for one in answer.pod.devices if one.container]
+    plain = [one for one in answer.pod.devices if not one.container]
+    shown += [shown_devices(plain)] if plain else []
     return _section("Devices", shown)
 
 

@@ -1,118 +1,281 @@
-"""``deviceshare get``: nodes, devices, pods or claims, from the JSON API."""
+"""``deviceshare get``: resources as a table, JSON, YAML or names, with the options of ``kubectl get``."""
 
-import time
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import msgspec
+from deviceshare_cluster.interface import Object
 from deviceshare_metrics import api
 
-from deviceshare_cli import runfile
-from deviceshare_cli.json_api import fetch
-from deviceshare_cli.output import NONE, Table, print_items
-from deviceshare_cli.pods import shown_devices
+from deviceshare_cli import object_tables, tables
+from deviceshare_cli.errors import CommandError
+from deviceshare_cli.notices import to_stderr
+from deviceshare_cli.output import Table, aligned, indented_json, widths_of, yaml_text
+from deviceshare_cli.pods import not_placed
+from deviceshare_cli.reading.devices import all_devices
+from deviceshare_cli.reading.kinds import (
+    CLAIMS,
+    DEVICES,
+    EVENTS,
+    JOBS,
+    NODES,
+    PODGROUPS,
+    PODS,
+    QUEUES,
+    Resource,
+    Target,
+    not_found,
+    parse_target,
+    split_name,
+)
+from deviceshare_cli.reading.opening import Source, opened
+from deviceshare_cli.reading.reader import Reader
+from deviceshare_cli.reading.selectors import parse_selector
+from deviceshare_cli.reading.sorting import sort_by
+
+WATCH_INTERVAL = 1.0
+"""Seconds between two reads of ``-w``."""
 
 
-async def get(run: runfile.Run, kind: str, namespace: str | None, *, output: str) -> int:
-    """Print all items of a kind and return the exit status; ``output`` is ``table``, ``wide`` or ``json``."""
-    wide = output == "wide"
-    items: Sequence[msgspec.Struct]
-    if kind == "nodes":
-        items = nodes = (await fetch(run.metrics, kind, api.Items[api.Node])).items
-        shown = nodes_table(nodes, wide)
-    elif kind == "devices":
-        items = devices = (await fetch(run.metrics, kind, api.Items[api.Device])).items
-        shown = devices_table(devices, wide)
-    elif kind == "pods":
-        pods = (await fetch(run.metrics, kind, api.Items[api.Pod])).items
-        items = pods = tuple(pod for pod in pods if namespace in (None, pod.namespace))
-        shown = pods_table(pods, wide)
+@dataclass(frozen=True)
+class Options:
+    """The options of ``get``."""
+
+    namespace: str | None = None
+    """None: all namespaces, or ``default`` for a name."""
+    every_namespace: bool = False
+    selector: str = ""
+    output: str = "table"
+    """``table``, ``wide``, ``json``, ``yaml`` or ``name``."""
+    sort: str = ""
+    watch: bool = False
+    headers: bool = True
+
+
+class Entry(NamedTuple):
+    """One item: as the JSON API or the cluster gives it, and as a row of the table."""
+
+    namespace: str
+    name: str
+    other_names: tuple[str, ...]
+    item: Any
+    row: Sequence[str]
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """What identifies the item."""
+        return (self.namespace, self.name, *self.other_names)
+
+
+class Listing(NamedTuple):
+    """The head of the table, and the entries."""
+
+    head: Sequence[str]
+    entries: list[Entry]
+
+
+async def get(source: Source, arguments: Sequence[str], options: Options) -> int:
+    """Print resources and return the exit status: 1 if a named one does not exist."""
+    target = parse_target(arguments)
+    if target.names and options.every_namespace:
+        raise CommandError("a resource cannot be retrieved by name across all namespaces")
+    if target.names and options.selector:
+        raise CommandError("name cannot be provided when a selector is specified")
+    if options.watch and source.snapshot is not None:
+        raise CommandError("--watch needs a running system: a snapshot does not change")
+    async with opened(source) as reader:
+        listing, status = await _find(reader, target, options)
+        if options.watch:
+            await _watch(reader, target, options, listing)
+        await _print(reader, target, listing, options)
+        return status
+
+
+async def _find(reader: Reader, target: Target, options: Options) -> tuple[Listing, int]:
+    """Return the chosen entries in their order, and the exit status."""
+    resource = target.resource
+    found = await list_entries(reader, resource, wide=options.output == "wide")
+    chosen, status = found.entries, 0
+    if target.names:
+        chosen, missing = _named(resource, chosen, target.names, options.namespace)
+        for namespace, name in missing:
+            to_stderr(await _why_missing(reader, resource, namespace, name))
+            status = 1
+    elif resource.namespaced and options.namespace is not None:
+        chosen = [entry for entry in chosen if entry.namespace == options.namespace]
+    if options.selector:
+        terms = parse_selector(options.selector)
+        labels = await _labels(reader, resource)
+        chosen = [
+            entry
+            for entry in chosen
+            if all(term.matches(labels.get(_object_key(resource, entry), {})) for term in terms)
+        ]
+    if options.sort:
+        chosen = await _sorted(reader, resource, chosen, options.sort)
+    return Listing(found.head, chosen), status
+
+
+def _named(
+    resource: Resource, entries: Sequence[Entry], names: Sequence[str], namespace: str | None
+) -> tuple[list[Entry], list[tuple[str, str]]]:
+    """Return the entries with these names, and the names without one."""
+    chosen: list[Entry] = []
+    missing = []
+    for each in names:
+        if resource.namespaced:
+            where, name = split_name(each, namespace)
+            found = [one for one in entries if one.namespace == where and name in (one.name, *one.other_names)]
+        else:
+            where, name = "", each
+            found = [one for one in entries if name in (one.name, *one.other_names)]
+        chosen += found
+        if not found:
+            missing.append((where, name))
+    return chosen, missing
+
+
+async def _why_missing(reader: Reader, resource: Resource, namespace: str, name: str) -> str:
+    if resource is PODS and (pod := await reader.object("Pod", namespace, name)) is not None:
+        return f"error: {not_placed(pod, reader.target.schedulers)}"
+    return not_found(resource, name)
+
+
+async def list_entries(reader: Reader, resource: Resource, *, wide: bool) -> Listing:
+    """Return all entries of a resource, with the table's rows."""
+    if resource is NODES:
+        nodes = await reader.items(api.Node)
+        return _listing(tables.nodes_table(nodes, wide), [("", each.name, ()) for each in nodes], nodes)
+    if resource is DEVICES:
+        devices = await all_devices(reader)
+        ids = [("", f"{each.node}/{each.id}", (each.id,)) for each in devices]
+        return _listing(tables.devices_table(devices, wide), ids, devices)
+    if resource is PODS:
+        pods = await reader.items(api.Pod)
+        return _listing(tables.pods_table(pods, wide), [(each.namespace, each.name, ()) for each in pods], pods)
+    if resource is CLAIMS:
+        claims = await reader.items(api.Claim)
+        of_claims = [(each.namespace, each.name, (each.id,)) for each in claims]
+        return _listing(tables.claims_table(claims, wide, reader.now), of_claims, claims)
+    objects = await reader.objects(resource.kind)
+    if resource is EVENTS:
+        objects.sort(key=lambda each: object_tables.last_seen(each) or "")
+    of_objects = [(each["metadata"].get("namespace", ""), each["metadata"]["name"], ()) for each in objects]
+    return _listing(_object_table(resource, objects, reader.now, wide), of_objects, objects)
+
+
+def _object_table(resource: Resource, objects: Sequence[Object], now: float, wide: bool) -> Table:
+    if resource is PODGROUPS:
+        return object_tables.podgroups_table(objects, wide)
+    if resource is QUEUES:
+        return object_tables.queues_table(objects)
+    if resource is JOBS:
+        return object_tables.jobs_table(objects, now)
+    assert resource is EVENTS
+    return object_tables.events_table(objects, now, wide)
+
+
+def _listing(shown: Table, names: Sequence[tuple[str, str, tuple[str, ...]]], items: Sequence[Any]) -> Listing:
+    head, rows = shown
+    entries = [Entry(*name, item, row) for name, item, row in zip(names, items, rows, strict=True)]
+    return Listing(head, entries)
+
+
+def _object_key(resource: Resource, entry: Entry) -> tuple[str, str]:
+    """Return namespace and name of the Kubernetes object that has the labels of an entry."""
+    return ("", entry.item.node) if resource is DEVICES else (entry.namespace, entry.name)
+
+
+async def _objects(reader: Reader, resource: Resource) -> dict[tuple[str, str], Object]:
+    """Return the Kubernetes objects of entries: a claim's is its pod, a device's is its node."""
+    kind = {DEVICES: "Node", CLAIMS: "Pod"}.get(resource, resource.kind)
+    objects = await reader.objects(kind)
+    return {(each["metadata"].get("namespace", ""), each["metadata"]["name"]): each for each in objects}
+
+
+async def _labels(reader: Reader, resource: Resource) -> dict[tuple[str, str], Mapping[str, str]]:
+    return {key: found["metadata"].get("labels") or {} for key, found in (await _objects(reader, resource)).items()}
+
+
+async def _sorted(reader: Reader, resource: Resource, entries: list[Entry], path: str) -> list[Entry]:
+    """Sort by a field of the JSON API, or of the Kubernetes object."""
+    fields = [msgspec.to_builtins(entry.item) for entry in entries]
+    if resource not in (DEVICES, CLAIMS) and path.strip("{. ").startswith(("metadata", "spec", "status")):
+        objects = await _objects(reader, resource)
+        fields = [objects.get(_object_key(resource, entry), {}) for entry in entries]
+    return sort_by(entries, fields, path)
+
+
+async def _print(reader: Reader, target: Target, listing: Listing, options: Options) -> None:
+    entries, resource = listing.entries, target.resource
+    one = len(target.names) == 1 and len(entries) == 1
+    if target.names and not entries:
+        return
+    if options.output == "json":
+        print(indented_json(entries[0].item if one else {"items": [entry.item for entry in entries]}))
+    elif options.output == "yaml":
+        print(yaml_text(await _as_objects(reader, resource, entries, one=one)), end="")
+    elif not entries:
+        to_stderr("No resources found" + (f" in {options.namespace} namespace." if options.namespace else ""))
+    elif options.output == "name":
+        for entry in entries:
+            print(resource.title(entry.name))
     else:
-        claims = (await fetch(run.metrics, kind, api.Items[api.Claim])).items
-        items = claims = tuple(claim for claim in claims if namespace in (None, claim.namespace))
-        shown = claims_table(claims, wide, time.time())
-    print_items(items, shown, namespace, output)
-    return 0
+        rows = [entry.row for entry in entries]
+        lines = [listing.head, *rows] if options.headers else rows
+        print("\n".join(aligned(lines, widths_of(lines))))
 
 
-def nodes_table(nodes: Sequence[api.Node], wide: bool) -> Table:
-    """Return the table of nodes."""
-    head = ["NAME", "STATUS", "PODS", "CARDS", "CPU", "MEMORY", *(["RESOURCES", "PROBLEMS"] if wide else [])]
-    rows = []
-    for node in nodes:
-        status = ("Ready" if node.ready else "NotReady") + (",SchedulingDisabled" if node.unschedulable else "")
-        row = [node.name, status, str(node.pods), str(node.cards)]
-        row.append(f"{_cores(node.used.get('cpu', 0))}/{_cores(node.allocatable.get('cpu', 0))}")
-        row.append(f"{_gibibytes(node.used.get('memory', 0))}/{_gibibytes(node.allocatable.get('memory', 0))}Gi")
-        if wide:
-            others = sorted(
-                name for name in node.allocatable if name not in ("cpu", "memory", "pods", "ephemeral-storage")
-            )
-            # Used amounts of shared devices are in the table of devices, not among the node's resources.
-            shown = (f"{name}: {_used_of(node.used.get(name, 0), node.allocatable[name])}" for name in others)
-            row += [", ".join(shown) or NONE, "; ".join(node.problems) or NONE]
-        rows.append(row)
-    return head, rows
+async def _as_objects(reader: Reader, resource: Resource, entries: Sequence[Entry], *, one: bool) -> Any:
+    """Return the Kubernetes objects of entries; for devices and claims, which have none, the items."""
+    if resource in (DEVICES, CLAIMS):
+        found: list[Any] = [msgspec.to_builtins(entry.item) for entry in entries]
+        return found[0] if one else {"items": found}
+    if resource in (NODES, PODS):
+        objects = await _objects(reader, resource)
+        found = [objects[entry.namespace, entry.name] for entry in entries if entry.key[:2] in objects]
+    else:
+        found = [entry.item for entry in entries]
+    if one and found:
+        return found[0]
+    return {"apiVersion": "v1", "items": found, "kind": "List", "metadata": {"resourceVersion": ""}}
 
 
-def devices_table(devices: Sequence[api.Device], wide: bool) -> Table:
-    """Return the table of devices."""
-    head = ["NODE", "ID", "MODE", "TYPE", "HEALTHY", "MEMORY", "CORES", "SHARES", *(["INDEX", "PODS"] if wide else [])]
-    rows = []
-    for device in devices:
-        row = [device.node, device.id, device.mode or NONE, device.type or NONE, "yes" if device.healthy else "no"]
-        row.append(f"{device.memory_used}/{device.memory_total}Mi")
-        row.append(f"{device.cores_used}/{device.cores_total}")
-        # If memory alone limits the number of pods on a card, the plugin counts one slot per MiB.
-        limited = device.slots_total != device.memory_total
-        row.append(f"{device.slots_used}/{device.slots_total}" if limited else str(device.slots_used))
-        if wide:
-            row += [str(device.index), ", ".join(device.pods) or NONE]
-        rows.append(row)
-    return head, rows
+async def _watch(reader: Reader, target: Target, options: Options, listing: Listing) -> None:
+    """Print the entries, then each one that changes, until interrupted."""
+    lines = [listing.head, *(entry.row for entry in listing.entries)]
+    widths = widths_of(lines)
+    shown: dict[tuple[str, ...], Entry] = {}
+    if options.output in ("table", "wide") and options.headers:
+        print("\n".join(aligned([listing.head], widths)), flush=True)
+    while True:
+        current = {entry.key: entry for entry in listing.entries}
+        changed = [entry for key, entry in current.items() if key not in shown or shown[key].item != entry.item]
+        # An entry that is gone is shown once more, as kubectl does.
+        for entry in [*changed, *(entry for key, entry in shown.items() if key not in current)]:
+            if options.output == "json":
+                print(indented_json(entry.item), flush=True)
+            elif options.output == "yaml":
+                print(
+                    "---\n" + yaml_text(await _as_objects(reader, target.resource, [entry], one=True)),
+                    end="",
+                    flush=True,
+                )
+            elif options.output == "name":
+                print(target.resource.title(entry.name), flush=True)
+            else:
+                print("\n".join(aligned([entry.row], widths)), flush=True)
+        shown = current
+        await asyncio.sleep(WATCH_INTERVAL)
+        everything = await list_entries(reader, target.resource, wide=options.output == "wide")
+        listing = await _again(reader, target, options, everything)
 
 
-def pods_table(pods: Sequence[api.Pod], wide: bool) -> Table:
-    """Return the table of pods."""
-    more = ["QUEUE", "GROUP", "SCHEDULER"] if wide else []
-    head = ["NAMESPACE", "NAME", "STATUS", "NODE", "DEVICES", *more, "REASON"]
-    rows = []
-    for pod in pods:
-        row = [pod.namespace, pod.name, pod.state, pod.node or NONE, shown_devices(pod.devices) or NONE]
-        if wide:
-            row += [pod.queue or NONE, pod.group or NONE, pod.scheduler or NONE]
-        rows.append([*row, pod.reason or "; ".join(pod.problems)])
-    return head, list(rows)
-
-
-def claims_table(claims: Sequence[api.Claim], wide: bool, now: float) -> Table:
-    """Return the table of claims; ``now`` in unix seconds."""
-    head = ["NODE", "NAMESPACE", "POD", "STATUS", "DEVICES", "AGE", *(["ID", "DECIDED BY"] if wide else []), "REASON"]
-    rows = []
-    for claim in claims:
-        row = [claim.node, claim.namespace, claim.name, claim.state]
-        row += [shown_devices(claim.devices) or NONE, age(now - claim.decided_at)]
-        if wide:
-            row += [claim.id, claim.decided_by or NONE]
-        rows.append([*row, claim.reason])
-    return head, rows
-
-
-def age(seconds: float) -> str:
-    """Return a duration as ``kubectl`` shows it: ``5s``, ``3m``, ``7h``, ``2d``."""
-    seconds = max(0, int(seconds))
-    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "m")):
-        if seconds >= 2 * size:
-            return f"{seconds // size}{unit}"
-    return f"{seconds}s"
-
-
-def _used_of(used: int, total: int) -> str:
-    return f"{used}/{total}" if used else str(total)
-
-
-def _cores(millicores: int) -> str:
-    return f"{millicores / 1000:g}"
-
-
-def _gibibytes(amount: int) -> str:
-    return f"{amount / 2**30:.1f}".removesuffix(".0")
+async def _again(reader: Reader, target: Target, options: Options, everything: Listing) -> Listing:
+    """Return the chosen ones of the current entries; names that do not exist (any more) are no errors."""
+    if target.names:
+        chosen, _ = _named(target.resource, everything.entries, target.names, options.namespace)
+        return Listing(everything.head, chosen)
+    return (await _find(reader, target, options))[0]

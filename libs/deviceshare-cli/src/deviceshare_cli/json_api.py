@@ -1,9 +1,13 @@
-"""Requests to the JSON API of the metrics service."""
+"""Requests to the JSON API of the metrics service.
 
+With the HTTP client of the standard library: importing aiohttp takes longer than the request.
+"""
+
+import asyncio
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import TypeVar
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
-import aiohttp
 import msgspec
 from deviceshare_metrics import api
 
@@ -16,21 +20,30 @@ SECONDS = 30.0
 
 async def fetch(metrics: str, path: str, answer: type[T]) -> T:
     """Return the answer to ``/api/v1/<path>``. Raises CommandError if the request fails."""
-    url = f"{metrics}/api/v1/{quote(path)}"
+    where = f"/api/v1/{quote(path)}"
     try:
-        async with (
-            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(SECONDS)) as session,
-            session.get(url) as response,
-        ):
-            body = await response.read()
-    except (aiohttp.ClientError, OSError, TimeoutError) as error:
+        status, body = await asyncio.to_thread(_get, metrics, where)
+    except (HTTPException, OSError) as error:
         raise CommandError(
             f"the metrics service at {metrics} does not answer: {error or type(error).__name__}"
         ) from None
     try:
-        if response.status == 200:
+        if status == 200:
             return msgspec.json.decode(body, type=answer)
         problem = msgspec.json.decode(body, type=api.ErrorAnswer).error
     except msgspec.MsgspecError:
-        problem = f"{url} answered with status {response.status} and an unexpected body"
+        problem = f"{metrics}{where} answered with status {status} and an unexpected body"
     raise CommandError(problem)
+
+
+def _get(metrics: str, path: str) -> tuple[int, bytes]:
+    """Return status and body. Raises HTTPException, OSError."""
+    url = urlsplit(metrics)
+    kind = HTTPSConnection if url.scheme == "https" else HTTPConnection
+    connection = kind(url.hostname or "", url.port, timeout=SECONDS)
+    try:
+        connection.request("GET", url.path.rstrip("/") + path, headers={"Accept": "application/json"})
+        response = connection.getresponse()
+        return response.status, response.read()
+    finally:
+        connection.close()

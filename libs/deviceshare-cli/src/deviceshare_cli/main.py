@@ -7,9 +7,8 @@ Modules that take long to import are imported by the command that needs them.
 import io
 import logging
 import sys
-from importlib.metadata import version as installed_version
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -20,54 +19,67 @@ from deviceshare_cli.conformance.app import app as conformance_app
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.exit_status import run_and_exit
 from deviceshare_cli.pods import SCHEDULERS
+from deviceshare_cli.reading.app import NamespaceOption, RunOption
+from deviceshare_cli.reading.app import app as reading_app
 from deviceshare_cli.simulate.app import app as simulate_app
 
 app = typer.Typer(
     help="Share GPUs and NPUs among pods: run the scheduler on this machine, change its cluster, explain decisions.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-explaining = typer.Typer(help="Explain placements and why pods are pending.", no_args_is_help=True)
-app.add_typer(explaining, name="explain")
+app.add_typer(reading_app)
 app.add_typer(bench_app, name="bench")
 app.add_typer(simulate_app, name="simulate")
 app.add_typer(conformance_app)
 app.add_typer(chaos_app)
 
-RunOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--run",
-        metavar="FILE",
-        help="Run file of the system; default: the latest one. "
-        "Run files are in $DEVICESHARE_RUN_DIR, else deviceshare-<uid> under $XDG_RUNTIME_DIR or /tmp.",
-    ),
-]
 FileOption = Annotated[
     list[str], typer.Option("-f", "--filename", metavar="FILE", help="File, directory or - for standard input.")
 ]
+OptionalFileOption = Annotated[
+    list[str] | None, typer.Option("-f", "--filename", metavar="FILE", help="File, directory or - for standard input.")
+]
 
 
-# The names of `get`, plural and singular.
-Kind = Literal[
-    "nodes", "node", "devices", "device", "pods", "pod", "claims", "claim", "podgroups", "podgroup", "queues", "queue"
-]  # fmt: skip
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version as installed_version
+
+        print(f"deviceshare {installed_version('deviceshare-cli')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    shown: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Take the options before the command."""
 
 
 @app.command()
 def up(
     cluster: Annotated[
-        str, typer.Option(metavar="local:DIR", help="The cluster: local:DIR loads a directory of manifests.")
+        str,
+        typer.Option(
+            metavar="local:DIR|kube[:CONTEXT]",
+            help="The cluster. local:DIR: a local cluster with the manifests of a directory. kube: the live cluster "
+            "of the current context of the kubeconfig; kube:CONTEXT: of another context.",
+        ),
     ],
     conf: Annotated[
         Path | None, typer.Option(metavar="FILE", help="A volcano-scheduler.conf in Volcano's format.")
     ] = None,
     until_settled: Annotated[
         bool,
-        typer.Option("--until-settled", help="End with status 0 when every pod is bound or has a reason why not."),
+        typer.Option(
+            "--until-settled",
+            help="End when every pod is bound or has a reason why not: status 0; 3 if manifests were rejected.",
+        ),
     ] = False,
     json: Annotated[
         bool,
@@ -104,7 +116,7 @@ def up(
         ),
     ] = "",
 ) -> None:
-    """Start nats-server and the four services, place the pods of a directory, and show the decisions.
+    """Start nats-server and the four services, place the pods of a cluster, and show the decisions.
 
     On a terminal it shows a live table, elsewhere a line for each placement and, when all pods are settled, a table of
     the pods. It runs until Ctrl-C or SIGTERM, unless --until-settled is given.
@@ -138,53 +150,26 @@ def apply(filename: FileOption, run: RunOption = None) -> None:
 
 @app.command()
 def delete(
-    filename: FileOption,
+    arguments: Annotated[
+        list[str] | None, typer.Argument(metavar="[KIND NAME...]", help="pod NAME, or KIND/NAME, instead of files.")
+    ] = None,
+    filename: OptionalFileOption = None,
+    namespace: NamespaceOption = None,
     ignore_not_found: Annotated[
         bool, typer.Option("--ignore-not-found", help="Ignore objects that do not exist.")
     ] = False,
     run: RunOption = None,
 ) -> None:
-    """Delete the objects of manifests from the running local cluster."""
+    """Delete objects of the running local cluster, by name or as manifests name them."""
     from deviceshare_cli import changing
 
+    if bool(arguments) == bool(filename):
+        raise typer.BadParameter("give either KIND NAME or -f FILE")
+    if arguments:
+        deleted = changing.delete_named(runfile.find(run), arguments, namespace, ignore_not_found=ignore_not_found)
+        run_and_exit(deleted)
+    assert filename is not None
     run_and_exit(changing.delete(runfile.find(run), filename, ignore_not_found=ignore_not_found))
-
-
-@app.command()
-def get(
-    kind: Annotated[Kind, typer.Argument(metavar="nodes|devices|pods|claims|podgroups|queues")],
-    output: Annotated[
-        Literal["table", "wide", "json"], typer.Option("-o", "--output", help="How to print it.")
-    ] = "table",
-    namespace: Annotated[
-        str | None, typer.Option("-n", "--namespace", metavar="NS", help="Only this namespace; default: all.")
-    ] = None,
-    run: RunOption = None,
-) -> None:
-    """Show nodes, devices, pods or claims of the running system, or PodGroups and Queues of its local cluster."""
-    from deviceshare_cli import getting, listing
-
-    plural = kind if kind.endswith("s") else f"{kind}s"
-    if plural in listing.KINDS:
-        run_and_exit(listing.listed(runfile.find(run), plural, namespace, output=output))
-    run_and_exit(getting.get(runfile.find(run), plural, namespace, output=output))
-
-
-@explaining.command("pod")
-def explain_pod(
-    name: Annotated[str, typer.Argument(metavar="[NAMESPACE/]NAME", help="Without a namespace: default.")],
-    output: Annotated[
-        Literal["text", "wide", "json"], typer.Option("-o", "--output", help="How to print it.")
-    ] = "text",
-    run: RunOption = None,
-) -> None:
-    """Show a pod's node and devices with the reasons, or why it is pending.
-
-    -o wide also shows what each of the closest nodes lacks, and what is free on its cards.
-    """
-    from deviceshare_cli import explaining as module
-
-    run_and_exit(module.explain_pod(runfile.find(run), name, as_json=output == "json", wide=output == "wide"))
 
 
 @app.command()
@@ -206,7 +191,7 @@ def replay(
 @app.command()
 def version() -> None:
     """Show the version."""
-    print(f"deviceshare {installed_version('deviceshare-cli')}")
+    _show_version(True)
 
 
 def main() -> None:

@@ -1,11 +1,9 @@
 """Output of commands: tables as ``kubectl`` prints them, and indented JSON."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 from rich.cells import cell_len
-
-from deviceshare_cli.notices import to_stderr
 
 NONE = "<none>"
 """The text of an empty cell."""
@@ -19,23 +17,26 @@ def indented_json(value: object) -> str:
     return msgspec.json.format(msgspec.json.encode(value)).decode()
 
 
+def yaml_text(value: object) -> str:
+    """Return a value as YAML with sorted keys, as ``kubectl`` prints it."""
+    import yaml
+
+    return yaml.safe_dump(value, default_flow_style=False, allow_unicode=True)
+
+
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return a table with columns padded with spaces; widths are counted in cells of a terminal."""
     lines = [head, *rows]
-    widths = [max(cell_len(line[column]) for line in lines) for column in range(len(head))]
-    shown = (
-        "   ".join(text + " " * (width - cell_len(text)) for text, width in zip(line, widths, strict=True)).rstrip()
-        for line in lines
-    )
-    return "\n".join(shown)
+    return "\n".join(aligned(lines, widths_of(lines)))
 
 
-def print_items(items: Sequence[object], shown: Table, namespace: str | None, output: str) -> None:
-    """Print the result of ``get``: ``items`` as JSON if ``output`` is ``json``, else their table."""
-    head, rows = shown
-    if output == "json":
-        print(indented_json({"items": items}))
-    elif rows:
-        print(table(head, rows))
-    else:
-        to_stderr("No resources found" + (f" in {namespace} namespace." if namespace else "."))
+def widths_of(lines: Sequence[Sequence[str]]) -> list[int]:
+    """Return the width of each column."""
+    return [max(cell_len(line[column]) for line in lines) for column in range(len(lines[0]))]
+
+
+def aligned(lines: Sequence[Sequence[str]], widths: Sequence[int]) -> Iterator[str]:
+    """Yield lines with their columns padded to these widths."""
+    for line in lines:
+        cells = (text + " " * (width - cell_len(text)) for text, width in zip(line, widths, strict=True))
+        yield "   ".join(cells).rstrip()

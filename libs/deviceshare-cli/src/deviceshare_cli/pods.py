@@ -1,5 +1,6 @@
 """Pods as commands show them: node and devices, or the reason why a pod is pending."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
@@ -25,6 +26,16 @@ def other_schedulers(manifest: Object, served: Sequence[str]) -> list[tuple[str,
     if not isinstance(scheduler, str) or scheduler in served:
         return []
     return [("spec.schedulerName", not_served(scheduler, served))]
+
+
+def not_placed(pod: Object, served: Sequence[str]) -> str:
+    """Return why a pod that exists is not listed: it belongs to another scheduler, or has not been read yet."""
+    metadata = pod["metadata"]
+    ref = f"pod {metadata.get('namespace', 'default')}/{metadata['name']}"
+    scheduler = (pod.get("spec") or {}).get("schedulerName") or _DEFAULT_SCHEDULERS["Pod"]
+    if served and scheduler not in served:
+        return f"{ref}: {not_served(scheduler, served)}"
+    return f"{ref} exists, and has not been read yet"
 
 
 class _Metadata(msgspec.Struct, rename="camel"):
@@ -133,8 +144,17 @@ def shown_device(device: PodDevice) -> str:
 def shown_devices(devices: Iterable[PodDevice]) -> str:
     """Return devices as one text, with the containers' names if there are several containers."""
     by_container: dict[str, list[str]] = {}
+    plain: Counter[str] = Counter()
     for device in devices:
-        by_container.setdefault(device.container, []).append(shown_device(device))
+        if device.container:
+            by_container.setdefault(device.container, []).append(shown_device(device))
+        else:
+            plain[device.id] += 1
+    if plain:
+        by_container[""] = [f"{count} × {resource}" for resource, count in sorted(plain.items())]
     if len(by_container) == 1:
         return ", ".join(*by_container.values())
-    return "; ".join(f"{container}: {', '.join(shown)}" for container, shown in by_container.items())
+    return "; ".join(
+        f"{container}: {', '.join(shown)}" if container else ", ".join(shown)
+        for container, shown in by_container.items()
+    )

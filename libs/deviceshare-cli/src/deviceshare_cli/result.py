@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 from deviceshare.model import Claim
 from deviceshare_cluster.interface import Object
-from deviceshare_metrics.api import PodDevice
+from deviceshare_metrics.api import PodDevice, whole_cards
 
 from deviceshare_cli.output import NONE, indented_json, table
 from deviceshare_cli.pods import PodView, devices_of, shown_devices
@@ -91,10 +91,11 @@ def as_json(result: Result) -> str:
     return indented_json(result)
 
 
-def as_table(pods: Sequence[PodResult]) -> str:
-    """Return the table of pods."""
-    rows = [
-        (pod.namespace, pod.name, pod.node or NONE, shown_devices(pod.devices) or NONE, pod.reason or "")
-        for pod in pods
-    ]
+def as_table(pods: Sequence[PodResult], claims: Iterable[Claim] = ()) -> str:
+    """Return the table of pods; ``claims`` add the cards that a device plugin offers as a plain number."""
+    plain = {(claim.namespace, claim.name): whole_cards(claim.resources) for claim in claims}
+    rows = []
+    for pod in pods:
+        devices = pod.devices + (plain.get((pod.namespace, pod.name), ()) if pod.node else ())
+        rows.append((pod.namespace, pod.name, pod.node or NONE, shown_devices(devices) or NONE, pod.reason or ""))
     return table(("NAMESPACE", "NAME", "NODE", "DEVICES", "REASON"), rows)

@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from deviceshare_cli.errors import CommandError
+from deviceshare_cli.notices import to_stderr
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,6 +28,13 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     """Its private directory: stores and logs."""
     schedulers: tuple[str, ...] = ()
     """Values of ``spec.schedulerName`` of the pods that the system places."""
+    target: str = ""
+    """Its cluster: ``local:DIR``, ``kube`` or ``kube:CONTEXT``."""
+
+    @property
+    def title(self) -> str:
+        """How messages name the system."""
+        return f"process {self.pid}" + (f" ({self.target})" if self.target else "")
 
 
 def run_directory() -> Path:
@@ -62,30 +70,50 @@ def remove(run: Run) -> None:
     current = _read(directory / "run.json")
     if current is None or current.pid != run.pid:
         return
-    others = [other for path in _youngest_first(directory) if (other := _read(path)) and _is_alive(other)]
-    if others:
+    if others := alive():
         _write(directory / "run.json", others[0])
     else:
         (directory / "run.json").unlink(missing_ok=True)
 
 
-def find(file: Path | None = None) -> Run:
-    """Return the running system of ``file``, else the latest one. Raises CommandError if there is none."""
-    path = file or run_directory() / "run.json"
+def find(chosen: str | None = None) -> Run:
+    """Return the running system of a run file or process id, else the latest one of this user.
+
+    If several run and none is chosen, a line on stderr names the latest. Raises CommandError if there is none.
+    """
+    path = run_directory() / (f"run-{chosen}.json" if chosen and chosen.isdecimal() else "run.json")
+    if chosen and not chosen.isdecimal():
+        path = Path(chosen)
+    _check_owner(path)
     run = _read(path)
-    if run is None and file is not None:
-        raise CommandError(f"{file} is not a run file of deviceshare")
+    if chosen and run is None:
+        raise CommandError(
+            f"{chosen} is not a run file of deviceshare, and not the process id of a system of this user"
+        )
     if run is None or not _is_alive(run):
         ended = f" (process {run.pid} of {path} has ended)" if run else ""
         raise CommandError(
             f"no deviceshare is running here{ended}: start one with `deviceshare up --cluster local:DIR`"
         )
+    if not chosen and (others := [each for each in alive() if each.pid != run.pid]):
+        named = ", ".join(each.title for each in others)
+        to_stderr(
+            f"deviceshare: using {run.title}, the latest of {len(others) + 1}; --run PID selects another: {named}"
+        )
     return run
+
+
+def alive() -> list[Run]:
+    """Return the running systems of this user, the latest first."""
+    found = [_read(path) for path in _youngest_first(run_directory())]
+    return [run for run in found if run is not None and _is_alive(run)]
 
 
 def stale() -> list[Run]:
     """Remove and return the run files of processes that ended without removing them."""
-    found = []
+    found: list[Run] = []
+    if run_directory().is_dir() and run_directory().stat().st_uid != os.getuid():
+        return found
     for path in _youngest_first(run_directory()):
         run = _read(path)
         if run is not None and not _is_alive(run):
@@ -120,10 +148,21 @@ def _youngest_first(directory: Path) -> list[Path]:
 
 
 def _is_alive(run: Run) -> bool:
+    """Return whether the process exists; one of another user has only got the same id."""
     try:
         os.kill(run.pid, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, PermissionError):
         return False
-    except PermissionError:
-        return True
     return True
+
+
+def _check_owner(path: Path) -> None:
+    """Raise CommandError if a run file, or its directory, belongs to another user: it could name any address."""
+    for each in (path, path.parent):
+        try:
+            owner = each.stat().st_uid
+        except OSError:
+            continue
+        # Directories of the system such as /tmp contain files of all users.
+        if owner != os.getuid() and (each == path or path.parent == run_directory()):
+            raise CommandError(f"{each} belongs to another user: set DEVICESHARE_RUN_DIR, or select a system by --run")

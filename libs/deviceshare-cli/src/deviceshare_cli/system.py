@@ -25,6 +25,7 @@ from deviceshare_cluster import KUBE
 from deviceshare_cli import natsserver, runfile
 from deviceshare_cli.backing import Backing, kube_backing, local_backing
 from deviceshare_cli.errors import CommandError
+from deviceshare_cli.leftovers import removed_after_death
 from deviceshare_cli.notices import LogReader, NoticeHandler, Notices, read_logs
 from deviceshare_cli.pods import SCHEDULERS
 from deviceshare_cli.ports import LOOPBACK, metrics_port
@@ -136,9 +137,11 @@ async def running(wanted: Wanted, notices: Notices) -> AsyncIterator[System]:
             metrics=f"http://{LOOPBACK}:{port}",
             directory=str(directory),
             schedulers=wanted.schedulers,
+            target=wanted.cluster,
         )
         runfile.write(run)
         stack.callback(runfile.remove, run)
+        await stack.enter_async_context(removed_after_death(directory, runfile.run_directory()))
         stack.push_async_callback(supervisor.stop)
         for server in bus_servers:
             await supervisor.start(server.program)

@@ -17,7 +17,7 @@ from deviceshare_bus.connection import Connection
 from deviceshare_bus.follower import Follower
 from deviceshare_bus.messages import decode_ledger
 from deviceshare_bus.plugins import load_families
-from deviceshare_bus.subjects import Stream
+from deviceshare_bus.subjects import Stream, address
 from deviceshare_bus.tasks import end
 from deviceshare_cluster.interface import ClusterError
 from deviceshare_metrics.api import PodDevice
@@ -35,6 +35,12 @@ from deviceshare_cli.system import System, Wanted, running
 
 WATCHED = ("Node", "Pod", "PodGroup", "Queue", "ConfigMap")
 """The kinds that inventory watches, whose revisions are compared with inventory's."""
+
+
+REJECTED_STATUS = 3
+"""The exit status of ``--until-settled`` if the system is settled, but objects of the directory were rejected."""
+LAST_SECONDS = 3.0
+"""Timeout of reading the pods once more after Ctrl-C."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +89,14 @@ async def up(options: Options) -> int:
     show = Show(options, notices)
     try:
         async with running(options.wanted, notices) as system:
-            return await system.guard(show.run(system))
+            try:
+                return await system.guard(show.run(system))
+            except asyncio.CancelledError:
+                # Only the first signal interrupts; the task goes on with the last table, and stops the system.
+                if interrupted.is_set() and show.stays and main.uncancel() == 0:
+                    await show.last_table(system)
+                    return 0
+                raise
     except asyncio.CancelledError:
         if not interrupted.is_set():
             raise
@@ -110,7 +123,7 @@ class Show:
         self._table = LiveTable(options.wanted.schedulers, held)
 
     async def run(self, system: System) -> int:
-        """Return the exit status once the system is settled or the timeout expired."""
+        """Return the exit status once the system is settled or the timeout expired: 3 if objects were rejected."""
         if not self._options.json:
             for name, address in addresses(system):
                 print(f"{name:<14} {address}", flush=True)
@@ -129,7 +142,14 @@ class Show:
         await self._print(system, loaded, open_work)
         if open_work:
             raise CommandError(f"not settled after {self._options.timeout:g} s: {'; '.join(open_work)}")
-        return 0
+        return REJECTED_STATUS if loaded.rejected else 0
+
+    async def last_table(self, system: System) -> None:
+        """Print the table of the pods as they are when the live table ends."""
+        if self._live is not None:
+            with contextlib.suppress(ClusterError, TimeoutError):
+                async with asyncio.timeout(LAST_SECONDS):
+                    await self._print(system, Loaded([], [], []), ())
 
     async def _settle(self, system: System) -> tuple[str, ...]:
         """Wait until the system is settled or the timeout expires; return the work that is open then."""
@@ -182,19 +202,25 @@ class Show:
 
     async def _print(self, system: System, loaded: Loaded, open_work: tuple[str, ...]) -> None:
         """Print the result."""
-        results = pod_results(await self._pods(system), await read_claims(system.bus), loaded.refused_pods)
+        claims = await read_claims(system.bus)
+        results = pod_results(await self._pods(system), claims, loaded.refused_pods)
         if self._options.json:
             rejected, warnings = tuple(loaded.rejected), tuple(loaded.warnings)
             print(as_json(Result(results, rejected, warnings, not open_work, open_work)), flush=True)
         else:
-            print("\n" + as_table(results), flush=True)
+            print("\n" + as_table(results, claims.values()), flush=True)
 
 
 async def read_claims(bus: Connection) -> dict[str, Claim]:
     """Return the claims of the ledger by the uid of their pod, without claims that are being withdrawn."""
     messages = await Follower(bus, Stream.LEDGER).read_to_end()
-    ledgers = {message.subject: decode_ledger(message.data) for message in messages}
-    return {claim.uid: claim for ledger in ledgers.values() for claim in ledger.claims if not claim.withdraw}
+    # The stream also has leases.
+    ledgers = [
+        decode_ledger(message.data)
+        for message in messages
+        if (where := address(message.subject)) is not None and where.kind == "ledger"
+    ]
+    return {claim.uid: claim for ledger in ledgers for claim in ledger.claims if not claim.withdraw}
 
 
 def addresses(system: System) -> list[tuple[str, str]]:

@@ -1,12 +1,11 @@
-"""Access to the cluster: one interface (:mod:`~deviceshare_cluster.interface`) and its implementations."""
+"""Access to the cluster: one interface (:mod:`~deviceshare_cluster.interface`) and its implementations.
+
+The implementations are imported when a cluster is opened: they take most of a second, and commands have to start fast.
+"""
 
 import asyncio
 
 from deviceshare_cluster.interface import Cluster, ClusterError
-from deviceshare_cluster.kube import SILENCE, KubeCluster
-from deviceshare_cluster.kube.client import KubeClient
-from deviceshare_cluster.kube.follow import Patience
-from deviceshare_cluster.local import LocalCluster
 
 LOCAL = "local:"
 KUBE = "kube"
@@ -22,18 +21,21 @@ def check_cluster(spec: str) -> None:
     Raises:
         UnknownCluster: ``spec`` is invalid, or there is no configuration of this cluster.
     """
-    if isinstance(open_cluster(spec), KubeCluster):
+    open_cluster(spec)
+    if _kind(spec) == KUBE:
+        from deviceshare_cluster.kube.client import KubeClient
+
         try:
             asyncio.run(KubeClient(context=spec.partition(":")[2]).read_configuration())
         except ClusterError as error:
             raise UnknownCluster(f"--cluster {spec!r} is not valid: {error}") from error
 
 
-def open_cluster(spec: str, name: str = "deviceshare", instance: str = "", silence: float = SILENCE) -> Cluster:
+def open_cluster(spec: str, name: str = "deviceshare", instance: str = "", silence: float | None = None) -> Cluster:
     """Return the cluster that ``spec`` names, not connected yet.
 
     ``name`` and ``instance`` are the reporting component and instance of Events. A watch of a Kubernetes cluster is
-    restarted after ``silence`` seconds without data.
+    restarted after ``silence`` seconds without data (None: the default of the implementation).
 
     ``local:nats://host:port`` is a local cluster. ``kube`` is the Kubernetes cluster of the service account, or else of
     the kubeconfig's current context (KUBECONFIG, ~/.kube/config); ``kube:CONTEXT`` selects another context.
@@ -41,10 +43,22 @@ def open_cluster(spec: str, name: str = "deviceshare", instance: str = "", silen
     Raises:
         UnknownCluster: ``spec`` is invalid.
     """
-    kind, _, context = spec.partition(":")
+    if _kind(spec) == KUBE:
+        from deviceshare_cluster.kube import SILENCE, KubeCluster
+        from deviceshare_cluster.kube.follow import Patience
+
+        patience = Patience(silence=SILENCE if silence is None else silence)
+        return KubeCluster(context=spec.partition(":")[2], name=name, instance=instance, patience=patience)
+    from deviceshare_cluster.local import LocalCluster
+
+    return LocalCluster(spec.removeprefix(LOCAL), name=instance or name, component=name)
+
+
+def _kind(spec: str) -> str:
+    """Return which implementation a specification names. Raises UnknownCluster."""
+    kind = spec.partition(":")[0]
     if kind == KUBE:
-        return KubeCluster(context=context, name=name, instance=instance, patience=Patience(silence=silence))
-    url = spec.removeprefix(LOCAL)
-    if not spec.startswith(LOCAL) or not url.startswith(("nats://", "tls://")):
+        return KUBE
+    if not spec.startswith(LOCAL) or not spec.removeprefix(LOCAL).startswith(("nats://", "tls://")):
         raise UnknownCluster(f"--cluster {spec!r} is not valid: expected kube, kube:CONTEXT or local:nats://host:port")
-    return LocalCluster(url, name=instance or name, component=name)
+    return LOCAL

@@ -14,6 +14,7 @@ Units: MiB of device memory, percent of a card's cores (or AI cores), unix secon
 :data:`deviceshare.model.Resources`.
 """
 
+from collections.abc import Iterable
 from typing import Generic, Literal, TypeVar, get_args
 
 import msgspec
@@ -26,6 +27,9 @@ NodeState = Literal["ready", "not_ready", "unschedulable"]
 POD_STATES: tuple[PodState, ...] = get_args(PodState)
 CLAIM_STATES: tuple[ClaimState, ...] = get_args(ClaimState)
 NODE_STATES: tuple[NodeState, ...] = get_args(NodeState)
+
+MOST_WHOLE = 256
+"""Cards of one pod, or node, and resource that are listed of a plain number."""
 
 T = TypeVar("T")
 
@@ -74,7 +78,8 @@ class PodDevice(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A device of a container.
 
     ``id`` is the name of the device plugin: UUID, ``UUID[group-position]`` for a MIG instance, index for gpu-share.
-    ``memory`` is 0 if a whole card is allocated that is no longer registered.
+    ``memory`` is 0 if a whole card is allocated that is no longer registered. A card that the device plugin offers as a
+    plain number has the resource (``nvidia.com/gpu``) as its id, and no container.
     """
 
     container: str
@@ -159,3 +164,18 @@ class ErrorAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """An error, in one sentence."""
 
     error: str
+
+
+def is_whole(resource: str) -> bool:
+    """Return whether a resource is a plain number of cards, which pods get whole (``nvidia.com/gpu``)."""
+    return resource.endswith("/gpu")
+
+
+def whole_cards(resources: Iterable[tuple[str, int]]) -> tuple[PodDevice, ...]:
+    """Return the cards that a pod with these resources gets as a plain number; kubelet chooses them."""
+    return tuple(
+        PodDevice(container="", id=resource, memory=0, cores=100)
+        for resource, number in resources
+        if is_whole(resource)
+        for _ in range(min(number, MOST_WHOLE))
+    )

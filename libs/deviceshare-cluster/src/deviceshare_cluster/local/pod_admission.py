@@ -5,7 +5,7 @@ refuses an extended resource with a request and no limit; here the request becom
 published examples contain such pods.
 """
 
-from deviceshare.model import RequestError, is_native, to_amount
+from deviceshare.model import RequestError, is_native, mebibytes_hint, to_amount
 
 from deviceshare_cluster.local.checks import ManifestField
 
@@ -57,6 +57,9 @@ def _admit_container(container: ManifestField, names: set[str]) -> None:
         resources = container["resources"]
         resources.optional_mapping()
         limits, requests = _amounts(resources["limits"]), _amounts(resources["requests"])
+        for resource, amount in limits.items():
+            if hint := mebibytes_hint(resource, amount):
+                resources["limits"][resource].warn(f"{resources.path}.limits: {hint}")
         if limits or requests:
             _balance(resources, limits, requests)
 

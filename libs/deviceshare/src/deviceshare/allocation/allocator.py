@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import msgspec
 import numpy as np
 
-from deviceshare.allocation.card_models import type_caveats
+from deviceshare.allocation.card_models import type_caveats, unit_caveats
 from deviceshare.allocation.diagnosis import closest, counted, merged
 from deviceshare.allocation.first_failing import first_failing
 from deviceshare.allocation.node_checks import amount_checks, model_checks, port_checks, state_checks
@@ -20,6 +20,7 @@ from deviceshare.allocation.node_ranking import RankingCache
 from deviceshare.allocation.node_table import NO_TENANT, NodeTable
 from deviceshare.allocation.pod_class import PodClass
 from deviceshare.allocation.pod_classes import PodClasses
+from deviceshare.allocation.proportions import keep_all, proportion_checks
 from deviceshare.allocation.resource_names import device_names
 from deviceshare.allocation.ties import LOWEST, Ties
 from deviceshare.conf import SchedulerConf
@@ -175,6 +176,7 @@ class Allocator(NodeTable):
             )
         checks += port_checks(pod_class.ports, self._ports, rows)
         checks += amount_checks(pod_class.resources, self._resources, rows, device_names(self.conf))
+        checks += proportion_checks(pod_class.proportions, pod_class.resources, self._resources, rows)
         of_cards = pod_class.checks(view) if view is not None else []
         first = first_failing(checks, of_cards, name, len(rows))
         checks = merged([*checks, *of_cards])
@@ -183,10 +185,10 @@ class Allocator(NodeTable):
         return Unplaceable(self.nodes, found, closest=near, caveats=self.caveats(request), first_failing=first)
 
     def caveats(self, request: PodRequest) -> tuple[str, ...]:
-        """Return the annotations of the pod that are interpreted leniently in this cluster."""
+        """Return the annotations of the pod that are interpreted leniently in this cluster, and doubtful amounts."""
         pod_class = self._pod_classes.read(request)
         if pod_class.caveats_at != self._cards.types_version:
-            pod_class.caveats = type_caveats(request, self._cards.type_names)
+            pod_class.caveats = type_caveats(request, self._cards.type_names) + unit_caveats(request)
             pod_class.caveats_at = self._cards.types_version
         return pod_class.caveats
 
@@ -211,7 +213,11 @@ class Allocator(NodeTable):
         if node_index.facts_version != self._facts.now:
             pod_class.ranking.refresh(self._facts, self._nodes, pod_class.request)
         count = node_index.narrow(changes, self._resources.amounts, self._cards.charges)
-        self._evaluate(pod_class, self._with_ports(pod_class, count) if pod_class.ports else count)
+        if pod_class.ports:
+            count = self._with_ports(pod_class, count)
+        if pod_class.proportions:
+            count = self._with_proportions(pod_class, count)
+        self._evaluate(pod_class, count)
         if node_index.scores is not None and len(rows := node_index.scores.outdated()):
             np.asarray(changes.found)[: len(rows)] = rows
             self._evaluate(pod_class, len(rows))
@@ -240,3 +246,17 @@ class Allocator(NodeTable):
             else:
                 pod_class.node_index.put(row, NEVER, 0.0)
         return left
+
+    def _with_proportions(self, pod_class: PodClass, count: int) -> int:
+        """Mark those of the first ``count`` rows of ``self._changes.found`` as infeasible that keep too little free.
+
+        Moves the other rows to the front, and returns their number.
+        """
+        found = self._changes.found
+        rows = np.array(found[:count], dtype=np.int64)
+        kept = keep_all(pod_class.proportions, pod_class.resources, self._resources, rows)
+        for row in rows[~kept].tolist():
+            pod_class.node_index.put(row, NEVER, 0.0)
+        left = rows[kept]
+        np.asarray(found)[: len(left)] = left
+        return len(left)

@@ -12,7 +12,7 @@ import msgspec
 from deviceshare.families import parts_of_words, types_accepted, types_asked
 from deviceshare.formats import nvidia, vgpu
 from deviceshare.formats.card_lists import items
-from deviceshare.model import NodeFact, PodRequest
+from deviceshare.model import NodeFact, PodRequest, mebibytes_hint
 from deviceshare.state import Bools
 
 
@@ -46,6 +46,14 @@ def type_caveats(ask: PodRequest, names: Sequence[str]) -> tuple[str, ...]:
         for wanted in items(ask.annotation(annotation))
         if (meant := parts_of_words(wanted, names))
     )
+
+
+def unit_caveats(ask: PodRequest) -> tuple[str, ...]:
+    """Return a message for each resource of device memory whose amount was probably meant in bytes."""
+    amounts = {
+        name: amount for container in (*ask.init_containers, *ask.containers) for name, amount in container.resources
+    }
+    return tuple(hint for name, amount in sorted(amounts.items()) if (hint := mebibytes_hint(name, amount)))
 
 
 def model_of(node: NodeFact) -> str:

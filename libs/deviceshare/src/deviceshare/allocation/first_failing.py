@@ -25,6 +25,7 @@ _ORDER = (
     "TooManyPods",
     "ResourceUnknown",
     "InsufficientResource",
+    "ProportionNotKept",
     "CardsRegisteredTwice",
     "CardNotFound",
     "ModeNotFit",

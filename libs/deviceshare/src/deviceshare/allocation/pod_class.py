@@ -13,6 +13,7 @@ from deviceshare.allocation.first_failing import only, stages
 from deviceshare.allocation.node_ranking import NodeRanking, RankingCache
 from deviceshare.allocation.node_scores import counted, node_scores, scored
 from deviceshare.allocation.predicates import Rule
+from deviceshare.allocation.proportions import proportions
 from deviceshare.conf import SchedulerConf
 from deviceshare.families import FAMILIES, MOST_CARDS, Check, Demand, ExpectedDemand, Family, FamilyError, calling
 from deviceshare.kernels import NodeAmounts, NodeIndex
@@ -62,6 +63,8 @@ class PodClass:
         """How much of the node's own resources a pod takes."""
         self.ports = request.host_ports if conf.predicates.node_ports else ()
         """The host ports that have to be free."""
+        self.proportions = proportions(request, conf.predicates.proportions)
+        """What nodes have to keep free for pods of other resources."""
         self.counted = counted(request, conf, self._devices)
         """What node scores count in addition to ``resources``."""
         self.rule = Rule.of(request, self._hardware(), conf.predicates)

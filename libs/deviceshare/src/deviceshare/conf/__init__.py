@@ -29,7 +29,7 @@ from deviceshare.conf.known import (
     did_you_mean,
 )
 from deviceshare.conf.model import FIRST_FIT, Extensions, SchedulerConf, matching, tiers
-from deviceshare.conf.node_plugins import ALL_PREDICATES, BINPACK, NODEORDER, NodeOrder, Predicates
+from deviceshare.conf.node_plugins import ALL_PREDICATES, BINPACK, NODEORDER, NodeOrder, Predicates, Proportion
 from deviceshare.conf.positions import Origin, YamlText
 from deviceshare.conf.scheduler import default_conf, parse_conf
 from deviceshare.conf.times import seconds_of
@@ -60,6 +60,7 @@ __all__ = [
     "NodeOrder",
     "Origin",
     "Predicates",
+    "Proportion",
     "SchedulerConf",
     "VgpuConf",
     "VnpuChip",

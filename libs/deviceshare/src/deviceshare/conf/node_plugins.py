@@ -3,14 +3,27 @@
 Source of names and defaults: Volcano pkg/scheduler/plugins/{predicates,nodeorder,binpack}.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from math import inf
 
 import msgspec
 
 from deviceshare.conf.known import OLD_FLAGS
 from deviceshare.conf.reading import ConfField
+from deviceshare.model import as_text
 
 PREDICATES, NODEORDER, BINPACK = "predicates", "nodeorder", "binpack"
+
+
+class Proportion(msgspec.Struct, frozen=True):
+    """How much of a node's CPU and memory other pods leave for each free unit of a resource.
+
+    ``cpu`` in cores, ``memory`` in GB (10^9 bytes). Source: Volcano pkg/scheduler/plugins/predicates/proportional.go.
+    """
+
+    resource: str
+    cpu: float = 1.0
+    memory: float = 1.0
 
 
 class Predicates(msgspec.Struct, frozen=True):
@@ -27,6 +40,8 @@ class Predicates(msgspec.Struct, frozen=True):
     volume_binding: bool = True
     volume_zone: bool = True
     volume_limits: bool = True
+    proportions: tuple[Proportion, ...] = ()
+    """Of the resources of ``predicate.resources``, with ``predicate.ProportionalEnable``."""
 
     def refuses(self, field: str) -> bool:
         """Return whether pods with this field, which is not evaluated, must wait."""
@@ -40,7 +55,7 @@ class Predicates(msgspec.Struct, frozen=True):
 
 
 ALL_PREDICATES = Predicates()
-NO_PREDICATES = Predicates(*(False for _ in Predicates.__struct_fields__))
+NO_PREDICATES = Predicates(False, False, False, False, False, False, False, False, False)
 
 PREDICATE_ARGUMENTS = {
     "predicate.NodeAffinityEnable": "node_affinity",
@@ -53,6 +68,11 @@ PREDICATE_ARGUMENTS = {
     "predicate.NodeVolumeLimitsEnable": "volume_limits",
 }
 """The fields of :class:`Predicates` by the names of their arguments."""
+PROPORTIONAL, PROPORTIONAL_RESOURCES = "predicate.ProportionalEnable", "predicate.resources"
+"""The switch, and the list of resources; ``predicate.resources.NAME.cpu`` and ``.memory`` are the rates of one."""
+_LARGEST_RATE = 1e6
+_OF_SHARED_CARDS = "volcano.sh/"
+"""How the resources of shared cards begin: cards are not counted as amounts of a node."""
 PREDICATES_WITHOUT_EFFECT = (
     "predicate.CacheEnable",
     "predicate.DynamicResourceAllocationEnable",
@@ -111,13 +131,25 @@ LARGEST_WEIGHT = 1_000_000
 
 def read_predicates(arguments: Arguments, enabled: bool) -> Predicates:
     """Return the enabled predicates; ``enabled``: the plugin's function ``Predicate`` is on."""
-    _check_names(arguments, (*PREDICATE_ARGUMENTS, *PREDICATES_WITHOUT_EFFECT, *OLD_FLAGS))
+    names = _listed(arguments, PROPORTIONAL_RESOURCES)
+    rates = {(name, of): f"{PROPORTIONAL_RESOURCES}.{name}.{of}" for name in names for of in ("cpu", "memory")}
+    switches = (*PREDICATE_ARGUMENTS, *PREDICATES_WITHOUT_EFFECT, *OLD_FLAGS, PROPORTIONAL, PROPORTIONAL_RESOURCES)
+    _check_names(_without_unlisted(arguments, PROPORTIONAL_RESOURCES, rates.values()), (*switches, *rates.values()))
     if not enabled:
         return NO_PREDICATES
+    proportions = tuple(
+        Proportion(name, _rate(arguments, rates[name, "cpu"]), _rate(arguments, rates[name, "memory"]))
+        for name in names
+    )
+    for name in names:
+        if name.startswith(_OF_SHARED_CARDS):
+            arguments[PROPORTIONAL_RESOURCES].warn(f"{name} is not evaluated: it is a resource of shared cards")
+    proportional = _is_given(arguments, PROPORTIONAL) and arguments[PROPORTIONAL].boolean()
     given = {
         field: arguments[name].boolean() for name, field in PREDICATE_ARGUMENTS.items() if _is_given(arguments, name)
     }
-    return Predicates(**given)
+    counting = tuple(each for each in proportions if not each.resource.startswith(_OF_SHARED_CARDS))
+    return Predicates(**given, proportions=counting if proportional else ())
 
 
 def read_nodeorder(arguments: Arguments) -> NodeOrder:
@@ -131,23 +163,47 @@ def read_nodeorder(arguments: Arguments) -> NodeOrder:
 
 def read_binpack(arguments: Arguments) -> Binpack:
     """Return the weights of binpack. As in Volcano, a resource with a weight below 0 has the weight 1."""
-    listed = arguments.get(BINPACK_RESOURCES)
-    if listed is not None and not isinstance(listed.value, str | None):
-        raise listed.error("names of resources separated by commas, such as nvidia.com/gpu")
-    text = (listed.value if listed else None) or ""
-    names = [name.strip() for name in text.split(",") if name.strip()]
+    names = _listed(arguments, BINPACK_RESOURCES)
     of_resources = {"cpu": BINPACK_CPU, "memory": BINPACK_MEMORY}
     of_resources |= {name: f"{BINPACK_RESOURCES}.{name}" for name in sorted(names) if name not in of_resources}
     known = (BINPACK_WEIGHT, BINPACK_RESOURCES, *of_resources.values())
-    unlisted = [name for name in arguments if name.startswith(f"{BINPACK_RESOURCES}.") and name not in known]
-    for name in unlisted:
-        arguments[name].warn(f"is ignored: {BINPACK_RESOURCES} does not name this resource")
-    _check_names({name: field for name, field in arguments.items() if name not in unlisted}, known)
+    _check_names(_without_unlisted(arguments, BINPACK_RESOURCES, known), known)
     weights = {name: _weight(arguments, argument) for name, argument in of_resources.items()}
     return Binpack(
         weight=_weight(arguments, BINPACK_WEIGHT),
         resources=tuple((name, weight if weight >= 0 else 1) for name, weight in weights.items()),
     )
+
+
+def _listed(arguments: Arguments, name: str) -> list[str]:
+    """Return the names of resources in an argument, each once."""
+    field = arguments.get(name)
+    if field is not None and not isinstance(field.value, str | None):
+        raise field.error("names of resources separated by commas, such as nvidia.com/gpu")
+    text = (field.value if field else None) or ""
+    return list(dict.fromkeys(each.strip() for each in text.split(",") if each.strip()))
+
+
+def _without_unlisted(arguments: Arguments, resources: str, known: Iterable[str]) -> Arguments:
+    """Return the arguments without those of resources that the argument ``resources`` does not name, with warnings."""
+    of_known = set(known)
+    unlisted = [name for name in arguments if name.startswith(f"{resources}.") and name not in of_known]
+    for name in unlisted:
+        arguments[name].warn(f"is ignored: {resources} does not name this resource")
+    return {name: field for name, field in arguments.items() if name not in unlisted}
+
+
+def _rate(arguments: Arguments, name: str) -> float:
+    """Return a rate; as in Volcano, 1 if it is absent or negative."""
+    if not _is_given(arguments, name):
+        return 1.0
+    try:
+        rate = float(as_text(arguments[name].value))
+    except ValueError:
+        rate = inf
+    if not rate <= _LARGEST_RATE:
+        raise arguments[name].error(f"a number from 0 to {_LARGEST_RATE:g}")
+    return rate if rate >= 0 else 1.0
 
 
 def _is_given(arguments: Arguments, name: str) -> bool:

@@ -82,7 +82,7 @@ from deviceshare.model.problems import (
     Problem,
     RequestError,
 )
-from deviceshare.model.quantities import LARGEST, Quantity, format_quantity, is_native, to_amount
+from deviceshare.model.quantities import LARGEST, Quantity, format_quantity, is_native, mebibytes_hint, to_amount
 from deviceshare.model.shared_uids import alias, object_uid
 from deviceshare.model.signatures import read_keys, sign, signed
 from deviceshare.model.traces import PHASES, TraceIds, trace_id, trace_ids, trace_number
@@ -164,6 +164,7 @@ __all__ = [
     "fenced_claims",
     "format_quantity",
     "is_native",
+    "mebibytes_hint",
     "not_served",
     "object_uid",
     "read_keys",

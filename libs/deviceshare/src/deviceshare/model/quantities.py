@@ -27,6 +27,7 @@ _SCALES |= {f"{letter}i": Fraction(1024**power) for power, letter in enumerate("
 _BINARY: tuple[str, ...] = ("Ei", "Pi", "Ti", "Gi", "Mi", "Ki", "")
 _DECIMAL: tuple[str, ...] = ("E", "P", "T", "G", "M", "k", "", "m", "u")
 
+_TEBIBYTE_IN_MIB = 2**20
 _COUNT = "a whole number, 0 or more"
 _BYTES = "an amount of bytes such as 512Mi or 4Gi, 0 or more"
 _MILLI = "an amount of CPU such as 2 or 500m, not negative"
@@ -97,6 +98,17 @@ def to_amount(resource: str, value: Quantity, subject: str, field: str, error: t
         if len(text) > len(str(LARGEST)) - 1:
             expected += f", at most {LARGEST}"
         raise error(subject, field, text, expected) from None
+
+
+def mebibytes_hint(resource: str, amount: int) -> str:
+    """Return the hint that an amount of device memory was probably meant in bytes, '' if it was not.
+
+    Device memory (``volcano.sh/vgpu-memory``, ``huawei.com/Ascend910B3-memory``) is a plain number of MiB, without a
+    suffix: Kubernetes reads ``2Gi`` as 2147483648. A card of a TiB is taken for bytes.
+    """
+    if is_native(resource) or not resource.endswith("-memory") or amount < _TEBIBYTE_IN_MIB:
+        return ""
+    return f"{resource} is a number of MiB: {amount} was probably meant in bytes (did you mean '{-(-amount >> 20)}'?)"
 
 
 def _as_text(value: Quantity) -> str:

@@ -91,10 +91,13 @@ class Configs:
         return Resolved(self._file or self._scheduler, self._devices, remarks)
 
     def _resolve_scheduler(self, remarks: dict[Place, list[Remark]]) -> SchedulerConf:
-        if self._file is not None:
-            return scheduler_conf(self._file)
         # The first by namespace, so that the choice does not depend on the order of the list.
         place = next((place for place in sorted(self._maps) if place[1] == SCHEDULER_MAP), None)
+        if self._file is not None:
+            conf = scheduler_conf(self._file)
+            if place is not None:
+                remarks[place] = _beside(self._file, conf, self._maps[place])
+            return conf
         if place is None:
             self._scheduler = DEFAULTS
         else:
@@ -137,6 +140,17 @@ def _read(change: Change, name: str) -> ConfigFact:
     if key not in data:
         raise ConfigError(source, "data", ", ".join(sorted(data)), expected)
     return ConfigFact(name=name, text=data[key], source=f"{source} data[{key}]", revision=str(change.revision))
+
+
+def _beside(file: ConfigFact, conf: SchedulerConf, change: Change) -> list[Remark]:
+    """Return what is to be said of a ConfigMap that the file given at start overrides: nothing if both say the same."""
+    overridden = f"ConfigMap {change.namespace}/{change.name} is not in effect: {file.source} (--conf) overrides it"
+    try:
+        other = scheduler_conf(_read(change, SCHEDULER))
+    except InputError as error:
+        return [error.problem, overridden]
+    same = msgspec.structs.replace(other, warnings=()) == msgspec.structs.replace(conf, warnings=())
+    return [] if same else [overridden]
 
 
 def _scheduler_key(data: dict[str, str]) -> str:

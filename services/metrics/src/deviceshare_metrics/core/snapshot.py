@@ -142,7 +142,7 @@ def _claims(store: StateStore, cards: Cards, outcomes: Outcomes) -> Iterator[api
                 node=on_node.node,
                 state=claim_state(claim, found),
                 reason=found.reason if found is not None else "",
-                devices=_devices_of(cards, on_node.node, claim.grants),
+                devices=(*_devices_of(cards, on_node.node, claim.grants), *api.whole_cards(claim.resources)),
                 decided_by=claim.decided_by,
                 decided_at=claim.decided_at,
             )
@@ -162,6 +162,9 @@ def _pods(store: StateStore, cards: Cards, outcomes: Outcomes) -> Iterator[api.P
             grants = on_node.get((node, pod.uid), () if pod.ended else pod.held)
         elif placed is not None and placed.holds and not pod.ended:
             node, grants = placed.node, placed.claim.grants
+        devices = _devices_of(cards, node, grants)
+        if placed is not None and placed.holds and node and not pod.ended:
+            devices += api.whole_cards(placed.claim.resources)
         yield api.Pod(
             namespace=pod.namespace,
             name=pod.name,
@@ -169,7 +172,7 @@ def _pods(store: StateStore, cards: Cards, outcomes: Outcomes) -> Iterator[api.P
             scheduler=pod.scheduler,
             node=node or None,
             state=state,
-            devices=_devices_of(cards, node, grants),
+            devices=devices,
             reason=_reason(store, pod, state),
             queue=queues.get(pod.group, "") or pod.queue or "default",
             group=pod.group,

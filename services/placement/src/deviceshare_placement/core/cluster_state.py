@@ -113,6 +113,9 @@ class ClusterState:
         if before is not None and after != before:
             # The pod may hold less, or other pods may share a card with it now.
             self.made_room()
+        elif after is not None and self.allocator.conf.predicates.proportions:
+            # A card in use needs no CPU and memory kept for it.
+            self.made_room()
 
     def account(self, pod: PodRecord) -> None:
         """Add a pod to the account of its queue, or to the pods of other schedulers."""

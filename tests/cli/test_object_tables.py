@@ -1,6 +1,6 @@
 """PodGroups and Queues as tables."""
 
-from deviceshare_cli.listing import podgroups_table, queues_table
+from deviceshare_cli.object_tables import podgroups_table, queues_table
 
 WAITS = {"type": "Unschedulable", "status": "True", "reason": "NotEnoughResources", "message": "queue 'q' has enough"}
 READY = {"type": "Scheduled", "status": "True", "reason": "tasks in gang are ready to be scheduled"}

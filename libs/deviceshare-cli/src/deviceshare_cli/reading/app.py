@@ -1,0 +1,163 @@
+"""The command line of the commands that only read: ``get``, ``describe``, ``explain`` and others."""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from deviceshare_cli.exit_status import run_and_exit
+from deviceshare_cli.reading.kinds import JOBS, NODES, PODGROUPS, PODS, QUEUES, RESOURCES, Resource
+from deviceshare_cli.reading.opening import Source
+
+app = typer.Typer()
+
+RunOption = Annotated[
+    str | None,
+    typer.Option(
+        "--run",
+        metavar="PID|FILE",
+        help="Process id or run file of the system; default: the latest one of this user. "
+        "Run files are in $DEVICESHARE_RUN_DIR, else deviceshare-<uid> under $XDG_RUNTIME_DIR or /tmp.",
+    ),
+]
+SnapshotOption = Annotated[
+    Path | None,
+    typer.Option("--snapshot", metavar="FILE", help="Read this file of `deviceshare snapshot`, - for standard input."),
+]
+NamespaceOption = Annotated[
+    str | None, typer.Option("-n", "--namespace", metavar="NS", help="The namespace; for names the default is default.")
+]
+
+
+def _completion(*resources: Resource) -> Any:
+    """Return the argument that takes the names of these resources, with their completion."""
+    names = [name for each in resources for name in (each.plural, each.singular, *each.short[:1])]
+    return typer.Argument(
+        metavar="KIND [NAME...]",
+        help=f"{', '.join(each.plural for each in resources)}, or a short name such as po; also KIND/NAME.",
+        autocompletion=lambda incomplete: [name for name in names if name.startswith(incomplete)],
+    )
+
+
+@app.command()
+def get(
+    arguments: Annotated[list[str], _completion(*RESOURCES)],
+    output: Annotated[
+        Literal["table", "wide", "json", "yaml", "name"],
+        typer.Option(
+            "-o",
+            "--output",
+            help="json: the fields of the JSON API (of PodGroups, Queues, Jobs and Events the objects); "
+            "yaml: the Kubernetes objects.",
+        ),
+    ] = "table",
+    namespace: Annotated[
+        str | None,
+        typer.Option("-n", "--namespace", metavar="NS", help="Only this namespace; default: all, for names default."),
+    ] = None,
+    every_namespace: Annotated[bool, typer.Option("-A", "--all-namespaces", help="All namespaces.")] = False,
+    selector: Annotated[
+        str, typer.Option("-l", "--selector", metavar="LABELS", help="Only with these labels: a=b,c!=d,e in (f,g),!h.")
+    ] = "",
+    sort: Annotated[
+        str,
+        typer.Option(
+            "--sort-by", metavar="PATH", help="Order by a field: .node, .memory_used, .metadata.creationTimestamp."
+        ),
+    ] = "",
+    watch: Annotated[bool, typer.Option("-w", "--watch", help="Then print each change, until Ctrl-C.")] = False,
+    no_headers: Annotated[bool, typer.Option("--no-headers", help="Print no head of the table.")] = False,
+    run: RunOption = None,
+    snapshot: SnapshotOption = None,
+) -> None:
+    """Show nodes, devices, pods, claims, podgroups, queues, jobs or events."""
+    from deviceshare_cli import getting
+
+    where = None if every_namespace else namespace
+    options = getting.Options(where, every_namespace, selector, output, sort, watch, not no_headers)
+    run_and_exit(getting.get(Source(run, snapshot), arguments, options))
+
+
+@app.command()
+def describe(
+    arguments: Annotated[list[str], _completion(PODS, NODES, QUEUES, PODGROUPS, JOBS)],
+    namespace: NamespaceOption = None,
+    run: RunOption = None,
+    snapshot: SnapshotOption = None,
+) -> None:
+    """Show all fields of an object, its devices and its events."""
+    from deviceshare_cli import describing
+
+    run_and_exit(describing.describe(Source(run, snapshot), arguments, namespace))
+
+
+@app.command()
+def explain(
+    kind: Annotated[str, typer.Argument(metavar="KIND", help="pod, node, device, queue, podgroup or job.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Also NAMESPACE/NAME; of a device its id, also NODE/ID.")],
+    output: Annotated[
+        Literal["text", "wide", "json"], typer.Option("-o", "--output", help="How to print it.")
+    ] = "text",
+    namespace: NamespaceOption = None,
+    run: RunOption = None,
+    snapshot: SnapshotOption = None,
+) -> None:
+    """Explain an object: where a pod is placed and why, or why it is pending; what is used of a node, device or queue.
+
+    -o wide of a pod also shows what each of the closest nodes lacks, and what is free on its cards.
+    """
+    from deviceshare_cli import explaining
+
+    run_and_exit(explaining.explain(Source(run, snapshot), kind, name, namespace, output))
+
+
+@app.command()
+def fit(
+    filename: Annotated[
+        list[str],
+        typer.Option("-f", "--filename", metavar="FILE", help="Pods and Volcano's Jobs, - for standard input."),
+    ],
+    count: Annotated[int, typer.Option(metavar="N", min=1, max=10_000, help="Place so many copies together.")] = 1,
+    limit: Annotated[
+        int, typer.Option(metavar="N", min=0, max=100_000, help="Count further copies that fit up to this number.")
+    ] = 1000,
+    output: Annotated[Literal["text", "json"], typer.Option("-o", "--output", help="How to print it.")] = "text",
+    run: RunOption = None,
+    snapshot: SnapshotOption = None,
+) -> None:
+    """Show whether pods fit now, where, and how many more; otherwise what is missing and who holds it.
+
+    Nothing is created. Nodes, cards, gangs and limits of queues are evaluated by the code of the scheduler, on the
+    state of the running system. Pods that are pending are not placed first. The status is 1 if the pods do not fit.
+    """
+    from deviceshare_cli.whatif import fit as module
+
+    run_and_exit(module.run_fit(Source(run, snapshot), filename, count, limit, output))
+
+
+@app.command()
+def top(
+    output: Annotated[Literal["table", "json"], typer.Option("-o", "--output", help="How to print it.")] = "table",
+    run: RunOption = None,
+    snapshot: SnapshotOption = None,
+) -> None:
+    """Show what there is of each card model and queue, what is used, and how fragmented the rest is.
+
+    WHOLE FREE: cards without pods. LARGEST FREE: the largest share of one card. FRAGMENTED: how much of the free memory
+    is on cards in use. UNAVAILABLE: cards that are unhealthy, or on nodes that take no pods.
+    """
+    from deviceshare_cli.whatif import top as module
+
+    run_and_exit(module.run_top(Source(run, snapshot), output))
+
+
+@app.command()
+def snapshot(run: RunOption = None) -> None:
+    """Write the state of the running system to standard output, as one JSON file.
+
+    Every command that reads accepts the file with --snapshot and gives the answers that the system gave. It contains
+    the objects of the cluster (no ConfigMaps and Secrets) and the messages of the bus; gzip shrinks it to a tenth.
+    """
+    from deviceshare_cli.reading import taking
+
+    run_and_exit(taking.write_snapshot(Source(run, None)))

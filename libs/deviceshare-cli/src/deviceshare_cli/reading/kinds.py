@@ -1,0 +1,94 @@
+"""The kinds of resources that commands accept, by the names that ``kubectl`` accepts."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from deviceshare_cli.errors import CommandError
+
+
+class Resource(NamedTuple):
+    """A kind of resources.
+
+    ``group``: its API group, empty for the core group. ``kind``: of its Kubernetes objects; empty for devices and
+    claims, which are none.
+    """
+
+    plural: str
+    singular: str
+    short: tuple[str, ...]
+    kind: str
+    group: str
+    namespaced: bool
+
+    @property
+    def qualified(self) -> str:
+        """The plural with the group, as in errors of the API server: ``queues.scheduling.volcano.sh``."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    def title(self, name: str) -> str:
+        """Return an object's name as ``-o name`` prints it: ``pod/a``, ``job.batch.volcano.sh/a``."""
+        return f"{self.singular}.{self.group}/{name}" if self.group else f"{self.singular}/{name}"
+
+
+_SCHEDULING, _BATCH = "scheduling.volcano.sh", "batch.volcano.sh"
+NODES = Resource("nodes", "node", ("no",), "Node", "", False)
+DEVICES = Resource("devices", "device", ("dev",), "", "", False)
+PODS = Resource("pods", "pod", ("po",), "Pod", "", True)
+CLAIMS = Resource("claims", "claim", (), "", "", True)
+PODGROUPS = Resource("podgroups", "podgroup", ("pg", "podgroup-v1beta1"), "PodGroup", _SCHEDULING, True)
+QUEUES = Resource("queues", "queue", ("q", "queue-v1beta1"), "Queue", _SCHEDULING, False)
+JOBS = Resource("jobs", "job", ("vcjob", "vj"), "Job", _BATCH, True)
+EVENTS = Resource("events", "event", ("ev",), "Event", "", True)
+RESOURCES = (NODES, DEVICES, PODS, CLAIMS, PODGROUPS, QUEUES, JOBS, EVENTS)
+_BY_NAME = {
+    name: resource
+    for resource in RESOURCES
+    for base in (resource.plural, resource.singular, *resource.short)
+    for name in (base, f"{base}.{resource.group}")
+}
+
+
+def find_resource(name: str, among: Sequence[Resource] = RESOURCES) -> Resource:
+    """Return the resource of a plural, singular or short name. Raises CommandError as ``kubectl`` does."""
+    resource = _BY_NAME.get(name.lower())
+    if resource not in among or resource is None:
+        known = ", ".join("/".join((each.plural, *each.short[:1])) for each in among)
+        raise CommandError(f'the server doesn\'t have a resource type "{name}"; this command knows {known}')
+    return resource
+
+
+def not_found(resource: Resource, name: str) -> str:
+    """Return the error of an object that does not exist, as ``kubectl`` prints it."""
+    return f'Error from server (NotFound): {resource.qualified} "{name}" not found'
+
+
+class Target(NamedTuple):
+    """The objects that the arguments of a command name; no names: all objects."""
+
+    resource: Resource
+    names: tuple[str, ...]
+
+
+def parse_target(arguments: Sequence[str], among: Sequence[Resource] = RESOURCES) -> Target:
+    """Return what ``KIND [NAME...]`` or ``KIND/NAME...`` names. Raises CommandError."""
+    first, *names = arguments
+    if "/" not in first:
+        return Target(find_resource(first, among), tuple(names))
+    found = [each.partition("/")[::2] for each in arguments]
+    resources = [find_resource(kind, among) for kind, _ in found]
+    if len(set(resources)) > 1 or not all(name for _, name in found):
+        raise CommandError("arguments in the form KIND/NAME must all have a name and the same kind")
+    return Target(resources[0], tuple(name for _, name in found))
+
+
+def split_name(name: str, namespace: str | None) -> tuple[str, str]:
+    """Return namespace and name of ``NAME`` or ``NAMESPACE/NAME``; the namespace ``default`` if none is given.
+
+    Raises CommandError if the name is not valid, or names another namespace than the option.
+    """
+    given, slash, short = name.rpartition("/")
+    if not short or "/" in given or (slash and not given):
+        raise CommandError(f"{name}: expected NAME or NAMESPACE/NAME")
+    if slash and namespace not in (None, given):
+        raise CommandError(f"{name}: the option -n names another namespace, {namespace}")
+    return given or namespace or "default", short

@@ -1,0 +1,113 @@
+"""Snapshots: all that read commands need, in one file.
+
+The file is JSON, optionally compressed with gzip: the messages of the bus, and the Kubernetes objects that commands
+show. The core of the metrics service computes the answers of the JSON API from the messages, as in a running system.
+"""
+
+import gzip
+import sys
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+
+import msgspec
+from deviceshare_cluster.interface import Object
+from deviceshare_metrics import api
+
+from deviceshare_cli.errors import CommandError
+from deviceshare_cli.reading.kinds import RESOURCES
+from deviceshare_cli.reading.reader import ITEMS, Reader, StoredMessage, T, Target, in_order
+
+VERSION = 1
+KINDS = (*(resource.kind for resource in RESOURCES if resource.kind), "PriorityClass")
+"""The kinds of the objects in a snapshot."""
+
+
+class SnapshotFile(msgspec.Struct, frozen=True, kw_only=True):
+    """The content of a file; ``at``: when it was written, unix seconds; ``target``: the system."""
+
+    v: int = VERSION
+    at: float
+    target: str
+    schedulers: tuple[str, ...]
+    objects: dict[str, tuple[msgspec.Raw, ...]]
+    messages: tuple[StoredMessage, ...]
+
+
+class SnapshotReader:
+    """Implements :class:`.reader.Reader`."""
+
+    def __init__(self, content: SnapshotFile) -> None:
+        self.target = Target(content.target, content.schedulers)
+        self.now = content.at
+        self._content = content
+
+    @cached_property
+    def _store(self):  # type: ignore[no-untyped-def]
+        from deviceshare_cli.reading.state import metrics_store
+
+        return metrics_store(self._content.messages, self.now)
+
+    @cached_property
+    def _snapshot(self):  # type: ignore[no-untyped-def]
+        from deviceshare_metrics.core import build_snapshot
+
+        return build_snapshot(self._store)
+
+    async def items(self, kind: type[T]) -> tuple[T, ...]:
+        """Return a list as the JSON API answers."""
+        (name,) = (name for name, each in ITEMS.items() if each is kind)
+        found: tuple[T, ...] = getattr(self._snapshot, name)
+        return found
+
+    async def explain(self, namespace: str, name: str) -> api.PodExplanation:
+        """Return an explanation as the JSON API answers."""
+        from deviceshare_metrics.core.explaining import explain
+
+        found = explain(self._store, self._snapshot, namespace, name)
+        if found is None:
+            raise CommandError(f"pod {namespace}/{name} not found: no such pod exists or is remembered")
+        return found
+
+    async def objects(self, kind: str) -> list[Object]:
+        """Return the objects of a kind."""
+        return in_order([msgspec.json.decode(raw) for raw in self._content.objects.get(kind, ())])
+
+    async def object(self, kind: str, namespace: str, name: str) -> Object | None:
+        """Return one object."""
+        for each in await self.objects(kind):
+            metadata = each["metadata"]
+            if metadata["name"] == name and metadata.get("namespace", namespace) == namespace:
+                return each
+        return None
+
+    async def messages(self, streams: Sequence[str]) -> list[StoredMessage]:
+        """Return the messages of streams."""
+        return [message for message in self._content.messages if message.stream in streams]
+
+
+def read_snapshot(path: Path) -> SnapshotReader:
+    """Read a file, or standard input if it is ``-``. Raises CommandError."""
+    try:
+        data = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
+        if data.startswith(b"\x1f\x8b"):
+            data = gzip.decompress(data)
+        content = msgspec.json.decode(data, type=SnapshotFile)
+    except (OSError, EOFError, msgspec.MsgspecError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise CommandError(f"--snapshot {path}: not a snapshot of deviceshare: {reason}") from None
+    if content.v != VERSION:
+        raise CommandError(f"--snapshot {path}: its version is {content.v}, this program reads {VERSION}")
+    return SnapshotReader(content)
+
+
+async def take_snapshot(reader: Reader) -> SnapshotFile:
+    """Return a snapshot of what a reader reads."""
+    from deviceshare_bus.subjects import Stream
+
+    messages = tuple(await reader.messages([str(stream) for stream in Stream]))
+    objects = {
+        kind: tuple(msgspec.Raw(msgspec.json.encode(each)) for each in await reader.objects(kind)) for kind in KINDS
+    }
+    name, schedulers = reader.target
+    return SnapshotFile(at=reader.now, target=name, schedulers=schedulers, objects=objects, messages=messages)

@@ -1,0 +1,51 @@
+"""The state of the services, computed from the messages of the bus by the services' own cores."""
+
+from collections.abc import Callable, Iterable
+
+from deviceshare_bus.core import CaughtUp, Event, Now, Unreadable
+from deviceshare_bus.follower import Message
+from deviceshare_bus.subjects import Stream
+from deviceshare_bus.validation import InvalidMessageError
+from deviceshare_metrics.core import MetricsCore
+from deviceshare_metrics.core import StateStore as MetricsStore
+from deviceshare_metrics.service import decode as decode_for_metrics
+from deviceshare_placement.core import PlacementCore, build_core
+from deviceshare_placement.service import decode as decode_for_placement
+
+from deviceshare_cli.reading.reader import StoredMessage
+
+PLACEMENT_STREAMS = (Stream.CLUSTER, Stream.LEDGER, Stream.OUTCOME)
+"""The streams that placement decides by."""
+
+
+def metrics_store(messages: Iterable[StoredMessage], now: float) -> MetricsStore:
+    """Return the state of a metrics service that has read these messages; ``now`` in unix seconds."""
+    core = MetricsCore()
+    _feed(core, decode_for_metrics, messages, now)
+    return core.store
+
+
+def placement_core(messages: Iterable[StoredMessage], now: float) -> PlacementCore:
+    """Return the core of a placement service that has read these messages, and has decided nothing."""
+    core = build_core({"instance": "fit", "claim_prefix": "fit"})
+    _feed(core, decode_for_placement, messages, now)
+    return core
+
+
+def _feed(
+    core: MetricsCore | PlacementCore,
+    decode: Callable[[Message], Event | None],
+    messages: Iterable[StoredMessage],
+    now: float,
+) -> None:
+    at = Now(now, now)
+    for each in messages:
+        message = Message(each.subject, each.sequence, each.data)
+        try:
+            event = decode(message)
+        except InvalidMessageError as error:
+            event = Unreadable(each.stream, each.subject, each.sequence, str(error)[:1000], error.newer)
+        if event is not None:
+            core.handle(event, at)
+    for stream in Stream:
+        core.handle(CaughtUp(stream), at)

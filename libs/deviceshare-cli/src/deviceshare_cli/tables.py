@@ -1,0 +1,93 @@
+"""Tables of the items of the JSON API."""
+
+from collections.abc import Sequence
+
+from deviceshare_metrics import api
+
+from deviceshare_cli.output import NONE, Table
+from deviceshare_cli.pods import shown_devices
+from deviceshare_cli.reading.devices import card_count
+
+
+def nodes_table(nodes: Sequence[api.Node], wide: bool) -> Table:
+    """Return the table of nodes."""
+    head = ["NAME", "STATUS", "PODS", "CARDS", "CPU", "MEMORY", *(["RESOURCES", "PROBLEMS"] if wide else [])]
+    rows = []
+    for node in nodes:
+        status = ("Ready" if node.ready else "NotReady") + (",SchedulingDisabled" if node.unschedulable else "")
+        row = [node.name, status, str(node.pods), str(card_count(node))]
+        row.append(f"{_cores(node.used.get('cpu', 0))}/{_cores(node.allocatable.get('cpu', 0))}")
+        row.append(f"{_gibibytes(node.used.get('memory', 0))}/{_gibibytes(node.allocatable.get('memory', 0))}Gi")
+        if wide:
+            others = sorted(
+                name for name in node.allocatable if name not in ("cpu", "memory", "pods", "ephemeral-storage")
+            )
+            # Used amounts of shared devices are in the table of devices, not among the node's resources.
+            shown = (f"{name}: {_used_of(node.used.get(name, 0), node.allocatable[name])}" for name in others)
+            row += [", ".join(shown) or NONE, "; ".join(node.problems) or NONE]
+        rows.append(row)
+    return head, rows
+
+
+def devices_table(devices: Sequence[api.Device], wide: bool) -> Table:
+    """Return the table of devices."""
+    head = ["NODE", "ID", "MODE", "TYPE", "HEALTHY", "MEMORY", "CORES", "SHARES", *(["INDEX", "PODS"] if wide else [])]
+    rows = []
+    for device in devices:
+        row = [device.node, device.id, device.mode or NONE, device.type or NONE, "yes" if device.healthy else "no"]
+        row.append(f"{device.memory_used}/{device.memory_total}Mi")
+        row.append(f"{device.cores_used}/{device.cores_total}")
+        # If memory alone limits the number of pods on a card, the plugin counts one slot per MiB.
+        limited = device.slots_total != device.memory_total
+        row.append(f"{device.slots_used}/{device.slots_total}" if limited else str(device.slots_used))
+        if wide:
+            row += [str(device.index), ", ".join(device.pods) or NONE]
+        rows.append(row)
+    return head, rows
+
+
+def pods_table(pods: Sequence[api.Pod], wide: bool) -> Table:
+    """Return the table of pods."""
+    more = ["QUEUE", "GROUP", "SCHEDULER"] if wide else []
+    head = ["NAMESPACE", "NAME", "STATUS", "NODE", "DEVICES", *more, "REASON"]
+    rows = []
+    for pod in pods:
+        row = [pod.namespace, pod.name, pod.state, pod.node or NONE, shown_devices(pod.devices) or NONE]
+        if wide:
+            row += [pod.queue or NONE, pod.group or NONE, pod.scheduler or NONE]
+        rows.append([*row, pod.reason or "; ".join(pod.problems)])
+    return head, list(rows)
+
+
+def claims_table(claims: Sequence[api.Claim], wide: bool, now: float) -> Table:
+    """Return the table of claims; ``now`` in unix seconds."""
+    head = ["NODE", "NAMESPACE", "POD", "STATUS", "DEVICES", "AGE", *(["ID", "DECIDED BY"] if wide else []), "REASON"]
+    rows = []
+    for claim in claims:
+        row = [claim.node, claim.namespace, claim.name, claim.state]
+        row += [shown_devices(claim.devices) or NONE, age(now - claim.decided_at)]
+        if wide:
+            row += [claim.id, claim.decided_by or NONE]
+        rows.append([*row, claim.reason])
+    return head, rows
+
+
+def age(seconds: float) -> str:
+    """Return a duration as ``kubectl`` shows it: ``5s``, ``3m``, ``7h``, ``2d``."""
+    seconds = max(0, int(seconds))
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "m")):
+        if seconds >= 2 * size:
+            return f"{seconds // size}{unit}"
+    return f"{seconds}s"
+
+
+def _used_of(used: int, total: int) -> str:
+    return f"{used}/{total}" if used else str(total)
+
+
+def _cores(millicores: int) -> str:
+    return f"{millicores / 1000:g}"
+
+
+def _gibibytes(amount: int) -> str:
+    return f"{amount / 2**30:.1f}".removesuffix(".0")

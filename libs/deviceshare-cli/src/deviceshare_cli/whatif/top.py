@@ -1,0 +1,143 @@
+"""``deviceshare top``: what there is of each card model and queue, what is used, and how fragmented the rest is."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+from deviceshare.model import shown, unit_of
+from deviceshare.queueing import Queues
+from deviceshare_metrics import api
+from deviceshare_metrics.core.accounts import queue_accounts
+
+from deviceshare_cli.output import NONE, indented_json
+from deviceshare_cli.reading.devices import all_devices
+from deviceshare_cli.reading.opening import Source, opened
+from deviceshare_cli.reading.state import PLACEMENT_STREAMS, metrics_store
+from deviceshare_cli.reports import table_lines
+
+
+class ModelTotals(msgspec.Struct, kw_only=True):
+    """The cards of one model and mode. Memory in MiB, cores in percent or AI cores.
+
+    Free capacity is that of healthy cards on nodes that take pods; ``largest_free_memory`` and ``largest_free_cores``
+    are the largest shares that one card has left; ``fragmented`` is the fraction of the free memory that is on cards
+    in use.
+    """
+
+    model: str
+    mode: str
+    cards: int = 0
+    unavailable: int = 0
+    """Cards that are unhealthy, or on nodes that take no pods."""
+    memory_total: int = 0
+    memory_used: int = 0
+    cores_total: int = 0
+    cores_used: int = 0
+    whole_cards_free: int = 0
+    largest_free_memory: int = 0
+    largest_free_cores: int = 0
+    free_memory: int = 0
+    fragmented: float = 0.0
+
+
+class QueueResource(msgspec.Struct, kw_only=True):
+    """A resource of a queue, in the units of :data:`deviceshare.model.Resources`; None: no limit."""
+
+    queue: str
+    resource: str
+    used: int
+    requested: int
+    deserved: int | None
+    capability: int | None
+
+
+async def run_top(source: Source, output: str) -> int:
+    """Print the totals and return the exit status; ``output`` is ``table`` or ``json``."""
+    async with opened(source) as reader:
+        devices, nodes = await all_devices(reader), await reader.items(api.Node)
+        store = metrics_store(await reader.messages(PLACEMENT_STREAMS), reader.now)
+    models, queues = (
+        totals(devices, nodes),
+        queue_resources(queue_accounts(store), [each.name for each in store.queues.values()]),
+    )
+    if output == "json":
+        print(indented_json({"models": models, "queues": queues}))
+    else:
+        lines = [*_models(models), *([""] if models and queues else []), *_queues(queues)]
+        print("\n".join(lines))
+    return 0
+
+
+def totals(devices: Iterable[api.Device], nodes: Iterable[api.Node]) -> list[ModelTotals]:
+    """Return the totals of each model and mode, in this order."""
+    closed = {node.name for node in nodes if not node.ready or node.unschedulable}
+    found: dict[tuple[str, str], ModelTotals] = {}
+    in_use: defaultdict[tuple[str, str], int] = defaultdict(int)
+    for device in devices:
+        key = (device.type or "unknown", device.mode)
+        of_model = found.setdefault(key, ModelTotals(model=key[0], mode=key[1]))
+        of_model.cards += 1
+        of_model.memory_total += device.memory_total
+        of_model.memory_used += device.memory_used
+        of_model.cores_total += device.cores_total
+        of_model.cores_used += device.cores_used
+        if not device.healthy or device.node in closed:
+            of_model.unavailable += 1
+            continue
+        memory = max(0, device.memory_total - device.memory_used)
+        used = bool(device.pods or device.slots_used or device.memory_used or device.cores_used)
+        # A card without free slots or cores has no share to give, whatever memory is left.
+        if device.slots_used >= device.slots_total > 0 or device.cores_used >= device.cores_total > 0:
+            memory = 0
+        of_model.whole_cards_free += not used
+        of_model.free_memory += memory
+        in_use[key] += memory if used else 0
+        of_model.largest_free_memory = max(of_model.largest_free_memory, memory)
+        of_model.largest_free_cores = max(of_model.largest_free_cores, device.cores_total - device.cores_used)
+    for key, of_model in found.items():
+        of_model.fragmented = round(in_use[key] / of_model.free_memory, 4) if of_model.free_memory else 0.0
+    return [found[key] for key in sorted(found)]
+
+
+def queue_resources(accounts: Queues, names: Iterable[str]) -> list[QueueResource]:
+    """Return the resources that queues hold, request or are limited in, except the number of pods."""
+    found = []
+    for name in sorted({*names, *accounts.names}):
+        account = accounts.account(name)
+        limits = {**account.fact.capability, **account.bound}
+        asked = {each for each, amount in account.requested.items() if amount}
+        held = {each for each, amount in account.used.items() if amount}
+        for resource in sorted((asked | held | limits.keys()) - {"pods"}):
+            deserved = account.deserved.get(resource)
+            found.append(
+                QueueResource(
+                    queue=name,
+                    resource=resource,
+                    used=account.used[resource],
+                    requested=account.requested[resource],
+                    deserved=None if deserved is None else int(deserved),
+                    capability=limits.get(resource),
+                )
+            )
+    return found
+
+
+def _models(models: Iterable[ModelTotals]) -> list[str]:
+    head = ("MODEL", "MODE", "CARDS", "UNAVAILABLE", "MEMORY", "CORES", "WHOLE FREE", "LARGEST FREE", "FRAGMENTED")
+    rows = []
+    for each in models:
+        row = [each.model, each.mode or NONE, str(each.cards), str(each.unavailable)]
+        row += [f"{each.memory_used}/{each.memory_total}Mi", f"{each.cores_used}/{each.cores_total}"]
+        free = f"{each.largest_free_memory}Mi, {each.largest_free_cores} cores"
+        rows.append([*row, str(each.whole_cards_free), free, f"{each.fragmented:.0%}"])
+    return table_lines((head, rows))
+
+
+def _queues(queues: Iterable[QueueResource]) -> list[str]:
+    rows = []
+    for each in queues:
+        unit = unit_of(each.resource)
+        amounts: list[Any] = [each.used, each.requested, each.deserved, each.capability]
+        rows.append([each.queue, each.resource, *(NONE if one is None else shown(one, unit) for one in amounts)])
+    return table_lines((("QUEUE", "RESOURCE", "USED", "REQUESTED", "DESERVED", "CAPABILITY"), rows))

@@ -1,0 +1,130 @@
+"""`make run` and the end of `up`: what a newcomer sees."""
+
+import os
+import pty
+import select
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_an_unsupported_python_is_one_line(tmp_path: Path) -> None:
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    for needed in (
+        "requirements/uv.txt",
+        "requirements/runtime.txt",
+        "requirements/dev.txt",
+        "libs/deviceshare/setup.py",
+    ):
+        (tmp_path / needed).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / needed).touch()
+    for package in (*(ROOT / "libs").iterdir(), *(ROOT / "services").iterdir()):
+        target = tmp_path / package.relative_to(ROOT)
+        target.mkdir(parents=True, exist_ok=True)
+        (target / "pyproject.toml").touch()
+    old = tmp_path / "python3.9"
+    old.write_text('#!/bin/sh\ntest "$1" != --version || echo Python 3.9.2\n')
+    old.chmod(0o755)
+    for python, says in ((str(old), f"{old} is Python 3.9.2"), ("no-python", "no-python is not installed")):
+        done = subprocess.run(["make", "run", f"PYTHON={python}"], cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 2
+        assert done.stdout == ""
+        assert done.stderr.count("\n") == 1
+        assert f"Python 3.11 or later is required, {says}: name another one, such as `make run PYTHON=" in done.stderr
+
+
+class Terminal:
+    """A command on a terminal of its own."""
+
+    def __init__(self, *command: str, cwd: Path, environment: dict[str, str]) -> None:
+        self.output = ""
+        controller, terminal = pty.openpty()
+        self._controller = controller
+        self.process = subprocess.Popen(
+            command, cwd=cwd, env=environment, stdin=terminal, stdout=terminal, stderr=terminal, start_new_session=True,
+            preexec_fn=_take_terminal,
+        )  # fmt: skip
+        os.close(terminal)
+
+    def read_until(self, text: str, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while text not in self.output:
+            assert time.monotonic() < until, self.output
+            if select.select([self._controller], [], [], 0.2)[0]:
+                try:
+                    self.output += os.read(self._controller, 65536).decode(errors="replace")
+                except OSError:  # the command has ended
+                    assert text in self.output, self.output
+                    return
+
+    def press(self, key: bytes) -> None:
+        os.write(self._controller, key)
+
+    def end(self) -> int:
+        until = time.monotonic() + 30
+        while self.process.poll() is None and time.monotonic() < until:
+            self.read_some()
+        self.read_some()
+        os.close(self._controller)
+        return self.process.wait(1)
+
+    def read_some(self) -> None:
+        try:
+            while select.select([self._controller], [], [], 0.2)[0]:
+                self.output += os.read(self._controller, 65536).decode(errors="replace")
+        except OSError:
+            return
+
+
+def _take_terminal() -> None:
+    import fcntl
+    import termios
+
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+@pytest.mark.skipif(not (ROOT / ".venv" / ".ready").exists(), reason="make setup has not run here")
+def test_ctrl_c_ends_make_run_with_the_last_table_and_no_error(tmp_path: Path) -> None:
+    environment = {**os.environ, "DEVICESHARE_RUN_DIR": str(tmp_path / "run"), "TMPDIR": str(tmp_path), "TERM": "xterm"}
+    # The installation is as old as its files: a checkout may have changed their times.
+    terminal = Terminal("make", "-o", ".venv/.ready", "run", cwd=ROOT, environment=environment)
+    terminal.read_until("settled", 60)
+    before = len(terminal.output)
+    terminal.press(b"\x03")
+    status = terminal.end()
+    last = terminal.output[before:]
+    assert status == 0, last
+    assert "NAMESPACE" in last
+    assert "gpu-pod1" in last
+    assert "***" not in last
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_a_killed_up_leaves_no_directory(tmp_path: Path) -> None:
+    manifests = tmp_path / "manifests"
+    manifests.mkdir()
+    environment = {**os.environ, "DEVICESHARE_RUN_DIR": str(tmp_path / "run"), "TMPDIR": str(tmp_path)}
+    command = [
+        str(Path(sys.executable).parent / "deviceshare"),
+        "up",
+        "--cluster",
+        f"local:{manifests}",
+        "--metrics-port",
+        "0",
+    ]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        while not process.stdout.readline().startswith("logs "):
+            assert process.poll() is None
+        assert len(list(tmp_path.glob("deviceshare-*"))) == 1
+        process.kill()
+    until = time.monotonic() + 15
+    while list(tmp_path.glob("deviceshare-*")) or list((tmp_path / "run").iterdir()):
+        assert time.monotonic() < until, [*tmp_path.iterdir(), *(tmp_path / "run").iterdir()]
+        time.sleep(0.1)

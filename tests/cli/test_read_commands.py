@@ -1,0 +1,313 @@
+"""The commands that read, on a running system and on its snapshot: output, errors and statuses as kubectl's."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import typer
+import yaml
+from deviceshare_cli.main import app
+
+COMMAND = str(Path(sys.executable).parent / "deviceshare")
+EXAMPLES = Path(__file__).parents[2] / "examples"
+POD = str(EXAMPLES / "workloads" / "hami-pod.yaml")
+
+
+class System:
+    """A running `up` on the examples, and a snapshot of it."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.environment = {**os.environ, "DEVICESHARE_RUN_DIR": str(directory / "run"), "TMPDIR": str(directory)}
+        self.snapshot = str(directory / "snapshot.json")
+
+    def command(self, *arguments: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [COMMAND, *arguments], capture_output=True, text=True, timeout=60, input=stdin, env=self.environment
+        )
+
+    def out(self, *arguments: str) -> str:
+        done = self.command(*arguments)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def lines(self, *arguments: str) -> list[list[str]]:
+        return [line.split() for line in self.out(*arguments).splitlines()]
+
+
+@pytest.fixture(scope="module")
+def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
+    system = System(tmp_path_factory.mktemp("system"))
+    output = system.directory / "up.out"
+    with output.open("w") as file:
+        process = subprocess.Popen(
+            [COMMAND, "up", "--cluster", f"local:{EXAMPLES}", "--metrics-port", "0"],
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            env=system.environment,
+        )
+    try:
+        until = time.monotonic() + 60
+        while "NAMESPACE" not in output.read_text():
+            assert process.poll() is None, output.read_text()
+            assert time.monotonic() < until, output.read_text()
+            time.sleep(0.1)
+        Path(system.snapshot).write_text(system.out("snapshot"))
+        yield system
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+READ = [
+    ("get", "nodes"),
+    ("get", "no", "mig-a100", "-o", "wide"),
+    ("get", "devices", "-o", "json"),
+    ("get", "pods"),
+    ("get", "pods", "-o", "yaml"),
+    ("get", "po", "-n", "vnpu", "-o", "name"),
+    ("get", "claims", "-o", "json"),
+    ("get", "podgroups"),
+    ("get", "q", "-o", "yaml"),
+    ("get", "vcjob", "-o", "json"),
+    ("get", "events", "-o", "name"),
+    ("get", "pods", "-l", "app"),
+    ("get", "pods", "--sort-by", ".metadata.creationTimestamp"),
+    ("get", "pods", "absent"),
+    ("describe", "pod", "gpu-pod1"),
+    ("describe", "nodes"),
+    ("describe", "queue", "default"),
+    ("describe", "job", "gpu-sharing-job"),
+    ("explain", "pod", "gpu-pod1"),
+    ("explain", "pod", "mode-unknown", "-o", "wide"),
+    ("explain", "pod", "gpu-type-missing", "-o", "json"),
+    ("explain", "pod", "absent"),
+    ("explain", "node", "share-1"),
+    ("explain", "device", "share-1/0", "-o", "json"),
+    ("explain", "queue", "training"),
+    ("explain", "job", "gpu-sharing-job", "-o", "json"),
+    ("fit", "-f", POD, "--count", "3"),
+    ("fit", "-f", POD, "--count", "100"),
+    ("top",),
+    ("top", "-o", "json"),
+]
+
+
+@pytest.mark.parametrize("arguments", READ, ids=" ".join)
+def test_a_snapshot_gives_the_answers_of_the_system(system: System, arguments: tuple[str, ...]) -> None:
+    def answer(*more: str) -> tuple[int, str, str]:
+        done = system.command(*arguments, *more)
+        # Ages, the time of the decision, and random uids differ.
+        varying = r"\b\d+[smhd]\b +|Decided in [\d.]+ ms|\"decision_seconds\": .*"
+        return done.returncode, re.sub(varying, "", done.stdout), done.stderr
+
+    live = answer()
+    assert live[1] or live[0] == 1
+    assert answer("--snapshot", system.snapshot) == live
+
+
+def test_every_read_command_takes_a_snapshot() -> None:
+    commands = typer.main.get_command(app).commands
+    taking = {name for name, each in commands.items() if any("--snapshot" in one.opts for one in each.params)}
+    assert taking == {arguments[0] for arguments in READ}
+
+
+def test_names_and_short_names(system: System) -> None:
+    for kind in ("pods", "pod", "po"):
+        assert system.lines("get", kind, "gpu-pod1")[1][:4] == ["default", "gpu-pod1", "Bound", "share-1"]
+    assert system.lines("get", "pod/gpu-pod1", "pod/gpu-pod2", "-o", "name") == [["pod/gpu-pod1"], ["pod/gpu-pod2"]]
+    assert system.lines("get", "q", "default", "-o", "name") == [["queue.scheduling.volcano.sh/default"]]
+    assert system.lines("get", "queues.scheduling.volcano.sh", "default")[1][:3] == ["default", "1", "Open"]
+    assert system.lines("get", "vcjob", "mindx-dls", "-n", "vnpu")[1][:2] == ["vnpu", "mindx-dls"]
+    (event,) = (row for row in system.lines("get", "ev", "-n", "default")[1:] if "pod/gpu-pod1" in row)
+    assert event[2:5] == ["Normal", "Scheduled", "pod/gpu-pod1"]
+    assert system.lines("get", "devices", "share-1/0")[1][:2] == ["share-1", "0"]
+
+
+def test_errors_are_those_of_kubectl(system: System) -> None:
+    for arguments, error in (
+        (("get", "pod", "absent"), 'Error from server (NotFound): pods "absent" not found\n'),
+        (("get", "q", "absent"), 'Error from server (NotFound): queues.scheduling.volcano.sh "absent" not found\n'),
+        (("describe", "node", "absent"), 'Error from server (NotFound): nodes "absent" not found\n'),
+        (
+            ("explain", "queue", "absent"),
+            'Error from server (NotFound): queues.scheduling.volcano.sh "absent" not found\n',
+        ),
+        (("delete", "pod", "absent"), 'Error from server (NotFound): pods "absent" not found\n'),
+        (
+            ("get", "pods", "gpu-pod1", "-A"),
+            "deviceshare: a resource cannot be retrieved by name across all namespaces\n",
+        ),
+        (("get", "pods", "gpu-pod1", "-l", "a"), "deviceshare: name cannot be provided when a selector is specified\n"),
+        (("get", "pods", "-l", "a=b=c"), "deviceshare: --selector 'a=b=c' is not valid: "),
+        (("get", "pods", "--sort-by", ".x"), 'deviceshare: couldn\'t find any field with path ".x" in the list of obj'),
+        (("get", "planets"), 'deviceshare: the server doesn\'t have a resource type "planets"'),
+        (
+            ("get", "pods", "--snapshot", "/nowhere"),
+            "deviceshare: --snapshot /nowhere: not a snapshot of deviceshare: ",
+        ),
+        (("get", "pods", "-w", "--snapshot", system.snapshot), "deviceshare: --watch needs a running system"),
+    ):
+        done = system.command(*arguments)
+        assert (done.returncode, done.stdout) == (1, ""), arguments
+        assert done.stderr.startswith(error), arguments
+    assert system.command("get", "pods", "-n", "none").stderr == "No resources found in none namespace.\n"
+
+
+def test_whole_gpus_are_devices(system: System) -> None:
+    (worker,) = system.lines("get", "pod", "distributed-gpu-training-worker-0", "--no-headers")
+    assert worker[4:7] == ["2", "×", "nvidia.com/gpu"]
+    (node,) = system.lines("get", "node", worker[3], "--no-headers")
+    assert int(node[3]) == 4
+    devices = [row for row in system.lines("get", "devices", "--no-headers") if row[0] == worker[3]]
+    assert (len(devices), devices[0][1:4]) == (4, ["nvidia.com/gpu-0", "whole", "nvidia.com/gpu"])
+    assert "nvidia.com/gpu-3" in system.out("explain", "node", worker[3])
+    assert any(row[:2] == ["nvidia.com/gpu", "whole"] for row in system.lines("top"))
+
+
+def test_one_of_several_names_does_not_exist(system: System) -> None:
+    done = system.command("get", "pods", "gpu-pod1", "absent")
+    assert done.returncode == 1
+    assert "gpu-pod1" in done.stdout
+    assert done.stderr == 'Error from server (NotFound): pods "absent" not found\n'
+
+
+def test_namespaces_and_selectors(system: System) -> None:
+    everywhere = system.lines("get", "pods", "-A")
+    assert system.lines("get", "pods") == everywhere
+    assert {row[0] for row in system.lines("get", "pods", "-n", "vnpu", "--no-headers")} == {"vnpu"}
+    with_label = system.lines("get", "pods", "-l", "app", "--no-headers")
+    without = system.lines("get", "pods", "-l", "!app", "--no-headers")
+    assert with_label
+    assert len(with_label) + len(without) == len(everywhere) - 1
+
+
+def test_outputs(system: System) -> None:
+    one = json.loads(system.out("get", "pod", "gpu-pod1", "-o", "json"))
+    assert (one["name"], one["state"], one["node"]) == ("gpu-pod1", "Bound", "share-1")
+    found = yaml.safe_load(system.out("get", "pod", "gpu-pod1", "-o", "yaml"))
+    assert (found["kind"], found["metadata"]["name"], found["spec"]["nodeName"]) == ("Pod", "gpu-pod1", "share-1")
+    nodes = yaml.safe_load(system.out("get", "nodes", "-o", "yaml"))
+    assert (nodes["kind"], nodes["items"][0]["kind"]) == ("List", "Node")
+    used = [int(row[5].split("/")[0]) for row in system.lines("get", "dev", "share-1/0", "share-1/3")[1:]]
+    assert used == sorted(used, reverse=True)
+    by_memory = [row[2] for row in system.lines("get", "dev", "--sort-by", ".memory_used", "--no-headers")]
+    assert len(by_memory) == len(system.lines("get", "dev")) - 1
+
+
+def test_a_watch_prints_what_changes(system: System) -> None:
+    watch = subprocess.Popen(
+        [COMMAND, "get", "pods", "-n", "watched", "-w"], stdout=subprocess.PIPE, text=True, env=system.environment
+    )
+    assert watch.stdout is not None
+    try:
+        assert watch.stdout.readline().split()[:3] == ["NAMESPACE", "NAME", "STATUS"]
+        pod = Path(POD).read_text().replace("name: hami-pod", "name: late\n  namespace: watched")
+        assert system.command("apply", "-f", "-", stdin=pod).returncode == 0
+        line = watch.stdout.readline()
+        while "Bound" not in line:
+            line = watch.stdout.readline()
+        assert line.split()[:3] == ["watched", "late", "Bound"]
+        assert system.out("delete", "pod", "late", "-n", "watched") == 'pod "late" deleted\n'
+        assert watch.stdout.readline().split()[:2] == ["watched", "late"]
+        watch.send_signal(signal.SIGINT)
+        assert watch.wait(10) == 130
+    finally:
+        watch.kill()
+        watch.wait()
+        watch.stdout.close()
+
+
+def test_describe_shows_devices_and_events(system: System) -> None:
+    text = system.out("describe", "pod", "gpu-pod1")
+    assert re.search(r"^Devices: +0 \(1024 MiB\)$", text, re.MULTILINE)
+    assert re.search(r"^  Normal +Scheduled .* Successfully assigned default/gpu-pod1 to share-1$", text, re.MULTILINE)
+    assert re.search(
+        r"^Reason: +0/30 nodes are unavailable", system.out("describe", "po", "gpu-type-missing"), re.MULTILINE
+    )
+    assert "Min Available:" in system.out("describe", "job", "gpu-sharing-job")
+
+
+def test_explanations_of_other_objects(system: System) -> None:
+    node = system.out("explain", "node", "share-1")
+    assert node.startswith("Node share-1\n  Ready\n")
+    assert "default     gpu-pod1" in node
+    device = system.out("explain", "device", "share-1/0")
+    assert re.search(r"default +gpu-pod1 +cuda-container +Bound +0 +1024Mi", device)
+    several = system.command("explain", "device", "0")
+    assert several.stderr.startswith("deviceshare: several nodes have a device 0: name one of them as NODE/ID")
+    assert "volcano.sh/gpu-memory" in system.out("explain", "queue", "training")
+    job = system.out("explain", "job", "gpu-sharing-job")
+    assert "2 of 2 pods are placed; at least 2 are placed together" in job
+    (group,) = (row[1] for row in system.lines("get", "pg") if row[1].startswith("gpu-sharing-job-"))
+    assert f"PodGroup default/{group}" in system.out("explain", "podgroup", group)
+    assert "Bound on npu-310p" in system.out("explain", "po", "mindx-dls-default-test-0", "-n", "vnpu")
+
+
+def test_what_fits_is_what_is_placed(system: System) -> None:
+    pod = Path(POD).read_text().replace("name: hami-pod", "name: predicted")
+    (system.directory / "predicted.yaml").write_text(pod)
+    predicted = json.loads(system.out("fit", "-f", str(system.directory / "predicted.yaml"), "-o", "json"))
+    assert predicted["fits"]
+    assert system.command("apply", "-f", str(system.directory / "predicted.yaml")).returncode == 0
+    until = time.monotonic() + 20
+    while (found := json.loads(system.out("get", "pods", "-o", "json"))["items"]) and time.monotonic() < until:
+        placed = [one for one in found if one["name"] == "predicted" and one["state"] == "Bound"]
+        if placed:
+            break
+    assert (placed[0]["node"], placed[0]["devices"]) == (
+        predicted["placed"][0]["node"],
+        predicted["placed"][0]["devices"],
+    )
+    again = json.loads(system.out("fit", "-f", str(system.directory / "predicted.yaml"), "-o", "json"))
+    assert again["more"] == predicted["more"] - 1
+    assert system.command("delete", "pod", "predicted").returncode == 0
+    large = system.command("fit", "-f", "-", stdin=pod.replace("3000", "50000"))
+    assert large.returncode == 1
+    assert "Does not fit now" in large.stdout
+    assert "asked 50000 MiB, at most 40960 MiB free, 9040 MiB missing" in large.stdout
+
+
+def test_a_command_names_its_target_if_several_systems_run(system: System) -> None:
+    run = json.loads((system.directory / "run" / "run.json").read_text())
+    other = system.directory / "run" / f"run-{os.getpid()}.json"
+    other.write_text(json.dumps(run | {"pid": os.getpid(), "target": "local:elsewhere"}))
+    try:
+        done = system.command("get", "nodes")
+        assert done.returncode == 0
+        assert f"using process {run['pid']} (local:{EXAMPLES}), the latest of 2; --run PID selects" in done.stderr
+        chosen = system.command("get", "nodes", "--run", str(run["pid"]))
+        assert (chosen.returncode, chosen.stderr) == (0, "")
+    finally:
+        other.unlink()
+
+
+def test_the_version_and_completion() -> None:
+    version = subprocess.run([COMMAND, "--version"], capture_output=True, text=True, check=True)
+    assert re.fullmatch(r"deviceshare \d+\.\d+\.\d+\n", version.stdout)
+    environment = {
+        **os.environ,
+        "_DEVICESHARE_COMPLETE": "complete_bash",
+        "COMP_WORDS": "deviceshare expl",
+        "COMP_CWORD": "1",
+    }
+    completed = subprocess.run([COMMAND], capture_output=True, text=True, env=environment)
+    assert completed.stdout.strip() == "explain"
+
+
+def test_get_imports_no_large_package(system: System) -> None:
+    code = (
+        "import sys; sys.argv = ['deviceshare', 'get', 'nodes', '--snapshot', '/nowhere']\n"
+        "from deviceshare_cli.main import main\n"
+        "import deviceshare_cli.getting, deviceshare_cli.reading.live, deviceshare_cli.json_api\n"
+        "print(sorted({'numpy', 'nats', 'aiohttp', 'kubernetes', 'yaml'} & sys.modules.keys()))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
