@@ -160,7 +160,7 @@ class App {
       this.later();
     } catch (error) {
       if (turn !== this.turn) return;
-      content.replaceChildren(h("p", { class: "quiet wait" }, error.message));
+      content.replaceChildren(h("p", { class: "quiet failed", role: "alert" }, error.message));
       this.later();
     }
   }
