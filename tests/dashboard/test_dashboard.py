@@ -292,7 +292,8 @@ CHECK = """() => {
     return part <= 0.03928 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4; });
     return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-  while (walker.nextNode()) { const text = walker.currentNode.textContent.trim(), element = walker.currentNode.parentElement;
+  while (walker.nextNode()) { const found = walker.currentNode;
+    const text = found.textContent.trim(), element = found.parentElement;
     if (!text || !element.checkVisibility() || element.closest(".hidden, .skip, option")) continue;
     const under = back(element), color = over(rgba(getComputedStyle(element).color), under);
     const [a, b] = [light(color), light(under)].sort((x, y) => y - x), ratio = (a + 0.05) / (b + 0.05);

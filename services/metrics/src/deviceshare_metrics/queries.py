@@ -98,5 +98,8 @@ class Queries:
 
     async def explain(self, namespace: str, name: str) -> api.PodExplanation | None:
         """Return what is known of a pod, also of one that is gone; None if it is unknown."""
-        snapshot = await self.snapshot()
-        return await asyncio.to_thread(explain, self._core.store.copy(), snapshot, namespace, name)
+        part = self._core.changed_nodes.part_of_pod(self._core.store, namespace, name)
+        snapshot = await asyncio.to_thread(build_snapshot, part)
+        # For a pod that is gone all histories are searched.
+        store = part if snapshot.pods else self._core.store.copy()
+        return await asyncio.to_thread(explain, store, snapshot, namespace, name)

@@ -97,13 +97,28 @@ class ChangedNodes:
             names.append(name)
         return names
 
-    def part(self, store: StateStore, names: Iterable[str]) -> StateStore:
-        """Return an unchanging store with these nodes, their claims, outcomes and pods only."""
+    def part_of_pod(self, store: StateStore, namespace: str, name: str) -> StateStore:
+        """Return an unchanging store with the pods of a name and their nodes only."""
+        of_name = {
+            subject: pod for subject, pod in store.pods.items() if pod.name == name and pod.namespace == namespace
+        }
+        uids = {pod.uid for pod in of_name.values()}
+        nodes = {pod.node for pod in of_name.values() if pod.node}
+        if uids:
+            nodes |= {each.node for each in store.ledgers.values() if any(claim.uid in uids for claim in each.claims)}
+        part = self.part(store, nodes, of_name)
+        others = {
+            subject: pod for subject, pod in store.others.items() if pod.name == name and pod.namespace == namespace
+        }
+        return replace(part, others=others)
+
+    def part(self, store: StateStore, names: Iterable[str], more: Iterable[str] = ()) -> StateStore:
+        """Return an unchanging store with these nodes, their claims, outcomes and pods only, and ``more`` pods."""
         names = list(names)
         ledgers = _some(store.ledgers, map(ledger, names))
         pods = {subject: pod for name in names for subject, pod in self._bound.get(name, {}).items()}
         claimed = (fact("pod", claim.uid) for each in ledgers.values() for claim in each.claims)
-        pods |= _some(store.pods, claimed)
+        pods |= _some(store.pods, claimed) | _some(store.pods, more)
         return replace(
             store,
             nodes=_some(store.nodes, (fact("node", name) for name in names)),

@@ -103,7 +103,7 @@ export class Overview {
       const fragmented = model.free ? Math.round((100 * model.fragmented) / model.free) : 0;
       return h("article", { class: "tile", role: "listitem" },
         h("h3", {}, h("span", { class: "name", title: model.type }, shortModel(model.type)), badge(model.mode)),
-        h("p", { class: "big" }, number(model.whole), h("small", {}, ` of ${number(model.cards)} free`), model.unhealthy ? h("small", { class: "bad" }, `${model.unhealthy} unhealthy`) : null),
+        h("p", { class: "big" }, number(model.whole), h("small", {}, ` of ${number(model.cards)} free`), model.unhealthy ? h("small", { class: "bad", title: "unhealthy cards" }, h("i", { class: "hatch" }), number(model.unhealthy), h("span", { class: "hidden" }, " unhealthy")) : null),
         model.memory ? h("div", { class: "row" }, h("span", {}, "memory"), bar(model.memoryUsed, model.memory, `memory of ${model.key}`), h("span", {}, percent(model.memoryUsed, model.memory))) : null,
         h("div", { class: "row" }, h("span", {}, "cores"), bar(model.coresUsed, model.cores, `cores of ${model.key}`), h("span", {}, percent(model.coresUsed, model.cores))),
         h("p", { class: "facts" },           h("span", { title: "largest free share of one card" }, "largest ", h("b", {}, size(model.largest))),

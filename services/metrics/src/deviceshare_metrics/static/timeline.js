@@ -97,7 +97,7 @@ export class Timeline {
       const total = scaled(value + pending[at]), lower = value + pending[at] ? (total * value) / (value + pending[at]) : 0;
       context.fillStyle = style.getPropertyValue("--accent");
       context.fillRect(at * width, height - lower, width - 1, lower);
-      context.fillStyle = style.getPropertyValue("--warn");
+      context.fillStyle = style.getPropertyValue("--pending");
       context.fillRect(at * width, height - total, width - 1, total - lower);
     });
     context.fillStyle = style.getPropertyValue("--line");
