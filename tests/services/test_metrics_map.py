@@ -215,7 +215,7 @@ async def test_the_number_of_clients_is_bounded(monkeypatch):
                 await asyncio.sleep(0.05)
 
 
-async def test_a_slow_client_is_dropped_and_told_why(monkeypatch):
+async def test_a_slow_client_is_dropped_with_the_reason(monkeypatch):
     monkeypatch.setattr(change_stream, "SLOW", 0.5)
     cards = tuple(Card(f"GPU-{at}", at, 10, 11178, 100, "Tesla-P4" * 100, True, "hami-core") for at in range(64))
     core = read(*((fact("node", f"n{at}"), NodeFact(name=f"n{at}", cards=cards)) for at in range(200)))

@@ -149,6 +149,9 @@ def ui(
     seconds: Annotated[float, typer.Option(metavar="SECONDS", min=1.0, help="Duration under changes.")] = 10.0,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     timeout: Annotated[float, typer.Option(metavar="SECONDS", min=1.0, help="Time limit.")] = 300.0,
+    screenshots: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Measure nothing: write the screenshots of the pages to DIR.")
+    ] = None,
 ) -> None:
     """Measure the dashboard in a real Chromium, on a synthetic cluster.
 
@@ -162,5 +165,9 @@ def ui(
     second. stream_bytes_per_second: received meanwhile.
     """
     from deviceshare_cli.bench.ui import command, measure
+    from deviceshare_cli.bench.ui import screenshots as pictures
 
+    if screenshots is not None:
+        screenshots.mkdir(parents=True, exist_ok=True)
+        run_and_exit(pictures.take(screenshots, nodes, cards))
     run_and_exit(command.bench_ui(measure.Load(nodes, cards, changes, seconds), timeout, as_json=json))

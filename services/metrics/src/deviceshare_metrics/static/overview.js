@@ -15,7 +15,7 @@ export class Overview {
   constructor(app) {
     this.app = app;
     this.past = null;
-    this.tiles = h("div", { class: "tiles", role: "list", "aria-label": "Models" });
+    this.tiles = h("div", { class: "tiles", role: "list", tabindex: 0, "aria-label": "Models" });
     this.canvas = h("canvas", { tabindex: 0, role: "application", "aria-roledescription": "heat map",
       "aria-label": "Cards. Arrow keys select a card, Enter opens its node. The view Nodes has the same as a table." });
     this.ring = h("div", { class: "ring", hidden: true });
@@ -107,7 +107,7 @@ export class Overview {
         model.memory ? h("div", { class: "row" }, h("span", {}, "memory"), bar(model.memoryUsed, model.memory, `memory of ${model.key}`), h("span", {}, percent(model.memoryUsed, model.memory))) : null,
         h("div", { class: "row" }, h("span", {}, "cores"), bar(model.coresUsed, model.cores, `cores of ${model.key}`), h("span", {}, percent(model.coresUsed, model.cores))),
         h("p", { class: "facts" },           h("span", { title: "largest free share of one card" }, "largest ", h("b", {}, size(model.largest))),
-          h("span", { title: "free capacity that is on partly used cards" }, "fragmented ", h("b", {}, `${fragmented}%`))));
+          h("span", { title: "fragmented: the share of free capacity that is on partly used cards" }, "frag. ", h("b", {}, `${fragmented}%`))));
     });
     this.tiles.replaceChildren(...(next.length ? next : [h("p", { class: "quiet" }, this.app.nodes.size ? "No node matches the filter." : "No cards yet.")]));
   }

@@ -1,5 +1,6 @@
 """A synthetic cluster for the metrics core: nodes of several models, bound and waiting pods, and endless changes."""
 
+import math
 import random
 from collections.abc import Iterable, Iterator
 
@@ -54,16 +55,20 @@ class SyntheticCluster:
         cards: number of cards of each node.
         seed: of everything that is drawn at random.
         at: unix seconds of the present.
+        past: whether a day of steps precedes the present.
     """
 
-    def __init__(self, nodes: int, cards: int, seed: int, at: float) -> None:
+    def __init__(self, nodes: int, cards: int, seed: int, at: float, *, past: bool = False) -> None:
         self.core = MetricsCore()
         self._random = random.Random(seed)  # noqa: S311  a synthetic load, not a secret
         self._at = at
         self._seconds = 0.0
         self._pods = 0
+        self._spread = past
         self._cards: dict[str, tuple[Card, ...]] = {}
         self._claims: dict[str, list[Claim]] = {}
+        if past:
+            self._receive_all(self._past())
         self._receive_all(self._objects(nodes, cards))
         for stream in Stream:
             self.core.handle(CaughtUp(stream), self._now)
@@ -107,6 +112,19 @@ class SyntheticCluster:
             yield subjects.ledger(name), NodeLedger(node=name, claims=tuple(self._claims[name]))
         yield from self._waiting(nodes)
 
+    def _past(self) -> Iterator[tuple[str, msgspec.Struct]]:
+        """Yield steps of pods that are gone: more of them by day than by night."""
+        for minute in range(24 * 60, 0, -1):
+            busy = 1.2 + math.sin(minute / 1440 * math.tau + 1.2)
+            names = ["bound"] * int(busy * self._random.uniform(5, 15)) + ["pending"] * int(
+                busy * self._random.random() * 4
+            )
+            at = self._at - 60.0 * minute
+            steps = tuple(
+                Step(f"past-{minute}-{each}", f"past/{minute}-{each}", name, at) for each, name in enumerate(names)
+            )
+            yield subjects.event("binder"), Events(service="binder", instance="binder-0", at=at, steps=steps)
+
     def _node(self, name: str, number: int, cards: int) -> Iterator[tuple[str, msgspec.Struct]]:
         if self._random.random() < _WHOLE:
             labels = {"nvidia.com/gpu.product": "NVIDIA-V100-SXM2-32GB"}
@@ -148,10 +166,13 @@ class SyntheticCluster:
         device = DeviceGrant(card.id, card.index, memory, max(1, card.cores * memory // card.memory))
         grants = (ContainerGrant("main", 0, _FAMILY[card.mode], (device,)),)
         at = self._at + self._seconds
+        if self._spread and not self._seconds:
+            at -= 86_400.0 * self._random.random()
         self._claims[node].append(
             Claim(
                 id=f"claim-{uid}", uid=uid, namespace=queue, name=name, queue=queue, decided_by="placement-0",
-                decided_at=at, grants=grants, resources=(("cpu", 2000),),
+                seen_at=at + 0.004, decided_at=at + 0.016, sent_at=at + 0.019, grants=grants,
+                resources=(("cpu", 2000),),
             )
         )  # fmt: skip
         yield subjects.fact("pod", uid), self._pod(uid, queue, name, node=node)
@@ -178,8 +199,8 @@ class SyntheticCluster:
 
     def _waiting(self, nodes: int) -> Iterator[tuple[str, msgspec.Struct]]:
         shared = [name for name in self._cards if self._cards[name]]
-        for number, (queue, size, code, text, asked, free, unit) in enumerate(_REASONS):
-            job = f"{queue}/{code[4:].lower()}-{number}"
+        for number, (queue, name, size, code, text, asked, free, unit) in enumerate(_REASONS):
+            job = f"{queue}/{name}"
             group = PodGroupFact(key=GroupKey(job), queue=queue, min_member=size)
             yield subjects.fact("podgroup", job), group
             near = self._random.sample(shared, min(3, len(shared)))
@@ -210,9 +231,27 @@ class SyntheticCluster:
 
 
 _REASONS = (
-    ("training", 64, "CardInsufficientMemory", "with too little free memory on each card", 81000, 40779, "MiB"),
-    ("training", 16, "CardInsufficientMemory", "with too little free memory on each card", 60000, 40779, "MiB"),
-    ("research", 9, "CardInsufficientCore", "with too few free cores on each card", 100, 60, "percent"),
-    ("inference", 4, "CardTypeMismatch", "without a card of a requested type", 0, 0, ""),
-    ("research", 2, "NodeUnfitPod", "that do not match the pod's node affinity", 0, 0, ""),
+    (
+        "training",
+        "gpt-large-0",
+        64,
+        "CardInsufficientMemory",
+        "with too little free memory on each card",
+        81000,
+        40779,
+        "MiB",
+    ),
+    (
+        "training",
+        "vision-sweep",
+        16,
+        "CardInsufficientMemory",
+        "with too little free memory on each card",
+        60000,
+        40779,
+        "MiB",
+    ),
+    ("research", "ablation-7", 9, "CardInsufficientCore", "with too few free cores on each card", 100, 60, "percent"),
+    ("inference", "ranker-eval", 4, "CardTypeMismatch", "without a card of a requested type", 0, 0, ""),
+    ("research", "zone-b-test", 2, "NodeUnfitPod", "that do not match the pod's node affinity", 0, 0, ""),
 )
