@@ -72,7 +72,7 @@ async def test_the_first_view_shows_models_queues_waiting_pods_and_changes():
         await page.open()
         await page.has("Tesla P4")
         assert "0 of 2 free" in (await page.text(".tiles")).replace("\n", " ")
-        assert "1 unhealthy" in await page.text(".tiles")
+        assert "1 unhealthy" in " ".join((await page.text(".tiles")).split())
         assert "2 of 2 free" in (await page.text(".tiles")).replace("\n", " "), "cards that are a plain number"
         await page.has("research", ".queues")
         await page.has("too little free memory", ".groups")
