@@ -87,6 +87,14 @@ def test_nodes_share_lines_and_those_with_most_free_capacity_are_first() -> None
     assert f"and {20 - sum(len(line.split()) // 2 for line in lines)} more nodes" in text
 
 
+def test_cards_that_are_a_plain_number_of_the_node_are_shown() -> None:
+    legacy = Node(
+        name="legacy", ready=True, unschedulable=False, allocatable={"nvidia.com/gpu": 6}, used={"nvidia.com/gpu": 2},
+        pods=2, cards=0, problems=(),
+    )  # fmt: skip
+    assert "legacy ██····" in drawn(board_with(), [legacy], [], settled=True)
+
+
 def test_omitted_groups_are_counted() -> None:
     text = drawn(board_with(*(pod(f"p{number}") for number in range(20))), [node("n")], [], settled=False)
     assert "and 12 more" in text

@@ -131,7 +131,7 @@ async def test_an_unhealthy_card_is_hatched_and_a_full_card_differs_from_a_free_
 async def test_waiting_pods_are_grouped_and_explained_with_the_closest_nodes():
     async with shown(small_core()) as page:
         await page.open("waiting")
-        await page.has("2 pods in 1 groups")
+        await page.has("2 pods in 1 group")
         await page.has("Closest nodes")
         text = await page.text()
         for part in (

@@ -14,6 +14,8 @@ MOST_MODELS = 6
 MOST_NAME = 24
 """Characters of a node's name."""
 GAP = 3
+MOST_WHOLE = 16
+"""Cards of a node that are shown of a plain number."""
 _STYLES = ("dim", "green", "yellow", "red")
 
 
@@ -70,7 +72,7 @@ def nodes_view(
     if not shown:
         return Group(*parts, Text(f"no node matches {wanted!r}"))
     name_width = min(MOST_NAME, max(len(node.name) for node in shown))
-    cell = name_width + 1 + max(4, *(len(cards[node.name]) for node in shown)) + GAP
+    cell = name_width + 1 + max(4, *(len(cards[node.name]) or len(_whole(node)) for node in shown)) + GAP
     columns = max(1, (width + GAP) // cell)
     lines = max(1, min(rows, -(-len(shown) // columns)))
     for row in range(lines):
@@ -81,7 +83,7 @@ def nodes_view(
             for card in cards[node.name]:
                 entry.append_text(glyph(card))
             if not cards[node.name]:
-                entry.append("none", style="dim")
+                entry.append_text(_whole(node))
             entry.pad_right(max(0, cell - len(entry)))
             line.append_text(entry)
         line.rstrip()
@@ -89,6 +91,16 @@ def nodes_view(
     if len(shown) > lines * columns:
         parts.append(Text(f"and {len(shown) - lines * columns} more nodes", style="dim"))
     return Group(*parts)
+
+
+def _whole(node: api.Node) -> Text:
+    """Return the glyphs of cards that are a plain number of the node (``nvidia.com/gpu``), those in use first."""
+    line = Text()
+    for resource, number in sorted(node.allocatable.items()):
+        if resource.endswith("/gpu") and number <= MOST_WHOLE:
+            used = min(number, node.used.get(resource, 0))
+            line.append(EIGHTHS[-1] * used, style=_STYLES[-1]).append(EIGHTHS[0] * (number - used), style=_STYLES[0])
+    return line if line else Text("none", style="dim")
 
 
 def _matches(node: api.Node, cards: Iterable[api.Device], wanted: str) -> bool:

@@ -49,7 +49,7 @@ export function duration(seconds) {
 }
 
 export const sum = (values) => values.reduce((total, value) => total + value, 0);
-export const shortModel = (type) => type.replace(/^(NVIDIA-)+(NVIDIA )?/, "").replaceAll("-", " ") || "unknown";
+export const shortModel = (type) => type.replace(/^(NVIDIA-)+(NVIDIA )?/, "").replaceAll("-", " ") || "any model";
 
 export function bar(used, total, label, marks = []) {
   const share = total ? (100 * used) / total : 0;

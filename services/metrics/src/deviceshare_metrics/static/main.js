@@ -88,7 +88,7 @@ class App {
     const element = byId("live"), status = this.status;
     element.className = this.isLive ? "live on" : "live";
     const text = this.isLive ? (status ? `${number(sum(Object.values(status.nodes)))} nodes · ${number(status.pods.Bound)} bound · ${number(status.pods.Pending)} pending` : "live") : this.reason || "connecting";
-    const bad = status && this.isLive ? [status.problems && `${status.problems} problems`, status.undecodable && `${status.undecodable} undecodable messages`].filter(Boolean).join(", ") : "";
+    const bad = status && this.isLive ? [status.problems && `${status.problems} problem${status.problems > 1 ? "s" : ""}`, status.undecodable && `${status.undecodable} undecodable messages`].filter(Boolean).join(", ") : "";
     if (element.dataset.text === text + bad) return;
     element.dataset.text = text + bad;
     element.replaceChildren(h("i", { "aria-hidden": "true" }), h("span", {}, text), bad ? h("span", { class: "bad" }, ` · ${bad}`) : "");

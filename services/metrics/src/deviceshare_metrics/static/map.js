@@ -3,7 +3,7 @@ import { modelOf, sameCard, usage } from "./model.js";
 import { shortModel } from "./dom.js";
 
 const PITCHES = [30, 26, 22, 19, 17, 15, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4];
-const HEADING = 18, GAP_GROUP = 3, FLASH = 700, LABELS_FROM = 15;
+const HEADING = 18, HEADING_WIDTH = 230, GAP_COLUMN = 14, GAP_GROUP = 3, FLASH = 700, LABELS_FROM = 15;
 const STEPS = 24;
 
 const still = window.matchMedia("(prefers-reduced-motion: reduce)");
@@ -27,21 +27,25 @@ export function layout(groups, width, height, labels = true) {
   let last;
   for (const pitch of PITCHES) {
     const withNames = labels && pitch >= LABELS_FROM, gap = pitch >= 12 ? 12 : pitch >= 8 ? 6 : 3;
-    let y = 0;
+    // Groups of one row share a line, like words; larger ones take the whole width.
+    let y = 0, x = 0, bottom = 0;
     const placed = [];
     for (const { title, nodes } of groups) {
-      y += HEADING;
       const most = Math.max(1, ...nodes.map((each) => each.cards.length));
       const columns = most <= 4 ? most : most <= 16 ? Math.ceil(most / 2) : Math.ceil(most / 4);
       const rows = Math.ceil(most / columns);
       const blockWidth = Math.max(columns * pitch, withNames ? 92 : 0) + gap;
       const blockHeight = rows * pitch + gap + (withNames ? 13 : 0);
       const perRow = Math.max(1, Math.floor((width + gap) / blockWidth));
-      placed.push({ title, nodes, y: y - HEADING, top: y, columns, rows, perRow, blockWidth, blockHeight, withNames });
-      y += Math.ceil(nodes.length / perRow) * blockHeight + GAP_GROUP;
+      const lines = Math.ceil(nodes.length / perRow), room = lines > 1 ? width : Math.max(nodes.length * blockWidth, HEADING_WIDTH);
+      if (x && x + room > width + gap) { x = 0; y = bottom; }
+      placed.push({ title, nodes, x, y, top: y + HEADING, columns, rows, perRow, blockWidth, blockHeight, withNames, lines });
+      bottom = Math.max(bottom, y + HEADING + lines * blockHeight + GAP_GROUP);
+      x += room + GAP_COLUMN;
+      if (lines > 1) { x = 0; y = bottom; }
     }
-    last = { pitch, groups: placed, height: y };
-    if (y <= height) return last;
+    last = { pitch, groups: placed, height: bottom };
+    if (bottom <= height) return last;
   }
   return last;
 }
@@ -97,7 +101,7 @@ export class HeatMap {
     this.list = [];
     for (const group of this.plan.groups) {
       group.nodes.forEach((each, at) => {
-        const x = (at % group.perRow) * group.blockWidth, y = group.top + Math.floor(at / group.perRow) * group.blockHeight;
+        const x = group.x + (at % group.perRow) * group.blockWidth, y = group.top + Math.floor(at / group.perRow) * group.blockHeight;
         const place = { node: each, group, x, y, at: this.list.length };
         this.places.set(each.name, place);
         this.list.push(place);
@@ -116,11 +120,12 @@ export class HeatMap {
       this.context.textBaseline = "middle";
       this.context.font = "600 11px system-ui, sans-serif";
       this.context.fillStyle = this.colors.strong;
-      this.context.fillText(group.title, 0, group.y + 8);
-      const after = this.context.measureText(group.title).width;
+      const title = fit(this.context, group.title, HEADING_WIDTH - 100);
+      this.context.fillText(group.lines > 1 ? group.title : title, group.x, group.y + 8);
+      const after = group.x + this.context.measureText(group.lines > 1 ? group.title : title).width;
       this.context.font = "11px system-ui, sans-serif";
       this.context.fillStyle = this.colors.text;
-      this.context.fillText(`${group.nodes.length} nodes, ${cards} cards`, after + 8, group.y + 8);
+      this.context.fillText(`${group.nodes.length} node${group.nodes.length > 1 ? "s" : ""}, ${cards} cards`, after + 8, group.y + 8);
     }
     for (const place of this.list) this.drawNode(place);
     this.flashes.clear();
@@ -238,11 +243,11 @@ export class HeatMap {
 
   find(x, y) {
     for (const group of this.plan?.groups ?? []) {
-      if (y < group.top || y >= group.top + Math.ceil(group.nodes.length / group.perRow) * group.blockHeight) continue;
-      const column = Math.floor(x / group.blockWidth), row = Math.floor((y - group.top) / group.blockHeight);
+      if (y < group.top || y >= group.top + group.lines * group.blockHeight || x < group.x) continue;
+      const column = Math.floor((x - group.x) / group.blockWidth), row = Math.floor((y - group.top) / group.blockHeight);
       const each = column < group.perRow ? group.nodes[row * group.perRow + column] : undefined;
       const place = each && this.places.get(each.name);
-      if (!place) return null;
+      if (!place) continue;
       const [left, top] = this.spot(place, 0), pitch = this.plan.pitch;
       const at = Math.floor((y - top) / pitch) * group.columns + Math.floor((x - left) / pitch);
       return x - left < group.columns * pitch && y >= top && place.node.cards[at] ? { place, at } : null;

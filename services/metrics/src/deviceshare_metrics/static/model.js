@@ -12,7 +12,8 @@ export function node([name, state, pods, problems, kinds, cards]) {
   };
 }
 
-export const modelOf = (card) => `${card.type} · ${card.mode}`;
+// Cards that count as a number only are a model of their own: their amounts do not add up with memory.
+export const modelOf = (card) => `${card.type} · ${card.mode}${card.memory ? "" : " · by cores"}`;
 export const share = (used, total) => (total ? Math.min(1, used / total) : 0);
 
 // The share of a card in use; cards without memory (whole cards, MindCluster) are measured by their cores.

@@ -118,7 +118,7 @@ export class Overview {
       const [queues, waiting] = await Promise.all([get("queues", { queue }), get("waiting", { namespace, queue, limit: 6 })]);
       this.queues.replaceChildren(...queues.items.map(queueBars));
       const groups = waiting.items.map((group) => h("a", { class: "group", href: path("waiting") },
-        h("b", {}, number(group.pods)), h("span", {}, h("strong", {}, group.group || group.queue || group.namespace), h("small", {}, group.reason || "not decided yet"))));
+        h("b", {}, number(group.pods)), h("span", {}, h("strong", {}, group.group || (group.pods === 1 ? `${group.namespace}/${group.first[0]}` : group.queue || group.namespace)), h("small", {}, group.reason || "not decided yet"))));
       this.waiting.replaceChildren(...(groups.length ? groups : [h("p", { class: "quiet" }, "No pod waits.")]));
     } catch (error) { this.app.notice(error.message); }
   }

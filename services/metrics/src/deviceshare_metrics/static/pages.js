@@ -31,7 +31,7 @@ export async function waiting(app) {
   const group = (each) => {
     const details = h("details", { class: "waiting" },
       h("summary", {}, h("b", { class: "count" }, number(each.pods)), h("span", { class: "what" },
-        h("strong", {}, each.group || "pods without a PodGroup"), h("small", {}, each.reason || "not decided yet")),
+        h("strong", {}, each.group || (each.pods === 1 ? `${each.namespace}/${each.first[0]}` : "pods without a PodGroup")), h("small", {}, each.reason || "not decided yet")),
       h("span", { class: "meta" }, badge(each.queue || each.namespace), stateBadge(each.state), each.since ? h("small", {}, `oldest ${duration(Math.max(0, Date.now() / 1000 - each.since))}`) : "")));
     details.addEventListener("toggle", async () => {
       if (!details.open || details.dataset.loaded) return;
@@ -47,7 +47,7 @@ export async function waiting(app) {
   };
   const groups = items.map(group);
   if (groups[0]) groups[0].open = true;
-  return [title("Waiting pods", items.length ? `${number(pods)} pods in ${number(items.length)} groups` : "No pod waits"), ...groups];
+  return [title("Waiting pods", items.length ? `${number(pods)} pods in ${number(items.length)} ${items.length > 1 ? "groups" : "group"}` : "No pod waits"), ...groups];
 }
 
 export async function pods(app) {
