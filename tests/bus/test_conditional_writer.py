@@ -104,7 +104,7 @@ def test_only_the_newest_written_messages_are_returned() -> None:
 
 def test_several_messages_have_no_time_to_live() -> None:
     writer: ConditionalWriter[str] = ConditionalWriter("LEDGER")
-    with pytest.raises(ValueError, match="2 messages cannot have a time to live"):
+    with pytest.raises(ValueError, match="2 messages, or under a guard, cannot have a time to live"):
         writer.write([("ledger.a", b"1"), ("ledger.b", b"2")], "context", ttl=60)
     assert not writer.busy("ledger.a")
     assert writer.write([("ledger.a", b"1")], "context", ttl=60).writes[0].ttl == 60

@@ -60,7 +60,12 @@ async def test_a_service_is_unhealthy_while_the_bus_is_down_and_ready_after_it_h
 
     port = free_port()
     options = argparse.Namespace(
-        bus=nats_server.url, health_address="127.0.0.1", health_port=port, bus_replicas=1, bus_hold=0.0
+        bus=nats_server.url,
+        bus_replicas=1,
+        bus_hold=0.0,
+        bus_storage=0,
+        health_address="127.0.0.1",
+        health_port=port,
     )
     running = asyncio.create_task(_run("test", "test-1", main, options))
     health = Health(port)

@@ -1,17 +1,21 @@
 """``deviceshare chaos --simulated``: a violation is shown with its seed and its shortest history."""
 
+import os
 from itertools import count
 from unittest.mock import patch
 
 import pytest
+from deviceshare_cli.chaos.apart import ChildFailed, run_apart
+from deviceshare_cli.chaos.app import app
 from deviceshare_cli.chaos.checkers import Violation
 from deviceshare_cli.chaos.command import Options, parse_faults, simulated
 from deviceshare_cli.chaos.minimise import minimise
-from deviceshare_cli.chaos.replicas import parse_replicas
 from deviceshare_cli.chaos.scenario import Scenario, Step
 from deviceshare_cli.chaos.simulation import Played
 from deviceshare_cli.errors import CommandError
+from deviceshare_cli.replicas import parse_replicas
 from deviceshare_placement.core import placement_core
+from typer.testing import CliRunner
 
 
 def test_a_violation_ends_with_status_1_and_its_shortest_history(capsys):
@@ -30,11 +34,38 @@ def test_a_violation_ends_with_status_1_and_its_shortest_history(capsys):
     assert said.splitlines()[-1].endswith("1 violations: seeds 7.0")
 
 
-def test_a_history_without_violation_ends_with_status_0(capsys):
-    assert simulated("7.1", 0.0, None, Options({}, ()), 1) == 0
-    (summary,) = capsys.readouterr().out.splitlines()
+def test_a_history_without_violation_ends_with_status_0_and_the_same_output(capsys):
+    found = []
+    for _ in range(2):
+        assert simulated("7.1", 0.0, None, Options({}, ()), 1) == 0
+        found.append(capsys.readouterr())
+    (summary,) = found[0].out.splitlines()
     assert summary.startswith("1 histories, ")
     assert summary.endswith(" 0 violations")
+    assert found[0].out == found[1].out
+    assert "s of CPU" in found[0].err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--simulated", "--minutes", "3"], "--minutes is not an option with --simulated"),
+        (["--hours", "3"], "--hours is not an option without --simulated"),
+        (["--size", "small"], "--size is not an option without --simulated"),
+    ],
+)
+def test_options_of_the_other_mode_are_errors(arguments, message):
+    result = CliRunner().invoke(app, arguments)
+    assert isinstance(result.exception, CommandError)
+    assert str(result.exception) == message
+
+
+def test_a_child_process_returns_the_result_or_the_error():
+    assert run_apart(divmod, 7, 2) == (3, 1)
+    with pytest.raises(ZeroDivisionError):
+        run_apart(divmod, 7, 0)
+    with pytest.raises(ChildFailed, match="status 3"):
+        run_apart(os._exit, 3)
 
 
 def test_a_fault_is_removed_with_its_end():

@@ -5,6 +5,7 @@ import shlex
 from pathlib import Path
 from pkgutil import resolve_name
 
+import deviceshare_bus.leases
 import deviceshare_bus.messages
 import msgspec
 import pytest
@@ -164,7 +165,7 @@ def test_the_page_lists_the_streams():
 
 
 def test_the_page_lists_the_fields_of_messages():
-    modules = (facts, claims, explain, deviceshare_bus.messages)
+    modules = (facts, claims, explain, deviceshare_bus.messages, deviceshare_bus.leases)
     rows = [row for row in section(BUS, "Messages").splitlines() if row.startswith("| `")]
     assert len(rows) > 10
     for row in rows:

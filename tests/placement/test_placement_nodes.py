@@ -52,3 +52,36 @@ def test_nodes_are_compared_by_what_their_pods_request(played) -> None:
     assert (explanation.node, *explanation.why) == (
         "b", "policy none, weight 0: no devices requested, with nodeorder 472.00; ties go to the lowest node name",
     )  # fmt: skip
+
+
+def withdrawn(played: Played) -> list[tuple[str, bool]]:
+    """Return the claims of the ledgers that are written next, and whether their withdrawal is requested."""
+    return [(claim.name, claim.withdraw) for ledger in played.tick().ledgers for claim in ledger.claims]
+
+
+@pytest.fixture
+def claimed() -> Played:
+    """A node with one claim of a pod that is bound, and one of a pod that is not."""
+    played = Played(replace(node("a"), uid="first"))
+    for name in ("x", "y"):
+        played.put(pod(name, WEB if name == "x" else ask(container(cpu=1))))
+        played.written(played.tick())
+    played.put(pod("x", WEB, node="a"))
+    played.tick()
+    return played
+
+
+def test_unbound_claims_on_a_deleted_node_are_withdrawn(claimed) -> None:
+    # Another node of its name may come with other cards before the binder hears of the deletion.
+    claimed.remove("node", "a")
+    assert withdrawn(claimed) == [("x", False), ("y", True)]
+
+
+def test_unbound_claims_on_a_replaced_node_are_withdrawn(claimed) -> None:
+    claimed.put(replace(node("a"), uid="second"))
+    assert withdrawn(claimed) == [("x", False), ("y", True)]
+
+
+def test_claims_stay_when_a_node_changes(claimed) -> None:
+    claimed.put(replace(node("a", cpu=32_000), uid="first"))
+    assert withdrawn(claimed) == []

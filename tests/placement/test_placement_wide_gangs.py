@@ -4,7 +4,7 @@ from deviceshare.model import GroupKey, PodGroupFact
 from support.builders import card, node, pod, vgpu
 from support.played import Played
 
-LIMIT = 1000
+LIMIT = 999
 
 
 def whole_nodes(count: int) -> Played:
@@ -25,7 +25,7 @@ def test_a_gang_that_spans_too_many_nodes_is_refused_with_its_reason_and_leaves_
     out = played.tick()
     assert out.writes == []
     assert set(played.tick().messages) | set(out.messages) == {
-        "pod group ns/wide would span more than 1000 nodes, which cannot be claimed together"
+        "pod group ns/wide would span more than 999 nodes, which cannot be claimed together"
     }
     assert played.tick().writes == [], "it is not decided again for nothing"
     played.put(pod("single", vgpu(1, 100)))
@@ -40,7 +40,7 @@ def test_a_gang_of_the_widest_possible_span_is_claimed_in_one_batch() -> None:
 
 
 def test_gangs_that_are_too_wide_only_together_are_claimed_one_after_the_other() -> None:
-    played = whole_nodes(LIMIT + 100)
+    played = whole_nodes(400 + 700)
     gang(played, "first", 400)
     gang(played, "second", 700, created=1.0)
     out = played.tick()

@@ -6,8 +6,10 @@ from deviceshare.model import (
     Outcome,
 )
 from deviceshare_binder.core.commands import BindPod
+from deviceshare_binder.core.outcomes import Outcomes
 from deviceshare_binder.core.views import NodeView
 from deviceshare_bus.core import Count, Log, Write
+from deviceshare_bus.subjects import outcome as subject_of
 from deviceshare_cluster.interface import BindState
 from support.binder import expected, messages
 from support.binder_scene import READY, claim, of, pod, started, states
@@ -98,3 +100,9 @@ def test_a_claim_under_the_id_of_an_earlier_claim_is_bound_for_its_own_pod():
     core.ledger("n1", [claim(uid="u2")])
     (bind,) = of(BindPod, core.take(1.0))
     assert bind.uid == "u2"
+
+
+def test_a_node_that_is_not_known_is_not_remembered_because_its_outcomes_were_read_back():
+    outcomes = Outcomes(lambda node: True)
+    assert outcomes.read_back(subject_of("gone"), 0) is None
+    assert not outcomes.nodes

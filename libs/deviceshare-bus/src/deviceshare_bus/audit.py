@@ -3,9 +3,10 @@
 import asyncio
 
 from nats.aio.msg import Msg
-from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
+from nats.js.api import DeliverPolicy
 
 from deviceshare_bus.connection import Connection
+from deviceshare_bus.consumers import delivers_nothing, ephemeral
 from deviceshare_bus.position import Position, Stored
 from deviceshare_bus.requests import Unanswered
 from deviceshare_bus.streamstate import ANSWER, StreamState, stored_message
@@ -84,23 +85,10 @@ async def _last_messages(connection: Connection, stream: str, subject: str) -> d
     subscription = await connection.subscribe(inbox, received)
     try:
         async with asyncio.timeout(2 * ANSWER):
-            consumer = await connection.jetstream.add_consumer(
-                stream,
-                ConsumerConfig(
-                    deliver_subject=inbox,
-                    deliver_policy=DeliverPolicy.LAST_PER_SUBJECT,
-                    filter_subject=subject,
-                    headers_only=True,
-                    ack_policy=AckPolicy.NONE,
-                    max_deliver=1,
-                    idle_heartbeat=HEARTBEAT,
-                    flow_control=True,
-                    inactive_threshold=10.0,
-                    num_replicas=1,
-                    mem_storage=True,
-                ),
-            )
-        if not consumer.num_pending and not (consumer.delivered and consumer.delivered.consumer_seq):
+            start = DeliverPolicy.LAST_PER_SUBJECT
+            config = ephemeral(inbox, subject, HEARTBEAT, deliver_policy=start, headers_only=True)
+            consumer = await connection.jetstream.add_consumer(stream, config)
+        if delivers_nothing(consumer):
             return {}
         while not complete.is_set():
             before = expected

@@ -13,6 +13,7 @@ from deviceshare.model import NodeLedger
 
 from deviceshare_bus.core import (
     Command,
+    Guard,
     Read,
     SubjectWrite,
     Write,
@@ -88,17 +89,24 @@ class ConditionalWriter(Generic[T]):
         """Drop an idle subject that will not be written again."""
         self._sequences.pop(subject, None)
 
-    def write(self, messages: Iterable[tuple[str, Any]], context: T, *, ttl: float | None = None) -> Write:
-        """Return the write of these messages by subject, all or none; no subject may be busy.
+    def write(
+        self,
+        messages: Iterable[tuple[str, Any]],
+        context: T,
+        *,
+        ttl: float | None = None,
+        guard: Guard | None = None,
+    ) -> Write:
+        """Return the write of these messages by subject, all or none, under a guard; no subject may be busy.
 
         Raises:
-            ValueError: a time to live for several messages, which atomic batches do not have.
+            ValueError: a time to live for several messages or under a guard: atomic batches have none.
         """
         writes = tuple(SubjectWrite(subject, message, self.sequence(subject), ttl) for subject, message in messages)
-        if ttl is not None and len(writes) != 1:
-            raise ValueError(f"a write of {len(writes)} messages cannot have a time to live")
+        if ttl is not None and (len(writes) != 1 or guard is not None):
+            raise ValueError(f"a write of {len(writes)} messages, or under a guard, cannot have a time to live")
         self._tokens += 1
-        write = Write(self._tokens, writes)
+        write = Write(self._tokens, writes, guard)
         for each in writes:
             assert not self.busy(each.subject), each.subject
             self._in_flight[each.subject] = write.token

@@ -110,6 +110,10 @@ class WriteRefused(Event, frozen=True):
     reason: str
 
 
+class Stopping(Event, frozen=True):
+    """The service was asked to end. Of the commands that follow, only :class:`PutLatest` and traces are executed."""
+
+
 class ReadBack(Event, frozen=True):
     """A :class:`Read` is complete, or the message of an :class:`Unreadable` was deleted.
 
@@ -123,7 +127,7 @@ class ReadBack(Event, frozen=True):
 
 WriteAnswer = Written | WriteConflict | WriteUnknown | WriteRefused
 """The answers to a :class:`Write`."""
-CommonEvent = CaughtUp | Tick | Unreadable | WriteAnswer | ReadBack
+CommonEvent = CaughtUp | Tick | Unreadable | WriteAnswer | ReadBack | Stopping
 """The events that the shell sends to every core."""
 
 
@@ -144,8 +148,19 @@ class SubjectWrite(msgspec.Struct, frozen=True):
     ttl: float | None = None
 
 
+class Guard(msgspec.Struct, frozen=True):
+    """A message that is stored together with a :class:`Write`, which conflicts if the subject ``unless`` has a message.
+
+    One of them is stored with all writes that the shell sends together.
+    """
+
+    subject: str
+    message: Any
+    unless: str
+
+
 class Write(Command, frozen=True):
-    """Publish messages, all or none.
+    """Publish messages, all or none, and under a ``guard`` if there is one.
 
     Answered by :class:`Written`, :class:`WriteConflict`, :class:`WriteUnknown` or :class:`WriteRefused` with the same
     token.
@@ -153,6 +168,7 @@ class Write(Command, frozen=True):
 
     token: int
     writes: tuple[SubjectWrite, ...]
+    guard: Guard | None = None
 
 
 class Read(Command, frozen=True):

@@ -4,7 +4,6 @@ One message contains the steps of many pods, since a publish costs more than a s
 """
 
 import asyncio
-import contextlib
 import logging
 import time
 from collections import Counter
@@ -17,6 +16,7 @@ from deviceshare_bus.messages import Events, Step, Undecodable, encode
 from deviceshare_bus.publisher import Publisher, Write
 from deviceshare_bus.service_metrics import ServiceMetrics
 from deviceshare_bus.subjects import event
+from deviceshare_bus.tasks import set_within
 
 log = logging.getLogger("deviceshare.events")
 
@@ -81,9 +81,7 @@ class EventLog:
         """Publish without end."""
         while True:
             await self._some.wait()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(INTERVAL):
-                    await self._full.wait()
+            await set_within(self._full, INTERVAL)
             self._some.clear()
             self._full.clear()
             await self.flush()

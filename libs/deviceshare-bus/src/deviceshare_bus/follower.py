@@ -20,16 +20,17 @@ from typing import Any, NamedTuple
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 from nats.errors import Error as NatsError
-from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
+from nats.js.api import DeliverPolicy
 from nats.js.errors import NotFoundError
 
 from deviceshare_bus.audit import delivered, find_difference
 from deviceshare_bus.connection import Connection
+from deviceshare_bus.consumers import delivers_nothing, ephemeral
 from deviceshare_bus.inbox import Inbox
 from deviceshare_bus.position import Position
 from deviceshare_bus.requests import Unanswered
 from deviceshare_bus.streamstate import StreamState, stream_state
-from deviceshare_bus.tasks import Pace, end
+from deviceshare_bus.tasks import Pace, end, set_within
 
 log = logging.getLogger("deviceshare.follower")
 
@@ -179,12 +180,8 @@ class Follower:
                 if checks.done():
                     checks.result()  # raises: only a defect ends it
                 if not self._inbox and (reported or not caught_up):
-                    try:
-                        # Not wait_for: on Python 3.11 it can swallow a cancellation that arrives with the wake-up.
-                        async with asyncio.timeout(HEARTBEAT):
-                            await self._wake.wait()
-                    except TimeoutError:
-                        self._stale |= loop.time() - self._heard > SILENCE and self._connection.connected
+                    await set_within(self._wake, HEARTBEAT)
+                    self._stale |= loop.time() - self._heard > SILENCE and self._connection.connected
                 if self._inbox:
                     await pace.turn()
                 messages, caught_up = await self._inbox.take(), self.caught_up
@@ -279,6 +276,9 @@ class Follower:
             if self._state is None:
                 raise
             loss = "is gone"
+        except (NatsError, OSError):
+            self._doubted_since = None  # who did not answer has not confirmed the loss
+            raise
         self._confirm(loss)
         raise Unanswered(f"stream {self._stream} {loss}, as one server says")
 
@@ -311,7 +311,6 @@ class Follower:
             raise BusWiped(f"stream {self._stream} {loss}")
 
     async def _make_consumer(self, state: StreamState) -> Subscription:
-        jetstream = self._connection.jetstream
         if not self._read_to_end:
             self._target = state.last
         self._expected = 1
@@ -330,25 +329,12 @@ class Follower:
         if after := self._received.sequence:
             start = {"deliver_policy": DeliverPolicy.BY_START_SEQUENCE, "opt_start_seq": after + 1}
         try:
-            consumer = await jetstream.add_consumer(
-                self._stream,
-                ConsumerConfig(
-                    deliver_subject=inbox,
-                    filter_subject=self._subject,
-                    ack_policy=AckPolicy.NONE,
-                    max_deliver=1,
-                    idle_heartbeat=HEARTBEAT,
-                    flow_control=True,
-                    inactive_threshold=10.0,
-                    num_replicas=1,
-                    mem_storage=True,
-                    **start,
-                ),
-            )
+            config = ephemeral(inbox, self._subject, HEARTBEAT, **start)
+            consumer = await self._connection.jetstream.add_consumer(self._stream, config)
         except BaseException:
             await _quietly_unsubscribe(subscription)
             raise
-        if consumer.num_pending == 0 and (consumer.delivered is None or consumer.delivered.consumer_seq == 0):
+        if delivers_nothing(consumer):
             # Nothing between here and the end: what has been deleted cannot be delivered.
             self._received.sequence = max(self._received.sequence, state.last)
             self._read_to_end = True

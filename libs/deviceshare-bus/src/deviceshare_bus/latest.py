@@ -5,12 +5,12 @@ losing the newest message while the bus is unreachable.
 """
 
 import asyncio
-import contextlib
 import logging
 
 from deviceshare_bus.connection import RETRY
 from deviceshare_bus.postponed import Postponed
 from deviceshare_bus.publisher import Publisher, PublishError, Refused, Write
+from deviceshare_bus.tasks import set_within
 
 log = logging.getLogger("deviceshare.latest")
 
@@ -54,9 +54,8 @@ class LatestWriter:
         """Write until cancelled."""
         failures = 0
         while True:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout_at(self._postponed.due):
-                    await self._due.wait()
+            due = self._postponed.due
+            await set_within(self._due, None if due is None else due - asyncio.get_running_loop().time())
             self._due.clear()
             for subject in self._postponed.take(asyncio.get_running_loop().time()):
                 self._wanted[subject] = self._refused.pop(subject)

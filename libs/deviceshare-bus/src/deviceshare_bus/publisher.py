@@ -17,6 +17,7 @@ from deviceshare_bus.write_queue import BATCH_LIMIT, Rejection, Unit, WriteQueue
 log = logging.getLogger("deviceshare.publisher")
 
 EXPECTED = "Nats-Expected-Last-Subject-Sequence"
+EXPECTED_OF = "Nats-Expected-Last-Subject-Sequence-Subject"
 TTL = "Nats-TTL"
 _WRONG_LAST_SEQUENCE = (10071, 10164)
 _OVERLOADED = (408, 429, 503)
@@ -72,11 +73,13 @@ class Write(NamedTuple):
     """One message to be written.
 
     ``expected``: sequence of the subject's last message, 0 if there must be none, None to write unconditionally.
+    ``unless``: another subject, which must have no message.
     """
 
     subject: str
     data: bytes
     expected: int | None = None
+    unless: str = ""
 
 
 class _Message(NamedTuple):
@@ -146,24 +149,26 @@ class Publisher:
         """
         return await self._enqueue([_Message(write, ttl)])
 
-    async def send_atomic(self, writes: Sequence[Write]) -> asyncio.Future[int]:
+    async def send_atomic(self, writes: Sequence[Write], guard: Write | None = None) -> asyncio.Future[int]:
         """Send messages of one stream as one batch: all are written or none; the future is the sequence of the last.
 
-        The messages of a batch have consecutive sequences, in this order.
+        The messages of a batch have consecutive sequences, in this order. A ``guard`` is stored as well, before them,
+        once for all messages that are sent together.
 
         Raises:
-            ValueError: there are none, or more than :data:`BATCH_LIMIT`.
+            ValueError: there are none, or more than :data:`BATCH_LIMIT`, the guard included.
         """
-        if not 0 < len(writes) <= BATCH_LIMIT:
+        if not 0 < len(writes) <= BATCH_LIMIT - (guard is not None):
             raise ValueError(f"an atomic batch has 1 to {BATCH_LIMIT} messages, not {len(writes)}")
-        return await self._enqueue([_Message(write, None) for write in writes])
+        messages = [_Message(write, None) for write in writes]
+        return await self._enqueue(messages, None if guard is None else _Message(guard, None))
 
     async def drain(self) -> None:
         """Wait until all writes have been passed to the connection."""
         for queue in self._queues.values():
             await queue.drain()
 
-    async def _enqueue(self, messages: Sequence[_Message]) -> asyncio.Future[int]:
+    async def _enqueue(self, messages: Sequence[_Message], guard: _Message | None = None) -> asyncio.Future[int]:
         future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         future.add_done_callback(_retrieve)
         if (refused := self._too_large(messages)) is not None:
@@ -174,7 +179,7 @@ class Publisher:
         queue = self._queues.get(stream)
         if queue is None:
             queue = self._queues[stream] = WriteQueue(self._transmit, _rejection)
-        await queue.put(Unit(messages, sum(len(message.write.data) for message in messages), future))
+        await queue.put(Unit(messages, sum(len(message.write.data) for message in messages), future, guard))
         return future
 
     def _too_large(self, messages: Sequence[_Message]) -> Refused | None:
@@ -191,7 +196,7 @@ class Publisher:
     async def _transmit(self, messages: Sequence[_Message]) -> asyncio.Future[int]:
         """Send messages, several of them as one batch; return the future of the sequence of the last one."""
         subject = messages[0].write.subject
-        conditional = any(message.write.expected is not None for message in messages)
+        conditional = any(message.write.expected is not None or message.write.unless for message in messages)
         if conditional and not self._connection.may_write(subject):
             loop = asyncio.get_running_loop()
             late: asyncio.Future[int] = loop.create_future()
@@ -285,6 +290,8 @@ def _headers(message: _Message, batch: str, number: int, last: int) -> dict[str,
         headers = {"Nats-Batch-Id": batch, "Nats-Batch-Sequence": str(number)}
     if message.write.expected is not None:
         headers[EXPECTED] = str(message.write.expected)
+    elif message.write.unless:
+        headers |= {EXPECTED: "0", EXPECTED_OF: message.write.unless}
     if message.ttl is not None:
         headers[TTL] = str(max(1, int(message.ttl)))
     if batch and number == last:

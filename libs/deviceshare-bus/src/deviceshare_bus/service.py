@@ -131,6 +131,12 @@ def parser(service: str) -> argparse.ArgumentParser:
         "--bus", default=environment("DEVICESHARE_BUS", "nats://127.0.0.1:4222"), help="NATS URL of the bus"
     )
     options.add_argument(
+        "--instance",
+        default=environment("DEVICESHARE_INSTANCE", ""),
+        help="name of this replica, one of its own for each that runs; with the same name after a restart it takes "
+        f"over at once (default: {service}- and a random number)",
+    )
+    options.add_argument(
         "--bus-replicas",
         type=replicas,
         default=environment("DEVICESHARE_BUS_REPLICAS", "1"),
@@ -175,7 +181,7 @@ def run(service: str, main: Main, options: argparse.Namespace) -> None:
 
     The device families of other packages are known from then on.
     """
-    instance = f"{service}-{secrets.token_hex(3)}"
+    instance = options.instance or f"{service}-{secrets.token_hex(3)}"
     set_up_logs(service, instance, options.log_level)
     try:
         load_families()

@@ -6,7 +6,6 @@ service. An exception of the core ends the process, after the core log was dumpe
 """
 
 import asyncio
-import contextlib
 import logging
 import os
 import tempfile
@@ -35,6 +34,7 @@ from deviceshare_bus.core import (
     RecordBatch,
     RecordStep,
     RecordTrace,
+    Stopping,
     Tick,
     Unreadable,
     Write,
@@ -52,7 +52,7 @@ from deviceshare_bus.publisher import Conflict, PublishError, Refused
 from deviceshare_bus.publisher import Write as BusWrite
 from deviceshare_bus.readback import read_back
 from deviceshare_bus.service import Context
-from deviceshare_bus.tasks import Pace, end
+from deviceshare_bus.tasks import Pace, end, set_within
 from deviceshare_bus.validation import InvalidMessageError
 
 log = logging.getLogger("deviceshare.shell")
@@ -71,7 +71,7 @@ DRAIN = 10.0
 """Seconds for which the shell waits for a service's own commands in flight, such as bindings, after the bus was wiped:
 their effects must not appear unnoticed in the next life of the service."""
 REST = 1.0
-"""Seconds for which the shell waits for the answers to writes when it ends, if traces are exported."""
+"""Seconds for which the shell waits for the answers to writes when it ends."""
 MOST_COMMANDS = 50_000
 """Commands that may wait for execution before followers pause."""
 
@@ -179,23 +179,29 @@ class Shell:
                 await asyncio.wait(self._own, timeout=DRAIN)
             raise
         except asyncio.CancelledError:
-            await self._record_rest()
+            await self._stop()
             raise
         finally:
             self._ended = True
             await end(*self._own)
 
-    async def _record_rest(self) -> None:
-        """Record the traces that follow from the answers to writes in flight: no other process would."""
-        if not self._tracing.enabled:
-            return
+    async def _stop(self) -> None:
+        """Apply the answers to writes in flight, and do what only this process can do: end its lease, record traces."""
         if self._writes:
             await asyncio.wait(self._writes, timeout=REST)
         self._handle_answers()
-        self.handle(Tick())
+        if self._tracing.enabled:
+            self.handle(Tick())
+        self.handle(Stopping())
+        last = []
         for command in self._commands:
-            if isinstance(command, RecordTrace):
-                self._tracing.record(command)
+            match command:
+                case RecordTrace():
+                    self._tracing.record(command)
+                case PutLatest(subject=subject, message=message, ttl=ttl):
+                    last.append(await self._context.publisher.send(BusWrite(subject, encode(message)), ttl=ttl))
+        if last:
+            await asyncio.wait(last, timeout=REST)
 
     def handle(self, event: Event) -> None:
         """Pass an event to the core and queue its commands. For tasks of the service; never call it in a callback."""
@@ -278,21 +284,24 @@ class Shell:
         """Report subjects whose invalid message was deleted: no follower learns of a deletion."""
         while True:
             await asyncio.sleep(RECHECK)
-            for (stream, subject), sequence in list(self._invalid.items()):
-                found = await read_back(self._context.connection, stream, subject)
-                # Another message may have been delivered meanwhile: the answer is older.
-                if found is None and self._invalid.get((stream, subject)) == sequence:
-                    del self._invalid[stream, subject]
-                    self.handle(ReadBack(subject, 0))
+            async with asyncio.TaskGroup() as group:
+                for (stream, subject), sequence in self._invalid.items():
+                    group.create_task(self._recheck(stream, subject, sequence))
+
+    async def _recheck(self, stream: str, subject: str, sequence: int) -> None:
+        async with self._reads:
+            found = await read_back(self._context.connection, stream, subject)
+        # Another message may have been delivered meanwhile: the answer is older.
+        if found is None and self._invalid.get((stream, subject)) == sequence:
+            del self._invalid[stream, subject]
+            self.handle(ReadBack(subject, 0))
 
     async def _run_timer(self) -> None:
         pace = Pace(TICK_INTERVAL)
         while True:
-            due = self._core.next_due(self._clock())
-            pause = None if due is None else max(0.0, due - self._clock().monotonic)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(pause):
-                    await self._wake.wait()
+            now = self._clock()
+            due = self._core.next_due(now)
+            await set_within(self._wake, None if due is None else max(0.0, due - now.monotonic))
             await pace.turn()
             self._wake.clear()
             self._handle_answers()
@@ -368,7 +377,11 @@ class Shell:
         sent_at = self._clock().wall if self._tracing.enabled else 0.0
         writes = [BusWrite(each.subject, _encoded(each.message, sent_at), each.expected) for each in command.writes]
         publisher = self._context.publisher
-        if len(writes) == 1:
+        guard = command.guard
+        if guard is not None:
+            under = BusWrite(guard.subject, encode(guard.message), unless=guard.unless)
+            future = await publisher.send_atomic(writes, under)
+        elif len(writes) == 1:
             future = await publisher.send(writes[0], ttl=command.writes[0].ttl)
         else:
             future = await publisher.send_atomic(writes)

@@ -5,6 +5,7 @@ They go to the stream's leader, and keep what nats-py drops: the time of the ans
 
 import base64
 from datetime import datetime
+from functools import lru_cache
 
 import msgspec
 from nats.js.errors import APIError, NotFoundError
@@ -141,5 +142,9 @@ def _raise(error: _Error | None) -> None:
 def _nanoseconds(time: str) -> int:
     """Return a timestamp of nats-server (RFC 3339, UTC) as nanoseconds of unix time."""
     date, _, rest = time.removesuffix("Z").partition(".")
-    seconds = int(datetime.fromisoformat(f"{date}+00:00").timestamp())
-    return seconds * 1_000_000_000 + int(rest.ljust(9, "0") or 0)
+    return _seconds(date) * 1_000_000_000 + int(rest.ljust(9, "0") or 0)
+
+
+@lru_cache(maxsize=100)
+def _seconds(date: str) -> int:
+    return int(datetime.fromisoformat(f"{date}+00:00").timestamp())

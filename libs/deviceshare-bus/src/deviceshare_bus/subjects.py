@@ -13,6 +13,9 @@ from zlib import crc32
 PARTITIONS = 64
 """The number of partitions of nodes. Part of the wire format: it never changes."""
 
+_OF_REPLICAS = ("lease", "fence")
+"""Kinds of messages by which replicas divide their work (:mod:`.leases`), in the stream that their service writes."""
+
 
 class Stream(StrEnum):
     """The streams, by their names on the server."""
@@ -38,8 +41,9 @@ _SUBJECT = re.compile(r"[^.*>\s]+(?:\.[^.*>\s]+)+")
 class Address(NamedTuple):
     """What a subject of a stream names.
 
-    ``kind`` is one of :data:`FACT_KINDS`, ``synced``, ``ledger``, ``outcome``, ``explain`` or ``event``. ``key`` is the
-    name, uid, ``namespace/name`` (PodGroups), node or service that its message must name as well.
+    ``kind`` is one of :data:`FACT_KINDS`, ``synced``, ``ledger``, ``lease``, ``fence``, ``outcome``, ``explain`` or
+    ``event``. ``key`` is the name, uid, ``namespace/name`` (PodGroups), node, ``service.member`` (leases and fences) or
+    service that its message must name as well.
     """
 
     kind: str
@@ -55,6 +59,8 @@ def address(subject: str) -> Address | None:
     match first:
         case "ledger" | "outcome":
             number, _, node = key.partition(".")
+            if number in _OF_REPLICAS:
+                return Address(number, node) if "." in node else None
             return Address(first, node) if node and number == str(partition(node)) else None
         case "explain" | "event":
             return Address(first, key)
@@ -64,6 +70,8 @@ def address(subject: str) -> Address | None:
                 return Address(kind, name.replace(".", "/", 1)) if "." in name else None
             if kind in FACT_KINDS and name:
                 return Address(kind, name)
+            if kind in _OF_REPLICAS:
+                return Address(kind, name) if "." in name else None
             return Address("synced", "") if key == "synced" else None
     return None
 
@@ -86,8 +94,23 @@ def ledger(node: str) -> str:
     return f"ledger.{partition(node)}.{node}"
 
 
+def lease(stream: Stream, service: str, member: str) -> str:
+    """Return the subject of the lease of a member of a service that writes a stream."""
+    return f"{stream.lower()}.lease.{service}.{member}"
+
+
+def fence(stream: Stream, service: str, member: str) -> str:
+    """Return the subject that has a message once a member of a service has ended."""
+    return f"{stream.lower()}.fence.{service}.{member}"
+
+
+def of_replicas(subject: str) -> bool:
+    """Return whether a subject is of a lease or a fence."""
+    return subject.split(".", 2)[1] in _OF_REPLICAS
+
+
 def node_of(subject: str) -> str:
-    """Return the node of a valid subject of LEDGER or OUTCOME; names of nodes may contain dots."""
+    """Return the node of a valid subject of a ledger or of OUTCOME; names of nodes may contain dots."""
     return subject.split(".", 2)[2]
 
 

@@ -23,6 +23,21 @@ class Pace:
         self._next = clock() + self._seconds
 
 
+async def set_within(event: asyncio.Event, pause: float | None) -> None:
+    """Wait until an event is set, and set it after ``pause`` seconds, None for never.
+
+    For a task that wakes up often: a timeout costs several times as much, since it cancels the task and raises twice.
+    """
+    if event.is_set():
+        return
+    timer = None if pause is None else asyncio.get_running_loop().call_later(pause, event.set)
+    try:
+        await event.wait()
+    finally:
+        if timer is not None:
+            timer.cancel()
+
+
 async def heed_cancellation(awaitable: Awaitable[T]) -> T:
     """Await something that may lose a cancellation, as ``asyncio.wait_for`` in nats-py can on Python 3.11.
 

@@ -29,6 +29,8 @@ _NAMES = {
     "queue": "name",
     "config": "name",
     "ledger": "node",
+    "lease": "key",
+    "fence": "key",
     "outcome": "node",
     "explain": "uid",
     "event": "service",

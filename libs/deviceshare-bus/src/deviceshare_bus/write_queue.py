@@ -11,9 +11,10 @@ each write has its own answer.
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from enum import Enum, auto
 from typing import Generic, NamedTuple, TypeVar
+
+from deviceshare_bus.tasks import set_within
 
 BATCH_LIMIT = 1000
 """Messages in one atomic batch, at most: the server's limit."""
@@ -46,11 +47,16 @@ class Rejection(Enum):
 
 
 class Unit(NamedTuple, Generic[W]):
-    """Messages that are stored as a whole or not at all; ``done`` is the sequence of the last one."""
+    """Messages that are stored as a whole or not at all; ``done`` is the sequence of the last one.
+
+    A ``guard`` is a message that is stored with them, before them, and whose condition is theirs as well; units that
+    are sent together need one guard, that of the last one.
+    """
 
     messages: Sequence[W]
     size: int
     done: asyncio.Future[int]
+    guard: W | None = None
 
 
 class WriteQueue(Generic[W]):
@@ -119,15 +125,12 @@ class WriteQueue(Generic[W]):
         while self._divided or self._waiting:
             self._changed.clear()
             if (units := self._next(loop.time())) is None:
-                pause = self._sent_at + PATIENCE - loop.time()
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(pause):
-                        await self._changed.wait()
+                await set_within(self._changed, self._sent_at + PATIENCE - loop.time())
                 continue
             self._sent_at = loop.time()
             self._sending = units
             self._room.set()
-            if len(units) == 1 or _count(units) >= LEAST_BATCH:
+            if len(units) == 1 or _guard(units) is not None or _count(units) >= LEAST_BATCH:
                 await self._send_together(units)
             else:
                 for unit in units:
@@ -141,6 +144,8 @@ class WriteQueue(Generic[W]):
             return None
         if self._divided:
             return self._divided.popleft()
+        if self._waiting[0].guard is not None:
+            return self._take(BATCH_LIMIT - 1)
         batches = now >= self._alone_until
         if batches and _count(self._waiting, LEAST_BATCH) >= LEAST_BATCH:
             return self._take(BATCH_LIMIT)
@@ -155,6 +160,8 @@ class WriteQueue(Generic[W]):
         count, size = len(taken[0].messages), taken[0].size
         while self._waiting:
             unit = self._waiting[0]
+            if (unit.guard is None) != (taken[0].guard is None):
+                break
             count, size = count + len(unit.messages), size + unit.size
             if count > most or size > BATCH_BYTES:
                 break
@@ -162,10 +169,12 @@ class WriteQueue(Generic[W]):
         return taken
 
     async def _send_together(self, units: list[Unit[W]]) -> None:
-        alone = len(units) == 1
+        guard = _guard(units)
+        alone = len(units) == 1 and guard is None
         self._alone += alone
         self._batches += not alone
-        future = await self._transmit([message for unit in units for message in unit.messages])
+        messages = [message for unit in units for message in unit.messages]
+        future = await self._transmit(messages if guard is None else [guard, *messages])
 
         def answered(done: asyncio.Future[int]) -> None:
             self._alone -= alone
@@ -191,7 +200,7 @@ class WriteQueue(Generic[W]):
             return
         if rejection is Rejection.BATCHES:
             self._alone_until = asyncio.get_running_loop().time() + ALONE_SECONDS
-        if rejection is Rejection.BATCHES or len(units) < LEAST_BATCH:
+        if _guard(units) is None and (rejection is Rejection.BATCHES or len(units) < LEAST_BATCH):
             self._divided.extend([unit] for unit in units)
         else:
             middle = len(units) // 2
@@ -207,6 +216,11 @@ def _count(units: Sequence[Unit[W]] | deque[Unit[W]], enough: int = BATCH_LIMIT)
         if count >= enough:
             break
     return count
+
+
+def _guard(units: Sequence[Unit[W]]) -> W | None:
+    """Return the guard under which units are sent together, None for none."""
+    return units[-1].guard
 
 
 def _end(unit: Unit[W], error: BaseException | None) -> None:

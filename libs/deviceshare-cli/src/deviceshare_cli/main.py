@@ -95,6 +95,14 @@ def up(
     bus_servers: Annotated[
         int, typer.Option(metavar="N", help="nats-servers of the bus, 1, 3 or 5; each holds all streams.")
     ] = 1,
+    replicas: Annotated[
+        str,
+        typer.Option(
+            metavar="LIST",
+            help="Processes of the services, which divide the work, such as placement=3,binder=2. [default: 1 of each]",
+            show_default=False,
+        ),
+    ] = "",
 ) -> None:
     """Start nats-server and the four services, place the pods of a directory, and show the decisions.
 
@@ -102,6 +110,7 @@ def up(
     the pods. It runs until Ctrl-C or SIGTERM, unless --until-settled is given.
     """
     from deviceshare_cli.backing import directory_of
+    from deviceshare_cli.replicas import parse_replicas
     from deviceshare_cli.system import Wanted
     from deviceshare_cli.up import Options
     from deviceshare_cli.up import up as run_up
@@ -109,7 +118,10 @@ def up(
     if bus_servers not in (1, 3, 5):
         raise typer.BadParameter("--bus-servers is 1, 3 or 5")
     schedulers = tuple(scheduler_name or SCHEDULERS)
-    wanted = Wanted(cluster, directory_of(cluster), conf, schedulers, metrics_port, bus_servers)
+    processes = parse_replicas(replicas)
+    if processes.get("metrics", 1) != 1:
+        raise typer.BadParameter("--replicas: metrics has one process, which serves the page")
+    wanted = Wanted(cluster, directory_of(cluster), conf, schedulers, metrics_port, bus_servers, processes)
     if timeout is not None and not until_settled:
         raise typer.BadParameter("--timeout goes with --until-settled")
     options = Options(wanted, until_settled, json, timeout)

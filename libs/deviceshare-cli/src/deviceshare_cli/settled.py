@@ -16,8 +16,11 @@ from nats.errors import Error as NatsError
 SERVICES = ("inventory", "placement", "binder", "metrics")
 COUNTED = tuple(stream for stream in Stream if stream is not Stream.EVENT)
 """All streams that cause work; EVENT only records what was done."""
+WITH_LEASES = frozenset({Stream.CLUSTER, Stream.LEDGER, Stream.OUTCOME})
 INTERVAL = 0.2
 """Seconds between two snapshots."""
+ANSWER_SECONDS = 1.0
+"""Timeout of the answers to a request for the status of a service."""
 QUIET = 1.0
 """Seconds without a change."""
 
@@ -92,18 +95,41 @@ class Quiet:
 
     def judge(self, snapshot: Snapshot, now: float) -> list[str]:
         """Return why the system is not settled at ``now`` (seconds of any clock); empty if it is."""
-        if snapshot != self._last:
-            self._last, self._since = snapshot, now
+        compared = _without_leases(snapshot)
+        if compared != self._last:
+            self._last, self._since = compared, now
         found = open_work(snapshot)
         if not found and now - self._since < self._seconds:
             found.append(f"the last change was less than {self._seconds:g} s ago")
         return found
 
 
+def _without_leases(snapshot: Snapshot) -> Snapshot:
+    """Return a snapshot without the positions in streams with leases, which replicas renew all the time.
+
+    Other changes in these streams have causes or effects in the cluster or in EXPLAIN.
+    """
+    services = {
+        name: msgspec.structs.replace(
+            state, positions={stream: at for stream, at in state.positions.items() if stream not in WITH_LEASES}
+        )
+        for name, state in snapshot.services.items()
+    }
+    streams = {stream: last for stream, last in snapshot.streams.items() if stream not in WITH_LEASES}
+    return msgspec.structs.replace(snapshot, services=services, streams=streams)
+
+
 class Poller:
     """Takes snapshots of a running system until it is settled."""
 
-    def __init__(self, bus: Connection, cluster: Callable[[], Awaitable[ClusterState]]) -> None:
+    def __init__(
+        self,
+        bus: Connection,
+        cluster: Callable[[], Awaitable[ClusterState]],
+        replicas: Mapping[str, int] | None = None,
+    ) -> None:
+        self._replicas = replicas or {}
+        """How many answers each service gives, 1 for a service without an entry."""
         self._bus = bus
         self._cluster = cluster
         self.open: Sequence[str] = ("the state has not been read yet",)
@@ -138,11 +164,22 @@ class Poller:
             return None
 
     async def _service_state(self, service: str) -> ServiceState | None:
+        """Return the state of a service, None if not all of its replicas answer."""
+        client, reply = self._bus.client, self._bus.client.new_inbox()
         try:
-            answer = await self._bus.client.request(status(service), b"", timeout=1.0)
-            return state_of(decode_status(answer.data))
+            answers = await client.subscribe(reply)
+            try:
+                await client.publish(status(service), b"", reply=reply)
+                async with asyncio.timeout(ANSWER_SECONDS):
+                    found = [
+                        state_of(decode_status((await answers.next_msg(ANSWER_SECONDS)).data))
+                        for _ in range(self._replicas.get(service, 1))
+                    ]
+            finally:
+                await answers.unsubscribe()
         except (NatsError, TimeoutError, OSError, msgspec.MsgspecError):
             return None
+        return merged(found)
 
     async def _last_sequence(self, stream: Stream) -> int | None:
         try:
@@ -150,6 +187,19 @@ class Poller:
         except (NatsError, TimeoutError, OSError):
             return None
         return info.state.last_seq
+
+
+def merged(states: Sequence[ServiceState]) -> ServiceState:
+    """Return the state of all replicas of a service together: the least that all have read, and all open work."""
+    if len(states) == 1:
+        return states[0]
+    streams = {stream for state in states for stream in state.positions}
+    return ServiceState(
+        instance=",".join(sorted(state.instance for state in states)),
+        positions={stream: min(state.positions.get(stream, 0) for state in states) for stream in sorted(streams)},
+        open=sum(state.open for state in states),
+        revision=min(state.revision for state in states),
+    )
 
 
 def state_of(answer: Status) -> ServiceState:

@@ -10,7 +10,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -52,6 +52,8 @@ class Wanted:
     """0: any free port."""
     bus_servers: int = 1
     """The nats-servers of the bus; each holds all streams."""
+    replicas: Mapping[str, int] = field(default_factory=dict)
+    """The processes of each service, 1 for a service without an entry."""
 
 
 @dataclass
@@ -68,12 +70,13 @@ class System:
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
     async def start_service(self, service: str, *options: str) -> None:
-        """Start one of the four services."""
-        path = self.directory / f"{service}.log"
+        """Start the replicas of one of the four services."""
         bus = ("--bus", self.run.bus, "--bus-replicas", str(self.wanted.bus_servers))
         command = (sys.executable, "-m", f"deviceshare_{service}", *bus, *options)
-        await self.supervisor.start(Program(service, command, path))
-        self.beside(read_logs([LogReader(service, path, self.notices)]))
+        for name in replica_names(service, self.wanted.replicas):
+            path = self.directory / f"{name}.log"
+            await self.supervisor.start(Program(name, (*command, "--instance", name), path))
+            self.beside(read_logs([LogReader(name, path, self.notices)]))
 
     async def start_inventory(self) -> None:
         """Start inventory, which reads the cluster: placement begins."""
@@ -103,6 +106,12 @@ class System:
         task = asyncio.create_task(work)
         self.tasks.append(task)
         return task
+
+
+def replica_names(service: str, replicas: Mapping[str, int]) -> list[str]:
+    """Return the names of the processes of a service: its own name for a single one, else with a number."""
+    count = replicas.get(service, 1)
+    return [service] if count == 1 else [f"{service}-{number}" for number in range(1, count + 1)]
 
 
 @asynccontextmanager
@@ -141,7 +150,8 @@ async def running(wanted: Wanted, notices: Notices) -> AsyncIterator[System]:
         logging.getLogger("deviceshare").addHandler(handler)
         stack.callback(logging.getLogger("deviceshare").removeHandler, handler)
         system = System(wanted, run, notices, supervisor, bus, backing, directory)
-        stack.push_async_callback(supervisor.stop, SERVICES)
+        names = [name for service in SERVICES for name in replica_names(service, wanted.replicas)]
+        stack.push_async_callback(supervisor.stop, names)
         stack.push_async_callback(lambda: end(*system.tasks))
         system.beside(backing.run())
         for watched in (*bus_servers, local_server):

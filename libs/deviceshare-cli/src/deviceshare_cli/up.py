@@ -133,7 +133,7 @@ class Show:
 
     async def _settle(self, system: System) -> tuple[str, ...]:
         """Wait until the system is settled or the timeout expires; return the work that is open then."""
-        poller = Poller(system.bus, lambda: self._cluster_state(system))
+        poller = Poller(system.bus, lambda: self._cluster_state(system), system.wanted.replicas)
         try:
             async with asyncio.timeout(self._options.timeout):
                 while True:

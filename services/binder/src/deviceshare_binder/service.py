@@ -1,6 +1,7 @@
 """The binder service: its core follows CLUSTER, LEDGER, OUTCOME and EXPLAIN, and writes OUTCOME and the cluster."""
 
 import random
+import secrets
 from collections.abc import Callable, Sequence
 from typing import Any, assert_never
 
@@ -8,7 +9,9 @@ import msgspec
 from deviceshare.conf import DEVICES, SCHEDULER
 from deviceshare.model import Claim, ConfigFact, object_uid
 from deviceshare_bus.core import Event
+from deviceshare_bus.division import FenceReceived, LeaseReceived
 from deviceshare_bus.follower import Message
+from deviceshare_bus.leases import decode_fence, decode_lease
 from deviceshare_bus.messages import decode_explanation, decode_outcomes
 from deviceshare_bus.service import Context
 from deviceshare_bus.shell import Shell, Source
@@ -72,6 +75,8 @@ _DECODERS: Decoders = {
     "config": msgspec.msgpack.Decoder(ConfigFact | GoneView).decode,
     "ledger": msgspec.msgpack.Decoder(RawLedger).decode,
     "outcome": decode_outcomes,
+    "lease": decode_lease,
+    "fence": decode_fence,
     "explain": decode_explanation,
 }
 
@@ -84,8 +89,10 @@ async def main(context: Context) -> None:
         await run(context, cluster, arguments, signing_keys())
 
 
-async def run(context: Context, cluster: Cluster, arguments: dict[str, float], keys: Sequence[bytes]) -> None:
-    """Run the binder on a cluster until cancelled; ``arguments`` are the core's."""
+async def run(context: Context, cluster: Cluster, options: dict[str, float], keys: Sequence[bytes]) -> None:
+    """Run the binder on a cluster until cancelled; ``options`` are those of :func:`build_core`."""
+    member = f"{context.instance}-{secrets.token_hex(8)}"
+    arguments = {**options, "instance": context.instance, "member": member}
     core = build_core(arguments, keys)
     context.metrics.signing = bool(keys)
     context.detail = lambda: core.detail
@@ -111,6 +118,10 @@ def decoder() -> Callable[[Message], Event | None]:
         match where.kind:
             case "ledger":
                 return LedgerChanged(where.key, ledgers.claims(content))
+            case "lease":
+                return LeaseReceived(content)
+            case "fence":
+                return FenceReceived(content)
             case "outcome":
                 return OutcomesChanged(where.key, message.sequence, content.outcomes, content.gone)
             case "explain":

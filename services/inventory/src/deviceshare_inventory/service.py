@@ -3,15 +3,18 @@
 import asyncio
 import logging
 import random
+import secrets
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any, cast
 
 from deviceshare.conf import SCHEDULER, parse_conf
-from deviceshare.model import AnyFact, ConfigFact
+from deviceshare.model import ConfigFact
 from deviceshare_bus.core import Command, Event
+from deviceshare_bus.division import FenceReceived, LeaseReceived
 from deviceshare_bus.follower import Message
+from deviceshare_bus.leases import decode_fence, decode_lease
 from deviceshare_bus.messages import decode_fact
 from deviceshare_bus.service import Context
 from deviceshare_bus.shell import Shell, Source
@@ -60,7 +63,9 @@ async def main(context: Context) -> None:
 
 
 async def run(context: Context, cluster: Cluster, arguments: dict[str, Any], keys: Sequence[bytes]) -> None:
-    """Run inventory on a cluster until cancelled; ``arguments`` are the core's."""
+    """Run inventory on a cluster until cancelled; ``arguments`` are those of :func:`core_arguments`."""
+    member = f"{context.instance}-{secrets.token_hex(8)}"
+    arguments = {**arguments, "instance": context.instance, "member": member}
     core = build_core(arguments, keys)
     context.metrics.signing = bool(keys)
     context.revision = lambda: core.revision
@@ -71,11 +76,18 @@ async def run(context: Context, cluster: Cluster, arguments: dict[str, Any], key
     await service.shell.run(service.watch())
 
 
-def _event(message: Message, _: Address, fact: AnyFact) -> FactReceived:
-    return FactReceived(message.subject, message.sequence, fact)
+def _event(message: Message, where: Address, content: Any) -> Event:
+    match where.kind:
+        case "lease":
+            return LeaseReceived(content)
+        case "fence":
+            return FenceReceived(content)
+    return FactReceived(message.subject, message.sequence, content)
 
 
-decode_message = validated(dict.fromkeys(FACT_KINDS, decode_fact), _event)
+decode_message = validated(
+    {**dict.fromkeys(FACT_KINDS, decode_fact), "lease": decode_lease, "fence": decode_fence}, _event
+)
 """Returns the event of a message of CLUSTER. Raises ``InvalidMessageError``."""
 
 

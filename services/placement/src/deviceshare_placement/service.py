@@ -4,7 +4,9 @@ import secrets
 from typing import Any
 
 from deviceshare_bus.core import Event
+from deviceshare_bus.division import FenceReceived, LeaseReceived
 from deviceshare_bus.follower import Message
+from deviceshare_bus.leases import decode_fence, decode_lease
 from deviceshare_bus.messages import decode_fact, decode_ledger, decode_outcomes
 from deviceshare_bus.service import Context
 from deviceshare_bus.shell import Shell, Source
@@ -13,13 +15,22 @@ from deviceshare_bus.validation import validated
 
 from deviceshare_placement.core import FactReceived, LedgerReceived, OutcomesReceived, PlacementCore, build_core
 
-_DECODERS = dict.fromkeys((*FACT_KINDS, "synced"), decode_fact) | {"ledger": decode_ledger, "outcome": decode_outcomes}
+_DECODERS = dict.fromkeys((*FACT_KINDS, "synced"), decode_fact) | {
+    "ledger": decode_ledger,
+    "lease": decode_lease,
+    "fence": decode_fence,
+    "outcome": decode_outcomes,
+}
 
 
 def _event(message: Message, where: Address, content: Any) -> Event:
     match where.kind:
         case "ledger":
             return LedgerReceived(where.key, message.sequence, content)
+        case "lease":
+            return LeaseReceived(content)
+        case "fence":
+            return FenceReceived(content)
         case "outcome":
             return OutcomesReceived(where.key, content)
     return FactReceived(message.subject, content)
@@ -40,7 +51,8 @@ def sources(core: PlacementCore) -> list[Source]:
 
 async def main(context: Context) -> None:
     """Run the placement service."""
-    arguments = {"instance": context.instance, "claim_prefix": f"{context.instance}-{secrets.token_hex(8)}"}
+    member = f"{context.instance}-{secrets.token_hex(8)}"
+    arguments = {"instance": context.instance, "claim_prefix": member, "divided": True}
     core = build_core(arguments)
     if context.watch is not None:
         # Lost answers are decided, and written, again.

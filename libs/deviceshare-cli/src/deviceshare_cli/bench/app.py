@@ -19,6 +19,9 @@ def bus(
     devices: Annotated[int, typer.Option(metavar="N", min=1, max=64, help="Cards on each node.")] = 8,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     floor: Annotated[bool, typer.Option(help="Also measure the floor.")] = True,
+    replicas: Annotated[
+        str, typer.Option(metavar="LIST", help="Processes of the services, such as placement=3,binder=2. [default: 1]")
+    ] = "",
     timeout: Annotated[float, typer.Option(metavar="SECONDS", min=1.0, help="Time limit of each phase.")] = 600.0,
 ) -> None:
     """Place generated pods with the whole system, on a local cluster, and measure.
@@ -35,13 +38,17 @@ def bus(
     cpu_seconds: user and system time of each process during the run; `bench` is this process, with the clients and
     controllers of the API server. load_average: over the last minute, before and after the run.
 
+    claims: the claims in the ledgers at the end, by the placement process that decided them. conflicts: how many writes
+    of each process were refused since another one had written the node's ledger; their pods are decided again.
+
     floor_pods_per_second: the rate at which the same number of processes, without decisions, concurrently publish and
     read the same number of messages of the same mean size on each stream, with plain nats-py. ratio: pods_per_second
     divided by floor_pods_per_second.
     """
     from deviceshare_cli.bench.bus import command
 
-    run_and_exit(command.bench_bus(nodes, pods, devices, timeout, as_json=json, with_floor=floor))
+    size = command.Size(nodes, devices, pods)
+    run_and_exit(command.bench_bus(size, timeout, replicas, as_json=json, with_floor=floor))
 
 
 Family = Literal["hami-core", "mig", "vnpu-hami", "gpu-share", "mixed"]

@@ -6,15 +6,22 @@ from typing import Annotated
 import typer
 
 from deviceshare_cli.chaos.real.options import PACE, PATIENCE, Options
-from deviceshare_cli.chaos.replicas import parse_replicas
 from deviceshare_cli.chaos.sizes import SIZES
 from deviceshare_cli.errors import CommandError
+from deviceshare_cli.replicas import parse_replicas
 
 app = typer.Typer()
 
 
+SIMULATED = ("hours", "histories", "size", "jobs", "verbose")
+"""Options of simulated histories only."""
+REAL = ("minutes", "pace", "kinds", "longest", "patience", "nodes")
+"""Options of chaos on real processes only."""
+
+
 @app.command()
 def chaos(
+    context: typer.Context,
     simulated: Annotated[
         bool, typer.Option("--simulated", help="Simulate the whole system in one process, in virtual time.")
     ] = False,
@@ -61,6 +68,10 @@ def chaos(
     workload; after each group the system must settle. A checker runs all the time. With --simulated, histories of a
     model are played.
     """
+    for name in REAL if simulated else SIMULATED:
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            raise CommandError(f"--{name} is not an option {'with' if simulated else 'without'} --simulated")
     if not simulated:
         from deviceshare_cli.chaos.real import command as real
 

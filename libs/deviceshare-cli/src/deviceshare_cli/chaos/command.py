@@ -1,5 +1,6 @@
 """``deviceshare chaos --simulated``: histories, one after the other, until enough virtual time has passed."""
 
+import gc
 import sys
 import time
 from collections import deque
@@ -8,9 +9,11 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from typing import NamedTuple
 
 from deviceshare_cli.chaos import faults
+from deviceshare_cli.chaos.apart import run_apart
 from deviceshare_cli.chaos.minimise import minimise
 from deviceshare_cli.chaos.scenario import Scenario
 from deviceshare_cli.chaos.simulation import Played, draw, play
+from deviceshare_cli.chaos.virtual_time import uncollected
 from deviceshare_cli.errors import CommandError
 
 BATCH = 20
@@ -50,12 +53,19 @@ def play_all(seeds: Sequence[str], options: Options) -> Tally:
     """Play the histories of some seeds."""
     seconds, broken = 0.0, []
     began = time.process_time()
-    for seed in seeds:
-        played = play(options.draw(seed))
-        seconds += played.seconds
-        if played.violation is not None:
-            broken.append(seed)
+    with uncollected():
+        for seed in seeds:
+            played = play(options.draw(seed))
+            seconds += played.seconds
+            if played.violation is not None:
+                broken.append(seed)
     return Tally(len(seeds), seconds, tuple(broken), time.process_time() - began)
+
+
+def _begin_worker() -> None:
+    """Play a history in a worker, so that its children need not import and prepare what the first one does."""
+    play(draw("warm", {}, (), "small"))
+    gc.freeze()
 
 
 def _seeds(seed: int) -> Iterator[list[str]]:
@@ -69,6 +79,8 @@ def simulated(
     seed: str, hours: float, histories: int | None, options: Options, jobs: int, *, verbose: bool = False
 ) -> int:
     """Play histories and print the violations and a summary; return the exit status, 1 after a violation.
+
+    The output is the same for the same arguments; how long it took is printed to stderr.
 
     Args:
         seed: a number, from which the seeds of histories are derived, or the seed of one history, ``NUMBER.NUMBER``.
@@ -89,11 +101,10 @@ def simulated(
         _show(play(options.draw(broken)))
     elapsed = max(1e-9, time.monotonic() - began)
     virtual = tally.seconds / 3600.0
-    print(
-        f"{tally.histories} histories, {virtual:.2f} simulated hours in {elapsed:.1f} s "
-        f"({tally.cpu:.0f} s of CPU, {tally.seconds / max(1e-9, tally.cpu):.0f} times real time on one core), "
-        f"{len(tally.broken)} violations" + (f": seeds {', '.join(tally.broken[:20])}" if tally.broken else "")
-    )
+    pace = tally.seconds / max(1e-9, tally.cpu)
+    print(f"{elapsed:.1f} s, {tally.cpu:.0f} s of CPU, {pace:.0f} times real time on one core", file=sys.stderr)
+    seeds = f": seeds {', '.join(tally.broken[:20])}" if tally.broken else ""
+    print(f"{tally.histories} histories, {virtual:.2f} simulated hours, {len(tally.broken)} violations{seeds}")
     return 1 if tally.broken else 0
 
 
@@ -107,10 +118,10 @@ def _play_until(seed: int, hours: float, histories: int | None, options: Options
     def enough() -> bool:
         return bool(broken) or (played >= histories if histories is not None else seconds >= hours * 3600.0)
 
-    with ProcessPoolExecutor(jobs) as pool:
+    with ProcessPoolExecutor(jobs, initializer=_begin_worker) as pool:
         while not enough():
             while len(running) < jobs + 1:
-                running.append(pool.submit(play_all, next(batches), options))
+                running.append(pool.submit(run_apart, play_all, next(batches), options))
             tally = running.popleft().result()
             played, seconds, cpu = played + tally.histories, seconds + tally.seconds, cpu + tally.cpu
             broken += tally.broken

@@ -13,11 +13,11 @@ from deviceshare_bus.subjects import Stream, ledger
 
 from deviceshare_cli.chaos import manifests
 from deviceshare_cli.chaos.apiserver import annotations_of
-from deviceshare_cli.chaos.replicas import SERVICES
 from deviceshare_cli.chaos.scenario import Step, Value
 from deviceshare_cli.chaos.sizes import Size
 from deviceshare_cli.chaos.system import System
 from deviceshare_cli.chaos.workload import Episodes
+from deviceshare_cli.replicas import SERVICES
 
 Arguments = tuple[Value, ...]
 NO_MESSAGE = b"\x93 not ours"

@@ -4,8 +4,9 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from deviceshare.model import NodeLedger, NodeOutcomes
+from deviceshare_bus.leases import decode_fence, decode_lease
 from deviceshare_bus.messages import decode_ledger, decode_outcomes
-from deviceshare_bus.subjects import node_of
+from deviceshare_bus.subjects import node_of, of_replicas
 from msgspec import MsgspecError
 
 from deviceshare_cli.chaos.apiserver import Seen, annotations_of, name_of
@@ -27,6 +28,8 @@ class History:
         self._claims: dict[str, dict[str, str]] = {}
         """The claims of each node, by id: the text of each."""
         self._outcomes: dict[str, set[str]] = {}
+        self._leases: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
+        """What the lease of each member says."""
 
     def add(self, at: float, text: str) -> None:
         """Append a line."""
@@ -44,7 +47,10 @@ class History:
     def written(self, at: float, stream: Stream, messages: Sequence[Stored], writer: str) -> None:
         """Record a write to the bus."""
         for stored in messages:
-            if stream.name == "LEDGER":
+            if of_replicas(stored.subject):
+                if (text := self._lease(stored)) is not None:
+                    self.add(at, f"{writer}: {stream.name} {stored.sequence} {text}")
+            elif stream.name == "LEDGER":
                 for text in self._ledger(stored):
                     self.add(at, f"{writer}: LEDGER {stored.sequence} {text}")
             elif stream.name == "OUTCOME":
@@ -52,6 +58,20 @@ class History:
                     self.add(at, f"{writer}: OUTCOME {stored.sequence} {text}")
             elif writer == "a stranger":
                 self.add(at, f"{writer}: {stream.name} {stored.sequence} {stored.subject}")
+
+    def _lease(self, stored: Stored) -> str | None:
+        """Return what a lease or a fence says, None for the renewal of a lease."""
+        try:
+            if stored.subject.split(".", 2)[1] == "fence":
+                return f"fence of {decode_fence(stored.data).key}"
+            lease = decode_lease(stored.data)
+        except MsgspecError as error:
+            return f"{stored.subject}: cannot be decoded: {error}"
+        says = (lease.members, lease.split)
+        if self._leases.get(lease.key) == says:
+            return None
+        self._leases[lease.key] = says
+        return f"lease of {lease.key}, names {', '.join(lease.members) or 'none'}"
 
     def _ledger(self, stored: Stored) -> Iterator[str]:
         node = node_of(stored.subject)

@@ -6,6 +6,7 @@ The timestamps of the answers have nanoseconds, as those of nats-server.
 import base64
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -58,4 +59,9 @@ def _message(stored: Stored) -> Mapping[str, Any]:
 def _timestamp(nanoseconds: int) -> str:
     """Return nanoseconds of unix time as RFC 3339."""
     seconds, rest = divmod(nanoseconds, 1_000_000_000)
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:09d}Z"
+    return f"{_date(seconds)}.{rest:09d}Z"
+
+
+@lru_cache(maxsize=1000)
+def _date(seconds: int) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}"

@@ -67,6 +67,8 @@ class Client:
         self.killed = False
         self.lags: dict[str, float] = {}
         """Seconds by which the replicas lag from which it reads a stream, by stream."""
+        self.sent: dict[str, int] = {}
+        """The sequence of the last message that the server has sent to it of each stream."""
         self.up_link, self._down_link = Link(chance, *LATENCY), Link(chance, *LATENCY)
         self._chance = chance
         self._inboxes = 0

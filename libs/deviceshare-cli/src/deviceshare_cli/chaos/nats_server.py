@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from deviceshare_bus.connection import MAX_PAYLOAD
-from deviceshare_bus.publisher import EXPECTED
+from deviceshare_bus.publisher import EXPECTED, EXPECTED_OF
 from nats.aio.msg import Msg
 from nats.js.api import ConsumerConfig, DeliverPolicy, StreamConfig
 from nats.js.errors import BadRequestError, NotFoundError, ServiceUnavailableError
@@ -90,6 +90,7 @@ class Consumer:
         numbers = f"1.{stored.sequence}.{self._delivered}.{stored.nanoseconds}.{pending}"
         reply = f"$JS.ACK.{self._stream.name}.c.{numbers}"
         times = 2 if self._server.happens(self._server.faults.repeated_deliveries) else 1
+        self._client.sent[self._stream.name] = stored.sequence
         data = b"" if self._headers_only else stored.data
         headers = {TTL: str(stored.ttl)} if stored.ttl is not None else None
         for _ in range(times):
@@ -198,7 +199,7 @@ class Server:
             return
         for each in messages:
             expected = each.headers.get(EXPECTED)
-            last = stream.last_sequence_of(each.subject)
+            last = stream.last_sequence_of(each.headers.get(EXPECTED_OF, each.subject))
             if expected is not None and int(expected) != last:
                 self._answer(client, reply, _error(400, _CONFLICT, f"wrong last sequence: {last}"))
                 return

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Container, Coroutine, Iterable, Mapping
 from typing import Any
 
 from deviceshare_cluster.interface import Object
@@ -93,6 +93,8 @@ class NodeAgents:
         self._chance = chance
         self.failures = 0.0
         self.complaints: list[str] = []
+        self.excused: Container[str] = ()
+        """Uids of pods that device plugins may refuse: they were bound for cards of a former node."""
         cache = _Cache(server)
         self._plugins: tuple[Plugin, ...] = tuple(
             kind(cache, self._fails) for kind in (Vgpu, Gpu, HamiAscend, MindCluster)
@@ -175,7 +177,7 @@ class NodeAgents:
         try:
             given = await plugin.allocate(node, resource, count)
         except Failed as failure:
-            if not failure.wanted:
+            if not failure.wanted and uid not in self.excused:
                 self.complaints.append(f"{what}: {failure}")
             return False
         if given.uid != uid:

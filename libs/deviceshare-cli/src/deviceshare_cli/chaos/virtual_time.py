@@ -28,7 +28,7 @@ WALL = 1_780_000_000.0
 
 
 _runs = count(1)
-COLLECT = 20
+COLLECT = 30
 """Runs between two collections of what they have left: none is collected while collection is disabled otherwise."""
 GRID = 0.005
 """Seconds between two moments at which timers fire: what coincides costs one turn of each task instead of many."""
@@ -61,14 +61,6 @@ class _Handle(asyncio.TimerHandle):
     def cancel(self) -> None:
         """Do not call back."""
         self._cancelled = True
-
-    def _run(self) -> None:
-        try:
-            self._context.run(self._callback, *self._args)
-        except (SystemExit, KeyboardInterrupt):
-            raise
-        except BaseException as error:
-            self._loop.call_exception_handler({"message": f"exception in {self._callback}", "exception": error})
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
@@ -134,8 +126,15 @@ class VirtualLoop(asyncio.BaseEventLoop):
                 runnable.extend(due)
         for _ in range(len(runnable)):
             handle = runnable.popleft()
-            if not handle._cancelled:
-                handle._run()
+            if handle._cancelled:
+                continue
+            try:
+                handle._context.run(handle._callback, *handle._args)
+            except (SystemExit, KeyboardInterrupt):
+                raise
+            except BaseException as error:
+                message = f"exception in {handle._callback}"
+                self.call_exception_handler({"message": message, "exception": error})
 
     def _write_to_self(self) -> None:
         """Do nothing: there is one thread."""
@@ -164,23 +163,37 @@ def _end_tasks(loop: VirtualLoop) -> None:
 
 
 @contextmanager
+def uncollected() -> Iterator[None]:
+    """Collect no garbage but what earlier runs have left, and this only between two runs.
+
+    For a series of runs: with the collector enabled between two of them, it would examine all that a run has made
+    while the run still holds it.
+    """
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
+
+
+@contextmanager
 def _reproducible(loop: VirtualLoop, seed: int | str) -> Iterator[None]:
     chance = random.Random(f"{seed}/secrets")
     before = random.getstate()
     random.seed(f"{seed}/random")
     level = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
-    # The garbage collector would finalize generators at a moment that depends on earlier histories.
-    collecting = gc.isenabled()
-    gc.disable()
     number = next(_runs)
+    if number == 1 or number % COLLECT == 0:
+        gc.collect()
     if number == 1:
-        gc.collect()
         gc.freeze()  # modules and what they hold
-    elif number % COLLECT == 0:
-        gc.collect()
     try:
         with (
+            # The garbage collector would finalize generators at a moment that depends on earlier histories.
+            uncollected(),
             patch.object(time, "time", lambda: WALL + loop.time()),
             patch.object(time, "monotonic", loop.time),
             patch.object(secrets, "token_hex", lambda size=32: chance.randbytes(size).hex()),
@@ -191,5 +204,3 @@ def _reproducible(loop: VirtualLoop, seed: int | str) -> Iterator[None]:
     finally:
         random.setstate(before)
         logging.disable(level)
-        if collecting:
-            gc.enable()

@@ -54,6 +54,12 @@ class NodeTable:
         self._order = TieOrder()
         self._ordered = False
         """Whether ``_order`` ranks all nodes."""
+        self._begin = 0.0
+
+    def begin_at(self, position: float) -> None:
+        """Begin the tie order at a position, from 0 up to 1: replicas that begin elsewhere choose other equal nodes."""
+        if position != self._begin:
+            self._begin, self._ordered = position, False
 
     # Nodes
 
@@ -266,7 +272,9 @@ class NodeTable:
     def _put_in_order(self) -> None:
         """Rank the nodes by the configured tie order: of nodes with equal scores the first is chosen."""
         ranks = np.zeros(self._cards.rows, dtype=np.int64)
-        ranks[[self._rows[name] for name in sorted(self._rows, key=self._ties.key)]] = np.arange(len(self._rows))
+        nodes = len(self._rows)
+        order = (np.arange(nodes) - int(self._begin * nodes)) % max(1, nodes)
+        ranks[[self._rows[name] for name in sorted(self._rows, key=self._ties.key)]] = order
         self._order.ranks = ranks
         self._ordered = True
 

@@ -4,6 +4,7 @@ Source: Volcano pkg/scheduler/actions/{allocate,backfill}. Beyond Volcano: queue
 other queues (see :mod:`deviceshare.queueing`).
 """
 
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from math import inf
 
@@ -81,6 +82,13 @@ class Dispatcher:
             for job_class in self._job_queues[action].parked.values()
         )
         return active + sum(retried)
+
+    def waiting(self) -> Counter[str]:
+        """Return the number of jobs in each queue."""
+        counts: Counter[str] = Counter()
+        for jobs in self._job_queues.values():
+            counts += jobs.counts()
+        return counts
 
     def serves(self, job: Job) -> str:
         """Return the action that serves a job if it is not configured, else ''."""

@@ -4,6 +4,7 @@ Each queue has a heap of job classes, each job class a heap of jobs. Stale heap 
 top, so every change takes logarithmic time and nothing is sorted or searched.
 """
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
 from heapq import heapify, heappop, heappush
 from math import inf
@@ -82,6 +83,13 @@ class JobQueue:
         self._entries = 0
         self._active: set[Hashable] = set()
         self.parked: dict[Hashable, JobClass] = {}
+
+    def counts(self) -> Counter[str]:
+        """Return the number of jobs in each queue."""
+        counts: Counter[str] = Counter()
+        for job_class in self._job_classes.values():
+            counts[job_class.queue] += len(job_class.jobs)
+        return counts
 
     def __len__(self) -> int:
         """Return the number of active job classes."""

@@ -14,6 +14,10 @@ Reading order: :mod:`~deviceshare_binder.core.events` and :mod:`~deviceshare_bin
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Any
+
+from deviceshare_bus.division import Division
+from deviceshare_bus.subjects import Stream
 
 from deviceshare_binder.core.binder_core import REPORTS_PER_SECOND, BinderCore
 from deviceshare_binder.core.events import decode_event
@@ -22,13 +26,17 @@ from deviceshare_binder.core.plugin_handoff import PATIENCE
 __all__ = ["PATIENCE", "REPORTS_PER_SECOND", "BinderCore", "build_core", "decode_event"]
 
 
-def build_core(arguments: Mapping[str, float], keys: Sequence[bytes] = ()) -> BinderCore:
+def build_core(arguments: Mapping[str, Any], keys: Sequence[bytes] = ()) -> BinderCore:
     """Return the core of a service that was started with these arguments.
 
     Args:
-        arguments: ``plugin_patience`` in seconds and ``reports_per_second``.
+        arguments: ``plugin_patience`` in seconds, ``reports_per_second``, and for replicas that divide the work
+            ``instance`` and ``member`` (:class:`deviceshare_bus.division.Division`).
         keys: signing keys. A replay without them gives the same commands except for the signatures.
     """
     return BinderCore(
-        keys=keys, patience=arguments["plugin_patience"], reports_per_second=arguments["reports_per_second"]
+        keys=keys,
+        patience=arguments["plugin_patience"],
+        reports_per_second=arguments["reports_per_second"],
+        division=Division(Stream.OUTCOME, "binder", arguments.get("instance", ""), arguments.get("member", "")),
     )

@@ -2,7 +2,7 @@
 
 import heapq
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from deviceshare.families import FamilyError
 from deviceshare.model import Claim
@@ -38,6 +38,10 @@ class BindQueue:
     def get(self, claim: str) -> BindTask | None:
         """Return the task of a claim, None if there is none."""
         return self._tasks.get(claim)
+
+    def all(self) -> Iterable[BindTask]:
+        """Return all tasks."""
+        return self._tasks.values()
 
     def of_pod(self, uid: str) -> list[BindTask]:
         """Return the tasks of a pod's claims."""

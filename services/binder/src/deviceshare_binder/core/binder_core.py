@@ -13,6 +13,7 @@ from deviceshare_bus.core import (
     Now,
     ReadBack,
     RecordStep,
+    Stopping,
     Tick,
     Unreadable,
     WriteConflict,
@@ -20,6 +21,7 @@ from deviceshare_bus.core import (
     WriteUnknown,
     Written,
 )
+from deviceshare_bus.division import Division, FenceReceived, LeaseReceived
 from deviceshare_bus.subjects import Stream
 from deviceshare_cluster.interface import BindState
 
@@ -72,6 +74,7 @@ class BinderCore:
         keys: signing keys (:mod:`deviceshare.model.signatures`).
         patience: the seconds that a device plugin has to serve a pod.
         reports_per_second: how many reports about pods are written per second, and as many statuses.
+        division: which nodes this replica binds pods to, and which one reports; None for all.
         check: whether claims are compared with their pods' requests and their nodes.
     """
 
@@ -82,9 +85,11 @@ class BinderCore:
         patience: float = PATIENCE,
         reports_per_second: float = REPORTS_PER_SECOND,
         *,
+        division: Division | None = None,
         check: bool = True,
     ) -> None:
-        self._claims = ClaimBinder(limit, keys, patience, check=check)
+        self._division = division or Division(Stream.OUTCOME, "binder", "", "")
+        self._claims = ClaimBinder(limit, keys, patience, self._owns_partition, check=check)
         self._reports = Reports(self._claims.facts.pods)
         self._groups = Groups()
         self._charges = Charges()
@@ -100,7 +105,8 @@ class BinderCore:
     @property
     def open_work(self) -> int:
         """Claims without an outcome, outcomes that are not written, reports that are not written."""
-        return self._claims.open_work + self._reports.waiting + self._groups.waiting + self._writes.open
+        reports = self._reports.waiting + self._groups.waiting if self._owns_reports else 0
+        return self._claims.open_work + reports + self._writes.open + (not self._division.steady)
 
     @property
     def detail(self) -> dict[str, int]:
@@ -118,9 +124,10 @@ class BinderCore:
     def next_due(self, now: Now) -> float | None:
         """Return the monotonic time of the next tick that is needed without further events, None for never."""
         due = (
+            self._division.due(active=self._claims.active) if self._claims.started else None,
             self._claims.next_due(),
             self._claims.outcomes.retry_due,
-            self._reporting.next_due(),
+            self._reporting.next_due(owned=self._owns_reports),
             self._writes.next_due(),
             self._system_queues.next_due(self._missing_queues()),
         )
@@ -140,6 +147,8 @@ class BinderCore:
                 return self._written(event, now)
             case ClusterFailed():
                 return self._failed(event, now)
+            case LeaseReceived() | FenceReceived() | Stopping():
+                return self._division.handle(event, now)
             case Written() | WriteConflict() | WriteUnknown() | WriteRefused():
                 return self._claims.outcomes.answered(event, now.monotonic)
         return self._apply(event, now)
@@ -221,15 +230,37 @@ class BinderCore:
 
     def _missing_queues(self) -> list[str]:
         """Return the missing Queues of the system, none before the cluster's facts have been read."""
-        return [] if Stream.CLUSTER in self._unread else self._groups.missing_queues
+        return [] if Stream.CLUSTER in self._unread or not self._owns_reports else self._groups.missing_queues
+
+    # Replicas
+
+    def _owns_partition(self, number: int) -> bool:
+        """Return whether this replica binds pods to the nodes of a partition."""
+        return self._division.owns(f"partition {number}")
+
+    @property
+    def _owns_reports(self) -> bool:
+        """Whether this replica writes statuses of PodGroups and Queues, missing Queues, and why pods wait."""
+        return self._division.owns("reports")
+
+    def _divide(self, now: Now) -> list[Command]:
+        """Renew the lease; begin with the nodes that others have left, and stop with those that others own."""
+        if not self._claims.started:
+            return []
+        idle = not self._division.outdated or self._claims.completed_others
+        out = self._division.tick(now, idle=idle, active=self._claims.active)
+        if self._division.changed:
+            self._division.changed = False
+            self._claims.share_changed()
+        return out
 
     # Time
 
     def _tick(self, now: Now) -> list[Command]:
         """Begin what is due: requests for claims, writes of outcomes, reports."""
-        out: list[Command] = []
+        out = self._divide(now)
         after: list[Command] = []
-        for step in self._claims.tick(now):
+        for step in self._claims.tick(now, may_begin=self._division.may_work(now.monotonic)):
             match step:
                 case Finished():
                     after += self._finished(step, now)
@@ -243,7 +274,7 @@ class BinderCore:
                     self._writes.add(step)
                 case request:
                     out.append(request)
-        self._reporting.tick(now, busy=self._claims.in_flight > 0)
+        self._reporting.tick(now, busy=self._claims.in_flight > 0, owned=self._owns_reports)
         if dropped := self._reports.take_dropped():
             after.append(Count("cluster_writes_dropped", dropped))
         return [

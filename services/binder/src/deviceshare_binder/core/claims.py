@@ -4,12 +4,12 @@ The states of a bind task: :mod:`.bind_task`; what one task does: :mod:`.bind_st
 that were on the bus have been read.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from deviceshare.families import FamilyError
 from deviceshare.model import BOUND, REFUSED, WITHDRAWN, Claim
 from deviceshare_bus.core import Now, Unreadable
-from deviceshare_bus.subjects import address, ledger
+from deviceshare_bus.subjects import PARTITIONS, address, ledger, partition
 from deviceshare_cluster.interface import REFUSED_RETRY, BindState
 
 from deviceshare_binder.core.bind_queue import BindQueue
@@ -20,7 +20,7 @@ from deviceshare_binder.core.events import BindAnswered, LockAnswered, OutcomesC
 from deviceshare_binder.core.facts import Facts
 from deviceshare_binder.core.locks import AGAIN, Locks
 from deviceshare_binder.core.outcomes import NodeClaims, Outcomes
-from deviceshare_binder.core.plugin_handoff import PATIENCE, PluginHandoffs, keys_of
+from deviceshare_binder.core.plugin_handoff import PluginHandoffs, keys_of
 from deviceshare_binder.core.views import NodeView, PodView
 
 
@@ -31,27 +31,44 @@ class ClaimBinder:
         limit: how many requests to the cluster may be in flight.
         keys: signing keys (:mod:`deviceshare.model.signatures`).
         patience: the seconds that a device plugin has to serve a pod.
+        owns: whether this replica binds pods to the nodes of a partition.
         check: whether claims are compared with their pods' requests and their nodes.
     """
 
     def __init__(
-        self, limit: int, keys: Sequence[bytes] = (), patience: float = PATIENCE, *, check: bool = True
+        self, limit: int, keys: Sequence[bytes], patience: float, owns: Callable[[int], bool], *, check: bool
     ) -> None:
+        self._owns_partition = owns
+        self._owned: set[int] = set()
+        """The partitions that this replica owned when its share changed last."""
         self.facts = Facts(check=check)
-        self.outcomes = Outcomes()
+        self.outcomes = Outcomes(self._owns)
         self._tasks = BindQueue(limit)
         self.handoffs = PluginHandoffs(patience)
         self.locks = Locks(self._needs_lock, self._holder_needs)
         self._steps = BindSteps(self.facts, self.outcomes, self._tasks, self.handoffs, self.locks, keys)
         """What one task does; collects the steps for the next tick."""
-        self._started = False
+        self.started = False
+        """Whether the messages that were on the bus have been read."""
         self.wall = 0.0
         """Unix time of the event that is being handled."""
 
     @property
     def open_work(self) -> int:
         """The number of claims without an outcome, and of nodes whose outcomes are not all written."""
-        return len(self._tasks) + self.outcomes.open + (not self._started)
+        return len(self._tasks) + self.outcomes.open + (not self.started)
+
+    @property
+    def active(self) -> bool:
+        """Whether there are claims to bind."""
+        return len(self._tasks) > 0
+
+    @property
+    def completed_others(self) -> bool:
+        """Whether nothing is in flight and no outcome unwritten on nodes that this replica does not own."""
+        return self.outcomes.completed_others and not any(
+            task.in_flight and not self._owns(task.node.name) for task in self._tasks.all()
+        )
 
     @property
     def in_flight(self) -> int:
@@ -66,12 +83,30 @@ class ClaimBinder:
 
     def start(self) -> None:
         """Begin: the messages that were on the bus have been read."""
-        self._started = True
+        self.started = True
+        self.share_changed()
         for node in list(self.outcomes.nodes.values()):
-            self._reconcile(node)
-            self._expect(node)
             if not node.ledger and node.name not in self.facts.nodes.views:
                 self.outcomes.forget(node.name)
+
+    def share_changed(self) -> None:
+        """Begin with the nodes that this replica owns now, as after a start; leave those that it does not own."""
+        self.locks.leave(self._owns)
+        before, self._owned = self._owned, {number for number in range(PARTITIONS) if self._owns_partition(number)}
+        gained = self._owned - before
+        for node in list(self.outcomes.nodes.values()):
+            if partition(node.name) in self._owned ^ before:
+                self._reconcile(node)
+            if partition(node.name) in gained:
+                self.outcomes.take_over(node)
+                self._expect(node)
+        for pod in self.facts.pods.values():
+            if pod.ended and pod.unserved and partition(pod.node) in gained:
+                self._steps.add(*filter(None, (given_up(pod),)))
+
+    def _owns(self, node: str) -> bool:
+        """Return whether this replica binds pods to a node."""
+        return self._owns_partition(partition(node))
 
     def pod(self, uid: str, view: PodView | None, now: Now) -> None:
         """Apply a pod's state, None if it is gone."""
@@ -81,7 +116,8 @@ class ClaimBinder:
             return
         before = self.facts.pods.get(uid)
         view = self.facts.put(view)
-        if view.ended and view.unserved and (before is None or before.unserved != view.unserved or not before.ended):
+        changed = before is None or before.unserved != view.unserved or not before.ended
+        if view.ended and view.unserved and changed and self.started and self._owns(view.node):
             self._steps.add(*filter(None, (given_up(view),)))
         for task in self._tasks.of_pod(uid):
             self._reevaluate(task)
@@ -205,30 +241,37 @@ class ClaimBinder:
         due = (self._tasks.next_due(), self.handoffs.next_due(), self.locks.next_due())
         return min((at for at in due if at is not None), default=None)
 
-    def tick(self, now: Now) -> list[Step]:
-        """Begin what can begin; return the commands and what there is to report."""
+    def tick(self, now: Now, *, may_begin: bool = True) -> list[Step]:
+        """Begin what can begin, if anything ``may_begin``; return the commands and what there is to report."""
         self.handoffs.expire(now.monotonic)
         for node in self.outcomes.take_resumed():
             self._tasks.unpark(node)
         for task in self._tasks.due(now.monotonic):
             self._reevaluate(task)
         self._resume_freed()
-        while self._tasks.may_begin:
+        while may_begin and self._tasks.may_begin:
             for task in self._tasks.next_turn():
-                self._steps.begin(task, now)
+                if self._owns(task.node.name):
+                    self._steps.begin(task, now)
+                else:
+                    self._steps.remove(task)
             self._resume_freed()
-        self._steps.add(*self.handoffs.take_stuck(), *self.locks.release(now.monotonic, self.facts.nodes.locks))
+        stuck = (each for each in self.handoffs.take_stuck() if self._owns(each.node))
+        self._steps.add(*stuck, *self.locks.release(now.monotonic, self.facts.nodes.locks))
         return self._steps.take()
 
     # Tasks
 
     def _reconcile(self, node: NodeClaims | None) -> None:
         """Keep bind tasks for the claims without an outcome, and for no others."""
-        if node is None or not self._started:
+        if node is None or not self.started:
             return
+        owned = self._owns(node.name)
         for task in self._tasks.on_node(node):
-            if not node.holds(task.claim):
+            if not node.holds(task.claim) or not (owned or task.in_flight):
                 self._drop(task)
+        if not owned:
+            return
         node.confirmed &= node.ledger.keys()
         for claim in node.ledger.values():
             known = self._tasks.get(claim.id)

@@ -3,6 +3,7 @@
 import msgspec
 from deviceshare.model import Claim, ConfigFact, Explanation, Outcome
 from deviceshare_bus.core import CommonEvent, Event
+from deviceshare_bus.division import FenceReceived, LeaseReceived
 from deviceshare_cluster.interface import BindState, PodState
 
 from deviceshare_binder.core.commands import ClaimRequest, ClusterWrite
@@ -150,5 +151,7 @@ decode_event = msgspec.msgpack.Decoder(
     | LockAnswered
     | ClusterWritten
     | ClusterFailed
+    | LeaseReceived
+    | FenceReceived
     | CommonEvent
 ).decode

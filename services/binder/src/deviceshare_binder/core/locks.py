@@ -1,9 +1,11 @@
 """Node locks: annotations by which schedulers that share a device plugin take turns.
 
-A lock of another scheduler is respected until it is five minutes old, or the pod that it names does not exist. The
-binder writes a lock if the plugin serves the pod named in it, or if ``deviceshare.NodeLockEnable`` demands it; the
-plugin releases it, or the binder does.
-Sources: volcano-sh/volcano pkg/scheduler/plugins/util/nodelock, Project-HAMi/HAMi pkg/util/nodelock.
+A lock of another scheduler is respected until it is five minutes old, or the pod that it names does not exist. HAMi
+does the same (``LockNode``), and asks the API server for the pod. The binder knows pods by their facts instead, which
+may be late, and those of other schedulers once they are bound: it waits :data:`UNKNOWN_SECONDS`. HAMi binds right after
+it has taken a lock. The binder writes a lock if the plugin serves the pod named in it, or if
+``deviceshare.NodeLockEnable`` demands it; the plugin releases it, or the binder does.
+Sources: volcano-sh/volcano pkg/scheduler/plugins/util/nodelock, Project-HAMi/HAMi pkg/util/nodelock/nodelock.go.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -18,7 +20,7 @@ from deviceshare_bus.core import Now
 from deviceshare_binder.core.commands import Annotate, LockNode
 
 LOCK_SECONDS = 300.0
-"""The age at which Volcano and HAMi ignore a lock."""
+"""The age at which Volcano and HAMi ignore a lock; HAMi unless ``HAMI_NODELOCK_EXPIRE`` sets another one."""
 LINGER = 1.0
 """Seconds that a device plugin has to release a lock of ours after it served the pod."""
 MOST_OTHERS = 10_000
@@ -121,6 +123,11 @@ class Locks:
     def taken(self, claim: Claim, lock: LockNode) -> None:
         """A lock was taken for a claim."""
         self._own[lock.node, lock.annotation] = _Own(claim.uid, lock.value)
+
+    def leave(self, owns: Callable[[str], bool]) -> None:
+        """Leave the locks of nodes that this replica does not own to the replica that does."""
+        for key in [key for key in self._own if not owns(key[0])]:
+            del self._own[key]
 
     def next_due(self) -> float | None:
         """Return the monotonic time of the next release."""

@@ -1,6 +1,7 @@
 """The claims of each node, and their outcomes: one message per node in OUTCOME, written conditionally."""
 
 from collections import deque
+from collections.abc import Callable
 
 import msgspec
 from deviceshare.model import BOUND, Claim, NodeOutcomes, Outcome
@@ -112,7 +113,9 @@ class NodeClaims(msgspec.Struct, eq=False):
 class Outcomes:
     """The claims of all nodes, and the conditional writes of their outcomes."""
 
-    def __init__(self) -> None:
+    def __init__(self, owns: Callable[[str], bool]) -> None:
+        self._owns = owns
+        """Whether this replica binds pods to a node."""
         self.nodes: dict[str, NodeClaims] = {}
         self._writer: ConditionalWriter[dict[str, Outcome]] = ConditionalWriter(Stream.OUTCOME)
         self._dirty: dict[str, None] = {}
@@ -131,6 +134,14 @@ class Outcomes:
         return waiting + self._writer.open
 
     @property
+    def completed_others(self) -> bool:
+        """Whether all outcomes are written of nodes that this replica does not own."""
+        return not any(
+            (node.finished or self._writer.busy(outcome(name))) and not self._owns(name)
+            for name, node in self.nodes.items()
+        )
+
+    @property
     def retry_due(self) -> float | None:
         """The monotonic time at which outcomes that were refused are written again, None if there are none."""
         return self._refused.due
@@ -138,6 +149,10 @@ class Outcomes:
     def node(self, name: str) -> NodeClaims:
         """Return a node, a new one if it is not known."""
         return self.nodes.get(name) or self.nodes.setdefault(name, NodeClaims(name))
+
+    def take_over(self, node: NodeClaims) -> None:
+        """Write what is due of a node that this replica owns now."""
+        self._dirty[node.name] = None
 
     def forget(self, name: str) -> None:
         """Drop a node that is gone, unless there is something to do for it; its message, if any, expires first."""
@@ -227,6 +242,8 @@ class Outcomes:
             if node.invalid or self._writer.busy(subject) or name in self._refused:
                 continue
             node.gone = node.gone and not node.ledger
+            if node.gone and not self._owns(name):
+                continue  # it is dropped when its owner has written that it is gone
             if node.gone:
                 message = NodeOutcomes(node=name, gone=True)
                 out.append(self._writer.write([(subject, message)], {}, ttl=TOMBSTONE_SECONDS))
@@ -257,10 +274,16 @@ class Outcomes:
                 return [Count("outcomes_refused"), Log("error", message, {"node": node.name})]
         return completed.commands
 
-    def read_back(self, subject: str, sequence: int) -> NodeClaims:
-        """A subject was read back; its message, if any, came before by :meth:`changed`. Sequence 0: there is none."""
+    def read_back(self, subject: str, sequence: int) -> NodeClaims | None:
+        """A subject was read back; its message, if any, came before by :meth:`changed`. Sequence 0: there is none.
+
+        Returns the node, None if it is not known any more.
+        """
         self._writer.read_back(subject, sequence)
-        node = self.node(node_of(subject))
+        node = self.nodes.get(node_of(subject))
+        if node is None:
+            self._writer.forget(subject)
+            return None
         if not sequence:
             self.resume(node, subject)
             node.written = {}

@@ -57,20 +57,23 @@ class Reporting:
         self._reports_at_once = max(1, int(per_second * REPORT_INTERVAL))
         self._statuses_at_once = max(1, int(per_second * STATUS_INTERVAL))
 
-    def next_due(self) -> float | None:
-        """Return the monotonic time of the next portion, None if there is nothing to report."""
+    def next_due(self, *, owned: bool = True) -> float | None:
+        """Return the monotonic time of the next portion, None if there is nothing to report.
+
+        ``owned``: this replica reports why pods wait, and statuses; else only what it has bound.
+        """
         waiting = (
-            (self._reports.waiting, self._report_portions.next_due()),
-            (self._groups.waiting, self._status_portions.next_due()),
+            (self._reports.waiting if owned else self._reports.events, self._report_portions.next_due()),
+            (self._groups.waiting if owned else 0, self._status_portions.next_due()),
         )
         return min((due for number, due in waiting if number and due is not None), default=None)
 
-    def tick(self, now: Now, *, busy: bool) -> None:
-        """Begin the portions that are due; ``busy``: bindings are in flight."""
+    def tick(self, now: Now, *, busy: bool, owned: bool = True) -> None:
+        """Begin the portions that are due; ``busy``: bindings are in flight, ``owned`` as in :meth:`next_due`."""
         if self._report_portions.may_begin(now.monotonic):
             portion = max(1, self._reports_at_once // BUSY_SHARE) if busy else self._reports_at_once
-            self._begin(self._report_portions, self._reports.take(portion, now.wall))
-        if self._status_portions.may_begin(now.monotonic):
+            self._begin(self._report_portions, self._reports.take(portion, now.wall, waits=owned))
+        if owned and self._status_portions.may_begin(now.monotonic):
             statuses = self._groups.take(self._statuses_at_once)
             self._begin(self._status_portions, [replace(each, at=now.wall) for each in statuses])
 

@@ -46,6 +46,11 @@ class Reports:
         """The number of reports to write."""
         return len(self._pending) + len(self._scheduled)
 
+    @property
+    def events(self) -> int:
+        """The number of Events to write about what this replica did."""
+        return len(self._scheduled)
+
     def take_dropped(self) -> int:
         """Return how many reports were dropped since the last call."""
         dropped, self._dropped = self._dropped, 0
@@ -128,13 +133,14 @@ class Reports:
             self._scheduled.popleft()
             self._dropped += 1
 
-    def take(self, writes: int, at: float) -> list[SetPodCondition | RecordEvent]:
-        """Return the reports to write at a unix time, about so many: of bound and of waiting pods in turn."""
+    def take(self, writes: int, at: float, *, waits: bool = True) -> list[SetPodCondition | RecordEvent]:
+        """Return the reports to write at a unix time, about so many: of bound and, with ``waits``, of waiting pods."""
         taken: list[SetPodCondition | RecordEvent] = []
-        while self.waiting and len(taken) < writes:
+        while (self.waiting if waits else self.events) and len(taken) < writes:
             if self._scheduled:
                 taken.append(RecordEvent(record=self._scheduled.popleft()._replace(at=at)))
-            taken += self._take_pending(at)
+            if waits:
+                taken += self._take_pending(at)
         return taken
 
     def _take_pending(self, at: float) -> list[SetPodCondition | RecordEvent]:

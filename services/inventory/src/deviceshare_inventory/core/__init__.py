@@ -11,6 +11,8 @@ from typing import Any
 
 import msgspec
 from deviceshare.model import ConfigFact
+from deviceshare_bus.division import Division
+from deviceshare_bus.subjects import Stream
 
 from deviceshare_inventory.core.commands import CompareRevisions, RecordEvent, RestartWatch
 from deviceshare_inventory.core.events import (
@@ -58,8 +60,15 @@ def build_core(arguments: dict[str, Any], keys: Sequence[bytes] = ()) -> Invento
     """Return a new core.
 
     Args:
-        arguments: the result of :func:`core_arguments`.
+        arguments: the result of :func:`core_arguments`; for replicas also ``instance`` and ``member``
+            (:class:`deviceshare_bus.division.Division`).
         keys: the signing keys, which are not part of a core log.
     """
     file = msgspec.convert(arguments["file"], ConfigFact | None)
-    return InventoryCore(frozenset(arguments["schedulers"]), file, keys=keys, jitter=arguments["jitter"])
+    return InventoryCore(
+        frozenset(arguments["schedulers"]),
+        file,
+        keys=keys,
+        jitter=arguments["jitter"],
+        division=Division(Stream.CLUSTER, "inventory", arguments.get("instance", ""), arguments.get("member", "")),
+    )

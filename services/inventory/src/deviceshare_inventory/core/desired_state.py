@@ -146,6 +146,11 @@ class DesiredState:
         return sum(record.exists for record in self._records.values())
 
     @property
+    def in_flight(self) -> int:
+        """The number of writes in flight and of subjects that are being read back."""
+        return self._writer.open
+
+    @property
     def retry_due(self) -> float | None:
         """The monotonic time at which a fact that was refused is written again, None if there is none."""
         return self._refused.due

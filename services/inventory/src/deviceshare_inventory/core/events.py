@@ -3,6 +3,7 @@
 import msgspec
 from deviceshare.model import AnyFact
 from deviceshare_bus.core import CommonEvent, Event
+from deviceshare_bus.division import FenceReceived, LeaseReceived
 from deviceshare_cluster.interface import Change, Revisions
 
 
@@ -86,6 +87,8 @@ decode_event = msgspec.msgpack.Decoder(
     | ComparisonFailed
     | EventRecorded
     | RecordFailed
+    | LeaseReceived
+    | FenceReceived
     | CommonEvent
 ).decode
 """Decode an event of a core log."""

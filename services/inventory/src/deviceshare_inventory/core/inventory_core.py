@@ -12,6 +12,7 @@ from deviceshare_bus.core import (
     Now,
     PutLatest,
     ReadBack,
+    Stopping,
     Tick,
     Unreadable,
     WriteConflict,
@@ -19,7 +20,8 @@ from deviceshare_bus.core import (
     WriteUnknown,
     Written,
 )
-from deviceshare_bus.subjects import FACT_KINDS, SYNCED, address
+from deviceshare_bus.division import Division, FenceReceived, LeaseReceived
+from deviceshare_bus.subjects import FACT_KINDS, SYNCED, Stream, address
 from deviceshare_cluster.interface import REFUSED_RETRY
 from msgspec.structs import replace
 
@@ -55,6 +57,7 @@ class InventoryCore:
         keys: the signing keys of :mod:`deviceshare.model.signatures`.
         limit: writes in flight, at most.
         jitter: lengthens pauses; a fraction from 0 to 1, different in each process.
+        division: whether this replica writes CLUSTER, or stands by; None: it is the only one.
     """
 
     def __init__(
@@ -65,7 +68,9 @@ class InventoryCore:
         keys: Sequence[bytes] = (),
         limit: int = WRITES,
         jitter: float = 0.0,
+        division: Division | None = None,
     ) -> None:
+        self._division = division or Division(Stream.CLUSTER, "inventory", "", "")
         self._jitter = jitter
         self._desired = DesiredState(limit)
         self._reports = Reports(jitter)
@@ -89,7 +94,22 @@ class InventoryCore:
     @property
     def open_work(self) -> int:
         """How many facts are not on CLUSTER yet and Events not recorded; an incomplete list counts as one."""
-        return len(self._desired.open) + self._reports.open + (self._builder.listing or self._synced_after is not None)
+        own = self._unpublished + self._reports.open if self._writes else 0
+        return own + (not self._caught_up or self._builder.listing or not self._division.steady)
+
+    @property
+    def _unpublished(self) -> int:
+        return len(self._desired.open) + (self._synced_after is not None)
+
+    @property
+    def _active(self) -> bool:
+        """Whether there is something to write or to report."""
+        return bool(self._unpublished or self._reports.open or self._desired.retry_due is not None)
+
+    @property
+    def _writes(self) -> bool:
+        """Whether this replica writes CLUSTER; others follow the cluster and the bus, and are ready to."""
+        return self._division.owns("cluster")
 
     @property
     def revision(self) -> int:
@@ -109,7 +129,11 @@ class InventoryCore:
 
     def next_due(self, now: Now) -> float | None:
         """Return the monotonic time of the next tick that is needed without events."""
-        times = (self._watch_due, self._comparison.due, self._reports.due, self._desired.retry_due)
+        times = [self._watch_due, self._comparison.due]
+        if self._caught_up:
+            times.append(self._division.due(active=self._active))
+        if self._writes and self._division.may_work(now.monotonic):
+            times += (self._reports.due, self._desired.retry_due)
         return min((due for due in times if due is not None), default=None)
 
     def handle(self, event: Event, now: Now) -> list[Command]:
@@ -138,6 +162,8 @@ class InventoryCore:
                 self._desired.read_back(subject, sequence)
             case EventRecorded() | RecordFailed():
                 return self._reports.handle(event, now)
+            case LeaseReceived() | FenceReceived() | Stopping():
+                return self._division.handle(event, now)
             case _:
                 raise TypeError(f"inventory has no event {type(event).__name__}")
         return []
@@ -148,6 +174,13 @@ class InventoryCore:
             self._watch_due = None
             commands.append(RestartWatch())
         commands += self._comparison.act(now)
+        if self._caught_up:
+            commands += self._division.tick(now, idle=not self._desired.in_flight, active=self._active)
+        self._division.changed = False
+        if not (self._writes and self._division.may_work(now.monotonic)):
+            if not self._writes:
+                self._builder.take_steps()  # the replica that writes records them
+            return commands
         if self._synced_after is not None and not self._desired.open_before(self._synced_after):
             self._synced_after = None
             self._synced = Synced(revision=str(self._listed), at=now.wall, objects=self._desired.objects())
@@ -167,7 +200,7 @@ class InventoryCore:
     def _load_unreadable(self, event: Unreadable) -> list[Command]:
         """Write the fact anew under an invalid message; leave a later version, and subjects that it does not write."""
         where = address(event.subject)
-        if event.subject == SYNCED and self._synced is not None and not event.newer:
+        if event.subject == SYNCED and self._synced is not None and not event.newer and self._writes:
             return [PutLatest(SYNCED, self._synced)]
         if where is None or where.kind not in FACT_KINDS or self._desired.knows(event.subject, event.sequence):
             return []

@@ -19,4 +19,4 @@ def build_core(arguments: dict[str, Any]) -> PlacementCore:
     Args:
         arguments: those of :class:`PlacementCore`; they are part of the core log.
     """
-    return PlacementCore(arguments["instance"], arguments["claim_prefix"])
+    return PlacementCore(arguments["instance"], arguments["claim_prefix"], divided=arguments.get("divided", False))

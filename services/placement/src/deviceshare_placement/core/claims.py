@@ -9,8 +9,8 @@ from deviceshare.queueing import Decision
 from deviceshare_placement.core.deciding import Round
 from deviceshare_placement.core.records import PodRecord
 
-MOST_WRITES = 1000
-"""Ledgers that can be written together: the server's limit for an atomic batch."""
+MOST_WRITES = 999
+"""Ledgers that can be written together: the server's limit for an atomic batch is 1,000, the lease included."""
 
 
 class NewClaim(NamedTuple):

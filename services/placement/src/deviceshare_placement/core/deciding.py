@@ -4,7 +4,7 @@ The order of work is the library's (:mod:`deviceshare.queueing`); this module tu
 and the decisions into explanations.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -42,7 +42,11 @@ class Round(NamedTuple):
 class Deciding:
     """Decides the groups of a cluster, and gives the explanations of those that wait to the reporter."""
 
-    def __init__(self, cluster: ClusterState, reporter: Reporter, instance: str) -> None:
+    def __init__(
+        self, cluster: ClusterState, reporter: Reporter, instance: str, owns: Callable[[GroupRecord], bool]
+    ) -> None:
+        self._owns = owns
+        """Whether this replica decides a group."""
         self._cluster = cluster
         self._reporter = reporter
         self._instance = instance
@@ -109,15 +113,19 @@ class Deciding:
         cluster, fact = self._cluster, record.fact
         if fact is not None:
             self._commit(record, fact)
-            if record.applies:
-                closed = enqueue_obstacle(cluster, fact)
-                if closed:
-                    self._reject(record, closed, None, now.wall)
-                else:
-                    needs = fact.min_resources
-                    reserved = self._without_gated(record, needs) if needs else needs
-                    cluster.enqueue.put(Applicant(_applying(cluster, record, fact), needs, reserved))
-                return
+        if not self._owns(record):
+            for uid in record.members:
+                self._reporter.drop(uid)
+            return
+        if fact is not None and record.applies:
+            closed = enqueue_obstacle(cluster, fact)
+            if closed:
+                self._reject(record, closed, None, now.wall)
+            else:
+                needs = fact.min_resources
+                reserved = self._without_gated(record, needs) if needs else needs
+                cluster.enqueue.put(Applicant(_applying(cluster, record, fact), needs, reserved))
+            return
         if not record.members:
             return
         found = readiness(cluster, record, self.retries, now.monotonic)

@@ -3,6 +3,7 @@
 import msgspec
 from deviceshare.model import AnyFact, NodeLedger, NodeOutcomes
 from deviceshare_bus.core import CommonEvent, Event
+from deviceshare_bus.division import FenceReceived, LeaseReceived
 
 
 class FactReceived(Event, frozen=True):
@@ -37,7 +38,7 @@ class OutcomesReceived(Event, frozen=True):
         return max(1, len(self.outcomes.outcomes))
 
 
-_PlacementEvent = FactReceived | LedgerReceived | OutcomesReceived | CommonEvent
+_PlacementEvent = FactReceived | LedgerReceived | LeaseReceived | FenceReceived | OutcomesReceived | CommonEvent
 
 decode_event = msgspec.msgpack.Decoder(_PlacementEvent).decode
 """Decodes an event of a core log."""

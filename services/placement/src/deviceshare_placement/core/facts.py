@@ -21,6 +21,7 @@ from deviceshare_placement.core.cluster_state import ClusterState
 from deviceshare_placement.core.deciding import Deciding
 from deviceshare_placement.core.ledgers import Ledgers
 from deviceshare_placement.core.records import PodRecord
+from deviceshare_placement.core.work_share import WorkShare
 
 _POD_SUBJECT = subject_of("pod", "")
 
@@ -28,7 +29,10 @@ _POD_SUBJECT = subject_of("pod", "")
 class Facts:
     """The last fact of each object, and what its changes mean for the rest of the core."""
 
-    def __init__(self, cluster: ClusterState, ledgers: Ledgers, deciding: Deciding, instance: str) -> None:
+    def __init__(
+        self, cluster: ClusterState, ledgers: Ledgers, deciding: Deciding, work: WorkShare, instance: str
+    ) -> None:
+        self._work = work
         self._cluster = cluster
         self._ledgers = ledgers
         self._deciding = deciding
@@ -45,6 +49,8 @@ class Facts:
         before = self._facts.get(subject)
         if isinstance(fact, PodFact) and isinstance(before, PodFact) and fact.ref != before.ref:
             out = self._remove(subject, before, now)
+        if isinstance(fact, NodeFact) and isinstance(before, NodeFact) and "" != fact.uid != before.uid != "":
+            self._ledgers.node_gone(fact.name)
         match fact:
             case Gone():
                 return self._remove(subject, self._facts.pop(subject, None), now)
@@ -57,6 +63,7 @@ class Facts:
             case PriorityClassFact():
                 self._cluster.set_priority_class(fact)
             case QueueFact():
+                self._work.queues_changed()
                 self._cluster.set_queue(fact)
             case ConfigFact() if self._effective.take(fact):
                 self._configure()
@@ -155,16 +162,18 @@ class Facts:
                 return self._remove_pod(fact, now)
             case NodeFact():
                 self._cluster.remove_node(fact.name)
-                self._ledgers.node_lost(fact.name)
+                self._ledgers.node_gone(fact.name)
                 self._ledgers.idle.add(fact.name)
             case PodGroupFact():
+                owned = self._work.owns(self._cluster.group(fact.key))
                 self._cluster.remove_group(fact.key)
-                if fact.uid:
+                if fact.uid and owned:
                     gone = explaining.group_gone(fact, now.wall, self._instance)
                     return [explaining.publish(gone, ttl=explaining.EXPLANATION_TTL)]
             case PriorityClassFact():
                 self._cluster.remove_priority_class(fact.name)
             case QueueFact():
+                self._work.queues_changed()
                 self._cluster.remove_queue(fact.name)
             case ConfigFact() if self._effective.drop(fact.name):
                 self._configure()
@@ -176,13 +185,14 @@ class Facts:
         return []
 
     def _remove_pod(self, fact: PodFact, now: Now) -> list[Command]:
+        group = self._cluster.group(fact.group)
+        owned = self._work.owns(group)
         record = self._cluster.pods.pop(fact.uid)
         waited = RecordTrace(
             fact.uid, fact.namespace, fact.name, (record.seen_at, now.wall), root=True,
             queue=self._cluster.queue_of(fact), result="deleted", reason=record.reported,
         )  # fmt: skip
         unplaced = not (fact.node or fact.ended or record.claims)
-        group = self._cluster.group(fact.group)
         group.members.discard(fact.uid)
         self._cluster.reconsider(fact.group)
         self._cluster.drop_if_empty(group)
@@ -193,6 +203,8 @@ class Facts:
         if not self._cluster.claims[fact.uid]:
             del self._cluster.claims[fact.uid]
         self._deciding.drop(fact.uid)
+        if not owned:
+            return []
         gone = explaining.gone(fact, record.reported, now.wall, self._instance)
         step = RecordStep(fact.uid, fact.ref, "gone")
         # The binder exports the trace of a pod that was claimed.

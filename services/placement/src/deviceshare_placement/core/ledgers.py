@@ -120,15 +120,16 @@ class Ledgers:
         if pod is not None and outcome.claim in pod.claims and not (pod.fact.node or pod.fact.ended):
             self.unconfirmed.setdefault(outcome.claim, (outcome.uid, now))
 
-    def withdraw_unconfirmed(self, now: float) -> int:
-        """Withdraw the claims whose pods were not bound for too long; return how many."""
+    def withdraw_unconfirmed(self, now: float, owns: Callable[[str], bool]) -> int:
+        """Withdraw claims whose pods were not bound for too long; return how many, on nodes that ``owns`` accepts."""
         asked = 0
         while self.unconfirmed and now >= (first := next(iter(self.unconfirmed.items())))[1][1] + BOUND_GRACE:
             claim, (uid, _) = first
             del self.unconfirmed[claim]
             pod = self._cluster.pods.get(uid)
             if pod is not None and claim in pod.claims and not (pod.fact.node or pod.fact.ended):
-                asked += self.withdraw(pod.claims[claim], claim)
+                node = pod.claims[claim]
+                asked += self.withdraw(node, claim) and owns(node)
         return asked
 
     def withdraw(self, node: str, claim: str) -> bool:
@@ -156,6 +157,17 @@ class Ledgers:
                 if not (member.fact.node or member.fact.ended):
                     for each, where in member.claims.items():
                         self.withdraw(where, each)
+
+    def node_gone(self, node: str) -> None:
+        """Withdraw all unbound claims on a node that was deleted, also if there is another one of its name by now.
+
+        The other node may have other cards, and the binder may hear of the ledger before it hears of the node.
+        """
+        self.node_lost(node)
+        for claim in self._cluster.ledger(node).claims.values():
+            pod = self._cluster.pods.get(claim.uid)
+            if pod is not None and not (pod.fact.node or pod.fact.ended):
+                self.withdraw(node, claim.id)
 
     def take_gone(self, busy: Callable[[str], bool], now: float) -> list[str]:
         """Return the nodes that are gone and have an empty ledger, sorted; ``busy`` nodes are returned later."""
@@ -234,17 +246,17 @@ class Ledgers:
         """Yield when the orphans become due for which CLUSTER is not being asked."""
         return (since + ORPHAN_GRACE for uid, (_, since) in self.orphans.items() if uid not in self.asked)
 
-    def orphan_read(self, uid: str, now: float, *, exists: bool) -> bool:
-        """Remove the claims of an unknown pod that CLUSTER does not hold; return whether there were any.
+    def orphan_read(self, uid: str, now: float, *, exists: bool) -> str:
+        """Remove the claims of an unknown pod that CLUSTER does not hold; return their node, '' for none.
 
         The reader of CLUSTER may lag behind the one of LEDGER: only the stream itself tells that there is no pod.
         """
         self.asked.discard(uid)
         orphan = self.orphans.get(uid)
         if orphan is None or uid in self._cluster.pods:
-            return False
+            return ""
         if exists:  # not readable
             self.orphans[uid] = (orphan[0], now)
-            return False
+            return ""
         self.remove(uid)
-        return True
+        return orphan[0]

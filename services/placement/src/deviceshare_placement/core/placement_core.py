@@ -22,6 +22,7 @@ from deviceshare_bus.core import (
     Read,
     ReadBack,
     RecordStep,
+    Stopping,
     Tick,
     Unreadable,
     Write,
@@ -31,6 +32,7 @@ from deviceshare_bus.core import (
     WriteUnknown,
     Written,
 )
+from deviceshare_bus.division import Division, FenceReceived, LeaseReceived
 from deviceshare_bus.messages import RECONCILED
 from deviceshare_bus.subjects import TOMBSTONE_SECONDS, Stream, address
 from deviceshare_bus.subjects import fact as fact_subject
@@ -48,6 +50,7 @@ from deviceshare_placement.core.ledgers import BOUND_GRACE, Ledgers
 from deviceshare_placement.core.overcommit import overcommitted_claims
 from deviceshare_placement.core.records import PodRecord
 from deviceshare_placement.core.reporter import Reporter
+from deviceshare_placement.core.work_share import WorkShare
 
 RETRY = Backoff(0.5, 30.0)
 """Seconds until a refused claim is decided again, or a refused ledger written again; doubles with each refusal."""
@@ -66,11 +69,15 @@ class PlacementCore:
     Args:
         instance: the name of the process, the ``decided_by`` of claims and explanations.
         claim_prefix: begins the id of each claim. No other core, of whatever process and epoch, has the same one: an
-            outcome that survives the loss of LEDGER must not answer for another claim.
+            outcome that survives the loss of LEDGER must not answer for another claim. It is also the id under which
+            this replica holds its lease.
+        divided: whether replicas divide the work; else this one does all of it.
     """
 
-    def __init__(self, instance: str, claim_prefix: str) -> None:
+    def __init__(self, instance: str, claim_prefix: str, *, divided: bool = False) -> None:
         self.cluster = ClusterState()
+        self._division = Division(Stream.LEDGER, "placement", instance, claim_prefix if divided else "")
+        self._work = WorkShare(self.cluster, self._division)
         self._instance = instance
         self._claim_prefix = claim_prefix
         self._unread = {Stream.CLUSTER, Stream.LEDGER, Stream.OUTCOME}
@@ -80,8 +87,8 @@ class PlacementCore:
         self._traces = ClaimTraces(instance)
         self._ledgers = Ledgers(self.cluster, self._traces)
         self._reporter = Reporter()
-        self._deciding = Deciding(self.cluster, self._reporter, instance)
-        self._facts = Facts(self.cluster, self._ledgers, self._deciding, instance)
+        self._deciding = Deciding(self.cluster, self._reporter, instance, self._work.owns)
+        self._facts = Facts(self.cluster, self._ledgers, self._deciding, self._work, instance)
         self._writer: ConditionalWriter[list[Explanation]] = ConditionalWriter(Stream.LEDGER)
         """The ledgers; each write carries the explanations of the pods that it claims."""
         self._uncertain: defaultdict[str, list[Explanation]] = defaultdict(list)
@@ -103,6 +110,8 @@ class PlacementCore:
                 return self._facts.apply(subject, fact, now)
             case LedgerReceived(node=node, sequence=sequence, ledger=ledger):
                 return self._receive_ledger(node, sequence, ledger, now)
+            case LeaseReceived() | FenceReceived():
+                return self._division.handle(event, now)
             case OutcomesReceived(node=node, outcomes=outcomes):
                 return self._receive_outcomes(node, outcomes, now)
             case Tick():
@@ -117,6 +126,8 @@ class PlacementCore:
                 self._facts.invalid(event)
             case CaughtUp(stream=stream):
                 return self._catch_up(stream, now)
+            case Stopping():
+                return [*self._traces.take(), *self._division.leave()]
         return []
 
     def knows_ledger(self, subject: str, sequence: int) -> bool:
@@ -134,6 +145,9 @@ class PlacementCore:
         """Whether the inputs of a decision are known: the content of the bus, and the result of each write."""
         return not self._unread and self._synced and not self._writer.open
 
+    def _may_decide(self, now: float) -> bool:
+        return self._knows_all and now >= self._resume_at and self._division.may_work(now)
+
     @property
     def open_work(self) -> int:
         """How much is pending or could be done now: decisions, writes, retries, unpublished explanations.
@@ -141,9 +155,9 @@ class PlacementCore:
         At least 1 before the cluster is known.
         """
         return (
-            (bool(self._unread) or not self._synced)
+            (bool(self._unread) or not self._synced or not self._division.steady)
             + self._writer.open
-            + len(self._ledgers.due)
+            + sum(map(self._work.owns_node, self._ledgers.due))
             + len(self.cluster.candidates)
             + len(self.cluster.dispatcher)
             # A pod that is refused again and again has its reason: a settled system does not wait for it.
@@ -155,14 +169,28 @@ class PlacementCore:
     def next_due(self, now: Now) -> float | None:
         """Return the monotonic time at which a tick has something to do without further events, None for never."""
         times = self._reporter.due(self.cluster.pods)
+        if not self._unread and self._synced and (renewal := self._division.due(active=self._active(now))) is not None:
+            times.append(renewal)
         if self._knows_all and now.monotonic < self._resume_at:
             times.append(self._resume_at)
         elif self._knows_all:
-            times += self._deciding.due(now)
-            times += self._ledgers.orphans_due()
-            times += (since + BOUND_GRACE for _, since in islice(self._ledgers.unconfirmed.values(), 1))
-            times += (due for node in self._ledgers.due if (due := self.cluster.ledger(node).retry_at))
+            # What was due while this replica may not work waits for its lease, which is an event.
+            may_work = self._division.may_work(now.monotonic)
+            times += (due for due in self._work_due(now) if may_work or due > now.monotonic)
         return min(times) if times else None
+
+    def _work_due(self, now: Now) -> list[float]:
+        """Return the monotonic times at which decisions or repairs are due without further events."""
+        return [
+            *self._deciding.due(now),
+            *self._ledgers.orphans_due(),
+            *(since + BOUND_GRACE for _, since in islice(self._ledgers.unconfirmed.values(), 1)),
+            *(due for node in self._ledgers.due if (due := self.cluster.ledger(node).retry_at)),
+        ]
+
+    def _active(self, now: Now) -> bool:
+        """Return whether there is work that needs a lease."""
+        return self.open_work > 0 or min(self._work_due(now), default=now.monotonic + 1) <= now.monotonic
 
     def _catch_up(self, stream: str, now: Now) -> list[Command]:
         """Begin to decide when all streams have been read, and publish where pods were found to be claimed."""
@@ -176,6 +204,8 @@ class PlacementCore:
             record.seen_at = min(record.seen_at, record.fact.created or record.seen_at)
             for claim_id, node in record.claims.items() if not record.fact.node else ():
                 # The replica that claimed it may have ended before it published the explanation.
+                if self._division.lives(claim_id.rpartition("-")[0]):
+                    continue
                 found = self.cluster.ledgers[node].claims[claim_id]
                 explanation = explaining.claimed(record.fact, found, node, now.wall)
                 record.report(explanation.message, now.monotonic)
@@ -225,12 +255,10 @@ class PlacementCore:
                 self._facts_read[subject] = sequence
             else:
                 self._facts.valid(subject)  # it was deleted
-            orphan = (
-                where is not None
-                and where.kind == "pod"
-                and self._ledgers.orphan_read(where.key, now.monotonic, exists=bool(sequence))
-            )
-            return [Count(f"{RECONCILED}{CLAIM_WITHOUT_POD}")] if orphan else []
+            if where is None or where.kind != "pod":
+                return []
+            node = self._ledgers.orphan_read(where.key, now.monotonic, exists=bool(sequence))
+            return [Count(f"{RECONCILED}{CLAIM_WITHOUT_POD}")] if node and self._work.owns_node(node) else []
         self._writer.read_back(subject, sequence)
         if not sequence and not self._facts.readable(where.key):
             self._ledgers.enter(where.key, (), now.monotonic)
@@ -246,6 +274,8 @@ class PlacementCore:
                 continue
             record.refusal = outcome.reason if outcome.state == REFUSED else ""
             self._retry_later(record, now.monotonic)
+            if not self._work.owns(self.cluster.group(record.fact.group)):
+                continue
             commands += count_attempts("error", outcome.state == REFUSED)
             step = f"claim {outcome.state}"
             commands.append(RecordStep(outcome.uid, record.fact.ref, step, node, outcome.reason))
@@ -257,8 +287,14 @@ class PlacementCore:
         """Repair, decide, write the new claims, and report why the other pods wait."""
         if self._unread or not self._synced:
             return []
-        commands: list[Command] = [*self._traces.take()]
-        if self._knows_all and now.monotonic >= self._resume_at:
+        commands = [
+            *self._traces.take(),
+            *self._division.tick(now, idle=not self._writer.open, active=self._active(now)),
+        ]
+        if self._division.changed:
+            self._share_changed()
+        if self._may_decide(now.monotonic):
+            self._work.split_large(self.cluster.dispatcher.waiting(), now.monotonic)
             if not self._explanations_expire:
                 self._explanations_expire = True
                 commands.append(explaining.expire_others(self.cluster))
@@ -270,15 +306,24 @@ class PlacementCore:
             commands += map(explaining.publish, decided.of_groups)
         return commands + self._report_waiting(now.monotonic)
 
+    def _share_changed(self) -> None:
+        """Decide what belongs to this replica now, and nothing else."""
+        self._division.changed = False
+        self.cluster.allocator.begin_at(self._division.position)
+        self.cluster.reconsider_all()
+        if self._division.took_over:
+            # The member that has ended may not have let explanations of deleted objects expire.
+            self._division.took_over = self._explanations_expire = False
+
     def _reconcile(self, now: float) -> list[Command]:
         """Repair and count what differs between the ledgers and the cluster."""
         reads = [Read(Stream.CLUSTER, fact_subject("pod", uid)) for uid in self._ledgers.take_orphans(now)]
-        repaired = [CLAIM_NOT_BOUND] * self._ledgers.withdraw_unconfirmed(now)
+        repaired = [CLAIM_NOT_BOUND] * self._ledgers.withdraw_unconfirmed(now, self._work.owns_node)
         crowded, self.cluster.crowded = self.cluster.crowded, set()
         for node in sorted(crowded):
             for each in overcommitted_claims(self.cluster, node):
                 self._ledgers.withdraw(node, each.id)
-                repaired.append(CLAIM_WITHOUT_ROOM)
+                repaired += [CLAIM_WITHOUT_ROOM] * self._work.owns_node(node)
         return [*reads, *(Count(f"{RECONCILED}{what}") for what in repaired)]
 
     def _write(self, decided: Round, now: Now) -> list[Command]:
@@ -289,7 +334,7 @@ class PlacementCore:
         added: defaultdict[str, list[NewClaim]] = defaultdict(list)
         for pod, placement, decision in chosen:
             self._claims += 1
-            claim_id = f"{self._claim_prefix}-{self._claims}"
+            claim_id = f"{self._division.member or self._claim_prefix}-{self._claims}"
             record, queue = self.cluster.pods[pod.uid], self.cluster.queue_of(pod)
             new = claim(claim_id, record, placement, queue, self._instance, now.wall)
             why = explaining.placed(self.cluster.allocator, pod, placement, decision, now.wall, self._instance)
@@ -297,13 +342,17 @@ class PlacementCore:
             self._reporter.drop(pod.uid)
         # Another replica may have written meanwhile what was due.
         due = {node for node in self._ledgers.due if self.cluster.ledger(node).changes and self._facts.readable(node)}
-        self._ledgers.due = {node for node in due if self.cluster.ledger(node).retry_at > now.monotonic} - added.keys()
+        self._ledgers.due = {node for node in due if self._repairs_later(node, now.monotonic)} - added.keys()
         due -= self._ledgers.due
         writes = [sorted(together)] if together else []
         writes += ([node] for node in sorted((due | added.keys()) - together))
         ledgers = len(together) + len(added.keys() - together)
         recorded = record_round(self._instance, now.wall, [pod.uid for pod, _, _ in chosen], ledgers)
         return [*(self._write_ledgers(nodes, added) for nodes in writes), *recorded]
+
+    def _repairs_later(self, node: str, now: float) -> bool:
+        """Return whether changes alone of a ledger are not written now: later, or by another replica."""
+        return self.cluster.ledger(node).retry_at > now or not self._work.owns_node(node)
 
     def _write_ledgers(self, nodes: list[str], added: dict[str, list[NewClaim]]) -> Write:
         """Return the write of the ledgers of these nodes as they should be."""
@@ -314,7 +363,7 @@ class PlacementCore:
             claims = (*self.cluster.ledger(node).remaining(), *(each.claim for each in new))
             explanations += (each.explanation for each in new)
             messages.append((subject_of(node), NodeLedger(node=node, claims=claims)))
-        return self._writer.write(messages, explanations)
+        return self._writer.write(messages, explanations, guard=self._division.guard)
 
     def _put_back(self, decision: Decision, now: float) -> None:
         """Release a gang that spans more nodes than can be written together: with others of this round, or at all."""
@@ -352,7 +401,9 @@ class PlacementCore:
             self._resume_at = now.monotonic + PAUSE
             for each in explanations:
                 self._uncertain[each.node].append(each)
-            return [Count("ledger_writes_unknown"), *completed.commands]
+            # After the fence the write cannot be stored any more: what others decide from then on is exact.
+            fence = self._division.leave() if completed.write.guard is not None else []
+            return [Count("ledger_writes_unknown"), *fence, *completed.commands]
         for each in explanations:
             self.cluster.charge(each.node, each.uid)
         if isinstance(answer, WriteRefused):

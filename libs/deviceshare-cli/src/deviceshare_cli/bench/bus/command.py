@@ -3,7 +3,7 @@
 import math
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from deviceshare_cluster.interface import ClusterError
 
@@ -12,14 +12,24 @@ from deviceshare_cli.bench.bus.measure import Run, measure
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.notices import Notices
 from deviceshare_cli.output import indented_json, table
+from deviceshare_cli.replicas import parse_replicas
 from deviceshare_cli.supervisor import ProgramFailed
 
 
-async def bench_bus(nodes: int, pods: int, devices: int, timeout: float, *, as_json: bool, with_floor: bool) -> int:
+class Size(NamedTuple):
+    """The numbers of nodes, cards on each node, and pods."""
+
+    nodes: int
+    cards: int
+    pods: int
+
+
+async def bench_bus(size: Size, timeout: float, replicas: str, *, as_json: bool, with_floor: bool) -> int:
     """Measure, print, and return the exit status: 1 if a pod was not bound."""
+    nodes, devices, pods = size
     notices = Notices()
     try:
-        run = await measure(nodes, devices, pods, timeout, notices)
+        run = await measure(nodes, devices, pods, timeout, notices, parse_replicas(replicas))
         floor_seconds = await floor(run, pods, timeout, notices) if with_floor else None
     except (ProgramFailed, ClusterError) as error:
         raise CommandError(str(error)) from None
@@ -50,6 +60,8 @@ def report(run: Run, nodes: int, devices: int, pods: int, floor_seconds: float |
         "latency_p99_seconds": _rounded(quantile(run.latencies, 0.99)),
         "latency_max_seconds": _rounded(quantile(run.latencies, 1.0)),
         "cpu_seconds": run.cpu_seconds,
+        "claims": run.claims,
+        "conflicts": run.conflicts,
         "cpus": os.cpu_count(),
         "load_average": {"before": run.load_before, "after": run.load_after},
         "streams": {
@@ -68,6 +80,8 @@ def as_text(shown: dict[str, Any]) -> str:
         ("pods/s", f"{shown['pods_per_second']} ({shown['seconds']} s, created in {shown['creation_seconds']} s)"),
         ("latency", f"p50 {shown['latency_p50_seconds']} s, p99 {shown['latency_p99_seconds']} s"),
         ("CPU", ", ".join(f"{name} {used} s" for name, used in shown["cpu_seconds"].items())),
+        ("claims", ", ".join(f"{name} {count}" for name, count in shown["claims"].items())),
+        ("conflicts", str(sum(shown["conflicts"].values()))),
         ("load", f"{shown['load_average']['before']:.2f} before, {shown['load_average']['after']:.2f} after"),
         (
             "streams",

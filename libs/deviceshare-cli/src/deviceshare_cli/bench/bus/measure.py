@@ -2,11 +2,15 @@
 
 import asyncio
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
-from deviceshare_bus.subjects import Stream
+from deviceshare_bus.follower import Follower
+from deviceshare_bus.messages import decode_events, decode_ledger
+from deviceshare_bus.subjects import Stream, event, of_replicas
 from deviceshare_bus.tasks import end
 from deviceshare_cluster.interface import Change, ClusterError, Object
 from deviceshare_cluster.local import Applied
@@ -44,18 +48,24 @@ class Run(msgspec.Struct, frozen=True):
     """Messages on EVENT by the service that wrote them."""
     readers: dict[str, tuple[str, ...]]
     """The streams that each service reads."""
+    claims: dict[str, int]
+    """Claims in the ledgers at the end, by the process that decided."""
+    conflicts: dict[str, int]
+    """Refused writes of ledgers since another process had written them, by process."""
 
 
-async def measure(node_count: int, cards: int, pod_count: int, timeout: float, notices: Notices) -> Run:
+async def measure(
+    node_count: int, cards: int, pod_count: int, timeout: float, notices: Notices, replicas: Mapping[str, int]
+) -> Run:
     """Start the system, measure, and stop it.
 
     Raises CommandError if the system is not ready, or not all pods have a result, within ``timeout`` seconds.
     """
-    wanted = Wanted(conf=None, schedulers=("deviceshare",), metrics_port=0)
+    wanted = Wanted(conf=None, schedulers=("deviceshare",), metrics_port=0, replicas=replicas)
     async with running(wanted, notices) as system:
         conf = system.directory / "volcano-scheduler.conf"
         conf.write_text(workload.CONF)
-        system.wanted = Wanted(conf=conf, schedulers=wanted.schedulers, metrics_port=0)
+        system.wanted = replace(wanted, conf=conf)
         return await system.guard(_measure(system, node_count, cards, pod_count, timeout))
 
 
@@ -64,7 +74,7 @@ async def _measure(system: System, node_count: int, cards: int, pod_count: int, 
     if problems := [one.problem for one in applied if one.problem is not None]:
         raise CommandError(f"a generated node was refused: {problems[0]}")
     await system.start_inventory()
-    poller = Poller(system.bus, lambda: _idle(system))
+    poller = Poller(system.bus, lambda: _idle(system), system.wanted.replicas)
     try:
         async with asyncio.timeout(timeout):
             await poller.settled()
@@ -102,7 +112,27 @@ async def _measure(system: System, node_count: int, cards: int, pod_count: int, 
         traffic=traffic,
         events={subject.removeprefix("event."): count for subject, count in counted.items()},
         readers={name: tuple(service.positions) for name, service in snapshot.services.items()},
+        claims=await _claims(system),
+        conflicts=await _conflicts(system),
     )
+
+
+async def _claims(system: System) -> dict[str, int]:
+    """Return the number of claims by the process that decided."""
+    found: Counter[str] = Counter()
+    for message in await Follower(system.bus, Stream.LEDGER).read_to_end():
+        if not of_replicas(message.subject):
+            found.update(claim.decided_by for claim in decode_ledger(message.data).claims)
+    return dict(sorted(found.items()))
+
+
+async def _conflicts(system: System) -> dict[str, int]:
+    """Return the number of refused writes of ledgers by process."""
+    found: Counter[str] = Counter()
+    for message in await Follower(system.bus, Stream.EVENT, subject=event("placement"), history=True).read_to_end():
+        events = decode_events(message.data)
+        found[events.instance] += events.counters.get("ledger_conflicts", 0)
+    return dict(sorted(found.items()))
 
 
 class Pods:
@@ -149,7 +179,7 @@ class Pods:
 
     async def finished(self, system: System, count: int, timeout: float) -> None:
         """Wait until every pod is bound or has a reason why it is pending."""
-        settled = Poller(system.bus, lambda: _idle(system))
+        settled = Poller(system.bus, lambda: _idle(system), system.wanted.replicas)
         try:
             async with asyncio.timeout(timeout):
                 while len(self.bound) + len(self.reasons) < count:

@@ -2,8 +2,8 @@
 
 They read only what the API server and the streams hold, by brute force. :mod:`.cards` and :mod:`.objects` read
 annotations as device plugins do, and check the objects of real clusters, too; :mod:`.ledgers` follows claims,
-:mod:`.bindings` compares bindings with them, :mod:`.settled` says what is missing when a system should be at rest,
-with :mod:`.feasibility` for pods that wait.
+:mod:`.bindings` compares bindings with them, with :mod:`.knowledge` for nodes that were replaced, :mod:`.settled` says
+what is missing when a system should be at rest, with :mod:`.feasibility` for pods that wait.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from deviceshare_cli.chaos.apiserver import ApiServer, Seen
 from deviceshare_cli.chaos.checkers.bindings import Bindings
+from deviceshare_cli.chaos.checkers.knowledge import Knowledge
 from deviceshare_cli.chaos.checkers.ledgers import Ledgers
 from deviceshare_cli.chaos.checkers.settled import Settled
 from deviceshare_cli.chaos.jetstream import Stored, Stream
@@ -34,7 +35,7 @@ class Checkers:
         self._clock = clock
         self.violation: Violation | None = None
         self.ledgers = Ledgers(api, self.report)
-        self.bindings = Bindings(api, self.ledgers, clock, self.report)
+        self.bindings = Bindings(api, self.ledgers, Knowledge(api, bus), clock, self.report)
         self._settled = Settled(api, self.ledgers)
 
     def report(self, rule: str, text: str) -> None:

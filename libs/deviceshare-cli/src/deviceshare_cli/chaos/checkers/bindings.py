@@ -9,6 +9,7 @@ from msgspec import MsgspecError
 
 from deviceshare_cli.chaos.apiserver import ApiServer, Seen, has_ended, holds_nothing, name_of
 from deviceshare_cli.chaos.checkers.cards import Device, Parts, devices_of, over_cards
+from deviceshare_cli.chaos.checkers.knowledge import Knowledge
 from deviceshare_cli.chaos.checkers.ledgers import STRANGER, Ledgers, Report, devices_of_claim
 from deviceshare_cli.chaos.manifests import DEVICE_CONFIG
 
@@ -18,13 +19,18 @@ BINDER = "binder"
 class Bindings:
     """The bound pods of all nodes, and the outcomes that their binders wrote."""
 
-    def __init__(self, api: ApiServer, ledgers: Ledgers, clock: Callable[[], float], report: Report) -> None:
+    def __init__(
+        self, api: ApiServer, ledgers: Ledgers, knowledge: Knowledge, clock: Callable[[], float], report: Report
+    ) -> None:
         self._api, self._ledgers, self._clock, self._report = api, ledgers, clock, report
+        self._knowledge = knowledge
+        self.misled: set[str] = set()
+        """Pods whose node had been replaced when they were bound, and their binder could not know."""
         self._parts = Parts(DEVICE_CONFIG)
         self._on: dict[str, dict[str, Object]] = {}
         """Pods that hold devices, by node and uid."""
-        self._bound: dict[str, tuple[str, list[tuple[str, str]]]] = {}
-        """Node and devices of each pod that was ever bound, by uid."""
+        self._bound: dict[tuple[str, str], tuple[str, list[tuple[str, str]]]] = {}
+        """Node and devices of each pod that was ever bound, by uid and name: two pods may have one uid."""
         self._outcomes: dict[tuple[str, str], tuple[float, str]] = {}
         """When and by whom the outcome bound was written, by claim and pod."""
 
@@ -48,18 +54,22 @@ class Bindings:
             return
         on_node[uid] = pod
         now = node, _names(devices_of(pod))
-        if uid not in self._bound:
-            self._bound[uid] = now
+        identity = uid, name_of(pod)
+        if identity not in self._bound:
+            self._bound[identity] = now
             if seen.by == BINDER:
+                if self._knowledge.misled(uid, node):
+                    self.misled.add(uid)
                 self._check_claim(pod, node, uid)
             self._check_cards(node)
-        elif self._bound[uid] != now:
-            self._report("a bound pod keeps its devices", f"{name_of(pod)}: {self._bound[uid]}, now {now}")
+        elif self._bound[identity] != now:
+            self._report("a bound pod keeps its devices", f"{name_of(pod)}: {self._bound[identity]}, now {now}")
 
     def _check_cards(self, node: str) -> None:
         obj = self._api.peek("Node", "", node)
-        if obj is not None:
-            for problem in over_cards(obj, list(self._on[node].values()), self._parts):
+        if obj is not None and over_cards(obj, list(self._on[node].values()), self._parts):
+            others = [pod for uid, pod in self._on[node].items() if uid not in self.misled]
+            for problem in over_cards(obj, others, self._parts):
                 self._report("cards hold what is bound to them", problem)
 
     def _check_claim(self, pod: Object, node: str, uid: str) -> None:
@@ -99,6 +109,7 @@ class Bindings:
 
     def requested(self, uid: str, node: str, by: str) -> None:
         """Check a request for a binding: an instance does not bind again what it has reported as bound."""
+        self._knowledge.requested(uid, node, by)
         for claim in self._ledgers.claims.get(node, {}).values():
             written = self._outcomes.get((claim.id, uid)) if claim.uid == uid else None
             if written is not None and written[1] == by and self._clock() > written[0]:

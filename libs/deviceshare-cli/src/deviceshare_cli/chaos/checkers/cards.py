@@ -6,7 +6,7 @@ No code and no state is shared with the scheduler.
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -98,7 +98,7 @@ def over_claimed(cards: Mapping[str, Mapping[str, int]], claimed: Iterable[Devic
     return found
 
 
-def over_cards(node: Object, pods: list[Object], parts: Parts) -> list[str]:
+def over_cards(node: Object, pods: Sequence[Object], parts: Parts) -> list[str]:
     """Return what is wrong with a node's cards."""
     where = node["metadata"]["name"]
     cards = cards_of(node, parts)

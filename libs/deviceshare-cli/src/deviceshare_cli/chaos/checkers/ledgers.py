@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from deviceshare.model import BOUND, Claim, NodeLedger, Outcome
 from deviceshare_bus.messages import decode_ledger
-from deviceshare_bus.subjects import node_of
+from deviceshare_bus.subjects import node_of, of_replicas
 from msgspec import MsgspecError
 
 from deviceshare_cli.chaos.apiserver import ApiServer, Seen, annotations_of, has_ended
@@ -83,6 +83,8 @@ class Ledgers:
         """Check ledgers that were written together."""
         added: list[Claim] = []
         for stored in messages:
+            if of_replicas(stored.subject):
+                continue
             node = node_of(stored.subject)
             try:
                 ledger: NodeLedger = decode_ledger(stored.data)
@@ -167,6 +169,8 @@ class Ledgers:
         """Take the content of the stream after a fault changed it."""
         held: dict[str, tuple[Claim, ...]] = {}
         for stored in stream.last_per_subject():
+            if of_replicas(stored.subject):
+                continue
             try:
                 held[node_of(stored.subject)] = decode_ledger(stored.data).claims
             except MsgspecError:

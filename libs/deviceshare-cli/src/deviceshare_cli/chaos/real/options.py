@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from deviceshare_cli.chaos import replicas
-from deviceshare_cli.chaos.replicas import SERVICES
+from deviceshare_cli import replicas
+from deviceshare_cli.replicas import SERVICES
 
 PACE = 7.0
 """Default seconds between two faults: 500 faults an hour."""

@@ -1,4 +1,4 @@
-"""``--replicas`` of ``deviceshare chaos``."""
+"""``--replicas`` of ``deviceshare up``, ``bench bus`` and ``chaos``."""
 
 from deviceshare_cli.errors import CommandError
 

@@ -1,0 +1,200 @@
+"""The part of a service's work that this replica does: leases and fences in, leases and fences out. Pure.
+
+A core passes it the messages of :mod:`.leases` that it receives, asks it what this replica owns, and makes its writes
+under the guard of the lease. A replica that has no others writes without a guard, which saves the server an atomic
+batch for each write: another one may work only after this replica has completed its writes and named the newcomer, or
+has not renewed its lease for a period.
+"""
+
+from math import inf
+from zlib import crc32
+
+from deviceshare_bus.core import Command, Event, Guard, Now, PutLatest, Stopping
+from deviceshare_bus.leases import FENCE_SECONDS, LEASE_SECONDS, PERIOD, SHARES, Fence, Lease, Membership
+from deviceshare_bus.subjects import Stream
+from deviceshare_bus.subjects import fence as fence_subject
+from deviceshare_bus.subjects import lease as lease_subject
+
+REMAINS_SECONDS = 60.0
+"""Seconds for which the server keeps the lease of a fenced member: leases that were written as guards do not expire."""
+
+
+class LeaseReceived(Event, frozen=True):
+    """A member of a service has renewed its lease."""
+
+    lease: Lease
+
+
+class FenceReceived(Event, frozen=True):
+    """A member of a service has ended."""
+
+    fence: Fence
+
+
+class Division:
+    """What this replica owns of the work of a service.
+
+    Args:
+        stream: the stream that the service writes.
+        service: the service.
+        instance: the name of the process.
+        member: the id of this replica, unique for ever; '' for one that is alone by construction, and owns everything.
+        period: seconds, see :data:`.leases.PERIOD`.
+    """
+
+    def __init__(self, stream: Stream, service: str, instance: str, member: str, period: float = PERIOD) -> None:
+        self._stream = stream
+        self._service = service
+        self._members = Membership(service, instance, member, period) if member else None
+        self._period = period
+        self._owns: dict[int, bool] = {}
+        self._fencing: dict[str, float] = {}
+        """Members whose fence was written and not received yet, and when it is written again."""
+        self._leases: dict[str, Lease] = {}
+        """The last lease of each other member."""
+        self.changed = False
+        """Whether the part of this replica may be another one; the core clears it."""
+        self.took_over = False
+        """Whether another member has ended since the core cleared it: its work may be incomplete."""
+
+    @property
+    def member(self) -> str:
+        """The id of this replica, '' for one that is alone by construction."""
+        return self._members.member if self._members is not None else ""
+
+    @property
+    def others(self) -> int:
+        """The number of other members."""
+        return len(self._members.others) if self._members is not None else 0
+
+    @property
+    def steady(self) -> bool:
+        """Whether, as far as this replica knows, each part of the work has an owner."""
+        return self._members is None or self._members.steady
+
+    @property
+    def outdated(self) -> bool:
+        """Whether the next lease waits until this replica has completed what others own."""
+        return self._members is not None and self._members.outdated
+
+    @property
+    def position(self) -> float:
+        """The position of this replica among all, from 0 up to 1."""
+        return 0.0 if self._members is None else self._members.position
+
+    def lives(self, member: str) -> bool:
+        """Return whether another replica has this id and has not ended."""
+        return self._members is not None and member in self._members.others
+
+    # Events
+
+    def handle(self, event: LeaseReceived | FenceReceived | Stopping, now: Now) -> list[Command]:
+        """Apply a lease or a fence of any service, or end this member."""
+        match event:
+            case LeaseReceived(lease=lease):
+                self._receive(lease, now.monotonic)
+            case FenceReceived(fence=fence):
+                return self._end(fence, now.monotonic)
+            case Stopping():
+                return self.leave()
+        return []
+
+    def _receive(self, lease: Lease, now: float) -> None:
+        if self._members is None or lease.service != self._service:
+            return
+        changed = self._members.receive(lease, now)
+        if lease.member in self._members.others:
+            self._leases[lease.member] = lease
+        if changed:
+            self._refresh()
+
+    def _end(self, fence: Fence, now: float) -> list[Command]:
+        if self._members is None or fence.service != self._service:
+            return []
+        self._members.end(fence.member, now)
+        self._fencing.pop(fence.member, None)
+        self._refresh()
+        self.took_over = True
+        rest = self._leases.pop(fence.member, None)
+        return (
+            []
+            if rest is None
+            else [PutLatest(lease_subject(self._stream, self._service, rest.member), rest, REMAINS_SECONDS)]
+        )
+
+    def _refresh(self) -> None:
+        self._owns.clear()
+        self.changed = True
+
+    # Work
+
+    def owns(self, key: str) -> bool:
+        """Return whether this replica may work on what has this key; see also :meth:`may_work`."""
+        if self._members is None:
+            return True
+        share = crc32(key.encode()) % SHARES
+        owns = self._owns.get(share)
+        if owns is None:
+            owns = self._owns[share] = self._members.owns(share)
+        return owns
+
+    def may_work(self, now: float) -> bool:
+        """Return whether this replica may begin any work now: no other member can have fenced it."""
+        return self._members is None or self._members.is_trusted(now)
+
+    def is_split(self, part: str) -> bool:
+        """Return whether a part of the work is divided further."""
+        return self._members is not None and self._members.is_split(part)
+
+    def split(self, part: str) -> None:
+        """Divide a part of the work further, which this replica owns."""
+        if self._members is not None and not self._members.is_split(part):
+            self._members.divide(part)
+            self._refresh()
+
+    @property
+    def guard(self) -> Guard | None:
+        """The guard of writes; None for a replica without others."""
+        if self._members is None or not self._members.others:
+            return None
+        lease = self._members.current
+        return Guard(
+            lease_subject(self._stream, self._service, lease.member),
+            lease,
+            fence_subject(self._stream, self._service, lease.member),
+        )
+
+    # Time
+
+    def due(self, *, active: bool) -> float | None:
+        """Return when :meth:`tick` has something to do without an event, monotonic seconds; None for never.
+
+        ``active``: this replica has work.
+        """
+        if self._members is None:
+            return None
+        return min(self._members.due(active=active), *self._fencing.values(), inf)
+
+    def tick(self, now: Now, *, idle: bool, active: bool) -> list[Command]:
+        """Renew the lease, and fence silent members.
+
+        ``idle``: no write under the lease is in flight; ``active``: this replica has work.
+        """
+        if self._members is None:
+            return []
+        commands: list[Command] = []
+        for member in self._members.silent(now.monotonic):
+            if now.monotonic >= self._fencing.get(member, 0.0):
+                self._fencing[member] = now.monotonic + self._period
+                commands.append(self._fence(Fence(service=self._service, member=member)))
+        if self._members.renewal_due(now.monotonic, active=active) or (idle and self._members.outdated):
+            lease = self._members.lease(now.monotonic, idle=idle)
+            commands.append(PutLatest(lease_subject(self._stream, self._service, lease.member), lease, LEASE_SECONDS))
+        return commands
+
+    def leave(self) -> list[Command]:
+        """End this member: nothing that it has written and that is not stored yet can be stored later."""
+        return [] if self._members is None else [self._fence(self._members.end_own())]
+
+    def _fence(self, fence: Fence) -> PutLatest:
+        return PutLatest(fence_subject(self._stream, self._service, fence.member), fence, FENCE_SECONDS)

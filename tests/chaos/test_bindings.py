@@ -1,0 +1,39 @@
+"""The checker of bindings."""
+
+from deviceshare_cli.chaos.apiserver import ApiServer
+from deviceshare_cli.chaos.checkers.bindings import Bindings
+from deviceshare_cli.chaos.checkers.ledgers import Ledgers
+from deviceshare_cli.chaos.virtual_time import WALL
+
+
+class Nothing:
+    """Knows of no replaced node."""
+
+    def misled(self, uid, node):
+        return False
+
+
+def test_the_second_of_two_pods_with_one_uid_may_have_other_devices():
+    reports = []
+
+    def report(rule, text):
+        reports.append(rule)
+
+    api = ApiServer(lambda: WALL)
+    bindings = Bindings(api, Ledgers(api, report), Nothing(), lambda: 0.0, report)
+    api.observers.append(bindings.object_changed)
+    for name, index in (("first", "0"), ("second", "1")):
+        metadata = {"name": name, "namespace": "default", "uid": "one"}
+        pod = {"kind": "Pod", "metadata": metadata, "spec": {"containers": []}, "status": {}}
+        api.create(pod)
+        api.bind(("Pod", "default", name), "one", "node", {"volcano.sh/gpu-index": index}, "", "another scheduler")
+        assert reports == []
+        if name == "first":
+            api.delete(("Pod", "default", name), "user")
+
+    def move(found):
+        found["metadata"]["annotations"] = {"volcano.sh/gpu-index": "0"}
+        return True
+
+    api.update(("Pod", "default", "second"), move, "user")
+    assert reports == ["a bound pod keeps its devices"]

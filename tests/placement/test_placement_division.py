@@ -1,0 +1,319 @@
+"""Replicas of placement that divide the work, on a model of LEDGER: late writes, pauses, deaths and newcomers."""
+
+import random
+from collections import Counter
+
+import pytest
+from deviceshare.model import NodeLedger, PodFact, QueueFact, Synced
+from deviceshare_bus.core import (
+    CaughtUp,
+    Event,
+    Now,
+    PutLatest,
+    Read,
+    ReadBack,
+    Tick,
+    Write,
+    WriteConflict,
+    WriteUnknown,
+    Written,
+)
+from deviceshare_bus.division import FenceReceived, LeaseReceived
+from deviceshare_bus.leases import PERIOD, Fence, Lease
+from deviceshare_bus.subjects import address, node_of
+from deviceshare_placement.core import FactReceived, LedgerReceived, PlacementCore
+from deviceshare_placement.core.work_share import SPLIT_ABOVE
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from support.builders import MEMORY, card, node, pod, vgpu
+
+WALL = 1_780_000_000.0
+CAP = 200
+QUEUES = ("capped-a", "capped-b", "free")
+NODES = [node(f"n{number}", [card(0, node=f"n{number}", memory=100)], pods=20) for number in range(12)]
+
+
+class Server:
+    """The stream LEDGER: messages in one order, conditional writes of one or of several."""
+
+    def __init__(self) -> None:
+        self.log: list[tuple[int, str, object]] = []
+        self.last: dict[str, int] = {}
+        self.ledgers: dict[str, NodeLedger] = {}
+        self.conflicts = self.commits = 0
+        self.fenced_writes = 0
+        self.started = 0
+
+    def put(self, subject: str, message: object) -> int:
+        sequence = len(self.log) + 1
+        self.log.append((sequence, subject, message))
+        self.last[subject] = sequence
+        if isinstance(message, NodeLedger):
+            self.ledgers[message.node] = message
+        return sequence
+
+    def write(self, write: Write) -> int | None:
+        """Write all messages and return the last sequence, or none and return None."""
+        self.commits += 1
+        if write.guard is not None and self.last.get(write.guard.unless):
+            self.fenced_writes += 1
+            return None
+        if any(self.last.get(each.subject, 0) != each.expected for each in write.writes):
+            self.conflicts += 1
+            return None
+        if write.guard is not None:
+            self.put(write.guard.subject, write.guard.message)
+        last = [self.put(each.subject, each.message) for each in write.writes][-1]
+        check(self)
+        return last
+
+
+def check(server: Server) -> None:
+    """Check what must hold at every moment: no queue above its bound, no card above its memory, no pod twice."""
+    claims = [claim for ledger in server.ledgers.values() for claim in ledger.claims]
+    used: Counter[str] = Counter()
+    for claim in claims:
+        used[claim.queue] += sum(device.memory for grant in claim.grants for device in grant.devices)
+    assert used["capped-a"] <= CAP, used
+    assert used["capped-b"] <= CAP, used
+    assert max(Counter(claim.uid for claim in claims).values(), default=0) <= 1
+    for ledger in server.ledgers.values():
+        memory = sum(device.memory for claim in ledger.claims for grant in claim.grants for device in grant.devices)
+        assert memory <= 100, ledger
+
+
+class Replica:
+    """A process: its core, what it has sent and the server has not received, and what it has not read."""
+
+    def __init__(self, server: Server, name: str, facts: list[tuple[str, object]], now: float) -> None:
+        self.server = server
+        self.name = name
+        server.started += 1
+        self.core = PlacementCore(name, f"{name}-{server.started}", divided=True)
+        self.read_up_to = 0
+        self.facts_read = 0
+        self.facts = facts
+        self.unsent: list[Write | PutLatest] = []
+        self.sent_at: dict[int, float] = {}
+        """When writes without a guard were sent, by token."""
+        self.answers: list[Event] = []
+        self.reads: list[str] = []
+        self.receive(10**6, now)
+        for stream in ("CLUSTER", "LEDGER", "OUTCOME"):
+            self.send(CaughtUp(stream), now)
+
+    def send(self, event: Event, now: float) -> None:
+        for command in self.core.handle(event, Now(now, WALL + now)):
+            if isinstance(command, Write) or (isinstance(command, PutLatest) and command.subject.startswith("ledger.")):
+                self.unsent.append(command)
+                if isinstance(command, Write) and command.guard is None:
+                    self.sent_at[command.token] = now
+            elif isinstance(command, Read):
+                self.reads.append(command.subject)
+
+    def receive(self, most: int, now: float) -> None:
+        for subject, fact in self.facts[self.facts_read :]:
+            self.send(FactReceived(subject, fact), now)
+        self.facts_read = len(self.facts)
+        for sequence, subject, message in self.server.log[self.read_up_to : self.read_up_to + most]:
+            self.read_up_to += 1
+            match message:
+                case Lease():
+                    self.send(LeaseReceived(message), now)
+                case Fence():
+                    self.send(FenceReceived(message), now)
+                case NodeLedger():
+                    self.send(LedgerReceived(node_of(subject), sequence, message), now)
+
+    def flush(self, most: int, now: float) -> None:
+        for _ in range(min(most, len(self.unsent))):
+            command = self.unsent.pop(0)
+            if isinstance(command, PutLatest):
+                self.server.put(command.subject, command.message)
+                continue
+            if now > self.sent_at.get(command.token, now) + PERIOD / 2:
+                # Without a guard a write must not be later than another process can take over.
+                self.answers.append(WriteUnknown(command.token))
+                continue
+            sequence = self.server.write(command)
+            answer = WriteConflict(command.token) if sequence is None else Written(command.token, sequence)
+            self.answers.append(answer)
+
+    def answer(self, now: float) -> None:
+        answers, self.answers = self.answers, []
+        for each in answers:
+            self.send(each, now)
+        reads, self.reads = self.reads, []
+        for subject in reads:
+            sequence = self.server.last.get(subject, 0)
+            where = address(subject)
+            if where is not None and where.kind == "ledger":
+                if sequence:
+                    self.send(LedgerReceived(where.key, sequence, self.server.ledgers[where.key]), now)
+                self.send(ReadBack(subject, sequence), now)
+
+    def step(self, now: float) -> None:
+        self.receive(10**6, now)
+        self.send(Tick(), now)
+        self.flush(10**6, now)
+        self.answer(now)
+        self.receive(10**6, now)
+
+
+class System:
+    """Replicas, a server, and a clock."""
+
+    def __init__(self, *names: str) -> None:
+        self.server = Server()
+        self.now = 100.0
+        self.facts: list[tuple[str, object]] = [(f"cluster.node.{each.name}", each) for each in NODES]
+        for name in QUEUES:
+            capability = {MEMORY: CAP} if name.startswith("capped") else {}
+            self.facts.append((f"cluster.queue.{name}", QueueFact(name=name, capability=capability)))
+        self.facts.append(("cluster.synced", Synced()))
+        self.replicas = [self.start(name) for name in names]
+
+    def start(self, name: str) -> Replica:
+        return Replica(self.server, name, self.facts, self.now)
+
+    def create(self, name: str, queue: str, memory: int = 40) -> None:
+        made: PodFact = replace(pod(name, vgpu(1, memory)), queue=queue, created=self.now)
+        self.facts.append((f"cluster.pod.{made.uid}", made))
+
+    def settle(self, seconds: float) -> None:
+        end = self.now + seconds
+        while self.now < end:
+            self.now += 0.1
+            for replica in self.replicas:
+                replica.step(self.now)
+
+    @property
+    def claimed(self) -> Counter[str]:
+        return Counter(claim.queue for ledger in self.server.ledgers.values() for claim in ledger.claims)
+
+    @property
+    def deciders(self) -> dict[str, set[str]]:
+        found: dict[str, set[str]] = {}
+        for ledger in self.server.ledgers.values():
+            for claim in ledger.claims:
+                found.setdefault(claim.queue, set()).add(claim.decided_by)
+        return found
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(min_value=0))
+def test_queues_never_exceed_their_bounds_whatever_is_late_paused_or_dead(seed: int) -> None:
+    rng = random.Random(seed)
+    system = System("p1", "p2")
+    started = 2
+    for number in range(rng.randrange(30, 120)):
+        system.now += rng.choice([0.0, 0.01, 0.1, 1.0, PERIOD * 1.5])
+        match rng.randrange(8):
+            case 0 | 1:
+                system.create(f"pod-{number}", rng.choice(QUEUES), rng.choice([30, 40, 70]))
+            case 2 if rng.random() < 0.3 and len(system.replicas) < 4:
+                started += 1
+                # Sometimes a process with the name of one that has ended.
+                name = f"p{rng.randrange(1, started + 1)}"
+                system.replicas = [each for each in system.replicas if each.name != name]
+                system.replicas.append(system.start(name))
+            case 3 if rng.random() < 0.2 and len(system.replicas) > 1:
+                system.replicas.remove(rng.choice(system.replicas))
+        for replica in system.replicas:
+            match rng.randrange(6):
+                case 0:
+                    replica.receive(rng.randrange(1, 10), system.now)
+                case 1 | 2:
+                    replica.send(Tick(), system.now)
+                case 3:
+                    replica.flush(rng.randrange(1, 4), system.now)
+                case 4:
+                    replica.answer(system.now)
+                case 5:
+                    replica.step(system.now)
+    system.settle(4 * PERIOD)
+    check(system.server)
+    assert all(replica.core.open_work == 0 for replica in system.replicas)
+
+
+def test_each_bounded_queue_has_one_owner_and_continues_when_it_dies() -> None:
+    system = System("p1", "p2", "p3")
+    system.settle(2 * PERIOD)
+    for number in range(3):
+        for queue in QUEUES:
+            system.create(f"{queue}-{number}", queue)
+    system.settle(1.0)
+    assert system.claimed == {"capped-a": 3, "capped-b": 3, "free": 3}
+    assert all(len(names) == 1 for names in system.deciders.values())
+    assert system.server.conflicts <= system.server.commits // 10
+    (owner,) = system.deciders["capped-a"]
+    system.replicas = [replica for replica in system.replicas if replica.name != owner]
+    for number in range(3, 9):
+        system.create(f"capped-a-{number}", "capped-a")
+    before = system.now
+    while system.claimed["capped-a"] < CAP // 40:
+        system.settle(0.2)
+        assert system.now < before + 3 * PERIOD, "its queues continue within three periods"
+    assert system.claimed["capped-a"] == CAP // 40
+    assert len(system.deciders["capped-a"]) == 2
+
+
+def test_a_write_under_a_lease_that_has_ended_is_refused() -> None:
+    system = System("p1", "p2")
+    system.settle(2 * PERIOD)
+    for number in range(9):
+        system.create(f"pod-{number}", QUEUES[number % 3])
+    for replica in system.replicas:
+        replica.receive(10**6, system.now)
+        replica.send(Tick(), system.now)
+    late, other = sorted(system.replicas, key=lambda each: sum(isinstance(one, Write) for one in each.unsent))[::-1]
+    writes = [one for one in late.unsent if isinstance(one, Write)]
+    assert writes
+    assert all(one.guard is not None for one in writes)
+    system.replicas = [other]
+    system.settle(2 * PERIOD)
+    assert sum(system.claimed.values()) == 9, "the other one has taken over"
+    before = system.server.fenced_writes
+    late.flush(10**6, system.now)
+    assert system.server.fenced_writes == before + len(writes)
+    check(system.server)
+
+
+def test_a_replica_that_was_paused_does_not_decide_before_it_knows_whether_it_was_fenced() -> None:
+    system = System("p1")
+    system.settle(PERIOD)
+    (paused,) = system.replicas
+    system.replicas = [system.start("p2")]
+    system.create("x", "capped-a")
+    system.settle(2 * PERIOD)
+    assert system.claimed["capped-a"] == 1
+    system.create("y", "capped-a")
+    # It learns of the pod, not of the fence.
+    for subject, fact in system.facts[paused.facts_read :]:
+        paused.send(FactReceived(subject, fact), system.now)
+    paused.send(Tick(), system.now)
+    assert not [one for one in paused.unsent if isinstance(one, Write)]
+
+
+def test_a_large_queue_without_bounds_is_divided_and_no_pod_claimed_twice() -> None:
+    system = System("p1", "p2", "p3")
+    system.settle(2 * PERIOD)
+    for number in range(SPLIT_ABOVE + 10):
+        system.create(f"free-{number}", "free", 101)  # waits: no card is that large
+    system.settle(3.0)
+    for number in range(24):
+        system.create(f"fits-{number}", "free", 40)
+    system.settle(2.0)
+    assert system.claimed["free"] == 24
+    assert len(system.deciders["free"]) == 3
+
+
+@pytest.mark.parametrize("service", ["binder", "inventory"])
+def test_leases_of_other_services_do_not_matter(service: str) -> None:
+    system = System("p1")
+    system.server.put(f"ledger.lease.{service}.x", Lease(service=service, member="x", instance="p1"))
+    system.settle(1.0)
+    system.create("a", "free")
+    system.settle(0.5)
+    assert system.claimed["free"] == 1
