@@ -14,7 +14,7 @@ from deviceshare_bus import subjects
 from deviceshare_bus.subjects import fact
 from deviceshare_metrics import api, change_stream
 from deviceshare_metrics.api_dashboard import CardChanges, CardMap, NodeDetail, StreamEnd
-from deviceshare_metrics.card_map import CardRows, MapHistory, _Frame
+from deviceshare_metrics.card_map import CardRows, MapHistory, RecordedMap
 from deviceshare_metrics.core.card_rows import card_rows
 from deviceshare_metrics.core.changed_nodes import ChangedNodes
 from deviceshare_metrics.server import Server, serve
@@ -129,7 +129,7 @@ def test_a_position_of_another_process_is_not_known():
 def test_the_history_covers_a_day_and_is_bounded():
     history = MapHistory(most_bytes=1000)
     for minute in range(3000):
-        history.add(_Frame(minute * 60.0, 1, 2, b"x" * 10))
+        history.add(RecordedMap(minute * 60.0, 1, 2, b"x" * 10))
         assert history.size <= 1000
     times = [frame.at for frame in history.contents({}).frames]
     assert times[-1] == 2999 * 60.0

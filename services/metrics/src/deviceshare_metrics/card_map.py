@@ -83,7 +83,9 @@ HISTORY_BYTES = 64 << 20
 """Bound of the compressed maps; beyond it maps are dropped so that the rest is spread evenly over the day."""
 
 
-class _Frame(NamedTuple):
+class RecordedMap(NamedTuple):
+    """A map of the past: ``body`` is gzip-compressed; the numbers of pending and bound pods."""
+
     at: float
     pending: int
     bound: int
@@ -94,14 +96,14 @@ class MapHistory:
     """Maps of the last day, one a minute, compressed as they are sent. A restart of the service empties it."""
 
     def __init__(self, most_bytes: int = HISTORY_BYTES) -> None:
-        self._frames: list[_Frame] = []
+        self._frames: list[RecordedMap] = []
         self._most_bytes = most_bytes
 
     async def record(self, at: float, body: bytes, pending: int, bound: int) -> None:
         """Add the map of a time (unix seconds), which is later than those before."""
-        self.add(_Frame(at, pending, bound, await asyncio.to_thread(gzip.compress, body, 3)))
+        self.add(RecordedMap(at, pending, bound, await asyncio.to_thread(gzip.compress, body, 3)))
 
-    def add(self, frame: _Frame) -> None:
+    def add(self, frame: RecordedMap) -> None:
         """Add a compressed map, and drop what is too old or too much."""
         self._frames = [each for each in self._frames if each.at > frame.at - HISTORY_SECONDS]
         self._frames.append(frame)
