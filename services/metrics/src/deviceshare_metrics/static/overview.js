@@ -9,6 +9,7 @@ const ORDERS = {
   name: ["name", (a, b) => a.name.localeCompare(b.name)],
   free: ["free capacity", (a, b) => freeShare(b) - freeShare(a) || a.name.localeCompare(b.name)],
 };
+const SIDE = 5000;  // milliseconds; the lists cost the service a snapshot of the cluster
 const METRICS = { memory: "memory", cores: "cores", slots: "shares" };
 
 export class Overview {
@@ -56,7 +57,7 @@ export class Overview {
     this.whole();
     this.timeline.load();
     this.side();
-    this.timer = setInterval(() => this.side(), 3000);
+    this.timer = setInterval(() => this.side(), SIDE);
   }
 
   closed() {
