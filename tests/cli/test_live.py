@@ -2,7 +2,9 @@
 
 import io
 
-from deviceshare_cli.live import bar, nodes_table, view
+from deviceshare_cli.live import pending_groups, view
+from deviceshare_cli.live_keys import Keys
+from deviceshare_cli.live_nodes import glyph, nodes_view, totals
 from deviceshare_cli.live_table import LiveTable
 from deviceshare_cli.pods import PodView
 from deviceshare_metrics.api import Device, Node
@@ -13,12 +15,12 @@ def node(name: str, pods: int = 0) -> Node:
     return Node(name=name, ready=True, unschedulable=False, allocatable={}, used={}, pods=pods, cards=0, problems=())
 
 
-def card(used: int, total: int, *, healthy: bool = True) -> Device:
+def card(used: int, total: int, *, healthy: bool = True, node: str = "node-a") -> Device:
     return Device(
-        node="node-a",
+        node=node,
         id="GPU-1",
         index=0,
-        type="",
+        type="A100",
         mode="",
         healthy=healthy,
         memory_total=total,
@@ -26,14 +28,24 @@ def card(used: int, total: int, *, healthy: bool = True) -> Device:
         cores_total=100,
         cores_used=0,
         slots_total=1,
-        slots_used=0,
+        slots_used=int(used > 0),
         pods=(),
     )
 
 
-def drawn(board: LiveTable, nodes: list[Node], devices: list[Device], *, settled: bool, rows: int = 10) -> str:
+def drawn(
+    board: LiveTable,
+    nodes: list[Node],
+    devices: list[Device],
+    keys: Keys | None = None,
+    *,
+    settled: bool,
+    rows: int = 10,
+) -> str:
     console = Console(record=True, width=100, file=io.StringIO())
-    console.print(view(board, nodes_table(nodes, devices, rows) if nodes else None, settled=settled))
+    wanted = keys.wanted if keys else ""
+    table = nodes_view(nodes, devices, width=100, rows=rows, wanted=wanted) if nodes else None
+    console.print(view(board, table, keys, settled=settled))
     return console.export_text()
 
 
@@ -44,15 +56,18 @@ def board_with(*pods: PodView) -> LiveTable:
     return board
 
 
-def pod(name: str, node: str = "", reason: str = "") -> PodView:
-    return PodView("default", name, f"uid-{name}", "volcano", node, False, {}, reason)
+def pod(name: str, node: str = "", reason: str = "", group: str = "") -> PodView:
+    annotations = {"scheduling.k8s.io/group-name": group} if group else {}
+    return PodView("default", name, f"uid-{name}", "volcano", node, False, annotations, reason)
 
 
-def test_counts_nodes_placements_and_reasons_are_shown() -> None:
+def test_counts_totals_nodes_placements_and_reasons_are_shown() -> None:
     nodes, cards = [node("node-a", 1), node("plain")], [card(512, 1024), card(0, 1024)]
     text = drawn(board_with(pod("a", "node-a"), pod("b", reason="0/2 nodes [x]")), nodes, cards, settled=True)
     assert "1 bound, 1 pending: settled (Ctrl-C ends)" in text
-    assert "▄ 50%    0%" in text
+    assert "A100: 1 of 2 free, 25% allocated" in text
+    assert "node-a ▄·" in text
+    assert "plain  none" in text
     assert "default/a -> node-a" in text
     assert "default/b: 0/2 nodes [x]" in text
 
@@ -61,15 +76,64 @@ def test_new_work_after_settling_is_shown() -> None:
     assert "working" in drawn(board_with(pod("a")), [], [], settled=True)
 
 
-def test_omitted_rows_are_counted() -> None:
-    nodes = [node(f"node-{number}") for number in range(9)]
-    text = drawn(board_with(*(pod(f"p{number}") for number in range(20))), nodes, [], settled=False, rows=4)
-    assert "and 5 more" in text
+def test_nodes_share_lines_and_those_with_most_free_capacity_are_first() -> None:
+    nodes = [node(f"n{number:02d}") for number in range(20)]
+    cards = [card(number, 20, node=f"n{number:02d}") for number in reversed(range(20))]
+    text = drawn(board_with(), nodes, cards, settled=True, rows=2)
+    lines = [line for line in text.splitlines() if line.startswith("n")]
+    assert [line.split()[0] for line in lines] == ["n00", "n01"]
+    assert len(lines[0].split()) > 8
+    assert all(len(line) <= 100 for line in lines)
+    assert f"and {20 - sum(len(line.split()) // 2 for line in lines)} more nodes" in text
+
+
+def test_cards_that_are_a_plain_number_of_the_node_are_shown() -> None:
+    legacy = Node(
+        name="legacy", ready=True, unschedulable=False, allocatable={"nvidia.com/gpu": 6}, used={"nvidia.com/gpu": 2},
+        pods=2, cards=0, problems=(),
+    )  # fmt: skip
+    assert "legacy ██····" in drawn(board_with(), [legacy], [], settled=True)
+
+
+def test_omitted_groups_are_counted() -> None:
+    text = drawn(board_with(*(pod(f"p{number}") for number in range(20))), [node("n")], [], settled=False)
     assert "and 12 more" in text
 
 
-def test_bars() -> None:
-    assert bar(card(1, 100_000)) == "▁  0%"
-    assert bar(card(0, 0)) == "   0%"
-    assert bar(card(10, 10)) == "█100%"
-    assert bar(card(0, 10, healthy=False)) == "unhealthy"
+def test_pods_of_a_gang_with_one_reason_are_one_line() -> None:
+    gang = [pod(f"w{number}", reason="no room", group="train") for number in range(5)]
+    assert [(name, len(found)) for name, found in pending_groups([*gang, pod("x", reason="no room")])] == [
+        ("default/train", 5),
+        ("default/x", 1),
+    ]
+    assert "default/train (5 pods): no room" in drawn(board_with(*gang), [], [], settled=True)
+
+
+def test_glyphs() -> None:
+    assert glyph(card(1, 100_000)).plain == "▁"
+    assert glyph(card(0, 0)).plain == "·"
+    assert glyph(card(10, 10)).plain == "█"
+    assert glyph(card(0, 10, healthy=False)).plain == "✗"
+    assert totals([card(0, 10, healthy=False)]) == ["A100: 0 of 1 free, 0% allocated, 1 unhealthy"]
+
+
+def test_keys_filter_select_and_explain() -> None:
+    keys, calls = Keys(), []
+    keys.changed = lambda: calls.append(1)
+    for key in ("/", "b", "x", "\x7f", "\r"):
+        keys.press(key)
+    assert (keys.wanted, keys.typing, len(calls)) == ("b", False, 5)
+    board = board_with(pod("a", reason="r"), pod("b", reason="r"), pod("bb", reason="r"))
+    text = drawn(board, [node("node-a"), node("node-b")], [], keys, settled=True)
+    assert "node-a" not in text
+    assert "default/a" not in text
+    for key in ("\x1b[B", "e"):
+        keys.press(key)
+    assert (keys.selected, keys.explaining) == (1, True)
+    assert "> default/bb: r" in drawn(board, [], [], keys, settled=True)
+    keys.press("k")
+    keys.press("k")
+    keys.press("\x1b")
+    assert (keys.selected, keys.wanted, keys.explaining) == (0, "", False)
+    keys.wanted = "absent"
+    assert "no node matches 'absent'" in drawn(board, [node("n")], [], keys, settled=True)

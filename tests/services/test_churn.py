@@ -9,6 +9,7 @@ import pytest
 from deviceshare_cluster.interface import Listed
 from deviceshare_inventory.core import CompareRevisions, ComparisonFailed
 from deviceshare_metrics.core import metrics_core
+from deviceshare_metrics.core.event_history import EventHistory
 from support.churn import NODES, ROUND, System, churn
 from support.inventory import Bus, Driver, gone, node, pod, started, work_off
 from support.sizes import sizes
@@ -23,6 +24,7 @@ def test_placement_binder_and_metrics_stay_bounded(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(metrics_core, "FORGET_INTERVAL", 0.0)
     system = System()
     system.cores["metrics"].core._most_gone = ROUND
+    system.cores["metrics"].core.events = EventHistory(most=10)
     for number in range(PODS // ROUND):
         churn(system, number)
         system.commands.clear()

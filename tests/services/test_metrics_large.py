@@ -27,6 +27,7 @@ STALL = 0.2
 
 CPU time, since a busy machine may suspend the process at any moment for longer.
 """
+ABSENT = "/api/v1/pods/default/absent/explain"
 
 
 def pod(number: int) -> PodSeen:
@@ -101,7 +102,7 @@ async def test_requests_of_a_large_cluster_do_not_block_the_event_loop():
     following = asyncio.create_task(loop.run())
     used = {}
     try:
-        for path in ("/api/v1/status", "/api/v1/pods", "/", "/metrics", "/api/v1/pods/default/absent/explain"):
+        for path in ("/api/v1/status", "/api/v1/pods", "/", "/metrics", "/api/v1/cards", "/api/v1/waiting", ABSENT):
             loop.longest, before = 0.0, loop.turns
             with suppress(urllib.error.HTTPError):
                 body = await asyncio.to_thread(get, f"http://127.0.0.1:{port}{path}")

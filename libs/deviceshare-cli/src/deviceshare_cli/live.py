@@ -1,6 +1,8 @@
-"""The live table of ``up`` on a terminal: allocation of the nodes, latest placements, pending pods with reasons."""
+"""The live table of ``up`` on a terminal: totals, a glyph per card, latest placements, pending gangs with reasons."""
 
 import asyncio
+import contextlib
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -12,17 +14,24 @@ from rich.table import Table
 from rich.text import Text
 
 from deviceshare_cli.errors import CommandError
+from deviceshare_cli.explaining import explanation_text
 from deviceshare_cli.json_api import fetch
+from deviceshare_cli.live_keys import Keys
+from deviceshare_cli.live_nodes import nodes_view
 from deviceshare_cli.live_table import LiveTable
 from deviceshare_cli.notices import Notices, to_stderr
+from deviceshare_cli.pods import PodView
 
 if TYPE_CHECKING:
     from deviceshare_cli.system import System
 
 SECONDS = 0.5
-"""Interval between two updates."""
+"""Interval between two updates without a key."""
 LAST = 8
-"""The maximum number of placements, and of pending pods, that are shown."""
+"""The maximum number of placements, and of groups of pending pods, that are shown."""
+MOST_EXPLAINED = 24
+"""Lines of an explanation."""
+_GROUP = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
 
 
 class Live:
@@ -31,22 +40,38 @@ class Live:
     def __init__(self, *, stays: bool) -> None:
         self._console = Console()
         self._live = rich.live.Live(console=self._console, auto_refresh=False, transient=not stays)
+        self._keys = Keys()
         self.settled = False
 
     async def show(self, pods: LiveTable, system: "System", notices: Notices) -> None:
         """Redraw until cancelled."""
         notices.write = lambda line: self._console.print(escape(line), soft_wrap=True)
+        pressed = asyncio.Event()
+        self._keys.changed = pressed.set
         self._live.start()
         try:
-            while True:
-                nodes, devices = await _allocation(system.run.metrics)
-                rows = max(4, self._console.height - 2 * LAST - 12)
-                shown = view(pods, nodes_table(nodes, devices, rows) if nodes else None, settled=self.settled)
-                self._live.update(shown, refresh=True)
-                await asyncio.sleep(SECONDS)
+            with self._keys.reading():
+                while True:
+                    pressed.clear()
+                    self._live.update(await self._draw(pods, system.run.metrics), refresh=True)
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(SECONDS):
+                            await pressed.wait()
         finally:
             self._live.stop()
             notices.write = to_stderr
+
+    async def _draw(self, pods: LiveTable, metrics: str) -> RenderableType:
+        keys, width = self._keys, self._console.width
+        nodes, devices = await _allocation(metrics)
+        groups = pending_groups(pods.waiting, keys.wanted)
+        keys.selected = max(0, min(keys.selected, len(groups) - 1))
+        explained = ""
+        if keys.explaining and groups:
+            explained = await _explain(metrics, groups[keys.selected][1][0])
+        rows = max(4, self._console.height - 2 * LAST - 14 - (MOST_EXPLAINED if explained else 0))
+        table = nodes_view(nodes, devices, width=width, rows=rows, wanted=keys.wanted) if nodes else None
+        return view(pods, table, keys, settled=self.settled, explained=explained)
 
 
 async def _allocation(metrics: str) -> tuple[Sequence[api.Node], Sequence[api.Device]]:
@@ -60,50 +85,60 @@ async def _allocation(metrics: str) -> tuple[Sequence[api.Node], Sequence[api.De
     return nodes.items, devices.items
 
 
-def view(pods: LiveTable, nodes: Table | None, *, settled: bool) -> RenderableType:
-    """Return the whole table; ``nodes``: the table of nodes, if they are known."""
+async def _explain(metrics: str, pod: PodView) -> str:
+    try:
+        answer = await fetch(metrics, f"pods/{pod.namespace}/{pod.name}/explain", api.PodExplanation)
+    except CommandError as error:
+        return str(error)
+    return explanation_text(pod.ref, answer, {}, wide=True)
+
+
+def pending_groups(pods: Sequence[PodView], wanted: str = "") -> list[tuple[str, list[PodView]]]:
+    """Return the pending pods of each gang with one reason, and single pods, in the order of their first pods."""
+    groups: dict[tuple[str, str], list[PodView]] = defaultdict(list)
+    for pod in pods:
+        if wanted and wanted.lower() not in f"{pod.ref} {pod.reason}".lower():
+            continue
+        name = next((found for key in _GROUP if (found := pod.annotations.get(key))), "")
+        groups[f"{pod.namespace}/{name}" if name else pod.ref, pod.reason].append(pod)
+    return [(name, found) for (name, _), found in groups.items()]
+
+
+def view(
+    pods: LiveTable, nodes: RenderableType | None, keys: Keys | None = None, *, settled: bool, explained: str = ""
+) -> RenderableType:
+    """Return the whole table.
+
+    Args:
+        pods: the pods.
+        nodes: the part about nodes, if they are known.
+        keys: what the keys have chosen.
+        settled: whether the system had settled.
+        explained: the explanation of the selected pods.
+    """
+    keys = keys or Keys()
     waiting = pods.waiting
     state = "settled" if settled and not pods.unanswered else "working"
-    parts: list[RenderableType] = [
-        Text(f"{pods.bound} bound, {len(waiting)} pending: {state} (Ctrl-C ends)", style="bold")
-    ]
+    head = f"{pods.bound} bound, {len(waiting)} pending: {state} (Ctrl-C ends)"
+    parts: list[RenderableType] = [Text(head, style="bold"), Text(keys.line, style="dim")]
     if nodes is not None:
         parts.append(nodes)
-    placed = list(pods.placed.values())[-LAST:]
+    placed = [line for line in pods.placed.values() if keys.wanted.lower() in line.lower()][-LAST:]
     if placed:
         parts.append(_lines("last placements", placed))
-    reasons = [f"{pod.ref}: {pod.reason or 'no decision yet'}" for pod in waiting]
-    if reasons:
-        more = [f"and {len(reasons) - LAST} more"] if len(reasons) > LAST else []
-        parts.append(_lines("pending", reasons[:LAST] + more))
+    groups = pending_groups(waiting, keys.wanted)
+    if groups:
+        first = max(0, min(keys.selected - LAST + 1, len(groups) - LAST))
+        lines = []
+        for at, (name, found) in enumerate(groups[first : first + LAST], first):
+            mark = "> " if at == keys.selected and (keys.selected or keys.explaining) else ""
+            number = f" ({len(found)} pods)" if len(found) > 1 else ""
+            lines.append(f"{mark}{name}{number}: {found[0].reason or 'no decision yet'}")
+        more = len(groups) - len(lines)
+        parts.append(_lines("pending", lines + ([f"and {more} more"] if more else [])))
+    if explained:
+        parts.append(Text("\n".join(explained.splitlines()[:MOST_EXPLAINED])))
     return Group(*parts)
-
-
-def nodes_table(nodes: Sequence[api.Node], devices: Sequence[api.Device], rows: int) -> Table:
-    """Return the table of nodes with the allocated memory of their cards, at most ``rows`` nodes."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("NODE", no_wrap=True)
-    table.add_column("PODS", justify="right")
-    table.add_column("CARDS (allocated memory of each)", no_wrap=True)
-    bars: dict[str, list[str]] = {}
-    for device in devices:
-        bars.setdefault(device.node, []).append(bar(device))
-    for node in nodes[:rows]:
-        table.add_row(escape(node.name), str(node.pods), Text(" ".join(bars.get(node.name, ()))) or "none")
-    if len(nodes) > rows:
-        table.add_row(f"and {len(nodes) - rows} more", "", "")
-    return table
-
-
-def bar(card: api.Device) -> str:
-    """Return a bar and the percentage of a card's allocated memory."""
-    share = min(1.0, card.memory_used / card.memory_total) if card.memory_total else 0.0
-    if not card.healthy:
-        return "unhealthy"
-    eighths = " ▁▂▃▄▅▆▇█"
-    # The smallest allocation is visible, even on a large card.
-    step = 0 if not card.memory_used else max(1, round(share * 8))
-    return f"{eighths[step]}{share:4.0%}"
 
 
 def _lines(title: str, lines: Sequence[str]) -> Table:

@@ -10,6 +10,9 @@
 any error                                       :class:`ErrorAnswer`
 ==============================================  ==========================
 
+Lists take the filters of :data:`deviceshare_metrics.listing.FILTERS` and, in parts, ``limit`` and ``continue``. What
+the dashboard needs more is in :mod:`deviceshare_metrics.api_dashboard`.
+
 Units: MiB of device memory, percent of a card's cores (or AI cores), unix seconds; resources as in
 :data:`deviceshare.model.Resources`.
 """
@@ -23,10 +26,13 @@ from deviceshare.model import Explanation, Resources
 PodState = Literal["Pending", "Claimed", "Bound", "Gated", "Ended", "OtherScheduler"]
 ClaimState = Literal["open", "bound", "refused", "withdrawn", "withdrawing"]
 NodeState = Literal["ready", "not_ready", "unschedulable"]
+LifeStageName = Literal["seen", "queued", "decided", "claimed", "handed_over", "bound"]
+StageState = Literal["done", "current", "open"]
 
 POD_STATES: tuple[PodState, ...] = get_args(PodState)
 CLAIM_STATES: tuple[ClaimState, ...] = get_args(ClaimState)
 NODE_STATES: tuple[NodeState, ...] = get_args(NodeState)
+LIFE_STAGES: tuple[LifeStageName, ...] = get_args(LifeStageName)
 
 MOST_WHOLE = 256
 """Cards of one pod, or node, and resource that are listed of a plain number."""
@@ -35,9 +41,10 @@ T = TypeVar("T")
 
 
 class Items(msgspec.Struct, Generic[T], frozen=True):
-    """A list, in the order of its names."""
+    """A list, in the order of its names; ``next`` (JSON: ``continue``) asks for the rest of it, '' if there is none."""
 
     items: tuple[T, ...]
+    next: str = msgspec.field(default="", name="continue")
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -134,6 +141,14 @@ class PodStep(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     message: str
 
 
+class LifeStage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One stage of the life cycle of a pod; ``at`` is 0 if its time is not known."""
+
+    name: LifeStageName
+    at: float
+    state: StageState
+
+
 class PodExplanation(msgspec.Struct, frozen=True, kw_only=True):
     """The current state of a pod (null if it is gone), the last decision, its steps, its trace id (32 hex digits)."""
 
@@ -141,6 +156,7 @@ class PodExplanation(msgspec.Struct, frozen=True, kw_only=True):
     explanation: Explanation | None
     steps: tuple[PodStep, ...]
     trace_id: str
+    life: tuple[LifeStage, ...] = ()
 
 
 class ClusterStatus(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,15 +1,18 @@
 """Answers of the HTTP API, computed in threads on copies of the core's state: a large cluster takes seconds."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 
+import msgspec
 from deviceshare.queueing import Queues
 from deviceshare_bus.service import real_time
 
-from deviceshare_metrics import api
+from deviceshare_metrics import api, lists
+from deviceshare_metrics.api_dashboard import NodeDetail
 from deviceshare_metrics.core import MetricsCore, Snapshot, StateStore, build_snapshot, count
 from deviceshare_metrics.core.accounts import queue_accounts
+from deviceshare_metrics.core.card_rows import whole_cards
 from deviceshare_metrics.core.explaining import explain
 
 T = TypeVar("T")
@@ -67,7 +70,36 @@ class Queries:
             seconds_since_change=round(self._core.seconds_since_change(real_time()), 3),
         )
 
+    async def items(self, kind: str) -> Sequence[msgspec.Struct]:
+        """Return all items of a kind of :data:`.listing.LISTINGS`."""
+        store, snapshot = self._core.store, await self.snapshot()
+        match kind:
+            case "queues":
+                return lists.queues(await self.accounts(), snapshot, store)
+            case "events":
+                steps, copy = self._core.events.latest(), store.copy()
+                return await asyncio.to_thread(lambda: [*lists.events(steps, copy)])
+            case "waiting":
+                return await asyncio.to_thread(lists.waiting, snapshot, store.copy())
+        items: Sequence[msgspec.Struct] = getattr(snapshot, kind)
+        return items
+
+    async def node(self, name: str) -> NodeDetail | None:
+        """Return a node with its cards and pods, None if it is unknown. Costs no snapshot of the cluster."""
+        part = self._core.changed_nodes.part(self._core.store, [name])
+        snapshot = await asyncio.to_thread(build_snapshot, part)
+        if not snapshot.nodes:
+            return None
+        (node,), devices = snapshot.nodes, snapshot.devices
+        if not devices:
+            devices = tuple(whole_cards(next(iter(part.nodes.values())), node))
+        pods = tuple(pod for pod in snapshot.pods if pod.node == name and pod.state != "Ended")
+        return NodeDetail(node=node, devices=devices, pods=pods, claims=snapshot.claims)
+
     async def explain(self, namespace: str, name: str) -> api.PodExplanation | None:
         """Return what is known of a pod, also of one that is gone; None if it is unknown."""
-        snapshot = await self.snapshot()
-        return await asyncio.to_thread(explain, self._core.store.copy(), snapshot, namespace, name)
+        part = self._core.changed_nodes.part_of_pod(self._core.store, namespace, name)
+        snapshot = await asyncio.to_thread(build_snapshot, part)
+        # For a pod that is gone all histories are searched.
+        store = part if snapshot.pods else self._core.store.copy()
+        return await asyncio.to_thread(explain, store, snapshot, namespace, name)

@@ -1,8 +1,8 @@
-"""HTTP: ``/metrics``, the JSON API, the page and the health checks."""
+"""HTTP: ``/metrics``, the JSON API, the dashboard and the health checks."""
 
 import asyncio
 import copy
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from itertools import chain
 
 import msgspec
@@ -12,8 +12,9 @@ from prometheus_client import Metric
 
 from deviceshare_metrics import api
 from deviceshare_metrics.core import MetricsCore
+from deviceshare_metrics.dashboard import Dashboard
 from deviceshare_metrics.exposition import expose
-from deviceshare_metrics.page import HEADERS, page
+from deviceshare_metrics.listing import LISTINGS, BadQueryError, select
 from deviceshare_metrics.queries import Queries
 from deviceshare_metrics.volcano_metrics import volcano
 
@@ -38,27 +39,24 @@ class Server:
         self._connected = connected
         self._own = own
         self._queries = Queries(core)
+        self.dashboard = Dashboard(core, self._queries)
 
     def app(self) -> web.Application:
         """Return the routes."""
         app = web.Application()
         app.add_routes(
             [
-                web.get("/", self._get_page),
                 web.get("/metrics", self._get_metrics),
                 web.get("/healthz", self._get_healthz),
                 web.get("/readyz", self._get_readyz),
                 web.get("/api/v1/status", self._get_status),
-                web.get("/api/v1/{kind:nodes|devices|pods|claims}", self._get_items),
+                web.get(f"/api/v1/{{kind:{'|'.join(LISTINGS)}}}", self._get_items),
                 web.get("/api/v1/pods/{namespace}/{name}/explain", self._get_explain),
+                *self.dashboard.routes(),
             ]
         )
+        app.on_shutdown.append(self.dashboard.close)
         return app
-
-    async def _get_page(self, _: web.Request) -> web.Response:
-        snapshot, status = await self._queries.snapshot(), await self._queries.status()
-        text = await asyncio.to_thread(page, snapshot, status)
-        return web.Response(text=text, content_type="text/html", headers=HEADERS)
 
     async def _get_metrics(self, request: web.Request) -> web.StreamResponse:
         snapshot, tallies = await self._queries.snapshot(), copy.deepcopy(self._core.tallies)
@@ -83,8 +81,13 @@ class Server:
         return _json(await self._queries.status())
 
     async def _get_items(self, request: web.Request) -> web.Response:
-        items = getattr(await self._queries.snapshot(), request.match_info["kind"])
-        return web.Response(body=await asyncio.to_thread(_encode_items, items), content_type="application/json")
+        kind = request.match_info["kind"]
+        items = await self._queries.items(kind)
+        try:
+            body = await asyncio.to_thread(_encode_selected, kind, items, [*request.query.items()])
+        except BadQueryError as error:
+            return _json(api.ErrorAnswer(error=str(error)), status=400)
+        return web.Response(body=body, content_type="application/json")
 
     async def _get_explain(self, request: web.Request) -> web.Response:
         namespace, name = request.match_info["namespace"], request.match_info["name"]
@@ -113,9 +116,11 @@ async def serve(app: web.Application, address: str, port: int) -> web.AppRunner:
     return runner
 
 
-def _encode_items(items: Iterable[msgspec.Struct]) -> bytes:
+def _encode_selected(kind: str, items: Sequence[msgspec.Struct], query: Iterable[tuple[str, str]]) -> bytes:
     """Encode :class:`.api.Items` item by item: one call of the encoder would keep the event loop waiting."""
-    return b'{"items":[%b]}' % b",".join([msgspec.json.encode(item) for item in items])
+    items, rest = select(kind, items, query)
+    more = b',"continue":%b' % msgspec.json.encode(rest) if rest else b""
+    return b'{"items":[%b]%b}' % (b",".join([msgspec.json.encode(item) for item in items]), more)
 
 
 def _json(answer: msgspec.Struct, status: int = 200) -> web.Response:

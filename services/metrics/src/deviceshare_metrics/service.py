@@ -1,12 +1,13 @@
 """The running service: five streams into one core, an HTTP server over its state."""
 
+import asyncio
 import logging
 from typing import Any
 
 from deviceshare_bus.core import Event
 from deviceshare_bus.follower import Message
 from deviceshare_bus.messages import decode_events, decode_explanation, decode_ledger, decode_outcomes
-from deviceshare_bus.service import Context
+from deviceshare_bus.service import Context, real_time
 from deviceshare_bus.shell import Shell, Source
 from deviceshare_bus.subjects import FACT_KINDS, Address, Stream
 from deviceshare_bus.validation import validated
@@ -61,9 +62,11 @@ async def main(context: Context) -> None:
     # Not the method itself: a copy of the tallies would copy its object.
     core.tallies.sampled = lambda uid: tracing.sampled(uid)
     server = Server(core, lambda: context.connection.connected, lambda: context.metrics.own_families(context))
+    recording = asyncio.create_task(server.dashboard.record(lambda: real_time().wall))
     runner = await serve(server.app(), options.metrics_address, options.metrics_port)
     log.info("serving", extra={"addresses": [f"http://{host}:{port}" for host, port, *_ in runner.addresses]})
     try:
         await Shell(context, core, SOURCES, arguments=arguments).run()
     finally:
+        recording.cancel()
         await runner.cleanup()

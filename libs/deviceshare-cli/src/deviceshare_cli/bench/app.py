@@ -146,3 +146,35 @@ def curve(
 
     sizes = curve.numbers("--nodes", nodes), curve.numbers("--shapes", shapes)
     curve.bench_curve(*sizes, pods, runs, plots, as_json=json)
+
+
+@app.command("ui")
+def ui(
+    nodes: Annotated[int, typer.Option(metavar="N", min=1, help="Nodes.")] = 1250,
+    cards: Annotated[int, typer.Option(metavar="N", min=1, max=64, help="Cards on each node.")] = 8,
+    changes: Annotated[float, typer.Option(metavar="N", min=0.0, help="Changes of nodes per second.")] = 500.0,
+    seconds: Annotated[float, typer.Option(metavar="SECONDS", min=1.0, help="Duration under changes.")] = 10.0,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    timeout: Annotated[float, typer.Option(metavar="SECONDS", min=1.0, help="Time limit.")] = 300.0,
+    screenshots: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Measure nothing: write the screenshots of the pages to DIR.")
+    ] = None,
+) -> None:
+    """Measure the dashboard in a real Chromium, on a synthetic cluster.
+
+    The state is synthetic; the metrics core, its HTTP server and the page are those of the service. Chromium is
+    headless, 1920 by 1080 pixels, and is found in PATH or by DEVICESHARE_CHROMIUM.
+
+    first_paint_seconds: from the arrival of the map's data until the browser has drawn the frame with the map, from the
+    browser's trace. transferred_bytes: everything that was received until then and in the second after it.
+
+    frames_per_second: frames that the browser has drawn according to its trace, at the given number of changes per
+    second. stream_bytes_per_second: received meanwhile.
+    """
+    from deviceshare_cli.bench.ui import command, measure
+    from deviceshare_cli.bench.ui import screenshots as pictures
+
+    if screenshots is not None:
+        screenshots.mkdir(parents=True, exist_ok=True)
+        run_and_exit(pictures.take(screenshots, nodes, cards))
+    run_and_exit(command.bench_ui(measure.Load(nodes, cards, changes, seconds), timeout, as_json=json))

@@ -1,8 +1,10 @@
 """Everything that is known of one pod."""
 
-from deviceshare.model import trace_id
+from deviceshare.model import Claim, trace_id
+from deviceshare_bus.subjects import ledger
 
 from deviceshare_metrics import api
+from deviceshare_metrics.core.life_cycle import life_cycle
 from deviceshare_metrics.core.snapshot import Snapshot
 from deviceshare_metrics.core.state_store import PodHistory, StateStore
 
@@ -26,7 +28,13 @@ def explain(store: StateStore, snapshot: Snapshot, namespace: str, name: str) ->
             for service, step in sorted(history.steps, key=lambda entry: entry[1].at)
         ),
         trace_id=trace_id(uid),
+        life=life_cycle(pod, _claim(store, pod), history.steps),
     )
+
+
+def _claim(store: StateStore, pod: api.Pod | None) -> Claim | None:
+    on_node = store.ledgers.get(ledger(pod.node)) if pod is not None and pod.node is not None else None
+    return next((claim for claim in on_node.claims if pod and claim.uid == pod.uid), None) if on_node else None
 
 
 def _last_uid(store: StateStore, pod: str) -> str | None:

@@ -17,9 +17,11 @@ from deviceshare.model import (
 )
 from deviceshare_bus.core import CaughtUp, Command, Event, Now, ReadBack, Tick, Unreadable
 from deviceshare_bus.messages import Events, Step, Undecodable
-from deviceshare_bus.subjects import Stream, fact
+from deviceshare_bus.subjects import Stream, address, fact
 from msgspec.structs import replace
 
+from deviceshare_metrics.core.changed_nodes import ChangedNodes
+from deviceshare_metrics.core.event_history import EventHistory
 from deviceshare_metrics.core.events import (
     ExplanationReceived,
     FactReceived,
@@ -54,12 +56,14 @@ class MetricsCore:
     Args:
         most_gone: how many pods that are gone can be explained.
 
-    ``store`` and ``tallies`` are for reading only.
+    ``store``, ``tallies``, ``changed_nodes`` and ``events`` are for reading only.
     """
 
     def __init__(self, most_gone: int = MOST_GONE) -> None:
         self.store = StateStore()
         self.tallies = Tallies()
+        self.changed_nodes = ChangedNodes()
+        self.events = EventHistory()
         self._most_gone = most_gone
         self._configuration = EffectiveConfiguration()
         store = self.store
@@ -108,10 +112,12 @@ class MetricsCore:
             case Unreadable():
                 self._set_invalid(event)
             case ReadBack(subject=subject):
+                self._touch_node_of(subject)
                 self.store.invalid.pop(subject, None)
             case FactReceived(subject=subject):
                 self._set_fact(subject, event.fact)
             case LedgerReceived(subject=subject, ledger=ledger):
+                self.changed_nodes.touch(ledger.node)
                 _put(self.store.ledgers, subject, ledger, keep=bool(ledger.claims))
             case OutcomesReceived(subject=subject, outcomes=outcomes):
                 _put(self.store.outcomes, subject, outcomes, keep=bool(outcomes.outcomes))
@@ -131,11 +137,17 @@ class MetricsCore:
     def _set_invalid(self, event: Unreadable) -> None:
         """Show that a message is not valid. It comes back on EVENT and is counted there, as by other readers."""
         if event.stream != Stream.EVENT:
+            self._touch_node_of(event.subject)
             self.store.invalid[event.subject] = event.reason
             if len(self.store.invalid) > MOST_QUARANTINED:
                 del self.store.invalid[next(iter(self.store.invalid))]
 
+    def _touch_node_of(self, subject: str) -> None:
+        if (where := address(subject)) is not None and where.kind in ("node", "ledger", "outcome"):
+            self.changed_nodes.touch(where.key)
+
     def _set_fact(self, subject: str, changed: Fact) -> None:
+        self.changed_nodes.fact(subject, self.store, changed)
         if isinstance(changed, Gone):
             for facts in self._facts.values():
                 facts.pop(subject, None)
@@ -146,7 +158,9 @@ class MetricsCore:
             self.store.synced = True
         elif type(changed) in self._facts:
             self._facts[type(changed)][subject] = changed
-        self.store.conf = self._configuration.conf
+        if self.store.conf != self._configuration.conf:
+            self.store.conf = self._configuration.conf
+            self.changed_nodes.touch_all()
         self.store.configuration_problems = dict(self._configuration.problems)
 
     def _set_explanation(self, explanation: Explanation) -> None:
@@ -162,6 +176,7 @@ class MetricsCore:
     def _add_events(self, events: Events) -> None:
         if self._counting:
             self.tallies.add(events)
+        self.events.add(events)
         for step in events.steps:
             self._add_step(events.service, step)
         for message in events.undecodable:

@@ -50,8 +50,8 @@ def build_snapshot(store: StateStore) -> Snapshot:
     found = (*_pods(store, cards, outcomes), *map(_other, store.others.values()))
     pods = tuple(sorted(found, key=lambda pod: (pod.namespace, pod.name, pod.uid)))
     return Snapshot(
-        nodes=tuple(_nodes(store, held)),
-        devices=tuple(_devices(store, cards, usage)),
+        nodes=tuple(nodes_of(store, held)),
+        devices=tuple(cards_of(store, cards, usage)),
         pods=pods,
         claims=tuple(_claims(store, cards, outcomes)),
         shares=usage.shares,
@@ -65,7 +65,8 @@ def build_snapshot(store: StateStore) -> Snapshot:
     )
 
 
-def _nodes(store: StateStore, holdings: Iterable[Holding]) -> Iterator[api.Node]:
+def nodes_of(store: StateStore, holdings: Iterable[Holding]) -> Iterator[api.Node]:
+    """Yield the nodes, with the resources of these holdings."""
     used: dict[str, Counter[str]] = defaultdict(Counter)
     uids: dict[str, set[str]] = defaultdict(set)
     for held in holdings:
@@ -91,7 +92,8 @@ def _nodes(store: StateStore, holdings: Iterable[Holding]) -> Iterator[api.Node]
         )
 
 
-def _devices(store: StateStore, cards: Cards, usage: CardUsage) -> Iterator[api.Device]:
+def cards_of(store: StateStore, cards: Cards, usage: CardUsage) -> Iterator[api.Device]:
+    """Yield the cards of all nodes, with their usage."""
     pods: dict[tuple[str, str], set[str]] = defaultdict(set)
     for share in usage.pods:
         pods[share.node, share.card].add(f"{share.namespace}/{share.pod}")

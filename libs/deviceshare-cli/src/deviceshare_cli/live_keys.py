@@ -1,0 +1,92 @@
+"""Keys of the live table: a filter, a selected group of pending pods, its explanation. The terminal is restored."""
+
+import asyncio
+import contextlib
+import os
+import sys
+import termios
+import tty
+from collections.abc import Callable, Iterator
+
+HELP = "/ filter  j k select  e explain  Ctrl-C ends"
+_ENTER, _ESCAPE, _BACKSPACE = ("\r", "\n"), "\x1b", ("\x7f", "\b")
+_ARROWS = {"\x1b[A": "k", "\x1b[B": "j"}
+MOST_FILTER = 60
+
+
+class Keys:
+    """What the keys have chosen.
+
+    ``changed`` is called after each key. ``wanted`` filters nodes and pods; ``selected`` is the position of a group of
+    pending pods, which the table limits; ``explaining``: whether its explanation is shown.
+    """
+
+    def __init__(self) -> None:
+        self.wanted = ""
+        self.typing = False
+        self.selected = 0
+        self.explaining = False
+        self.changed: Callable[[], None] = lambda: None
+
+    @property
+    def line(self) -> str:
+        """The line that shows the keys, or the filter."""
+        if self.typing:
+            return f"filter: {self.wanted}▏ (Enter keeps it, Esc removes it)"
+        return f"filter: {self.wanted}  {HELP}" if self.wanted else HELP
+
+    def press(self, key: str) -> None:
+        """Apply a key, or the sequence of characters of one."""
+        if self.typing:
+            self._type(key)
+        else:
+            match _ARROWS.get(key, key):
+                case "/":
+                    self.typing = True
+                case "j":
+                    self.selected += 1
+                case "k":
+                    self.selected = max(0, self.selected - 1)
+                case "e":
+                    self.explaining = not self.explaining
+                case "\x1b":
+                    self.wanted, self.explaining = "", False
+        self.changed()
+
+    def _type(self, key: str) -> None:
+        if key in _ENTER:
+            self.typing = False
+        elif key == _ESCAPE:
+            self.typing, self.wanted = False, ""
+        elif key in _BACKSPACE:
+            self.wanted = self.wanted[:-1]
+        elif key.isprintable():
+            self.wanted = (self.wanted + key)[:MOST_FILTER]
+        self.selected = 0
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[None]:
+        """Read keys from the terminal meanwhile; does nothing if stdin is none. Ctrl-C still interrupts."""
+        if not sys.stdin.isatty():
+            yield
+            return
+        loop, stdin = asyncio.get_running_loop(), sys.stdin.fileno()
+        before = termios.tcgetattr(stdin)
+        tty.setcbreak(stdin)
+
+        def read() -> None:
+            data = os.read(stdin, 64).decode(errors="ignore")
+            if not data:
+                loop.remove_reader(stdin)
+            elif data.startswith(_ESCAPE):
+                self.press(data)
+            else:
+                for key in data:
+                    self.press(key)
+
+        loop.add_reader(stdin, read)
+        try:
+            yield
+        finally:
+            loop.remove_reader(stdin)
+            termios.tcsetattr(stdin, termios.TCSADRAIN, before)

@@ -1,0 +1,125 @@
+"""The stream of changes: server-sent events for any number of changes, with a bounded amount of data per client.
+
+A client has a position, not a queue: what it has not read yet is computed when it can be sent, each changed node once.
+At most :data:`BUFFER` bytes and one event are in the socket's buffer of a client.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+import msgspec
+from aiohttp import web
+
+from deviceshare_metrics import api
+from deviceshare_metrics.api_dashboard import StreamEnd
+from deviceshare_metrics.card_map import CardRows
+
+log = logging.getLogger("deviceshare.metrics")
+
+MOST_CLIENTS = 64
+INTERVAL = 0.05
+"""Seconds between two events with changes."""
+STATUS_INTERVAL = 1.0
+KEEP_ALIVE = 15.0
+"""Seconds without an event after which a comment is sent, so that proxies keep the connection."""
+SLOW = 10.0
+"""Seconds that a client may take to read what is buffered for it, before it is dropped."""
+BUFFER = 64 << 10
+FAREWELL = 5.0
+"""Seconds until the connection of a dropped client is closed, even if it has not read why."""
+HEADERS = {"Content-Type": "text/event-stream", "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+
+
+class ChangeStream:
+    """Sends changes to clients.
+
+    Args:
+        rows: the map.
+        status: returns the counts of the cluster.
+    """
+
+    def __init__(self, rows: CardRows, status: Callable[[], Awaitable[api.ClusterStatus]]) -> None:
+        self._rows = rows
+        self._status = status
+        self._clients: set[asyncio.Task[None]] = set()
+
+    @property
+    def clients(self) -> int:
+        """The number of connected clients."""
+        return len(self._clients)
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        """Send changes until the client leaves or is dropped."""
+        if len(self._clients) >= MOST_CLIENTS:
+            body = msgspec.json.encode(api.ErrorAnswer(error=f"{MOST_CLIENTS} clients read the stream of changes"))
+            return web.Response(body=body, status=503, content_type="application/json", headers={"Retry-After": "10"})
+        response = web.StreamResponse(headers=HEADERS)
+        await response.prepare(request)
+        since = request.headers.get("Last-Event-ID") or request.query.get("since", "")
+        task = asyncio.ensure_future(self._send(response, since))
+        self._clients.add(task)
+        try:
+            await task
+        except TimeoutError:
+            await self._drop(request, response)
+        except (ConnectionError, asyncio.CancelledError):
+            task.cancel()
+        finally:
+            self._clients.discard(task)
+        return response
+
+    async def close(self) -> None:
+        """End all streams."""
+        for task in self._clients:
+            task.cancel()
+
+    async def _send(self, response: web.StreamResponse, position: str) -> None:
+        loop = asyncio.get_running_loop()
+        last_status, status_due, written = b"", 0.0, loop.time()
+        while True:
+            parts = []
+            current = await self._rows.refresh()
+            if current != position:
+                changes = self._rows.changes(position)
+                if changes is None:
+                    reason = "the position is not known: read /api/v1/cards again"
+                    parts.append(event("reset", msgspec.json.encode(StreamEnd(reason=reason))))
+                    await self._write(response, parts)
+                    return
+                parts.append(event("cards", changes, current))
+                position = current
+            if loop.time() >= status_due:
+                status_due = loop.time() + STATUS_INTERVAL
+                status = msgspec.json.encode(await self._status())
+                if status != last_status:
+                    parts.append(event("status", status))
+                    last_status = status
+            if not parts and loop.time() >= written + KEEP_ALIVE:
+                parts.append(b": no changes\n\n")
+            if parts:
+                written = loop.time()
+                await self._write(response, parts)
+            await asyncio.sleep(INTERVAL)
+
+    async def _write(self, response: web.StreamResponse, parts: list[bytes]) -> None:
+        async with asyncio.timeout(SLOW):
+            await response.write(b"".join(parts))
+
+    async def _drop(self, request: web.Request, response: web.StreamResponse) -> None:
+        """Report to a slow client why it is dropped, then close its connection."""
+        reason = f"the client did not read for {SLOW:g} seconds"
+        log.warning("a client of the stream of changes is dropped", extra={"client": request.remote, "reason": reason})
+        try:
+            async with asyncio.timeout(FAREWELL):
+                await response.write(event("dropped", msgspec.json.encode(StreamEnd(reason=reason))))
+                await response.write_eof()
+        except (TimeoutError, ConnectionError):
+            if request.transport is not None:
+                request.transport.abort()
+
+
+def event(name: str, data: bytes, position: str = "") -> bytes:
+    """Return one server-sent event; ``data`` is one line of JSON."""
+    id_line = f"id: {position}\n".encode() if position else b""
+    return b"event: %b\n%bdata: %b\n\n" % (name.encode(), id_line, data)

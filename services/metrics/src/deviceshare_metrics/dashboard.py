@@ -1,0 +1,111 @@
+"""The routes of the dashboard: its files, the map of cards, the stream of changes, the history and a node's details.
+
+The files need no build step and load nothing from other hosts. The Content-Security-Policy permits neither inline
+scripts nor inline styles: text from the cluster cannot become either.
+"""
+
+import asyncio
+from collections.abc import Callable
+from importlib import resources
+from pathlib import PurePosixPath
+
+import msgspec
+from aiohttp import web
+
+from deviceshare_metrics import api
+from deviceshare_metrics.card_map import FRAME_SECONDS, CardRows, MapHistory
+from deviceshare_metrics.change_stream import ChangeStream
+from deviceshare_metrics.core import MetricsCore
+from deviceshare_metrics.queries import Queries
+
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "Cache-Control": "no-cache",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+_TYPES = {
+    ".html": "text/html",
+    ".css": "text/css",
+    ".js": "text/javascript",
+    ".svg": "image/svg+xml",
+}
+
+
+def files() -> dict[str, bytes]:
+    """Return the files of the page by name."""
+    return {
+        each.name: each.read_bytes()
+        for each in resources.files("deviceshare_metrics").joinpath("static").iterdir()
+        if PurePosixPath(each.name).suffix in _TYPES
+    }
+
+
+class Dashboard:
+    """What the page needs beside the lists of the JSON API."""
+
+    def __init__(self, core: MetricsCore, queries: Queries) -> None:
+        self._core = core
+        self._queries = queries
+        self._files = files()
+        self._rows = CardRows(core)
+        self._history = MapHistory()
+        self.stream = ChangeStream(self._rows, queries.status)
+
+    def routes(self) -> list[web.RouteDef]:
+        """Return the routes."""
+        return [
+            web.get("/", self._get_file),
+            web.get("/ui/{name}", self._get_file),
+            web.get("/api/v1/cards", self._get_cards),
+            web.get("/api/v1/changes", self.stream.answer),
+            web.get("/api/v1/nodes/{name}", self._get_node),
+            web.get("/api/v1/history", self._get_history),
+            web.get(r"/api/v1/history/{at:\d+(?:\.\d+)?}", self._get_frame),
+        ]
+
+    async def record(self, clock: Callable[[], float]) -> None:
+        """Add a map to the history every minute, until cancelled."""
+        while True:
+            if self._core.ready:
+                status, body = await self._queries.status(), await self._rows.all()
+                await self._history.record(clock(), body, status.pods["Pending"], status.pods["Bound"])
+            await asyncio.sleep(FRAME_SECONDS if self._core.ready else 1.0)
+
+    async def close(self, _: web.Application) -> None:
+        """End the streams of changes."""
+        await self.stream.close()
+
+    async def _get_file(self, request: web.Request) -> web.Response:
+        name = request.match_info.get("name", "index.html")
+        if (body := self._files.get(name)) is None:
+            raise web.HTTPNotFound
+        kind = _TYPES[PurePosixPath(name).suffix]
+        return web.Response(body=body, content_type=kind, charset="utf-8", headers=HEADERS)
+
+    async def _get_cards(self, _: web.Request) -> web.Response:
+        response = web.Response(body=await self._rows.all(), content_type="application/json")
+        response.enable_compression()
+        return response
+
+    async def _get_node(self, request: web.Request) -> web.Response:
+        name = request.match_info["name"]
+        found = await self._queries.node(name)
+        if found is None:
+            error = api.ErrorAnswer(error=f"node {name} not found")
+            return web.Response(body=msgspec.json.encode(error), status=404, content_type="application/json")
+        return web.Response(body=msgspec.json.encode(found), content_type="application/json")
+
+    async def _get_history(self, _: web.Request) -> web.Response:
+        contents = self._history.contents(self._core.events.minutes())
+        return web.Response(body=msgspec.json.encode(contents), content_type="application/json")
+
+    async def _get_frame(self, request: web.Request) -> web.Response:
+        body = self._history.find(float(request.match_info["at"]))
+        if body is None:
+            error = api.ErrorAnswer(error="no map is recorded yet: one is recorded every minute")
+            return web.Response(body=msgspec.json.encode(error), status=404, content_type="application/json")
+        return web.Response(body=body, content_type="application/json", headers={"Content-Encoding": "gzip"})

@@ -1,0 +1,73 @@
+// Elements and formats. Text from the cluster only ever becomes a text node or an attribute value.
+
+export function h(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === undefined || value === null || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (name === "class") element.className = value;
+    else if (name === "width%") element.style.width = `${Math.min(100, Math.max(0, value))}%`;
+    else if (name === "left%") element.style.left = `${Math.min(100, Math.max(0, value))}%`;
+    else if (name === "value" || name === "checked" || name === "selected") element[name] = value;
+    else element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+  return element;
+}
+
+export const path = (...parts) => "#/" + parts.map(encodeURIComponent).join("/");
+export const link = (text, ...parts) => h("a", { href: path(...parts) }, text);
+
+const plain = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
+export const number = (value) => plain.format(value);
+export const percent = (part, whole) => (whole ? `${Math.round((100 * part) / whole)}%` : "–");
+
+export function memory(mib) {
+  if (mib >= 1024 * 1024) return `${plain.format(mib / 1024 / 1024)} TiB`;
+  if (mib >= 1024) return `${plain.format(mib / 1024)} GiB`;
+  return `${plain.format(mib)} MiB`;
+}
+
+const bytes = (value) => memory(value / 1024 / 1024);
+export function amount(resource, value) {
+  if (resource === "cpu") return plain.format(value / 1000);
+  if (resource === "memory" || resource === "ephemeral-storage") return bytes(value);
+  if (/memory$/.test(resource)) return memory(value);
+  return plain.format(value);
+}
+
+const clockFormat = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+export const clock = (seconds) => clockFormat.format(new Date(seconds * 1000));
+export const instant = (seconds) => `${clock(seconds)}.${String(Math.floor((seconds % 1) * 1000)).padStart(3, "0")}`;
+
+export function duration(seconds) {
+  if (seconds < 0.0005) return "0 ms";
+  if (seconds < 1) return `${Math.round(seconds * 1000)} ms`;
+  if (seconds < 60) return `${seconds.toFixed(1)} s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${Math.round(seconds % 60)} s`;
+  return `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} min`;
+}
+
+export const sum = (values) => values.reduce((total, value) => total + value, 0);
+export const shortModel = (type) => type.replace(/^(NVIDIA-)+(NVIDIA )?/, "").replaceAll("-", " ") || "any model";
+
+export function bar(used, total, label, marks = []) {
+  const share = total ? (100 * used) / total : 0;
+  return h("div", { class: share > 100 ? "meter over" : "meter", role: "meter", "aria-label": label,
+    "aria-valuenow": Math.round(share), "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuetext": `${Math.round(share)}%` },
+  h("i", { "width%": share }), marks.map(([at, name]) => h("b", { "left%": total ? (100 * at) / total : 0, title: name })));
+}
+
+export function table(caption, head, rows, empty) {
+  if (!rows.length) return h("p", { class: "quiet" }, empty);
+  return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": caption }, h("table", {},
+    h("caption", { class: "hidden" }, caption),
+    h("thead", {}, h("tr", {}, head.map((name) => h("th", { scope: "col" }, name)))),
+    h("tbody", {}, rows.map((cells) => h("tr", {}, cells.map((cell) => h("td", {}, cell)))))));
+}
+
+export const badge = (text, kind = "") => h("span", { class: `badge ${kind}` }, text);
+export const panel = (title, ...children) => h("section", { class: "panel", "aria-label": title }, h("h2", {}, title), ...children);
+
+const KINDS = { Bound: "good", Claimed: "info", Pending: "warn", Gated: "warn", OtherScheduler: "warn", Ended: "" };
+export const stateBadge = (state) => badge(state === "OtherScheduler" ? "other scheduler" : state.toLowerCase(), KINDS[state]);

@@ -1,0 +1,51 @@
+// An explanation: why a pod is where it is, or why it waits, with the closest nodes and their cards.
+import { badge, bar, h, instant, link, memory, number, panel, table } from "./dom.js";
+
+const shown = (value, unit) => {
+  if (unit === "MiB") return memory(value);
+  if (unit === "bytes") return memory(value / 1024 / 1024);
+  if (unit === "millicores") return `${number(value / 1000)} CPUs`;
+  if (unit === "percent") return `${number(value)}%`;
+  return `${number(value)}${unit ? " " + unit : ""}`;
+};
+const OF_QUEUES = /^(Queue|Cluster)/;
+
+function refusal(each) {
+  const free = each.asked ? h("div", { class: "row need" }, bar(each.free ?? 0, each.asked, "free of requested"),
+    h("small", {}, `at most ${shown(each.free ?? 0, each.unit)} free of ${shown(each.asked, each.unit)} requested`)) : null;
+  return h("li", {}, h("div", {}, each.nodes ? h("b", {}, `${number(each.nodes)} nodes `) : null, each.text, " ", h("code", {}, each.code)),
+    free, each.nearest ? h("small", {}, "closest: ", link(each.nearest, "nodes", each.nearest)) : null);
+}
+
+function nearNode(near) {
+  const cards = near.cards ?? [];
+  const most = Math.max(1, ...cards.map((card) => card.memory ?? 0));
+  return h("article", { class: "near" }, h("h4", {}, link(near.node, "nodes", near.node)),
+    h("ul", { class: "plain" }, (near.refusals ?? []).map((each) => h("li", {}, h("code", {}, each.code), each.asked ? ` ${shown(each.free ?? 0, each.unit)} of ${shown(each.asked, each.unit)}` : ""))),
+    cards.map((card) => h("div", { class: "resource", title: `${card.id}${card.codes?.length ? ": " + card.codes.join(", ") : ""}` },
+      h("small", {}, `card ${card.index}`), bar(card.memory ?? 0, most, `free memory of card ${card.index}`),
+      h("small", { class: "right" }, `${memory(card.memory ?? 0)}, ${number(card.cores ?? 0)} cores free`))));
+}
+
+export function explanation(answer) {
+  const found = answer.explanation;
+  if (!found) return answer.pod?.node ? null : panel("Why", h("p", { class: "quiet" }, "No decision yet."));
+  const first = found.first_failing?.length ? found.first_failing : (found.refusals ?? []).filter((each) => each.nodes);
+  const general = (found.refusals ?? []).filter((each) => !each.nodes);
+  const queue = general.filter((each) => OF_QUEUES.test(each.code)), others = general.filter((each) => !OF_QUEUES.test(each.code));
+  const list = (title, items) => (items.length ? [h("h3", {}, title), h("ul", { class: "reasons" }, items.map(refusal))] : null);
+  const children = [
+    found.message && !found.node ? h("p", { class: "message" }, found.message) : null,
+    found.nodes ? h("p", { class: "quiet" }, `It fits ${number(found.feasible ?? 0)} of ${number(found.nodes)} nodes.`) : null,
+    found.why?.length ? h("ul", { class: "plain" }, found.why.map((each) => h("li", {}, each))) : null,
+    found.gang ? h("p", {}, found.gang) : null,
+    list("Nodes, by the first check that they fail", first), list("Its queue", queue), list("Not decided", others),
+    found.caveats?.length ? h("ul", { class: "reasons" }, found.caveats.map((each) => h("li", { class: "warn" }, each))) : null,
+    found.closest?.length ? [h("h3", {}, "Closest nodes"), h("div", { class: "nears" }, found.closest.map(nearNode))] : null,
+    h("p", { class: "quiet" }, `Decided${found.decided_by ? " by " + found.decided_by : ""} at ${instant(found.at)}.`),
+  ];
+  return panel(found.node ? "Why there" : "Why it waits", ...children.flat().filter(Boolean));
+}
+
+export const steps = (items) => panel("Steps", table("Steps of the pod", ["Time", "Service", "Step", "Node", "Message"],
+  items.map((step) => [instant(step.time), step.service, badge(step.step), step.node ? link(step.node, "nodes", step.node) : "", step.message]), "No steps are recorded."));

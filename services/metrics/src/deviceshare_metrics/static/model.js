@@ -1,0 +1,62 @@
+// The cards of all nodes, and what is computed from them: totals per model.
+
+const STATES = { ready: "ready", not_ready: "not ready", unschedulable: "unschedulable" };
+
+export function node([name, state, pods, problems, kinds, cards]) {
+  return {
+    name, state: STATES[state] ?? state, pods, problems,
+    cards: cards.map(([kind, memoryUsed, coresUsed, slotsUsed, healthy, slices], index) => {
+      const [type, mode, memory, cores, slots] = kinds[kind];
+      return { index, type, mode, memory, cores, slots, memoryUsed, coresUsed, slotsUsed, healthy, slices };
+    }),
+  };
+}
+
+// Cards that count as a number only are a model of their own: their amounts do not add up with memory.
+export const modelOf = (card) => `${card.type} · ${card.mode}${card.memory ? "" : " · by cores"}`;
+export const share = (used, total) => (total ? Math.min(1, used / total) : 0);
+
+// The share of a card in use; cards without memory (whole cards, MindCluster) are measured by their cores.
+export function usage(card, metric) {
+  if (metric === "slots") return share(card.slotsUsed, card.slots);
+  if (metric === "cores" || !card.memory) return share(card.coresUsed, card.cores);
+  return share(card.memoryUsed, card.memory);
+}
+
+export const sameCard = (a, b) => a.memoryUsed === b.memoryUsed && a.coresUsed === b.coresUsed && a.healthy === b.healthy
+  && a.slotsUsed === b.slotsUsed && a.type === b.type && a.mode === b.mode && a.slices.length === b.slices.length
+  && a.slices.every((slice, at) => slice === b.slices[at]);
+
+// Unhealthy cards, and those of nodes that take no pods, count in the totals and are not free.
+export function totals(nodes) {
+  const models = new Map();
+  for (const each of nodes) {
+    for (const card of each.cards) {
+      const key = modelOf(card);
+      let model = models.get(key);
+      if (!model) {
+        model = { key, type: card.type, mode: card.mode, cards: 0, unhealthy: 0, whole: 0, memory: 0, memoryUsed: 0,
+          cores: 0, coresUsed: 0, free: 0, fragmented: 0, largest: 0, unit: card.memory ? "memory" : "cores" };
+        models.set(key, model);
+      }
+      model.cards += 1;
+      model.memory += card.memory;
+      model.memoryUsed += card.memoryUsed;
+      model.cores += card.cores;
+      model.coresUsed += card.coresUsed;
+      if (!card.healthy) model.unhealthy += 1;
+      if (!card.healthy || each.state !== "ready") continue;
+      const free = Math.max(0, card.memory ? card.memory - card.memoryUsed : card.cores - card.coresUsed);
+      model.free += free;
+      model.largest = Math.max(model.largest, free);
+      if (card.slotsUsed === 0) model.whole += 1;
+      else model.fragmented += free;
+    }
+  }
+  return [...models.values()].sort((a, b) => b.cards - a.cards || a.key.localeCompare(b.key));
+}
+
+export const freeShare = (each) => {
+  const total = each.cards.reduce((cards, card) => cards + usage(card, "memory"), 0);
+  return each.cards.length ? 1 - total / each.cards.length : -1;
+};

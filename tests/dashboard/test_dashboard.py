@@ -1,0 +1,336 @@
+"""The dashboard in a real Chromium."""
+
+import asyncio
+from urllib.parse import quote
+
+import pytest
+from deviceshare.model import (
+    Card,
+    Explanation,
+    NearCard,
+    NearNode,
+    NodeFact,
+    OtherPodFact,
+    Problem,
+    QueueFact,
+    Refusal,
+)
+from deviceshare_bus.messages import Events, Step
+from deviceshare_bus.subjects import explain as explained
+from deviceshare_bus.subjects import fact
+from deviceshare_metrics.core.events import ExplanationReceived, FactReceived, StepsReceived
+from deviceshare_metrics.core.facts import PodSeen
+from support.browser import needs_chromium, shown
+from support.metrics import NOW, catch_up, read
+from support.metrics_messages import claim, events, grants, ledger, node, outcome, pod, step
+
+pytestmark = [needs_chromium, pytest.mark.timeout(180)]
+
+SICK = Card("GPU-2", 1, 10, 11178, 100, "Tesla-P4", False, "hami-core")
+HEALTHY = Card("GPU-1", 0, 10, 11178, 100, "Tesla-P4", True, "hami-core")
+NEAR = NearNode(
+    node="n1", cards=(NearCard(id="GPU-1", index=0, codes=("CardInsufficientMemory",), memory=512, cores=40, slots=2),)
+)
+FEW = Refusal(
+    code="CardInsufficientMemory", text="with too little free memory", nodes=1, asked=9000, free=512, unit="MiB",
+    nearest="n1",
+)  # fmt: skip
+
+
+def small_core():
+    core = read(
+        node(cards=(HEALTHY, SICK), allocatable={"cpu": 8000}),
+        node("legacy", cards=(), allocatable={"nvidia.com/gpu": 2}),
+        (fact("queue", "research"), QueueFact(name="research", weight=3, capability={"cpu": 4000})),
+        ledger(claim("a", grants=grants(memory=3000), seen_at=1.2, decided_at=2.0, sent_at=2.1)),
+        pod("a", node="n1", queue="research"),
+        outcome("bound"),
+        pod("w1", queue="research", group="default/train"),
+        pod("w2", queue="research", group="default/train"),
+        *(
+            (
+                explained(f"uid-{name}"),
+                Explanation(
+                    uid=f"uid-{name}", namespace="default", name=name, at=3.0, decision="pending", nodes=2,
+                    message="0/2 nodes are unavailable: 1 with too little free memory.", first_failing=(FEW,),
+                    refusals=(FEW,), closest=(NEAR,),
+                ),
+            )
+            for name in ("w1", "w2")
+        ),
+        events("inventory", step("seen", 1.0), step("seen", 1.1, "w1")),
+        events("placement", step("claimed", 2.1), step("pending", 3.0, "w1")),
+        events("binder", step("bound", 2.5)),
+    )  # fmt: skip
+    catch_up(core)
+    return core
+
+
+async def test_the_first_view_shows_models_queues_waiting_pods_and_changes():
+    core = small_core()
+    async with shown(core) as page:
+        await page.open()
+        await page.has("Tesla P4")
+        assert "0 of 2 free" in (await page.text(".tiles")).replace("\n", " ")
+        assert "1 unhealthy" in " ".join((await page.text(".tiles")).split())
+        assert "2 of 2 free" in (await page.text(".tiles")).replace("\n", " "), "cards that are a plain number"
+        await page.has("research", ".queues")
+        await page.has("too little free memory", ".groups")
+        assert "1 bound · 2 pending" in await page.text("#live")
+        read(ledger(node="n1"), (fact("node", "n9"), NodeFact(name="n9", cards=(HEALTHY,))), into=core)
+        await page.until("deviceshare.nodes.get('n1').cards[0].memoryUsed === 3000")
+        read(pod("a", ended=True, node="n1", queue="research"), into=core)
+        await page.has("3 nodes", "#live")
+        await page.until("deviceshare.nodes.size === 3")
+        assert page.errors == []
+
+
+async def test_the_map_selects_cards_by_pointer_and_by_keys_and_opens_their_node():
+    async with shown(small_core()) as page:
+        await page.open()
+        await page.until("deviceshare.overview.map.list?.length === 2")
+        spot = "(() => { const map = deviceshare.overview.map; return map.spot(map.places.get('n1'), 0); })()"
+        x, y, size = await page.page.evaluate(spot)
+        box = await page.page.locator(".canvas canvas").bounding_box()
+        await page.page.mouse.move(box["x"] + x + size / 2, box["y"] + y + size / 2)
+        await page.has("n1 · card 0", ".tip")
+        await page.has("default/a", ".tip")
+        await page.page.mouse.move(5, 5)
+        await page.page.focus(".canvas canvas")
+        await page.page.keyboard.press("Home")
+        first = await page.text(".tip h3")
+        for _ in range(4):
+            await page.page.keyboard.press("ArrowRight")
+        assert await page.text(".tip h3") != first
+        spoken = await page.page.text_content("[aria-live=polite]")
+        assert "card" in spoken
+        await page.page.keyboard.press("Enter")
+        await page.until("location.hash.startsWith('#/nodes/')")
+        assert page.errors == []
+
+
+async def test_an_unhealthy_card_is_hatched_and_a_full_card_differs_from_a_free_one():
+    async with shown(small_core()) as page:
+        await page.open()
+        await page.until("deviceshare.overview.map.list?.length === 2")
+        colors = await page.page.evaluate(
+            """() => { const map = deviceshare.overview.map;
+            const of = (name, at) => { const [x, y, size] = map.spot(map.places.get(name), at);
+              const data = map.context.getImageData(x, y, size, size).data, found = new Set();
+              for (let i = 0; i < data.length; i += 4) found.add(data.slice(i, i + 3).join());
+              return [...found]; };
+            return [of("n1", 0), of("n1", 1), of("legacy", 0)]; }"""
+        )
+        used, sick, free = colors
+        assert len(used) == len(free) == 1
+        assert used != free
+        assert len(sick) > 1
+        assert page.errors == []
+
+
+async def test_waiting_pods_are_grouped_and_explained_with_the_closest_nodes():
+    async with shown(small_core()) as page:
+        await page.open("waiting")
+        await page.has("2 pods in 1 group")
+        await page.has("Closest nodes")
+        text = await page.text()
+        for part in (
+            "default/train",
+            "0/2 nodes are unavailable",
+            "CardInsufficientMemory",
+            "n1",
+            "512 MiB, 40 cores free",
+        ):
+            assert part in text, part
+        assert page.errors == []
+
+
+async def test_the_pages_of_a_pod_a_node_and_a_queue():
+    async with shown(small_core()) as page:
+        await page.open("pods/default/a")
+        for part in ("Life cycle", "Handed over", "+800 ms", "Bound", "GPU-1", "research"):
+            await page.has(part)
+        assert await page.page.locator(".life .done").count() == 6
+        await page.open("pods/default/w1")
+        assert await page.page.locator(".life .current").count() == 1
+        await page.has("Why it waits")
+        await page.open("nodes/n1")
+        for part in ("Cards (2)", "unhealthy", "default/a", "Pods (1)"):
+            await page.has(part)
+        await page.open("nodes/legacy")
+        await page.has("Cards (2)")
+        await page.open("queues/research")
+        for part in ("Account", "default/w1", "Weight"):
+            await page.has(part)
+        await page.open("nodes/absent")
+        await page.has("node absent not found")
+        # The browser itself reports the status 404 of the last request.
+        assert [error for error in page.errors if "404" not in error] == []
+
+
+async def test_filters_are_in_the_address():
+    async with shown(small_core()) as page:
+        await page.open("pods?state=Bound")
+        await page.has("default/a")
+        assert "default/w1" not in await page.text()
+        await page.page.select_option("select[aria-label=state]", "Pending")
+        await page.has("default/w1")
+        assert "state=Pending" in page.page.url
+        assert "default/a\n" not in await page.text()
+        await page.page.keyboard.press("Escape")
+        await page.open("?node=legacy")
+        await page.until("deviceshare.overview.map.list?.length === 1")
+        await page.page.keyboard.press("g")
+        await page.page.keyboard.press("w")
+        await page.until("location.hash === '#/waiting'")
+        assert page.errors == []
+
+
+async def test_the_timeline_shows_a_map_of_the_past():
+    core = small_core()
+    async with shown(core) as page:
+        history = page.server.dashboard._history
+        body = (await page.server.dashboard._rows.all()).replace(b",3000,", b",9000,")
+        await page.page.clock.install()
+        now = await page.page.evaluate("Date.now() / 1000")
+        await history.record(now - 1800.0, body, 5, 7)
+        await page.open()
+        await page.until("!document.querySelector('.scrub').disabled")
+        await page.page.evaluate(
+            """(at) => { const slider = document.querySelector('.scrub'); slider.value = at;
+            slider.dispatchEvent(new Event('input')); }""",
+            now - 1000.0,
+        )
+        await page.page.clock.run_for(200)
+        await page.has("back to now", ".map")
+        await page.has("7 bound, 5 pending", ".timeline")
+        assert await page.page.evaluate("deviceshare.overview.nodes[1].cards[0].memoryUsed") == 9000
+        await page.page.click(".past button")
+        await page.page.clock.run_for(200)
+        await page.until("deviceshare.overview.past === null")
+        assert page.errors == []
+
+
+HOSTILE = (
+    "\"><img src=x onerror=alert(1)><script>alert(2)</script>' onload=alert(3) {{x}} javascript:alert(4)//../#?%2F"
+)
+
+
+async def test_hostile_names_stay_text():
+    name = HOSTILE
+    problem = Problem(f"Node {name}", "field", name, name)
+    fields = {"namespace": name, "name": name, "problems": (problem,)}
+    refusal = Refusal(code=name, text=name, nodes=1, nearest=name)
+    why = Explanation(
+        uid="uid-x", namespace=name, name=name, at=1.0, decision="pending", message=name, gang=name, why=(name,),
+        caveats=(name,), refusals=(Refusal(code=name, text=name, nodes=0),), closest=(NearNode(node=name),),
+        first_failing=(refusal,),
+    )  # fmt: skip
+    cards = (Card(name, 0, 10, 100, 100, name, True, name),)
+    other = OtherPodFact(uid="uid-o", namespace=name, name="o", scheduler=name, served=(name,))
+    step = Step("uid-x", f"{name}/{name}", name, 1.0, name, name)
+    core = read()
+    for event in (
+        FactReceived(fact("node", name), NodeFact(name=name, cards=cards, problems=(problem,))),
+        FactReceived(fact("pod", "uid-x"), PodSeen(uid="uid-x", queue=name, **fields)),
+        FactReceived(fact("otherpod", "uid-o"), other),
+        FactReceived(fact("queue", name), QueueFact(name=name, parent=name, problems=(problem,))),
+        ExplanationReceived(explained("uid-x"), why),
+        StepsReceived(Events(service=name, instance="i", at=1.0, steps=(step,))),
+    ):
+        core.handle(event, NOW)
+    catch_up(core)
+    async with shown(core) as page:
+        dialogs = []
+        page.page.on("dialog", lambda dialog: dialogs.append(dialog.message) or asyncio.ensure_future(dialog.dismiss()))
+        part = quote(name, safe="")
+        for address in (
+            "",
+            "waiting",
+            "pods",
+            "nodes",
+            "queues",
+            "events",
+            f"nodes/{part}",
+            f"pods/{part}/{part}",
+            f"queues/{part}",
+        ):
+            await page.open(address)
+            await page.page.wait_for_timeout(300)
+            counted = "document.querySelectorAll('main img, main script, main iframe, [onerror], [onload]').length"
+            assert await page.page.evaluate(counted) == 0, address
+            links = await page.page.eval_on_selector_all("a", "all => all.map((each) => each.getAttribute('href'))")
+            assert all(link.startswith("#") for link in links), links
+        await page.open("waiting")
+        await page.has(name)
+        assert dialogs == []
+        assert [error for error in page.errors if "404" not in error] == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("address", ["", "waiting", "pods", "pods/default/w1", "nodes", "nodes/n1", "queues", "events"])
+async def test_text_has_contrast_and_controls_have_names(scheme, address):
+    async with shown(small_core(), color_scheme=scheme) as page:
+        await page.open(address)
+        await page.page.wait_for_timeout(300)
+        faults = await page.page.evaluate(CHECK)
+        assert faults == []
+        assert page.errors == []
+
+
+CHECK = """() => {
+  const faults = [], canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  const rgba = (color) => { canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = color; canvas.fillRect(0, 0, 1, 1);
+    const [r, g, b, a] = canvas.getImageData(0, 0, 1, 1).data; return [r, g, b, a / 255]; };
+  const over = (top, under) => top.slice(0, 3).map((value, at) => value * top[3] + under[at] * (1 - top[3]));
+  const back = (element) => { const layers = [];
+    for (let each = element; each; each = each.parentElement) {
+      const color = rgba(getComputedStyle(each).backgroundColor);
+      if (color[3]) layers.push(color); if (color[3] === 1) break; }
+    return layers.reverse().reduce((under, layer) => over(layer, under), [255, 255, 255]); };
+  const light = (color) => { const [r, g, b] = color.map((value) => { const part = value / 255;
+    return part <= 0.03928 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4; });
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) { const found = walker.currentNode;
+    const text = found.textContent.trim(), element = found.parentElement;
+    if (!text || !element.checkVisibility() || element.closest(".hidden, .skip, option")) continue;
+    const under = back(element), color = over(rgba(getComputedStyle(element).color), under);
+    const [a, b] = [light(color), light(under)].sort((x, y) => y - x), ratio = (a + 0.05) / (b + 0.05);
+    if (ratio < 4.5) faults.push(`${text}: contrast ${ratio.toFixed(2)}`); }
+  for (const each of document.querySelectorAll("button, a, input, select, canvas[tabindex], [role=meter]")) {
+    if (!each.checkVisibility()) continue;
+    const name = each.getAttribute("aria-label") || each.textContent.trim() || each.labels?.[0]?.textContent;
+    if (!name) faults.push(`${each.outerHTML.slice(0, 80)}: no name`); }
+  return faults; }"""
+
+
+async def test_a_phone_shows_every_view_without_scrolling_sideways():
+    async with shown(small_core(), viewport={"width": 360, "height": 740}, is_mobile=True, has_touch=True) as page:
+        for address in ("", "waiting", "pods", "pods/default/w1", "nodes", "nodes/n1", "queues", "events"):
+            await page.open(address)
+            await page.page.wait_for_timeout(200)
+            width = await page.page.evaluate("document.documentElement.scrollWidth")
+            assert width <= 360, address
+        assert page.errors == []
+
+
+async def test_the_theme_follows_the_system_and_can_be_switched():
+    async with shown(small_core(), color_scheme="light") as page:
+        await page.open()
+        theme = "document.documentElement.dataset.theme"
+        assert await page.page.evaluate(theme) == "light"
+        await page.page.click("#theme")
+        assert await page.page.evaluate(theme) == "dark"
+        await page.page.reload()
+        assert await page.page.evaluate(theme) == "dark"
+
+
+async def test_the_page_goes_on_after_the_loss_of_the_stream():
+    core = small_core()
+    async with shown(core) as page:
+        await page.open()
+        await page.server.dashboard.stream.close()
+        read(node("later"), into=core)
+        await page.until("deviceshare.nodes.has('later')")
+        await page.page.wait_for_selector("#live.on")
