@@ -15,8 +15,6 @@ from deviceshare_metrics.core.usage import Cards, holdings
 
 WHOLE = "whole"
 """The mode of cards that a device plugin offers as a plain number, without registering each."""
-MOST_WHOLE = 256
-"""Cards of one node that are shown of a plain number."""
 _SLICED = frozenset({vgpu.MIG, mindcluster.MODE, "vnpu"})
 _PRODUCT = "nvidia.com/gpu.product"
 
@@ -59,9 +57,9 @@ def whole_cards(fact: NodeFact, node: api.Node) -> list[api.Device]:
     """
     cards = []
     for resource, number in sorted(node.allocatable.items()):
-        if resource.endswith("/gpu"):
+        if api.is_whole(resource):
             used = node.used.get(resource, 0)
-            for at in range(min(number, MOST_WHOLE)):
+            for at in range(min(number, api.MOST_WHOLE)):
                 in_use = int(at < used)
                 cards.append(
                     api.Device(
