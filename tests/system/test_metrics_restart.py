@@ -11,7 +11,7 @@ from typing import Any
 
 from deviceshare_bus.connection import connect
 from deviceshare_bus.messages import decode_ledger
-from deviceshare_bus.subjects import Stream
+from deviceshare_bus.subjects import Stream, of_replicas
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse
 from support.manifests import node, pod
@@ -58,6 +58,8 @@ async def ledger_memory(bus: str) -> dict[str, int]:
         stream = await connection.jetstream.stream_info(Stream.LEDGER, subjects_filter="ledger.>")
         found: Counter[str] = Counter()
         for subject in stream.state.subjects or {}:
+            if of_replicas(subject):
+                continue
             message = await connection.jetstream.get_last_msg(Stream.LEDGER, subject)
             ledger = decode_ledger(message.data or b"")
             for claim in ledger.claims:
