@@ -21,7 +21,7 @@ from deviceshare_cli.chaos.kube_client import SimulatedKubeClient
 from deviceshare_cli.chaos.scenario import Scenario, Step
 from deviceshare_cli.chaos.simulation import draw, play
 from deviceshare_inventory.core.fact_builder import FactBuilder
-from deviceshare_placement.core import placement_core
+from deviceshare_placement.core import ledger_writes
 from deviceshare_placement.core.ledgers import Ledgers
 from msgspec.structs import replace
 
@@ -37,12 +37,12 @@ def skip_expected_sequence():
 
 
 def reuse_an_id():
-    numbers, original = count(), placement_core.claim
+    numbers, original = count(), ledger_writes.claim
 
     def claim(claim_id, *arguments):
         return original(f"claim-{next(numbers) % 3}", *arguments)
 
-    return patch.object(placement_core, "claim", claim)
+    return patch.object(ledger_writes, "claim", claim)
 
 
 def forget_a_release():
@@ -50,8 +50,8 @@ def forget_a_release():
 
 
 def split_a_gang():
-    original = placement_core.select
-    return patch.object(placement_core, "select", lambda decided: original(decided)._replace(together=set()))
+    original = ledger_writes.select
+    return patch.object(ledger_writes, "select", lambda decided: original(decided)._replace(together=set()))
 
 
 def bind_twice_on_redelivery():

@@ -2,7 +2,8 @@
 
 Read :mod:`.events`, then :mod:`.placement_core`, which shows the whole flow. :mod:`.cluster_state` and :mod:`.records`
 hold the state; :mod:`.facts` and :mod:`.ledgers` update it from the bus; :mod:`.deciding`, :mod:`.readiness` and
-:mod:`.overcommit` decide; :mod:`.claims`, :mod:`.explaining` and :mod:`.reporter` make what is written.
+:mod:`.overcommit` decide, :mod:`.work_share` tells which part is this replica's; :mod:`.ledger_writes` writes the ledgers;
+:mod:`.claims`, :mod:`.explaining` and :mod:`.reporter` make what is written.
 """
 
 from typing import Any

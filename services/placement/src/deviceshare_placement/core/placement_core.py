@@ -6,12 +6,9 @@ and the next decision waits until the result of every write is known. A pod that
 an event may have made room for it, never by polling.
 """
 
-from collections import defaultdict
 from itertools import islice
 
-from deviceshare.model import REFUSED, Backoff, Explanation, NodeLedger, NodeOutcomes, Synced
-from deviceshare.queueing import Decision
-from deviceshare_bus.conditional_writer import ConditionalWriter, Result
+from deviceshare.model import REFUSED, NodeLedger, NodeOutcomes, Synced
 from deviceshare_bus.core import (
     CaughtUp,
     Command,
@@ -25,8 +22,6 @@ from deviceshare_bus.core import (
     Stopping,
     Tick,
     Unreadable,
-    Write,
-    WriteAnswer,
     WriteConflict,
     WriteRefused,
     WriteUnknown,
@@ -34,28 +29,23 @@ from deviceshare_bus.core import (
 )
 from deviceshare_bus.division import Division, FenceReceived, LeaseReceived
 from deviceshare_bus.messages import RECONCILED
-from deviceshare_bus.subjects import TOMBSTONE_SECONDS, Stream, address
+from deviceshare_bus.subjects import Stream, address
 from deviceshare_bus.subjects import fact as fact_subject
 from deviceshare_bus.subjects import ledger as subject_of
 from deviceshare_bus.subjects import outcome as outcome_subject
 
 from deviceshare_placement.core import explaining
-from deviceshare_placement.core.claim_traces import ClaimTraces, count_attempts, record_round
-from deviceshare_placement.core.claims import MOST_WRITES, NewClaim, claim, nodes_of, select
+from deviceshare_placement.core.claim_traces import ClaimTraces, count_attempts
 from deviceshare_placement.core.cluster_state import ClusterState
-from deviceshare_placement.core.deciding import Deciding, Round
+from deviceshare_placement.core.deciding import Deciding
 from deviceshare_placement.core.events import FactReceived, LedgerReceived, OutcomesReceived
 from deviceshare_placement.core.facts import Facts
+from deviceshare_placement.core.ledger_writes import LedgerWrites
 from deviceshare_placement.core.ledgers import BOUND_GRACE, Ledgers
 from deviceshare_placement.core.overcommit import overcommitted_claims
-from deviceshare_placement.core.records import PodRecord
 from deviceshare_placement.core.reporter import Reporter
 from deviceshare_placement.core.work_share import WorkShare
 
-RETRY = Backoff(0.5, 30.0)
-"""Seconds until a refused claim is decided again, or a refused ledger written again; doubles with each refusal."""
-PAUSE = 0.3
-"""Seconds without a decision after a write that the bus did not take: the next one would fare no better."""
 PROMPT_RETRIES = 3
 """Refusals after which a pod counts as one that waits with its reason."""
 CLAIM_WITHOUT_POD, CLAIM_NOT_BOUND, CLAIM_WITHOUT_ROOM = "claim without pod", "claim not bound", "claim without room"
@@ -78,8 +68,6 @@ class PlacementCore:
         self.cluster = ClusterState()
         self._division = Division(Stream.LEDGER, "placement", instance, claim_prefix if divided else "")
         self._work = WorkShare(self.cluster, self._division)
-        self._instance = instance
-        self._claim_prefix = claim_prefix
         self._unread = {Stream.CLUSTER, Stream.LEDGER, Stream.OUTCOME}
         """Streams that have not been read to their end: nothing is decided before."""
         self._synced = False
@@ -89,13 +77,10 @@ class PlacementCore:
         self._reporter = Reporter()
         self._deciding = Deciding(self.cluster, self._reporter, instance, self._work.owns)
         self._facts = Facts(self.cluster, self._ledgers, self._deciding, self._work, instance)
-        self._writer: ConditionalWriter[list[Explanation]] = ConditionalWriter(Stream.LEDGER)
-        """The ledgers; each write carries the explanations of the pods that it claims."""
-        self._uncertain: defaultdict[str, list[Explanation]] = defaultdict(list)
-        """Explanations of pods that are charged to a node by a write without an answer."""
-        self._resume_at = 0.0
-        """Nothing is decided before this monotonic time: the bus did not take what was decided last."""
-        self._claims = 0
+        self._writes = LedgerWrites(
+            self.cluster, self._ledgers, self._deciding, self._reporter, self._work, self._division,
+            self._facts.readable, instance, claim_prefix,
+        )  # fmt: skip
         self._explanations_expire = False
         """Whether the explanations of deleted pods were made to expire after the start."""
         self._facts_read: dict[str, int] = {}
@@ -117,12 +102,12 @@ class PlacementCore:
             case Tick():
                 return self._tick(now)
             case Written() | WriteConflict() | WriteUnknown() | WriteRefused():
-                return self._complete_write(event, now)
+                return self._writes.complete(event, now)
             case ReadBack(subject=subject, sequence=sequence):
                 return self._read_back(subject, sequence, now)
             case Unreadable(subject=subject, sequence=sequence):
                 if event.stream == Stream.LEDGER:
-                    self._writer.seen(subject, sequence)
+                    self._writes.seen(subject, sequence)
                 self._facts.invalid(event)
             case CaughtUp(stream=stream):
                 return self._catch_up(stream, now)
@@ -132,7 +117,7 @@ class PlacementCore:
 
     def knows_ledger(self, subject: str, sequence: int) -> bool:
         """Return whether this ledger of a node, or a later one, has been applied."""
-        return self._writer.knows(subject, sequence)
+        return self._writes.knows(subject, sequence)
 
     def knows_fact(self, subject: str, sequence: int) -> bool:
         """Return whether this fact, or a later one of its subject, has been read before its delivery."""
@@ -143,10 +128,10 @@ class PlacementCore:
     @property
     def _knows_all(self) -> bool:
         """Whether the inputs of a decision are known: the content of the bus, and the result of each write."""
-        return not self._unread and self._synced and not self._writer.open
+        return not self._unread and self._synced and not self._writes.open
 
     def _may_decide(self, now: float) -> bool:
-        return self._knows_all and now >= self._resume_at and self._division.may_work(now)
+        return self._knows_all and now >= self._writes.resume_at and self._division.may_work(now)
 
     @property
     def open_work(self) -> int:
@@ -156,7 +141,7 @@ class PlacementCore:
         """
         return (
             (bool(self._unread) or not self._synced or not self._division.steady)
-            + self._writer.open
+            + self._writes.open
             + sum(map(self._work.owns_node, self._ledgers.due))
             + len(self.cluster.candidates)
             + len(self.cluster.dispatcher)
@@ -171,8 +156,8 @@ class PlacementCore:
         times = self._reporter.due(self.cluster.pods)
         if not self._unread and self._synced and (renewal := self._division.due(active=self._active(now))) is not None:
             times.append(renewal)
-        if self._knows_all and now.monotonic < self._resume_at:
-            times.append(self._resume_at)
+        if self._knows_all and now.monotonic < self._writes.resume_at:
+            times.append(self._writes.resume_at)
         elif self._knows_all:
             # What was due while this replica may not work waits for its lease, which is an event.
             may_work = self._division.may_work(now.monotonic)
@@ -216,7 +201,7 @@ class PlacementCore:
 
     def _receive_ledger(self, node: str, sequence: int, ledger: NodeLedger, now: Now) -> list[Command]:
         subject = subject_of(node)
-        if not self._writer.seen(subject, sequence):
+        if not self._writes.seen(subject, sequence):
             return []
         if why := self._ledgers.contradiction(node, ledger.claims):
             self._facts.invalid(Unreadable(Stream.LEDGER, subject, sequence, why))
@@ -224,29 +209,8 @@ class PlacementCore:
         self._ledgers.enter(node, ledger.claims, now.monotonic)
         self._facts.valid(subject)
         if ledger.gone:
-            self._forget_ledger(node)
+            self._writes.forget(node)
         return []
-
-    def _expire_ledgers(self, now: float) -> list[Command]:
-        """Write the empty ledgers of nodes that are gone so that they expire."""
-        commands: list[Command] = []
-        for node in self._ledgers.take_gone(self._is_busy, now):
-            subject = subject_of(node)
-            if self._writer.sequence(subject):
-                message = NodeLedger(node=node, gone=True)
-                commands.append(self._writer.write([(subject, message)], [], ttl=TOMBSTONE_SECONDS))
-            else:
-                self._forget_ledger(node)
-        return commands
-
-    def _is_busy(self, node: str) -> bool:
-        return self._writer.busy(subject_of(node)) or not self._facts.readable(node)
-
-    def _forget_ledger(self, node: str) -> None:
-        if self.cluster.allocator.node(node) is None:
-            self._ledgers.idle.discard(node)
-            self._ledgers.drop(node)
-            self._writer.forget(subject_of(node))
 
     def _read_back(self, subject: str, sequence: int, now: Now) -> list[Command]:
         where = address(subject)
@@ -259,11 +223,10 @@ class PlacementCore:
                 return []
             node = self._ledgers.orphan_read(where.key, now.monotonic, exists=bool(sequence))
             return [Count(f"{RECONCILED}{CLAIM_WITHOUT_POD}")] if node and self._work.owns_node(node) else []
-        self._writer.read_back(subject, sequence)
         if not sequence and not self._facts.readable(where.key):
             self._ledgers.enter(where.key, (), now.monotonic)
             self._facts.valid(subject)
-        return self._report_claimed(self._uncertain.pop(where.key, []), now)
+        return self._writes.read_back(where.key, sequence, now)
 
     def _receive_outcomes(self, node: str, outcomes: NodeOutcomes, now: Now) -> list[Command]:
         self._facts.valid(outcome_subject(node))
@@ -273,7 +236,7 @@ class PlacementCore:
             if record is None:
                 continue
             record.refusal = outcome.reason if outcome.state == REFUSED else ""
-            self._retry_later(record, now.monotonic)
+            self._writes.retry_later(record, now.monotonic)
             if not self._work.owns(self.cluster.group(record.fact.group)):
                 continue
             commands += count_attempts("error", outcome.state == REFUSED)
@@ -289,7 +252,7 @@ class PlacementCore:
             return []
         commands = [
             *self._traces.take(),
-            *self._division.tick(now, idle=not self._writer.open, active=self._active(now)),
+            *self._division.tick(now, idle=not self._writes.open, active=self._active(now)),
         ]
         if self._division.changed:
             self._share_changed()
@@ -300,9 +263,9 @@ class PlacementCore:
                 commands.append(explaining.expire_others(self.cluster))
             commands += self._reconcile(now.monotonic)
             decided = self._deciding.decide(now)
-            commands += self._write(decided, now)
+            commands += self._writes.write(decided, now)
             commands += count_attempts("unschedulable", decided.unplaced)
-            commands += self._expire_ledgers(now.monotonic)
+            commands += self._writes.expire(now.monotonic)
             commands += map(explaining.publish, decided.of_groups)
         return commands + self._report_waiting(now.monotonic)
 
@@ -326,131 +289,7 @@ class PlacementCore:
                 repaired += [CLAIM_WITHOUT_ROOM] * self._work.owns_node(node)
         return [*reads, *(Count(f"{RECONCILED}{what}") for what in repaired)]
 
-    def _write(self, decided: Round, now: Now) -> list[Command]:
-        """Fold all changes of a round into one ledger a node. Ledgers that gangs tie together are written together."""
-        chosen, together, put_back = select(decided)
-        for decision in put_back:
-            self._put_back(decision, now.wall)
-        added: defaultdict[str, list[NewClaim]] = defaultdict(list)
-        for pod, placement, decision in chosen:
-            self._claims += 1
-            claim_id = f"{self._division.member or self._claim_prefix}-{self._claims}"
-            record, queue = self.cluster.pods[pod.uid], self.cluster.queue_of(pod)
-            new = claim(claim_id, record, placement, queue, self._instance, now.wall)
-            why = explaining.placed(self.cluster.allocator, pod, placement, decision, now.wall, self._instance)
-            added[placement.node].append(NewClaim(new, why))
-            self._reporter.drop(pod.uid)
-        # Another replica may have written meanwhile what was due.
-        due = {node for node in self._ledgers.due if self.cluster.ledger(node).changes and self._facts.readable(node)}
-        self._ledgers.due = {node for node in due if self._repairs_later(node, now.monotonic)} - added.keys()
-        due -= self._ledgers.due
-        writes = [sorted(together)] if together else []
-        writes += ([node] for node in sorted((due | added.keys()) - together))
-        ledgers = len(together) + len(added.keys() - together)
-        recorded = record_round(self._instance, now.wall, [pod.uid for pod, _, _ in chosen], ledgers)
-        return [*(self._write_ledgers(nodes, added) for nodes in writes), *recorded]
-
-    def _repairs_later(self, node: str, now: float) -> bool:
-        """Return whether changes alone of a ledger are not written now: later, or by another replica."""
-        return self.cluster.ledger(node).retry_at > now or not self._work.owns_node(node)
-
-    def _write_ledgers(self, nodes: list[str], added: dict[str, list[NewClaim]]) -> Write:
-        """Return the write of the ledgers of these nodes as they should be."""
-        messages = []
-        explanations: list[Explanation] = []
-        for node in nodes:
-            new = added.get(node, ())
-            claims = (*self.cluster.ledger(node).remaining(), *(each.claim for each in new))
-            explanations += (each.explanation for each in new)
-            messages.append((subject_of(node), NodeLedger(node=node, claims=claims)))
-        return self._writer.write(messages, explanations, guard=self._division.guard)
-
-    def _put_back(self, decision: Decision, now: float) -> None:
-        """Release a gang that spans more nodes than can be written together: with others of this round, or at all."""
-        possible = len(nodes_of(decision)) <= MOST_WRITES
-        for pod, placement in decision.placed:
-            self.cluster.charge(placement.node, pod.uid)
-            if not possible:
-                spans = f"pod group {decision.group.key} would span more than {MOST_WRITES} nodes"
-                message = f"{spans}, which cannot be claimed together"
-                self._reporter.put(explaining.pending(pod, message, now, self._instance))
-        if possible:
-            self.cluster.reconsider(decision.group.key)
-        else:
-            self.cluster.too_wide.add(decision.group.key)
-
-    # Results of writes
-
-    def _complete_write(self, answer: WriteAnswer, now: Now) -> list[Command]:
-        """Apply the result of a write; without an answer its claims stay charged until the ledgers are read back."""
-        completed = self._writer.handle(answer)
-        explanations = completed.context
-        if completed.result is Result.WRITTEN:
-            for written in completed.write.writes:
-                self.cluster.ledger(written.message.node).refusals = 0
-                self.cluster.ledger(written.message.node).retry_at = 0.0
-            for written in completed.newer:
-                self._ledgers.enter(written.message.node, written.message.claims, now.monotonic)
-                if written.message.gone:
-                    self._forget_ledger(written.message.node)
-            return self._report_claimed(explanations, now)
-        # Claims that the write would have removed are still in the ledgers.
-        for written in completed.write.writes:
-            (self._ledgers.idle if written.message.gone else self._ledgers.due).add(written.message.node)
-        if completed.result is Result.UNKNOWN:
-            self._resume_at = now.monotonic + PAUSE
-            for each in explanations:
-                self._uncertain[each.node].append(each)
-            # After the fence the write cannot be stored any more: what others decide from then on is exact.
-            fence = self._division.leave() if completed.write.guard is not None else []
-            return [Count("ledger_writes_unknown"), *fence, *completed.commands]
-        for each in explanations:
-            self.cluster.charge(each.node, each.uid)
-        if isinstance(answer, WriteRefused):
-            return self._postpone(completed.write, explanations, answer.reason, now.monotonic)
-        for each in explanations:
-            self.cluster.reconsider_pod(each.uid)
-        steps = [RecordStep(each.uid, f"{each.namespace}/{each.name}", "conflict") for each in explanations]
-        return [Count("ledger_conflicts"), *steps, *completed.commands]
-
-    def _postpone(self, write: Write, explanations: list[Explanation], reason: str, now: float) -> list[Command]:
-        """Retry a write that the server refused with back-off: its pods are decided again, its removals are kept."""
-        self._resume_at = now + PAUSE
-        for refused in write.writes:
-            ledger = self.cluster.ledger(refused.message.node)
-            ledger.retry_at = now + RETRY.delay(ledger.refusals)
-            ledger.refusals += 1
-        for each in explanations:
-            record = self.cluster.pods.get(each.uid)
-            if record is not None:
-                record.refusal = f"the claim on {each.node} could not be written: {reason}"
-                self._retry_later(record, now)
-        return [Log("error", f"a ledger was refused by the server: {reason}")]
-
-    def _retry_later(self, record: PodRecord, now: float) -> None:
-        self._deciding.retries[record.fact.uid] = now + RETRY.delay(record.refusals)
-        record.refusals += 1
-        self.cluster.reconsider(record.fact.group)
-
     # Explanations
-
-    def _report_claimed(self, explanations: list[Explanation], now: Now) -> list[Command]:
-        """Publish why pods go where they go, if their claims stand."""
-        commands: list[Command] = []
-        for each in explanations:
-            if self.cluster.claim_on(each.node, each.uid) is None:
-                # The claim was not written, or was removed again before its write was acknowledged.
-                self.cluster.charge(each.node, each.uid)
-                self.cluster.reconsider_pod(each.uid)
-                continue
-            record = self.cluster.pods.get(each.uid)
-            if record is None:
-                continue
-            record.report(each.message, now.monotonic)
-            # The binder may be done before the acknowledgement arrives: the step ends with the decision.
-            step = RecordStep(each.uid, record.fact.ref, "claimed", each.node, at=each.at)
-            commands += (explaining.publish(each), step)
-        return commands
 
     def _report_waiting(self, now: float) -> list[Command]:
         commands: list[Command] = []

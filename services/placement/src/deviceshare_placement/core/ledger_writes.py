@@ -1,0 +1,237 @@
+"""The writes of ledgers: folding the decisions of a round into messages, and applying the results of the writes."""
+
+from collections import defaultdict
+from collections.abc import Callable
+
+from deviceshare.model import Backoff, Explanation, NodeLedger
+from deviceshare.queueing import Decision
+from deviceshare_bus.conditional_writer import ConditionalWriter, Result
+from deviceshare_bus.core import Command, Count, Log, Now, RecordStep, Write, WriteAnswer, WriteRefused
+from deviceshare_bus.division import Division
+from deviceshare_bus.subjects import TOMBSTONE_SECONDS, Stream
+from deviceshare_bus.subjects import ledger as subject_of
+
+from deviceshare_placement.core import explaining
+from deviceshare_placement.core.claim_traces import record_round
+from deviceshare_placement.core.claims import MOST_WRITES, NewClaim, claim, nodes_of, select
+from deviceshare_placement.core.cluster_state import ClusterState
+from deviceshare_placement.core.deciding import Deciding, Round
+from deviceshare_placement.core.ledgers import Ledgers
+from deviceshare_placement.core.records import PodRecord
+from deviceshare_placement.core.reporter import Reporter
+from deviceshare_placement.core.work_share import WorkShare
+
+RETRY = Backoff(0.5, 30.0)
+"""Seconds until a refused claim is decided again, or a refused ledger written again; doubles with each refusal."""
+PAUSE = 0.3
+"""Seconds without a decision after a write that the bus did not take: the next one would fare no better."""
+
+
+class LedgerWrites:
+    """Writes the ledgers of one replica. A decision is final when its write is.
+
+    Args:
+        cluster: the state that is charged with what is written.
+        ledgers: the claims in the ledgers, and the changes that are due.
+        deciding: decides a pod again when its pause is over.
+        reporter: holds the explanations of waiting pods.
+        work: the part of this replica.
+        division: the lease under which it writes.
+        readable: whether all messages about a node are valid.
+        instance: the name of the process.
+        claim_prefix: begins the ids of claims if the replica holds no lease.
+    """
+
+    def __init__(
+        self,
+        cluster: ClusterState,
+        ledgers: Ledgers,
+        deciding: Deciding,
+        reporter: Reporter,
+        work: WorkShare,
+        division: Division,
+        readable: Callable[[str], bool],
+        instance: str,
+        claim_prefix: str,
+    ) -> None:
+        self._cluster = cluster
+        self._ledgers = ledgers
+        self._deciding = deciding
+        self._reporter = reporter
+        self._work = work
+        self._division = division
+        self._readable = readable
+        self._instance = instance
+        self._claim_prefix = claim_prefix
+        self._writer: ConditionalWriter[list[Explanation]] = ConditionalWriter(Stream.LEDGER)
+        """Each write carries the explanations of the pods that it claims."""
+        self._uncertain: defaultdict[str, list[Explanation]] = defaultdict(list)
+        """Explanations of pods that are charged to a node by a write without an answer."""
+        self.resume_at = 0.0
+        """Nothing is decided before this monotonic time: the bus did not take what was decided last."""
+        self._claims = 0
+
+    @property
+    def open(self) -> int:
+        """The number of writes in flight and of ledgers that are being read back."""
+        return self._writer.open
+
+    def seen(self, subject: str, sequence: int) -> bool:
+        """Record a message of a ledger's subject; return whether it is newer than the known one."""
+        return self._writer.seen(subject, sequence)
+
+    def knows(self, subject: str, sequence: int) -> bool:
+        """Return whether this message of a subject, or a later one, has been seen."""
+        return self._writer.knows(subject, sequence)
+
+    def read_back(self, node: str, sequence: int, now: Now) -> list[Command]:
+        """Apply that a ledger was read back; sequence 0: it has no message."""
+        self._writer.read_back(subject_of(node), sequence)
+        return self._report_claimed(self._uncertain.pop(node, []), now)
+
+    def expire(self, now: float) -> list[Command]:
+        """Write the empty ledgers of nodes that are gone so that they expire."""
+        commands: list[Command] = []
+        for node in self._ledgers.take_gone(self._is_busy, now):
+            subject = subject_of(node)
+            if self._writer.sequence(subject):
+                message = NodeLedger(node=node, gone=True)
+                commands.append(self._writer.write([(subject, message)], [], ttl=TOMBSTONE_SECONDS))
+            else:
+                self.forget(node)
+        return commands
+
+    def _is_busy(self, node: str) -> bool:
+        return self._writer.busy(subject_of(node)) or not self._readable(node)
+
+    def forget(self, node: str) -> None:
+        """Forget the ledger of a node that is gone."""
+        if self._cluster.allocator.node(node) is None:
+            self._ledgers.idle.discard(node)
+            self._ledgers.drop(node)
+            self._writer.forget(subject_of(node))
+
+    def write(self, decided: Round, now: Now) -> list[Command]:
+        """Fold all changes of a round into one ledger a node. Ledgers that gangs tie together are written together."""
+        chosen, together, put_back = select(decided)
+        for decision in put_back:
+            self._put_back(decision, now.wall)
+        added: defaultdict[str, list[NewClaim]] = defaultdict(list)
+        for pod, placement, decision in chosen:
+            self._claims += 1
+            claim_id = f"{self._division.member or self._claim_prefix}-{self._claims}"
+            record, queue = self._cluster.pods[pod.uid], self._cluster.queue_of(pod)
+            new = claim(claim_id, record, placement, queue, self._instance, now.wall)
+            why = explaining.placed(self._cluster.allocator, pod, placement, decision, now.wall, self._instance)
+            added[placement.node].append(NewClaim(new, why))
+            self._reporter.drop(pod.uid)
+        # Another replica may have written meanwhile what was due.
+        due = {node for node in self._ledgers.due if self._cluster.ledger(node).changes and self._readable(node)}
+        self._ledgers.due = {node for node in due if self._repairs_later(node, now.monotonic)} - added.keys()
+        due -= self._ledgers.due
+        writes = [sorted(together)] if together else []
+        writes += ([node] for node in sorted((due | added.keys()) - together))
+        ledgers = len(together) + len(added.keys() - together)
+        recorded = record_round(self._instance, now.wall, [pod.uid for pod, _, _ in chosen], ledgers)
+        return [*(self._write_ledgers(nodes, added) for nodes in writes), *recorded]
+
+    def _repairs_later(self, node: str, now: float) -> bool:
+        """Return whether changes alone of a ledger are not written now: later, or by another replica."""
+        return self._cluster.ledger(node).retry_at > now or not self._work.owns_node(node)
+
+    def _write_ledgers(self, nodes: list[str], added: dict[str, list[NewClaim]]) -> Write:
+        """Return the write of the ledgers of these nodes as they should be."""
+        messages = []
+        explanations: list[Explanation] = []
+        for node in nodes:
+            new = added.get(node, ())
+            claims = (*self._cluster.ledger(node).remaining(), *(each.claim for each in new))
+            explanations += (each.explanation for each in new)
+            messages.append((subject_of(node), NodeLedger(node=node, claims=claims)))
+        return self._writer.write(messages, explanations, guard=self._division.guard)
+
+    def _put_back(self, decision: Decision, now: float) -> None:
+        """Release a gang that spans more nodes than can be written together: with others of this round, or at all."""
+        possible = len(nodes_of(decision)) <= MOST_WRITES
+        for pod, placement in decision.placed:
+            self._cluster.charge(placement.node, pod.uid)
+            if not possible:
+                spans = f"pod group {decision.group.key} would span more than {MOST_WRITES} nodes"
+                message = f"{spans}, which cannot be claimed together"
+                self._reporter.put(explaining.pending(pod, message, now, self._instance))
+        if possible:
+            self._cluster.reconsider(decision.group.key)
+        else:
+            self._cluster.too_wide.add(decision.group.key)
+
+    # Results
+
+    def complete(self, answer: WriteAnswer, now: Now) -> list[Command]:
+        """Apply the result of a write; without an answer its claims stay charged until the ledgers are read back."""
+        completed = self._writer.handle(answer)
+        explanations = completed.context
+        if completed.result is Result.WRITTEN:
+            for written in completed.write.writes:
+                self._cluster.ledger(written.message.node).refusals = 0
+                self._cluster.ledger(written.message.node).retry_at = 0.0
+            for written in completed.newer:
+                self._ledgers.enter(written.message.node, written.message.claims, now.monotonic)
+                if written.message.gone:
+                    self.forget(written.message.node)
+            return self._report_claimed(explanations, now)
+        # Claims that the write would have removed are still in the ledgers.
+        for written in completed.write.writes:
+            (self._ledgers.idle if written.message.gone else self._ledgers.due).add(written.message.node)
+        if completed.result is Result.UNKNOWN:
+            self.resume_at = now.monotonic + PAUSE
+            for each in explanations:
+                self._uncertain[each.node].append(each)
+            # After the fence the write cannot be stored any more: what others decide from then on is exact.
+            fence = self._division.leave() if completed.write.guard is not None else []
+            return [Count("ledger_writes_unknown"), *fence, *completed.commands]
+        for each in explanations:
+            self._cluster.charge(each.node, each.uid)
+        if isinstance(answer, WriteRefused):
+            return self._postpone(completed.write, explanations, answer.reason, now.monotonic)
+        for each in explanations:
+            self._cluster.reconsider_pod(each.uid)
+        steps = [RecordStep(each.uid, f"{each.namespace}/{each.name}", "conflict") for each in explanations]
+        return [Count("ledger_conflicts"), *steps, *completed.commands]
+
+    def _postpone(self, write: Write, explanations: list[Explanation], reason: str, now: float) -> list[Command]:
+        """Retry a write that the server refused with back-off: its pods are decided again, its removals are kept."""
+        self.resume_at = now + PAUSE
+        for refused in write.writes:
+            ledger = self._cluster.ledger(refused.message.node)
+            ledger.retry_at = now + RETRY.delay(ledger.refusals)
+            ledger.refusals += 1
+        for each in explanations:
+            record = self._cluster.pods.get(each.uid)
+            if record is not None:
+                record.refusal = f"the claim on {each.node} could not be written: {reason}"
+                self.retry_later(record, now)
+        return [Log("error", f"a ledger was refused by the server: {reason}")]
+
+    def retry_later(self, record: PodRecord, now: float) -> None:
+        """Decide a pod again after a pause that grows with its refusals."""
+        self._deciding.retries[record.fact.uid] = now + RETRY.delay(record.refusals)
+        record.refusals += 1
+        self._cluster.reconsider(record.fact.group)
+
+    def _report_claimed(self, explanations: list[Explanation], now: Now) -> list[Command]:
+        """Publish why pods go where they go, if their claims stand."""
+        commands: list[Command] = []
+        for each in explanations:
+            if self._cluster.claim_on(each.node, each.uid) is None:
+                # The claim was not written, or was removed again before its write was acknowledged.
+                self._cluster.charge(each.node, each.uid)
+                self._cluster.reconsider_pod(each.uid)
+                continue
+            record = self._cluster.pods.get(each.uid)
+            if record is None:
+                continue
+            record.report(each.message, now.monotonic)
+            # The binder may be done before the acknowledgement arrives: the step ends with the decision.
+            step = RecordStep(each.uid, record.fact.ref, "claimed", each.node, at=each.at)
+            commands += (explaining.publish(each), step)
+        return commands
