@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import msgspec
 import pytest
 from deviceshare.model import ConfigError, Explanation
-from deviceshare_bus import shell
+from deviceshare_bus import invalid_messages, shell
 from deviceshare_bus.conditional_writer import ConditionalWriter
 from deviceshare_bus.core import (
     CaughtUp,
@@ -30,9 +30,10 @@ from deviceshare_bus.core import (
 from deviceshare_bus.core_log import read_dump, replay
 from deviceshare_bus.expiring import expire_others
 from deviceshare_bus.messages import decode_explanation, encode
+from deviceshare_bus.options import core_log_limit
 from deviceshare_bus.publisher import Write as BusWrite
 from deviceshare_bus.service import Context
-from deviceshare_bus.shell import Shell, Source, _core_log_limit
+from deviceshare_bus.shell import Shell, Source
 from support.service import at_work
 
 COUNTER = "explain.counter"
@@ -169,7 +170,7 @@ async def test_a_message_that_cannot_be_decoded_is_put_in_quarantine(nats_url, p
 
 
 async def test_the_deletion_of_an_invalid_message_is_noticed(nats_url, publisher, connection, monkeypatch, caplog):
-    monkeypatch.setattr(shell, "RECHECK", 0.05)
+    monkeypatch.setattr(invalid_messages, "RECHECK", 0.05)
     await publisher.write(BusWrite("explain.x", b"\xc1"))
     core = CountingCore()
     async with shell_of(core, nats_url):
@@ -191,7 +192,7 @@ async def test_invalid_messages_are_looked_for_together(nats_url, publisher, mon
         waiting += 1
         await asyncio.sleep(60.0)
 
-    monkeypatch.setattr(shell, "RECHECK", 0.05)
+    monkeypatch.setattr(invalid_messages, "RECHECK", 0.05)
     monkeypatch.setattr(shell, "read_back", slow)
     await publisher.write(BusWrite("explain.x", b"\xc1"))
     await publisher.write(BusWrite("explain.y", b"\xc1"))
@@ -208,7 +209,7 @@ async def test_a_message_that_comes_while_an_invalid_one_is_looked_for_is_not_ta
         await publisher.write(BusWrite("explain.x", explanation("x")))
         await until(lambda: Seen("x") in core.events)
 
-    monkeypatch.setattr(shell, "RECHECK", 0.05)
+    monkeypatch.setattr(invalid_messages, "RECHECK", 0.05)
     monkeypatch.setattr(shell, "read_back", overtaken)
     await publisher.write(BusWrite("explain.x", b"\xc1"))
     async with shell_of(core, nats_url):
@@ -275,7 +276,7 @@ async def test_a_core_log_that_cannot_be_written_is_reported_beside_the_failure(
 def test_a_wrong_number_of_core_log_entries_is_a_configuration_error(entries, monkeypatch):
     monkeypatch.setenv("DEVICESHARE_CORE_LOG_ENTRIES", entries)
     with pytest.raises(ConfigError, match="environment: DEVICESHARE_CORE_LOG_ENTRIES"):
-        _core_log_limit()
+        core_log_limit()
 
 
 async def test_a_connection_that_ends_for_good_leaves_no_core_log(nats_url, tmp_path, monkeypatch):

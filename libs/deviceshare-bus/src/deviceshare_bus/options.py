@@ -1,6 +1,11 @@
 """Types of the services' options; argparse also applies them to defaults from the environment."""
 
+import os
 from argparse import ArgumentTypeError
+
+from deviceshare.model import ConfigError
+
+from deviceshare_bus.core_log import LIMIT
 
 
 def port(text: str) -> int:
@@ -44,3 +49,11 @@ def log_level(text: str) -> str:
     if text.lower() in ("debug", "info", "warning", "error"):
         return text
     raise ArgumentTypeError(f"{text!r} is not valid: expected debug, info, warning or error")
+
+
+def core_log_limit() -> int:
+    """Return how many entries a core log keeps. Raises ConfigError."""
+    text = os.environ.get("DEVICESHARE_CORE_LOG_ENTRIES") or str(LIMIT)
+    if not (text.isascii() and text.isdecimal() and len(text) <= 9 and int(text)):
+        raise ConfigError("environment", "DEVICESHARE_CORE_LOG_ENTRIES", text, "a whole number, 1 to 999999999")
+    return int(text)

@@ -36,24 +36,24 @@ from deviceshare_bus.core import (
     RecordTrace,
     Stopping,
     Tick,
-    Unreadable,
     Write,
     WriteConflict,
     WriteRefused,
     WriteUnknown,
     Written,
 )
-from deviceshare_bus.core_log import LIMIT, CoreLog
+from deviceshare_bus.core_log import CoreLog
 from deviceshare_bus.expiring import expire_others
 from deviceshare_bus.follower import BusWiped, Message
+from deviceshare_bus.invalid_messages import InvalidMessages
 from deviceshare_bus.latest import LatestWriter
 from deviceshare_bus.messages import encode
+from deviceshare_bus.options import core_log_limit
 from deviceshare_bus.publisher import Conflict, PublishError, Refused
 from deviceshare_bus.publisher import Write as BusWrite
 from deviceshare_bus.readback import read_back
 from deviceshare_bus.service import Context
 from deviceshare_bus.tasks import Pace, end, set_within
-from deviceshare_bus.validation import InvalidMessageError
 
 log = logging.getLogger("deviceshare.shell")
 
@@ -63,10 +63,6 @@ READS = 64
 """The most subjects that are read back concurrently."""
 YIELD_AFTER = 1000
 """Messages that are handled before other tasks of the process run."""
-RECHECK = 30.0
-"""Seconds after which invalid messages are read again: an operator may have deleted them."""
-MOST_INVALID = 10_000
-"""Subjects with invalid messages that are remembered for this, the latest."""
 DRAIN = 10.0
 """Seconds for which the shell waits for a service's own commands in flight, such as bindings, after the bus was wiped:
 their effects must not appear unnoticed in the next life of the service."""
@@ -143,15 +139,14 @@ class Shell:
         self._command_added = asyncio.Event()
         self._command_done = asyncio.Event()
         self._performing = 0
-        self._invalid: dict[tuple[str, str], int] = {}
-        """By stream and subject, the sequence of the last message if it is invalid."""
         self._own: set[asyncio.Task[None]] = set()
         """The service's own commands in flight."""
         self._writes: set[asyncio.Future[int]] = set()
         """Writes in flight."""
         self._ended = False
         self._reads = asyncio.Semaphore(READS)
-        self.core_log = CoreLog(context.service, context.instance, arguments or {}, _core_log_limit())
+        self._invalid = InvalidMessages(context, self._reads, self.handle)
+        self.core_log = CoreLog(context.service, context.instance, arguments or {}, core_log_limit())
         context.open_work = self._open_work
         context.dump_core_log = self.dump
 
@@ -169,7 +164,7 @@ class Shell:
                 for task in tasks:
                     self._group.create_task(task)
                 self._group.create_task(self._run_timer())
-                self._group.create_task(self._recheck_invalid())
+                self._group.create_task(self._invalid.recheck())
         except BaseExceptionGroup as failed:
             self._ended = True
             if failed.subgroup(_is_fault):
@@ -263,38 +258,11 @@ class Shell:
         try:
             event = source.decode(message)
         except msgspec.MsgspecError as error:
-            event = self._quarantine(source.stream, message, error)
+            event = self._invalid.quarantine(source.stream, message, error)
         else:
-            if self._invalid:
-                self._invalid.pop((source.stream, message.subject), None)
+            self._invalid.replaced(source.stream, message.subject)
         if event is not None:
             self.handle(event)
-
-    def _quarantine(self, stream: str, message: Message, error: msgspec.MsgspecError) -> Unreadable:
-        place = (stream, message.subject)
-        if self._invalid.pop(place, None) != message.sequence:
-            self._context.events.quarantine(stream, message, error)
-        self._invalid[place] = message.sequence
-        if len(self._invalid) > MOST_INVALID:
-            del self._invalid[next(iter(self._invalid))]
-        newer = isinstance(error, InvalidMessageError) and error.newer
-        return Unreadable(stream, message.subject, message.sequence, str(error)[:1000], newer)
-
-    async def _recheck_invalid(self) -> None:
-        """Report subjects whose invalid message was deleted: no follower learns of a deletion."""
-        while True:
-            await asyncio.sleep(RECHECK)
-            async with asyncio.TaskGroup() as group:
-                for (stream, subject), sequence in self._invalid.items():
-                    group.create_task(self._recheck(stream, subject, sequence))
-
-    async def _recheck(self, stream: str, subject: str, sequence: int) -> None:
-        async with self._reads:
-            found = await read_back(self._context.connection, stream, subject)
-        # Another message may have been delivered meanwhile: the answer is older.
-        if found is None and self._invalid.get((stream, subject)) == sequence:
-            del self._invalid[stream, subject]
-            self.handle(ReadBack(subject, 0))
 
     async def _run_timer(self) -> None:
         pace = Pace(TICK_INTERVAL)
@@ -425,11 +393,3 @@ def _encoded(message: Any, sent_at: float) -> bytes:
 async def _fail(error: BaseException | None) -> None:
     """End the service: an exception in a callback alone would be lost."""
     raise error if error is not None else RuntimeError("a write failed without an error")
-
-
-def _core_log_limit() -> int:
-    """Return how many entries a core log keeps. Raises ConfigError."""
-    text = os.environ.get("DEVICESHARE_CORE_LOG_ENTRIES") or str(LIMIT)
-    if not (text.isascii() and text.isdecimal() and len(text) <= 9 and int(text)):
-        raise ConfigError("environment", "DEVICESHARE_CORE_LOG_ENTRIES", text, "a whole number, 1 to 999999999")
-    return int(text)
