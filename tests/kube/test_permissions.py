@@ -262,6 +262,7 @@ async def test_pods_are_bound_under_accounts_with_exactly_the_needed_permissions
     await until(
         services, lambda: has_event("large", "FailedScheduling") and has_event("odd", "InvalidDeviceAnnotation")
     )
+    said = message("large")
 
     # A pod ends before its device plugin has served it.
     server.request("POST", PODS, pod("unserved", "1000"))
@@ -272,7 +273,7 @@ async def test_pods_are_bound_under_accounts_with_exactly_the_needed_permissions
 
     # What was said is said again: of a node that is cordoned for a moment, and by an inventory that begins anew, here
     # with a server that has no watch-list.
-    said = message("large")
+    await until(services, lambda: message("large") == said)  # the pod that ended holds nothing any more
     for unschedulable in (True, None):
         server.request("PATCH", "/api/v1/nodes/good", {"spec": {"unschedulable": unschedulable}}, MERGE)
         await until(services, lambda expected=unschedulable: (message("large") != said) is bool(expected))

@@ -137,7 +137,7 @@ def random_request(chance: Random) -> PodRequest:
     )
 
 
-def explained(why: Unplaceable) -> dict[Key, Counted]:
+def numbers_of(why: Unplaceable) -> dict[Key, Counted]:
     """Return the first failing checks with their numbers; those that differ only by text (taints, types) are merged."""
     found: dict[Key, Counted] = {}
     for each in why.first_failing:
@@ -172,7 +172,7 @@ def compare(chance: Random) -> int:
         why = allocator.why_not(what)
         assert why.problem is None
         assert sum(each.nodes for each in why.first_failing) == len(nodes)
-        assert explained(why) == plain.first_failing(what), (what, nodes, held)
+        assert numbers_of(why) == plain.first_failing(what), (what, nodes, held)
         explained += 1
     return explained
 

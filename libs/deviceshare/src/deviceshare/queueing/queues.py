@@ -336,6 +336,9 @@ class Queues:
 
     def _recompute(self) -> None:
         total = self.counting.total
+        for account in self._accounts.values():
+            # Not each account gets an amount: a queue without pods and guarantee does not claim any.
+            account.deserved = {}
         if self.limits.hierarchical:
             set_in_hierarchy(self._accounts.values(), self.account(ROOT), total)
         else:

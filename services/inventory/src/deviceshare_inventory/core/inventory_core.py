@@ -95,7 +95,7 @@ class InventoryCore:
     def open_work(self) -> int:
         """How many facts are not on CLUSTER yet and Events not recorded; an incomplete list counts as one."""
         own = self._unpublished + self._reports.open if self._writes else 0
-        return own + (not self._caught_up or self._builder.listing or not self._division.steady)
+        return own + (self._builder.listing or not self._division.steady)
 
     @property
     def _unpublished(self) -> int:
