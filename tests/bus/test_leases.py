@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from deviceshare_bus.leases import PERIOD, SHARES, Fence, Lease, Membership
+from deviceshare_bus.leases import MOST_MEMBERS, PERIOD, SHARES, Fence, Lease, Membership
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -184,8 +184,31 @@ def test_a_fenced_member_takes_part_again_under_a_new_id() -> None:
     replica = Replica(stream, "a", "a1")
     now = settle([replica], 0.0, PERIOD)
     stream.put(Fence(service="placement", member="a1"))
-    settle([replica], now, PERIOD)
+    now = settle([replica], now, PERIOD / 2)
     assert replica.membership.member == "a1-1"
+    assert not replica.membership.is_trusted(now), "it waits for a period"
+    now = settle([replica], now, PERIOD)
+    assert replica.membership.owns(0)
+    assert replica.membership.is_trusted(now)
+
+
+def test_two_processes_with_one_name_do_not_end_one_another_all_the_time() -> None:
+    stream = Stream()
+    replicas = [Replica(stream, "a", "a1"), Replica(stream, "a", "a2")]
+    settle(replicas, 0.0, 20 * PERIOD)
+    assert len(stream.fenced) <= 20 * 2
+
+
+def test_leases_of_members_that_never_existed_are_bounded_and_fenced() -> None:
+    stream = Stream()
+    replica = Replica(stream, "a", "a1")
+    now = settle([replica], 0.0, PERIOD)
+    for number in range(2 * MOST_MEMBERS):
+        stream.put(Lease(service="placement", member=f"stranger-{number}", instance=f"x-{number}"))
+    replica.receive(10_000, now)
+    assert len(replica.membership.others) == MOST_MEMBERS
+    assert not replica.membership.owns(0)
+    settle([replica], now, 2 * PERIOD)
     assert replica.membership.owns(0)
 
 

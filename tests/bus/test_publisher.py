@@ -51,6 +51,41 @@ async def test_a_conflict_anywhere_in_a_batch_leaves_nothing_behind(connection, 
     assert await last(connection, f"ledger.1.n{at}") == b"before"
 
 
+GUARD = Write("ledger.lease.placement.a", b"lease", unless="ledger.fence.placement.a")
+
+
+async def test_writes_under_a_guard_have_their_own_sequences_and_are_stored_with_it(connection, publisher) -> None:
+    sent = [await publisher.send_atomic([Write(f"ledger.1.n{number}", b"x", 0)], GUARD) for number in range(50)]
+    wide = await publisher.send_atomic([Write(f"ledger.2.n{number}", b"x", 0) for number in range(5)], GUARD)
+    sequences = await asyncio.gather(*sent)
+    for number, sequence in enumerate(sequences):
+        assert (await connection.jetstream.get_msg(Stream.LEDGER, sequence)).subject == f"ledger.1.n{number}"
+    assert (await connection.jetstream.get_msg(Stream.LEDGER, await wide)).subject == "ledger.2.n4"
+    assert await last(connection, GUARD.subject) == b"lease"
+
+
+async def test_a_conflict_under_a_guard_concerns_one_write(connection, publisher) -> None:
+    await publisher.write(Write("ledger.1.n7", b"before", 0))
+    sent = [await publisher.send_atomic([Write(f"ledger.1.n{number}", b"x", 0)], GUARD) for number in range(20)]
+    answers = await asyncio.gather(*sent, return_exceptions=True)
+    assert [number for number, answer in enumerate(answers) if isinstance(answer, Conflict)] == [7]
+
+
+async def test_nothing_is_stored_under_the_guard_of_a_member_that_has_ended(connection, publisher) -> None:
+    await publisher.write(Write(GUARD.unless, b"fence"))
+    sent = [await publisher.send_atomic([Write(f"ledger.1.n{number}", b"x", 0)], GUARD) for number in range(20)]
+    answers = await asyncio.gather(*sent, return_exceptions=True)
+    assert all(isinstance(answer, Conflict) for answer in answers)
+    assert (await connection.jetstream.stream_info(Stream.LEDGER)).state.messages == 1
+
+
+async def test_the_widest_write_has_room_for_its_guard(publisher) -> None:
+    writes = [Write(f"ledger.1.n{number}", b"x", 0) for number in range(BATCH_LIMIT - 1)]
+    assert await (await publisher.send_atomic(writes, GUARD)) == BATCH_LIMIT
+    with pytest.raises(ValueError, match="1 to 1000"):
+        await publisher.send_atomic([*writes, Write("ledger.1.last", b"x")], GUARD)
+
+
 async def test_a_batch_that_is_too_long_is_our_own_mistake(publisher) -> None:
     with pytest.raises(ValueError, match="1 to 1000"):
         await publisher.send_atomic([Write("ledger.1.n", b"")] * (BATCH_LIMIT + 1))

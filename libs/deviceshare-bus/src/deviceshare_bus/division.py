@@ -9,7 +9,7 @@ has not renewed its lease for a period.
 from math import inf
 from zlib import crc32
 
-from deviceshare_bus.core import Command, Event, Guard, Now, PutLatest, Stopping
+from deviceshare_bus.core import Command, Event, Guard, Log, Now, PutLatest, Stopping
 from deviceshare_bus.leases import FENCE_SECONDS, LEASE_SECONDS, PERIOD, SHARES, Fence, Lease, Membership
 from deviceshare_bus.subjects import Stream
 from deviceshare_bus.subjects import fence as fence_subject
@@ -111,10 +111,13 @@ class Division:
     def _end(self, fence: Fence, now: float) -> list[Command]:
         if self._members is None or fence.service != self._service:
             return []
+        fenced = fence.member == self._members.member and not self._members.ending
         self._members.end(fence.member, now)
         self._fencing.pop(fence.member, None)
         self._refresh()
         self.took_over = True
+        if fenced:
+            return [Log("warning", "another replica has ended the lease of this one: it joins again after a pause")]
         rest = self._leases.pop(fence.member, None)
         return (
             []

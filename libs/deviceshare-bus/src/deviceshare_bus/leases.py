@@ -39,6 +39,8 @@ TRUSTED = 0.75
 """The part of a period, from the sending of a lease that was received, for which a member works."""
 MOST_SENT = 64
 """Renewals of which the time is remembered."""
+MOST_MEMBERS, MOST_FENCED = 256, 10_000
+"""Other members, and members that have ended, that are remembered; leases of further members are ignored."""
 MOST_SPLIT = 1000
 """Parts of the work that may be divided further."""
 LEASE_SECONDS, FENCE_SECONDS = 3600.0, 7200.0
@@ -129,8 +131,8 @@ class Membership:
         self._trusted_until = -inf
         self._checked_at = -inf
         """When :meth:`silent` was asked last."""
-        self._ending = False
-        """Whether the own fence was written, but not yet received."""
+        self.ending = False
+        """Whether this member has written its own fence, and has not received it yet."""
         self._to_split: set[str] = set()
         """What to announce as divided further, with the next lease that is written without writes in flight."""
         self._steady_since = 0.0
@@ -151,7 +153,7 @@ class Membership:
                 self._steady_since = now
             self._own_at = now
             self._receive_own(lease.number)
-        elif lease.member not in self._fenced:
+        elif lease.member not in self._fenced and (before is not None or len(self._others) < MOST_MEMBERS):
             self._others[lease.member] = _Member(lease, now)
             changed = changed or before is None or before.lease.members != lease.members
         if changed:
@@ -166,15 +168,20 @@ class Membership:
             del self._sent[each]
 
     def end(self, member: str, now: float) -> None:
-        """Apply a fence; the own one makes this replica a new member."""
-        while self._fenced and now > next(iter(self._fenced.values())) + FENCE_SECONDS:
-            del self._fenced[next(iter(self._fenced))]
+        """Apply a fence; the own one makes this replica a new member, after a period if another one wrote it."""
+        oldest = next(iter(self._fenced), None)
+        if oldest is not None and (now > self._fenced[oldest] + FENCE_SECONDS or len(self._fenced) >= MOST_FENCED):
+            del self._fenced[oldest]
         self._others.pop(member, None)
         self._fenced[member] = now
         self._owned = None
         if member == self.member:
+            by_itself = self.ending
             self._joins += 1
             self._join(f"{self._base}-{self._joins}")
+            if not by_itself:
+                # Not at once: of two processes with one name each would end the other without a pause.
+                self._renewed_at = now + self._period * (1 - 1 / RENEWALS)
 
     # What is to be done
 
@@ -193,7 +200,7 @@ class Membership:
         """Whether all members that this one knows name one another, as far as it can see: each share has an owner."""
         return (
             self.joined
-            and not self._ending
+            and not self.ending
             and self._named == self._others.keys()
             and all(self.member in each.lease.members for each in self._others.values())
         )
@@ -205,13 +212,13 @@ class Membership:
 
     def end_own(self) -> Fence:
         """Return the fence of this member, which does no work from now on, and joins again when it has received it."""
-        self._ending = True
+        self.ending = True
         self._owned = None
         return Fence(service=self._service, member=self.member)
 
     def is_trusted(self, now: float) -> bool:
         """Return whether this member may work now: no other member can have fenced it yet."""
-        return now < self._trusted_until and not self._ending
+        return now < self._trusted_until and not self.ending
 
     def divide(self, part: str) -> None:
         """Divide a part of the work further, from the next lease on."""
@@ -230,7 +237,7 @@ class Membership:
 
     def _find_owned(self) -> frozenset[int]:
         named = all(self.member in each.lease.members for each in self._others.values())
-        if self._ending or not self.joined or not named:
+        if self.ending or not self.joined or not named:
             return frozenset()
         candidates = [(each.lease.instance, each.lease.member) for each in self._others.values()]
         own = (self._instance, self.member)

@@ -171,7 +171,7 @@ class Publisher:
     async def _enqueue(self, messages: Sequence[_Message], guard: _Message | None = None) -> asyncio.Future[int]:
         future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         future.add_done_callback(_retrieve)
-        if (refused := self._too_large(messages)) is not None:
+        if (refused := self._too_large(messages, in_batch=guard is not None or len(messages) > 1)) is not None:
             future.set_exception(refused)
             return future
         stream = _stream(messages[0].write.subject)
@@ -182,13 +182,14 @@ class Publisher:
         await queue.put(Unit(messages, sum(len(message.write.data) for message in messages), future, guard))
         return future
 
-    def _too_large(self, messages: Sequence[_Message]) -> Refused | None:
+    def _too_large(self, messages: Sequence[_Message], *, in_batch: bool) -> Refused | None:
         limit = self._connection.max_payload
+        batch = _BATCH_ID if in_batch else ""
         for number, message in enumerate(messages, 1):
             write = message.write
             if len(write.data) < limit // 2:  # the usual case; headers are short
                 continue
-            size = len(write.data) + _size(_headers(message, _batch_id(messages), number, len(messages)))
+            size = len(write.data) + _size(_headers(message, batch, number, len(messages)))
             if size > limit:
                 return Refused(f"{write.subject}: {size} bytes are more than max_payload of nats-server, {limit}")
         return None
@@ -276,6 +277,10 @@ def _size(headers: Mapping[str, str]) -> int:
     if not headers:
         return 0
     return len("NATS/1.0\r\n\r\n") + sum(len(key) + len(value) + len(": \r\n") for key, value in headers.items())
+
+
+_BATCH_ID = "0" * 16
+"""As long as the id of a batch."""
 
 
 def _batch_id(messages: Sequence[_Message]) -> str:
