@@ -80,7 +80,7 @@ class Running:
         raise AssertionError(f"{bound} of {count} pods are bound after {within} s\n{self.log}")
 
     def process(self, name: str) -> int:
-        """Return the process id of a service, or of the nats-server ``bus`` or ``cluster``."""
+        """Return the process id of a service or of a replica, or of the nats-server ``bus`` or ``cluster``."""
         found = []
         for path in Path("/proc").glob("[0-9]*"):
             try:
@@ -90,7 +90,12 @@ class Running:
                 continue
             if parent != self._process.pid:
                 continue
-            if f"deviceshare_{name}" in words or any(word.endswith(f"/{name}/nats-server.conf") for word in words):
+            replica = "--instance" in words and words[words.index("--instance") + 1] == name
+            if (
+                replica
+                or f"deviceshare_{name}" in words
+                or any(word.endswith(f"/{name}/nats-server.conf") for word in words)
+            ):
                 found.append(int(path.name))
         assert len(found) == 1, (name, found, self.log)
         return found[0]
