@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import msgspec
 import pytest
 from deviceshare.model import ConfigError, Explanation
-from deviceshare_bus import invalid_messages, shell
+from deviceshare_bus import invalid_messages
 from deviceshare_bus.conditional_writer import ConditionalWriter
 from deviceshare_bus.core import (
     CaughtUp,
@@ -193,7 +193,7 @@ async def test_invalid_messages_are_looked_for_together(nats_url, publisher, mon
         await asyncio.sleep(60.0)
 
     monkeypatch.setattr(invalid_messages, "RECHECK", 0.05)
-    monkeypatch.setattr(shell, "read_back", slow)
+    monkeypatch.setattr(invalid_messages, "read_back", slow)
     await publisher.write(BusWrite("explain.x", b"\xc1"))
     await publisher.write(BusWrite("explain.y", b"\xc1"))
     async with shell_of(CountingCore(), nats_url):
@@ -210,7 +210,7 @@ async def test_a_message_that_comes_while_an_invalid_one_is_looked_for_is_not_ta
         await until(lambda: Seen("x") in core.events)
 
     monkeypatch.setattr(invalid_messages, "RECHECK", 0.05)
-    monkeypatch.setattr(shell, "read_back", overtaken)
+    monkeypatch.setattr(invalid_messages, "read_back", overtaken)
     await publisher.write(BusWrite("explain.x", b"\xc1"))
     async with shell_of(core, nats_url):
         await until(lambda: Seen("x") in core.events)

@@ -14,17 +14,17 @@ from deviceshare_cli.chaos.scenario import Scenario, Step
 from deviceshare_cli.chaos.simulation import Played
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.replicas import parse_replicas
-from deviceshare_placement.core import placement_core
+from deviceshare_placement.core import ledger_writes
 from typer.testing import CliRunner
 
 
 def test_a_violation_ends_with_status_1_and_its_shortest_history(capsys):
-    numbers, original = count(), placement_core.claim
+    numbers, original = count(), ledger_writes.claim
 
     def claim(claim_id, *arguments):
         return original(f"claim-{next(numbers) % 2}", *arguments)
 
-    with patch.object(placement_core, "claim", claim):
+    with patch.object(ledger_writes, "claim", claim):
         assert simulated("7.0", 0.0, None, Options({"placement": 2}, ()), 1) == 1
     said = capsys.readouterr().out
     assert "seed 7.0: violation at" in said

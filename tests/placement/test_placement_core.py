@@ -9,7 +9,7 @@ from deviceshare.model import (
     QueueFact,
 )
 from deviceshare_placement.core import PlacementCore
-from deviceshare_placement.core.placement_core import RETRY
+from deviceshare_placement.core.ledger_writes import RETRY
 from deviceshare_placement.core.reporter import MOST_REPEATED
 from msgspec.structs import replace
 from support.builders import SHARE, ask, card, container, node, pod, share_cards, vgpu

@@ -6,7 +6,6 @@ batch for each write: another one may work only after this replica has completed
 has not renewed its lease for a period.
 """
 
-from math import inf
 from zlib import crc32
 
 from deviceshare_bus.core import Command, Event, Guard, Log, Now, PutLatest, Stopping
@@ -176,7 +175,7 @@ class Division:
         """
         if self._members is None:
             return None
-        return min(self._members.due(active=active), *self._fencing.values(), inf)
+        return self._members.due(active=active)
 
     def tick(self, now: Now, *, idle: bool, active: bool) -> list[Command]:
         """Renew the lease, and fence silent members.

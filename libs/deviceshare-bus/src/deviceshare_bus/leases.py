@@ -145,7 +145,7 @@ class Membership:
         """Apply a lease; return whether it may change who owns what."""
         before = self._others.get(lease.member)
         divided = len(self._split)
-        self._split.update(lease.split)
+        self._split.update(lease.split[: MOST_SPLIT - divided])
         changed = divided != len(self._split)
         if lease.member == self.member:
             changed = changed or not self.joined
@@ -153,6 +153,8 @@ class Membership:
                 self._steady_since = now
             self._own_at = now
             self._receive_own(lease.number)
+        elif before is not None and lease.number < before.lease.number:
+            pass  # it was delayed: a newer one has arrived
         elif lease.member not in self._fenced and (before is not None or len(self._others) < MOST_MEMBERS):
             self._others[lease.member] = _Member(lease, now)
             changed = changed or before is None or before.lease.members != lease.members
@@ -178,6 +180,8 @@ class Membership:
         if member == self.member:
             by_itself = self.ending
             self._joins += 1
+            while f"{self._base}-{self._joins}" in self._fenced:
+                self._joins += 1
             self._join(f"{self._base}-{self._joins}")
             if not by_itself:
                 # Not at once: of two processes with one name each would end the other without a pause.

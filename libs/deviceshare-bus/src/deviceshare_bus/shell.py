@@ -6,6 +6,7 @@ service. An exception of the core ends the process, after the core log was dumpe
 """
 
 import asyncio
+import contextlib
 import logging
 import os
 import tempfile
@@ -53,6 +54,7 @@ from deviceshare_bus.publisher import Conflict, PublishError, Refused
 from deviceshare_bus.publisher import Write as BusWrite
 from deviceshare_bus.readback import read_back
 from deviceshare_bus.service import Context
+from deviceshare_bus.subjects import of_replicas
 from deviceshare_bus.tasks import Pace, end, set_within
 
 log = logging.getLogger("deviceshare.shell")
@@ -70,8 +72,6 @@ REST = 1.0
 """Seconds for which the shell waits for the answers to writes when it ends."""
 MOST_COMMANDS = 50_000
 """Commands that may wait for execution before followers pause."""
-
-
 NO_FAULTS = (BusWiped, ConfigError, ConnectionEnded)
 """Errors that are not a fault of the core: they end it without a dump of the core log."""
 
@@ -132,6 +132,8 @@ class Shell:
         self._clock = context.clock
         self._tracing = context.tracing
         self._latest = LatestWriter(context.publisher)
+        self._leases = LatestWriter(context.publisher)
+        """For leases and fences, which must not wait for the answers to other messages."""
         self._wake = asyncio.Event()
         self._answers: deque[Event] = deque()
         """Events from callbacks, which must not raise: the tasks of the shell handle them."""
@@ -158,6 +160,7 @@ class Shell:
         try:
             async with asyncio.TaskGroup() as self._group:
                 self._group.create_task(self._latest.run())
+                self._group.create_task(self._leases.run())
                 self._group.create_task(self._execute())
                 for source in self._sources.values():
                     self._group.create_task(self._follow(source))
@@ -182,21 +185,24 @@ class Shell:
 
     async def _stop(self) -> None:
         """Apply the answers to writes in flight, and do what only this process can do: end its lease, record traces."""
-        if self._writes:
-            await asyncio.wait(self._writes, timeout=REST)
+        requests: list[asyncio.Future[Any]] = [*self._writes, *self._own]
+        if requests:
+            await asyncio.wait(requests, timeout=REST)
         self._handle_answers()
         if self._tracing.enabled:
             self.handle(Tick())
+        commands, self._commands = self._commands, deque()
         self.handle(Stopping())
-        last = []
-        for command in self._commands:
-            match command:
-                case RecordTrace():
-                    self._tracing.record(command)
-                case PutLatest(subject=subject, message=message, ttl=ttl):
-                    last.append(await self._context.publisher.send(BusWrite(subject, encode(message)), ttl=ttl))
-        if last:
-            await asyncio.wait(last, timeout=REST)
+        sent = []
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(REST):
+                for command in (*self._commands, *commands):  # the end of the lease first
+                    if isinstance(command, RecordTrace):
+                        self._tracing.record(command)
+                    elif isinstance(command, PutLatest):
+                        write = BusWrite(command.subject, encode(command.message))
+                        sent.append(await self._context.publisher.send(write, ttl=command.ttl))
+                await asyncio.gather(*sent, return_exceptions=True)
 
     def handle(self, event: Event) -> None:
         """Pass an event to the core and queue its commands. For tasks of the service; never call it in a callback."""
@@ -292,7 +298,8 @@ class Shell:
                     case Write():
                         await self._write(command)
                     case PutLatest(subject=subject, message=message, ttl=ttl):
-                        self._latest.put(subject, encode(message), ttl=ttl)
+                        latest = self._leases if of_replicas(subject) else self._latest
+                        latest.put(subject, encode(message), ttl=ttl)
                     case RecordStep():
                         self._context.events.step(command)
                     case Count(name=name, amount=amount):

@@ -125,8 +125,8 @@ class Locks:
         self._own[lock.node, lock.annotation] = _Own(claim.uid, lock.value)
 
     def leave(self, owns: Callable[[str], bool]) -> None:
-        """Leave the locks of nodes that this replica does not own to the replica that does."""
-        for key in [key for key in self._own if not owns(key[0])]:
+        """Leave the locks of nodes that this replica does not own to the replica that does; release the others."""
+        for key in [key for key, own in self._own.items() if not owns(key[0]) and self._needed(key[0], own.uid)]:
             del self._own[key]
 
     def next_due(self) -> float | None:

@@ -135,11 +135,11 @@ class Outcomes:
 
     @property
     def completed_others(self) -> bool:
-        """Whether all outcomes are written of nodes that this replica does not own."""
-        return not any(
-            (node.finished or self._writer.busy(outcome(name))) and not self._owns(name)
-            for name, node in self.nodes.items()
-        )
+        """Whether no write is in flight for nodes that this replica does not own.
+
+        Outcomes that cannot be written do not count: the owner finds that the pods are bound.
+        """
+        return not any(self._writer.busy(outcome(name)) and not self._owns(name) for name in self.nodes)
 
     @property
     def retry_due(self) -> float | None:

@@ -35,6 +35,8 @@ class Reports:
         """Messages by the pod's uid, and whether an Event is recorded as well."""
         self._unknown: OrderedDict[str, tuple[str, bool]] = OrderedDict()
         """Messages for pods that are not known (yet), the latest last."""
+        self._own: OrderedDict[str, tuple[str, bool]] = OrderedDict()
+        """Messages for pods whose claim waits on a node of this replica, which no other replica knows."""
         self._waits: dict[str, str] = {}
         """Messages for pods whose claim waits for a device plugin."""
         self._reported: dict[str, str] = {}
@@ -44,12 +46,12 @@ class Reports:
     @property
     def waiting(self) -> int:
         """The number of reports to write."""
-        return len(self._pending) + len(self._scheduled)
+        return len(self._pending) + self.events
 
     @property
     def events(self) -> int:
-        """The number of Events to write about what this replica did."""
-        return len(self._scheduled)
+        """The number of reports to write about what this replica did, and why its claims wait."""
+        return len(self._scheduled) + len(self._own)
 
     def take_dropped(self) -> int:
         """Return how many reports were dropped since the last call."""
@@ -59,7 +61,7 @@ class Reports:
     def explained(self, explanation: Explanation, *, event: bool) -> None:
         """A decision about a pod was explained; without ``event`` the message is older than this process."""
         uid = explanation.uid
-        self._pending.pop(uid, None)
+        self._drop(uid)
         self._unknown.pop(uid, None)
         if explanation.decision != PENDING:
             self._report_wait(uid)
@@ -75,7 +77,7 @@ class Reports:
     def pod(self, uid: str, view: PodView | None) -> None:
         """A pod changed, None if it is gone."""
         if view is None or view.node or view.ended:
-            self._pending.pop(uid, None)
+            self._drop(uid)
             self._unknown.pop(uid, None)
             self._reported.pop(uid, None)
             self._waits.pop(uid, None)
@@ -84,7 +86,7 @@ class Reports:
 
     def bound(self, claim: Claim, node: str) -> None:
         """A claim was bound."""
-        self._pending.pop(claim.uid, None)
+        self._drop(claim.uid)
         self._reported.pop(claim.uid, None)
         self._waits.pop(claim.uid, None)
         self._add(claim, SCHEDULED, f"Successfully assigned {claim.namespace}/{claim.name} to {node}")
@@ -113,7 +115,12 @@ class Reports:
     def _report_wait(self, uid: str) -> None:
         text = self._waits.get(uid)
         if text is not None and self._reported.get(uid) != text:
-            self._pending[uid] = (text, True)
+            self._own[uid] = (text, True)
+
+    def _drop(self, uid: str) -> None:
+        """Report nothing of a pod that waits no more, or for another reason."""
+        self._pending.pop(uid, None)
+        self._own.pop(uid, None)
 
     def refused(self, claim: Claim, message: str) -> None:
         """The API server does not permit what a claim needs."""
@@ -139,14 +146,17 @@ class Reports:
         while (self.waiting if waits else self.events) and len(taken) < writes:
             if self._scheduled:
                 taken.append(RecordEvent(record=self._scheduled.popleft()._replace(at=at)))
+            taken += self._take_pending(self._own, at)
             if waits:
-                taken += self._take_pending(at)
+                taken += self._take_pending(self._pending, at)
         return taken
 
-    def _take_pending(self, at: float) -> list[SetPodCondition | RecordEvent]:
+    def _take_pending(
+        self, pending: OrderedDict[str, tuple[str, bool]], at: float
+    ) -> list[SetPodCondition | RecordEvent]:
         """Return the oldest report about a waiting pod: its condition and, if requested, an Event."""
-        while self._pending:
-            uid, (message, event) = self._pending.popitem(last=False)
+        while pending:
+            uid, (message, event) = pending.popitem(last=False)
             view = self._pods.get(uid)
             if view is None or view.node or view.ended:
                 continue

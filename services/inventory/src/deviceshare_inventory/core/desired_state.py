@@ -216,6 +216,7 @@ class DesiredState:
             self._refused.forget(subject)
         if (record.matches or subject in self._refused) and not busy:
             self.open.pop(subject, None)
+            self._ready.pop(subject, None)
             if record.matches and not record.exists:  # there is no end of names and uids
                 del self._records[subject]
                 self._writer.forget(subject)

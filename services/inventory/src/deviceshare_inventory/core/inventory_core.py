@@ -102,6 +102,11 @@ class InventoryCore:
         return len(self._desired.open) + (self._synced_after is not None)
 
     @property
+    def _takes_part(self) -> bool:
+        """Whether it can write CLUSTER. As long as another replica can, it lists the cluster first."""
+        return self._caught_up and (self._listed > 0 or not self._division.others)
+
+    @property
     def _active(self) -> bool:
         """Whether there is something to write or to report."""
         return bool(self._unpublished or self._reports.open or self._desired.retry_due is not None)
@@ -130,7 +135,7 @@ class InventoryCore:
     def next_due(self, now: Now) -> float | None:
         """Return the monotonic time of the next tick that is needed without events."""
         times = [self._watch_due, self._comparison.due]
-        if self._caught_up:
+        if self._takes_part:
             times.append(self._division.due(active=self._active))
         if self._writes and self._division.may_work(now.monotonic):
             times += (self._reports.due, self._desired.retry_due)
@@ -174,12 +179,14 @@ class InventoryCore:
             self._watch_due = None
             commands.append(RestartWatch())
         commands += self._comparison.act(now)
-        if self._caught_up:
+        if self._takes_part:
             commands += self._division.tick(now, idle=not self._desired.in_flight, active=self._active)
         self._division.changed = False
         if not (self._writes and self._division.may_work(now.monotonic)):
-            if not self._writes:
-                self._builder.take_steps()  # the replica that writes records them
+            if self._division.others and not self._writes:
+                # The replica that writes records and reports the same.
+                self._builder.take_steps()
+                self._reports.discard()
             return commands
         if self._synced_after is not None and not self._desired.open_before(self._synced_after):
             self._synced_after = None

@@ -94,6 +94,11 @@ class Reports:
         for subject in [each for each in self._reported if each.startswith(prefix) and each not in subjects]:
             del self._reported[subject]
 
+    def discard(self) -> None:
+        """Forget what waits to be reported: another replica reports it."""
+        self._commands.clear()
+        self._waiting.clear()
+
     def act(self, now: Now) -> list[Command]:
         """Return what is to be logged, counted and recorded now."""
         commands, self._commands = self._commands, []

@@ -94,7 +94,9 @@ class LedgerWrites:
         commands: list[Command] = []
         for node in self._ledgers.take_gone(self._is_busy, now):
             subject = subject_of(node)
-            if self._writer.sequence(subject):
+            if not self._work.owns_node(node):
+                self._ledgers.idle.add(node)
+            elif self._writer.sequence(subject):
                 message = NodeLedger(node=node, gone=True)
                 commands.append(self._writer.write([(subject, message)], [], ttl=TOMBSTONE_SECONDS))
             else:

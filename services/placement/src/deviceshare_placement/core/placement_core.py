@@ -170,7 +170,11 @@ class PlacementCore:
             *self._deciding.due(now),
             *self._ledgers.orphans_due(),
             *(since + BOUND_GRACE for _, since in islice(self._ledgers.unconfirmed.values(), 1)),
-            *(due for node in self._ledgers.due if (due := self.cluster.ledger(node).retry_at)),
+            *(
+                due
+                for node in self._ledgers.due
+                if self._work.owns_node(node) and (due := self.cluster.ledger(node).retry_at)
+            ),
         ]
 
     def _active(self, now: Now) -> bool:
