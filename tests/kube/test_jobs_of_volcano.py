@@ -161,9 +161,18 @@ async def test_all_jobs_that_the_cluster_has_room_for_run(
             await asyncio.sleep(0.5)
         for group in await scene.items(GROUPS):
             source = scene.rows[group["metadata"]["namespace"]]["source"]
-            if source in WAITING:
-                (condition,) = [one for one in group["status"]["conditions"] if one["type"] == "Unschedulable"]
-                assert WAITING[source] in condition["message"]
+            while source in WAITING:
+                found = [one for one in group["status"].get("conditions", ()) if one["type"] == "Unschedulable"]
+                if found and WAITING[source] in found[0]["message"]:
+                    break
+                assert asyncio.get_running_loop().time() < end, group
+                await asyncio.sleep(0.5)
+                name = group["metadata"]["namespace"], group["metadata"]["name"]
+                (group,) = [
+                    one
+                    for one in await scene.items(GROUPS)
+                    if (one["metadata"]["namespace"], one["metadata"]["name"]) == name
+                ]
         await queues_report_their_pods(scene, end)
 
 

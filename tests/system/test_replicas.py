@@ -10,7 +10,7 @@ from typing import Any
 
 from deviceshare_bus.connection import connect
 from deviceshare_bus.follower import Follower
-from deviceshare_bus.leases import PERIOD
+from deviceshare_bus.leases import PERIOD, decode_lease
 from deviceshare_bus.messages import decode_ledger
 from deviceshare_bus.subjects import Stream, of_replicas
 from support.manifests import node, pod
@@ -54,9 +54,25 @@ async def deciders(bus: str) -> dict[str, Counter[str]]:
     return found
 
 
+async def joined(bus: str, members: int) -> None:
+    """Wait until so many replicas of placement name one another."""
+    connection = await connect(bus, "test")
+    try:
+        async with asyncio.timeout(60.0):
+            while True:
+                messages = await Follower(connection, Stream.LEDGER).read_to_end()
+                leases = [decode_lease(each.data) for each in messages if each.subject.startswith("ledger.lease.")]
+                if len(leases) == members and all(len(lease.members) == members - 1 for lease in leases):
+                    return
+                await asyncio.sleep(0.2)
+    finally:
+        await connection.close()
+
+
 async def test_replicas_divide_the_work_and_continue_without_one_of_them(tmp_path: Path) -> None:
     async with RunningSystem(tmp_path, None, "--replicas", "placement=3,binder=2,inventory=2") as system:
         await system.cluster.load([*map(queue, QUEUES), *(node(number) for number in range(10))])
+        await joined(system.run["bus"], 3)
         await system.cluster.load([pod_of(number, QUEUES[number % 6]) for number in range(60)])
         await system.bound(system.cluster, 60, within=60)
         found = await deciders(system.run["bus"])
