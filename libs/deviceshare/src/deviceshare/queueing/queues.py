@@ -10,7 +10,7 @@ from functools import partial
 import msgspec
 
 from deviceshare.conf import SchedulerConf
-from deviceshare.model import DEFAULT_QUEUE, GroupKey, NodeFact, PodFact, QueueFact, ResourceAmounts
+from deviceshare.model import DEFAULT_QUEUE, ContainerGrant, GroupKey, NodeFact, PodFact, QueueFact, ResourceAmounts
 from deviceshare.queueing.amounts import Counting
 from deviceshare.queueing.capacity import set_bounds, set_deserved, set_in_hierarchy
 from deviceshare.queueing.hdrf import Hierarchy
@@ -25,7 +25,8 @@ from deviceshare.queueing.weights import set_by_weight
 
 
 class _Entry(msgspec.Struct, eq=False):
-    pod: PodFact
+    pod: PodFact | None
+    """None: only its claim is known."""
     account: QueueAccount
     group: GroupKey
     amounts: ResourceAmounts
@@ -101,7 +102,8 @@ class Queues:
             return False
         # A request for a whole card counts as the largest card, whose memory changed.
         for entry in list(self._pods.values()):
-            self.put(entry.pod, entry.account.fact.name, entry.group)
+            if entry.pod is not None:
+                self.put(entry.pod, entry.account.fact.name, entry.group)
         for pod, _ in list(self._foreign.values()):
             self.put_other(pod)
         return True
@@ -151,21 +153,30 @@ class Queues:
     def put(self, pod: PodFact, queue: str, group: GroupKey) -> None:
         """Add or update a waiting or placed pod; a charged pod stays charged."""
         amounts = self.counting.held(pod.ask, pod.held) if pod.node else self.counting.asked(pod.ask)
-        entry = self._pods.get(pod.uid)
+        self._put(pod.uid, queue, group, amounts).pod = pod
+
+    def put_claimed(
+        self, uid: str, queue: str, group: GroupKey, resources: ResourceAmounts, grants: Iterable[ContainerGrant]
+    ) -> None:
+        """Add or update a pod that is not known yet by what its claim says; :meth:`put` and :meth:`drop` replace it."""
+        self._put(uid, queue, group, self.counting.claimed(resources, grants)).pod = None
+
+    def _put(self, uid: str, queue: str, group: GroupKey, amounts: ResourceAmounts) -> _Entry:
+        entry = self._pods.get(uid)
         if entry is None or entry.account.fact.name != queue or entry.group != group or entry.amounts != amounts:
             held = entry is not None and entry.held
-            self.drop(pod.uid)
-            entry = self._pods[pod.uid] = _Entry(pod, self.account(queue), group, amounts)
+            self.drop(uid)
+            entry = self._pods[uid] = _Entry(None, self.account(queue), group, amounts)
             entry.account.pods += 1
             add(entry.account.requested, amounts, 1)
             if self._tree is not None:
                 self._tree.add_request(group, queue, amounts, 1)
-            if group == f"pod/{pod.uid}":
+            if group == f"pod/{uid}":
                 self.commit(group, queue, dict(amounts))
             self._dirty = True
             if held:
                 self._charge(entry, held=True)
-        entry.pod = pod
+        return entry
 
     def put_other(self, pod: PodFact) -> None:
         """Add or update a bound pod of another scheduler."""

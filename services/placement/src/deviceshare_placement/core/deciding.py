@@ -64,6 +64,13 @@ class Deciding:
         self._reporter.drop(uid)
         self.retries.pop(uid, None)
 
+    def forget(self, group: GroupRecord) -> None:
+        """Forget what was reported of a group that another replica decides: if it comes back, this is not the last."""
+        group.admitted, group.unreported, group.reported = False, False, ""
+        for uid in group.members:
+            self._reporter.drop(uid)
+            self._cluster.pods[uid].forget_report()
+
     def due(self, now: Now) -> Iterator[float]:
         """Yield the monotonic times at which a round has something to do without further events."""
         yield from self.retries.values()
@@ -114,8 +121,7 @@ class Deciding:
         if fact is not None:
             self._commit(record, fact)
         if not self._owns(record):
-            for uid in record.members:
-                self._reporter.drop(uid)
+            self.forget(record)
             return
         if fact is not None and record.applies:
             closed = enqueue_obstacle(cluster, fact)

@@ -89,10 +89,12 @@ class PlacementCore:
     def handle(self, event: Event, now: Now) -> list[Command]:
         """Apply an event and return the commands that follow from it."""
         match event:
-            case FactReceived(subject=subject, fact=fact):
+            case FactReceived(subject=subject, fact=fact, sequence=sequence):
                 self._synced = self._synced or isinstance(fact, Synced)
                 self._facts_read.pop(subject, None)
-                return self._facts.apply(subject, fact, now)
+                if not self._ledgers.asked:  # else it may have been read ahead of the facts before it
+                    self._division.read(sequence)
+                return self._facts.apply(subject, fact, sequence, now)
             case LedgerReceived(node=node, sequence=sequence, ledger=ledger):
                 return self._receive_ledger(node, sequence, ledger, now)
             case LeaseReceived() | FenceReceived():
@@ -151,6 +153,11 @@ class PlacementCore:
             + len(self._ledgers.orphans)
         )
 
+    @property
+    def obstacle(self) -> str:
+        """Why another replica keeps this one from its work, '' if none does."""
+        return self._division.obstacle
+
     def next_due(self, now: Now) -> float | None:
         """Return the monotonic time at which a tick has something to do without further events, None for never."""
         times = self._reporter.due(self.cluster.pods)
@@ -187,6 +194,8 @@ class PlacementCore:
         commands: list[Command] = []
         if self._unread:
             return commands
+        self._work.caught_up()
+        self.cluster.count_claims()
         self._traces.start()
         for record in self.cluster.pods.values():
             # It was seen by a predecessor, at a time that is not known.
@@ -260,9 +269,10 @@ class PlacementCore:
         ]
         if self._division.changed:
             self._share_changed()
+            commands += self._facts.take_ended()
         if self._may_decide(now.monotonic):
             self._work.split_large(self.cluster.dispatcher.waiting(), now.monotonic)
-            if not self._explanations_expire:
+            if not self._explanations_expire and self._work.owns_expiry:
                 self._explanations_expire = True
                 commands.append(explaining.expire_others(self.cluster))
             commands += self._reconcile(now.monotonic)
@@ -278,6 +288,9 @@ class PlacementCore:
         self._division.changed = False
         self.cluster.allocator.begin_at(self._division.position)
         self.cluster.reconsider_all()
+        for group in self.cluster.groups.values():
+            if not self._work.owns(group):
+                self._deciding.forget(group)
         if self._division.took_over:
             # The member that has ended may not have let explanations of deleted objects expire.
             self._division.took_over = self._explanations_expire = False

@@ -30,6 +30,10 @@ class PodRecord:
     reported_at: float = 0.0
     """When that was, monotonic."""
 
+    def forget_report(self) -> None:
+        """Forget the last explanation: another replica explains from now on."""
+        self.reported, self.reported_at = "", 0.0
+
     def report(self, message: str, now: float) -> None:
         """Record the message of an explanation that is being published; ``now`` is monotonic."""
         self.reported, self.reported_at = message, now
@@ -59,6 +63,8 @@ class GroupRecord:
     reported: str = ""
     """Why it was not admitted, as it was last reported."""
     members: set[str] = field(default_factory=set)
+    moved_at: int = 0
+    """The sequence of the last fact that moved it to another queue."""
 
     @property
     def empty(self) -> bool:
