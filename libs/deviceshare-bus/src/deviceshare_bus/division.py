@@ -88,10 +88,9 @@ class Division:
         """Whether the next lease waits until this replica has completed what others own."""
         return self._members is not None and self._members.outdated
 
-    @property
-    def position(self) -> float:
-        """The position of this replica among all, from 0 up to 1."""
-        return 0.0 if self._members is None else self._members.position
+    def level(self, key: str) -> int:
+        """Return how many other replicas would rather own a part of the work than this one: 0 for what it owns."""
+        return 0 if self._members is None else self._members.level(share_of(key))
 
     def lives(self, member: str) -> bool:
         """Return whether another replica has this id and has not ended."""

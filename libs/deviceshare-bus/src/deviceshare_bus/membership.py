@@ -207,10 +207,10 @@ class Membership:
             and all(self.member in each.lease.members for each in self._others.values())
         )
 
-    @property
-    def position(self) -> float:
-        """The position of this member among all that it knows, in the order of their ids: from 0 up to 1."""
-        return sum(member < self.member for member in self._others) / (len(self._others) + 1)
+    def level(self, share: int) -> int:
+        """Return how many other members have a higher rank for a share."""
+        own = _rank(share, self._instance, self.member)
+        return sum(_rank(share, each.lease.instance, member) > own for member, each in self._others.items())
 
     def end_own(self) -> Fence:
         """Return the fence of this member, which does no work from now on, and joins again when it has received it."""

@@ -10,11 +10,12 @@ from typing import NamedTuple
 
 from deviceshare.allocation import Unplaceable
 from deviceshare.model import Explanation, GroupKey, PodGroupFact, PodUid, Resources
-from deviceshare.queueing import Applicant, Decision, Group, Job, JobClass, Reason, Shortage
+from deviceshare.queueing import Applicant, Decision, Group, Job, JobClass, Reason, RoundResult, Shortage
 from deviceshare_bus.core import Now
 
 from deviceshare_placement.core import explaining
 from deviceshare_placement.core.cluster_state import ClusterState
+from deviceshare_placement.core.contention import Contention
 from deviceshare_placement.core.readiness import enqueue_obstacle, readiness
 from deviceshare_placement.core.records import GroupRecord
 from deviceshare_placement.core.reporter import Reporter
@@ -56,6 +57,8 @@ class Deciding:
         """When the requests are reported to the allocator again, monotonic."""
         self._wall_offset: float | None = None
         """How far the wall clock was ahead of the monotonic one at first: a step of it does not change ages."""
+        self.contention = Contention()
+        """The nodes of the latest conflicts."""
         self._of_groups: list[Explanation] = []
         """Explanations of PodGroups in this round."""
 
@@ -99,7 +102,7 @@ class Deciding:
             if (record := cluster.groups.get(key)) is not None:
                 self._check(record, now)
         self._admit(now)
-        turns = cluster.dispatcher.decide(MOST_PODS, now.monotonic, self._steady(now))
+        turns = self._dispatch(now)
         for job_class, decision in turns.waiting.values():
             self._report_job_class(job_class, decision, now.wall)
         reported, self._of_groups = self._of_groups, []
@@ -114,6 +117,26 @@ class Deciding:
             of_groups=[each for each in reported if each.uid and each.group not in whole],
             unplaced=sum(len(each.waiting) * len(alike.jobs) for alike, each in turns.waiting.values()),
         )
+
+    def _dispatch(self, now: Now) -> RoundResult:
+        """Decide the jobs: first without the nodes that are left to other replicas, then with all nodes."""
+        cluster, steady = self._cluster, self._steady(now)
+        paused = self.contention.paused(now.monotonic)
+        if not paused:
+            return cluster.dispatcher.decide(MOST_PODS, now.monotonic, steady)
+        for node in paused:
+            cluster.allocator.set_reserved(node, reserved=True)
+        turns = cluster.dispatcher.decide(MOST_PODS, now.monotonic, steady)
+        for node in paused:
+            cluster.allocator.set_reserved(node, reserved=False)
+        if not turns.waiting:
+            return turns
+        cluster.dispatcher.made_room()
+        rest = cluster.dispatcher.decide(MOST_PODS, now.monotonic, steady)
+        for key, decision in rest.placed.items():
+            turns.add(key, decision)
+        turns.waiting = rest.waiting
+        return turns
 
     def _check(self, record: GroupRecord, now: Now) -> None:
         """Put a group in its queue if it can be decided; report why it or some of its pods wait."""

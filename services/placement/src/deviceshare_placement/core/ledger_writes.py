@@ -174,6 +174,7 @@ class LedgerWrites:
         explanations = completed.context
         if completed.result is Result.WRITTEN:
             for written in completed.write.writes:
+                self._deciding.contention.written(written.message.node)
                 self._cluster.ledger(written.message.node).refusals = 0
                 self._cluster.ledger(written.message.node).retry_at = 0.0
             for written in completed.newer:
@@ -197,6 +198,9 @@ class LedgerWrites:
             return self._postpone(completed.write, explanations, answer.reason, now.monotonic)
         for each in explanations:
             self._cluster.reconsider_pod(each.uid)
+        if self._division.others:
+            nodes = (written.message.node for written in completed.write.writes)
+            self._deciding.contention.conflicted(nodes, now.monotonic)
         steps = [RecordStep(each.uid, f"{each.namespace}/{each.name}", "conflict") for each in explanations]
         return [Count("ledger_conflicts"), *steps, *completed.commands]
 

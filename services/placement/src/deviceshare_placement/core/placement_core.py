@@ -286,7 +286,7 @@ class PlacementCore:
     def _share_changed(self) -> None:
         """Decide what belongs to this replica now, and nothing else."""
         self._division.changed = False
-        self.cluster.allocator.begin_at(self._division.position)
+        self._work.prefer_nodes()
         self.cluster.reconsider_all()
         for group in self.cluster.groups.values():
             if not self._work.owns(group):

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from deviceshare.model import QueueFact
 from deviceshare.queueing import ROOT
 from deviceshare_bus.division import Division
+from deviceshare_bus.subjects import PARTITIONS, partition
 
 from deviceshare_placement.core.cluster_state import ClusterState
 from deviceshare_placement.core.records import GroupRecord
@@ -38,6 +39,8 @@ class WorkShare:
         self._parts: dict[str, tuple[str, bool]] = {}
         """For each queue, the part of the work that it belongs to, and whether bounds prevent its division."""
         self._counted_at = 0.0
+        self._levels = (0,) * PARTITIONS
+        """For each partition of the nodes, how many other replicas prefer it rather than this one."""
         self._moved_at = 0
         """The sequence of the last fact that may have moved any group to another part."""
         self._small_since: dict[str, float] = {}
@@ -66,6 +69,13 @@ class WorkShare:
     def owns_node(self, name: str) -> bool:
         """Return whether this replica repairs the ledger of a node."""
         return self._division.owns(f"node {name}")
+
+    def prefer_nodes(self) -> None:
+        """Prefer, among equal nodes, those that other replicas do not: each partition has an order of replicas."""
+        levels = tuple(self._division.level(f"partition {number}") for number in range(PARTITIONS))
+        if levels != self._levels:
+            self._levels = levels
+            self._cluster.allocator.prefer(lambda name: levels[partition(name)])
 
     @property
     def owns_expiry(self) -> bool:
