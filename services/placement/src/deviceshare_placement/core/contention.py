@@ -1,8 +1,9 @@
-"""Nodes for which replicas compete: after a conflict the loser leaves the node to the winner for a moment.
+"""Nodes for which replicas compete: each leaves to another one what that one uses at the moment.
 
 The node that fits best is the same one for all replicas. The loser of a conflict would choose it again at once, as the
-winner does, and lose again. A pod that fits on no other node is decided with all nodes: no pod waits for a pause.
-Times are monotonic.
+winner does, and lose again. So a replica leaves a node alone for a moment after a conflict, and after another replica
+has written its ledger. A pod that fits on no other node is decided with all nodes: no pod waits for a pause. Scores stay
+as they are. Times are monotonic.
 """
 
 from collections.abc import Iterable
@@ -11,23 +12,38 @@ from deviceshare.model import Backoff
 
 PAUSE = Backoff(0.05, 0.4)
 """Seconds for which a node is left to others after a conflict; doubles with each conflict in a row."""
+USED = 0.1
+"""Seconds for which a node is left to the replica that has written its ledger."""
+MOST_NODES = 64
+"""Nodes that are left to others at the same time: with more there is room elsewhere."""
 
 
 class Contention:
-    """The nodes of the latest conflicts; bounded by the nodes."""
+    """The nodes that are left to others."""
 
     def __init__(self) -> None:
         self._until: dict[str, tuple[float, int]] = {}
-        """When the pause of a node ends, and its conflicts in a row."""
+        """When the pause of a node ends, and its conflicts in a row; the latest last."""
 
     def conflicted(self, nodes: Iterable[str], now: float) -> None:
-        """Leave nodes to others for a moment."""
+        """Leave nodes to others after a conflict."""
         for node in nodes:
             _, conflicts = self._until.get(node, (0.0, 0))
-            self._until[node] = (now + PAUSE.delay(conflicts), conflicts + 1)
+            self._set(node, now + PAUSE.delay(conflicts), conflicts + 1)
+
+    def used(self, node: str, now: float) -> None:
+        """Leave a node to the replica that has written its ledger."""
+        until, conflicts = self._until.get(node, (0.0, 0))
+        self._set(node, max(until, now + USED), conflicts)
+
+    def _set(self, node: str, until: float, conflicts: int) -> None:
+        self._until.pop(node, None)
+        self._until[node] = (until, conflicts)
+        if len(self._until) > MOST_NODES:
+            del self._until[next(iter(self._until))]
 
     def written(self, node: str) -> None:
-        """Forget the conflicts of a node that was written."""
+        """Forget the conflicts of a node whose ledger was written by this replica."""
         if self._until:
             self._until.pop(node, None)
 

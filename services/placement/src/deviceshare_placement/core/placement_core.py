@@ -221,6 +221,8 @@ class PlacementCore:
             return [Log("error", f"the ledger of {node} is not valid: {why}", {"node": node}), Count("ledgers_invalid")]
         self._ledgers.enter(node, ledger.claims, now.monotonic)
         self._facts.valid(subject)
+        if self._division.others:
+            self._deciding.contention.used(node, now.monotonic)
         if ledger.gone:
             self._writes.forget(node)
         return []
