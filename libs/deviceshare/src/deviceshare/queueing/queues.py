@@ -4,7 +4,7 @@ Source: Volcano pkg/scheduler/plugins/proportion and, for queues with ``spec.des
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from functools import partial
 
 import msgspec
@@ -15,13 +15,14 @@ from deviceshare.queueing.amounts import Counting
 from deviceshare.queueing.capacity import set_bounds, set_deserved, set_in_hierarchy
 from deviceshare.queueing.hdrf import Hierarchy
 from deviceshare.queueing.hierarchy import NO_LINKS, ROOT, Links, find_links
-from deviceshare.queueing.proportion import share
+from deviceshare.queueing.proportion import NOTHING, share
 from deviceshare.queueing.queue_account import QueueAccount, add, link
 from deviceshare.queueing.queue_heap import CurrentQueueHeap, VolcanoQueueHeap
 from deviceshare.queueing.queue_limits import QueueLimits
 from deviceshare.queueing.queue_order import QueueOrder, QueueOrderKey
 from deviceshare.queueing.shortage import Shortage
 from deviceshare.queueing.weights import set_by_weight
+from deviceshare.state import PODS
 
 
 class _Entry(msgspec.Struct, eq=False):
@@ -53,6 +54,8 @@ class Queues:
         self._links: Links | None = None
         """The hierarchy; None: not computed since the last change."""
         self._dirty = True
+        self.claimed_elsewhere: Mapping[str, Set[str]] = {}
+        """By resource, the queues that are decided elsewhere and lack what they deserve: nobody borrows it."""
         self.nodes_version = 0
         """Incremented with every change of a node."""
         self.counting = Counting(conf)
@@ -299,6 +302,21 @@ class Queues:
     def allows(self, queue: str, resource: str, amount: int, *, borrowing: bool) -> bool:
         """Return whether a queue may allocate an additional amount of a resource."""
         return self.limits.allows(self.account(queue), resource, amount, borrowing=borrowing)
+
+    def lacking(self) -> Iterator[tuple[str, tuple[tuple[int, int], list[str]]]]:
+        """Yield the queues that have less than they deserve and request.
+
+        For each: its state, which changes with its pods and allocations, and the resources that it lacks.
+        """
+        for name, account in self._accounts.items() if self.limits.by_weight else ():
+            lacks = [
+                resource
+                for resource, deserved in account.deserved.items()
+                if resource != PODS
+                and account.allocated[resource] + NOTHING < min(deserved, account.requested[resource])
+            ]
+            if lacks:
+                yield name, ((account.allocated.total(), account.requested.total()), lacks)
 
     def needed(self, shortage: Shortage) -> int:
         """Return the additional amount that the queue of a shortage must allow, relative to its present usage."""

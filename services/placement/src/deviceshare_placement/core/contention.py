@@ -10,9 +10,9 @@ from collections.abc import Iterable
 
 from deviceshare.model import Backoff
 
-PAUSE = Backoff(0.05, 0.4)
+PAUSE = Backoff(0.1, 1.0)
 """Seconds for which a node is left to others after a conflict; doubles with each conflict in a row."""
-USED = 0.1
+USED = 0.5
 """Seconds for which a node is left to the replica that has written its ledger."""
 MOST_NODES = 64
 """Nodes that are left to others at the same time: with more there is room elsewhere."""

@@ -14,6 +14,7 @@ from deviceshare.queueing import Applicant, Decision, Group, Job, JobClass, Reas
 from deviceshare_bus.core import Now
 
 from deviceshare_placement.core import explaining
+from deviceshare_placement.core.borrowing import Borrowing
 from deviceshare_placement.core.cluster_state import ClusterState
 from deviceshare_placement.core.contention import Contention
 from deviceshare_placement.core.readiness import enqueue_obstacle, readiness
@@ -44,7 +45,12 @@ class Deciding:
     """Decides the groups of a cluster, and gives the explanations of those that wait to the reporter."""
 
     def __init__(
-        self, cluster: ClusterState, reporter: Reporter, instance: str, owns: Callable[[GroupRecord], bool]
+        self,
+        cluster: ClusterState,
+        reporter: Reporter,
+        instance: str,
+        owns: Callable[[GroupRecord], bool],
+        borrowing: Borrowing,
     ) -> None:
         self._owns = owns
         """Whether this replica decides a group."""
@@ -57,6 +63,7 @@ class Deciding:
         """When the requests are reported to the allocator again, monotonic."""
         self._wall_offset: float | None = None
         """How far the wall clock was ahead of the monotonic one at first: a step of it does not change ages."""
+        self.borrowing = borrowing
         self.contention = Contention()
         """The nodes of the latest conflicts."""
         self._of_groups: list[Explanation] = []
@@ -78,6 +85,7 @@ class Deciding:
         """Yield the monotonic times at which a round has something to do without further events."""
         yield from self.retries.values()
         yield from self._cluster.dispatcher.due()
+        yield from self.borrowing.due()
         # How long a PodGroup has waited follows from its creation timestamp.
         steady = self._steady(now)
         yield from (now.monotonic + due - steady for due in self._cluster.enqueue.due(steady))

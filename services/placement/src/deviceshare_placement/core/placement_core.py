@@ -35,6 +35,7 @@ from deviceshare_bus.subjects import ledger as subject_of
 from deviceshare_bus.subjects import outcome as outcome_subject
 
 from deviceshare_placement.core import explaining
+from deviceshare_placement.core.borrowing import Borrowing
 from deviceshare_placement.core.claim_traces import ClaimTraces, count_attempts
 from deviceshare_placement.core.cluster_state import ClusterState
 from deviceshare_placement.core.deciding import Deciding
@@ -75,7 +76,8 @@ class PlacementCore:
         self._traces = ClaimTraces(instance)
         self._ledgers = Ledgers(self.cluster, self._traces)
         self._reporter = Reporter()
-        self._deciding = Deciding(self.cluster, self._reporter, instance, self._work.owns)
+        self._borrowing = Borrowing(self.cluster.accounts, self._work.owns_queue)
+        self._deciding = Deciding(self.cluster, self._reporter, instance, self._work.owns, self._borrowing)
         self._facts = Facts(self.cluster, self._ledgers, self._deciding, self._work, instance)
         self._writes = LedgerWrites(
             self.cluster, self._ledgers, self._deciding, self._reporter, self._work, self._division,
@@ -278,6 +280,7 @@ class PlacementCore:
                 self._explanations_expire = True
                 commands.append(explaining.expire_others(self.cluster))
             commands += self._reconcile(now.monotonic)
+            self._borrowing.update(now.monotonic, shared=self._division.others > 0)
             decided = self._deciding.decide(now)
             commands += self._writes.write(decided, now)
             commands += count_attempts("unschedulable", decided.unplaced)

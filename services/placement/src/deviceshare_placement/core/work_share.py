@@ -66,6 +66,11 @@ class WorkShare:
         part, bounded = self._part(self.queue(group))
         return f"group {group.key}" if not bounded and self._division.is_split(part) else part
 
+    def owns_queue(self, name: str) -> bool:
+        """Return whether this replica decides for a queue, or for a part of it."""
+        part, bounded = self._part(name)
+        return self._division.owns(part) or (not bounded and self._division.is_split(part))
+
     def owns_node(self, name: str) -> bool:
         """Return whether this replica repairs the ledger of a node."""
         return self._division.owns(f"node {name}")
