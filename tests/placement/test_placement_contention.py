@@ -1,4 +1,4 @@
-"""Replicas of placement on a cluster that is nearly full: conflicts are few, and queues get the shares of one replica."""
+"""Replicas of placement on a nearly full cluster: conflicts are few, and queues get the shares of one replica."""
 
 import random
 from collections import Counter

@@ -202,6 +202,13 @@ class System:
         self.server.queues[uid] = queue
         self.facts.append((f"cluster.pod.{uid}", moved))
 
+    def change_some_queue(self, rng: random.Random) -> None:
+        """Change which queues belong together."""
+        if rng.random() < 0.5:
+            self.change_queue(rng.choice(QUEUES), parent=rng.choice(["", "above"]))
+        else:
+            self.change_queue("above", guarantee=rng.choice([{}, {MEMORY: 1}]))
+
     def change_queue(self, name: str, **fields: Any) -> None:
         capability = {MEMORY: CAP} if name.startswith("capped") else {}
         self.facts.append((f"cluster.queue.{name}", QueueFact(name=name, capability=capability, **fields)))
@@ -239,11 +246,8 @@ def test_queues_never_exceed_their_bounds_whatever_is_late_paused_or_dead(seed: 
                 system.create(f"pod-{number}", rng.choice(QUEUES), rng.choice([30, 40, 70]))
             case 4 if system.pods:
                 system.move(rng.choice(sorted(system.pods)), rng.choice(QUEUES))
-            case 5:
-                # Which queues belong together changes.
-                system.change_queue(rng.choice(QUEUES), parent=rng.choice(["", "above"]))
-            case 6:
-                system.change_queue("above", guarantee=rng.choice([{}, {MEMORY: 1}]))
+            case 5 | 6:
+                system.change_some_queue(rng)
             case 2 if rng.random() < 0.3 and len(system.replicas) < 4:
                 started += 1
                 # Sometimes a process with the name of one that has ended.

@@ -1,9 +1,9 @@
 """What queues of other replicas claim of their deserved amounts: this replica lends nothing of it to its own queues.
 
-A replica sees the waiting pods of all queues but decides those of its own queues alone. If it borrowed at once what other
-queues have not allocated yet, it would be faster than the replicas that decide for them. So what such a queue deserves
-and requests stays free as long as the queue makes progress, and for :data:`WAIT` seconds afterwards: then its pods fit
-nowhere. Times are monotonic.
+A replica sees the waiting pods of all queues but decides those of its own queues alone. If it borrowed at once what
+other queues have not allocated yet, it would be faster than the replicas that decide for them. So what such a queue
+deserves and requests stays free as long as the queue makes progress, and for :data:`WAIT` seconds afterwards: then its
+pods fit nowhere. Times are monotonic.
 """
 
 from collections.abc import Callable, Iterator

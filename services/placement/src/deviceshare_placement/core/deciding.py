@@ -51,6 +51,7 @@ class Deciding:
         instance: str,
         owns: Callable[[GroupRecord], bool],
         borrowing: Borrowing,
+        contention: Contention,
     ) -> None:
         self._owns = owns
         """Whether this replica decides a group."""
@@ -64,8 +65,7 @@ class Deciding:
         self._wall_offset: float | None = None
         """How far the wall clock was ahead of the monotonic one at first: a step of it does not change ages."""
         self.borrowing = borrowing
-        self.contention = Contention()
-        """The nodes of the latest conflicts."""
+        self.contention = contention
         self._of_groups: list[Explanation] = []
         """Explanations of PodGroups in this round."""
 

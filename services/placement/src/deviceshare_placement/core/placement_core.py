@@ -38,6 +38,7 @@ from deviceshare_placement.core import explaining
 from deviceshare_placement.core.borrowing import Borrowing
 from deviceshare_placement.core.claim_traces import ClaimTraces, count_attempts
 from deviceshare_placement.core.cluster_state import ClusterState
+from deviceshare_placement.core.contention import Contention
 from deviceshare_placement.core.deciding import Deciding
 from deviceshare_placement.core.events import FactReceived, LedgerReceived, OutcomesReceived
 from deviceshare_placement.core.facts import Facts
@@ -77,7 +78,9 @@ class PlacementCore:
         self._ledgers = Ledgers(self.cluster, self._traces)
         self._reporter = Reporter()
         self._borrowing = Borrowing(self.cluster.accounts, self._work.owns_queue)
-        self._deciding = Deciding(self.cluster, self._reporter, instance, self._work.owns, self._borrowing)
+        self._deciding = Deciding(
+            self.cluster, self._reporter, instance, self._work.owns, self._borrowing, Contention(self._work.level)
+        )
         self._facts = Facts(self.cluster, self._ledgers, self._deciding, self._work, instance)
         self._writes = LedgerWrites(
             self.cluster, self._ledgers, self._deciding, self._reporter, self._work, self._division,

@@ -82,6 +82,10 @@ class WorkShare:
             self._levels = levels
             self._cluster.allocator.prefer(lambda name: levels[partition(name)])
 
+    def level(self, node: str) -> int:
+        """Return how many other replicas prefer a node rather than this one."""
+        return self._levels[partition(node)]
+
     @property
     def owns_expiry(self) -> bool:
         """Whether this replica lets explanations of deleted pods expire that no replica has seen."""
