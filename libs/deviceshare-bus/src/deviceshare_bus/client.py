@@ -12,7 +12,7 @@ import asyncio
 import json
 import logging
 from collections import deque
-from typing import Any
+from typing import Any, cast
 
 import nats.errors
 from nats.aio.client import Client as NatsClient
@@ -106,7 +106,10 @@ class Client(NatsClient):
         """Pass what waits to the transport, unless the server is behind."""
         self._writing = False
         transport = self._transport
-        if not self._pending or self._held_back or self._status != NatsClient.CONNECTED or transport is None:
+        if not self._pending or self._held_back or self._status != NatsClient.CONNECTED:
+            return
+        if not isinstance(transport, _Transport):
+            asyncio.get_running_loop().create_task(self._flush_pending())
             return
         pending, self._pending, self._pending_data_size = self._pending, [], 0
         try:
@@ -234,8 +237,12 @@ class _Transport(TcpTransport):
     def stream(self) -> asyncio.Transport:
         """The connection of the event loop, with TLS if there is any."""
         assert self._io_writer is not None
-        stream: asyncio.Transport = self._io_writer.transport
-        return stream
+        return cast(asyncio.Transport, self._io_writer.transport)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the server has ended the connection."""
+        return bool(super().at_eof()) or self.stream.is_closing()  # type: ignore[no-untyped-call]
 
 
 class _Reading(asyncio.Protocol):
@@ -260,7 +267,7 @@ class _Reading(asyncio.Protocol):
                 raise nats.errors.UnexpectedEOF
             self._others.extend(self._parser.feed(data))
         stream = self._transport.stream
-        if self._transport.at_eof() or stream.is_closing():
+        if self._transport.ended:
             raise nats.errors.UnexpectedEOF
         self._inner: Any = stream.get_protocol()
         stream.set_protocol(self)
