@@ -183,12 +183,17 @@ async def test_a_server_that_does_not_read_is_sent_no_more_than_a_limit(
     await flushed(connection)
     nats_server.freeze()
     sent = 0
+
+    async def send_without_end() -> None:
+        nonlocal sent
+        while sent < 1000:
+            connection.client.send("a", bytes(1 << 20))
+            sent += 1
+            await asyncio.sleep(0)
+
     try:
         with pytest.raises(nats.errors.OutboundBufferLimitError):
-            while sent < 1000:
-                connection.client.send("a", bytes(1 << 20))
-                sent += 1
-                await asyncio.sleep(0)
+            await send_without_end()
     finally:
         nats_server.thaw()
     assert sent < 100
@@ -312,6 +317,7 @@ async def test_an_error_of_the_server_is_reported(connection: Connection, caplog
     assert connection.losses == 0
 
 
+@pytest.mark.filterwarnings("ignore:parameter 'timeout' of type 'float':DeprecationWarning")  # nats-py's
 async def test_a_web_socket_is_read_by_nats_py(tmp_path: Path) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -320,7 +326,8 @@ async def test_a_web_socket_is_read_by_nats_py(tmp_path: Path) -> None:
     server = NatsServer(tmp_path, options=options)
     server.start()
     try:
-        connection = await connect(f"ws://127.0.0.1:{port}", "test")
+        async with asyncio.timeout(20):
+            connection = await connect(f"ws://127.0.0.1:{port}", "test")
         heard: list[Received] = []
         connection.listen("a", heard.append)
         for number in range(100):

@@ -2,8 +2,8 @@
 
 nats-py connects, secures the connection, authenticates, reconnects, pings, and sends subscriptions again. When it is
 about to read, the connection's protocol is replaced: what arrives goes to the parser at once, without a task, and
-messages of :meth:`Client.listen` to their listeners. Everything else goes to nats-py, in order. What :meth:`Client.send`
-is given waits in nats-py's buffer, and is written once in a turn of the event loop.
+messages of :meth:`Client.listen` to their listeners. Everything else goes to nats-py, in order. What
+:meth:`Client.send` is given waits in nats-py's buffer, and is written once in a turn of the event loop.
 
 A connection without TCP (WebSocket) is read by nats-py, with the same listeners.
 """

@@ -105,7 +105,7 @@ class Requests:
         """
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
 
-        def answered(reply: str, answer: Received | str) -> None:
+        def answered(_: str, answer: Received | str) -> None:
             if future.done():
                 return
             if isinstance(answer, str):
@@ -141,7 +141,7 @@ class Requests:
             raise Unanswered("not connected")
         future: asyncio.Future[Received | str] = asyncio.get_running_loop().create_future()
 
-        def answered(reply: str, answer: Received | str) -> None:
+        def answered(_: str, answer: Received | str) -> None:
             if not future.done():
                 future.set_result(answer)
 

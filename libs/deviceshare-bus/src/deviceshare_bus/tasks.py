@@ -26,7 +26,7 @@ class Pace:
 
 
 class Rounds:
-    """Batches messages: a round begins at once after a rest, and the more messages arrive, the later (:class:`Window`)."""
+    """Batches messages: a round begins at once after a rest; the more messages arrive, the later (:class:`Window`)."""
 
     def __init__(self) -> None:
         self._window = Window()

@@ -9,6 +9,7 @@ MAX_LINE = 1 << 16
 """Bytes of a line, at most; the longest is INFO, with the addresses of a cluster's servers."""
 MAX_MESSAGE = 1 << 27
 """Bytes of a message with its headers, at most: twice what nats-server takes."""
+_LINES = (b"PING", b"PONG", b"INFO", b"+OK", b"-ERR")
 
 
 class Malformed(Exception):
@@ -79,25 +80,12 @@ class Parser:
             line = data[at:end]
             start = end + 2
             if not line.startswith((b"MSG", b"HMSG")):
-                if not line.startswith((b"PING", b"PONG", b"INFO", b"+OK", b"-ERR")):
+                if not line.startswith(_LINES):
                     raise Malformed(f"unknown operation {line[:20]!r}")
                 others.append(Other(line))
                 at = start
                 continue
-            words = line.split()
-            count = len(words)
-            with_head = words[0] == b"HMSG"
-            if with_head:
-                count -= 1
-            elif words[0] != b"MSG":
-                raise Malformed(f"unknown operation {line[:20]!r}")
-            if not 4 <= count <= 5:
-                raise Malformed(f"{line[:80]!r}")
-            total = _number(words[-1])
-            head_size = _number(words[-2]) if with_head else 0
-            sid = _number(words[2])
-            if total > MAX_MESSAGE or head_size > total:
-                raise Malformed(f"{line[:80]!r}")
+            sid, subject, reply, head_size, total = _numbers(line)
             stop = start + total
             if stop + 2 > size:
                 need = stop + 2 - at
@@ -107,13 +95,12 @@ class Parser:
             at = stop + 2
             head = data[start : start + head_size] if head_size else b""
             payload = data[start + head_size : stop]
-            reply = words[3] if count == 5 else b""
             listener = self._listeners.get(sid)
             if listener is None:
-                others.append(Other(b"", sid, words[1], reply, head, payload))
+                others.append(Other(b"", sid, subject, reply, head, payload))
                 continue
             try:
-                listener(Received(words[1].decode("utf-8", "replace"), reply.decode("utf-8", "replace"), payload, head))
+                listener(Received(subject.decode("utf-8", "replace"), reply.decode("utf-8", "replace"), payload, head))
             except Exception as error:
                 self._failed(error)
         if at < size:
@@ -121,6 +108,23 @@ class Parser:
             self._have = size - at
             self._need = need
         return others
+
+
+def _numbers(line: bytes) -> tuple[int, bytes, bytes, int, int]:
+    """Return the subscription, subject, reply, bytes of headers and bytes altogether of a message. Raises Malformed.
+
+    ``MSG <subject> <sid> [reply] <bytes>``, or ``HMSG <subject> <sid> [reply] <bytes of headers> <bytes>``.
+    """
+    words = line.split()
+    with_head = words[0] == b"HMSG"
+    count = len(words) - 1 if with_head else len(words)
+    if not 4 <= count <= 5 or not (with_head or words[0] == b"MSG"):
+        raise Malformed(f"{line[:80]!r}")
+    head_size = _number(words[-2]) if with_head else 0
+    total = _number(words[-1])
+    if total > MAX_MESSAGE or head_size > total:
+        raise Malformed(f"{line[:80]!r}")
+    return _number(words[2]), words[1], words[3] if count == 5 else b"", head_size, total
 
 
 def _number(word: bytes) -> int:
