@@ -171,15 +171,14 @@ class Publisher:
 
     async def _enqueue(self, messages: Sequence[_Message], guard: _Message | None = None) -> asyncio.Future[int]:
         future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        future.add_done_callback(_retrieve)
         if (refused := self._too_large(messages, in_batch=guard is not None or len(messages) > 1)) is not None:
             future.set_exception(refused)
+            future.exception()  # marks the error as retrieved: the caller may have been cancelled
             return future
         stream = _stream(messages[0].write.subject)
-        future.add_done_callback(partial(self._done, stream))
         queue = self._queues.get(stream)
         if queue is None:
-            queue = self._queues[stream] = WriteQueue(self._transmit, _rejection)
+            queue = self._queues[stream] = WriteQueue(self._transmit, _rejection, partial(self._ended, stream))
         await queue.put(Unit(messages, sum(len(message.write.data) for message in messages), future, guard))
         return future
 
@@ -233,15 +232,14 @@ class Publisher:
         oldest = asyncio.get_running_loop().time() - FAILURE_SECONDS
         return next((reason for at, reason, _ in self._failures.values() if at > oldest), "")
 
-    def _done(self, stream: str, future: asyncio.Future[int]) -> None:
+    def _ended(self, stream: str, cancelled: bool, error: BaseException | None) -> None:
         """Note whether a write was acknowledged; report the first of several that were not."""
-        error = None if future.cancelled() else future.exception()
         if isinstance(error, Unverified):
             return
-        self.results[stream, "cancelled" if future.cancelled() else _RESULTS.get(type(error), "unknown")] += 1
+        self.results[stream, "cancelled" if cancelled else _RESULTS.get(type(error), "unknown")] += 1
         before = self._failures.get(stream)
-        if not isinstance(error, Unknown):
-            if before is not None and not future.cancelled():
+        if cancelled or not isinstance(error, Unknown):
+            if before is not None and not cancelled:
                 log.info("nats-server stores messages of %s again", stream)
             self._failures.pop(stream, None)
             return
@@ -258,12 +256,6 @@ class Publisher:
     async def write(self, write: Write, *, ttl: float | None = None) -> int:
         """Send a message and wait for its sequence. Raises PublishError."""
         return await (await self.send(write, ttl=ttl))
-
-
-def _retrieve(future: asyncio.Future[int]) -> None:
-    """Mark the error as retrieved: the caller may have been cancelled."""
-    if not future.cancelled():
-        future.exception()
 
 
 def _stream(subject: str) -> str:

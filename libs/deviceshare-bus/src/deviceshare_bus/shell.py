@@ -365,11 +365,11 @@ class Shell:
             future = await publisher.send_atomic(writes)
         self._performing += 1
         self._writes.add(future)
-        future.add_done_callback(self._writes.discard)
         future.add_done_callback(partial(self._written, command.token, sent_at))
 
     def _written(self, token: int, sent_at: float, done: asyncio.Future[int]) -> None:
         self._performing -= 1
+        self._writes.discard(done)
         if done.cancelled():
             self.post(WriteUnknown(token))
             return

@@ -62,20 +62,27 @@ Result = int | BaseException
 """Of writes that were sent together: the sequence of the last one, or why they may not have been stored."""
 
 
+def _ignore(cancelled: bool, error: BaseException | None) -> None:
+    pass
+
+
 class WriteQueue(Generic[W]):
     """The writes of one process to one stream that wait to be sent.
 
     ``transmit`` sends messages, several of them as one batch, and calls the function that it is given once, with their
-    result. ``rejection`` classifies the exceptions among the results.
+    result. ``rejection`` classifies the exceptions among the results. ``ended`` hears of the end of each unit: whether
+    its future was cancelled before, and the error, None for none.
     """
 
     def __init__(
         self,
         transmit: Callable[[Sequence[W], Callable[[Result], None]], None],
         rejection: Callable[[BaseException], Rejection],
+        ended: Callable[[bool, BaseException | None], None] = _ignore,
     ) -> None:
         self._transmit = transmit
         self._rejection = rejection
+        self._ended = ended
         self._waiting: deque[Unit[W]] = deque()
         self._divided: deque[list[Unit[W]]] = deque()
         """Parts of rejected batches, which are sent first."""
@@ -135,7 +142,7 @@ class WriteQueue(Generic[W]):
                         self._send_together([unit])
         except Exception as error:  # a defect
             for unit in [*units, *(unit for part in self._divided for unit in part), *self._waiting]:
-                _end(unit, error)
+                self._end(unit, error)
             self._divided.clear()
             self._waiting.clear()
         if len(self._waiting) <= MOST_WAITING:
@@ -191,14 +198,16 @@ class WriteQueue(Generic[W]):
             last = result - _count(units)
             for unit in units:
                 last += len(unit.messages)
-                if not unit.done.done():
+                cancelled = unit.done.done()
+                if not cancelled:
                     unit.done.set_result(last)
+                self._ended(cancelled, None)
             return
         error = result
         rejection = Rejection.NONE if len(units) == 1 else self._rejection(error)
         if rejection is Rejection.NONE:
             for unit in units:
-                _end(unit, error)
+                self._end(unit, error)
             return
         if rejection is Rejection.BATCHES:
             self._alone_until = asyncio.get_running_loop().time() + ALONE_SECONDS
@@ -209,6 +218,14 @@ class WriteQueue(Generic[W]):
             self._divided.extend((units[:middle], units[middle:]))
         self._sent.clear()
         self._start()
+
+    def _end(self, unit: Unit[W], error: BaseException) -> None:
+        """Let the answer fail."""
+        cancelled = unit.done.done()
+        if not cancelled:
+            unit.done.set_exception(error)
+            unit.done.exception()  # marks the error as retrieved: the caller may have been cancelled
+        self._ended(cancelled, error)
 
 
 def _count(units: Sequence[Unit[W]] | deque[Unit[W]], enough: int = BATCH_LIMIT) -> int:
@@ -224,9 +241,3 @@ def _count(units: Sequence[Unit[W]] | deque[Unit[W]], enough: int = BATCH_LIMIT)
 def _guard(units: Sequence[Unit[W]]) -> W | None:
     """Return the guard under which units are sent together, None for none."""
     return units[-1].guard
-
-
-def _end(unit: Unit[W], error: BaseException) -> None:
-    """Let the answer fail."""
-    if not unit.done.done():
-        unit.done.set_exception(error)
