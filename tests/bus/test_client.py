@@ -61,10 +61,10 @@ async def test_messages_arrive_as_nats_py_receives_them(connection: Connection, 
     await until_heard(heard, 10)
     theirs = [await subscription.next_msg(timeout=5) for _ in range(10)]
 
-    def as_told(message: object) -> tuple[object, ...]:
+    def as_received(message: object) -> tuple[object, ...]:
         return (message.subject, message.reply, message.data, message.headers or {})
 
-    assert sorted(map(as_told, heard), key=repr) == sorted(map(as_told, theirs), key=repr)
+    assert sorted(map(as_received, heard), key=repr) == sorted(map(as_received, theirs), key=repr)
     assert [len(message.data) for message in heard if message.subject == "a.own"] == [0, 1, 1000, 100_000, 3_000_000]
     await other.close()
 
@@ -209,11 +209,11 @@ async def test_answers_errors_and_missing_responders(connection: Connection) -> 
     found = await asyncio.gather(*(connection.requests.request("ask", b"%d" % n, 5.0) for n in range(100)))
     assert [message.data for message in found] == [b"%d%d" % (n, n) for n in range(100)]
     with pytest.raises(nats.errors.NoRespondersError):
-        await connection.requests.request("nobody", b"", 5.0)
+        await connection.requests.request("no.responders", b"", 5.0)
     assert connection.requests.in_flight == 0
 
 
-async def test_a_direct_get_tells_the_sequence_or_404(connection: Connection) -> None:
+async def test_a_direct_get_returns_the_sequence_or_404(connection: Connection) -> None:
     await make_streams(connection)
     await Publisher(connection).write(Write("cluster.node.a", b"data", 0))
 
@@ -335,7 +335,7 @@ async def test_a_web_socket_is_read_by_nats_py(tmp_path: Path) -> None:
         await until_heard(heard, 100)
         assert [int(message.data) for message in heard] == list(range(100))
         with pytest.raises(nats.errors.NoRespondersError):
-            await connection.requests.request("nobody", b"", 5.0)
+            await connection.requests.request("no.responders", b"", 5.0)
         await connection.close()
     finally:
         server.kill()

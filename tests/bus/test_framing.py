@@ -224,7 +224,7 @@ def test_a_status_that_a_writer_forges_is_none(framing) -> None:
 
 @every_form
 @pytest.mark.parametrize("around", [("", ""), ("_.account.", ".random")])
-def test_the_reply_of_a_delivery_tells_its_numbers(framing, around: tuple[str, str]) -> None:
+def test_the_reply_of_a_delivery_has_its_numbers(framing, around: tuple[str, str]) -> None:
     before, after = around
     reply = f"$JS.ACK.{before}LEDGER.consumer.1.42.7.1700000000123456789.3{after}"
     assert framing.Received("a", reply, b"").delivery() == (42, 1700000000123456789, 7, 3)

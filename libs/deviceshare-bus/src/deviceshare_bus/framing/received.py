@@ -58,7 +58,7 @@ class Received:
         return found
 
     def delivery(self) -> tuple[int, int, int, int]:
-        """Return what the reply of a consumer's delivery tells.
+        """Return the numbers in the reply of a delivery of a consumer.
 
         The sequence in the stream, when the message was stored (nanoseconds of unix time), the number of the delivery,
         and how many are pending. The reply is
