@@ -2,7 +2,9 @@
 
 import asyncio
 import logging
+import shutil
 import socket
+import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -336,6 +338,57 @@ async def test_a_web_socket_is_read_by_nats_py(tmp_path: Path) -> None:
         assert [int(message.data) for message in heard] == list(range(100))
         with pytest.raises(nats.errors.NoRespondersError):
             await connection.requests.request("no.responders", b"", 5.0)
+        await connection.close()
+    finally:
+        server.kill()
+
+
+def self_signed(directory: Path) -> tuple[Path, Path]:
+    """Return the files of a certificate for 127.0.0.1 and of its key."""
+    certificate, key = directory / "certificate.pem", directory / "key.pem"
+    command = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-keyout",
+        str(key),
+        "-out",
+        str(certificate),
+    ]
+    command += ["-days", "2", "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
+    subprocess.run(command, check=True, capture_output=True)
+    return certificate, key
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="allowed: openssl is not installed")
+async def test_a_connection_with_tls_is_read_the_same(
+    form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    certificate, key = self_signed(tmp_path)
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    server = NatsServer(
+        tmp_path, options=f'max_payload: 8388608\ntls {{ cert_file: "{certificate}", key_file: "{key}" }}\n'
+    )
+    server.start()
+    try:
+        async with asyncio.timeout(20):
+            connection = await connect(server.url.replace("nats://", "tls://"), "test")
+        heard: list[Received] = []
+        connection.listen("a", heard.append)
+        for size in (0, 1, 100_000, 3_000_000):
+            connection.client.send("a", bytes(size))
+        await until_heard(heard, 4)
+        assert [len(message.data) for message in heard] == [0, 1, 100_000, 3_000_000]
+        back = asyncio.Event()
+        connection.on_reconnect(back.set)
+        await server.restart()
+        async with asyncio.timeout(20):
+            await back.wait()
+        connection.client.send("a")
+        await until_heard(heard, 5)
         await connection.close()
     finally:
         server.kill()

@@ -287,7 +287,7 @@ class _Reading(asyncio.Protocol):
         if self.ended or self._error is not None:
             return
         try:
-            others = self._parser.feed(data)
+            others = self._parser.feed(data if type(data) is bytes else bytes(data))
         except Malformed as error:
             self._end(error)
             return
@@ -298,11 +298,10 @@ class _Reading(asyncio.Protocol):
                 self._paused = True
                 self._transport.stream.pause_reading()
 
-    def eof_received(self) -> bool | None:
-        """End with an error."""
+    def eof_received(self) -> None:
+        """End with an error; the transport closes itself."""
+        self._inner.eof_received()
         self._end(nats.errors.UnexpectedEOF())
-        keep: bool | None = self._inner.eof_received()
-        return keep
 
     def connection_lost(self, error: Exception | None) -> None:
         """End with an error."""
