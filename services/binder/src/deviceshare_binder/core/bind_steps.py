@@ -54,6 +54,12 @@ class BindSteps:
         steps, self._steps, self._finished = self._steps + self._finished, [], []
         return steps
 
+    def take_requests(self) -> list[ClaimRequest]:
+        """Return the requests since the last call; all other steps stay for the next tick."""
+        requests = [step for step in self._steps if isinstance(step, ClaimRequest)]
+        self._steps = [step for step in self._steps if not isinstance(step, ClaimRequest)]
+        return requests
+
     def begin(self, task: BindTask, now: Now) -> None:
         """Begin a task whose turn it is."""
         claim, task.began_at = task.claim, now.wall
@@ -165,7 +171,7 @@ class BindSteps:
             return
         if not task.dropped:
             trace = task.trace(now.wall) if state == BOUND else None
-            self._outcomes.finish(node, Outcome(claim.id, claim.uid, state, reason, now.wall), trace)
+            self._outcomes.finish(node, Outcome(claim.id, claim.uid, state, reason, now.wall), now.monotonic, trace)
         if not task.dropped or state == BOUND:
             self._finished.append(Finished(claim, node.name, state, reason))
 
