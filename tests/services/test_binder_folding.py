@@ -169,3 +169,12 @@ def test_an_outcome_is_not_lost_when_another_message_overtakes_the_answer_to_its
     core.outcomes("n1", 9, {"c1": Outcome("c1", "u1", BOUND, "", 1.0)})
     core.outcomes_written("n1", 8)
     assert states(core.take(2.1)) == {"c0": ("bound", ""), "c1": ("bound", "")}
+
+
+def test_claims_behind_one_to_which_the_facts_object_do_not_wait_for_its_facts(monkeypatch):
+    cluster = Cluster(vgpus(2), vgpus(2), vgpus(2))
+    facts = cluster.core.core._claims.facts
+    monkeypatch.setattr(facts, "objection", lambda task: "no" if task.claim.uid == "p1" else "")
+    assert cluster.begun() == ["p0"]
+    commands = answered(cluster.core, "claim-p0", NOW, annotations=SERVED)
+    assert [each.uid for each in of(BindPod, commands)] == ["p2"], "p1 was next and is not valid"

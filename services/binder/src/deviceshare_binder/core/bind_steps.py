@@ -87,11 +87,11 @@ class BindSteps:
             self.fence(task, Verdict(REFUSED, task.bug, sure=False))
         elif not self._facts.pods[claim.uid].revision:
             self._read(task, None)
-        elif objection := self._facts.objection(task):
-            self._object(task, objection, now)
         elif self._handoffs.blocked(task.node.name, claim.uid, task.keys):
             task.state = State.HELD
             self._handoffs.hold(task.node.name, claim.id, claim.uid, task.keys)
+        elif objection := self._facts.objection(task):
+            self._object(task, objection, now)
         elif not self._locked(task, now):
             self._bind(task, now)
 
@@ -154,7 +154,11 @@ class BindSteps:
             self._read(task, None)
 
     def _object(self, task: BindTask, objection: str, now: Now) -> None:
-        """Wait for facts that justify a claim: placement may have newer ones. Then refuse the claim."""
+        """Wait for facts that justify a claim: placement may have newer ones. Then refuse the claim.
+
+        Claims that waited behind it for a handoff do not wait for its facts.
+        """
+        self._handoffs.unhold(task.node.name, task.claim.id, task.claim.uid)
         if (until := task.grace(now.monotonic, RECHECK)) is not None:
             self._tasks.sleep(task, State.WAITING, until)
         else:

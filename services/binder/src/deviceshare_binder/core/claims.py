@@ -323,7 +323,7 @@ class ClaimBinder:
             name = next(iter(self.handoffs.freed))
             del self.handoffs.freed[name]
             if claims := self.handoffs.release(name):
-                self._tasks.enqueue_first(self.outcomes.node(name), claims)
+                self._tasks.resume(claims)
 
     # Device plugins
 
