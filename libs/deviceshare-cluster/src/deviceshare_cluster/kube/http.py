@@ -8,7 +8,7 @@ import asyncio
 import ssl
 from collections.abc import Iterable
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, cast
 from urllib.parse import urlsplit
 
 IDLE_SECONDS = 15.0
@@ -190,8 +190,8 @@ class _Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport, self.open = transport, True
+        # uvloop's transports are not derived from asyncio's.
+        self._transport, self.open = cast(asyncio.Transport, transport), True
 
     def data_received(self, data: bytes) -> None:
         """Take bytes of an answer."""
