@@ -11,7 +11,7 @@ from deviceshare_binder.core.bind_task import BindTask, State
 from deviceshare_binder.core.outcomes import NodeClaims
 from deviceshare_binder.core.plugin_handoff import keys_of
 
-TURN = 16
+TURN = 64
 """Tasks of one node that begin together: they end together, and their outcomes are one message."""
 
 
