@@ -14,6 +14,7 @@ from deviceshare.families.gpu_share import GpuShare
 from deviceshare.families.hami_vnpu import HamiVnpu
 from deviceshare.families.hardware import Hardware
 from deviceshare.families.mindcluster import MindCluster
+from deviceshare.families.placed import explain_claim, gang_line, placed_on
 from deviceshare.families.protocol import (
     MOST_CARDS,
     CardDemand,
@@ -67,9 +68,12 @@ __all__ = [
     "common",
     "counting_families",
     "device_resources",
+    "explain_claim",
     "family_named",
+    "gang_line",
     "listed",
     "parts_of_words",
+    "placed_on",
     "register",
     "types_accepted",
     "types_asked",

@@ -57,7 +57,7 @@ class ClusterState:
     @property
     def has_explained(self) -> bool:
         """Whether there are pods with an explanation on EXPLAIN, which does not expire before they are deleted."""
-        return any(pod.reported for pod in self.pods.values())
+        return any(pod.explained for pod in self.pods.values())
 
     def group(self, key: GroupKey) -> GroupRecord:
         """Return a group, a new one if it was never seen."""

@@ -1,6 +1,7 @@
 """Applying the facts of CLUSTER to the state of the cluster: objects that appear, change and are deleted."""
 
 from deviceshare.conf import EffectiveConfiguration
+from deviceshare.families import placed_on
 from deviceshare.model import (
     AnyFact,
     ConfigFact,
@@ -205,7 +206,8 @@ class Facts:
         self._deciding.drop(fact.uid)
         if not owned:
             return []
-        gone = explaining.gone(fact, record.reported, now.wall, self._instance)
+        placed = placed_on(next(iter(record.claims.values()))) if record.claims else ""
+        gone = explaining.gone(fact, placed or record.reported, now.wall, self._instance)
         step = RecordStep(fact.uid, fact.ref, "gone")
         # The binder exports the trace of a pod that was claimed.
         traces = [waited] if unplaced else []

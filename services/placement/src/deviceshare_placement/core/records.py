@@ -26,12 +26,14 @@ class PodRecord:
     invalid: str = ""
     """Why its last fact is not valid; ``fact`` is the one before."""
     reported: str = ""
-    """The message of the last explanation."""
+    """The message of the last explanation, or where its last claim placed it."""
     reported_at: float = 0.0
     """When that was, monotonic."""
+    explained: bool = False
+    """Whether an explanation of it was published."""
 
     def report(self, message: str, now: float) -> None:
-        """Record the message of an explanation that is being published; ``now`` is monotonic."""
+        """Record the last message of a pod; ``now`` is monotonic."""
         self.reported, self.reported_at = message, now
 
     @property
