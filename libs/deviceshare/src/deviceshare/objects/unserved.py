@@ -35,6 +35,8 @@ def unserved(
         elif family.plugin.given_up:
             # Plugins do not serve malformed grants.
             grants, _ = held_of(family, annotations, request, "")
+        if not grants:
+            continue
         try:
             with calling(family.name, "plugin.served, served_all or keys"):
                 found += [(family.name, key) for key in _unserved_keys(family, annotations, grants, starting=starting)]
