@@ -32,7 +32,7 @@ from deviceshare.families.protocol import (
 )
 from deviceshare.families.registry import BY_NAME, FAMILIES, caveats, family_named, register
 from deviceshare.families.selection import WISHES, listed, parts_of_words, types_accepted, types_asked
-from deviceshare.families.trust import clamp_to_request
+from deviceshare.families.trust import Demands, clamp_to_request
 from deviceshare.families.usage import CardCounter, counting_families, device_resources
 from deviceshare.families.vgpu import HamiCore, Mig, Mps
 
@@ -47,6 +47,7 @@ __all__ = [
     "CardNames",
     "Check",
     "Demand",
+    "Demands",
     "ExpectedDemand",
     "Family",
     "FamilyError",

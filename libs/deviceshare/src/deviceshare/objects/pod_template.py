@@ -6,6 +6,7 @@ the status. The request is a function of these bytes alone, so it is decoded for
 
 from collections.abc import Mapping
 from functools import lru_cache
+from operator import attrgetter
 from typing import NamedTuple
 
 import msgspec
@@ -61,6 +62,7 @@ _FIELDS = tuple(
     for name, encoded in zip(TemplateSpec.__struct_fields__, TemplateSpec.__struct_encode_fields__, strict=True)
     if TemplateSpec.__annotations__[name] is msgspec.Raw
 )
+_PARTS = attrgetter(*(name for name, _ in _FIELDS))
 
 
 def shared_request(
@@ -72,8 +74,7 @@ def shared_request(
     """
     if PODGROUP_POLICY in annotations:
         return None
-    parts = tuple([bytes(getattr(spec, name)) for name, _ in _FIELDS])
-    return _request(parts, annotations_read(annotations), labels_read(labels))
+    return _request(tuple(map(bytes, _PARTS(spec))), annotations_read(annotations), labels_read(labels))
 
 
 @lru_cache(maxsize=MOST_TEMPLATES)

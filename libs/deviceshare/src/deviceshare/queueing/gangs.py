@@ -158,6 +158,10 @@ def decide(
         reasons: whether to diagnose why no node fits, which costs more than the decision.
     """
     known: MutableMapping[PodRequest, Unplaceable] = {} if no_room is None else no_room
+    if len(group.pods) == 1 and group.missing <= 1 and not group.tasks:
+        decision = _place_single(allocator, group, queues, known, borrowing=borrowing)
+        if decision is not None:
+            return decision
     attempt = _Attempt(allocator, group, queues, known, borrowing=borrowing, reasons=reasons)
     if attempt.place(group.pods):
         return attempt.success()
@@ -169,6 +173,27 @@ def decide(
     failure = attempt.failure()
     attempt.roll_back()
     return failure
+
+
+def _place_single(
+    allocator: Allocator,
+    group: Group,
+    queues: Queues | None,
+    no_room: MutableMapping[PodRequest, Unplaceable],
+    *,
+    borrowing: bool,
+) -> Decision | None:
+    """Place a group of one pod as :class:`_Attempt` does; None: it does not fit, or may not be placed."""
+    (pod,) = group.pods
+    if queues is not None and queues.shortage(pod.uid, borrowing=borrowing) is not None:
+        return None
+    placement = None if pod.ask in no_room else allocator.place(pod.ask)
+    if placement is None:
+        return None
+    allocator.take(pod.uid, placement, pod.tenant)
+    if queues is not None:
+        queues.hold(pod.uid)
+    return Decision(group=group, placed=((pod, placement),), waiting=(), fitted=1)
 
 
 class _Attempt(msgspec.Struct, eq=False):

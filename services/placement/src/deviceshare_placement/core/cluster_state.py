@@ -255,6 +255,16 @@ class ClusterState:
         self.too_wide.discard(key)
         self.candidates.add(key)
 
+    def changed(self, pod: PodRecord) -> None:
+        """Check the group of a pod that has changed in the next round.
+
+        A pod without a PodGroup that does not wait needs no check: nothing else depends on it.
+        """
+        key = pod.fact.group
+        self.reconsider(key)
+        if not pod.waits and (group := self.groups.get(key)) is not None and group.single:
+            self.candidates.discard(key)
+
     def reconsider_pod(self, uid: str) -> None:
         """Check the group of a pod in the next round."""
         record = self.pods.get(uid)

@@ -145,9 +145,10 @@ class Facts:
             self._cluster.drop_if_empty(left)
         self._cluster.group(fact.group).members.add(fact.uid)
         self._cluster.account(record)
-        self._cluster.reconsider(fact.group)
-        for node in sorted({before.node, fact.node, *record.claims.values()} - {""}):
-            self._cluster.charge(node, fact.uid)
+        self._cluster.changed(record)
+        if fact.node or before.node or record.claims:
+            for node in sorted({before.node, fact.node, *record.claims.values()} - {""}):
+                self._cluster.charge(node, fact.uid)
         if fact.node or fact.ended:
             self._deciding.drop(fact.uid)
         if fact.ended:

@@ -63,7 +63,7 @@ class Ledgers:
             self._cluster.charge(node, claim.uid)
             pod = self._cluster.pods.get(claim.uid)
             if pod is not None:
-                self._cluster.reconsider(pod.fact.group)
+                self._cluster.changed(pod)
         outcomes = self._outcomes.get(node, {})
         for claim in new:
             self._check(node, claim, now)

@@ -63,6 +63,11 @@ class GroupRecord:
     members: set[str] = field(default_factory=set)
 
     @property
+    def single(self) -> bool:
+        """Whether it is a pod without a PodGroup."""
+        return self.fact is None and len(self.members) == 1 and self.key == f"pod/{next(iter(self.members))}"
+
+    @property
     def empty(self) -> bool:
         """Whether it has neither a PodGroup nor pods."""
         return self.fact is None and not self.members
