@@ -29,11 +29,20 @@ PODS = st.lists(
 )
 
 
+def in_general(single, *, borrowing: bool, reasons: bool) -> gangs.Decision:
+    attempt = gangs._Attempt(*single, borrowing=borrowing, reasons=reasons)
+    if attempt.place(single.group.pods):
+        return attempt.success()
+    failure = attempt.failure()
+    attempt.roll_back()
+    return failure
+
+
 @contextmanager
 def long_way() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(readiness, "_single_job", lambda *_: None)
-        patch.setattr(gangs, "_place_single", lambda *_, **__: None)
+        patch.setattr(gangs._Single, "decide", in_general)
         yield
 
 

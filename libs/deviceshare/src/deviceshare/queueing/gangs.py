@@ -6,6 +6,7 @@ them to the queue; on failure it leaves nothing.
 
 from collections import Counter
 from collections.abc import MutableMapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import force_setattr
@@ -159,9 +160,7 @@ def decide(
     """
     known: MutableMapping[PodRequest, Unplaceable] = {} if no_room is None else no_room
     if len(group.pods) == 1 and group.missing <= 1 and not group.tasks:
-        decision = _place_single(allocator, group, queues, known, borrowing=borrowing)
-        if decision is not None:
-            return decision
+        return _Single(allocator, group, queues, known).decide(borrowing=borrowing, reasons=reasons)
     attempt = _Attempt(allocator, group, queues, known, borrowing=borrowing, reasons=reasons)
     if attempt.place(group.pods):
         return attempt.success()
@@ -175,25 +174,33 @@ def decide(
     return failure
 
 
-def _place_single(
-    allocator: Allocator,
-    group: Group,
-    queues: Queues | None,
-    no_room: MutableMapping[PodRequest, Unplaceable],
-    *,
-    borrowing: bool,
-) -> Decision | None:
-    """Place a group of one pod as :class:`_Attempt` does; None: it does not fit, or may not be placed."""
-    (pod,) = group.pods
-    if queues is not None and queues.shortage(pod.uid, borrowing=borrowing) is not None:
-        return None
-    placement = None if pod.ask in no_room else allocator.place(pod.ask)
-    if placement is None:
-        return None
-    allocator.take(pod.uid, placement, pod.tenant)
-    if queues is not None:
-        queues.hold(pod.uid)
-    return Decision(group=group, placed=((pod, placement),), waiting=(), fitted=1)
+class _Single(NamedTuple):
+    """A group of one pod, which is placed as :class:`_Attempt` does, or not."""
+
+    allocator: Allocator
+    group: Group
+    queues: Queues | None
+    no_room: MutableMapping[PodRequest, Unplaceable]
+
+    def decide(self, *, borrowing: bool, reasons: bool) -> Decision:
+        (pod,) = self.group.pods
+        request = pod.ask
+        shortage = self.queues.shortage(pod.uid, borrowing=borrowing) if self.queues is not None else None
+        placement = None if shortage is not None or request in self.no_room else self.allocator.place(request)
+        if placement is None:
+            why: Reason = shortage if shortage is not None else self._why_not(request, reasons=reasons)
+            return Decision(group=self.group, placed=(), waiting=((pod, why),), fitted=0)
+        self.allocator.take(pod.uid, placement, pod.tenant)
+        if self.queues is not None:
+            self.queues.hold(pod.uid)
+        return Decision(group=self.group, placed=((pod, placement),), waiting=(), fitted=1)
+
+    def _why_not(self, request: PodRequest, *, reasons: bool) -> Unplaceable:
+        why = self.no_room.get(request, UNEXPLAINED)
+        if reasons and why is UNEXPLAINED:
+            why = self.allocator.why_not(request)
+        self.no_room[request] = why
+        return why
 
 
 class _Attempt(msgspec.Struct, eq=False):
