@@ -4,9 +4,12 @@ If ``CI`` is true, a skipped test fails: CI has everything that the tests need. 
 ``allowed:`` stays a skip, for requirements that one machine cannot meet (another operating system).
 
 The run ends at once if a compiled kernel is older than its source.
+
+A shell that starts a run in the background ignores SIGINT for it; tests that send SIGINT need it as in the foreground.
 """
 
 import os
+import signal
 from collections.abc import Generator
 from pathlib import Path
 from typing import TypeVar
@@ -28,7 +31,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_sessionstart() -> None:
-    """Check the age of the compiled kernels."""
+    """Check the age of the compiled kernels, and take SIGINT."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     for compiled in KERNELS.glob("*.so"):
         for source in KERNELS.glob(compiled.name.partition(".")[0] + ".p*"):
             if source.stat().st_mtime > compiled.stat().st_mtime:
