@@ -1,7 +1,7 @@
 """Requests of pods with the same template, decoded once.
 
-Pods of one template have the same bytes in the fields that make up a request, whatever else differs: the name, the node,
-the status. The request is a function of these bytes alone, so it is decoded for the first of them and shared.
+Pods of one template have the same bytes in the fields that make up a request, though names, nodes and states differ.
+The request is a function of these bytes alone, so it is decoded for the first of them and shared.
 """
 
 from collections.abc import Mapping
@@ -65,9 +65,7 @@ _FIELDS = tuple(
 _PARTS = attrgetter(*(name for name, _ in _FIELDS))
 
 
-def shared_request(
-    spec: TemplateSpec, annotations: Mapping[str, str], labels: Mapping[str, str]
-) -> Template | None:
+def shared_request(spec: TemplateSpec, annotations: Mapping[str, str], labels: Mapping[str, str]) -> Template | None:
     """Return the request of a pod (:func:`.pod_request.pod_request`).
 
     None: it has problems, which name the pod, or depends on the name of its PodGroup.

@@ -19,7 +19,7 @@ from deviceshare_bus.subjects import TOMBSTONE_SECONDS, Stream
 
 WRITES = 1000
 """Writes in flight and read-backs under way, at most."""
-_REVISION_FIELD = encode("revision")
+_REVISION_FIELD = msgspec.msgpack.encode("revision")
 _FIRST_FIELDS = 64
 """Bytes of a message that hold its first fields: the kind, and the revision if it is not longer than usual."""
 _LONGEST_REVISION = 20
@@ -237,7 +237,7 @@ def _content(fact: Fact, data: bytes = b"") -> _Content:
     data = data or encode(fact)
     digest = hashlib.blake2b(digest_size=16)
     # The revision is one of the first fields of the message, without it the message is the content.
-    field = _REVISION_FIELD + encode(fact.revision)
+    field = _REVISION_FIELD + msgspec.msgpack.encode(fact.revision)
     at = data.find(field, 0, _FIRST_FIELDS) if fact.revision else -1
     if at < 0:
         digest.update(data)

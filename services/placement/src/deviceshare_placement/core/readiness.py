@@ -89,9 +89,7 @@ def readiness(cluster: ClusterState, record: GroupRecord, retries: Mapping[str, 
     return found
 
 
-def _single_job(
-    cluster: ClusterState, record: GroupRecord, retries: Mapping[str, float], now: float
-) -> Job | None:
+def _single_job(cluster: ClusterState, record: GroupRecord, retries: Mapping[str, float], now: float) -> Job | None:
     """Return the job of a pod without a PodGroup if nothing keeps it from being decided: the usual case, made short."""
     (uid,) = record.members
     member = cluster.pods[uid]

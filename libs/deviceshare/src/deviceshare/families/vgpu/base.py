@@ -8,8 +8,8 @@ from deviceshare.families.device_plugin import DevicePlugin, serves_one_containe
 from deviceshare.families.hardware import NVIDIA
 from deviceshare.families.protocol import CardNames, Demand, NodeView
 from deviceshare.families.vgpu import pod_annotations, request
-from deviceshare.formats import vgpu
 from deviceshare.families.vgpu.plugin import VgpuPlugin
+from deviceshare.formats import vgpu
 from deviceshare.model import Card, Claim, ContainerGrant, PodRequest
 
 
