@@ -49,7 +49,6 @@ class CoreWrites:
         else:
             future = await self._publisher.send_atomic(writes)
         self.in_flight.add(future)
-        future.add_done_callback(self.in_flight.discard)
         future.add_done_callback(partial(self._answered, command.token, sent_at))
 
     def _encoded_guard(self, guard: Guard) -> BusWrite:
@@ -59,6 +58,7 @@ class CoreWrites:
         return self._guard[1]
 
     def _answered(self, token: int, sent_at: float, done: asyncio.Future[int]) -> None:
+        self.in_flight.discard(done)
         if done.cancelled():
             self._post(WriteUnknown(token))
             return

@@ -92,10 +92,6 @@ class Division:
         """Return how many other replicas would rather own a part of the work than this one: 0 for what it owns."""
         return 0 if self._members is None else self._members.level(share_of(key))
 
-    def lives(self, member: str) -> bool:
-        """Return whether another replica has this id and has not ended."""
-        return self._members is not None and member in self._members.others
-
     # Events
 
     def handle(self, event: LeaseReceived | FenceReceived | Stopping, now: Now) -> list[Command]:

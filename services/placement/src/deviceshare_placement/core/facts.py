@@ -3,6 +3,7 @@
 from collections import deque
 
 from deviceshare.conf import EffectiveConfiguration
+from deviceshare.families import placed_on
 from deviceshare.model import (
     AnyFact,
     ConfigFact,
@@ -179,9 +180,10 @@ class Facts:
         if before.group != fact.group or (before.queue != fact.queue and group.fact is None):
             self._work.group_moved(group, self._sequence)
         self._cluster.account(record)
-        self._cluster.reconsider(fact.group)
-        for node in sorted({before.node, fact.node, *record.claims.values()} - {""}):
-            self._cluster.charge(node, fact.uid)
+        self._cluster.changed(record)
+        if fact.node or before.node or record.claims:
+            for node in sorted({before.node, fact.node, *record.claims.values()} - {""}):
+                self._cluster.charge(node, fact.uid)
         if fact.node or fact.ended:
             self._deciding.drop(fact.uid)
         if fact.ended:
@@ -244,7 +246,8 @@ class Facts:
         if not self._cluster.claims[fact.uid]:
             del self._cluster.claims[fact.uid]
         self._deciding.drop(fact.uid)
-        gone = explaining.gone(fact, record.reported, now.wall, self._instance)
+        placed = placed_on(next(iter(record.claims.values()))) if record.claims else ""
+        gone = explaining.gone(fact, placed or record.reported, now.wall, self._instance)
         step = RecordStep(fact.uid, fact.ref, "gone", at=now.wall)
         # The binder exports the trace of a pod that was claimed.
         traces = [waited] if unplaced else []

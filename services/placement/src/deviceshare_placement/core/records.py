@@ -26,16 +26,18 @@ class PodRecord:
     invalid: str = ""
     """Why its last fact is not valid; ``fact`` is the one before."""
     reported: str = ""
-    """The message of the last explanation."""
+    """The message of the last explanation, or where its last claim placed it."""
     reported_at: float = 0.0
     """When that was, monotonic."""
+    explained: bool = False
+    """Whether an explanation of it was published."""
 
     def forget_report(self) -> None:
         """Forget the last explanation: another replica explains from now on."""
         self.reported, self.reported_at = "", 0.0
 
     def report(self, message: str, now: float) -> None:
-        """Record the message of an explanation that is being published; ``now`` is monotonic."""
+        """Record the last message of a pod; ``now`` is monotonic."""
         self.reported, self.reported_at = message, now
 
     @property
@@ -65,6 +67,11 @@ class GroupRecord:
     members: set[str] = field(default_factory=set)
     moved_at: int = 0
     """The sequence of the last fact that moved it to another queue."""
+
+    @property
+    def single(self) -> bool:
+        """Whether it is a pod without a PodGroup."""
+        return self.fact is None and len(self.members) == 1 and self.key == f"pod/{next(iter(self.members))}"
 
     @property
     def empty(self) -> bool:

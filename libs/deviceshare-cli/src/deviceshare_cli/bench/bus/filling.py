@@ -1,11 +1,10 @@
 """A cluster that is nearly full, in several queues: what replicas of placement compete for."""
 
-import asyncio
 from collections.abc import Iterator
 
+from deviceshare_bus.framing import Received
 from deviceshare_bus.subjects import of_replicas
 from deviceshare_cluster.interface import Object
-from nats.aio.msg import Msg
 
 from deviceshare_cli.bench import objects
 from deviceshare_cli.bench.bus.workload import CARDS
@@ -45,10 +44,9 @@ class Attempts:
     def __init__(self) -> None:
         self.ledgers = 0
 
-    async def begin(self, system: System) -> None:
+    def begin(self, system: System) -> None:
         """Count from now on."""
-        await system.bus.subscribe("ledger.>", self._count)
-        await asyncio.sleep(0)
+        system.bus.listen("ledger.>", self._count)
 
-    async def _count(self, message: Msg) -> None:
+    def _count(self, message: Received) -> None:
         self.ledgers += not of_replicas(message.subject)
