@@ -1,4 +1,4 @@
-"""Leases of replicas, on a model of the stream: whatever is delayed, paused or killed, shares are exclusive."""
+"""Leases of replicas, on a model of the stream: whatever is delayed, paused or killed, shards are exclusive."""
 
 import random
 from hashlib import blake2b
@@ -9,40 +9,40 @@ from deviceshare_bus.leases import (
     NAMING,
     NAMING_REPORTED,
     PERIOD,
-    SHARES,
+    SHARDS,
     STEADY,
     Fence,
     Lease,
-    share_of,
+    shard_of,
 )
 from deviceshare_bus.membership import Membership
 from hypothesis import given
 from hypothesis import strategies as st
 
-SOME = range(0, SHARES, 16)
-"""The shares on which the members work in the tests."""
+SOME = range(0, SHARDS, 16)
+"""The shards on which the members work in the tests."""
 
 
 PARTS = {f"queue {name}": [f"group {name}-{number}" for number in range(4)] for name in "abc"}
 """Parts of the work that are divided further by groups, and the groups."""
 
 
-class SharedWrite:
-    """A write for a share or a group, made under the lease of a member that had read up to a position."""
+class ShardWrite:
+    """A write for a shard or a group, made under the lease of a member that had read up to a position."""
 
-    def __init__(self, share: int | str, member: str, known: int) -> None:
-        self.share, self.member, self.known = share, member, known
+    def __init__(self, shard: int | str, member: str, known: int) -> None:
+        self.shard, self.member, self.known = shard, member, known
 
 
 class Stream:
     """The messages in their order; the server refuses writes under leases that are fenced."""
 
     def __init__(self) -> None:
-        self.messages: list[Lease | Fence | SharedWrite] = []
+        self.messages: list[Lease | Fence | ShardWrite] = []
         self.fenced: set[str] = set()
 
-    def put(self, message: Lease | Fence | SharedWrite) -> bool:
-        if isinstance(message, SharedWrite) and message.member in self.fenced:
+    def put(self, message: Lease | Fence | ShardWrite) -> bool:
+        if isinstance(message, ShardWrite) and message.member in self.fenced:
             return False
         if isinstance(message, Fence):
             self.fenced.add(message.member)
@@ -57,12 +57,12 @@ class Replica:
         self.stream, self.instance = stream, instance
         self.membership = Membership("placement", instance, member)
         self.read = 0
-        self.pending: list[Lease | Fence | SharedWrite] = []
+        self.pending: list[Lease | Fence | ShardWrite] = []
         """Sent, not yet received by the server, in order."""
 
     @property
     def idle(self) -> bool:
-        return not any(isinstance(message, SharedWrite) for message in self.pending)
+        return not any(isinstance(message, ShardWrite) for message in self.pending)
 
     def receive(self, most: int, now: float) -> None:
         for message in self.stream.messages[self.read : self.read + most]:
@@ -78,9 +78,9 @@ class Replica:
         if self.membership.renewal_due(now) or (self.membership.outdated and self.idle):
             self.pending.append(self.membership.lease(now, idle=self.idle))
 
-    def work(self, share: int, now: float) -> None:
-        if self.membership.is_trusted(now) and self.membership.owns(share):
-            self.pending.append(SharedWrite(share, self.membership.member, self.read))
+    def work(self, shard: int, now: float) -> None:
+        if self.membership.is_trusted(now) and self.membership.owns(shard):
+            self.pending.append(ShardWrite(shard, self.membership.member, self.read))
 
     def work_on_parts(self, now: float) -> None:
         if not self.membership.is_trusted(now):
@@ -88,32 +88,32 @@ class Replica:
         for part, groups in PARTS.items():
             split = self.membership.is_split(part)
             for group in groups:
-                if self.membership.owns(share_of(group if split else part)):
-                    self.pending.append(SharedWrite(group, self.membership.member, self.read))
+                if self.membership.owns(shard_of(group if split else part)):
+                    self.pending.append(ShardWrite(group, self.membership.member, self.read))
 
     def divide(self, rng: random.Random) -> None:
         for part in PARTS:
-            if self.membership.owns(share_of(part)):
+            if self.membership.owns(shard_of(part)):
                 rng.choice([self.membership.divide, self.membership.merge])(part)
 
     def flush(self, most: int, rng: random.Random | None = None) -> None:
         """Let the server receive messages; with ``rng``, work in any order among the other messages."""
         for _ in range(min(most, len(self.pending))):
-            works = [at for at, message in enumerate(self.pending) if isinstance(message, SharedWrite)]
-            first = next((at for at, message in enumerate(self.pending) if not isinstance(message, SharedWrite)), None)
+            works = [at for at, message in enumerate(self.pending) if isinstance(message, ShardWrite)]
+            first = next((at for at, message in enumerate(self.pending) if not isinstance(message, ShardWrite)), None)
             at = 0 if rng is None else rng.choice([*works, *([first] if first is not None else [])])
             self.stream.put(self.pending.pop(at))
 
 
 def check(stream: Stream) -> None:
-    """Check that who wrote for a share had read everything that others had written for it."""
+    """Check that who wrote for a shard had read everything that others had written for it."""
     last: dict[int | str, tuple[int, str]] = {}
     for position, message in enumerate(stream.messages, 1):
-        if not isinstance(message, SharedWrite):
+        if not isinstance(message, ShardWrite):
             continue
-        before, member = last.get(message.share, (0, message.member))
-        assert member == message.member or message.known >= before, f"share {message.share} had two owners"
-        last[message.share] = position, message.member
+        before, member = last.get(message.shard, (0, message.member))
+        assert member == message.member or message.known >= before, f"shard {message.shard} had two owners"
+        last[message.shard] = position, message.member
 
 
 def settle(replicas: list[Replica], now: float, seconds: float) -> float:
@@ -147,8 +147,8 @@ def test_a_share_has_one_owner_at_every_moment_and_one_in_the_end(seed: int) -> 
                     replica.receive(rng.randrange(1, 30), now)
                 case 2 | 3:
                     replica.act(now)
-                    for share in SOME:
-                        replica.work(share, now)
+                    for shard in SOME:
+                        replica.work(shard, now)
                     replica.work_on_parts(now)
                     if rng.random() < 0.1:
                         replica.divide(rng)
@@ -160,15 +160,15 @@ def test_a_share_has_one_owner_at_every_moment_and_one_in_the_end(seed: int) -> 
     replicas = list({replica.instance: replica for replica in replicas}.values())
     settle(replicas, now, 3 * PERIOD)
     check(stream)
-    for share in range(SHARES):
-        assert sum(replica.membership.owns(share) for replica in replicas) == bool(replicas)
+    for shard in range(SHARDS):
+        assert sum(replica.membership.owns(shard) for replica in replicas) == bool(replicas)
     for part, groups in PARTS.items():
-        split = {replica.membership.is_split(part) for replica in replicas if replica.membership.owns(share_of(part))}
+        split = {replica.membership.is_split(part) for replica in replicas if replica.membership.owns(shard_of(part))}
         for group in groups:
             workers = [
                 replica
                 for replica in replicas
-                if replica.membership.owns(share_of(group if replica.membership.is_split(part) else part))
+                if replica.membership.owns(shard_of(group if replica.membership.is_split(part) else part))
             ]
             assert len(workers) == bool(replicas), (part, group, split)
 
@@ -177,16 +177,16 @@ def test_a_dead_member_is_replaced_within_three_periods_and_only_its_shares_move
     stream = Stream()
     replicas = [Replica(stream, f"placement-{number}", f"member-{number}") for number in range(3)]
     now = settle(replicas, 0.0, 3 * PERIOD)
-    owned = [{share for share in range(SHARES) if replica.membership.owns(share)} for replica in replicas]
-    assert sum(map(len, owned)) == SHARES
-    assert min(map(len, owned)) > SHARES / 3 * 0.75, "the shares are even"
+    owned = [{shard for shard in range(SHARDS) if replica.membership.owns(shard)} for replica in replicas]
+    assert sum(map(len, owned)) == SHARDS
+    assert min(map(len, owned)) > SHARDS / 3 * 0.75, "the shards are even"
     dead = replicas.pop()
     settle(replicas, now, 3 * PERIOD)
     for replica, before in zip(replicas, owned, strict=False):
-        assert before <= {share for share in range(SHARES) if replica.membership.owns(share)}
-    assert all(sum(replica.membership.owns(share) for replica in replicas) == 1 for share in owned[2])
+        assert before <= {shard for shard in range(SHARDS) if replica.membership.owns(shard)}
+    assert all(sum(replica.membership.owns(shard) for replica in replicas) == 1 for shard in owned[2])
     assert dead.membership.owns(min(owned[2])), "the dead member does not know yet"
-    assert not stream.put(SharedWrite(min(owned[2]), dead.membership.member, dead.read)), (
+    assert not stream.put(ShardWrite(min(owned[2]), dead.membership.member, dead.read)), (
         "but the server refuses its writes"
     )
 
@@ -195,16 +195,16 @@ def test_a_newcomer_owns_nothing_before_the_others_name_it() -> None:
     stream = Stream()
     old, new = Replica(stream, "a", "a1"), Replica(stream, "b", "b1")
     now = settle([old], 0.0, PERIOD)
-    assert all(old.membership.owns(share) for share in range(SHARES))
+    assert all(old.membership.owns(shard) for shard in range(SHARDS))
     new.act(now)
     new.flush(10)
     new.receive(1000, now)
     assert new.membership.joined
-    assert not any(new.membership.owns(share) for share in range(SHARES))
+    assert not any(new.membership.owns(shard) for shard in range(SHARDS))
     old.work(0, now)
     old.receive(1000, now)
     assert old.membership.outdated
-    assert not all(old.membership.owns(share) for share in range(SHARES)), "the old one stops at once"
+    assert not all(old.membership.owns(shard) for shard in range(SHARDS)), "the old one stops at once"
     assert old.membership.lease(now, idle=False).members == (), "but does not say so while a write is in flight"
     assert old.membership.lease(now, idle=True).members == ("b1",)
 
@@ -288,7 +288,7 @@ def test_a_large_part_is_divided_and_merged_again() -> None:
     replicas = [Replica(stream, f"placement-{number}", f"member-{number}") for number in range(3)]
     now = settle(replicas, 0.0, 3 * PERIOD)
     (part,) = ["queue a"]
-    (owner,) = [each for each in replicas if each.membership.owns(share_of(part))]
+    (owner,) = [each for each in replicas if each.membership.owns(shard_of(part))]
     for divided in (True, False):
         (owner.membership.divide if divided else owner.membership.merge)(part)
         now = settle(replicas, now, PERIOD)
@@ -320,24 +320,24 @@ def test_of_a_deletion_while_a_newcomer_joins_exactly_one_member_reports() -> No
         stream = Stream()
         old, new = Replica(stream, "a", "a1"), Replica(stream, "b", "b1")
         now = settle([old], 0.0, PERIOD)
-        share = next(share for share in range(SHARES) if _outranks("b", "a", share))
+        shard = next(shard for shard in range(SHARDS) if _outranks("b", "a", shard))
         new.membership.position_read = 5
         new.act(now)
         new.flush(10)
         new.receive(1000, now)
-        assert new.membership.answers_for(share, 7) is None, "it has not been named"
-        assert old.membership.answers_for(share, 3) is True
+        assert new.membership.answers_for(shard, 7) is None, "it has not been named"
+        assert old.membership.answers_for(shard, 3) is True
         old.receive(1000, now)
-        assert old.membership.answers_for(share, 4) is True, "until it has named the newcomer"
+        assert old.membership.answers_for(shard, 4) is True, "until it has named the newcomer"
         old.membership.position_read = read_by_old
         settle([old, new], now, PERIOD)
-        assert old.membership.answers_for(share, 20) is False
-        assert new.membership.answers_for(share, 20) is True
-        assert new.membership.answers_for(share, 7) is (read_by_old < 7), "the old one has reported what it had read"
+        assert old.membership.answers_for(shard, 20) is False
+        assert new.membership.answers_for(shard, 20) is True
+        assert new.membership.answers_for(shard, 7) is (read_by_old < 7), "the old one has reported what it had read"
 
 
-def _outranks(instance: str, other: str, share: int) -> bool:
-    digests = [blake2b(f"{share}/{name}".encode(), digest_size=8).digest() for name in (instance, other)]
+def _outranks(instance: str, other: str, shard: int) -> bool:
+    digests = [blake2b(f"{shard}/{name}".encode(), digest_size=8).digest() for name in (instance, other)]
     return digests[0] > digests[1]
 
 

@@ -23,7 +23,7 @@ from deviceshare_bus.division import FenceReceived, LeaseReceived
 from deviceshare_bus.leases import PERIOD, Fence, Lease
 from deviceshare_bus.subjects import address, node_of
 from deviceshare_placement.core import FactReceived, LedgerReceived, PlacementCore
-from deviceshare_placement.core.work_share import SPLIT_ABOVE
+from deviceshare_placement.core.own_work import SPLIT_ABOVE
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace

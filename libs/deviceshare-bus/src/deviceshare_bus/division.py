@@ -9,7 +9,7 @@ the newcomer, or has not renewed its lease for a period.
 from math import inf
 
 from deviceshare_bus.core import Command, Count, Event, Guard, Log, Now, PutLatest, Stopping
-from deviceshare_bus.leases import FENCE_SECONDS, LEASE_SECONDS, PERIOD, Fence, Lease, share_of
+from deviceshare_bus.leases import FENCE_SECONDS, LEASE_SECONDS, PERIOD, Fence, Lease, shard_of
 from deviceshare_bus.membership import Membership
 from deviceshare_bus.subjects import Stream
 from deviceshare_bus.subjects import fence as fence_subject
@@ -90,7 +90,7 @@ class Division:
 
     def level(self, key: str) -> int:
         """Return how many other replicas would rather own a part of the work than this one: 0 for what it owns."""
-        return 0 if self._members is None else self._members.level(share_of(key))
+        return 0 if self._members is None else self._members.level(shard_of(key))
 
     # Events
 
@@ -151,15 +151,15 @@ class Division:
         """Return whether this replica may work on what has this key; see also :meth:`may_work`."""
         if self._members is None:
             return True
-        share = share_of(key)
-        owns = self._owns.get(share)
+        shard = shard_of(key)
+        owns = self._owns.get(shard)
         if owns is None:
-            owns = self._owns[share] = self._members.owns(share)
+            owns = self._owns[shard] = self._members.owns(shard)
         return owns
 
     def answers_for(self, key: str, sequence: int) -> bool | None:
         """Return whether this replica reports a fact, by its sequence, about what has a key; None: ask again."""
-        return self._members is None or self._members.answers_for(share_of(key), sequence)
+        return self._members is None or self._members.answers_for(shard_of(key), sequence)
 
     def may_work(self, now: float) -> bool:
         """Return whether this replica may begin any work now: no other member can have fenced it."""

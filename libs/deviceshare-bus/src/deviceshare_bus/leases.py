@@ -5,7 +5,7 @@ from zlib import crc32
 import msgspec
 from deviceshare.model import Amount
 
-SHARES = 256
+SHARDS = 256
 """The number of parts into which work is divided. All replicas of a service must use the same one."""
 PERIOD = 4.0
 """Seconds without news of a member after which another member fences it."""
@@ -74,6 +74,6 @@ decode_lease = msgspec.msgpack.Decoder(Lease).decode
 decode_fence = msgspec.msgpack.Decoder(Fence).decode
 
 
-def share_of(key: str) -> int:
-    """Return the share to which a part of the work belongs."""
-    return crc32(key.encode()) % SHARES
+def shard_of(key: str) -> int:
+    """Return the shard to which a part of the work belongs."""
+    return crc32(key.encode()) % SHARDS

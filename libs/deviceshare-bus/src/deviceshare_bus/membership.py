@@ -1,17 +1,17 @@
 """How the replicas of a service divide its work, by leases in the stream that the service writes. Pure.
 
-The work is divided into :data:`.leases.SHARES`. Each replica that takes part is a member. It renews its lease, a
-message that also names the members that it knows. The owner of a share is the member with the highest rank for it, so
-that a change of the members moves only the shares of those that come and go. No message says who owns what.
+The work is divided into :data:`.leases.SHARDS`. Each replica that takes part is a member. It renews its lease, a
+message that also names the members that it knows. The owner of a shard is the member with the highest rank for it, so
+that a change of the members moves only the shards of those that come and go. No message says who owns what.
 
-A member works on a share if, of all members that it knows, it owns the share, and the leases of all of them name it.
+A member works on a shard if, of all members that it knows, it owns the shard, and the leases of all of them name it.
 So a newcomer begins only after the former owner has stopped: a member first completes what it has in flight, and then
 names the newcomer in its lease (:meth:`Membership.lease`).
 
 A member that is not heard of for a period is fenced: a message under its fence subject ends it for ever. Each write
 that is made under a lease carries the lease and expects that there is no fence, so the server
 refuses what a fenced member writes late. Leases, fences and what the service writes are messages of one stream, in
-one order: who owns a share has read everything that its former owners have written.
+one order: who owns a shard has read everything that its former owners have written.
 
 A member without others renews its lease only while it has work. A newcomer is answered at once in any case.
 A member works only until :data:`.leases.TRUSTED` of a period after it sent the last of its leases that it has received:
@@ -44,12 +44,12 @@ from deviceshare_bus.leases import (
     NAMING_REPORTED,
     PERIOD,
     RENEWALS,
-    SHARES,
+    SHARDS,
     STEADY,
     TRUSTED,
     Fence,
     Lease,
-    share_of,
+    shard_of,
 )
 from deviceshare_bus.splits import Splits
 
@@ -199,7 +199,7 @@ class Membership:
 
     @property
     def steady(self) -> bool:
-        """Whether all members that this one knows name one another, as far as it can see: each share has an owner."""
+        """Whether all members that this one knows name one another, as far as it can see: each shard has an owner."""
         return (
             self.joined
             and not self.ending
@@ -207,10 +207,10 @@ class Membership:
             and all(self.member in each.lease.members for each in self._others.values())
         )
 
-    def level(self, share: int) -> int:
-        """Return how many other members have a higher rank for a share."""
-        own = _rank(share, self._instance, self.member)
-        return sum(_rank(share, each.lease.instance, member) > own for member, each in self._others.items())
+    def level(self, shard: int) -> int:
+        """Return how many other members have a higher rank for a shard."""
+        own = _rank(shard, self._instance, self.member)
+        return sum(_rank(shard, each.lease.instance, member) > own for member, each in self._others.items())
 
     def end_own(self) -> Fence:
         """Return the fence of this member, which does no work from now on, and joins again when it has received it."""
@@ -238,7 +238,7 @@ class Membership:
         """Announce that a fact was read that changes who owns what."""
         self._read_needed = max(self._read_needed, sequence)
 
-    def answers_for(self, share: int, sequence: int) -> bool | None:
+    def answers_for(self, shard: int, sequence: int) -> bool | None:
         """Return whether this member, and no other one, reports what a fact says about a part of the work.
 
         A member answers for what it owns until it has named a newcomer, which answers for all later facts. None: it is
@@ -246,23 +246,23 @@ class Membership:
         """
         if not self.joined or self.ending:
             return None
-        first = self._first(share, self._others)
+        first = self._first(shard, self._others)
         if first is None and any(each.unnamed_since is not None for each in self._others.values()):
             return None
         if first is not None:
             # A newcomer that is not named yet does not answer.
             newcomer = first not in self._named and first not in self._before
-            return newcomer and self._first(share, self._named) is None
-        former = self._first(share, self._others, without_own=True)
+            return newcomer and self._first(shard, self._named) is None
+        former = self._first(shard, self._others, without_own=True)
         read = None if former is None else self._others[former].read_at_naming
         return read is None or sequence > read
 
-    def _first(self, share: int, members: Collection[str], *, without_own: bool = False) -> str | None:
-        """Return the member with the highest rank for a share; None for this one, or if there are no others."""
+    def _first(self, shard: int, members: Collection[str], *, without_own: bool = False) -> str | None:
+        """Return the member with the highest rank for a shard; None for this one, or if there are no others."""
         found = {
-            _rank(share, self._others[each].lease.instance, each): each for each in members if each in self._others
+            _rank(shard, self._others[each].lease.instance, each): each for each in members if each in self._others
         }
-        own = _rank(share, self._instance, self.member)
+        own = _rank(shard, self._instance, self.member)
         if not found or (max(found) < own and not without_own):
             return None
         return found[max(found)]
@@ -284,16 +284,16 @@ class Membership:
 
     def _owner_names(self, part: str) -> bool | None:
         """Return whether the lease of a part's owner names it as divided; None if this member is the owner."""
-        owner = self._first(share_of(part), self._others)
+        owner = self._first(shard_of(part), self._others)
         return None if owner is None else part in self._others[owner].lease.split
 
     # What is to be done
 
-    def owns(self, share: int) -> bool:
-        """Return whether this member is the one that may work on a share, while it is trusted."""
+    def owns(self, shard: int) -> bool:
+        """Return whether this member is the one that may work on a shard, while it is trusted."""
         if self._owned is None:
             self._owned = self._find_owned()
-        return share in self._owned
+        return shard in self._owned
 
     def _find_owned(self) -> frozenset[int]:
         named = all(self.member in each.lease.members for each in self._others.values())
@@ -302,7 +302,7 @@ class Membership:
         candidates = [(each.lease.instance, each.lease.member) for each in self._others.values()]
         own = (self._instance, self.member)
         return frozenset(
-            share for share in range(SHARES) if all(_rank(share, *own) > _rank(share, *each) for each in candidates)
+            shard for shard in range(SHARDS) if all(_rank(shard, *own) > _rank(shard, *each) for each in candidates)
         )
 
     @property
@@ -390,6 +390,6 @@ class Membership:
 
 
 @lru_cache(1 << 16)
-def _rank(share: int, instance: str, member: str) -> tuple[bytes, str]:
-    """Return the rank of a member for a share; a process that is started again under its name has the same one."""
-    return blake2b(f"{share}/{instance}".encode(), digest_size=8).digest(), member
+def _rank(shard: int, instance: str, member: str) -> tuple[bytes, str]:
+    """Return the rank of a member for a shard; a process that is started again under its name has the same one."""
+    return blake2b(f"{shard}/{instance}".encode(), digest_size=8).digest(), member

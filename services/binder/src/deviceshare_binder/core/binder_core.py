@@ -268,11 +268,11 @@ class BinderCore:
         out = self._division.tick(now, idle=idle, active=self._claims.active)
         if self._division.changed:
             self._division.changed = False
-            self._claims.share_changed()
-            self._share_of_reports_changed()
+            self._claims.shards_changed()
+            self._owner_of_reports_changed()
         return out
 
-    def _share_of_reports_changed(self) -> None:
+    def _owner_of_reports_changed(self) -> None:
         """Leave the reports about waiting pods and the statuses to another replica, or take them over."""
         if self._reported == self._owns_reports:
             return

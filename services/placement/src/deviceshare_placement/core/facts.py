@@ -23,8 +23,8 @@ from deviceshare_placement.core import explaining
 from deviceshare_placement.core.cluster_state import ClusterState
 from deviceshare_placement.core.deciding import Deciding
 from deviceshare_placement.core.ledgers import Ledgers
+from deviceshare_placement.core.own_work import OwnWork
 from deviceshare_placement.core.records import GroupRecord, PodRecord
-from deviceshare_placement.core.work_share import WorkShare
 
 _POD_SUBJECT = subject_of("pod", "")
 MOST_ENDED = 10_000
@@ -36,7 +36,7 @@ class Facts:
     """The last fact of each object, and what its changes mean for the rest of the core."""
 
     def __init__(
-        self, cluster: ClusterState, ledgers: Ledgers, deciding: Deciding, work: WorkShare, instance: str
+        self, cluster: ClusterState, ledgers: Ledgers, deciding: Deciding, work: OwnWork, instance: str
     ) -> None:
         self._work = work
         self._cluster = cluster

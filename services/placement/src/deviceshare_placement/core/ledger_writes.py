@@ -18,9 +18,9 @@ from deviceshare_placement.core.claims import MOST_WRITES, Author, NewClaim, cla
 from deviceshare_placement.core.cluster_state import ClusterState
 from deviceshare_placement.core.deciding import Deciding, Round
 from deviceshare_placement.core.ledgers import Ledgers
+from deviceshare_placement.core.own_work import OwnWork
 from deviceshare_placement.core.records import PodRecord
 from deviceshare_placement.core.reporter import Reporter
-from deviceshare_placement.core.work_share import WorkShare
 
 RETRY = Backoff(0.5, 30.0)
 """Seconds until a refused claim is decided again, or a refused ledger written again; doubles with each refusal."""
@@ -49,7 +49,7 @@ class LedgerWrites:
         ledgers: Ledgers,
         deciding: Deciding,
         reporter: Reporter,
-        work: WorkShare,
+        work: OwnWork,
         division: Division,
         readable: Callable[[str], bool],
         instance: str,

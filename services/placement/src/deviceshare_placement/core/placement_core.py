@@ -45,8 +45,8 @@ from deviceshare_placement.core.facts import Facts
 from deviceshare_placement.core.ledger_writes import LedgerWrites
 from deviceshare_placement.core.ledgers import BOUND_GRACE, Ledgers
 from deviceshare_placement.core.overcommit import overcommitted_claims
+from deviceshare_placement.core.own_work import OwnWork
 from deviceshare_placement.core.reporter import Reporter
-from deviceshare_placement.core.work_share import WorkShare
 
 PROMPT_RETRIES = 3
 """Refusals after which a pod counts as one that waits with its reason."""
@@ -69,7 +69,7 @@ class PlacementCore:
     def __init__(self, instance: str, claim_prefix: str, *, divided: bool = False) -> None:
         self.cluster = ClusterState()
         self._division = Division(Stream.LEDGER, "placement", instance, claim_prefix if divided else "")
-        self._work = WorkShare(self.cluster, self._division)
+        self._work = OwnWork(self.cluster, self._division)
         self._unread = {Stream.CLUSTER, Stream.LEDGER, Stream.OUTCOME}
         """Streams that have not been read to their end: nothing is decided before."""
         self._synced = False
@@ -265,7 +265,7 @@ class PlacementCore:
             *self._division.tick(now, idle=not self._writes.open, active=self._active(now)),
         ]
         if self._division.changed:
-            self._share_changed()
+            self._shards_changed()
             commands += self._facts.take_ended()
         if self._may_decide(now.monotonic):
             self._work.split_large(self.cluster.dispatcher.waiting(), now.monotonic)
@@ -281,7 +281,7 @@ class PlacementCore:
             commands += map(explaining.publish, decided.of_groups)
         return commands + self._report_waiting(now.monotonic)
 
-    def _share_changed(self) -> None:
+    def _shards_changed(self) -> None:
         """Decide what belongs to this replica now, and nothing else."""
         self._division.changed = False
         self._work.prefer_nodes()

@@ -30,7 +30,7 @@ _QUEUE = "queue "
 """Begins the keys of queues."""
 
 
-class WorkShare:
+class OwnWork:
     """The part of the groups and nodes that this replica works on."""
 
     def __init__(self, cluster: ClusterState, division: Division) -> None:
