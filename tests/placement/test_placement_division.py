@@ -1,18 +1,21 @@
 """Replicas of placement that divide the work, on a model of LEDGER: late writes, pauses, deaths and newcomers."""
 
 import random
-from collections import Counter
+from collections import Counter, deque
 from typing import Any
 
 import pytest
-from deviceshare.model import NodeLedger, PodFact, QueueFact, Synced
+from deviceshare.model import Gone, NodeLedger, PodFact, QueueFact, Synced
 from deviceshare_bus.core import (
     CaughtUp,
+    Command,
     Event,
+    ExpireOthers,
     Now,
     PutLatest,
     Read,
     ReadBack,
+    RecordStep,
     Tick,
     Write,
     WriteConflict,
@@ -106,6 +109,7 @@ class Replica:
         """When writes without a guard were sent, by token."""
         self.answers: list[Event] = []
         self.reads: list[str] = []
+        self.commands: deque[Command] = deque(maxlen=10_000)
         self.receive(10**6, now)
         self.receive_facts(10**6, now)
         for stream in ("CLUSTER", "LEDGER", "OUTCOME"):
@@ -113,6 +117,7 @@ class Replica:
 
     def send(self, event: Event, now: float) -> None:
         for command in self.core.handle(event, Now(now, WALL + now)):
+            self.commands.append(command)
             if isinstance(command, Write) or (isinstance(command, PutLatest) and command.subject.startswith("ledger.")):
                 self.unsent.append(command)
                 if isinstance(command, Write) and command.guard is None:
@@ -195,6 +200,9 @@ class System:
         self.pods[made.uid] = made
         self.server.queues[made.uid] = queue
         self.facts.append((f"cluster.pod.{made.uid}", made))
+
+    def delete(self, uid: str) -> None:
+        self.facts.append((f"cluster.pod.{uid}", Gone()))
 
     def move(self, uid: str, queue: str) -> None:
         """Move a pod to another queue, once."""
@@ -409,3 +417,57 @@ def test_a_group_that_moves_to_another_queue_is_decided_by_one_replica_though_fa
     system.settle(1.5)
     assert sum(system.claimed.values()) == 6
     assert system.server.conflicts == 0
+
+
+def test_one_replica_lets_explanations_expire_after_a_start_and_after_a_death() -> None:
+    system = System("p1", "p2", "p3")
+    system.settle(2 * PERIOD)
+    for _ in range(2):
+        found = [sum(isinstance(one, ExpireOthers) for one in each.commands) for each in system.replicas]
+        assert 1 <= sum(found) <= 2, "one that was alone at first, and the one that does it for all"
+        for each in system.replicas:
+            each.commands.clear()
+        dead = next(each for each, count in zip(system.replicas, found, strict=True) if not count)
+        system.replicas.remove(dead)
+        system.settle(2 * PERIOD)
+
+
+def gone_steps(system: System) -> Counter[str]:
+    return Counter(
+        one.pod
+        for replica in system.replicas
+        for one in replica.commands
+        if isinstance(one, RecordStep) and one.name == "gone"
+    )
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(min_value=0))
+def test_each_pod_that_is_deleted_while_a_replica_joins_records_one_step(seed: int) -> None:
+    rng = random.Random(seed)
+    system = System("p1", "p2")
+    for number in range(30):
+        system.facts.append((f"cluster.queue.team-{number}", QueueFact(name=f"team-{number}")))
+    system.settle(2 * PERIOD)
+    for number in range(30):
+        system.create(f"pod-{number}", f"team-{number}", 101)
+    system.settle(1.0)
+    uids = sorted(system.pods)
+    system.replicas.append(system.start("p3"))
+    while uids:
+        system.now += 0.02
+        system.delete(uids.pop())
+        for replica in system.replicas:
+            match rng.randrange(4):
+                case 0:
+                    replica.receive_facts(rng.randrange(1, 4), system.now)
+                case 1:
+                    replica.receive(10**6, system.now)
+                case 2:
+                    replica.send(Tick(), system.now)
+                case 3:
+                    replica.flush(10**6, system.now)
+    system.settle(PERIOD)
+    found = gone_steps(system)
+    assert len(found) == 30
+    assert set(found.values()) == {1}
