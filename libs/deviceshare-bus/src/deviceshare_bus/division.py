@@ -74,6 +74,11 @@ class Division:
         return self._members.member if self._members is not None else ""
 
     @property
+    def instance(self) -> str:
+        """The name of the process."""
+        return self._instance
+
+    @property
     def others(self) -> int:
         """The number of other members."""
         return len(self._members.others) if self._members is not None else 0

@@ -27,8 +27,8 @@ NO_TENANT = Tenant()
 _NO_HOLDINGS: dict[str, Holding] = {}
 
 
-def _same_level(_: str) -> int:
-    return 0
+def _no_preference(_: str) -> tuple[int, int]:
+    return 0, 0
 
 
 class NodeTable:
@@ -58,14 +58,14 @@ class NodeTable:
         self._order = TieOrder()
         self._ordered = False
         """Whether ``_order`` ranks all nodes."""
-        self._level: Callable[[str], int] = _same_level
+        self._preference: Callable[[str], tuple[int, int]] = _no_preference
 
-    def prefer(self, level: Callable[[str], int]) -> None:
-        """Choose the nodes with the lowest level among equal nodes, and only then by the configured tie order.
+    def prefer(self, preference: Callable[[str], tuple[int, int]]) -> None:
+        """Choose the nodes with the lowest preference among equal nodes, and only then by the configured tie order.
 
-        ``level`` returns the level of a node by its name. Replicas that prefer other nodes rarely choose the same one.
+        ``preference`` maps the name of a node. Replicas that prefer other nodes rarely choose the same one.
         """
-        self._level, self._ordered = level, False
+        self._preference, self._ordered = preference, False
 
     # Nodes
 
@@ -278,7 +278,7 @@ class NodeTable:
     def _put_in_order(self) -> None:
         """Rank the nodes by the configured tie order: of nodes with equal scores the first is chosen."""
         ranks = np.zeros(self._cards.rows, dtype=np.int64)
-        names = sorted(self._rows, key=lambda name: (self._level(name), self._ties.key(name)))
+        names = sorted(self._rows, key=lambda name: (self._preference(name), self._ties.key(name)))
         ranks[[self._rows[name] for name in names]] = np.arange(len(names))
         self._order.ranks = ranks
         self._ordered = True

@@ -8,6 +8,7 @@ all others have read this fact, and have completed what they had begun before.
 """
 
 from collections.abc import Mapping
+from zlib import crc32
 
 from deviceshare.model import QueueFact
 from deviceshare.queueing import ROOT
@@ -76,11 +77,20 @@ class OwnWork:
         return self._division.owns(f"node {name}")
 
     def prefer_nodes(self) -> None:
-        """Prefer, among equal nodes, those that other replicas do not: each partition has an order of replicas."""
+        """Prefer, among equal nodes, those that other replicas do not: each partition has an order of replicas.
+
+        Those who are not the first one there take its nodes in orders of their own.
+        """
         levels = tuple(self._division.level(f"partition {number}") for number in range(PARTITIONS))
         if levels != self._levels:
             self._levels = levels
-            self._cluster.allocator.prefer(lambda name: levels[partition(name)])
+            instance = self._division.instance
+
+            def preference(name: str) -> tuple[int, int]:
+                level = levels[partition(name)]
+                return level, crc32(f"{instance} {name}".encode()) if level else 0
+
+            self._cluster.allocator.prefer(preference)
 
     def level(self, node: str) -> int:
         """Return how many other replicas prefer a node rather than this one."""
