@@ -413,7 +413,7 @@ def test_a_group_that_moves_to_another_queue_is_decided_by_one_replica_though_fa
         for each in system.replicas[1:]:
             each.step(system.now)
     waiting = 6 - sum(system.claimed.values())
-    assert waiting == 6, "whoever is the owner now waits for the one that has not read it"
+    assert waiting == 6, "the present owner waits for the replica that has not read it"
     system.settle(1.5)
     assert sum(system.claimed.values()) == 6
     assert system.server.conflicts == 0

@@ -55,7 +55,7 @@ class Queues:
         """The hierarchy; None: not computed since the last change."""
         self._dirty = True
         self.claimed_elsewhere: Mapping[str, Set[str]] = {}
-        """By resource, the queues that are decided elsewhere and lack what they deserve: nobody borrows it."""
+        """By resource, the queues that are decided elsewhere and lack what they deserve: no queue borrows it."""
         self.nodes_version = 0
         """Incremented with every change of a node."""
         self.counting = Counting(conf)
