@@ -10,7 +10,7 @@ from deviceshare.objects import decode_node, decode_pod
 from deviceshare_cli.bench.bus import workload
 from deviceshare_cli.bench.bus.command import quantile, report
 from deviceshare_cli.bench.bus.floor import doubles
-from deviceshare_cli.bench.bus.measure import Run
+from deviceshare_cli.bench.bus.measure import Load, Run
 from deviceshare_cli.bench.bus.traffic import StreamMeter, Traffic
 from hypothesis import given
 from hypothesis import strategies as st
@@ -81,7 +81,7 @@ def test_the_doubles_publish_and_read_the_messages_of_the_run() -> None:
 
 
 def test_rates_and_quantiles() -> None:
-    shown = report(RUN, 5, 8, 10, 0.5)
+    shown = report(RUN, Load(5, 8, 10), 0.5)
     assert (shown["pods_per_second"], shown["floor_pods_per_second"], shown["ratio"]) == (5.0, 20.0, 0.25)
     assert (shown["latency_p50_seconds"], shown["latency_p99_seconds"]) == (0.5, 1.0)
     assert quantile([], 0.5) is None

@@ -1,0 +1,65 @@
+"""What is done once though several replicas could do it, while replicas come and go."""
+
+import random
+from collections import Counter
+
+from deviceshare.model import QueueFact
+from deviceshare_bus.core import ExpireOthers, RecordStep, Tick
+from deviceshare_bus.leases import PERIOD
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from placement.test_placement_division import System
+
+
+def test_one_replica_lets_explanations_expire_after_a_start_and_after_a_death() -> None:
+    system = System("p1", "p2", "p3")
+    system.settle(2 * PERIOD)
+    for _ in range(2):
+        found = [sum(isinstance(one, ExpireOthers) for one in each.commands) for each in system.replicas]
+        assert 1 <= sum(found) <= 2, "one that was alone at first, and the one that does it for all"
+        for each in system.replicas:
+            each.commands.clear()
+        dead = next(each for each, count in zip(system.replicas, found, strict=True) if not count)
+        system.replicas.remove(dead)
+        system.settle(2 * PERIOD)
+
+
+def gone_steps(system: System) -> Counter[str]:
+    return Counter(
+        one.pod
+        for replica in system.replicas
+        for one in replica.commands
+        if isinstance(one, RecordStep) and one.name == "gone"
+    )
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(min_value=0))
+def test_each_pod_that_is_deleted_while_a_replica_joins_records_one_step(seed: int) -> None:
+    rng = random.Random(seed)
+    system = System("p1", "p2")
+    for number in range(30):
+        system.facts.append((f"cluster.queue.team-{number}", QueueFact(name=f"team-{number}")))
+    system.settle(2 * PERIOD)
+    for number in range(30):
+        system.create(f"pod-{number}", f"team-{number}", 101)
+    system.settle(1.0)
+    uids = sorted(system.pods)
+    system.replicas.append(system.start("p3"))
+    while uids:
+        system.now += 0.02
+        system.delete(uids.pop())
+        for replica in system.replicas:
+            match rng.randrange(4):
+                case 0:
+                    replica.receive_facts(rng.randrange(1, 4), system.now)
+                case 1:
+                    replica.receive(10**6, system.now)
+                case 2:
+                    replica.send(Tick(), system.now)
+                case 3:
+                    replica.flush(10**6, system.now)
+    system.settle(PERIOD)
+    found = gone_steps(system)
+    assert len(found) == 30
+    assert set(found.values()) == {1}
