@@ -385,33 +385,3 @@ def test_a_claim_of_a_pod_that_is_not_known_yet_counts_in_its_queue() -> None:
     other.settle(1.0)
     assert other.claimed["capped-a"] == 2, "of 200 there are 140 in use"
     assert replica.core.open_work >= 0
-
-
-def test_a_group_that_moves_to_another_queue_is_decided_by_one_replica_though_facts_are_late() -> None:
-    system = System("p1", "p2", "p3")
-    for queue in (f"team-{number}" for number in range(6)):
-        system.facts.append((f"cluster.queue.{queue}", QueueFact(name=queue)))
-    system.settle(2 * PERIOD)
-    for number in range(6):
-        system.create(f"pod-{number}", f"team-{number}", 101)  # waits: no card is that large
-    system.settle(1.0)
-    # Each moves to another queue and fits now; only two replicas hear of it, the third one hears of larger cards.
-    for number in range(6):
-        uid = f"pod-{number}"
-        (key,) = [key for key in system.pods if uid in key]
-        system.pods[key] = replace(system.pods[key], ask=pod("x", vgpu(1, 40)).ask)
-        system.move(key, f"team-{(number + 1) % 6}")
-    late = system.replicas[0]
-    for _ in range(5):
-        system.now += 0.1
-        late.receive(10**6, system.now)
-        late.send(Tick(), system.now)
-        late.flush(10**6, system.now)
-        late.answer(system.now)
-        for each in system.replicas[1:]:
-            each.step(system.now)
-    waiting = 6 - sum(system.claimed.values())
-    assert waiting == 6, "the present owner waits for the replica that has not read it"
-    system.settle(1.5)
-    assert sum(system.claimed.values()) == 6
-    assert system.server.conflicts == 0

@@ -8,7 +8,9 @@ from deviceshare_bus.core import ExpireOthers, RecordStep, Tick
 from deviceshare_bus.leases import PERIOD
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from placement.test_placement_division import System
+from support.builders import pod, vgpu
 
 
 def test_one_replica_lets_explanations_expire_after_a_start_and_after_a_death() -> None:
@@ -63,3 +65,33 @@ def test_each_pod_that_is_deleted_while_a_replica_joins_records_one_step(seed: i
     found = gone_steps(system)
     assert len(found) == 30
     assert set(found.values()) == {1}
+
+
+def test_a_group_that_moves_to_another_queue_is_decided_by_one_replica_though_facts_are_late() -> None:
+    system = System("p1", "p2", "p3")
+    for queue in (f"team-{number}" for number in range(6)):
+        system.facts.append((f"cluster.queue.{queue}", QueueFact(name=queue)))
+    system.settle(2 * PERIOD)
+    for number in range(6):
+        system.create(f"pod-{number}", f"team-{number}", 101)  # waits: no card is that large
+    system.settle(1.0)
+    # Each moves to another queue and fits now; only two replicas hear of it, the third one hears of larger cards.
+    for number in range(6):
+        uid = f"pod-{number}"
+        (key,) = [key for key in system.pods if uid in key]
+        system.pods[key] = replace(system.pods[key], ask=pod("x", vgpu(1, 40)).ask)
+        system.move(key, f"team-{(number + 1) % 6}")
+    late = system.replicas[0]
+    for _ in range(5):
+        system.now += 0.1
+        late.receive(10**6, system.now)
+        late.send(Tick(), system.now)
+        late.flush(10**6, system.now)
+        late.answer(system.now)
+        for each in system.replicas[1:]:
+            each.step(system.now)
+    waiting = 6 - sum(system.claimed.values())
+    assert waiting == 6, "the present owner waits for the replica that has not read it"
+    system.settle(1.5)
+    assert sum(system.claimed.values()) == 6
+    assert system.server.conflicts == 0
