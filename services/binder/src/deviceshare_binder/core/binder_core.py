@@ -1,6 +1,6 @@
 """The binder's core: it binds the pods of claims, writes their outcomes, and reports them to users."""
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from deviceshare.conf import DEVICES, SCHEDULER, EffectiveConfiguration
 from deviceshare.model import ADMITTED, BOUND, PENDING, REJECTED, ConfigFact, Explanation
@@ -89,7 +89,7 @@ class BinderCore:
         check: bool = True,
     ) -> None:
         self._division = division or Division(Stream.OUTCOME, "binder", "", "")
-        self._claims = ClaimBinder(limit, keys, patience, self._owns_partition, check=check)
+        self._claims = ClaimBinder(limit, keys, patience, self._owns_partition, self._claimed, check=check)
         self._reports = Reports(self._claims.facts.pods)
         self._groups = Groups()
         self._charges = Charges()
@@ -234,6 +234,9 @@ class BinderCore:
         self._reports.explained(explanation, event=Stream.EXPLAIN not in self._unread)
         if explanation.decision == PENDING:
             self._groups.explained(explanation)
+
+    def _claimed(self, before: Set[str], after: Set[str]) -> None:
+        self._reports.claimed(before, after)
 
     def _missing_queues(self) -> list[str]:
         """Return the missing Queues of the system, none before the cluster's facts have been read."""

@@ -4,7 +4,7 @@ The states of a bind task: :mod:`.bind_task`; what one task does: :mod:`.bind_st
 that were on the bus have been read.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 
 from deviceshare.families import FamilyError
 from deviceshare.model import BOUND, REFUSED, WITHDRAWN, Claim
@@ -33,12 +33,21 @@ class ClaimBinder:
         keys: signing keys (:mod:`deviceshare.model.signatures`).
         patience: the seconds that a device plugin has to serve a pod.
         owns: whether this replica binds pods to the nodes of a partition.
+        claimed: is told the uids of the pods with claims on a node before and after these claims changed.
         check: whether claims are compared with their pods' requests and their nodes.
     """
 
     def __init__(
-        self, limit: int, keys: Sequence[bytes], patience: float, owns: Callable[[int], bool], *, check: bool
+        self,
+        limit: int,
+        keys: Sequence[bytes],
+        patience: float,
+        owns: Callable[[int], bool],
+        claimed: Callable[[Set[str], Set[str]], None],
+        *,
+        check: bool,
     ) -> None:
+        self._claimed = claimed
         self._owns_partition = owns
         self._owned: set[int] = set()
         """The partitions that this replica owned when its share changed last."""
@@ -141,6 +150,7 @@ class ClaimBinder:
         before, node.ledger = node.ledger, {claim.id: claim for claim in claims}
         self.facts.shares.set_claims(name, before, node.ledger)
         uids = {claim.uid for claim in node.ledger.values()}
+        self._claimed({claim.uid for claim in before.values()}, uids)
         for identity, claim in before.items():
             if identity not in node.ledger and claim.uid not in uids:
                 self.handoffs.not_begun(name, claim.uid)
