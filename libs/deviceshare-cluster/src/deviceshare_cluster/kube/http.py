@@ -1,7 +1,7 @@
 """HTTP/1.1 for short requests: keep-alive connections, whole bodies in and out.
 
 A request of aiohttp takes several times the CPU of one of these, and most requests of the binder are one Binding with
-an answer that nobody reads. Watches, and API servers behind a proxy, use aiohttp.
+an answer that is not read. Watches, and API servers behind a proxy, use aiohttp.
 """
 
 import asyncio
@@ -201,7 +201,7 @@ class _Connection(asyncio.Protocol):
             self._fail(error)
             return
         if self._answer is None or self._answer.done():
-            self.close()  # nobody asked
+            self.close()  # no request is open
         elif answer is not None:
             self._used = True
             self._timer.cancel()
