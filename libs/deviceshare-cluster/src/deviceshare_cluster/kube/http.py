@@ -1,7 +1,7 @@
 """HTTP/1.1 for short requests: keep-alive connections, whole bodies in and out.
 
-A request takes some 40 % less CPU than with aiohttp (docs/performance.md), and most requests of the binder are one Binding
-with an answer that is not read. Watches, lists, and API servers behind a proxy use aiohttp.
+A request takes some 40 % less CPU than with aiohttp (docs/performance.md), and most requests of the binder are one
+Binding with an answer that is not read. Watches, lists, and API servers behind a proxy use aiohttp.
 """
 
 import asyncio
