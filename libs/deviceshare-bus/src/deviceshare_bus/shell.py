@@ -184,25 +184,32 @@ class Shell:
             await end(*self._own)
 
     async def _stop(self) -> None:
-        """Apply the answers to writes in flight, and do what only this process can do: end its lease, record traces."""
+        """Apply the answers to writes in flight, and do what only this process can do: end its lease, record traces.
+
+        The core's last writes come before the end of its lease: others take over then.
+        """
         requests: list[asyncio.Future[Any]] = [*self._writes, *self._own]
         if requests:
             await asyncio.wait(requests, timeout=REST)
         self._handle_answers()
-        if self._tracing.enabled:
-            self.handle(Tick())
-        commands, self._commands = self._commands, deque()
+        waiting, self._commands = self._commands, deque()
         self.handle(Stopping())
         sent = []
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(REST):
-                for command in (*self._commands, *commands):  # the end of the lease first
-                    if isinstance(command, RecordTrace):
-                        self._tracing.record(command)
+                for command in self._commands:
+                    if isinstance(command, Write):
+                        await self._write(command)
                     elif isinstance(command, PutLatest):
                         write = BusWrite(command.subject, encode(command.message))
                         sent.append(await self._context.publisher.send(write, ttl=command.ttl))
-                await asyncio.gather(*sent, return_exceptions=True)
+                await asyncio.gather(*sent, *self._writes, return_exceptions=True)
+        self._handle_answers()
+        if self._tracing.enabled:
+            self.handle(Tick())
+        for command in (*waiting, *self._commands):
+            if isinstance(command, RecordTrace):
+                self._tracing.record(command)
 
     def handle(self, event: Event) -> None:
         """Pass an event to the core and queue its commands. For tasks of the service; never call it in a callback."""
