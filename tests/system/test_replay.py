@@ -20,7 +20,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 SERVICES = ("inventory", "placement", "binder", "metrics")
 LEAST: dict[str, dict[str, int]] = {
     "inventory": {"CLUSTER node": 40, "CLUSTER pod": 80, "CLUSTER podgroup": 5, "CLUSTER synced": 1, "RecordStep": 55},
-    "placement": {"LEDGER": 15, "EXPLAIN": 50, "RecordStep": 55},
+    "placement": {"LEDGER": 15, "EXPLAIN": 10, "RecordStep": 55},
     "binder": {"BindPod": 40, "OUTCOME": 15, "LockNode": 5, "Annotate": 5, "SetPodCondition": 10, "RecordEvent": 40},
     "metrics": {},
 }
