@@ -6,6 +6,7 @@ after a failure the process ends and its supervisor restarts it; after the bus w
 
 import argparse
 import asyncio
+import contextlib
 import logging
 import os
 import secrets
@@ -20,12 +21,13 @@ from typing import Any
 import uvloop
 from aiohttp import web
 from deviceshare.model import ConfigError
-from nats.aio.msg import Msg
+from nats.errors import Error as NatsError
 
 from deviceshare_bus.connection import Connection, connect
 from deviceshare_bus.core import Now
 from deviceshare_bus.eventlog import EventLog
 from deviceshare_bus.follower import BusWiped, Follower
+from deviceshare_bus.framing import Received
 from deviceshare_bus.garbage import collect_when_idle, rarely_collect
 from deviceshare_bus.logs import set_up_logs
 from deviceshare_bus.messages import Status, encode
@@ -242,11 +244,12 @@ async def _serve(service: str, instance: str, main: Main, options: argparse.Name
     connection.on_reconnect(metrics.reconnected)
     publisher = Publisher(connection)
 
-    async def answer(message: Msg) -> None:
-        if state.context is not None:
-            await message.respond(encode(state.context.status()))
+    def answer(message: Received) -> None:
+        if state.context is not None and message.reply:
+            with contextlib.suppress(NatsError):  # the connection is lost
+                connection.client.send(message.reply, encode(state.context.status()))
 
-    await connection.subscribe(status(service), answer)
+    connection.listen(status(service), answer)
 
     def begin(watch: StreamWatch, hold: float) -> Context:
         events = EventLog(publisher, service, instance, metrics)

@@ -126,7 +126,7 @@ class BinderCore:
         due = (
             self._division.due(active=self._claims.active) if self._claims.started else None,
             self._claims.next_due(),
-            self._claims.outcomes.retry_due,
+            self._claims.outcomes.next_due(),
             self._reporting.next_due(owned=self._owns_reports),
             self._writes.next_due(),
             self._system_queues.next_due(self._missing_queues()),
@@ -147,14 +147,16 @@ class BinderCore:
                 return self._written(event, now)
             case ClusterFailed():
                 return self._failed(event, now)
-            case LeaseReceived() | FenceReceived() | Stopping():
+            case Stopping():
+                return [*self._claims.outcomes.flush(now.monotonic), *self._division.handle(event, now)]
+            case LeaseReceived() | FenceReceived():
                 return self._division.handle(event, now)
             case Written() | WriteConflict() | WriteUnknown() | WriteRefused():
                 return self._claims.outcomes.answered(event, now.monotonic)
         return self._apply(event, now)
 
     def _apply(self, event: Event, now: Now) -> list[Command]:
-        """Apply an event whose commands, except for counters, follow with the next tick."""
+        """Apply an event whose commands follow with the next tick; except for counters, and bindings in a chain."""
         match event:
             case PodChanged():
                 self._pod(event, now)
@@ -173,7 +175,8 @@ class BinderCore:
             case BindAnswered():
                 self._refused.discard(BindPod)
                 self._claims.bind_answered(event, now)
-                return [Count("bind_conflicts")] if event.state is BindState.CHANGED else []
+                conflicts = [Count("bind_conflicts")] if event.state is BindState.CHANGED else []
+                return [*conflicts, *self._chained(now)]
             case PodRead():
                 self._refused -= {ReadPod, FencePod}
                 self._claims.pod_read(event, now)
@@ -187,6 +190,10 @@ class BinderCore:
             case CaughtUp(stream=stream):
                 self._caught_up(stream)
         return []
+
+    def _chained(self, now: Now) -> list[ClaimRequest]:
+        """Continue at once with the claims that waited for a binding which was answered."""
+        return self._claims.chain(now) if self._division.may_work(now.monotonic) else []
 
     # Messages of the bus
 

@@ -12,7 +12,7 @@ from deviceshare_bus.follower import Follower
 from deviceshare_bus.messages import decode_events, decode_ledger
 from deviceshare_bus.subjects import Stream, event, of_replicas
 from deviceshare_bus.tasks import end
-from deviceshare_cluster.interface import Change, ClusterError, Object
+from deviceshare_cluster.interface import Change, ClusterError, Listed, Object
 from deviceshare_cluster.local import Applied
 from deviceshare_cluster.local.kinds import STREAM
 
@@ -146,21 +146,22 @@ class Pods:
         self.reasons: dict[str, str] = {}
 
     async def watch(self, system: System) -> None:
-        """Watch the cluster's pods until cancelled."""
-        now = asyncio.get_running_loop().time
-        async for batch in system.backing.cluster.watch(["Pod"]):
-            at = now()
-            self._changed.set()
-            for change in batch:
-                if not isinstance(change, Change):
-                    self.listed.set()
-                elif change.name not in self.bound and change.raw:
-                    pod = read_pod(change.raw)
-                    if pod.node:
-                        self.bound[pod.name] = at
-                        self.reasons.pop(pod.name, None)
-                    elif pod.reason:
-                        self.reasons[pod.name] = pod.reason
+        """Observe the cluster's pods until cancelled; there are none yet."""
+        with _local(system).observed(self._take):
+            self.listed.set()
+            await asyncio.Event().wait()
+
+    def _take(self, batch: list[Change | Listed]) -> None:
+        at = asyncio.get_running_loop().time()
+        self._changed.set()
+        for change in batch:
+            if isinstance(change, Change) and change.kind == "Pod" and change.name not in self.bound and change.raw:
+                pod = read_pod(change.raw)
+                if pod.node:
+                    self.bound[pod.name] = at
+                    self.reasons.pop(pod.name, None)
+                elif pod.reason:
+                    self.reasons[pod.name] = pod.reason
 
     async def create(self, system: System, count: int) -> float:
         """Create all pods and return the duration in seconds."""
