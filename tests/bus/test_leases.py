@@ -1,32 +1,48 @@
-"""Leases of replicas, on a model of the stream: whatever is delayed, paused or killed, shares are exclusive."""
+"""Leases of replicas, on a model of the stream: whatever is delayed, paused or killed, shards are exclusive."""
 
 import random
+from hashlib import blake2b
 
 import pytest
-from deviceshare_bus.leases import MOST_MEMBERS, PERIOD, SHARES, Fence, Lease, Membership
+from deviceshare_bus.leases import (
+    MOST_MEMBERS,
+    NAMING,
+    NAMING_REPORTED,
+    PERIOD,
+    SHARDS,
+    STEADY,
+    Fence,
+    Lease,
+    shard_of,
+)
+from deviceshare_bus.membership import Membership
 from hypothesis import given
 from hypothesis import strategies as st
 
-SOME = range(0, SHARES, 16)
-"""The shares on which the members work in the tests."""
+SOME = range(0, SHARDS, 16)
+"""The shards on which the members work in the tests."""
 
 
-class SharedWrite:
-    """A write for a share, made under the lease of a member that had read up to a position."""
+PARTS = {f"queue {name}": [f"group {name}-{number}" for number in range(4)] for name in "abc"}
+"""Parts of the work that are divided further by groups, and the groups."""
 
-    def __init__(self, share: int, member: str, known: int) -> None:
-        self.share, self.member, self.known = share, member, known
+
+class ShardWrite:
+    """A write for a shard or a group, made under the lease of a member that had read up to a position."""
+
+    def __init__(self, shard: int | str, member: str, known: int) -> None:
+        self.shard, self.member, self.known = shard, member, known
 
 
 class Stream:
     """The messages in their order; the server refuses writes under leases that are fenced."""
 
     def __init__(self) -> None:
-        self.messages: list[Lease | Fence | SharedWrite] = []
+        self.messages: list[Lease | Fence | ShardWrite] = []
         self.fenced: set[str] = set()
 
-    def put(self, message: Lease | Fence | SharedWrite) -> bool:
-        if isinstance(message, SharedWrite) and message.member in self.fenced:
+    def put(self, message: Lease | Fence | ShardWrite) -> bool:
+        if isinstance(message, ShardWrite) and message.member in self.fenced:
             return False
         if isinstance(message, Fence):
             self.fenced.add(message.member)
@@ -41,12 +57,12 @@ class Replica:
         self.stream, self.instance = stream, instance
         self.membership = Membership("placement", instance, member)
         self.read = 0
-        self.pending: list[Lease | Fence | SharedWrite] = []
+        self.pending: list[Lease | Fence | ShardWrite] = []
         """Sent, not yet received by the server, in order."""
 
     @property
     def idle(self) -> bool:
-        return not any(isinstance(message, SharedWrite) for message in self.pending)
+        return not any(isinstance(message, ShardWrite) for message in self.pending)
 
     def receive(self, most: int, now: float) -> None:
         for message in self.stream.messages[self.read : self.read + most]:
@@ -62,28 +78,42 @@ class Replica:
         if self.membership.renewal_due(now) or (self.membership.outdated and self.idle):
             self.pending.append(self.membership.lease(now, idle=self.idle))
 
-    def work(self, share: int, now: float) -> None:
-        if self.membership.is_trusted(now) and self.membership.owns(share):
-            self.pending.append(SharedWrite(share, self.membership.member, self.read))
+    def work(self, shard: int, now: float) -> None:
+        if self.membership.is_trusted(now) and self.membership.owns(shard):
+            self.pending.append(ShardWrite(shard, self.membership.member, self.read))
+
+    def work_on_parts(self, now: float) -> None:
+        if not self.membership.is_trusted(now):
+            return
+        for part, groups in PARTS.items():
+            split = self.membership.is_split(part)
+            for group in groups:
+                if self.membership.owns(shard_of(group if split else part)):
+                    self.pending.append(ShardWrite(group, self.membership.member, self.read))
+
+    def divide(self, rng: random.Random) -> None:
+        for part in PARTS:
+            if self.membership.owns(shard_of(part)):
+                rng.choice([self.membership.divide, self.membership.merge])(part)
 
     def flush(self, most: int, rng: random.Random | None = None) -> None:
         """Let the server receive messages; with ``rng``, work in any order among the other messages."""
         for _ in range(min(most, len(self.pending))):
-            works = [at for at, message in enumerate(self.pending) if isinstance(message, SharedWrite)]
-            first = next((at for at, message in enumerate(self.pending) if not isinstance(message, SharedWrite)), None)
+            works = [at for at, message in enumerate(self.pending) if isinstance(message, ShardWrite)]
+            first = next((at for at, message in enumerate(self.pending) if not isinstance(message, ShardWrite)), None)
             at = 0 if rng is None else rng.choice([*works, *([first] if first is not None else [])])
             self.stream.put(self.pending.pop(at))
 
 
 def check(stream: Stream) -> None:
-    """Check that who wrote for a share had read everything that others had written for it."""
-    last: dict[int, tuple[int, str]] = {}
+    """Check that who wrote for a shard had read everything that others had written for it."""
+    last: dict[int | str, tuple[int, str]] = {}
     for position, message in enumerate(stream.messages, 1):
-        if not isinstance(message, SharedWrite):
+        if not isinstance(message, ShardWrite):
             continue
-        before, member = last.get(message.share, (0, message.member))
-        assert member == message.member or message.known >= before, f"share {message.share} had two owners"
-        last[message.share] = position, message.member
+        before, member = last.get(message.shard, (0, message.member))
+        assert member == message.member or message.known >= before, f"shard {message.shard} had two owners"
+        last[message.shard] = position, message.member
 
 
 def settle(replicas: list[Replica], now: float, seconds: float) -> float:
@@ -117,8 +147,11 @@ def test_a_share_has_one_owner_at_every_moment_and_one_in_the_end(seed: int) -> 
                     replica.receive(rng.randrange(1, 30), now)
                 case 2 | 3:
                     replica.act(now)
-                    for share in SOME:
-                        replica.work(share, now)
+                    for shard in SOME:
+                        replica.work(shard, now)
+                    replica.work_on_parts(now)
+                    if rng.random() < 0.1:
+                        replica.divide(rng)
                 case 4:
                     replica.flush(rng.randrange(1, 20), rng)
     check(stream)
@@ -127,24 +160,33 @@ def test_a_share_has_one_owner_at_every_moment_and_one_in_the_end(seed: int) -> 
     replicas = list({replica.instance: replica for replica in replicas}.values())
     settle(replicas, now, 3 * PERIOD)
     check(stream)
-    for share in range(SHARES):
-        assert sum(replica.membership.owns(share) for replica in replicas) == bool(replicas)
+    for shard in range(SHARDS):
+        assert sum(replica.membership.owns(shard) for replica in replicas) == bool(replicas)
+    for part, groups in PARTS.items():
+        split = {replica.membership.is_split(part) for replica in replicas if replica.membership.owns(shard_of(part))}
+        for group in groups:
+            workers = [
+                replica
+                for replica in replicas
+                if replica.membership.owns(shard_of(group if replica.membership.is_split(part) else part))
+            ]
+            assert len(workers) == bool(replicas), (part, group, split)
 
 
 def test_a_dead_member_is_replaced_within_three_periods_and_only_its_shares_move() -> None:
     stream = Stream()
     replicas = [Replica(stream, f"placement-{number}", f"member-{number}") for number in range(3)]
     now = settle(replicas, 0.0, 3 * PERIOD)
-    owned = [{share for share in range(SHARES) if replica.membership.owns(share)} for replica in replicas]
-    assert sum(map(len, owned)) == SHARES
-    assert min(map(len, owned)) > SHARES / 3 * 0.75, "the shares are even"
+    owned = [{shard for shard in range(SHARDS) if replica.membership.owns(shard)} for replica in replicas]
+    assert sum(map(len, owned)) == SHARDS
+    assert min(map(len, owned)) > SHARDS / 3 * 0.75, "the shards are even"
     dead = replicas.pop()
     settle(replicas, now, 3 * PERIOD)
     for replica, before in zip(replicas, owned, strict=False):
-        assert before <= {share for share in range(SHARES) if replica.membership.owns(share)}
-    assert all(sum(replica.membership.owns(share) for replica in replicas) == 1 for share in owned[2])
+        assert before <= {shard for shard in range(SHARDS) if replica.membership.owns(shard)}
+    assert all(sum(replica.membership.owns(shard) for replica in replicas) == 1 for shard in owned[2])
     assert dead.membership.owns(min(owned[2])), "the dead member does not know yet"
-    assert not stream.put(SharedWrite(min(owned[2]), dead.membership.member, dead.read)), (
+    assert not stream.put(ShardWrite(min(owned[2]), dead.membership.member, dead.read)), (
         "but the server refuses its writes"
     )
 
@@ -153,16 +195,16 @@ def test_a_newcomer_owns_nothing_before_the_others_name_it() -> None:
     stream = Stream()
     old, new = Replica(stream, "a", "a1"), Replica(stream, "b", "b1")
     now = settle([old], 0.0, PERIOD)
-    assert all(old.membership.owns(share) for share in range(SHARES))
+    assert all(old.membership.owns(shard) for shard in range(SHARDS))
     new.act(now)
     new.flush(10)
     new.receive(1000, now)
     assert new.membership.joined
-    assert not any(new.membership.owns(share) for share in range(SHARES))
+    assert not any(new.membership.owns(shard) for shard in range(SHARDS))
     old.work(0, now)
     old.receive(1000, now)
     assert old.membership.outdated
-    assert not all(old.membership.owns(share) for share in range(SHARES)), "the old one stops at once"
+    assert not all(old.membership.owns(shard) for shard in range(SHARDS)), "the old one stops at once"
     assert old.membership.lease(now, idle=False).members == (), "but does not say so while a write is in flight"
     assert old.membership.lease(now, idle=True).members == ("b1",)
 
@@ -192,11 +234,111 @@ def test_a_fenced_member_takes_part_again_under_a_new_id() -> None:
     assert replica.membership.is_trusted(now)
 
 
-def test_two_processes_with_one_name_do_not_end_one_another_all_the_time() -> None:
+def test_two_processes_with_one_name_end_one_another_ever_more_rarely() -> None:
     stream = Stream()
     replicas = [Replica(stream, "a", "a1"), Replica(stream, "a", "a2")]
-    settle(replicas, 0.0, 20 * PERIOD)
-    assert len(stream.fenced) <= 20 * 2
+    now = settle(replicas, 0.0, 60 * PERIOD)
+    before = len(stream.fenced)
+    assert before <= 12
+    settle(replicas, now, 60 * PERIOD)
+    assert len(stream.fenced) <= before + 2
+    assert max(replica.membership.pause for replica in replicas) >= 16 * PERIOD
+
+
+def test_the_pause_after_a_fence_is_short_again_for_a_member_that_was_steady() -> None:
+    stream = Stream()
+    replica = Replica(stream, "a", "a1")
+    now = settle([replica], 0.0, PERIOD)
+    pauses = []
+    for _ in range(3):
+        stream.put(Fence(service="placement", member=replica.membership.member))
+        now = settle([replica], now, PERIOD / 2)
+        pauses.append(replica.membership.pause)
+        now = settle([replica], now, (STEADY + 8) * PERIOD if len(pauses) == 2 else 5 * PERIOD)
+    assert pauses == [PERIOD, 2 * PERIOD, PERIOD]
+
+
+def test_a_member_that_never_names_others_is_reported_and_fenced() -> None:
+    stream = Stream()
+    silent, other = Replica(stream, "a", "a1"), Replica(stream, "b", "b1")
+    now = settle([silent], 0.0, PERIOD)
+    began = now
+    while "a1" not in stream.fenced:
+        now += 0.5
+        # It renews its lease and always has writes in flight.
+        if silent.membership.renewal_due(now):
+            stream.put(silent.membership.lease(now, idle=False))
+        silent.receive(1000, now)
+        other.flush(1000)
+        other.receive(1000, now)
+        other.act(now)
+        expected = ["a1"] if now - began > (NAMING_REPORTED + 1) * PERIOD else []
+        if now - began < NAMING_REPORTED * PERIOD or expected:
+            assert other.membership.unnaming(now) == expected
+        other.flush(1000)
+        assert now - began < (NAMING + 2) * PERIOD
+    assert now - began >= NAMING * PERIOD
+    settle([other], now, PERIOD)
+    assert other.membership.owns(0)
+    assert other.membership.unnaming(now) == []
+
+
+def test_a_large_part_is_divided_and_merged_again() -> None:
+    stream = Stream()
+    replicas = [Replica(stream, f"placement-{number}", f"member-{number}") for number in range(3)]
+    now = settle(replicas, 0.0, 3 * PERIOD)
+    (part,) = ["queue a"]
+    (owner,) = [each for each in replicas if each.membership.owns(shard_of(part))]
+    for divided in (True, False):
+        (owner.membership.divide if divided else owner.membership.merge)(part)
+        now = settle(replicas, now, PERIOD)
+        assert [each.membership.is_split(part) for each in replicas if each is not owner] == [divided, divided]
+        assert owner.membership.is_split(part) == divided
+
+
+def test_who_owns_by_a_fact_waits_until_all_others_work_by_it() -> None:
+    stream = Stream()
+    replicas = [Replica(stream, "a", "a1"), Replica(stream, "b", "b1")]
+    now = settle(replicas, 0.0, 3 * PERIOD)
+    first, late = (each.membership for each in replicas)
+    first.position_read = 10
+    first.need_read(10)
+    assert first.least_read < 10
+    late.position_read = 10
+    late.need_read(10)
+    assert late.outdated
+    stream.put(late.lease(now, idle=False))
+    replicas[0].receive(1000, now)
+    assert first.least_read < 10, "a write that it began before may be in flight"
+    stream.put(late.lease(now, idle=True))
+    replicas[0].receive(1000, now)
+    assert first.least_read == 10
+
+
+def test_of_a_deletion_while_a_newcomer_joins_exactly_one_member_reports() -> None:
+    for read_by_old in (5, 9):
+        stream = Stream()
+        old, new = Replica(stream, "a", "a1"), Replica(stream, "b", "b1")
+        now = settle([old], 0.0, PERIOD)
+        shard = next(shard for shard in range(SHARDS) if _outranks("b", "a", shard))
+        new.membership.position_read = 5
+        new.act(now)
+        new.flush(10)
+        new.receive(1000, now)
+        assert new.membership.answers_for(shard, 7) is None, "it has not been named"
+        assert old.membership.answers_for(shard, 3) is True
+        old.receive(1000, now)
+        assert old.membership.answers_for(shard, 4) is True, "until it has named the newcomer"
+        old.membership.position_read = read_by_old
+        settle([old, new], now, PERIOD)
+        assert old.membership.answers_for(shard, 20) is False
+        assert new.membership.answers_for(shard, 20) is True
+        assert new.membership.answers_for(shard, 7) is (read_by_old < 7), "the old one has reported what it had read"
+
+
+def _outranks(instance: str, other: str, shard: int) -> bool:
+    digests = [blake2b(f"{shard}/{name}".encode(), digest_size=8).digest() for name in (instance, other)]
+    return digests[0] > digests[1]
 
 
 def test_leases_of_members_that_never_existed_are_bounded_and_fenced() -> None:
@@ -222,3 +364,28 @@ def test_no_member_is_fenced_after_an_outage_of_the_bus_before_its_renewals_can_
     assert replicas[0].membership.silent(now) == []
     settle(replicas, now, 2 * PERIOD)
     assert stream.fenced == set()
+
+
+@given(st.integers(min_value=0))
+def test_a_group_of_a_divided_part_has_one_owner_while_parts_are_divided_and_merged(seed: int) -> None:
+    rng = random.Random(seed)
+    stream = Stream()
+    replicas = [Replica(stream, f"placement-{number}", f"member-{number}") for number in range(3)]
+    now = settle(replicas, 100.0, 3 * PERIOD)
+    for number in range(400):
+        now += rng.choice([0.0, 0.0, 0.02, 0.1])
+        if number == 200 and rng.random() < 0.5:
+            replicas.append(Replica(stream, "placement-3", "member-3"))
+        replica = rng.choice(replicas)
+        match rng.randrange(6):
+            case 0 | 1:
+                replica.receive(rng.randrange(1, 60), now)
+            case 2:
+                replica.act(now)
+            case 3:
+                replica.work_on_parts(now)
+            case 4:
+                replica.flush(rng.randrange(1, 60), rng)
+            case 5 if rng.random() < 0.3:
+                replica.divide(rng)
+    check(stream)

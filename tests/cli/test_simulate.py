@@ -6,6 +6,7 @@ import xml.etree.ElementTree as ET
 import pytest
 from deviceshare_cli.main import app
 from deviceshare_cli.simulate.fairness import dominant_shares, starvation, weights
+from deviceshare_cli.simulate.pipeline import Costs, Layout, simulate
 from typer.testing import CliRunner
 
 
@@ -49,3 +50,66 @@ def test_the_command_reports_all_claims_and_writes_the_plots(tmp_path):
     for name in report:
         root = ET.parse(tmp_path / f"fairness-{name}.svg").getroot()
         assert root.tag.endswith("svg")
+
+
+def test_more_replicas_pay_only_as_long_as_none_reads_more_than_it_decides():
+    rates = {count: simulate(Layout(1000, count, count), Costs(), 3000).pods_per_second for count in (1, 2, 16)}
+    assert rates[2] > rates[1] * 1.05
+    assert rates[16] < rates[2]
+
+
+def test_processes_of_one_host_share_its_cores():
+    costs = Costs()
+    alone, shared = (simulate(Layout(1000, 3, 2, cores=cores), costs, 3000) for cores in (0, 2))
+    assert shared.cpu_ms_per_pod == pytest.approx(alone.cpu_ms_per_pod, rel=0.02)
+    assert shared.pods_per_second == pytest.approx(2000 / shared.cpu_ms_per_pod, rel=0.05), "both cores are busy"
+
+
+def test_the_api_server_and_replicated_streams_limit_the_rate():
+    limited = simulate(Layout(1000), Costs(requests_per_second=300.0), 3000)
+    assert limited.pods_per_second == pytest.approx(300.0, rel=0.05)
+    assert limited.bottleneck == "API server"
+    one, three = (simulate(Layout(1000, 1, 2, replicated), Costs(bus=400.0), 3000) for replicated in (False, True))
+    assert three.pods_per_second < one.pods_per_second
+    assert three.cpu_ms_per_pod > one.cpu_ms_per_pod
+
+
+def report(placement: int, pods_per_second: float, seconds: float) -> bytes:
+    names = ["placement"] if placement == 1 else [f"placement-{number + 1}" for number in range(placement)]
+    others = ["binder", "metrics", "inventory", "bench", "nats-server (bus)", "nats-server (cluster)"]
+    return json.dumps(
+        {
+            "nodes": 1000,
+            "bound": 1000,
+            "cpus": 2,
+            "pods_per_second": pods_per_second,
+            "cpu_seconds": dict.fromkeys([*names, *others], seconds),
+        }
+    ).encode()
+
+
+def test_costs_are_taken_from_a_measured_run_and_compared_with_others(tmp_path):
+    (tmp_path / "1.json").write_bytes(report(1, 1000.0, 0.2))
+    (tmp_path / "3.json").write_bytes(report(3, 900.0, 0.2))
+    measured = [part for name in "13" for part in ("--measured", str(tmp_path / f"{name}.json"))]
+    shown = CliRunner().invoke(app, ["simulate", "scaling", *measured, "--json"])
+    assert shown.exit_code == 0, shown.output
+    found = json.loads(shown.stdout)
+    assert found["costs"]["inventory"] == pytest.approx(200.0)
+    assert found["compared"][0]["errors"] == pytest.approx([0.0, 0.0], abs=0.01), "the run that it is calibrated by"
+    assert found["compared"][1]["simulated"][1] > found["compared"][0]["simulated"][1]
+    assert [need["nodes"] for need in found["needs"]] == [1000, 5000, 20_000, 100_000]
+
+
+def test_scaling_prints_a_table_and_writes_plots(tmp_path):
+    shown = CliRunner().invoke(app, ["simulate", "scaling", "--plots", str(tmp_path)])
+    assert shown.exit_code == 0, shown.output
+    assert "100,000" in shown.stdout
+    for name in ("scaling-rate", "scaling-cpu"):
+        ET.parse(tmp_path / f"{name}.svg")
+
+
+def test_a_report_without_the_services_is_an_error(tmp_path):
+    (tmp_path / "x.json").write_text('{"bound": 1, "cpu_seconds": {}}')
+    shown = CliRunner().invoke(app, ["simulate", "scaling", "--measured", str(tmp_path / "x.json")])
+    assert shown.exit_code != 0

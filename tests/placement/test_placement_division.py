@@ -1,17 +1,21 @@
 """Replicas of placement that divide the work, on a model of LEDGER: late writes, pauses, deaths and newcomers."""
 
 import random
-from collections import Counter
+from collections import Counter, deque
+from typing import Any
 
 import pytest
-from deviceshare.model import NodeLedger, PodFact, QueueFact, Synced
+from deviceshare.model import Gone, NodeLedger, PodFact, QueueFact, Synced
 from deviceshare_bus.core import (
     CaughtUp,
+    Command,
     Event,
+    ExpireOthers,
     Now,
     PutLatest,
     Read,
     ReadBack,
+    RecordStep,
     Tick,
     Write,
     WriteConflict,
@@ -22,7 +26,7 @@ from deviceshare_bus.division import FenceReceived, LeaseReceived
 from deviceshare_bus.leases import PERIOD, Fence, Lease
 from deviceshare_bus.subjects import address, node_of
 from deviceshare_placement.core import FactReceived, LedgerReceived, PlacementCore
-from deviceshare_placement.core.work_share import SPLIT_ABOVE
+from deviceshare_placement.core.own_work import SPLIT_ABOVE
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -38,11 +42,14 @@ class Server:
     """The stream LEDGER: messages in one order, conditional writes of one or of several."""
 
     def __init__(self) -> None:
+        self.queues: dict[str, str] = {}
+        """The queue of each pod, by uid."""
         self.log: list[tuple[int, str, object]] = []
         self.last: dict[str, int] = {}
         self.ledgers: dict[str, NodeLedger] = {}
         self.conflicts = self.commits = 0
         self.fenced_writes = 0
+        self.checks = True
         self.started = 0
 
     def put(self, subject: str, message: object) -> int:
@@ -65,7 +72,8 @@ class Server:
         if write.guard is not None:
             self.put(write.guard.subject, write.guard.message)
         last = [self.put(each.subject, each.message) for each in write.writes][-1]
-        check(self)
+        if self.checks:
+            check(self)
         return last
 
 
@@ -74,7 +82,9 @@ def check(server: Server) -> None:
     claims = [claim for ledger in server.ledgers.values() for claim in ledger.claims]
     used: Counter[str] = Counter()
     for claim in claims:
-        used[claim.queue] += sum(device.memory for grant in claim.grants for device in grant.devices)
+        # A pod that was moved after its claim counts in neither queue: no bound was exceeded by a decision.
+        queue = claim.queue if server.queues.get(claim.uid) == claim.queue else ""
+        used[queue] += sum(device.memory for grant in claim.grants for device in grant.devices)
     assert used["capped-a"] <= CAP, used
     assert used["capped-b"] <= CAP, used
     assert max(Counter(claim.uid for claim in claims).values(), default=0) <= 1
@@ -99,12 +109,15 @@ class Replica:
         """When writes without a guard were sent, by token."""
         self.answers: list[Event] = []
         self.reads: list[str] = []
+        self.commands: deque[Command] = deque(maxlen=10_000)
         self.receive(10**6, now)
+        self.receive_facts(10**6, now)
         for stream in ("CLUSTER", "LEDGER", "OUTCOME"):
             self.send(CaughtUp(stream), now)
 
     def send(self, event: Event, now: float) -> None:
         for command in self.core.handle(event, Now(now, WALL + now)):
+            self.commands.append(command)
             if isinstance(command, Write) or (isinstance(command, PutLatest) and command.subject.startswith("ledger.")):
                 self.unsent.append(command)
                 if isinstance(command, Write) and command.guard is None:
@@ -112,10 +125,12 @@ class Replica:
             elif isinstance(command, Read):
                 self.reads.append(command.subject)
 
+    def receive_facts(self, most: int, now: float) -> None:
+        for subject, fact in self.facts[self.facts_read : self.facts_read + most]:
+            self.facts_read += 1
+            self.send(FactReceived(subject, fact, self.facts_read), now)
+
     def receive(self, most: int, now: float) -> None:
-        for subject, fact in self.facts[self.facts_read :]:
-            self.send(FactReceived(subject, fact), now)
-        self.facts_read = len(self.facts)
         for sequence, subject, message in self.server.log[self.read_up_to : self.read_up_to + most]:
             self.read_up_to += 1
             match message:
@@ -154,6 +169,7 @@ class Replica:
                 self.send(ReadBack(subject, sequence), now)
 
     def step(self, now: float) -> None:
+        self.receive_facts(10**6, now)
         self.receive(10**6, now)
         self.send(Tick(), now)
         self.flush(10**6, now)
@@ -167,6 +183,8 @@ class System:
     def __init__(self, *names: str) -> None:
         self.server = Server()
         self.now = 100.0
+        self.pods: dict[str, PodFact] = {}
+        """The pods that were not moved yet."""
         self.facts: list[tuple[str, object]] = [(f"cluster.node.{each.name}", each) for each in NODES]
         for name in QUEUES:
             capability = {MEMORY: CAP} if name.startswith("capped") else {}
@@ -179,7 +197,29 @@ class System:
 
     def create(self, name: str, queue: str, memory: int = 40) -> None:
         made: PodFact = replace(pod(name, vgpu(1, memory)), queue=queue, created=self.now)
+        self.pods[made.uid] = made
+        self.server.queues[made.uid] = queue
         self.facts.append((f"cluster.pod.{made.uid}", made))
+
+    def delete(self, uid: str) -> None:
+        self.facts.append((f"cluster.pod.{uid}", Gone()))
+
+    def move(self, uid: str, queue: str) -> None:
+        """Move a pod to another queue, once."""
+        moved = replace(self.pods.pop(uid), queue=queue)
+        self.server.queues[uid] = queue
+        self.facts.append((f"cluster.pod.{uid}", moved))
+
+    def change_some_queue(self, rng: random.Random) -> None:
+        """Change which queues belong together."""
+        if rng.random() < 0.5:
+            self.change_queue(rng.choice(QUEUES), parent=rng.choice(["", "above"]))
+        else:
+            self.change_queue("above", guarantee=rng.choice([{}, {MEMORY: 1}]))
+
+    def change_queue(self, name: str, **fields: Any) -> None:
+        capability = {MEMORY: CAP} if name.startswith("capped") else {}
+        self.facts.append((f"cluster.queue.{name}", QueueFact(name=name, capability=capability, **fields)))
 
     def settle(self, seconds: float) -> None:
         end = self.now + seconds
@@ -209,9 +249,13 @@ def test_queues_never_exceed_their_bounds_whatever_is_late_paused_or_dead(seed: 
     started = 2
     for number in range(rng.randrange(30, 120)):
         system.now += rng.choice([0.0, 0.01, 0.1, 1.0, PERIOD * 1.5])
-        match rng.randrange(8):
+        match rng.randrange(10):
             case 0 | 1:
                 system.create(f"pod-{number}", rng.choice(QUEUES), rng.choice([30, 40, 70]))
+            case 4 if system.pods:
+                system.move(rng.choice(sorted(system.pods)), rng.choice(QUEUES))
+            case 5 | 6:
+                system.change_some_queue(rng)
             case 2 if rng.random() < 0.3 and len(system.replicas) < 4:
                 started += 1
                 # Sometimes a process with the name of one that has ended.
@@ -221,9 +265,11 @@ def test_queues_never_exceed_their_bounds_whatever_is_late_paused_or_dead(seed: 
             case 3 if rng.random() < 0.2 and len(system.replicas) > 1:
                 system.replicas.remove(rng.choice(system.replicas))
         for replica in system.replicas:
-            match rng.randrange(6):
+            match rng.randrange(7):
                 case 0:
                     replica.receive(rng.randrange(1, 10), system.now)
+                case 6:
+                    replica.receive_facts(rng.randrange(1, 6), system.now)
                 case 1 | 2:
                     replica.send(Tick(), system.now)
                 case 3:
@@ -266,6 +312,7 @@ def test_a_write_under_a_lease_that_has_ended_is_refused() -> None:
         system.create(f"pod-{number}", QUEUES[number % 3])
     for replica in system.replicas:
         replica.receive(10**6, system.now)
+        replica.receive_facts(10**6, system.now)
         replica.send(Tick(), system.now)
     late, other = sorted(system.replicas, key=lambda each: sum(isinstance(one, Write) for one in each.unsent))[::-1]
     writes = [one for one in late.unsent if isinstance(one, Write)]
@@ -290,8 +337,7 @@ def test_a_replica_that_was_paused_does_not_decide_before_it_knows_whether_it_wa
     assert system.claimed["capped-a"] == 1
     system.create("y", "capped-a")
     # It learns of the pod, not of the fence.
-    for subject, fact in system.facts[paused.facts_read :]:
-        paused.send(FactReceived(subject, fact), system.now)
+    paused.receive_facts(10**6, system.now)
     paused.send(Tick(), system.now)
     assert not [one for one in paused.unsent if isinstance(one, Write)]
 
@@ -317,3 +363,111 @@ def test_leases_of_other_services_do_not_matter(service: str) -> None:
     system.create("a", "free")
     system.settle(0.5)
     assert system.claimed["free"] == 1
+
+
+def test_a_claim_of_a_pod_that_is_not_known_yet_counts_in_its_queue() -> None:
+    system = System("p1")
+    system.settle(PERIOD)
+    (replica,) = system.replicas
+    for number in range(4):
+        system.create(f"pod-{number}", "capped-a", 70)
+    known, late = system.facts[-4:-2], system.facts[-2:]
+    del system.facts[-2:]
+    system.settle(1.0)
+    assert system.claimed["capped-a"] == len(known)
+    other = System("p2")
+    other.server, other.facts = system.server, [*system.facts[:-2], *system.facts[-1:]]
+    other.replicas = [other.start("p2")]
+    system.replicas.clear()
+    other.settle(3 * PERIOD)
+    # It has not read the fact of one pod that has a claim, and gets two more: one is above the bound.
+    assert other.claimed["capped-a"] == 2
+    for fact in late:
+        other.facts.append(fact)
+    other.settle(1.0)
+    assert other.claimed["capped-a"] == 2, "of 200 there are 140 in use"
+    assert replica.core.open_work >= 0
+
+
+def test_a_group_that_moves_to_another_queue_is_decided_by_one_replica_though_facts_are_late() -> None:
+    system = System("p1", "p2", "p3")
+    for queue in (f"team-{number}" for number in range(6)):
+        system.facts.append((f"cluster.queue.{queue}", QueueFact(name=queue)))
+    system.settle(2 * PERIOD)
+    for number in range(6):
+        system.create(f"pod-{number}", f"team-{number}", 101)  # waits: no card is that large
+    system.settle(1.0)
+    # Each moves to another queue and fits now; only two replicas hear of it, the third one hears of larger cards.
+    for number in range(6):
+        uid = f"pod-{number}"
+        (key,) = [key for key in system.pods if uid in key]
+        system.pods[key] = replace(system.pods[key], ask=pod("x", vgpu(1, 40)).ask)
+        system.move(key, f"team-{(number + 1) % 6}")
+    late = system.replicas[0]
+    for _ in range(5):
+        system.now += 0.1
+        late.receive(10**6, system.now)
+        late.send(Tick(), system.now)
+        late.flush(10**6, system.now)
+        late.answer(system.now)
+        for each in system.replicas[1:]:
+            each.step(system.now)
+    waiting = 6 - sum(system.claimed.values())
+    assert waiting == 6, "the present owner waits for the replica that has not read it"
+    system.settle(1.5)
+    assert sum(system.claimed.values()) == 6
+    assert system.server.conflicts == 0
+
+
+def test_one_replica_lets_explanations_expire_after_a_start_and_after_a_death() -> None:
+    system = System("p1", "p2", "p3")
+    system.settle(2 * PERIOD)
+    for _ in range(2):
+        found = [sum(isinstance(one, ExpireOthers) for one in each.commands) for each in system.replicas]
+        assert 1 <= sum(found) <= 2, "one that was alone at first, and the one that does it for all"
+        for each in system.replicas:
+            each.commands.clear()
+        dead = next(each for each, count in zip(system.replicas, found, strict=True) if not count)
+        system.replicas.remove(dead)
+        system.settle(2 * PERIOD)
+
+
+def gone_steps(system: System) -> Counter[str]:
+    return Counter(
+        one.pod
+        for replica in system.replicas
+        for one in replica.commands
+        if isinstance(one, RecordStep) and one.name == "gone"
+    )
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(min_value=0))
+def test_each_pod_that_is_deleted_while_a_replica_joins_records_one_step(seed: int) -> None:
+    rng = random.Random(seed)
+    system = System("p1", "p2")
+    for number in range(30):
+        system.facts.append((f"cluster.queue.team-{number}", QueueFact(name=f"team-{number}")))
+    system.settle(2 * PERIOD)
+    for number in range(30):
+        system.create(f"pod-{number}", f"team-{number}", 101)
+    system.settle(1.0)
+    uids = sorted(system.pods)
+    system.replicas.append(system.start("p3"))
+    while uids:
+        system.now += 0.02
+        system.delete(uids.pop())
+        for replica in system.replicas:
+            match rng.randrange(4):
+                case 0:
+                    replica.receive_facts(rng.randrange(1, 4), system.now)
+                case 1:
+                    replica.receive(10**6, system.now)
+                case 2:
+                    replica.send(Tick(), system.now)
+                case 3:
+                    replica.flush(10**6, system.now)
+    system.settle(PERIOD)
+    found = gone_steps(system)
+    assert len(found) == 30
+    assert set(found.values()) == {1}

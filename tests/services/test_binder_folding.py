@@ -149,7 +149,7 @@ def test_a_partition_is_handed_over_after_its_folded_outcomes_are_written():
     answered(core, "c0", 0.1)
     assert not of(Write, core.take(0.1))
     owned.discard(partition("n1"))
-    core.core._claims.share_changed()
+    core.core._claims.shards_changed()
     assert not core.core._claims.completed_others
     assert states(core.take(0.1)) == {"c0": ("bound", "")}, "at once"
     core.outcomes_written("n1", 1)

@@ -199,3 +199,17 @@ def test_a_message_that_comes_before_its_pod_is_overruled_by_a_claim_as_well():
     assert conditions(one) == []
     one.claimed({"a"}, set())
     assert conditions(one) == [("a", "Unschedulable", "no room", True)]
+
+
+def test_who_takes_reports_over_writes_all_of_them_and_repeats_few_events(monkeypatch):
+    monkeypatch.setattr(reports, "MOST_REPEATED", 2)
+    one = knowing(*map(pod, "abcd"))
+    one.explained(explanation("a", "first"), event=True)
+    assert conditions(one) == [("a", "Unschedulable", "first", True)]
+    one.hand_over()
+    # Another replica reports now, among others another message of a, and the first one again.
+    for uid in "bcd":
+        one.explained(explanation(uid, "waits"), event=True)
+    one.take_over()
+    found = {uid: event for uid, _, _, event in conditions(one)}
+    assert found == {"a": False, "b": False, "c": True, "d": True}

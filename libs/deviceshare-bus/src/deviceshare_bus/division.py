@@ -1,15 +1,16 @@
 """The part of a service's work that this replica does: leases and fences in, leases and fences out. Pure.
 
 A core passes it the messages of :mod:`.leases` that it receives, asks it what this replica owns, and makes its writes
-under the guard of the lease. A replica that has no others writes without a guard, which saves the server an atomic
-batch for each write: another one may work only after this replica has completed its writes and named the newcomer, or
-has not renewed its lease for a period.
+under the guard of the lease. A replica that has had no others for a long time writes without a guard, which saves the
+server an atomic batch for each write: another one may work only after this replica has completed its writes and named
+the newcomer, or has not renewed its lease for a period.
 """
 
-from zlib import crc32
+from math import inf
 
-from deviceshare_bus.core import Command, Event, Guard, Log, Now, PutLatest, Stopping
-from deviceshare_bus.leases import FENCE_SECONDS, LEASE_SECONDS, PERIOD, SHARES, Fence, Lease, Membership
+from deviceshare_bus.core import Command, Count, Event, Guard, Log, Now, PutLatest, Stopping
+from deviceshare_bus.leases import FENCE_SECONDS, LEASE_SECONDS, PERIOD, Fence, Lease, shard_of
+from deviceshare_bus.membership import Membership
 from deviceshare_bus.subjects import Stream
 from deviceshare_bus.subjects import fence as fence_subject
 from deviceshare_bus.subjects import lease as lease_subject
@@ -44,9 +45,20 @@ class Division:
     def __init__(self, stream: Stream, service: str, instance: str, member: str, period: float = PERIOD) -> None:
         self._stream = stream
         self._service = service
+        self._instance = instance
         self._members = Membership(service, instance, member, period) if member else None
         self._period = period
         self._owns: dict[int, bool] = {}
+        self._splits: dict[str, bool] = {}
+        """Whether parts are divided further, as far as asked."""
+        self._least_read = inf
+        self._guarded_until = self._ticked_at = -inf
+        """Until when writes have a guard though there are no others."""
+        self._guard: Guard | None = None
+        """That of the current lease, once a write has needed it."""
+        self._unnaming: list[str] = []
+        self.obstacle = ""
+        """Why this replica does nothing, or less than it should, because of another one; '' if it does."""
         self._fencing: dict[str, float] = {}
         """Members whose fence was written and not received yet, and when it is written again."""
         self._leases: dict[str, Lease] = {}
@@ -60,6 +72,11 @@ class Division:
     def member(self) -> str:
         """The id of this replica, '' for one that is alone by construction."""
         return self._members.member if self._members is not None else ""
+
+    @property
+    def instance(self) -> str:
+        """The name of the process."""
+        return self._instance
 
     @property
     def others(self) -> int:
@@ -76,10 +93,9 @@ class Division:
         """Whether the next lease waits until this replica has completed what others own."""
         return self._members is not None and self._members.outdated
 
-    @property
-    def position(self) -> float:
-        """The position of this replica among all, from 0 up to 1."""
-        return 0.0 if self._members is None else self._members.position
+    def level(self, key: str) -> int:
+        """Return how many other replicas would rather own a part of the work than this one: 0 for what it owns."""
+        return 0 if self._members is None else self._members.level(shard_of(key))
 
     # Events
 
@@ -98,6 +114,7 @@ class Division:
         if self._members is None or lease.service != self._service:
             return
         changed = self._members.receive(lease, now)
+        self._least_read = self._members.least_read
         if lease.member in self._members.others:
             self._leases[lease.member] = lease
         if changed:
@@ -107,12 +124,20 @@ class Division:
         if self._members is None or fence.service != self._service:
             return []
         fenced = fence.member == self._members.member and not self._members.ending
+        namesake = self._members.namesake
         self._members.end(fence.member, now)
+        self._least_read = self._members.least_read
         self._fencing.pop(fence.member, None)
         self._refresh()
         self.took_over = True
         if fenced:
-            return [Log("warning", "another replica has ended the lease of this one: it joins again after a pause")]
+            again = f"this one joins again in {self._members.pause:g} seconds"
+            if namesake:
+                text = (
+                    f"another process is named {self._instance} as well: give each one a name of its own (--instance)"
+                )
+                return [Log("error", f"{text}; {again}")]
+            return [Log("warning", f"another replica has ended the lease of this one; {again}")]
         rest = self._leases.pop(fence.member, None)
         return (
             []
@@ -122,6 +147,7 @@ class Division:
 
     def _refresh(self) -> None:
         self._owns.clear()
+        self._splits.clear()
         self.changed = True
 
     # Work
@@ -130,37 +156,74 @@ class Division:
         """Return whether this replica may work on what has this key; see also :meth:`may_work`."""
         if self._members is None:
             return True
-        share = crc32(key.encode()) % SHARES
-        owns = self._owns.get(share)
+        shard = shard_of(key)
+        owns = self._owns.get(shard)
         if owns is None:
-            owns = self._owns[share] = self._members.owns(share)
+            owns = self._owns[shard] = self._members.owns(shard)
         return owns
+
+    def answers_for(self, key: str, sequence: int) -> bool | None:
+        """Return whether this replica reports a fact, by its sequence, about what has a key; None: ask again."""
+        return self._members is None or self._members.answers_for(shard_of(key), sequence)
 
     def may_work(self, now: float) -> bool:
         """Return whether this replica may begin any work now: no other member can have fenced it."""
         return self._members is None or self._members.is_trusted(now)
 
     def is_split(self, part: str) -> bool:
-        """Return whether a part of the work is divided further."""
-        return self._members is not None and self._members.is_split(part)
+        """Return whether a part of the work is divided further: this replica works on what it owns of it."""
+        if self._members is None:
+            return False
+        split = self._splits.get(part)
+        if split is None:
+            split = self._splits[part] = self._members.is_split(part)
+        return split
 
-    def split(self, part: str) -> None:
-        """Divide a part of the work further, which this replica owns."""
-        if self._members is not None and not self._members.is_split(part):
-            self._members.divide(part)
+    @property
+    def divided(self) -> set[str]:
+        """The parts that are divided further as far as this replica knows."""
+        return set() if self._members is None else self._members.splits.respected
+
+    def split(self, part: str, *, divided: bool = True) -> None:
+        """Divide a part of the work further, or no more, which this replica owns."""
+        if self._members is not None and (part in self._members.splits.respected) != divided:
+            (self._members.divide if divided else self._members.merge)(part)
             self._refresh()
+
+    # Facts by which the work is divided
+
+    def read(self, sequence: int) -> None:
+        """Note that facts have been read up to a sequence."""
+        if self._members is not None:
+            self._members.position_read = max(sequence, self._members.position_read)
+
+    @property
+    def position_read(self) -> int:
+        """The sequence up to which facts have been read."""
+        return 0 if self._members is None else self._members.position_read
+
+    def need_read(self, sequence: int) -> None:
+        """Note that the fact with a sequence changes who owns what."""
+        if self._members is not None:
+            self._members.need_read(sequence)
+
+    def all_read(self, sequence: int) -> bool:
+        """Return whether all other members work by the fact with a sequence; ``changed`` is set when they do."""
+        return sequence <= self._least_read
 
     @property
     def guard(self) -> Guard | None:
-        """The guard of writes; None for a replica without others."""
-        if self._members is None or not self._members.others:
+        """The guard of writes; None for a replica that has had no others for :data:`.leases.LEASE_SECONDS`."""
+        if self._members is None or not (self._members.others or self._ticked_at < self._guarded_until):
             return None
         lease = self._members.current
-        return Guard(
-            lease_subject(self._stream, self._service, lease.member),
-            lease,
-            fence_subject(self._stream, self._service, lease.member),
-        )
+        if self._guard is None or self._guard.message is not lease:
+            self._guard = Guard(
+                lease_subject(self._stream, self._service, lease.member),
+                lease,
+                fence_subject(self._stream, self._service, lease.member),
+            )
+        return self._guard
 
     # Time
 
@@ -180,7 +243,10 @@ class Division:
         """
         if self._members is None:
             return []
-        commands: list[Command] = []
+        commands = self._report(now.monotonic)
+        self._ticked_at = now.monotonic
+        if self._members.others:
+            self._guarded_until = now.monotonic + LEASE_SECONDS
         for member in self._members.silent(now.monotonic):
             if now.monotonic >= self._fencing.get(member, 0.0):
                 self._fencing[member] = now.monotonic + self._period
@@ -189,6 +255,20 @@ class Division:
             lease = self._members.lease(now.monotonic, idle=idle)
             commands.append(PutLatest(lease_subject(self._stream, self._service, lease.member), lease, LEASE_SECONDS))
         return commands
+
+    def _report(self, now: float) -> list[Command]:
+        """Report members that renew their leases and do not name this one: it can do nothing that they could."""
+        assert self._members is not None
+        unnaming = self._members.unnaming(now)
+        if unnaming == self._unnaming:
+            return []
+        new = sorted(set(unnaming) - set(self._unnaming))
+        self._unnaming = unnaming
+        self.obstacle = f"waits for {', '.join(unnaming)} to name it in a lease" if unnaming else ""
+        if not new:
+            return []
+        text = f"{', '.join(new)} does not name this replica, which waits: it is fenced if that continues"
+        return [Count("members_unnamed", len(new)), Log("warning", text)]
 
     def leave(self) -> list[Command]:
         """End this member: nothing that it has written and that is not stored yet can be stored later."""

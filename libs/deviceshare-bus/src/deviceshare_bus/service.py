@@ -70,6 +70,8 @@ class Context:
     """How many decisions, writes or bindings are under way; the service sets it."""
     revision: Callable[[], int] = lambda: 0
     """Inventory: the cluster's revision up to which everything is on the bus."""
+    hindrance: Callable[[], str] = str
+    """Why another process keeps the service from its work, '' if none does."""
     detail: Callable[[], dict[str, int]] = dict
     """Further numbers in the status, for diagnosis."""
     dump_core_log: Callable[[], Path | None] | None = None
@@ -91,7 +93,7 @@ class Context:
         """Why the service cannot do its work right now, '' if it can.
 
         It can if the bus is connected, all streams exist, those that it follows have been read to their ends and no
-        further behind than :data:`.follower.LAG`, and its last writes were acknowledged.
+        further behind than :data:`.follower.LAG`, its last writes were acknowledged, and no other replica holds it up.
         """
         if not self.connection.connected:
             return "not connected to the bus"
@@ -99,7 +101,7 @@ class Context:
             return "the bus has not been read yet"
         found = [follower.obstacle for follower in self.followers.values()]
         found.append(self.watch.obstacle if self.watch is not None else "")
-        found.append(self.publisher.obstacle)
+        found += (self.publisher.obstacle, self.hindrance())
         return next((obstacle for obstacle in found if obstacle), "")
 
     @property

@@ -13,12 +13,11 @@ import tempfile
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
-from deviceshare.model import ConfigError, NodeLedger, trace_id
+from deviceshare.model import ConfigError, trace_id
 
 from deviceshare_bus.connection import ConnectionEnded
 from deviceshare_bus.core import (
@@ -38,19 +37,15 @@ from deviceshare_bus.core import (
     Stopping,
     Tick,
     Write,
-    WriteConflict,
-    WriteRefused,
-    WriteUnknown,
-    Written,
 )
 from deviceshare_bus.core_log import CoreLog
+from deviceshare_bus.core_writes import CoreWrites
 from deviceshare_bus.expiring import expire_others
 from deviceshare_bus.follower import BusWiped, Message
 from deviceshare_bus.invalid_messages import InvalidMessages
 from deviceshare_bus.latest import LatestWriter
 from deviceshare_bus.messages import encode
 from deviceshare_bus.options import core_log_limit
-from deviceshare_bus.publisher import Conflict, PublishError, Refused
 from deviceshare_bus.publisher import Write as BusWrite
 from deviceshare_bus.readback import read_back
 from deviceshare_bus.service import Context
@@ -143,8 +138,12 @@ class Shell:
         self._performing = 0
         self._own: set[asyncio.Task[None]] = set()
         """The service's own commands in flight."""
-        self._writes: set[asyncio.Future[int]] = set()
-        """Writes in flight."""
+        self._writes = CoreWrites(
+            context.publisher,
+            self._clock if self._tracing.enabled else None,
+            self.post,
+            lambda error: self._group.create_task(_fail(error)),
+        )
         self._ended = False
         self._reads = asyncio.Semaphore(READS)
         self._invalid = InvalidMessages(context, self._reads, self.handle)
@@ -153,7 +152,8 @@ class Shell:
         context.dump_core_log = self.dump
 
     def _open_work(self) -> int:
-        return self._core.open_work + len(self._answers) + len(self._commands) + self._performing + self._latest.open
+        performing = self._performing + len(self._writes.in_flight)
+        return self._core.open_work + len(self._answers) + len(self._commands) + performing + self._latest.open
 
     async def run(self, *tasks: Coroutine[Any, Any, None]) -> None:
         """Run until cancelled, together with tasks of the service such as a watch of the cluster."""
@@ -188,7 +188,7 @@ class Shell:
 
         The core's last writes come before the end of its lease: others take over then.
         """
-        requests: list[asyncio.Future[Any]] = [*self._writes, *self._own]
+        requests: list[asyncio.Future[Any]] = [*self._writes.in_flight, *self._own]
         if requests:
             await asyncio.wait(requests, timeout=REST)
         self._handle_answers()
@@ -199,11 +199,11 @@ class Shell:
             async with asyncio.timeout(REST):
                 for command in self._commands:
                     if isinstance(command, Write):
-                        await self._write(command)
+                        await self._writes.send(command)
                     elif isinstance(command, PutLatest):
                         write = BusWrite(command.subject, encode(command.message))
                         sent.append(await self._context.publisher.send(write, ttl=command.ttl))
-                await asyncio.gather(*sent, *self._writes, return_exceptions=True)
+                await asyncio.gather(*sent, *self._writes.in_flight, return_exceptions=True)
         self._handle_answers()
         if self._tracing.enabled:
             self.handle(Tick())
@@ -306,7 +306,7 @@ class Shell:
                 command = self._commands[0]
                 match command:
                     case Write():
-                        await self._write(command)
+                        await self._writes.send(command)
                     case PutLatest(subject=subject, message=message, ttl=ttl):
                         latest = self._leases if of_replicas(subject) else self._latest
                         latest.put(subject, encode(message), ttl=ttl)
@@ -358,53 +358,12 @@ class Shell:
         if event is not None and not self._ended:
             self.handle(event)
 
-    async def _write(self, command: Write) -> None:
-        sent_at = self._clock().wall if self._tracing.enabled else 0.0
-        writes = [BusWrite(each.subject, _encoded(each.message, sent_at), each.expected) for each in command.writes]
-        publisher = self._context.publisher
-        guard = command.guard
-        if guard is not None:
-            under = BusWrite(guard.subject, encode(guard.message), unless=guard.unless)
-            future = await publisher.send_atomic(writes, under)
-        elif len(writes) == 1:
-            future = await publisher.send(writes[0], ttl=command.writes[0].ttl)
-        else:
-            future = await publisher.send_atomic(writes)
-        self._performing += 1
-        self._writes.add(future)
-        future.add_done_callback(partial(self._written, command.token, sent_at))
-
-    def _written(self, token: int, sent_at: float, done: asyncio.Future[int]) -> None:
-        self._performing -= 1
-        self._writes.discard(done)
-        if done.cancelled():
-            self.post(WriteUnknown(token))
-            return
-        match done.exception():
-            case None:
-                self.post(Written(token, done.result(), sent_at))
-            case Conflict():
-                self.post(WriteConflict(token))
-            case Refused() as refused:
-                self.post(WriteRefused(token, str(refused)))
-            case PublishError():
-                self.post(WriteUnknown(token))
-            case error:
-                self._group.create_task(_fail(error))
-
     async def _read(self, command: Read) -> None:
         async with self._reads:
             found = await read_back(self._context.connection, command.stream, command.subject)
         if found is not None:
             self._handle_message(self._sources[command.stream], found)
         self.handle(ReadBack(command.subject, found.sequence if found is not None else 0))
-
-
-def _encoded(message: Any, sent_at: float) -> bytes:
-    """Return a message as bytes; new claims in ledgers get the time ``sent_at``, unless it is 0."""
-    if isinstance(message, bytes):
-        return message
-    return encode(message.sent(sent_at) if sent_at and isinstance(message, NodeLedger) else message)
 
 
 async def _fail(error: BaseException | None) -> None:

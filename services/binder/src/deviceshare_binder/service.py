@@ -96,6 +96,7 @@ async def run(context: Context, cluster: Cluster, options: dict[str, float], key
     core = build_core(arguments, keys)
     context.metrics.signing = bool(keys)
     context.detail = lambda: core.detail
+    context.hindrance = lambda: core.obstacle
     await Shell(context, core, sources(core), ClusterSide(cluster).perform, arguments=arguments).run()
 
 

@@ -70,6 +70,7 @@ async def run(context: Context, cluster: Cluster, arguments: dict[str, Any], key
     context.metrics.signing = bool(keys)
     context.revision = lambda: core.revision
     context.detail = lambda: core.detail
+    context.hindrance = lambda: core.obstacle
     service = ClusterSide(cluster)
     source = Source(Stream.CLUSTER, decode_message, known=core.knows)
     service.shell = Shell(context, core, [source], service.perform, arguments=arguments)

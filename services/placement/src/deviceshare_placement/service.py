@@ -33,7 +33,7 @@ def _event(message: Message, where: Address, content: Any) -> Event:
             return FenceReceived(content)
         case "outcome":
             return OutcomesReceived(where.key, content)
-    return FactReceived(message.subject, content)
+    return FactReceived(message.subject, content, message.sequence)
 
 
 decode = validated(_DECODERS, _event)
@@ -54,6 +54,7 @@ async def main(context: Context) -> None:
     member = f"{context.instance}-{secrets.token_hex(8)}"
     arguments = {"instance": context.instance, "claim_prefix": member, "divided": True}
     core = build_core(arguments)
+    context.hindrance = lambda: core.obstacle
     if context.watch is not None:
         # Lost answers are decided, and written, again.
         context.watch.rewritten[Stream.EXPLAIN] = lambda: core.cluster.has_explained

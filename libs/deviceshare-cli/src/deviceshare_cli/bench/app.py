@@ -22,6 +22,10 @@ def bus(
     replicas: Annotated[
         str, typer.Option(metavar="LIST", help="Processes of the services, such as placement=3,binder=2. [default: 1]")
     ] = "",
+    fill: Annotated[
+        float, typer.Option(metavar="SHARE", min=0.0, max=1.0, help="Share of the nodes that are full before.")
+    ] = 0.0,
+    queues: Annotated[int, typer.Option(metavar="N", min=0, help="Queues of the pods. [default: one]")] = 0,
     timeout: Annotated[float, typer.Option(metavar="SECONDS", min=1.0, help="Time limit of each phase.")] = 600.0,
 ) -> None:
     """Place generated pods with the whole system, on a local cluster, and measure.
@@ -40,15 +44,16 @@ def bus(
 
     claims: the claims in the ledgers at the end, by the placement process that decided them. conflicts: how many writes
     of each process were refused since another one had written the node's ledger; their pods are decided again.
+    conflicts_per_ledger, with --fill or --queues: conflicts divided by the ledgers that were sent.
 
     floor_pods_per_second: the rate at which the same number of processes, without decisions, concurrently publish and
     read the same number of messages of the same mean size on each stream, with plain nats-py. ratio: pods_per_second
     divided by floor_pods_per_second.
     """
-    from deviceshare_cli.bench.bus import command
+    from deviceshare_cli.bench.bus import command, measure
 
-    size = command.Size(nodes, devices, pods)
-    run_and_exit(command.bench_bus(size, timeout, replicas, as_json=json, with_floor=floor))
+    load = measure.Load(nodes, devices, pods, fill, queues)
+    run_and_exit(command.bench_bus(load, timeout, replicas, as_json=json, with_floor=floor))
 
 
 Family = Literal["hami-core", "mig", "vnpu-hami", "gpu-share", "mixed"]

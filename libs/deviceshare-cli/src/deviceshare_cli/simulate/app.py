@@ -35,3 +35,42 @@ def fairness(
     report = {each.name: {"claim": each.claim, "holds": each.holds, **each.numbers} for each in shown}
     print(indented_json(report) if json else as_text(shown))
     raise typer.Exit(0 if all(scene.holds for scene in shown) else 1)
+
+
+@app.command("scaling")
+def scaling(
+    measured: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE",
+            help="A report of `bench bus --json` with one replica, from which the costs are taken; further ones, with "
+            "more replicas of placement, are compared with their simulation.",
+        ),
+    ] = None,
+    plots: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write the curves to this directory: scaling-….svg.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Estimate how many replicas, and which bus, clusters of 1,000 to 100,000 nodes need.
+
+    The services, their bus and the cluster are simulated in virtual time with costs per step: docs/scaling.md states
+    the model and its error. The command needs no running system.
+    """
+    from deviceshare_cli.output import indented_json
+    from deviceshare_cli.plots import write
+    from deviceshare_cli.simulate import scaling as simulated
+    from deviceshare_cli.simulate.pipeline import Costs
+
+    reports = [simulated.read_report(file) for file in measured or ()]
+    costs = simulated.calibrated(reports[0]) if reports else Costs()
+    if plots is not None:
+        for name, plot in simulated.plots(costs):
+            write(plot, plots / f"{name}.svg")
+    needs = list(simulated.needs(costs))
+    compared = simulated.compare(reports, costs)
+    if not json:
+        print(simulated.as_text(needs, compared))
+        return
+    checked = [{**each._asdict(), "errors": each.errors} for each in compared]
+    print(indented_json({"costs": costs._asdict(), "needs": [each._asdict() for each in needs], "compared": checked}))

@@ -1,6 +1,6 @@
 """The nodes as rows of arrays: their facts, cards, resources and holdings."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 import numpy as np
 
@@ -25,6 +25,10 @@ from deviceshare.state import (
 
 NO_TENANT = Tenant()
 _NO_HOLDINGS: dict[str, Holding] = {}
+
+
+def _no_preference(_: str) -> tuple[int, int]:
+    return 0, 0
 
 
 class NodeTable:
@@ -54,12 +58,14 @@ class NodeTable:
         self._order = TieOrder()
         self._ordered = False
         """Whether ``_order`` ranks all nodes."""
-        self._begin = 0.0
+        self._preference: Callable[[str], tuple[int, int]] = _no_preference
 
-    def begin_at(self, position: float) -> None:
-        """Begin the tie order at a position, from 0 up to 1: replicas that begin elsewhere choose other equal nodes."""
-        if position != self._begin:
-            self._begin, self._ordered = position, False
+    def prefer(self, preference: Callable[[str], tuple[int, int]]) -> None:
+        """Choose the nodes with the lowest preference among equal nodes, and only then by the configured tie order.
+
+        ``preference`` maps the name of a node. Replicas that prefer other nodes rarely choose the same one.
+        """
+        self._preference, self._ordered = preference, False
 
     # Nodes
 
@@ -272,9 +278,8 @@ class NodeTable:
     def _put_in_order(self) -> None:
         """Rank the nodes by the configured tie order: of nodes with equal scores the first is chosen."""
         ranks = np.zeros(self._cards.rows, dtype=np.int64)
-        nodes = len(self._rows)
-        order = (np.arange(nodes) - int(self._begin * nodes)) % max(1, nodes)
-        ranks[[self._rows[name] for name in sorted(self._rows, key=self._ties.key)]] = order
+        names = sorted(self._rows, key=lambda name: (self._preference(name), self._ties.key(name)))
+        ranks[[self._rows[name] for name in names]] = np.arange(len(names))
         self._order.ranks = ranks
         self._ordered = True
 

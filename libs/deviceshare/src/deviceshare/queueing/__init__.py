@@ -32,7 +32,7 @@ with different requests may be rejected although an assignment exists.
 """
 
 from deviceshare.queueing.amounts import Counting
-from deviceshare.queueing.dispatcher import Dispatcher
+from deviceshare.queueing.dispatcher import Dispatcher, RoundResult
 from deviceshare.queueing.enqueue import Applicant, EnqueueAction
 from deviceshare.queueing.gangs import Decision, Group, Reason, decide
 from deviceshare.queueing.hierarchy import ROOT
@@ -54,6 +54,7 @@ __all__ = [
     "JobClass",
     "Queues",
     "Reason",
+    "RoundResult",
     "Shortage",
     "add",
     "decide",

@@ -124,6 +124,25 @@ class Counting:
         amounts, depends = self._known(request)
         return _with_memory(amounts, grants, self._conf) if depends else amounts
 
+    def claimed(self, resources: ResourceAmounts, grants: Iterable[ContainerGrant]) -> ResourceAmounts:
+        """Return the amounts of a pod of which only the resources and the devices of its claim are known."""
+        total = Counter({name: amount for name, amount in resources if name not in self._devices})
+        total[PODS] = 1
+        by_stage: defaultdict[int, Counter[str]] = defaultdict(Counter)
+        for grant in grants if self._by_card else ():
+            family = BY_NAME.get(grant.family)
+            if family is None:
+                continue
+            names = family.card_names(Demand(grant.family, ()), self._conf)
+            largest = self.largest.get(names.memory, 0)
+            stage = by_stage[grant.position if grant.stage == INIT else _CONCURRENT]
+            for device in grant.devices:
+                stage[names.number] += 1
+                stage[names.memory] += largest if device.memory == WHOLE else device.memory
+                stage[names.cores] += device.cores
+        total.update(_largest(by_stage))
+        return tuple(sorted((name, amount) for name, amount in total.items() if amount))
+
     def _read(self, request: PodRequest) -> tuple[ResourceAmounts, bool]:
         """Return the amounts of a request, and whether they depend on the granted cards."""
         total = Counter(dict(pod_resources(request, self._devices)))

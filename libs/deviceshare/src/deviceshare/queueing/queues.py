@@ -4,28 +4,30 @@ Source: Volcano pkg/scheduler/plugins/proportion and, for queues with ``spec.des
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from functools import partial
 
 import msgspec
 
 from deviceshare.conf import SchedulerConf
-from deviceshare.model import DEFAULT_QUEUE, GroupKey, NodeFact, PodFact, QueueFact, ResourceAmounts
+from deviceshare.model import DEFAULT_QUEUE, ContainerGrant, GroupKey, NodeFact, PodFact, QueueFact, ResourceAmounts
 from deviceshare.queueing.amounts import Counting
 from deviceshare.queueing.capacity import set_bounds, set_deserved, set_in_hierarchy
 from deviceshare.queueing.hdrf import Hierarchy
 from deviceshare.queueing.hierarchy import NO_LINKS, ROOT, Links, find_links
-from deviceshare.queueing.proportion import share
+from deviceshare.queueing.proportion import NOTHING, share
 from deviceshare.queueing.queue_account import QueueAccount, add, link
 from deviceshare.queueing.queue_heap import CurrentQueueHeap, VolcanoQueueHeap
 from deviceshare.queueing.queue_limits import QueueLimits
 from deviceshare.queueing.queue_order import QueueOrder, QueueOrderKey
 from deviceshare.queueing.shortage import Shortage
 from deviceshare.queueing.weights import set_by_weight
+from deviceshare.state import PODS
 
 
 class _Entry(msgspec.Struct, eq=False):
-    pod: PodFact
+    pod: PodFact | None
+    """None: only its claim is known."""
     account: QueueAccount
     group: GroupKey
     amounts: ResourceAmounts
@@ -52,6 +54,8 @@ class Queues:
         self._links: Links | None = None
         """The hierarchy; None: not computed since the last change."""
         self._dirty = True
+        self.claimed_elsewhere: Mapping[str, Set[str]] = {}
+        """By resource, the queues that are decided elsewhere and lack what they deserve: no queue borrows it."""
         self.nodes_version = 0
         """Incremented with every change of a node."""
         self.counting = Counting(conf)
@@ -101,7 +105,8 @@ class Queues:
             return False
         # A request for a whole card counts as the largest card, whose memory changed.
         for entry in list(self._pods.values()):
-            self.put(entry.pod, entry.account.fact.name, entry.group)
+            if entry.pod is not None:
+                self.put(entry.pod, entry.account.fact.name, entry.group)
         for pod, _ in list(self._foreign.values()):
             self.put_other(pod)
         return True
@@ -151,21 +156,30 @@ class Queues:
     def put(self, pod: PodFact, queue: str, group: GroupKey) -> None:
         """Add or update a waiting or placed pod; a charged pod stays charged."""
         amounts = self.counting.held(pod.ask, pod.held) if pod.node else self.counting.asked(pod.ask)
-        entry = self._pods.get(pod.uid)
+        self._put(pod.uid, queue, group, amounts).pod = pod
+
+    def put_claimed(
+        self, uid: str, queue: str, group: GroupKey, resources: ResourceAmounts, grants: Iterable[ContainerGrant]
+    ) -> None:
+        """Add or update a pod that is not known yet by what its claim says; :meth:`put` and :meth:`drop` replace it."""
+        self._put(uid, queue, group, self.counting.claimed(resources, grants)).pod = None
+
+    def _put(self, uid: str, queue: str, group: GroupKey, amounts: ResourceAmounts) -> _Entry:
+        entry = self._pods.get(uid)
         if entry is None or entry.account.fact.name != queue or entry.group != group or entry.amounts != amounts:
             held = entry is not None and entry.held
-            self.drop(pod.uid)
-            entry = self._pods[pod.uid] = _Entry(pod, self.account(queue), group, amounts)
+            self.drop(uid)
+            entry = self._pods[uid] = _Entry(None, self.account(queue), group, amounts)
             entry.account.pods += 1
             add(entry.account.requested, amounts, 1)
             if self._tree is not None:
                 self._tree.add_request(group, queue, amounts, 1)
-            if group == f"pod/{pod.uid}":
+            if group == f"pod/{uid}":
                 self.commit(group, queue, dict(amounts))
             self._dirty = True
             if held:
                 self._charge(entry, held=True)
-        entry.pod = pod
+        return entry
 
     def put_other(self, pod: PodFact) -> None:
         """Add or update a bound pod of another scheduler."""
@@ -288,6 +302,21 @@ class Queues:
     def allows(self, queue: str, resource: str, amount: int, *, borrowing: bool) -> bool:
         """Return whether a queue may allocate an additional amount of a resource."""
         return self.limits.allows(self.account(queue), resource, amount, borrowing=borrowing)
+
+    def lacking(self) -> Iterator[tuple[str, tuple[tuple[int, int], list[str]]]]:
+        """Yield the queues that have less than they deserve and request.
+
+        For each: its state, which changes with its pods and allocations, and the resources that it lacks.
+        """
+        for name, account in self._accounts.items() if self.limits.by_weight else ():
+            lacks = [
+                resource
+                for resource, deserved in account.deserved.items()
+                if resource != PODS
+                and account.allocated[resource] + NOTHING < min(deserved, account.requested[resource])
+            ]
+            if lacks:
+                yield name, ((account.allocated.total(), account.requested.total()), lacks)
 
     def needed(self, shortage: Shortage) -> int:
         """Return the additional amount that the queue of a shortage must allow, relative to its present usage."""

@@ -34,7 +34,7 @@ def wake_borrowers(jobs: JobQueue, queues: Queues, reservations: Reservations) -
 
 def _claimed(jobs: JobQueue, queues: Queues, reservations: Reservations) -> dict[str, set[str]]:
     """Return, by resource, the queues with jobs that wait for capacity within their deserved amount."""
-    claimed: dict[str, set[str]] = {}
+    claimed = {name: set(found) for name, found in queues.claimed_elsewhere.items()}
     for job_class in jobs.parked.values():
         if job_class.borrowing or job_class.needs:
             continue

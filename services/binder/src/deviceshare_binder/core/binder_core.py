@@ -99,6 +99,8 @@ class BinderCore:
         self._system_queues = SystemQueues()
         self._unread: set[str] = {Stream.LEDGER, Stream.OUTCOME, Stream.CLUSTER, Stream.EXPLAIN}
         """Streams that have not been read to their end yet."""
+        self._reported = self._owns_reports
+        """Whether this replica wrote the reports about waiting pods and the statuses at the last tick."""
         self._refused: set[type[Command]] = set()
         """Kinds of commands of which the cluster refused the last one for good."""
 
@@ -107,6 +109,11 @@ class BinderCore:
         """Claims without an outcome, outcomes that are not written, reports that are not written."""
         reports = self._reports.waiting + self._groups.waiting if self._owns_reports else 0
         return self._claims.open_work + reports + self._writes.open + (not self._division.steady)
+
+    @property
+    def obstacle(self) -> str:
+        """Why another replica keeps this one from its work, '' if none does."""
+        return self._division.obstacle
 
     @property
     def detail(self) -> dict[str, int]:
@@ -261,8 +268,20 @@ class BinderCore:
         out = self._division.tick(now, idle=idle, active=self._claims.active)
         if self._division.changed:
             self._division.changed = False
-            self._claims.share_changed()
+            self._claims.shards_changed()
+            self._owner_of_reports_changed()
         return out
+
+    def _owner_of_reports_changed(self) -> None:
+        """Leave the reports about waiting pods and the statuses to another replica, or take them over."""
+        if self._reported == self._owns_reports:
+            return
+        self._reported = self._owns_reports
+        if self._reported:
+            self._reports.take_over()
+            self._groups.forget_reported()
+        else:
+            self._reports.hand_over()
 
     # Time
 

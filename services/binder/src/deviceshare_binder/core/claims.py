@@ -94,12 +94,12 @@ class ClaimBinder:
     def start(self) -> None:
         """Begin: the messages that were on the bus have been read."""
         self.started = True
-        self.share_changed()
+        self.shards_changed()
         for node in list(self.outcomes.nodes.values()):
             if not node.ledger and node.name not in self.facts.nodes.views:
                 self.outcomes.forget(node.name)
 
-    def share_changed(self) -> None:
+    def shards_changed(self) -> None:
         """Begin with the nodes that this replica owns now, as after a start; leave those that it does not own."""
         self.locks.leave(self._owns)
         before, self._owned = self._owned, {number for number in range(PARTITIONS) if self._owns_partition(number)}

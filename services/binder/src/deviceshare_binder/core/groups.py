@@ -97,6 +97,15 @@ class Groups:
         if view is None and not group.pods:
             del self._groups[key]
 
+    def forget_reported(self) -> None:
+        """Report all statuses again: another replica has written them meanwhile."""
+        self._queues_reported.clear()
+        self._dirty_queues |= dict.fromkeys(self._queues)
+        for key, group in self._groups.items():
+            group.reported, group.written = None, []
+            self._count(group)
+            self._dirty_groups[key] = None
+
     def _known(self, key: str) -> _Group:
         """Return a PodGroup that a fact names, a new one if there is none."""
         self._unknown.pop(key, None)

@@ -22,6 +22,8 @@ UNSCHEDULABLE = "Unschedulable"
 GATED = "SchedulingGated"
 MOST_UNKNOWN = 10_000
 """Explanations of unknown pods that are kept: most of these pods are gone, their explanations stay for a day."""
+MOST_REPEATED = 100
+"""Events that the former replica may have recorded already and that are recorded again, at most."""
 MOST_SCHEDULED = 10_000
 """Events of bound pods that wait to be written; beyond this number the oldest are dropped."""
 
@@ -81,6 +83,21 @@ class Reports:
                 self._unknown.popitem(last=False)
         elif self._reported.get(uid) != explanation.message:
             self._pending[uid] = (explanation.message, event)
+
+    def hand_over(self) -> None:
+        """Another replica reports why pods wait: what was reported here may not be the last report any more."""
+        for uid, (message, _) in self._pending.items():
+            self._reported[uid] = message
+        self._pending = OrderedDict((uid, (message, False)) for uid, message in self._reported.items())
+        self._reported.clear()
+
+    def take_over(self) -> None:
+        """Report why pods wait in place of another replica: all of it, with Events only of what was explained last.
+
+        The former one has recorded the others, or has ended before it could.
+        """
+        for uid in list(self._pending)[:-MOST_REPEATED]:
+            self._pending[uid] = (self._pending[uid][0], False)
 
     def claimed(self, before: Set[str], after: Set[str]) -> None:
         """Apply that the claims on a node changed: the uids of their pods ``before`` and ``after``."""

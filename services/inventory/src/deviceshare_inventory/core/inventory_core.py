@@ -124,6 +124,11 @@ class InventoryCore:
         return min([self._delivered, *(opened.since - 1 for opened in self._desired.open.values())])
 
     @property
+    def obstacle(self) -> str:
+        """Why another replica keeps this one from its work, '' if none does."""
+        return self._division.obstacle
+
+    @property
     def detail(self) -> dict[str, int]:
         """Numbers for the service's status."""
         return {"unpublished": len(self._desired.open), "reports": self._reports.open}

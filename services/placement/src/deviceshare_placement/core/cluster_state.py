@@ -51,6 +51,8 @@ class ClusterState:
         """Groups that span too many nodes with the room that there is now."""
         self.schedulers: set[str] = set()
         """The schedulers whose pods this service places: only their pods count in queues."""
+        self._counts_claims = False
+        """Whether claims of unknown pods count in their queues; not while the streams are read for the first time."""
         self.crowded: set[str] = set()
         """Nodes that may be overcommitted: pods without a claim were bound there, or the node has changed."""
 
@@ -93,7 +95,9 @@ class ClusterState:
         pod = self.pods.get(uid)
         before = self.allocator.holding(node, uid)
         if claim is not None:
-            if pod is not None and pod.fact.scheduler not in self.schedulers:
+            if pod is None:
+                self._account_claim(claim)
+            elif pod.fact.scheduler not in self.schedulers:
                 self.account(pod)
             tenant = pod.fact.tenant if pod is not None else _tenant(claim)
             held = pod.fact.held if pod is not None and pod.fact.node == node else ()
@@ -106,7 +110,9 @@ class ClusterState:
         else:
             self.allocator.release(node, uid)
         after = self.allocator.holding(node, uid)
-        if after is not None:
+        if after is None and pod is None and not self.claims.get(uid):
+            self.accounts.drop(uid)
+        elif after is not None:
             self.accounts.hold(uid)
         elif pod is None or not (pod.claims or pod.fact.node):
             self.accounts.release(uid)
@@ -116,6 +122,21 @@ class ClusterState:
         elif after is not None and self.allocator.conf.predicates.proportions:
             # A card in use needs no CPU and memory kept for it.
             self.made_room()
+
+    def count_claims(self) -> None:
+        """Count claims of pods that are not known: from now on their facts are on their way, or never come."""
+        self._counts_claims = True
+        for ledger in self.ledgers.values():
+            for claim in ledger.claims.values():
+                if claim.uid not in self.pods:
+                    self._account_claim(claim)
+                    self.accounts.hold(claim.uid)
+
+    def _account_claim(self, claim: Claim) -> None:
+        """Count the claim of a pod that is not known in the queue in which it was placed."""
+        if self._counts_claims and claim.queue:
+            group = GroupKey(claim.group)
+            self.accounts.put_claimed(claim.uid, claim.queue, group, claim.resources, claim.grants)
 
     def account(self, pod: PodRecord) -> None:
         """Add a pod to the account of its queue, or to the pods of other schedulers."""
@@ -223,6 +244,8 @@ class ClusterState:
         for pod in self.pods.values() if other_rules else ():
             pod.fact, pod.pod_class = self.classify(pod.fact)
         self.accounts.configure(conf)
+        if self._counts_claims:
+            self.count_claims()
         self.dispatcher.configure(conf)
         self.enqueue.configure(conf)
         for uid, pod in self.pods.items():

@@ -10,11 +10,13 @@ from typing import NamedTuple
 
 from deviceshare.allocation import Unplaceable
 from deviceshare.model import Explanation, GroupKey, PodGroupFact, PodUid, Resources
-from deviceshare.queueing import Applicant, Decision, Group, Job, JobClass, Reason, Shortage
+from deviceshare.queueing import Applicant, Decision, Group, Job, JobClass, Reason, RoundResult, Shortage
 from deviceshare_bus.core import Now
 
 from deviceshare_placement.core import explaining
+from deviceshare_placement.core.borrowing import Borrowing
 from deviceshare_placement.core.cluster_state import ClusterState
+from deviceshare_placement.core.contention import Contention
 from deviceshare_placement.core.readiness import enqueue_obstacle, readiness
 from deviceshare_placement.core.records import GroupRecord
 from deviceshare_placement.core.reporter import Reporter
@@ -43,7 +45,13 @@ class Deciding:
     """Decides the groups of a cluster, and gives the explanations of those that wait to the reporter."""
 
     def __init__(
-        self, cluster: ClusterState, reporter: Reporter, instance: str, owns: Callable[[GroupRecord], bool]
+        self,
+        cluster: ClusterState,
+        reporter: Reporter,
+        instance: str,
+        owns: Callable[[GroupRecord], bool],
+        borrowing: Borrowing,
+        contention: Contention,
     ) -> None:
         self._owns = owns
         """Whether this replica decides a group."""
@@ -56,6 +64,8 @@ class Deciding:
         """When the requests are reported to the allocator again, monotonic."""
         self._wall_offset: float | None = None
         """How far the wall clock was ahead of the monotonic one at first: a step of it does not change ages."""
+        self.borrowing = borrowing
+        self.contention = contention
         self._of_groups: list[Explanation] = []
         """Explanations of PodGroups in this round."""
 
@@ -64,10 +74,18 @@ class Deciding:
         self._reporter.drop(uid)
         self.retries.pop(uid, None)
 
+    def forget(self, group: GroupRecord) -> None:
+        """Forget what was reported of a group that another replica decides: if it comes back, this is not the last."""
+        group.admitted, group.unreported, group.reported = False, False, ""
+        for uid in group.members:
+            self._reporter.drop(uid)
+            self._cluster.pods[uid].forget_report()
+
     def due(self, now: Now) -> Iterator[float]:
         """Yield the monotonic times at which a round has something to do without further events."""
         yield from self.retries.values()
         yield from self._cluster.dispatcher.due()
+        yield from self.borrowing.due()
         # How long a PodGroup has waited follows from its creation timestamp.
         steady = self._steady(now)
         yield from (now.monotonic + due - steady for due in self._cluster.enqueue.due(steady))
@@ -92,7 +110,7 @@ class Deciding:
             if (record := cluster.groups.get(key)) is not None:
                 self._check(record, now)
         self._admit(now)
-        turns = cluster.dispatcher.decide(MOST_PODS, now.monotonic, self._steady(now))
+        turns = self._dispatch(now)
         for job_class, decision in turns.waiting.values():
             self._report_job_class(job_class, decision, now.wall)
         reported, self._of_groups = self._of_groups, []
@@ -108,14 +126,33 @@ class Deciding:
             unplaced=sum(len(each.waiting) * len(alike.jobs) for alike, each in turns.waiting.values()),
         )
 
+    def _dispatch(self, now: Now) -> RoundResult:
+        """Decide the jobs: first without the nodes that are left to other replicas, then with all nodes."""
+        cluster, steady = self._cluster, self._steady(now)
+        paused = self.contention.paused(now.monotonic)
+        if not paused:
+            return cluster.dispatcher.decide(MOST_PODS, now.monotonic, steady)
+        for node in paused:
+            cluster.allocator.set_reserved(node, reserved=True)
+        turns = cluster.dispatcher.decide(MOST_PODS, now.monotonic, steady)
+        for node in paused:
+            cluster.allocator.set_reserved(node, reserved=False)
+        if not turns.waiting:
+            return turns
+        cluster.dispatcher.made_room()
+        rest = cluster.dispatcher.decide(MOST_PODS, now.monotonic, steady)
+        for key, decision in rest.placed.items():
+            turns.add(key, decision)
+        turns.waiting = rest.waiting
+        return turns
+
     def _check(self, record: GroupRecord, now: Now) -> None:
         """Put a group in its queue if it can be decided; report why it or some of its pods wait."""
         cluster, fact = self._cluster, record.fact
         if fact is not None:
             self._commit(record, fact)
         if not self._owns(record):
-            for uid in record.members:
-                self._reporter.drop(uid)
+            self.forget(record)
             return
         if fact is not None and record.applies:
             closed = enqueue_obstacle(cluster, fact)

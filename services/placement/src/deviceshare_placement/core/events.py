@@ -11,6 +11,7 @@ class FactReceived(Event, frozen=True):
 
     subject: str
     fact: AnyFact
+    sequence: int = 0
 
 
 class LedgerReceived(Event, frozen=True):

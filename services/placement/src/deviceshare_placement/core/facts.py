@@ -1,5 +1,7 @@
 """Applying the facts of CLUSTER to the state of the cluster: objects that appear, change and are deleted."""
 
+from collections import deque
+
 from deviceshare.conf import EffectiveConfiguration
 from deviceshare.families import placed_on
 from deviceshare.model import (
@@ -21,17 +23,20 @@ from deviceshare_placement.core import explaining
 from deviceshare_placement.core.cluster_state import ClusterState
 from deviceshare_placement.core.deciding import Deciding
 from deviceshare_placement.core.ledgers import Ledgers
-from deviceshare_placement.core.records import PodRecord
-from deviceshare_placement.core.work_share import WorkShare
+from deviceshare_placement.core.own_work import OwnWork
+from deviceshare_placement.core.records import GroupRecord, PodRecord
 
 _POD_SUBJECT = subject_of("pod", "")
+MOST_ENDED = 10_000
+"""Deleted objects of which it is not known yet which replica reports them; beyond this number the oldest are not
+reported."""
 
 
 class Facts:
     """The last fact of each object, and what its changes mean for the rest of the core."""
 
     def __init__(
-        self, cluster: ClusterState, ledgers: Ledgers, deciding: Deciding, work: WorkShare, instance: str
+        self, cluster: ClusterState, ledgers: Ledgers, deciding: Deciding, work: OwnWork, instance: str
     ) -> None:
         self._work = work
         self._cluster = cluster
@@ -40,11 +45,16 @@ class Facts:
         self._instance = instance
         self._facts: dict[str, AnyFact] = {}
         self._effective = EffectiveConfiguration()
+        self._sequence = 0
+        """That of the fact that is being applied."""
+        self._ended: deque[tuple[GroupRecord, int, list[Command]]] = deque(maxlen=MOST_ENDED)
+        """What is to be reported of deleted objects as soon as it is known which replica reports it."""
         self._invalid: dict[str, str] = {}
         """Subjects with an invalid message, and its stream: their nodes take no pods, their pods are not decided."""
 
-    def apply(self, subject: str, fact: AnyFact, now: Now) -> list[Command]:
+    def apply(self, subject: str, fact: AnyFact, sequence: int, now: Now) -> list[Command]:
         """Apply a fact; return the commands that follow for an object that is gone."""
+        self._sequence = sequence
         self.valid(subject)
         out: list[Command] = []
         before = self._facts.get(subject)
@@ -60,16 +70,38 @@ class Facts:
             case NodeFact():
                 self._set_node(fact)
             case PodGroupFact():
+                group = self._cluster.group(fact.key)
+                queue = self._work.queue(group)
                 self._cluster.set_group(fact)
+                self._note_move(group, queue)
             case PriorityClassFact():
                 self._cluster.set_priority_class(fact)
             case QueueFact():
-                self._work.queues_changed()
+                self._work.queue_changed(self._cluster.queues.get(fact.name), fact, sequence)
                 self._cluster.set_queue(fact)
             case ConfigFact() if self._effective.take(fact):
                 self._configure()
         self._facts[subject] = fact
         return out
+
+    def _note_move(self, group: GroupRecord, before: str) -> None:
+        """Note that a group that was in a queue is in another one now, with which it may have another owner."""
+        if before not in ("", self._work.queue(group)):
+            self._work.group_moved(group, self._sequence)
+
+    def take_ended(self) -> list[Command]:
+        """Report deleted objects of which it is known by now whether this replica reports them."""
+        commands: list[Command] = []
+        for _ in range(len(self._ended)):
+            commands += self._report_ended(*self._ended.popleft())
+        return commands
+
+    def _report_ended(self, group: GroupRecord, sequence: int, commands: list[Command]) -> list[Command]:
+        """Return the commands for a deleted object if this replica reports it, or keep them until that is known."""
+        answers = self._work.answers_for(group, sequence)
+        if answers is None:
+            self._ended.append((group, sequence, commands))
+        return commands if answers else []
 
     def readable(self, node: str) -> bool:
         """Return whether all messages about a node are valid."""
@@ -143,7 +175,10 @@ class Facts:
             left = self._cluster.group(before.group)
             left.members.discard(fact.uid)
             self._cluster.drop_if_empty(left)
-        self._cluster.group(fact.group).members.add(fact.uid)
+        group = self._cluster.group(fact.group)
+        group.members.add(fact.uid)
+        if before.group != fact.group or (before.queue != fact.queue and group.fact is None):
+            self._work.group_moved(group, self._sequence)
         self._cluster.account(record)
         self._cluster.changed(record)
         if fact.node or before.node or record.claims:
@@ -167,15 +202,19 @@ class Facts:
                 self._ledgers.node_gone(fact.name)
                 self._ledgers.idle.add(fact.name)
             case PodGroupFact():
-                owned = self._work.owns(self._cluster.group(fact.key))
+                group = self._cluster.group(fact.key)
+                before = GroupRecord(fact.key, fact)
                 self._cluster.remove_group(fact.key)
-                if fact.uid and owned:
+                self._note_move(group, fact.queue)
+                if fact.uid:
                     gone = explaining.group_gone(fact, now.wall, self._instance)
-                    return [explaining.publish(gone, ttl=explaining.EXPLANATION_TTL)]
+                    return self._report_ended(
+                        before, self._sequence, [explaining.publish(gone, ttl=explaining.EXPLANATION_TTL)]
+                    )
             case PriorityClassFact():
                 self._cluster.remove_priority_class(fact.name)
             case QueueFact():
-                self._work.queues_changed()
+                self._work.queue_changed(fact, None, self._sequence)
                 self._cluster.remove_queue(fact.name)
             case ConfigFact() if self._effective.drop(fact.name):
                 self._configure()
@@ -188,7 +227,8 @@ class Facts:
 
     def _remove_pod(self, fact: PodFact, now: Now) -> list[Command]:
         group = self._cluster.group(fact.group)
-        owned = self._work.owns(group)
+        # As it was: without its last pod it has no queue.
+        before = GroupRecord(group.key, group.fact or PodGroupFact(key=group.key, queue=self._work.queue(group)))
         record = self._cluster.pods.pop(fact.uid)
         waited = RecordTrace(
             fact.uid, fact.namespace, fact.name, (record.seen_at, now.wall), root=True,
@@ -199,20 +239,20 @@ class Facts:
         self._cluster.reconsider(fact.group)
         self._cluster.drop_if_empty(group)
         self._ledgers.forget(fact.uid, now.monotonic)
-        self._cluster.accounts.drop(fact.uid)
         if fact.node:
             self._cluster.charge(fact.node, fact.uid)
+        # Not before: the queue of a deleted pod is free at once, its devices when the claim is removed.
+        self._cluster.accounts.drop(fact.uid)
         if not self._cluster.claims[fact.uid]:
             del self._cluster.claims[fact.uid]
         self._deciding.drop(fact.uid)
-        if not owned:
-            return []
         placed = placed_on(next(iter(record.claims.values()))) if record.claims else ""
         gone = explaining.gone(fact, placed or record.reported, now.wall, self._instance)
-        step = RecordStep(fact.uid, fact.ref, "gone")
+        step = RecordStep(fact.uid, fact.ref, "gone", at=now.wall)
         # The binder exports the trace of a pod that was claimed.
         traces = [waited] if unplaced else []
-        return [explaining.publish(gone, ttl=explaining.EXPLANATION_TTL), step, *traces]
+        commands = [explaining.publish(gone, ttl=explaining.EXPLANATION_TTL), step, *traces]
+        return self._report_ended(before, self._sequence, commands)
 
     def _configure(self) -> None:
         """Decide by the configuration that is in effect now."""

@@ -18,9 +18,9 @@ from deviceshare_placement.core.claims import MOST_WRITES, Author, NewClaim, cla
 from deviceshare_placement.core.cluster_state import ClusterState
 from deviceshare_placement.core.deciding import Deciding, Round
 from deviceshare_placement.core.ledgers import Ledgers
+from deviceshare_placement.core.own_work import OwnWork
 from deviceshare_placement.core.records import PodRecord
 from deviceshare_placement.core.reporter import Reporter
-from deviceshare_placement.core.work_share import WorkShare
 
 RETRY = Backoff(0.5, 30.0)
 """Seconds until a refused claim is decided again, or a refused ledger written again; doubles with each refusal."""
@@ -49,7 +49,7 @@ class LedgerWrites:
         ledgers: Ledgers,
         deciding: Deciding,
         reporter: Reporter,
-        work: WorkShare,
+        work: OwnWork,
         division: Division,
         readable: Callable[[str], bool],
         instance: str,
@@ -187,6 +187,7 @@ class LedgerWrites:
         new = completed.context
         if completed.result is Result.WRITTEN:
             for written in completed.write.writes:
+                self._deciding.contention.written(written.message.node)
                 self._cluster.ledger(written.message.node).refusals = 0
                 self._cluster.ledger(written.message.node).retry_at = 0.0
             for written in completed.newer:
@@ -210,6 +211,9 @@ class LedgerWrites:
             return self._postpone(completed.write, new, answer.reason, now.monotonic)
         for each in new:
             self._cluster.reconsider_pod(each.uid)
+        if self._division.others:
+            nodes = (written.message.node for written in completed.write.writes)
+            self._deciding.contention.conflicted(nodes, now.monotonic)
         steps = [RecordStep(each.uid, f"{each.claim.namespace}/{each.claim.name}", "conflict") for each in new]
         return [Count("ledger_conflicts"), *steps, *completed.commands]
 

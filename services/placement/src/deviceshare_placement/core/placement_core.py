@@ -35,16 +35,18 @@ from deviceshare_bus.subjects import ledger as subject_of
 from deviceshare_bus.subjects import outcome as outcome_subject
 
 from deviceshare_placement.core import explaining
+from deviceshare_placement.core.borrowing import Borrowing
 from deviceshare_placement.core.claim_traces import ClaimTraces, count_attempts
 from deviceshare_placement.core.cluster_state import ClusterState
+from deviceshare_placement.core.contention import Contention
 from deviceshare_placement.core.deciding import Deciding
 from deviceshare_placement.core.events import FactReceived, LedgerReceived, OutcomesReceived
 from deviceshare_placement.core.facts import Facts
 from deviceshare_placement.core.ledger_writes import LedgerWrites
 from deviceshare_placement.core.ledgers import BOUND_GRACE, Ledgers
 from deviceshare_placement.core.overcommit import overcommitted_claims
+from deviceshare_placement.core.own_work import OwnWork
 from deviceshare_placement.core.reporter import Reporter
-from deviceshare_placement.core.work_share import WorkShare
 
 PROMPT_RETRIES = 3
 """Refusals after which a pod counts as one that waits with its reason."""
@@ -67,7 +69,7 @@ class PlacementCore:
     def __init__(self, instance: str, claim_prefix: str, *, divided: bool = False) -> None:
         self.cluster = ClusterState()
         self._division = Division(Stream.LEDGER, "placement", instance, claim_prefix if divided else "")
-        self._work = WorkShare(self.cluster, self._division)
+        self._work = OwnWork(self.cluster, self._division)
         self._unread = {Stream.CLUSTER, Stream.LEDGER, Stream.OUTCOME}
         """Streams that have not been read to their end: nothing is decided before."""
         self._synced = False
@@ -75,7 +77,10 @@ class PlacementCore:
         self._traces = ClaimTraces(instance)
         self._ledgers = Ledgers(self.cluster, self._traces)
         self._reporter = Reporter()
-        self._deciding = Deciding(self.cluster, self._reporter, instance, self._work.owns)
+        self._borrowing = Borrowing(self.cluster.accounts, self._work.owns_queue)
+        self._deciding = Deciding(
+            self.cluster, self._reporter, instance, self._work.owns, self._borrowing, Contention(self._work.level)
+        )
         self._facts = Facts(self.cluster, self._ledgers, self._deciding, self._work, instance)
         self._writes = LedgerWrites(
             self.cluster, self._ledgers, self._deciding, self._reporter, self._work, self._division,
@@ -89,10 +94,12 @@ class PlacementCore:
     def handle(self, event: Event, now: Now) -> list[Command]:
         """Apply an event and return the commands that follow from it."""
         match event:
-            case FactReceived(subject=subject, fact=fact):
+            case FactReceived(subject=subject, fact=fact, sequence=sequence):
                 self._synced = self._synced or isinstance(fact, Synced)
                 self._facts_read.pop(subject, None)
-                return self._facts.apply(subject, fact, now)
+                if not self._ledgers.asked:  # else it may have been read ahead of the facts before it
+                    self._division.read(sequence)
+                return self._facts.apply(subject, fact, sequence, now)
             case LedgerReceived(node=node, sequence=sequence, ledger=ledger):
                 return self._receive_ledger(node, sequence, ledger, now)
             case LeaseReceived() | FenceReceived():
@@ -151,6 +158,11 @@ class PlacementCore:
             + len(self._ledgers.orphans)
         )
 
+    @property
+    def obstacle(self) -> str:
+        """Why another replica keeps this one from its work, '' if none does."""
+        return self._division.obstacle
+
     def next_due(self, now: Now) -> float | None:
         """Return the monotonic time at which a tick has something to do without further events, None for never."""
         times = self._reporter.due(self.cluster.pods)
@@ -186,6 +198,8 @@ class PlacementCore:
         self._unread.discard(Stream(stream))
         if self._unread:
             return
+        self._work.caught_up()
+        self.cluster.count_claims()
         self._traces.start()
         for record in self.cluster.pods.values():
             # It was seen by a predecessor, at a time that is not known.
@@ -202,6 +216,8 @@ class PlacementCore:
             return [Log("error", f"the ledger of {node} is not valid: {why}", {"node": node}), Count("ledgers_invalid")]
         self._ledgers.enter(node, ledger.claims, now.monotonic)
         self._facts.valid(subject)
+        if self._division.others:
+            self._deciding.contention.used(node, now.monotonic)
         if ledger.gone:
             self._writes.forget(node)
         return []
@@ -249,13 +265,15 @@ class PlacementCore:
             *self._division.tick(now, idle=not self._writes.open, active=self._active(now)),
         ]
         if self._division.changed:
-            self._share_changed()
+            self._shards_changed()
+            commands += self._facts.take_ended()
         if self._may_decide(now.monotonic):
             self._work.split_large(self.cluster.dispatcher.waiting(), now.monotonic)
-            if not self._explanations_expire:
+            if not self._explanations_expire and self._work.owns_expiry:
                 self._explanations_expire = True
                 commands.append(explaining.expire_others(self.cluster))
             commands += self._reconcile(now.monotonic)
+            self._borrowing.update(now.monotonic, shared=self._division.others > 0)
             decided = self._deciding.decide(now)
             commands += self._writes.write(decided, now)
             commands += count_attempts("unschedulable", decided.unplaced)
@@ -263,11 +281,14 @@ class PlacementCore:
             commands += map(explaining.publish, decided.of_groups)
         return commands + self._report_waiting(now.monotonic)
 
-    def _share_changed(self) -> None:
+    def _shards_changed(self) -> None:
         """Decide what belongs to this replica now, and nothing else."""
         self._division.changed = False
-        self.cluster.allocator.begin_at(self._division.position)
+        self._work.prefer_nodes()
         self.cluster.reconsider_all()
+        for group in self.cluster.groups.values():
+            if not self._work.owns(group):
+                self._deciding.forget(group)
         if self._division.took_over:
             # The member that has ended may not have let explanations of deleted objects expire.
             self._division.took_over = self._explanations_expire = False

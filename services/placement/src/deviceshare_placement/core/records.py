@@ -32,6 +32,10 @@ class PodRecord:
     explained: bool = False
     """Whether an explanation of it was published."""
 
+    def forget_report(self) -> None:
+        """Forget the last explanation: another replica explains from now on."""
+        self.reported, self.reported_at = "", 0.0
+
     def report(self, message: str, now: float) -> None:
         """Record the last message of a pod; ``now`` is monotonic."""
         self.reported, self.reported_at = message, now
@@ -61,6 +65,8 @@ class GroupRecord:
     reported: str = ""
     """Why it was not admitted, as it was last reported."""
     members: set[str] = field(default_factory=set)
+    moved_at: int = 0
+    """The sequence of the last fact that moved it to another queue."""
 
     @property
     def single(self) -> bool:

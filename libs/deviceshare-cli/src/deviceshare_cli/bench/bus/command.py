@@ -3,12 +3,12 @@
 import math
 import os
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from deviceshare_cluster.interface import ClusterError
 
 from deviceshare_cli.bench.bus.floor import floor
-from deviceshare_cli.bench.bus.measure import Run, measure
+from deviceshare_cli.bench.bus.measure import Load, Run, measure
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.notices import Notices
 from deviceshare_cli.output import indented_json, table
@@ -16,24 +16,15 @@ from deviceshare_cli.replicas import parse_replicas
 from deviceshare_cli.supervisor import ProgramFailed
 
 
-class Size(NamedTuple):
-    """The numbers of nodes, cards on each node, and pods."""
-
-    nodes: int
-    cards: int
-    pods: int
-
-
-async def bench_bus(size: Size, timeout: float, replicas: str, *, as_json: bool, with_floor: bool) -> int:
+async def bench_bus(load: Load, timeout: float, replicas: str, *, as_json: bool, with_floor: bool) -> int:
     """Measure, print, and return the exit status: 1 if a pod was not bound."""
-    nodes, devices, pods = size
     notices = Notices()
     try:
-        run = await measure(nodes, devices, pods, timeout, notices, parse_replicas(replicas))
-        floor_seconds = await floor(run, pods, timeout, notices) if with_floor else None
+        run = await measure(load, timeout, notices, parse_replicas(replicas))
+        floor_seconds = await floor(run, load.pods, timeout, notices) if with_floor else None
     except (ProgramFailed, ClusterError) as error:
         raise CommandError(str(error)) from None
-    shown = report(run, nodes, devices, pods, floor_seconds)
+    shown = report(run, load, floor_seconds)
     print(indented_json(shown) if as_json else as_text(shown))
     return int(run.pending > 0)
 
@@ -43,14 +34,16 @@ def quantile(values: Sequence[float], share: float) -> float | None:
     return values[max(0, math.ceil(share * len(values)) - 1)] if values else None
 
 
-def report(run: Run, nodes: int, devices: int, pods: int, floor_seconds: float | None) -> dict[str, Any]:
+def report(run: Run, load: Load, floor_seconds: float | None) -> dict[str, Any]:
     """Return the measurements by name."""
     rate = run.bound / run.seconds if run.seconds else 0.0
     floor_rate = run.bound / floor_seconds if floor_seconds else None
     return {
-        "nodes": nodes,
-        "devices_per_node": devices,
-        "pods": pods,
+        "nodes": load.nodes,
+        "devices_per_node": load.cards,
+        "pods": load.pods,
+        "fill": load.fill,
+        "queues": load.queues,
         "bound": run.bound,
         "pending": run.pending,
         "seconds": _rounded(run.seconds),
@@ -62,6 +55,7 @@ def report(run: Run, nodes: int, devices: int, pods: int, floor_seconds: float |
         "cpu_seconds": run.cpu_seconds,
         "claims": run.claims,
         "conflicts": run.conflicts,
+        "conflicts_per_ledger": _rounded(sum(run.conflicts.values()) / run.attempts, 4) if run.attempts else None,
         "cpus": os.cpu_count(),
         "load_average": {"before": run.load_before, "after": run.load_after},
         "streams": {

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 from deviceshare_bus.follower import Follower
@@ -17,7 +18,7 @@ from deviceshare_cluster.local import Applied
 from deviceshare_cluster.local.kinds import STREAM
 
 from deviceshare_cli.backing import LocalBacking
-from deviceshare_cli.bench.bus import workload
+from deviceshare_cli.bench.bus import filling, workload
 from deviceshare_cli.bench.bus.traffic import Meters, Traffic
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.notices import Notices
@@ -52,11 +53,24 @@ class Run(msgspec.Struct, frozen=True):
     """Claims in the ledgers at the end, by the process that decided."""
     conflicts: dict[str, int]
     """Refused writes of ledgers since another process had written them, by process."""
+    attempts: int = 0
+    """Ledgers that were sent to the bus, if it was counted."""
 
 
-async def measure(
-    node_count: int, cards: int, pod_count: int, timeout: float, notices: Notices, replicas: Mapping[str, int]
-) -> Run:
+class Load(NamedTuple):
+    """The numbers of nodes, cards on each node, and pods.
+
+    ``fill`` is the share of the nodes that are full before, ``queues`` the number of queues of the pods, 0 for one.
+    """
+
+    nodes: int
+    cards: int
+    pods: int
+    fill: float = 0.0
+    queues: int = 0
+
+
+async def measure(load: Load, timeout: float, notices: Notices, replicas: Mapping[str, int]) -> Run:
     """Start the system, measure, and stop it.
 
     Raises CommandError if the system is not ready, or not all pods have a result, within ``timeout`` seconds.
@@ -66,11 +80,13 @@ async def measure(
         conf = system.directory / "volcano-scheduler.conf"
         conf.write_text(workload.CONF)
         system.wanted = replace(wanted, conf=conf)
-        return await system.guard(_measure(system, node_count, cards, pod_count, timeout))
+        return await system.guard(_measure(system, load, timeout))
 
 
-async def _measure(system: System, node_count: int, cards: int, pod_count: int, timeout: float) -> Run:
-    applied = await _local(system).local.make(list(workload.nodes(node_count, cards)))
+async def _measure(system: System, load: Load, timeout: float) -> Run:
+    pod_count = load.pods
+    made = [*workload.nodes(load.nodes, load.cards), *filling.queues(load.queues)]
+    applied = await _local(system).local.make(made)
     if problems := [one.problem for one in applied if one.problem is not None]:
         raise CommandError(f"a generated node was refused: {problems[0]}")
     await system.start_inventory()
@@ -80,17 +96,23 @@ async def _measure(system: System, node_count: int, cards: int, pod_count: int, 
             await poller.settled()
     except TimeoutError:
         raise CommandError(f"not ready after {timeout:g} s: {'; '.join(poller.open)}") from None
+    attempts = filling.Attempts()
+    if full := round(load.fill * load.nodes):
+        await _fill(system, full, load.cards, timeout)
+    if load.fill or load.queues:
+        attempts.begin(system)
+    before = await _conflicts(system)
     snapshot = await poller.snapshot()
     meters = Meters({**dict.fromkeys(Stream, system.bus), STREAM: _local(system).objects})
     await meters.begin()
-    pods = Pods()
+    pods = Pods(ignored=filling.FILLED)
     watching = asyncio.create_task(pods.watch(system))
     metering = asyncio.create_task(meters.run())
-    cpu, load = cpu_seconds(system), os.getloadavg()[0]
+    cpu, load_before = cpu_seconds(system), os.getloadavg()[0]
     try:
         await pods.listed.wait()
         began = asyncio.get_running_loop().time()
-        created_in = await pods.create(system, pod_count)
+        created_in = await pods.create(system, pod_count, load.queues)
         await pods.finished(system, pod_count, timeout)
     finally:
         await end(watching, metering)
@@ -107,22 +129,39 @@ async def _measure(system: System, node_count: int, cards: int, pod_count: int, 
         created_in=created_in,
         latencies=tuple(sorted(at - pods.sent[name] for name, at in pods.bound.items())),
         cpu_seconds={name: round(max(0.0, after[name] - cpu.get(name, 0.0)), 2) for name in after},
-        load_before=load,
+        load_before=load_before,
         load_after=load_after,
         traffic=traffic,
         events={subject.removeprefix("event."): count for subject, count in counted.items()},
         readers={name: tuple(service.positions) for name, service in snapshot.services.items()},
         claims=await _claims(system),
-        conflicts=await _conflicts(system),
+        conflicts={name: count - before.get(name, 0) for name, count in (await _conflicts(system)).items()},
+        attempts=attempts.ledgers,
     )
 
 
+async def _fill(system: System, nodes: int, cards: int, timeout: float) -> None:
+    """Fill so many nodes, and wait until the system has nothing to do."""
+    pods = Pods()
+    watching = asyncio.create_task(pods.watch(system))
+    try:
+        await pods.listed.wait()
+        await pods.make(system, list(filling.fillers(nodes, cards)))
+        await pods.finished(system, nodes, timeout)
+        if len(pods.bound) < nodes:
+            raise CommandError(f"{len(pods.bound)} of {nodes} nodes could be filled")
+    finally:
+        await end(watching)
+    await Poller(system.bus, lambda: _idle(system), system.wanted.replicas).settled()
+
+
 async def _claims(system: System) -> dict[str, int]:
-    """Return the number of claims by the process that decided."""
+    """Return the number of claims of measured pods by the process that decided."""
     found: Counter[str] = Counter()
     for message in await Follower(system.bus, Stream.LEDGER).read_to_end():
         if not of_replicas(message.subject):
-            found.update(claim.decided_by for claim in decode_ledger(message.data).claims)
+            claims = decode_ledger(message.data).claims
+            found.update(claim.decided_by for claim in claims if not claim.name.startswith(filling.FILLED))
     return dict(sorted(found.items()))
 
 
@@ -138,7 +177,9 @@ async def _conflicts(system: System) -> dict[str, int]:
 class Pods:
     """Times of creation and binding of each pod, in seconds of the event loop's clock."""
 
-    def __init__(self) -> None:
+    def __init__(self, ignored: str = "-") -> None:
+        self._ignored = ignored
+        """Begins the names of pods that are not counted."""
         self.listed = asyncio.Event()
         self._changed = asyncio.Event()
         self.sent: dict[str, float] = {}
@@ -146,7 +187,7 @@ class Pods:
         self.reasons: dict[str, str] = {}
 
     async def watch(self, system: System) -> None:
-        """Observe the cluster's pods until cancelled; there are none yet."""
+        """Observe the cluster's pods until cancelled."""
         with _local(system).observed(self._take):
             self.listed.set()
             await asyncio.Event().wait()
@@ -156,6 +197,8 @@ class Pods:
         self._changed.set()
         for change in batch:
             if isinstance(change, Change) and change.kind == "Pod" and change.name not in self.bound and change.raw:
+                if change.name.startswith(self._ignored):
+                    continue
                 pod = read_pod(change.raw)
                 if pod.node:
                     self.bound[pod.name] = at
@@ -163,12 +206,15 @@ class Pods:
                 elif pod.reason:
                     self.reasons[pod.name] = pod.reason
 
-    async def create(self, system: System, count: int) -> float:
+    async def create(self, system: System, count: int, queues: int = 0) -> float:
         """Create all pods and return the duration in seconds."""
+        return await self.make(system, list(workload.pods(count, queues)))
+
+    async def make(self, system: System, everything: list[Object]) -> float:
+        """Create these pods and return the duration in seconds."""
         now = asyncio.get_running_loop().time
         began = now()
-        everything = list(workload.pods(count))
-        for start in range(0, count, CHUNK):
+        for start in range(0, len(everything), CHUNK):
             chunk = everything[start : start + CHUNK]
             at = now()
             for obj in chunk:

@@ -43,8 +43,8 @@ def nodes(count: int, cards: int) -> Iterator[Object]:
         yield objects.node(f"node-{number:05d}", resources, annotations)
 
 
-def pods(count: int) -> Iterator[Object]:
-    """Yield pods of all sizes in turn."""
+def pods(count: int, queues: int = 0) -> Iterator[Object]:
+    """Yield pods of all sizes in turn, in so many queues in turn, 0: in the default queue."""
     for number in range(count):
         size = SIZES[number % len(SIZES)]
         limits = {
@@ -55,4 +55,9 @@ def pods(count: int) -> Iterator[Object]:
         }
         if size.cores:
             limits["volcano.sh/vgpu-cores"] = str(size.cores)
-        yield objects.pod("bench", f"bench-{number:06d}", "deviceshare", limits)
+        pod = objects.pod("bench", f"bench-{number:06d}", "deviceshare", limits)
+        if queues:
+            # Not in turn as the sizes: each queue gets all of them.
+            queue = number // len(SIZES) % queues
+            pod["metadata"]["annotations"] = {"scheduling.volcano.sh/queue-name": f"bench-{queue}"}
+        yield pod
