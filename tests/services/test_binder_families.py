@@ -168,12 +168,21 @@ def test_a_bug_in_a_plugin_is_a_problem_of_the_bound_pod_and_does_not_end_invent
     with restored_families():
         register(ServedFails())
         raw = {
-            "metadata": {"name": "a", "namespace": "default", "uid": "u1", "annotations": {"some": "annotation"}},
-            "spec": {"nodeName": "n1", "containers": [{"name": "main"}]},
+            "metadata": {
+                "name": "a",
+                "namespace": "default",
+                "uid": "u1",
+                "annotations": {"volcano.sh/gpu-index": "0"},
+            },
+            "spec": {
+                "nodeName": "n1",
+                "containers": [{"name": "main", "resources": {"limits": {"volcano.sh/gpu-number": "1"}}}],
+            },
             "status": {"phase": "Pending"},
         }
         fact = decode_pod(json.dumps(raw).encode())
-        assert fact.unserved == ()
+        assert {grant.family for grant in fact.held} == {"gpu-number", "abacus"}
+        assert [family for family, _ in fact.unserved] == ["gpu-number"]
         (problem,) = fact.problems
         assert "bug in the device family 'abacus': plugin.served, served_all or keys raised KeyError" in str(problem)
 

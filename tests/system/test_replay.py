@@ -20,7 +20,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 SERVICES = ("inventory", "placement", "binder", "metrics")
 LEAST: dict[str, dict[str, int]] = {
     "inventory": {"CLUSTER node": 40, "CLUSTER pod": 80, "CLUSTER podgroup": 5, "CLUSTER synced": 1, "RecordStep": 55},
-    "placement": {"LEDGER": 15, "EXPLAIN": 50, "RecordStep": 55},
+    "placement": {"LEDGER": 15, "EXPLAIN": 8, "RecordStep": 55},
     "binder": {"BindPod": 40, "OUTCOME": 15, "LockNode": 5, "Annotate": 5, "SetPodCondition": 10, "RecordEvent": 40},
     "metrics": {},
 }
@@ -122,5 +122,5 @@ def test_the_state_of_the_metrics_service_is_the_same(run: Run) -> None:
     for kind, shown in run.shown.items():
         assert msgspec.json.decode(msgspec.json.encode(tuple(getattr(snapshot, kind)))) == shown, kind
     assert len(run.shown["claims"]) > 40
-    least = {"FactReceived": 130, "LedgerReceived": 15, "OutcomesReceived": 15, "ExplanationReceived": 50}
+    least = {"FactReceived": 130, "LedgerReceived": 15, "OutcomesReceived": 15, "ExplanationReceived": 8}
     assert not {name: events[name] for name, count in least.items() if events[name] < count}, events

@@ -17,10 +17,10 @@ from deviceshare.model import (
 from deviceshare.objects.held import read_held
 from deviceshare.objects.lenient import decode_view, seconds
 from deviceshare.objects.pod_request import pod_request, requests_devices
-from deviceshare.objects.pod_template import Template, TemplateObject, TemplateSpec, shared_request
+from deviceshare.objects.pod_template import Template, shared_request
 from deviceshare.objects.problems import Problems
 from deviceshare.objects.unserved import unserved, until_running
-from deviceshare.objects.views import PodObject, PodSpec
+from deviceshare.objects.views import PodObject, PodSpec, TemplateObject, TemplateSpec
 
 GROUP_ANNOTATIONS = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
 QUEUE_ANNOTATIONS = ("scheduling.volcano.sh/queue-name", "volcano.sh/queue-name")

@@ -15,38 +15,10 @@ from deviceshare.formats.vgpu import PODGROUP_POLICY
 from deviceshare.model import PodRequest, Problem
 from deviceshare.objects.pod_request import annotations_read, labels_read, pod_request, requests_devices
 from deviceshare.objects.problems import Problems
-from deviceshare.objects.views import Int32, Object, PodSpec, SchedulingGate, Status, View
+from deviceshare.objects.views import PodSpec, TemplateSpec
 
 MOST_TEMPLATES = 2048
 """Requests that are kept, the latest used: some megabytes."""
-_ABSENT = msgspec.Raw(b"null")
-
-
-class TemplateSpec(View):
-    """``spec`` of a Pod: the fields of a request as bytes. The others are those of :class:`.views.PodSpec`."""
-
-    node_name: str | None = None
-    scheduler_name: str | None = None
-    priority: Int32 | None = None
-    scheduling_gates: list[SchedulingGate] | None = None
-    containers: msgspec.Raw = _ABSENT
-    init_containers: msgspec.Raw = _ABSENT
-    resources: msgspec.Raw = _ABSENT
-    overhead: msgspec.Raw = _ABSENT
-    node_selector: msgspec.Raw = _ABSENT
-    affinity: msgspec.Raw = _ABSENT
-    tolerations: msgspec.Raw = _ABSENT
-    topology_spread_constraints: msgspec.Raw = _ABSENT
-    volumes: msgspec.Raw = _ABSENT
-    resource_claims: msgspec.Raw = _ABSENT
-    host_network: msgspec.Raw = _ABSENT
-
-
-class TemplateObject(Object):
-    """A Pod whose request is not decoded."""
-
-    spec: TemplateSpec
-    status: Status | None = None
 
 
 class Template(NamedTuple):
@@ -82,7 +54,7 @@ def _request(
     fields = b",".join(key + part for (_, key), part in zip(_FIELDS, parts, strict=True))
     try:
         spec = _SPEC.decode(b"{%b}" % fields)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
     found: list[Problem] = []
     problems = Problems("", found)

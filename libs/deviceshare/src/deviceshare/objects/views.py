@@ -214,6 +214,36 @@ class PodObject(Object):
     status: Status | None = None
 
 
+_ABSENT = msgspec.Raw(b"null")
+
+
+class TemplateSpec(View):
+    """``spec`` of a Pod: the fields of a request as bytes. The others are those of :class:`PodSpec`."""
+
+    node_name: str | None = None
+    scheduler_name: str | None = None
+    priority: Int32 | None = None
+    scheduling_gates: list[SchedulingGate] | None = None
+    containers: msgspec.Raw = _ABSENT
+    init_containers: msgspec.Raw = _ABSENT
+    resources: msgspec.Raw = _ABSENT
+    overhead: msgspec.Raw = _ABSENT
+    node_selector: msgspec.Raw = _ABSENT
+    affinity: msgspec.Raw = _ABSENT
+    tolerations: msgspec.Raw = _ABSENT
+    topology_spread_constraints: msgspec.Raw = _ABSENT
+    volumes: msgspec.Raw = _ABSENT
+    resource_claims: msgspec.Raw = _ABSENT
+    host_network: msgspec.Raw = _ABSENT
+
+
+class TemplateObject(Object):
+    """A Pod whose request is not decoded."""
+
+    spec: TemplateSpec
+    status: Status | None = None
+
+
 class PodGroupSpec(View):
     """``spec`` of a PodGroup."""
 

@@ -101,11 +101,11 @@ class Reports:
 
     def claimed(self, before: Set[str], after: Set[str]) -> None:
         """Apply that the claims on a node changed: the uids of their pods ``before`` and ``after``."""
-        for uid in after - before:
+        for uid in sorted(after - before):
             self._claims[uid] = self._claims.get(uid, 0) + 1
             if (waits := self._pending.pop(uid, None)) is not None:
                 self._overruled[uid] = waits
-        for uid in before - after:
+        for uid in sorted(before - after):
             self._claims[uid] -= 1
             if not self._claims[uid]:
                 del self._claims[uid]

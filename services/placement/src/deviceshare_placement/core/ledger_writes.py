@@ -143,7 +143,7 @@ class LedgerWrites:
     def _keep_reasons(self, node: str) -> Iterator[Command]:
         """Publish why pods were placed that have ended on a node: the claims that say so are removed."""
         record = self._cluster.ledger(node)
-        for removed in record.remove:
+        for removed in sorted(record.remove):
             claim = record.claims[removed]
             pod = self._cluster.pods.get(claim.uid)
             if pod is not None and pod.fact.ended and pod.fact.node == node and claim.choice is not None:
