@@ -1,32 +1,29 @@
-"""The run: start the system on generated nodes, create pods as fast as possible, wait until all are bound."""
+"""The run: start the system on generated nodes, create pods, wait until all are bound."""
 
 import asyncio
 import os
+import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 from deviceshare_bus.follower import Follower
 from deviceshare_bus.messages import decode_events, decode_ledger
 from deviceshare_bus.subjects import Stream, event, of_replicas
 from deviceshare_bus.tasks import end
-from deviceshare_cluster.interface import Change, ClusterError, Object
-from deviceshare_cluster.local import Applied
 from deviceshare_cluster.local.kinds import STREAM
 
-from deviceshare_cli.backing import LocalBacking
 from deviceshare_cli.bench.bus import workload
+from deviceshare_cli.bench.bus.pods import Pods, local
+from deviceshare_cli.bench.bus.stages import Arrivals, Moments, add_steps
 from deviceshare_cli.bench.bus.traffic import Meters, Traffic
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.notices import Notices
-from deviceshare_cli.pods import read_pod
 from deviceshare_cli.settled import ClusterState, Poller
 from deviceshare_cli.system import System, Wanted, running
-
-CHUNK = 250
-"""Pods per batch; a batch is created when the previous batch has been acknowledged."""
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -38,8 +35,8 @@ class Run(msgspec.Struct, frozen=True):
     """From the first pod's creation until the last binding was seen."""
     created_in: float
     """Duration of the creation of all pods, during which the first pods are already placed."""
-    latencies: tuple[float, ...]
-    """Of each bound pod, from the creation request until its binding was seen; sorted."""
+    moments: tuple[Moments, ...]
+    """The stages of each pod."""
     cpu_seconds: dict[str, float]
     load_before: float
     load_after: float
@@ -52,11 +49,25 @@ class Run(msgspec.Struct, frozen=True):
     """Claims in the ledgers at the end, by the process that decided."""
     conflicts: dict[str, int]
     """Refused writes of ledgers since another process had written them, by process."""
+    arrivals: Arrivals | None = None
+    """Of a run with a rate."""
+
+    @property
+    def latencies(self) -> list[float]:
+        """Seconds of each bound pod, from its creation until its binding was seen; sorted."""
+        return sorted(pod.bound - pod.created for pod in self.moments if pod.bound)
 
 
-async def measure(
-    node_count: int, cards: int, pod_count: int, timeout: float, notices: Notices, replicas: Mapping[str, int]
-) -> Run:
+class Load(NamedTuple):
+    """The numbers of nodes, cards on each node, and pods; ``rate`` is that of the pods per second, 0: all at once."""
+
+    nodes: int
+    cards: int
+    pods: int
+    rate: float = 0.0
+
+
+async def measure(load: Load, timeout: float, notices: Notices, replicas: Mapping[str, int]) -> Run:
     """Start the system, measure, and stop it.
 
     Raises CommandError if the system is not ready, or not all pods have a result, within ``timeout`` seconds.
@@ -66,11 +77,11 @@ async def measure(
         conf = system.directory / "volcano-scheduler.conf"
         conf.write_text(workload.CONF)
         system.wanted = replace(wanted, conf=conf)
-        return await system.guard(_measure(system, node_count, cards, pod_count, timeout))
+        return await system.guard(_measure(system, load, timeout))
 
 
-async def _measure(system: System, node_count: int, cards: int, pod_count: int, timeout: float) -> Run:
-    applied = await _local(system).local.make(list(workload.nodes(node_count, cards)))
+async def _measure(system: System, load: Load, timeout: float) -> Run:
+    applied = await local(system).local.make(list(workload.nodes(load.nodes, load.cards)))
     if problems := [one.problem for one in applied if one.problem is not None]:
         raise CommandError(f"a generated node was refused: {problems[0]}")
     await system.start_inventory()
@@ -81,17 +92,23 @@ async def _measure(system: System, node_count: int, cards: int, pod_count: int, 
     except TimeoutError:
         raise CommandError(f"not ready after {timeout:g} s: {'; '.join(poller.open)}") from None
     snapshot = await poller.snapshot()
-    meters = Meters({**dict.fromkeys(Stream, system.bus), STREAM: _local(system).objects})
+    meters = Meters({**dict.fromkeys(Stream, system.bus), STREAM: local(system).objects})
     await meters.begin()
     pods = Pods()
     watching = asyncio.create_task(pods.watch(system))
     metering = asyncio.create_task(meters.run())
-    cpu, load = cpu_seconds(system), os.getloadavg()[0]
+    cpu, load_before = cpu_seconds(system), os.getloadavg()[0]
+    arrivals = None
     try:
         await pods.listed.wait()
-        began = asyncio.get_running_loop().time()
-        created_in = await pods.create(system, pod_count)
-        await pods.finished(system, pod_count, timeout)
+        began = time.time()
+        if load.rate:
+            arrivals = await pods.create_at(system, load.pods, load.rate)
+        else:
+            await pods.create(system, load.pods)
+        created_in = time.time() - began
+        settled = Poller(system.bus, lambda: _idle(system), system.wanted.replicas).settled
+        await pods.finished(load.pods, settled, timeout)
     finally:
         await end(watching, metering)
     after = cpu_seconds(system)
@@ -100,20 +117,24 @@ async def _measure(system: System, node_count: int, cards: int, pod_count: int, 
     traffic = await meters.end()
     info = await system.bus.jetstream.stream_info(Stream.EVENT, subjects_filter="event.>")
     counted: Mapping[str, int] = info.state.subjects or {}
+    events = await Follower(system.bus, Stream.EVENT, history=True).read_to_end()
+    add_steps(pods.moments, (decode_events(message.data) for message in events))
+    moments = tuple(pods.moments.values())
     return Run(
         bound=len(pods.bound),
-        pending=pod_count - len(pods.bound),
-        seconds=max(pods.bound.values(), default=began) - began,
+        pending=load.pods - len(pods.bound),
+        seconds=max((pod.bound for pod in moments if pod.bound), default=began) - began,
         created_in=created_in,
-        latencies=tuple(sorted(at - pods.sent[name] for name, at in pods.bound.items())),
+        moments=moments,
         cpu_seconds={name: round(max(0.0, after[name] - cpu.get(name, 0.0)), 2) for name in after},
-        load_before=load,
+        load_before=load_before,
         load_after=load_after,
         traffic=traffic,
         events={subject.removeprefix("event."): count for subject, count in counted.items()},
         readers={name: tuple(service.positions) for name, service in snapshot.services.items()},
         claims=await _claims(system),
         conflicts=await _conflicts(system),
+        arrivals=arrivals,
     )
 
 
@@ -133,79 +154,6 @@ async def _conflicts(system: System) -> dict[str, int]:
         events = decode_events(message.data)
         found[events.instance] += events.counters.get("ledger_conflicts", 0)
     return dict(sorted(found.items()))
-
-
-class Pods:
-    """Times of creation and binding of each pod, in seconds of the event loop's clock."""
-
-    def __init__(self) -> None:
-        self.listed = asyncio.Event()
-        self._changed = asyncio.Event()
-        self.sent: dict[str, float] = {}
-        self.bound: dict[str, float] = {}
-        self.reasons: dict[str, str] = {}
-
-    async def watch(self, system: System) -> None:
-        """Watch the cluster's pods until cancelled."""
-        now = asyncio.get_running_loop().time
-        async for batch in system.backing.cluster.watch(["Pod"]):
-            at = now()
-            self._changed.set()
-            for change in batch:
-                if not isinstance(change, Change):
-                    self.listed.set()
-                elif change.name not in self.bound and change.raw:
-                    pod = read_pod(change.raw)
-                    if pod.node:
-                        self.bound[pod.name] = at
-                        self.reasons.pop(pod.name, None)
-                    elif pod.reason:
-                        self.reasons[pod.name] = pod.reason
-
-    async def create(self, system: System, count: int) -> float:
-        """Create all pods and return the duration in seconds."""
-        now = asyncio.get_running_loop().time
-        began = now()
-        everything = list(workload.pods(count))
-        for start in range(0, count, CHUNK):
-            chunk = everything[start : start + CHUNK]
-            at = now()
-            for obj in chunk:
-                self.sent[obj["metadata"]["name"]] = at
-            for one in await _made(system, chunk):
-                if one.problem is not None:
-                    raise CommandError(f"a generated pod was refused: {one.problem}")
-        return now() - began
-
-    async def finished(self, system: System, count: int, timeout: float) -> None:
-        """Wait until every pod is bound or has a reason why it is pending."""
-        settled = Poller(system.bus, lambda: _idle(system), system.wanted.replicas)
-        try:
-            async with asyncio.timeout(timeout):
-                while len(self.bound) + len(self.reasons) < count:
-                    self._changed.clear()
-                    await self._changed.wait()
-                if self.reasons:  # a pending pod may still be placed
-                    await settled.settled()
-        except TimeoutError:
-            raise CommandError(
-                f"after {timeout:g} s {len(self.bound)} of {count} pods are bound, {len(self.reasons)} have a reason"
-            ) from None
-
-
-async def _made(system: System, objects: list[Object]) -> Sequence[Applied]:
-    """Create objects; retry if the result is unknown because the server became unreachable."""
-    while True:
-        try:
-            return await _local(system).local.make(objects)
-        except ClusterError as error:
-            system.notices.report(f"bench: {error}, retrying")
-            await asyncio.sleep(0.2)
-
-
-def _local(system: System) -> LocalBacking:
-    assert isinstance(system.backing, LocalBacking)
-    return system.backing
 
 
 async def _idle(system: System) -> ClusterState:
