@@ -30,6 +30,7 @@ from deviceshare_metrics.core.events import (
     StepsReceived,
 )
 from deviceshare_metrics.core.facts import PodSeen
+from deviceshare_metrics.core.sharing import SharedValues
 from deviceshare_metrics.core.state_store import MOST_STEPS, PodHistory, StateStore
 from deviceshare_metrics.core.tallies import Tallies
 
@@ -66,6 +67,7 @@ class MetricsCore:
         self.events = EventHistory()
         self._most_gone = most_gone
         self._configuration = EffectiveConfiguration()
+        self._shared = SharedValues()
         store = self.store
         self._facts: dict[type[Fact], dict[str, Any]] = {
             NodeFact: store.nodes,
@@ -117,9 +119,11 @@ class MetricsCore:
             case FactReceived(subject=subject):
                 self._set_fact(subject, event.fact)
             case LedgerReceived(subject=subject, ledger=ledger):
+                self._shared.ledger(ledger)
                 self.changed_nodes.touch(ledger.node)
                 _put(self.store.ledgers, subject, ledger, keep=bool(ledger.claims))
             case OutcomesReceived(subject=subject, outcomes=outcomes):
+                self._shared.outcomes(outcomes)
                 _put(self.store.outcomes, subject, outcomes, keep=bool(outcomes.outcomes))
             case ExplanationReceived(explanation=explanation):
                 self._set_explanation(explanation)
@@ -147,6 +151,8 @@ class MetricsCore:
             self.changed_nodes.touch(where.key)
 
     def _set_fact(self, subject: str, changed: Fact) -> None:
+        if isinstance(changed, PodSeen):
+            self._shared.pod(changed)
         self.changed_nodes.fact(subject, self.store, changed)
         if isinstance(changed, Gone):
             for facts in self._facts.values():
@@ -176,19 +182,21 @@ class MetricsCore:
     def _add_events(self, events: Events) -> None:
         if self._counting:
             self.tallies.add(events)
-        self.events.add(events)
-        for step in events.steps:
-            self._add_step(events.service, step)
+        service = self._shared.value(events.service)
+        self.events.add(service, [self._add_step(service, step) for step in events.steps])
         for message in events.undecodable:
             self._count_undecodable(message)
 
-    def _add_step(self, service: str, step: Step) -> None:
+    def _add_step(self, service: str, step: Step) -> Step:
         """Append a step to its pod's history, and observe the time from the first ``seen`` to the first ``bound``.
+
+        Returns the step as it is kept.
 
         The two may arrive in either order. A pod that was bound before inventory saw it has not waited: it is not
         observed.
         """
         history = self._take_history(step.uid, step.pod)
+        step = self._shared.step(step, history.steps[0][1].uid if history.steps else step.uid, history.pod)
         seen, bound = history.seen, history.bound
         if step.name == "seen" and seen is None:
             seen = step.at
@@ -201,6 +209,7 @@ class MetricsCore:
         self.store.histories[step.uid] = PodHistory(
             history.pod, history.explanation, steps, seen, bound, max(history.last, step.at)
         )
+        return step
 
     def _take_history(self, uid: str, pod: str) -> PodHistory:
         """Remove and return a pod's history, which is added again at the end; a new one if there is none."""
