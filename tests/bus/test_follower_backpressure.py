@@ -120,3 +120,20 @@ async def test_a_slow_reader_is_reported_once_and_so_is_its_recovery(
         await asyncio.wait({waiting})
     assert reports()[1] == "CLUSTER: the reader has caught up"
     assert follower.obstacle == ""
+
+
+async def test_the_reader_of_a_part_of_a_stream_is_not_slow_since_other_messages_follow(
+    connection: Connection, publisher: Publisher, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deviceshare_bus.follower, "LAG", 0.1)
+    monkeypatch.setattr(deviceshare_bus.follower, "CHECK", 0.05)
+    await (await publisher.send(Write("cluster.pod.u", b"x")))
+    await fill(publisher, count=100)
+    follower = Follower(connection, Stream.CLUSTER, subject="cluster.pod.>")
+    async with aclosing(aiter(follower)) as batches:
+        assert (await anext(batches)).caught_up
+        waiting = asyncio.ensure_future(anext(batches))
+        await asyncio.sleep(0.5)
+        waiting.cancel()
+        await asyncio.wait({waiting})
+    assert "the reader" not in caplog.text

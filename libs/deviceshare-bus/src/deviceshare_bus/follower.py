@@ -160,8 +160,8 @@ class Follower:
         return self._behind is not None and self.position < self._behind[0] and now - self._behind[1] > LAG
 
     def _report_lag(self, now: float) -> None:
-        """Log that the reader is slow, once, and that it has caught up."""
-        if self._read_to_end and self._lags(now) != self._slow:
+        """Log that the reader of a whole stream is slow, once, and that it has caught up."""
+        if self._subject == ">" and self._read_to_end and self._lags(now) != self._slow:
             self._slow = not self._slow
             details = {"position": self.position, "last": self._behind[0] if self._behind is not None else 0}
             if self._slow:
