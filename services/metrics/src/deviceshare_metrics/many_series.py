@@ -59,7 +59,7 @@ class Gauge:
         *head, line = encoded(encode, family).decode().splitlines(keepends=True)
         name, brace, rest = line.partition("{")
         pattern = (brace + rest.rpartition(" ")[0]).replace("%", "%%").replace(_MARK, "%s")
-        values = {value: floatToGoString(value) for value in set(self._values)}
+        values = {value: floatToGoString(value) for value in set(self._values)}  # type: ignore[no-untyped-call]
         series = zip(self._labels.encoded(pattern), self._values, strict=True)
         yield "".join(head).encode()
         while part := "".join([f"{name}{labels} {values[value]}\n" for labels, value in islice(series, PART)]):

@@ -37,8 +37,8 @@ def bus(
     not_kept_up: with --rate, why the latencies are not those of a system that keeps up, which is also the last line;
     the status is then 1. open_after_last_creation: pods that were not bound when the last one arrived.
 
-    since_creation_seconds, stage_seconds: quantiles from the creation until each stage, and from the stage before. seen:
-    inventory has read the pod. claimed: its claim is in the ledger. bound: a watch of the cluster shows it bound.
+    since_creation_seconds, stage_seconds: quantiles from the creation until each stage, and from the stage before.
+    seen: inventory has read the pod. claimed: its claim is in the ledger. bound: a watch of the cluster shows it bound.
 
     pods_per_second: bound pods divided by the time from the first creation to the last binding.
 

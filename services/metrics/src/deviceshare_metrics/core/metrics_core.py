@@ -17,6 +17,7 @@ from deviceshare.model import (
 )
 from deviceshare_bus.core import CaughtUp, Command, Event, Now, ReadBack, Tick, Unreadable
 from deviceshare_bus.messages import Events, Step, Undecodable
+from deviceshare_bus.sharing import SharedValues
 from deviceshare_bus.subjects import Stream, address, fact
 from msgspec.structs import replace
 
@@ -30,7 +31,6 @@ from deviceshare_metrics.core.events import (
     StepsReceived,
 )
 from deviceshare_metrics.core.facts import PodSeen
-from deviceshare_metrics.core.sharing import SharedValues
 from deviceshare_metrics.core.state_store import MOST_STEPS, PodHistory, StateStore
 from deviceshare_metrics.core.tallies import Tallies
 
@@ -119,11 +119,9 @@ class MetricsCore:
             case FactReceived(subject=subject):
                 self._set_fact(subject, event.fact)
             case LedgerReceived(subject=subject, ledger=ledger):
-                self._shared.ledger(ledger)
                 self.changed_nodes.touch(ledger.node)
                 _put(self.store.ledgers, subject, ledger, keep=bool(ledger.claims))
             case OutcomesReceived(subject=subject, outcomes=outcomes):
-                self._shared.outcomes(outcomes)
                 _put(self.store.outcomes, subject, outcomes, keep=bool(outcomes.outcomes))
             case ExplanationReceived(explanation=explanation):
                 self._set_explanation(explanation)
@@ -151,8 +149,6 @@ class MetricsCore:
             self.changed_nodes.touch(where.key)
 
     def _set_fact(self, subject: str, changed: Fact) -> None:
-        if isinstance(changed, PodSeen):
-            self._shared.pod(changed)
         self.changed_nodes.fact(subject, self.store, changed)
         if isinstance(changed, Gone):
             for facts in self._facts.values():
@@ -196,7 +192,7 @@ class MetricsCore:
         observed.
         """
         history = self._take_history(step.uid, step.pod)
-        step = self._shared.step(step, history.steps[0][1].uid if history.steps else step.uid, history.pod)
+        step = self._shared_step(step, history)
         seen, bound = history.seen, history.bound
         if step.name == "seen" and seen is None:
             seen = step.at
@@ -210,6 +206,12 @@ class MetricsCore:
             history.pod, history.explanation, steps, seen, bound, max(history.last, step.at)
         )
         return step
+
+    def _shared_step(self, step: Step, history: PodHistory) -> Step:
+        """Return an equal step that shares texts with the earlier ones of its pod, and with others."""
+        uid = history.steps[0][1].uid if history.steps else step.uid
+        pod = history.pod if history.pod == step.pod else step.pod
+        return Step(uid, pod, self._shared.value(step.name), step.at, self._shared.value(step.node), step.message)
 
     def _take_history(self, uid: str, pod: str) -> PodHistory:
         """Remove and return a pod's history, which is added again at the end; a new one if there is none."""

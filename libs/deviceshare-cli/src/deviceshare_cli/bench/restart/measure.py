@@ -5,7 +5,7 @@ import os
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -115,8 +115,7 @@ async def _restart(system: System, service: str) -> Restart:
     """Restart a service and wait until a new pod is bound; metrics: until its metrics show the cluster."""
     before = system.supervisor.pids[service]
     system.supervisor.restart(service)
-    while system.supervisor.pids.get(service, before) == before:
-        await asyncio.sleep(POLL / 10)
+    await _until(lambda: system.supervisor.pids.get(service, before) != before, POLL / 10)
     began = time.monotonic()
     if service == "metrics":
         await _scraped(system)
@@ -141,9 +140,18 @@ async def _bound(system: System, name: str) -> None:
 async def _scraped(system: System) -> None:
     """Wait until the metrics service is ready, and read its metrics once."""
     url = system.run.metrics
-    while await asyncio.to_thread(_get, f"{url}/readyz") is None:
+    while True:
+        if await asyncio.to_thread(_get, f"{url}/readyz") is not None:
+            break
         await asyncio.sleep(POLL)
     await asyncio.to_thread(_get, f"{url}/metrics")
+
+
+async def _until(condition: Callable[[], bool], pause: float) -> None:
+    while True:
+        if condition():
+            return
+        await asyncio.sleep(pause)
 
 
 def _get(url: str) -> bytes | None:
