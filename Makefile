@@ -4,7 +4,8 @@ BIN := .venv/bin
 PACKAGES := libs/deviceshare libs/deviceshare-bus libs/deviceshare-cluster libs/deviceshare-cli \
 	services/inventory services/placement services/binder services/metrics
 READY := .venv/.ready
-KERNELS := libs/deviceshare/src/deviceshare/kernels
+# Packages whose modules are compiled where there is a C compiler.
+COMPILED := libs/deviceshare/src/deviceshare/kernels libs/deviceshare-bus/src/deviceshare_bus/framing
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test kube promtool fuzz mutate soak chaos lint format bench lock clean
@@ -15,10 +16,10 @@ help:  ## this list
 setup: $(READY)  ## install everything into .venv/
 
 # Hashes of packages from the index are checked; our own packages are installed in place, without build isolation.
-# Compiled kernels are removed first: without a compiler the current source is used, not an old build.
+# Compiled modules are removed first: without a compiler the current source is used, not an old build.
 PYTHON_FITS = $(shell $(PYTHON) -c 'import sys; print("yes" if sys.version_info >= (3, 11) else "")' 2> /dev/null)
 $(READY): requirements/uv.txt requirements/runtime.txt requirements/dev.txt $(PACKAGES:%=%/pyproject.toml) \
-		libs/deviceshare/setup.py $(wildcard $(KERNELS)/*.py $(KERNELS)/*.pxd)
+		$(wildcard libs/*/setup.py $(COMPILED:%=%/*.py) $(COMPILED:%=%/*.pxd))
 	$(if $(wildcard $(BIN)/python)$(PYTHON_FITS),,$(error Python 3.11 or later is required, $(PYTHON) is \
 		$(or $(shell $(PYTHON) --version 2> /dev/null),not installed): name another one, such as `make $(MAKECMDGOALS) PYTHON=python3.12`))
 	@echo "Setting up .venv/, once, in about a minute: 1/3 the installer" >&2
@@ -26,8 +27,8 @@ $(READY): requirements/uv.txt requirements/runtime.txt requirements/dev.txt $(PA
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/uv.txt
 	@echo "2/3 packages, nats-server among them" >&2
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements/runtime.txt -r requirements/dev.txt
-	@echo "3/3 deviceshare, with its compiled kernels" >&2
-	@rm -rf $(KERNELS)/*.so libs/deviceshare/build
+	@echo "3/3 deviceshare, with its compiled modules" >&2
+	@rm -rf $(COMPILED:%=%/*.so) libs/*/build
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation $(PACKAGES:%=-e %)
 	@touch $@
 
@@ -90,4 +91,4 @@ lock: $(READY)  ## resolve requirements/*.in again
 
 clean:  ## remove files of setup and tests
 	rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache \
-		$(KERNELS)/*.so libs/deviceshare/build
+		$(COMPILED:%=%/*.so) libs/*/build

@@ -3,10 +3,13 @@
 If ``CI`` is true, a skipped test fails: CI has everything that the tests need. A skip whose reason begins with
 ``allowed:`` stays a skip, for requirements that one machine cannot meet (another operating system).
 
-The run ends at once if a compiled kernel is older than its source.
+The run ends at once if a compiled module is older than its source.
+
+A shell that starts a run in the background ignores SIGINT for it; tests that send SIGINT need it as in the foreground.
 """
 
 import os
+import signal
 from collections.abc import Generator
 from pathlib import Path
 from typing import TypeVar
@@ -17,7 +20,7 @@ Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 
 STRICT = os.environ.get("CI", "").lower() in ("1", "true")
 ALLOWED = "allowed:"
-KERNELS = Path(__file__).parent / "libs" / "deviceshare" / "src" / "deviceshare" / "kernels"
+LIBRARIES = Path(__file__).parent / "libs"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -28,11 +31,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_sessionstart() -> None:
-    """Check the age of the compiled kernels."""
-    for compiled in KERNELS.glob("*.so"):
-        for source in KERNELS.glob(compiled.name.partition(".")[0] + ".p*"):
+    """Check the age of the compiled modules, and take SIGINT."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    for compiled in LIBRARIES.glob("*/src/*/*/*.so"):
+        for source in compiled.parent.glob(compiled.name.partition(".")[0] + ".p*"):
             if source.stat().st_mtime > compiled.stat().st_mtime:
-                pytest.exit(f"{source} is newer than its compiled kernel: make setup", returncode=4)
+                pytest.exit(f"{source} is newer than its compiled module: make setup", returncode=4)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -72,8 +72,8 @@ async def test_a_cancellation_that_nats_py_loses_ends_the_connecting(monkeypatch
     async def closing(_self):
         pass
 
-    monkeypatch.setattr("deviceshare_bus.connection._Client.connect", losing)
-    monkeypatch.setattr("deviceshare_bus.connection._Client.close", closing)
+    monkeypatch.setattr("deviceshare_bus.connection.Client.connect", losing)
+    monkeypatch.setattr("deviceshare_bus.connection.Client.close", closing)
     task = asyncio.create_task(connect("nats://127.0.0.1:1", "test"))
     await asyncio.sleep(0.05)
     task.cancel()

@@ -27,7 +27,7 @@ def test_a_doubt_does_not_outlast_a_request_without_an_answer(monkeypatch):
 
     async def main():
         connection = SimulatedConnection(Server(random.Random(1), lambda *_: None), "test", random.Random(2))
-        await connection.subscribe(connection.requests.subject, connection.requests.answered)
+        connection.listen(connection.requests.subject, connection.requests.answered)
         await make_streams(connection)
         reader = Follower(connection, "LEDGER")
         await reader._begin()

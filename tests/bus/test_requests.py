@@ -5,12 +5,12 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 from deviceshare_bus.connection import Connection, connect
+from deviceshare_bus.framing import Received
 from deviceshare_bus.readback import read_back
 from deviceshare_bus.requests import Requests, Unanswered
 from deviceshare_bus.setup import make_streams, wait_for_streams
 from deviceshare_bus.subjects import Stream
 from deviceshare_bus.tasks import end, heed_cancellation
-from nats.aio.msg import Msg
 from nats.errors import NoRespondersError
 
 
@@ -79,15 +79,15 @@ async def test_a_cancellation_that_comes_with_the_answer_is_not_lost(
     answered = Requests.answered
     heard = 0
 
-    async def cancelled_and_answered(self: Requests, message: Msg) -> None:
+    def cancelled_and_answered(self: Requests, message: Received) -> None:
         nonlocal heard
         heard += 1
-        await answered(self, message)
+        answered(self, message)
         asking.cancel()
 
     monkeypatch.setattr(Requests, "answered", cancelled_and_answered)
-    for subscription in connection.client._subs.values():
-        subscription._cb = connection.requests.answered
+    for sid in connection.client._listeners:
+        connection.client._listeners[sid] = connection.requests.answered
     asking = asyncio.ensure_future(ASKING[what](connection))
     async with asyncio.timeout(5):
         await asyncio.wait({asking})

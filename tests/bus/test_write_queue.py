@@ -1,7 +1,7 @@
 """Writes that wait while others are being stored go out together; each gets its own answer."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 from deviceshare_bus import write_queue
@@ -9,7 +9,7 @@ from deviceshare_bus.connection import connect
 from deviceshare_bus.publisher import Conflict, Publisher, Refused, Unknown, Write
 from deviceshare_bus.setup import make_streams
 from deviceshare_bus.subjects import Stream
-from deviceshare_bus.write_queue import BATCH_BYTES, BATCH_LIMIT, LEAST_BATCH, Rejection, Unit, WriteQueue
+from deviceshare_bus.write_queue import BATCH_BYTES, BATCH_LIMIT, LEAST_BATCH, Rejection, Result, Unit, WriteQueue
 
 FEW = LEAST_BATCH - 1
 MANY = 3 * LEAST_BATCH
@@ -28,14 +28,14 @@ class Scene:
 
     def __init__(self) -> None:
         self.sent: list[list[str]] = []
-        self.open: list[asyncio.Future[int]] = []
+        self.open: list[Callable[[Result], None] | None] = []
+        """Who hears of the result of each transmission, None once it has."""
         self.answers: dict[str, asyncio.Future[int]] = {}
         self.queue: WriteQueue[str] = WriteQueue(self._transmit, self._rejection)
 
-    async def _transmit(self, messages: Sequence[str]) -> asyncio.Future[int]:
+    def _transmit(self, messages: Sequence[str], done: Callable[[Result], None]) -> None:
         self.sent.append(list(messages))
-        self.open.append(asyncio.get_running_loop().create_future())
-        return self.open[-1]
+        self.open.append(done)
 
     @staticmethod
     def _rejection(error: BaseException) -> Rejection:
@@ -58,10 +58,9 @@ class Scene:
 
     async def answer(self, number: int, answer: int | Exception) -> None:
         """Answer a transmission with a sequence or an error."""
-        if isinstance(answer, int):
-            self.open[number].set_result(answer)
-        else:
-            self.open[number].set_exception(answer)
+        done, self.open[number] = self.open[number], None
+        assert done is not None, "answered twice"
+        done(answer)
         await self.settle()
 
     def errors(self) -> dict[str, type[BaseException]]:
@@ -131,9 +130,9 @@ async def test_messages_that_belong_together_stay_together(scene) -> None:
     await scene.put("gang0", "gang1", "gang2")
     await scene.settle()
     await scene.answer(0, Rejected())
-    while any(not future.done() for future in scene.open):
-        for number, future in enumerate(scene.open):
-            if not future.done():
+    while any(scene.open):
+        for number, done in enumerate(scene.open):
+            if done is not None:
                 await scene.answer(number, 1000 + number)
     assert [messages for messages in scene.sent if "gang0" in messages][-1][-3:] == ["gang0", "gang1", "gang2"]
     assert not scene.errors()
@@ -169,7 +168,7 @@ async def test_a_stream_without_batches_gets_single_messages(scene) -> None:
 
 
 async def test_a_defect_of_the_transmission_reaches_every_writer(scene) -> None:
-    async def fail(_: Sequence[str]) -> asyncio.Future[int]:
+    def fail(_: Sequence[str], done: Callable[[Result], None]) -> None:
         raise ZeroDivisionError
 
     scene.queue._transmit = fail

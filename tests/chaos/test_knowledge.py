@@ -23,7 +23,7 @@ def misled(uid, *written, sent):
     async def main():
         server = Server(random.Random(1), lambda stream, messages, writer: None)
         binder = SimulatedConnection(server, "binder", random.Random(2))
-        await binder.subscribe(binder.requests.subject, binder.requests.answered)
+        binder.listen(binder.requests.subject, binder.requests.answered)
         await make_streams(binder)
         api = ApiServer(lambda: WALL)
         knowledge = Knowledge(api, server)

@@ -66,7 +66,7 @@ def on_the_bus(work):
     async def main():
         server = Server(random.Random(1), lambda stream, messages, writer: None)
         connection = SimulatedConnection(server, "test", random.Random(2))
-        await connection.subscribe(connection.requests.subject, connection.requests.answered)
+        connection.listen(connection.requests.subject, connection.requests.answered)
         await make_streams(connection)
         return await work(server, connection, Publisher(connection))
 

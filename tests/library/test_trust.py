@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from deviceshare.families import BY_NAME, clamp_to_request
+from deviceshare.families import BY_NAME, Demands, clamp_to_request
 from deviceshare.formats import gpu_share, hami_vnpu, mindcluster, vgpu
 from deviceshare.model import Card, Claim, read_keys, sign
 from deviceshare.model.signatures import SIGNATURE
@@ -41,7 +41,7 @@ def counts(what, annotations, cards=CARDS, settings=None):
     metadata["labels"] = dict(what.labels)
     spec = {"nodeName": "n1", "containers": containers, "initContainers": inits}
     fact = decode_pod(json.dumps({"metadata": metadata, "spec": spec}).encode())
-    return clamp_to_request(fact.held, fact.ask, settings or conf(), cards, "Pod ns/p")
+    return clamp_to_request(fact.held, fact.ask, Demands(settings or conf()), cards, "Pod ns/p")
 
 
 def ids(*slots):

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
-from deviceshare_cluster.interface import BindState
+from deviceshare_cluster.interface import BindState, Change
 from deviceshare_cluster.local import Controller, LocalCluster
 
 
@@ -209,3 +209,23 @@ async def test_thousands_of_pods_come_in_seconds(local: LocalCluster) -> None:
 
         await until(there)
         assert time.monotonic() - began < 15.0
+
+
+async def test_others_observe_what_the_controllers_see(local: LocalCluster) -> None:
+    controller = Controller(local)
+    seen: list[tuple[str, str]] = []
+    controller.observers.append(
+        lambda batch: seen.extend((each.kind, each.name) for each in batch if isinstance(each, Change))
+    )
+    task = asyncio.create_task(controller.run())
+    try:
+        await local.apply(job(replicas=2))
+
+        async def all_seen() -> bool:
+            return {("Job", "train"), ("Pod", "train-w-0"), ("Pod", "train-w-1")} <= set(seen)
+
+        await until(all_seen)
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task

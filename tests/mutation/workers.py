@@ -64,7 +64,7 @@ class Stopped(Exception):
 
 
 class Copy:
-    """A copy of the repository, with or without its compiled kernels."""
+    """A copy of the repository, with or without its compiled modules."""
 
     def __init__(self, root: Path, directory: Path, *, compiled: bool) -> None:
         self.root = directory
@@ -72,7 +72,7 @@ class Copy:
         self._lock = threading.Lock()
         self._stopped = threading.Event()
         shutil.copytree(root, directory, ignore=_LEFT_OUT, symlinks=True)
-        for extension in () if compiled else directory.glob("libs/deviceshare/src/deviceshare/kernels/*.so"):
+        for extension in () if compiled else directory.glob("libs/*/src/*/*/*.so"):
             extension.unlink()
         self._environment = os.environ | {
             # Our packages are installed in place, elsewhere; the paths of the copy come first.

@@ -46,8 +46,7 @@ def test_nodes_are_compared_by_what_their_pods_request(played) -> None:
     played.put(node("b", cpu=64_000))
     played.put(pod("x", ask(container(cpu=32_000)), node="a"))
     played.put(pod("y", ask(container(cpu=1000, memory=2**30))))
-    (answer,) = played.written(played.tick())
-    (explanation,) = answer.explanations
+    (explanation,) = played.placed(played.tick())
     # 98 left, 74 balanced (a little less than before), and three times 100 for no taint to be avoided.
     assert (explanation.node, *explanation.why) == (
         "b", "policy none, weight 0: no devices requested, with nodeorder 472.00; ties go to the lowest node name",

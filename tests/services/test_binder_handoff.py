@@ -5,6 +5,7 @@ import pytest
 from deviceshare.model import Outcome
 from deviceshare_binder.core import PATIENCE
 from deviceshare_binder.core.commands import Annotate, BindPod, FencePod, ReadPod
+from deviceshare_binder.core.outcomes import FOLD
 from deviceshare_binder.core.views import NodeView
 from deviceshare_bus.core import Count
 from deviceshare_cluster.interface import BindState
@@ -168,6 +169,8 @@ def test_a_stuck_pod_is_reported_with_the_claims_that_wait_for_it():
     cluster.begun()
     cluster.bound("p0", "2 vGPUs")
     cluster.core.take(NOW)
+    cluster.core.take(NOW + FOLD)
+    cluster.core.outcomes_written("n1", 1)
     assert cluster.core.next_due() == NOW + PATIENCE
     cluster.core.written_reports()
     cluster.core.take(NOW + PATIENCE)

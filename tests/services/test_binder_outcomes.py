@@ -33,7 +33,8 @@ def test_outcomes_are_folded_while_a_write_is_in_flight():
     claims = [claim(f"c{n}", f"u{n}") for n in range(4)]
     core = started(*claims, pods=[pod(f"u{n}") for n in range(4)])
     assert len(of(BindPod, core.take(0.0))) == 4
-    core.bind_answered("c0", BindState.BOUND, "n1", "", 1.0)
+    core.bind_answered("c0", BindState.BOUND, "n1", "", 0.5)
+    core.take(0.5)
     (first,) = of(Write, core.take(1.0))
     for n in (1, 2, 3):
         core.bind_answered(f"c{n}", BindState.BOUND, "n1", "", 1.0)
@@ -49,7 +50,8 @@ def test_outcomes_are_folded_while_a_write_is_in_flight():
 def test_a_conflict_is_read_back_and_merged():
     core = started(claim(), claim("c2", "u2"), pods=[pod(), pod("u2")])
     core.take(0.0)
-    core.bind_answered("c1", BindState.BOUND, "n1", "", 1.0)
+    core.bind_answered("c1", BindState.BOUND, "n1", "", 0.5)
+    core.take(0.5)
     (write,) = of(Write, core.take(1.0))
     core.outcomes_unclear("n1")
     assert core.take(1.0) == []

@@ -149,3 +149,53 @@ def test_bindings_and_reasons_are_reported_in_turn_within_the_number_of_writes()
     one.explained(explanation("d", "why"), event=False)
     one.explained(explanation("e", "why"), event=False)
     assert uids(one.take(2, 5.0)) == ["d", "e"]
+
+
+def test_why_a_pod_waited_is_not_reported_once_it_has_a_claim_and_again_if_that_is_removed():
+    one = knowing(pod("a"), pod("b"))
+    one.explained(explanation("a", "no room"), event=True)
+    one.claimed(set(), {"a"})
+    assert (one.waiting, conditions(one)) == (0, []), "read before the claim"
+    one.claimed(set(), {"b"})
+    one.explained(explanation("b", "no room"), event=True)
+    assert (one.waiting, conditions(one)) == (0, []), "read after the claim"
+    one.claimed({"a"}, {"other"})
+    assert conditions(one) == [("a", "Unschedulable", "no room", True)], "its claim was removed"
+    one.bound(Claim(id="c", uid="b", namespace="default", name="b"), "n1")
+    one.claimed({"b"}, set())
+    assert [each for each in conditions(one) if each[0] == "b"] == [], "it was bound"
+
+
+def test_a_pod_with_two_claims_waits_again_when_both_are_removed():
+    one = knowing(pod("a"))
+    one.claimed(set(), {"a"})
+    one.claimed(set(), {"a"})
+    one.explained(explanation("a", "no room"), event=True)
+    one.claimed({"a"}, set())
+    assert conditions(one) == []
+    one.claimed({"a"}, set())
+    assert conditions(one) == [("a", "Unschedulable", "no room", True)]
+
+
+def test_an_explanation_that_a_claim_overrules_leaves_the_report_that_the_claim_waits():
+    one = knowing(pod("served-never"), pod("a"))
+    claim = Claim(id="c", uid="a", namespace="default", name="a")
+    one.claimed(set(), {"a"})
+    one.stuck(Stuck("served-never", "n1", ["1 vGPU"], ["the vGPU device plugin"], ["c"]), [claim])
+    one.explained(explanation("a", "no room"), event=True)
+    ((uid, _, message, _),) = conditions(one)
+    assert (uid, "has not served pod" in message) == ("a", True)
+    one.claimed({"a"}, set())
+    assert conditions(one) == [("a", "Unschedulable", "no room", True)]
+
+
+def test_a_message_that_comes_before_its_pod_is_overruled_by_a_claim_as_well():
+    pods = {}
+    one = Reports(pods)
+    one.explained(explanation("a", "no room"), event=True)
+    one.claimed(set(), {"a"})
+    pods["a"] = pod("a")
+    one.pod("a", pods["a"])
+    assert conditions(one) == []
+    one.claimed({"a"}, set())
+    assert conditions(one) == [("a", "Unschedulable", "no room", True)]

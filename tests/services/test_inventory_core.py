@@ -9,6 +9,8 @@ from deviceshare_bus.messages import encode
 from deviceshare_bus.subjects import SYNCED, fact
 from deviceshare_cluster.interface import Change, ChangeType, EventRecord, Listed
 from deviceshare_inventory.core import RestartWatch, WatchFailed
+from deviceshare_inventory.core.desired_state import _content
+from msgspec.structs import replace
 from support.inventory import config_map, execute, gone, node, pod, started, work_off
 
 GOOD = "- name: deviceshare\n  arguments: {deviceshare.VGPUEnable: true}"
@@ -313,3 +315,13 @@ def test_a_tombstone_that_the_bus_refuses_is_written_later():
     core.wait(1.0)
     work_off(core, bus)
     assert isinstance(bus.fact("cluster.node.n1"), Gone)
+
+
+def test_the_content_of_a_fact_is_its_message_without_the_revision():
+    fact = PodFact(revision="12", uid="u", namespace="default", name="revision", labels=(("revision", "13"),))
+    same = _content(fact)
+    for revision in ("13", "9", "1" * 20, "2" * 30):
+        other = _content(replace(fact, revision=revision))
+        assert (other.digest, other.revision) == (same.digest, int(revision) if len(revision) <= 20 else 0)
+    for changed in ({"name": "x"}, {"labels": (("revision", "12"),)}, {"uid": "v"}):
+        assert _content(replace(fact, **changed)).digest != same.digest

@@ -13,7 +13,7 @@ import pytest
 from deviceshare.model import Card, Claim, ContainerGrant, DeviceGrant, NodeFact, NodeLedger
 from deviceshare_bus import subjects
 from deviceshare_bus.core import Now
-from deviceshare_bus.service import GARBAGE
+from deviceshare_bus.garbage import rarely_collect
 from deviceshare_metrics import api
 from deviceshare_metrics.core import MetricsCore
 from deviceshare_metrics.core.events import FactReceived, LedgerReceived
@@ -83,8 +83,7 @@ def garbage_collection_of_a_service() -> Iterator[None]:
     """Look for garbage as a service does: of all objects of a test run that takes longer than any request."""
     thresholds = gc.get_threshold()
     gc.collect()
-    gc.freeze()
-    gc.set_threshold(GARBAGE)
+    rarely_collect()
     yield
     gc.set_threshold(*thresholds)
     gc.unfreeze()

@@ -72,6 +72,8 @@ class BinderDriver:
         self.notes: list[NOTES] = []
         self._requests: dict[str, ClaimRequest] = {}
         self._tokens: dict[str, int] = {}
+        self._chained: list[Command] = []
+        """Requests that followed from answers to bindings."""
         for name in ("root", "default"):
             self.handle(QueueChanged(name, QueueView(name=name, state="Open")))
 
@@ -106,8 +108,9 @@ class BinderDriver:
         return [each for each in commands if not isinstance(each, REPORTS | NOTES)]
 
     def take(self, now: float) -> list[Command]:
-        """Return the commands of a tick."""
-        return self.handle(Tick(), now)
+        """Return the commands of a tick, after the requests that followed from answers since the last one."""
+        chained, self._chained = self._chained, []
+        return [*chained, *self.handle(Tick(), now)]
 
     def written_reports(self) -> list[REPORTS]:
         """Let time pass until nothing remains to be reported; return all reports since the last call."""
@@ -181,7 +184,7 @@ class BinderDriver:
         revision: str = "",
     ) -> None:
         """Answer a binding."""
-        self.handle(BindAnswered(claim, state, node, reason, annotations, revision), now)
+        self._chained += self.handle(BindAnswered(claim, state, node, reason, annotations, revision), now)
 
     def read_answered(
         self, claim: str, node: str | None, now: float, annotations: dict[str, str] | None = None, revision: str = "1"

@@ -13,7 +13,7 @@ from typing import Any
 
 from deviceshare.allocation import Allocator, Placement
 from deviceshare.conf import SchedulerConf, parse_conf, parse_devices
-from deviceshare.families import BY_NAME
+from deviceshare.families import BY_NAME, explain_claim
 from deviceshare.formats.mindcluster import describes_devices
 from deviceshare.model import Claim, NodeFact, PodFact, Problem
 from deviceshare.objects import decode_device_info, decode_node, decode_pod
@@ -106,7 +106,12 @@ class ExampleCluster:
 
     def _results(self, decision: Decision) -> Iterable[PodResult]:
         for pod, placement in decision.placed:
-            explanation = explaining.placed(self.allocator, pod, placement, decision, NOW, "test")
+            choice = explaining.choice(self.allocator, pod, placement, decision, pod.queue)
+            claim = Claim(
+                id="c", uid=pod.uid, namespace=pod.namespace, name=pod.name, grants=placement.grants, choice=choice
+            )
+            node = self.allocator.node(placement.node)
+            explanation = explain_claim(claim, placement.node, node.cards)
             environment = {key: value for each in explanation.environment.values() for key, value in each.items()}
             yield PodResult(
                 pod, placement.node, placement, "", bound_with(pod, placement), environment, explanation.caveats

@@ -1,5 +1,6 @@
 """A placement core that receives single events from a test."""
 
+from deviceshare.families import explain_claim
 from deviceshare.model import (
     AnyFact,
     Claim,
@@ -130,6 +131,15 @@ class Played:
     def tick(self, after: float = 0.0) -> Commands:
         self.now += after
         return self.send(Tick())
+
+    def placed(self, out: Commands) -> list[Explanation]:
+        """Return why the pods of all claims in the written ledgers were placed."""
+        nodes = self.core.cluster.allocator
+        return [
+            explain_claim(claim, ledger.node, node.cards if (node := nodes.node(ledger.node)) is not None else ())
+            for ledger in out.ledgers
+            for claim in ledger.claims
+        ]
 
     @property
     def due(self) -> float | None:

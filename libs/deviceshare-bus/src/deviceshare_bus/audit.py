@@ -1,29 +1,23 @@
 """Comparing what a reader remembers of a stream with what the stream holds, after the server may have lost messages."""
 
 import asyncio
+from contextlib import suppress
 
-from nats.aio.msg import Msg
+from nats.errors import Error as NatsError
 from nats.js.api import DeliverPolicy
 
 from deviceshare_bus.connection import Connection
 from deviceshare_bus.consumers import delivers_nothing, ephemeral
+from deviceshare_bus.framing import Received
 from deviceshare_bus.position import Position, Stored
 from deviceshare_bus.requests import Unanswered
 from deviceshare_bus.streamstate import ANSWER, StreamState, stored_message
 
 HEARTBEAT = 1.0
-
-
-def delivered(message: Msg) -> tuple[Stored, int, int]:
-    """Return a delivered message as it is stored, the number of its delivery, and how many are pending.
-
-    The reply subject is ``$JS.ACK.<stream>.<consumer>.<delivered>.<stream seq>.<consumer seq>.<time>.<pending>``, with
-    more around it on newer servers.
-    """
-    tokens = message.reply.split(".")
-    at = 5 if len(tokens) == 9 else 7
-    expires = message.headers is not None and "Nats-TTL" in message.headers
-    return Stored(int(tokens[at]), int(tokens[at + 2]), expires), int(tokens[at + 1]), int(tokens[at + 3])
+DELIVERED = "$JS.ACK."
+"""The beginning of the reply subjects of delivered messages; others are flow control and heartbeats."""
+EXPIRES = b"\r\nNats-TTL:"
+"""In the headers of a message that the server deletes after a time to live."""
 
 
 async def find_difference(
@@ -66,23 +60,23 @@ async def _last_messages(connection: Connection, stream: str, subject: str) -> d
     complete = asyncio.Event()
     expected = 1
 
-    async def received(message: Msg) -> None:
+    def received(message: Received) -> None:
         nonlocal expected
-        headers = message.headers or {}
-        if "Status" in headers:
-            if reply := message.reply or headers.get("Nats-Consumer-Stalled", ""):
-                await connection.client.publish(reply)
+        if not message.reply.startswith(DELIVERED):
+            if reply := message.reply or message.field(b"Nats-Consumer-Stalled").decode():
+                with suppress(NatsError):  # the connection is lost
+                    connection.client.send(reply)
             return
-        stored, delivery, pending = delivered(message)
+        sequence, time, delivery, pending = message.delivery()
         if delivery != expected:  # one is missing: the caller gets no complete answer, and asks again
             return
         expected += 1
-        present[message.subject] = stored
+        present[message.subject] = Stored(sequence, time, EXPIRES in message.head)
         if not pending:
             complete.set()
 
     inbox = connection.client.new_inbox()
-    subscription = await connection.subscribe(inbox, received)
+    listening = connection.listen(inbox, received)
     try:
         async with asyncio.timeout(2 * ANSWER):
             start = DeliverPolicy.LAST_PER_SUBJECT
@@ -99,6 +93,5 @@ async def _last_messages(connection: Connection, stream: str, subject: str) -> d
                 if expected == before:
                     raise Unanswered(f"{stream} was not delivered within {ANSWER} s") from None
     finally:
-        if connection.connected:
-            await subscription.unsubscribe()
+        listening.end()
     return present

@@ -8,15 +8,13 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from itertools import count
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import nats.errors
 from deviceshare.model import Backoff, ConfigError
-from nats.aio.client import Client
-from nats.aio.msg import Msg
-from nats.aio.subscription import Subscription
-from nats.aio.transport import TcpTransport
 
+from deviceshare_bus.client import PENDING_BYTES, Client, Listening
+from deviceshare_bus.framing import Listener
 from deviceshare_bus.requests import Requests
 from deviceshare_bus.tasks import heed_cancellation
 
@@ -24,8 +22,6 @@ log = logging.getLogger("deviceshare.connection")
 
 MAX_PAYLOAD = 8 * 1024 * 1024
 """The least ``max_payload`` of the server in bytes: enough for 1,000 claims on one node."""
-PENDING_MESSAGES = 1 << 20
-PENDING_BYTES = 1 << 27
 BUS = "--bus / DEVICESHARE_BUS"
 """The option that names the bus."""
 DENIED_TRIES = 10
@@ -35,77 +31,13 @@ UNREACHABLE_INTERVAL = 10.0
 RETRY = Backoff(0.1, 0.5)
 """Seconds between two tries while nats-server does not answer."""
 T = TypeVar("T")
-Handler = Callable[[Msg], Awaitable[None]]
 
 _DENIALS = ("authorization violation", "authentication expired", "authentication revoked")
 """Errors of the server that another try with the same credentials does not change."""
-_STORED = (b"NATS/1.0\r\nNats-Expected-", b"NATS/1.0\r\nNats-Batch-")
-"""The beginnings of headers of stored messages that their writers sent."""
-_READ = (b"\r\nNats-Sequence: ", b"\r\nNats-TTL: ")
-"""Headers that are read: the sequence in an answer to a direct get, and the time to live of a message."""
 
 
 class ConnectionEnded(Exception):
     """nats-server ended the connection, and nats-py does not connect again."""
-
-
-class _Transport(TcpTransport):
-    """A transport of nats-py whose failed writes are OSErrors, as nats-py expects.
-
-    uvloop raises RuntimeError for a write to a connection that the server has reset. nats-py would raise it from
-    ``connect``, and end its reconnecting without a report.
-    """
-
-    def __init__(self, opened: TcpTransport) -> None:
-        self.__dict__.update(opened.__dict__)
-
-    def write(self, payload: bytes) -> None:
-        try:
-            super().write(payload)  # type: ignore[no-untyped-call]
-        except RuntimeError as error:
-            raise ConnectionResetError(str(error)) from error
-
-    def writelines(self, payload: list[bytes]) -> None:
-        try:
-            super().writelines(payload)  # type: ignore[no-untyped-call]
-        except RuntimeError as error:
-            raise ConnectionResetError(str(error)) from error
-
-
-class _Client(Client):
-    """nats-py's client, with requests that do not lose a cancellation.
-
-    It also skips headers that writers addressed to the server: every message of a stream repeats them.
-    """
-
-    requests: Requests
-
-    async def request(
-        self,
-        subject: str,
-        payload: bytes = b"",
-        timeout: float = 5.0,
-        old_style: bool = False,
-        headers: dict[str, Any] | None = None,
-    ) -> Msg:
-        """Send a request and return the answer, as :meth:`Requests.request`; JetStream's API calls this."""
-        return await self.requests.request(subject, payload, timeout, headers)
-
-    async def _connect_to_server(self, s: Any) -> None:
-        if self._transport:  # nats-py leaves it open when the server denies a reconnect
-            self._transport.close()
-        await super()._connect_to_server(s)
-        if type(self._transport) is TcpTransport:
-            self._transport = _Transport(self._transport)
-
-    async def _flush_pending(self, force_flush: bool = False) -> Any:
-        return await heed_cancellation(super()._flush_pending(force_flush))
-
-    async def _process_headers(self, headers: bytes) -> dict[str, str] | None:
-        if headers and headers.startswith(_STORED) and not any(read in headers for read in _READ):
-            return None
-        read: dict[str, str] | None = await super()._process_headers(headers)
-        return read
 
 
 class Connection:
@@ -120,7 +52,7 @@ class Connection:
 
     def __init__(self, url: str, option: str = BUS) -> None:
         """Take the server's URL and the option that names it in errors. Made by :func:`connect`."""
-        self.client = _Client()
+        self.client = Client()
         self.client.requests = self.requests = Requests(self.client)
         self.jetstream = self.client.jetstream(timeout=5.0)
         self.closing = False
@@ -217,14 +149,12 @@ class Connection:
         self._reconnected.append(hook)
         return lambda: self._reconnected.remove(hook)
 
-    async def subscribe(self, subject: str, handler: Handler) -> Subscription:
-        """Subscribe. Messages beyond :data:`PENDING_MESSAGES` or :data:`PENDING_BYTES` that wait are dropped.
+    def listen(self, subject: str, listener: Listener) -> Listening:
+        """Pass the messages of a subject to a listener, also after a reconnect, until the listening is ended.
 
-        The flow control of a follower and the limits of writers are lower.
+        What waits for the reader is bounded by the listener: nothing waits here.
         """
-        return await self.client.subscribe(
-            subject, cb=handler, pending_msgs_limit=PENDING_MESSAGES, pending_bytes_limit=PENDING_BYTES
-        )
+        return self.client.listen(subject, listener)
 
     async def close(self) -> None:
         """Flush and close; requests in flight fail."""
@@ -250,7 +180,7 @@ class Connection:
                         connect_timeout=2 if several else 5,
                         ping_interval=1 if several else 10,
                         max_outstanding_pings=2,
-                        pending_size=64 * 1024 * 1024,
+                        pending_size=PENDING_BYTES,
                         allow_reconnect=True,
                         reconnected_cb=self._came_back,
                         disconnected_cb=self._was_lost,
@@ -276,7 +206,7 @@ class Connection:
             expected = f"at least {MAX_PAYLOAD} (8MB), set in the server's configuration: 1,000 claims are one message"
             raise ConfigError(f"nats-server {self._shown_url}", "max_payload", limit, expected)
         self._up.set()
-        await self.subscribe(self.requests.subject, self.requests.answered)
+        self.listen(self.requests.subject, self.requests.answered)
 
     async def _came_back(self) -> None:
         log.info("connected again", extra={"url": self._shown_url})
@@ -290,6 +220,7 @@ class Connection:
             log.warning("connection lost", extra={"url": self._shown_url})
         self.losses += 1
         self._up.clear()
+        self.client.drop_pending()
         self.requests.lost()
 
     async def _was_closed(self) -> None:

@@ -111,7 +111,7 @@ class WriteRefused(Event, frozen=True):
 
 
 class Stopping(Event, frozen=True):
-    """The service was asked to end. Of the commands that follow, only :class:`PutLatest` and traces are executed."""
+    """The service was asked to end. Only writes, :class:`PutLatest` and traces of what follows are executed."""
 
 
 class ReadBack(Event, frozen=True):

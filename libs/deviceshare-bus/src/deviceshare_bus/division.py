@@ -81,10 +81,6 @@ class Division:
         """The position of this replica among all, from 0 up to 1."""
         return 0.0 if self._members is None else self._members.position
 
-    def lives(self, member: str) -> bool:
-        """Return whether another replica has this id and has not ended."""
-        return self._members is not None and member in self._members.others
-
     # Events
 
     def handle(self, event: LeaseReceived | FenceReceived | Stopping, now: Now) -> list[Command]:

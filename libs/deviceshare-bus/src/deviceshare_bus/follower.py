@@ -17,25 +17,23 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any, NamedTuple
 
-from nats.aio.msg import Msg
-from nats.aio.subscription import Subscription
 from nats.errors import Error as NatsError
 from nats.js.api import DeliverPolicy
 from nats.js.errors import NotFoundError
 
-from deviceshare_bus.audit import delivered, find_difference
+from deviceshare_bus.audit import DELIVERED, EXPIRES, find_difference
+from deviceshare_bus.client import Listening
 from deviceshare_bus.connection import Connection
 from deviceshare_bus.consumers import delivers_nothing, ephemeral
+from deviceshare_bus.framing import Received
 from deviceshare_bus.inbox import Inbox
-from deviceshare_bus.position import Position
+from deviceshare_bus.position import Position, Stored
 from deviceshare_bus.requests import Unanswered
 from deviceshare_bus.streamstate import StreamState, stream_state
-from deviceshare_bus.tasks import Pace, end, set_within
+from deviceshare_bus.tasks import Rounds, end, set_within
 
 log = logging.getLogger("deviceshare.follower")
 
-FOLD = 0.002
-"""Seconds in which messages are collected for a batch."""
 HEARTBEAT = 1.0
 """Seconds between two heartbeats of a server that has nothing to deliver."""
 CONSUMER = 2.0
@@ -173,9 +171,9 @@ class Follower:
         """Deliver batches as they arrive; the first that is caught up may be empty."""
         loop = asyncio.get_running_loop()
         remove_hook = self._connection.on_reconnect(self._lost)
-        subscription = None
+        listening: Listening | None = None
         reported = False
-        pace = Pace(FOLD)
+        rounds = Rounds()
         checks = asyncio.create_task(self._check())
         guard = object()
         self._connection.guards[self._stream] = guard
@@ -184,10 +182,10 @@ class Follower:
         try:
             while True:
                 while self._stale:  # the connection may get lost again meanwhile
-                    if subscription is not None:
-                        await _quietly_unsubscribe(subscription)
+                    if listening is not None:
+                        listening.end()
                     failure = f"cannot read {self._stream} yet"
-                    subscription = await self._connection.repeat(self._begin, failure, logging.WARNING)
+                    listening = await self._connection.repeat(self._begin, failure, logging.WARNING)
                     self._heard = loop.time()
                 self._wake.clear()
                 if not self._inbox:
@@ -199,8 +197,9 @@ class Follower:
                     await set_within(self._wake, HEARTBEAT)
                     self._stale |= loop.time() - self._heard > SILENCE and self._connection.connected
                 if self._inbox:
-                    await pace.turn()
-                messages, caught_up = await self._inbox.take(), self.caught_up
+                    await rounds.begin()
+                    rounds.took(len(self._inbox))
+                messages, caught_up = self._inbox.take(), self.caught_up
                 if messages or (caught_up and not reported):
                     reported |= caught_up
                     position = self._received.sequence
@@ -217,8 +216,8 @@ class Follower:
             # Otherwise nothing is written until the stream has been read anew.
             if not wiped and self._connection.guards.get(self._stream) is guard:
                 del self._connection.guards[self._stream]
-            if subscription is not None:
-                await _quietly_unsubscribe(subscription)
+            if listening is not None:
+                listening.end()
 
     async def read_to_end(self) -> list[Message]:
         """Read to the end once, and return the messages. Raises BusWiped."""
@@ -275,7 +274,7 @@ class Follower:
         self._stale = True
         self._wake.set()
 
-    async def _begin(self) -> Subscription:
+    async def _begin(self) -> Listening:
         """Make a consumer that starts after the last message delivered. Raises BusWiped."""
         self._stale = False
         losses = self._connection.losses
@@ -286,9 +285,9 @@ class Follower:
                 self._state, self._doubted_since = state, None
                 # A request that a dying server took with it is not worth its own, longer timeout.
                 async with asyncio.timeout(CONSUMER):
-                    subscription = await self._make_consumer(state)
+                    listening = await self._make_consumer(state)
                 self._connection.verified(self._stream, losses)
-                return subscription
+                return listening
         except NotFoundError:
             if self._state is None:
                 raise
@@ -327,7 +326,7 @@ class Follower:
         if not replicated or now >= self._doubted_since + CONFIRM:
             raise BusWiped(f"stream {self._stream} {loss}")
 
-    async def _make_consumer(self, state: StreamState) -> Subscription:
+    async def _make_consumer(self, state: StreamState) -> Listening:
         if not self._read_to_end:
             self._target = state.last
         self._expected = 1
@@ -335,13 +334,12 @@ class Follower:
         self._generation += 1
         generation = self._generation
 
-        async def received(message: Msg) -> None:
-            # An older subscription may still have messages in its queue.
-            if generation == self._generation:
-                await self._deliver(message)
+        def received(message: Received) -> None:
+            if generation == self._generation:  # an older consumer may still deliver
+                self._deliver(message)
 
         inbox = self._connection.client.new_inbox()
-        subscription = await self._connection.subscribe(inbox, received)
+        listening = self._connection.listen(inbox, received)
         start: dict[str, Any] = {"deliver_policy": self._first}
         if after := self._received.sequence:
             start = {"deliver_policy": DeliverPolicy.BY_START_SEQUENCE, "opt_start_seq": after + 1}
@@ -349,47 +347,39 @@ class Follower:
             config = ephemeral(inbox, self._subject, HEARTBEAT, **start)
             consumer = await self._connection.jetstream.add_consumer(self._stream, config)
         except BaseException:
-            await _quietly_unsubscribe(subscription)
+            listening.end()
             raise
         if delivers_nothing(consumer):
             # Nothing between here and the end: what has been deleted cannot be delivered.
             self._received.sequence = max(self._received.sequence, state.last)
             self._read_to_end = True
             self._wake.set()
-        return subscription
+        return listening
 
-    async def _deliver(self, message: Msg) -> None:
-        if not message.data and message.headers and "Status" in message.headers:
-            await self._controlled(message)
+    def _deliver(self, message: Received) -> None:
+        if not message.reply.startswith(DELIVERED):
+            self._controlled(message)
             return
-        stored, delivery, pending = delivered(message)
+        sequence, time, delivery, pending = message.delivery()
         if delivery != self._expected:
             log.warning("%s: delivery %d came where %d was due", self._stream, delivery, self._expected)
             self._lost()
             return
         self._expected += 1
         self._heard = asyncio.get_running_loop().time()
+        stored = Stored(sequence, time, EXPIRES in message.head)
         self._received.received(message.subject, stored, message.data)
-        self._inbox.put(Message(message.subject, stored.sequence, message.data), len(message.data))
-        if not self._read_to_end and (stored.sequence >= self._target or pending == 0):
-            self._received.sequence = max(stored.sequence, self._target)
+        self._inbox.put(Message(message.subject, sequence, message.data), len(message.data))
+        if not self._read_to_end and (sequence >= self._target or pending == 0):
+            self._received.sequence = max(sequence, self._target)
             self._read_to_end = True
         self._wake.set()
 
-    async def _controlled(self, message: Msg) -> None:
+    def _controlled(self, message: Received) -> None:
         """Answer flow control unless the inbox is full, and see by the heartbeat whether a delivery is missing."""
         self._heard = asyncio.get_running_loop().time()
-        headers = message.headers or {}
-        if reply := message.reply or headers.get("Nats-Consumer-Stalled", ""):
-            await self._inbox.control(reply)
-        last = headers.get("Nats-Last-Consumer")
-        if last is not None and int(last) != self._expected - 1:
+        if reply := message.reply or message.field(b"Nats-Consumer-Stalled").decode():
+            self._inbox.control(reply)
+        last = message.field(b"Nats-Last-Consumer")
+        if last and int(last) != self._expected - 1:
             self._lost()
-
-
-async def _quietly_unsubscribe(subscription: Subscription) -> None:
-    """Unsubscribe; a lost connection has already done so."""
-    try:
-        await subscription.unsubscribe()
-    except NatsError:
-        log.debug("unsubscribed from a lost connection")

@@ -49,19 +49,20 @@ class Inbox(Generic[T]):
         self._messages.append(message)
         self._bytes += size
 
-    async def take(self) -> list[T]:
+    def take(self) -> list[T]:
         """Return what has arrived, and let the server go on."""
         messages, self._messages, self._bytes = self._messages, [], 0
         if reply := self._withheld:
             self._withheld = ""
             with suppress(NatsError):  # the connection is lost: the next consumer has a window of its own
-                await self._connection.client.publish(reply)
+                self._connection.client.send(reply)
         return messages
 
-    async def control(self, reply: str) -> None:
+    def control(self, reply: str) -> None:
         """Let the server go on, at once or after the next :meth:`take`."""
         if len(self._messages) < INBOX_MESSAGES and self._bytes < INBOX_BYTES:
-            await self._connection.client.publish(reply)
+            with suppress(NatsError):
+                self._connection.client.send(reply)
             return
         if not self._withheld:
             self.stalls += 1

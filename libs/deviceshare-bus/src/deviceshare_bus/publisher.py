@@ -4,15 +4,16 @@ import asyncio
 import logging
 import secrets
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
 import msgspec
-from nats.aio.msg import Msg
+from nats.errors import Error as NatsError
 
 from deviceshare_bus.connection import Connection
-from deviceshare_bus.write_queue import BATCH_LIMIT, Rejection, Unit, WriteQueue
+from deviceshare_bus.framing import Received
+from deviceshare_bus.write_queue import BATCH_LIMIT, Rejection, Result, Unit, WriteQueue
 
 log = logging.getLogger("deviceshare.publisher")
 
@@ -130,8 +131,8 @@ class Publisher:
         self._timeout = timeout
         self._queues: dict[str, WriteQueue[_Message]] = {}
         """By stream."""
-        self._in_flight: dict[str, set[asyncio.Future[int]]] = {}
-        """By stream."""
+        self._in_flight: dict[str, set[str]] = {}
+        """By stream, the reply subjects of what was sent."""
         connection.on_doubt(self._doubt)
         self._failures: dict[str, _Failure] = {}
         """The last failed write of each stream without an acknowledged write since."""
@@ -170,15 +171,14 @@ class Publisher:
 
     async def _enqueue(self, messages: Sequence[_Message], guard: _Message | None = None) -> asyncio.Future[int]:
         future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        future.add_done_callback(_retrieve)
         if (refused := self._too_large(messages, in_batch=guard is not None or len(messages) > 1)) is not None:
             future.set_exception(refused)
+            future.exception()  # marks the error as retrieved: the caller may have been cancelled
             return future
         stream = _stream(messages[0].write.subject)
-        future.add_done_callback(partial(self._done, stream))
         queue = self._queues.get(stream)
         if queue is None:
-            queue = self._queues[stream] = WriteQueue(self._transmit, _rejection)
+            queue = self._queues[stream] = WriteQueue(self._transmit, _rejection, partial(self._ended, stream))
         await queue.put(Unit(messages, sum(len(message.write.data) for message in messages), future, guard))
         return future
 
@@ -189,40 +189,42 @@ class Publisher:
             write = message.write
             if len(write.data) < limit // 2:  # the usual case; headers are short
                 continue
-            size = len(write.data) + _size(_headers(message, batch, number, len(messages)))
+            size = len(write.data) + len(_headers(message, batch, number, len(messages)))
             if size > limit:
                 return Refused(f"{write.subject}: {size} bytes are more than max_payload of nats-server, {limit}")
         return None
 
-    async def _transmit(self, messages: Sequence[_Message]) -> asyncio.Future[int]:
-        """Send messages, several of them as one batch; return the future of the sequence of the last one."""
-        subject = messages[0].write.subject
+    def _transmit(self, messages: Sequence[_Message], done: Callable[[Result], None]) -> None:
+        """Send messages, several of them as one batch, and have ``done`` hear of the sequence of the last one."""
+        stream = _stream(messages[0].write.subject)
+        client = self._connection.client
+        if not client.is_connected:
+            done(Unknown("not connected"))
+            return
         conditional = any(message.write.expected is not None or message.write.unless for message in messages)
-        if conditional and not self._connection.may_write(subject):
-            loop = asyncio.get_running_loop()
-            late: asyncio.Future[int] = loop.create_future()
-            late.add_done_callback(_retrieve)
-            error = Unverified(f"stream {_stream(subject)} has not been verified since the connection was lost")
-            loop.call_later(UNVERIFIED_PAUSE, _fail, late, error)
-            return late
-        reply, future = self._requests.expect(_sequence, Unknown, self._timeout)
-        if future.done():
-            return future
-        in_flight = self._in_flight.setdefault(_stream(subject), set())
-        in_flight.add(future)
-        future.add_done_callback(in_flight.discard)
+        if conditional and not self._connection.may_write(messages[0].write.subject):
+            error = Unverified(f"stream {stream} has not been verified since the connection was lost")
+            asyncio.get_running_loop().call_later(UNVERIFIED_PAUSE, done, error)
+            return
+        reply = self._requests.expect(partial(self._answered, stream, done), self._timeout)
+        self._in_flight.setdefault(stream, set()).add(reply)
         batch, last = _batch_id(messages), len(messages)
-        for number, message in enumerate(messages, 1):
-            # Only the answer to the commit contains the result of a batch.
-            to = reply if number == last else ""
-            headers = _headers(message, batch, number, last)
-            await self._requests.publish(message.write.subject, message.write.data, to, headers or None)
-        return future
+        try:
+            for number, message in enumerate(messages, 1):
+                # Only the answer to the commit contains the result of a batch.
+                to = reply if number == last else ""
+                client.send(message.write.subject, message.write.data, to, _headers(message, batch, number, last))
+        except (NatsError, OSError) as error:
+            self._requests.fail(reply, repr(error))
+
+    def _answered(self, stream: str, done: Callable[[Result], None], reply: str, answer: Received | str) -> None:
+        self._in_flight[stream].discard(reply)
+        done(Unknown(answer) if isinstance(answer, str) else _result(answer))
 
     def _doubt(self, stream: str) -> None:
         """End the writes in flight: a server that no longer leads the stream, or lost it, does not answer them."""
-        for future in list(self._in_flight.get(stream, ())):
-            _fail(future, Unknown(f"stream {stream} has another leader, or was lost"))
+        for reply in list(self._in_flight.get(stream, ())):
+            self._requests.fail(reply, f"stream {stream} has another leader, or was lost")
 
     @property
     def obstacle(self) -> str:
@@ -230,15 +232,14 @@ class Publisher:
         oldest = asyncio.get_running_loop().time() - FAILURE_SECONDS
         return next((reason for at, reason, _ in self._failures.values() if at > oldest), "")
 
-    def _done(self, stream: str, future: asyncio.Future[int]) -> None:
+    def _ended(self, stream: str, cancelled: bool, error: BaseException | None) -> None:
         """Note whether a write was acknowledged; report the first of several that were not."""
-        error = None if future.cancelled() else future.exception()
         if isinstance(error, Unverified):
             return
-        self.results[stream, "cancelled" if future.cancelled() else _RESULTS.get(type(error), "unknown")] += 1
+        self.results[stream, "cancelled" if cancelled else _RESULTS.get(type(error), "unknown")] += 1
         before = self._failures.get(stream)
-        if not isinstance(error, Unknown):
-            if before is not None and not future.cancelled():
+        if cancelled or not isinstance(error, Unknown):
+            if before is not None and not cancelled:
                 log.info("nats-server stores messages of %s again", stream)
             self._failures.pop(stream, None)
             return
@@ -257,26 +258,8 @@ class Publisher:
         return await (await self.send(write, ttl=ttl))
 
 
-def _retrieve(future: asyncio.Future[int]) -> None:
-    """Mark the error as retrieved: the caller may have been cancelled."""
-    if not future.cancelled():
-        future.exception()
-
-
-def _fail(future: asyncio.Future[int], error: PublishError) -> None:
-    if not future.done():
-        future.set_exception(error)
-
-
 def _stream(subject: str) -> str:
     return subject.partition(".")[0].upper()
-
-
-def _size(headers: Mapping[str, str]) -> int:
-    """Return the bytes of headers in a message."""
-    if not headers:
-        return 0
-    return len("NATS/1.0\r\n\r\n") + sum(len(key) + len(value) + len(": \r\n") for key, value in headers.items())
 
 
 _BATCH_ID = "0" * 16
@@ -288,41 +271,43 @@ def _batch_id(messages: Sequence[_Message]) -> str:
     return secrets.token_hex(8) if len(messages) > 1 else ""
 
 
-def _headers(message: _Message, batch: str, number: int, last: int) -> dict[str, str]:
+def _headers(message: _Message, batch: str, number: int, last: int) -> bytes:
     """Return the headers of a message, of the ``number``-th of ``last`` messages of a batch."""
-    headers: dict[str, str] = {}
-    if batch:
-        headers = {"Nats-Batch-Id": batch, "Nats-Batch-Sequence": str(number)}
-    if message.write.expected is not None:
-        headers[EXPECTED] = str(message.write.expected)
-    elif message.write.unless:
-        headers |= {EXPECTED: "0", EXPECTED_OF: message.write.unless}
-    if message.ttl is not None:
-        headers[TTL] = str(max(1, int(message.ttl)))
+    write, ttl = message
+    lines = f"Nats-Batch-Id: {batch}\r\nNats-Batch-Sequence: {number}\r\n" if batch else ""
+    if write.expected is not None:
+        lines += f"{EXPECTED}: {write.expected}\r\n"
+    elif write.unless:
+        lines += f"{EXPECTED}: 0\r\n{EXPECTED_OF}: {' '.join(write.unless.split())}\r\n"
+    if ttl is not None:
+        lines += f"{TTL}: {max(1, int(ttl))}\r\n"
     if batch and number == last:
-        headers["Nats-Batch-Commit"] = "1"
-    return headers
+        lines += "Nats-Batch-Commit: 1\r\n"
+    return f"NATS/1.0\r\n{lines}\r\n".encode() if lines else b""
 
 
 _decode = msgspec.json.Decoder(_Ack).decode
 
 
-def _sequence(message: Msg) -> int:
-    """Return the sequence that the server acknowledged. Raises PublishError."""
-    if not message.data:  # no subscriber: the stream does not exist (yet)
-        raise Unknown("no stream takes this subject")
-    ack = _decode(message.data)
+def _result(answer: Received) -> Result:
+    """Return the sequence that the server acknowledged, or why nothing was written."""
+    if not answer.data:  # no subscriber: the stream does not exist (yet)
+        return Unknown("no stream takes this subject")
+    try:
+        ack = _decode(answer.data)
+    except msgspec.MsgspecError as error:
+        return Unknown(f"the server's answer is not valid: {error}")
     if ack.error is None:
         return ack.seq
     if ack.error.err_code in _WRONG_LAST_SEQUENCE:
-        raise Conflict(ack.error.description)
+        return Conflict(ack.error.description)
     if ack.error.err_code in _NO_ROOM:
-        raise NoRoom(ack.error.description)
+        return NoRoom(ack.error.description)
     if ack.error.code in _OVERLOADED or ack.error.err_code == _INCOMPLETE_BATCH:
-        raise Unknown(ack.error.description)
+        return Unknown(ack.error.description)
     if ack.error.err_code == _NO_BATCHES:
-        raise NoBatches(ack.error.description)
-    raise Refused(ack.error.description)
+        return NoBatches(ack.error.description)
+    return Refused(ack.error.description)
 
 
 def _rejection(error: BaseException) -> Rejection:

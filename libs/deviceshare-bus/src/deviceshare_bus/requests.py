@@ -5,20 +5,36 @@ together with the answer. Here a cancellation always reaches the task that waits
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable
+from typing import NamedTuple, Protocol, TypeVar
 
-from nats.aio.client import Client
-from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 from nats.errors import NoRespondersError
 from nats.errors import TimeoutError as NatsTimeoutError
+
+from deviceshare_bus.framing import Received
 
 SWEEP = 0.5
 """Seconds between two searches for requests past their timeout."""
 NO_RESPONDERS = "503"
 
 Answer = TypeVar("Answer")
+Answered = Callable[[str, Received | str], None]
+"""Hears of a request, by its reply subject: of its answer, or why there is none. Called once; it must not wait."""
+
+
+class Sender(Protocol):
+    """What requests need of a client: :class:`.client.Client`, or the simulated one."""
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether the server can be reached right now."""
+
+    def new_inbox(self) -> str:
+        """Return a new subject for answers."""
+
+    def send(self, subject: str, data: bytes = b"", reply: str = "", head: bytes = b"") -> None:
+        """Send a message. Raises ``nats.errors.Error``."""
 
 
 class Unanswered(NatsTimeoutError):
@@ -30,9 +46,7 @@ class Unanswered(NatsTimeoutError):
 
 
 class _Expected(NamedTuple):
-    future: asyncio.Future[Any]
-    decode: Callable[[Msg], Any]
-    failed: Callable[[str], Exception]
+    answered: Answered
     until: float
     timeout: float
 
@@ -45,7 +59,7 @@ class Requests:
     entries by the number of requests that they have in flight.
     """
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Sender) -> None:
         self._client = client
         self._prefix = client.new_inbox() + "."
         self._count = 0
@@ -59,95 +73,118 @@ class Requests:
         """How many answers are awaited."""
         return len(self._waiting)
 
-    def expect(
-        self, decode: Callable[[Msg], Answer], failed: Callable[[str], Exception], timeout: float
-    ) -> tuple[str, asyncio.Future[Answer]]:
-        """Return a reply subject and the future of its answer, for a request that :meth:`publish` sends.
+    def expect(self, answered: Answered, timeout: float) -> str:
+        """Return a reply subject for a request that the caller sends, and whose answer ``answered`` hears of.
 
-        Args:
-            decode: turns the answer into the future's result, or raises the future's exception.
-            failed: builds the future's exception from a reason if no answer arrives.
-            timeout: seconds until then.
-
-        The future has failed already where the connection is down: nothing may wait in the client's buffer, to be sent
-        long after the caller has given up.
+        ``timeout``: seconds until the request fails.
         """
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[Answer] = loop.create_future()
-        # Marks the error as retrieved: the caller may have been cancelled.
-        future.add_done_callback(lambda done: done.cancelled() or done.exception())
         self._count += 1
         reply = f"{self._prefix}{self._count}"
+        self._waiting[reply] = _Expected(answered, loop.time() + timeout, timeout)
+        if self._sweeper is None:
+            self._sweeper = loop.call_later(SWEEP, self._sweep)
+        return reply
+
+    def get(
+        self,
+        subject: str,
+        data: bytes,
+        decode: Callable[[Received], Answer],
+        failed: Callable[[str], Exception],
+        timeout: float,
+    ) -> asyncio.Future[Answer]:
+        """Send a request and return the future of its answer.
+
+        Args:
+            subject: where to send it.
+            data: its payload.
+            decode: turns the answer into the future's result, or raises the future's exception.
+            failed: builds the future's exception from a reason if no answer arrives, or the request cannot be sent.
+            timeout: seconds until then.
+        """
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+
+        def answered(_: str, answer: Received | str) -> None:
+            if future.done():
+                return
+            if isinstance(answer, str):
+                future.set_exception(failed(answer))
+                future.exception()  # marks the error as retrieved: the caller may have been cancelled
+                return
+            try:
+                result = decode(answer)
+            except Exception as error:
+                future.set_exception(error)
+                future.exception()
+            else:
+                future.set_result(result)
+
         if self._client.is_connected:
-            self._waiting[reply] = _Expected(future, decode, failed, loop.time() + timeout, timeout)
-            if self._sweeper is None:
-                self._sweeper = loop.call_later(SWEEP, self._sweep)
+            reply = self.expect(answered, timeout)
+            try:
+                self._client.send(subject, data, reply)
+            except (NatsError, OSError) as error:
+                self.fail(reply, repr(error))
         else:
-            future.set_exception(failed("not connected"))
-        return reply, future
+            answered("", "not connected")
+        return future
 
-    async def publish(
-        self, subject: str, data: bytes, reply: str = "", headers: Mapping[str, str] | None = None
-    ) -> None:
-        """Send a message. What the client does not take fails the future of ``reply``."""
-        try:
-            await self._client.publish(subject, data, reply=reply, headers=headers)  # type: ignore[arg-type]
-        except (NatsError, OSError) as error:
-            self._fail(reply, repr(error))
-
-    async def request(self, subject: str, data: bytes, timeout: float, headers: Mapping[str, str] | None = None) -> Msg:
-        """Send a request and return the answer.
+    async def request(self, subject: str, data: bytes, timeout: float, head: bytes = b"") -> Received:
+        """Send a request and return the answer; ``head`` as :func:`.framing.encode_headers` returns it.
 
         Raises:
             Unanswered: the connection is down or was lost, or ``timeout`` seconds are over.
             NoRespondersError: the subject has no subscriber.
         """
-        reply, future = self.expect(_unchanged, Unanswered, timeout)
+        if not self._client.is_connected:
+            raise Unanswered("not connected")
+        future: asyncio.Future[Received | str] = asyncio.get_running_loop().create_future()
+
+        def answered(_: str, answer: Received | str) -> None:
+            if not future.done():
+                future.set_result(answer)
+
+        reply = self.expect(answered, timeout)
+        try:
+            self._client.send(subject, data, reply, head)
+        except (NatsError, OSError) as error:
+            del self._waiting[reply]
+            raise Unanswered(repr(error)) from error
         try:
             async with asyncio.timeout(timeout):
-                if not future.done():
-                    await self.publish(subject, data, reply, headers)
                 answer = await future
-        except Unanswered:
-            raise
         except TimeoutError:
             raise Unanswered(f"no answer within {timeout} s") from None
         finally:
             self._waiting.pop(reply, None)
-        if answer.headers and answer.headers.get("Status") == NO_RESPONDERS:
+        if isinstance(answer, str):
+            raise Unanswered(answer)
+        if answer.status == NO_RESPONDERS:
             raise NoRespondersError
         return answer
 
-    async def answered(self, message: Msg) -> None:
+    def answered(self, message: Received) -> None:
         """Deliver an answer to its request; an answer without a waiting request is dropped."""
         expected = self._waiting.pop(message.subject, None)
-        if expected is None or expected.future.done():
-            return
-        try:
-            result = expected.decode(message)
-        except Exception as error:
-            expected.future.set_exception(error)
-        else:
-            expected.future.set_result(result)
+        if expected is not None:
+            expected.answered(message.subject, message)
 
     def lost(self, reason: str = "the connection was lost") -> None:
         """Fail all requests in flight."""
         for reply in list(self._waiting):
-            self._fail(reply, reason)
+            self.fail(reply, reason)
 
-    def _fail(self, reply: str, reason: str) -> None:
+    def fail(self, reply: str, reason: str) -> None:
+        """Fail a request, unless it has been answered."""
         expected = self._waiting.pop(reply, None)
-        if expected is not None and not expected.future.done():
-            expected.future.set_exception(expected.failed(reason))
+        if expected is not None:
+            expected.answered(reply, reason)
 
     def _sweep(self) -> None:
         loop = asyncio.get_running_loop()
         now = loop.time()
         for reply, expected in list(self._waiting.items()):
             if expected.until < now:
-                self._fail(reply, f"no answer within {expected.timeout} s")
+                self.fail(reply, f"no answer within {expected.timeout} s")
         self._sweeper = loop.call_later(SWEEP, self._sweep) if self._waiting else None
-
-
-def _unchanged(message: Msg) -> Msg:
-    return message

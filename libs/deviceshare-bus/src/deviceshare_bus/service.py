@@ -6,7 +6,7 @@ after a failure the process ends and its supervisor restarts it; after the bus w
 
 import argparse
 import asyncio
-import gc
+import contextlib
 import logging
 import os
 import secrets
@@ -21,12 +21,14 @@ from typing import Any
 import uvloop
 from aiohttp import web
 from deviceshare.model import ConfigError
-from nats.aio.msg import Msg
+from nats.errors import Error as NatsError
 
 from deviceshare_bus.connection import Connection, connect
 from deviceshare_bus.core import Now
 from deviceshare_bus.eventlog import EventLog
 from deviceshare_bus.follower import BusWiped, Follower
+from deviceshare_bus.framing import Received
+from deviceshare_bus.garbage import collect_when_idle, rarely_collect
 from deviceshare_bus.logs import set_up_logs
 from deviceshare_bus.messages import Status, encode
 from deviceshare_bus.options import log_level, port, replicas, seconds
@@ -41,8 +43,6 @@ from deviceshare_bus.tracing import NO_TRACING, Tracing
 
 log = logging.getLogger("deviceshare.service")
 
-GARBAGE = 50_000
-"""Allocated objects between two runs of the garbage collector (generation 0)."""
 COUNT_INTERVAL = 1.0
 """Seconds between two counts of failed writes."""
 
@@ -188,9 +188,7 @@ def run(service: str, main: Main, options: argparse.Namespace) -> None:
     except ConfigError as error:
         log.error("%s", error)
         sys.exit(1)
-    # Imported objects are never freed. Decoded messages are many and rarely form reference cycles.
-    gc.freeze()
-    gc.set_threshold(GARBAGE)
+    rarely_collect()
     sys.exit(uvloop.run(_run(service, instance, main, options)))
 
 
@@ -241,15 +239,17 @@ async def _serve(service: str, instance: str, main: Main, options: argparse.Name
     # Before the connection, which waits for the bus without a time limit.
     health = await _start_health(state, options, metrics)
     measuring = asyncio.create_task(metrics.measure_lag())
+    collecting = asyncio.create_task(collect_when_idle(lambda: state.context is not None and state.context.ready))
     connection = await connect(options.bus, instance)
     connection.on_reconnect(metrics.reconnected)
     publisher = Publisher(connection)
 
-    async def answer(message: Msg) -> None:
-        if state.context is not None:
-            await message.respond(encode(state.context.status()))
+    def answer(message: Received) -> None:
+        if state.context is not None and message.reply:
+            with contextlib.suppress(NatsError):  # the connection is lost
+                connection.client.send(message.reply, encode(state.context.status()))
 
-    await connection.subscribe(status(service), answer)
+    connection.listen(status(service), answer)
 
     def begin(watch: StreamWatch, hold: float) -> Context:
         events = EventLog(publisher, service, instance, metrics)
@@ -274,7 +274,7 @@ async def _serve(service: str, instance: str, main: Main, options: argparse.Name
             await publisher.drain()
         await connection.close()
         await health.cleanup()
-        await end(measuring)
+        await end(measuring, collecting)
         tracing.close()
 
 

@@ -55,12 +55,10 @@ from deviceshare_bus.publisher import Write as BusWrite
 from deviceshare_bus.readback import read_back
 from deviceshare_bus.service import Context
 from deviceshare_bus.subjects import of_replicas
-from deviceshare_bus.tasks import Pace, end, set_within
+from deviceshare_bus.tasks import Rounds, end, set_within
 
 log = logging.getLogger("deviceshare.shell")
 
-TICK_INTERVAL = 0.002
-"""Seconds between two ticks, at least: a burst of events becomes few decisions and few writes."""
 READS = 64
 """The most subjects that are read back concurrently."""
 YIELD_AFTER = 1000
@@ -135,6 +133,8 @@ class Shell:
         self._leases = LatestWriter(context.publisher)
         """For leases and fences, which must not wait for the answers to other messages."""
         self._wake = asyncio.Event()
+        self._events = 0
+        """Events since the last tick."""
         self._answers: deque[Event] = deque()
         """Events from callbacks, which must not raise: the tasks of the shell handle them."""
         self._commands: deque[Command] = deque()
@@ -184,25 +184,32 @@ class Shell:
             await end(*self._own)
 
     async def _stop(self) -> None:
-        """Apply the answers to writes in flight, and do what only this process can do: end its lease, record traces."""
+        """Apply the answers to writes in flight, and do what only this process can do: end its lease, record traces.
+
+        The core's last writes come before the end of its lease: others take over then.
+        """
         requests: list[asyncio.Future[Any]] = [*self._writes, *self._own]
         if requests:
             await asyncio.wait(requests, timeout=REST)
         self._handle_answers()
-        if self._tracing.enabled:
-            self.handle(Tick())
-        commands, self._commands = self._commands, deque()
+        waiting, self._commands = self._commands, deque()
         self.handle(Stopping())
         sent = []
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(REST):
-                for command in (*self._commands, *commands):  # the end of the lease first
-                    if isinstance(command, RecordTrace):
-                        self._tracing.record(command)
+                for command in self._commands:
+                    if isinstance(command, Write):
+                        await self._write(command)
                     elif isinstance(command, PutLatest):
                         write = BusWrite(command.subject, encode(command.message))
                         sent.append(await self._context.publisher.send(write, ttl=command.ttl))
-                await asyncio.gather(*sent, return_exceptions=True)
+                await asyncio.gather(*sent, *self._writes, return_exceptions=True)
+        self._handle_answers()
+        if self._tracing.enabled:
+            self.handle(Tick())
+        for command in (*waiting, *self._commands):
+            if isinstance(command, RecordTrace):
+                self._tracing.record(command)
 
     def handle(self, event: Event) -> None:
         """Pass an event to the core and queue its commands. For tasks of the service; never call it in a callback."""
@@ -216,6 +223,7 @@ class Shell:
             self._commands.extend(commands)
             self._command_added.set()
         if not isinstance(event, Tick):
+            self._events += 1
             self._wake.set()
 
     def post(self, event: Event) -> None:
@@ -271,14 +279,16 @@ class Shell:
             self.handle(event)
 
     async def _run_timer(self) -> None:
-        pace = Pace(TICK_INTERVAL)
+        rounds = Rounds()  # a burst of events becomes few decisions and few writes
         while True:
             now = self._clock()
             due = self._core.next_due(now)
             await set_within(self._wake, None if due is None else max(0.0, due - now.monotonic))
-            await pace.turn()
+            await rounds.begin()
             self._wake.clear()
             self._handle_answers()
+            rounds.took(self._events + 1)
+            self._events = 0
             self.handle(Tick())
 
     def _handle_answers(self) -> None:
@@ -362,11 +372,11 @@ class Shell:
             future = await publisher.send_atomic(writes)
         self._performing += 1
         self._writes.add(future)
-        future.add_done_callback(self._writes.discard)
         future.add_done_callback(partial(self._written, command.token, sent_at))
 
     def _written(self, token: int, sent_at: float, done: asyncio.Future[int]) -> None:
         self._performing -= 1
+        self._writes.discard(done)
         if done.cancelled():
             self.post(WriteUnknown(token))
             return

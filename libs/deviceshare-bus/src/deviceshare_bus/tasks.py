@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Awaitable
 from typing import Any, TypeVar
 
+from deviceshare_bus.window import Window
+
 T = TypeVar("T")
 E = TypeVar("E", bound=BaseException)
 
@@ -21,6 +23,24 @@ class Pace:
         if (pause := self._next - clock()) > 0:
             await asyncio.sleep(pause)
         self._next = clock() + self._seconds
+
+
+class Rounds:
+    """Batches messages: a round begins at once after a rest; the more messages arrive, the later (:class:`Window`)."""
+
+    def __init__(self) -> None:
+        self._window = Window()
+        self._next = 0.0
+
+    async def begin(self) -> None:
+        """Wait for the next round."""
+        if (pause := self._next - asyncio.get_running_loop().time()) > 0:
+            await asyncio.sleep(pause)
+
+    def took(self, count: int) -> None:
+        """Record that a round has begun, with ``count`` messages."""
+        now = asyncio.get_running_loop().time()
+        self._next = now + self._window.after(now, count)
 
 
 async def set_within(event: asyncio.Event, pause: float | None) -> None:

@@ -10,11 +10,10 @@ each write has its own answer.
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum, auto
+from functools import partial
 from typing import Generic, NamedTuple, TypeVar
-
-from deviceshare_bus.tasks import set_within
 
 BATCH_LIMIT = 1000
 """Messages in one atomic batch, at most: the server's limit."""
@@ -59,83 +58,97 @@ class Unit(NamedTuple, Generic[W]):
     guard: W | None = None
 
 
+Result = int | BaseException
+"""Of writes that were sent together: the sequence of the last one, or why they may not have been stored."""
+
+
+def _ignore(cancelled: bool, error: BaseException | None) -> None:
+    pass
+
+
 class WriteQueue(Generic[W]):
     """The writes of one process to one stream that wait to be sent.
 
-    ``transmit`` sends messages, several of them as one batch, and returns the future of the sequence of the last one.
-    ``rejection`` classifies the exceptions of this future.
+    ``transmit`` sends messages, several of them as one batch, and calls the function that it is given once, with their
+    result. ``rejection`` classifies the exceptions among the results. ``ended`` hears of the end of each unit: whether
+    its future was cancelled before, and the error, None for none.
     """
 
     def __init__(
         self,
-        transmit: Callable[[Sequence[W]], Awaitable[asyncio.Future[int]]],
+        transmit: Callable[[Sequence[W], Callable[[Result], None]], None],
         rejection: Callable[[BaseException], Rejection],
+        ended: Callable[[bool, BaseException | None], None] = _ignore,
     ) -> None:
         self._transmit = transmit
         self._rejection = rejection
+        self._ended = ended
         self._waiting: deque[Unit[W]] = deque()
         self._divided: deque[list[Unit[W]]] = deque()
         """Parts of rejected batches, which are sent first."""
-        self._sending: list[Unit[W]] = []
         self._alone = 0
         """Units in flight that were sent alone."""
         self._batches = 0
         """Batches in flight."""
         self._sent_at = 0.0
         self._alone_until = 0.0
-        self._changed = asyncio.Event()
         self._room = asyncio.Event()
-        self._sender: asyncio.Task[None] | None = None
+        self._sent = asyncio.Event()
+        """Nothing waits."""
+        self._sent.set()
+        self._scheduled = False
+        """Whether sending goes on in this turn of the event loop."""
+        self._impatient: asyncio.TimerHandle | None = None
 
     async def put(self, unit: Unit[W]) -> None:
         """Send a unit as soon as the server has stored what was sent before; wait while too many wait."""
         self._waiting.append(unit)
+        self._sent.clear()
         self._start()
         while len(self._waiting) > MOST_WAITING:
             self._room.clear()
             await self._room.wait()
 
     def _start(self) -> None:
-        self._changed.set()
-        if self._sender is None:
-            # Not at once: a burst of writes from one task becomes one batch.
-            self._sender = asyncio.create_task(self._send())
-            self._sender.add_done_callback(self._ended)
+        # Not at once: a burst of writes from one task becomes one batch.
+        if not self._scheduled:
+            self._scheduled = True
+            asyncio.get_running_loop().call_soon(self._send)
 
     async def drain(self) -> None:
         """Wait until everything has been sent."""
-        while self._sender is not None:
-            await asyncio.wait({self._sender})
+        await self._sent.wait()
 
-    def _ended(self, sender: asyncio.Task[None]) -> None:
-        """Fail what waits if sending has failed, which is a defect, or was cancelled at the end of the process."""
-        error = None if sender.cancelled() else sender.exception()
-        if error is None and not sender.cancelled():
-            return
-        self._sender = None
-        self._room.set()
-        units = [*self._sending, *(unit for part in self._divided for unit in part), *self._waiting]
-        self._divided.clear()
-        self._waiting.clear()
-        for unit in units:
-            _end(unit, error)
-
-    async def _send(self) -> None:
+    def _send(self) -> None:
+        """Send what need not wait."""
         loop = asyncio.get_running_loop()
-        while self._divided or self._waiting:
-            self._changed.clear()
-            if (units := self._next(loop.time())) is None:
-                await set_within(self._changed, self._sent_at + PATIENCE - loop.time())
-                continue
-            self._sent_at = loop.time()
-            self._sending = units
+        self._scheduled = False
+        if self._impatient is not None:
+            self._impatient.cancel()
+            self._impatient = None
+        units: list[Unit[W]] = []
+        try:
+            while self._divided or self._waiting:
+                now = loop.time()
+                if (found := self._next(now)) is None:
+                    self._impatient = loop.call_at(self._sent_at + PATIENCE, self._send)
+                    break
+                units = found
+                self._sent_at = now
+                if len(units) == 1 or _guard(units) is not None or _count(units) >= LEAST_BATCH:
+                    self._send_together(units)
+                else:
+                    for unit in units:
+                        self._send_together([unit])
+        except Exception as error:  # a defect
+            for unit in [*units, *(unit for part in self._divided for unit in part), *self._waiting]:
+                self._end(unit, error)
+            self._divided.clear()
+            self._waiting.clear()
+        if len(self._waiting) <= MOST_WAITING:
             self._room.set()
-            if len(units) == 1 or _guard(units) is not None or _count(units) >= LEAST_BATCH:
-                await self._send_together(units)
-            else:
-                for unit in units:
-                    await self._send_together([unit])
-        self._sender = None  # not in the callback: a write that comes before it needs another task
+        if not (self._divided or self._waiting):
+            self._sent.set()
 
     def _next(self, now: float) -> list[Unit[W]] | None:
         """Take the units that are sent next, None if they have to wait."""
@@ -168,35 +181,33 @@ class WriteQueue(Generic[W]):
             taken.append(self._waiting.popleft())
         return taken
 
-    async def _send_together(self, units: list[Unit[W]]) -> None:
+    def _send_together(self, units: list[Unit[W]]) -> None:
         guard = _guard(units)
         alone = len(units) == 1 and guard is None
         self._alone += alone
         self._batches += not alone
-        messages = [message for unit in units for message in unit.messages]
-        future = await self._transmit(messages if guard is None else [guard, *messages])
+        messages = units[0].messages if alone else [message for unit in units for message in unit.messages]
+        self._transmit(messages if guard is None else [guard, *messages], partial(self._answer, units, alone))
 
-        def answered(done: asyncio.Future[int]) -> None:
-            self._alone -= alone
-            self._batches -= not alone
-            self._changed.set()
-            self._answer(units, done)
-
-        future.add_done_callback(answered)
-
-    def _answer(self, units: list[Unit[W]], done: asyncio.Future[int]) -> None:
-        error = None if done.cancelled() else done.exception()
-        if error is None and not done.cancelled():
-            last = done.result() - _count(units)
+    def _answer(self, units: list[Unit[W]], alone: bool, result: Result) -> None:
+        self._alone -= alone
+        self._batches -= not alone
+        if self._divided or self._waiting:
+            self._start()
+        if isinstance(result, int):
+            last = result - _count(units)
             for unit in units:
                 last += len(unit.messages)
-                if not unit.done.done():
+                cancelled = unit.done.done()
+                if not cancelled:
                     unit.done.set_result(last)
+                self._ended(cancelled, None)
             return
-        rejection = Rejection.NONE if error is None or len(units) == 1 else self._rejection(error)
+        error = result
+        rejection = Rejection.NONE if len(units) == 1 else self._rejection(error)
         if rejection is Rejection.NONE:
             for unit in units:
-                _end(unit, error)
+                self._end(unit, error)
             return
         if rejection is Rejection.BATCHES:
             self._alone_until = asyncio.get_running_loop().time() + ALONE_SECONDS
@@ -205,7 +216,16 @@ class WriteQueue(Generic[W]):
         else:
             middle = len(units) // 2
             self._divided.extend((units[:middle], units[middle:]))
+        self._sent.clear()
         self._start()
+
+    def _end(self, unit: Unit[W], error: BaseException) -> None:
+        """Let the answer fail."""
+        cancelled = unit.done.done()
+        if not cancelled:
+            unit.done.set_exception(error)
+            unit.done.exception()  # marks the error as retrieved: the caller may have been cancelled
+        self._ended(cancelled, error)
 
 
 def _count(units: Sequence[Unit[W]] | deque[Unit[W]], enough: int = BATCH_LIMIT) -> int:
@@ -221,13 +241,3 @@ def _count(units: Sequence[Unit[W]] | deque[Unit[W]], enough: int = BATCH_LIMIT)
 def _guard(units: Sequence[Unit[W]]) -> W | None:
     """Return the guard under which units are sent together, None for none."""
     return units[-1].guard
-
-
-def _end(unit: Unit[W], error: BaseException | None) -> None:
-    """Let the answer fail, or cancel it."""
-    if unit.done.done():
-        return
-    if error is None:
-        unit.done.cancel()
-    else:
-        unit.done.set_exception(error)

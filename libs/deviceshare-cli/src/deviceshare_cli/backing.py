@@ -1,13 +1,13 @@
 """The cluster of a running system: its own local cluster, loaded from a directory, or a live Kubernetes cluster."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 
 from deviceshare_bus.connection import Connection, connect
 from deviceshare_cluster import KUBE, LOCAL
-from deviceshare_cluster.interface import Cluster, ClusterError
+from deviceshare_cluster.interface import Change, Cluster, ClusterError, Listed
 from deviceshare_cluster.kube import KubeCluster
 from deviceshare_cluster.local import Controller, LocalCluster
 from deviceshare_cluster.local.kinds import STREAM
@@ -69,6 +69,15 @@ class LocalBacking(Backing):
     def controllers_open(self) -> int:
         """Number of Jobs and pods that the controllers have not processed yet."""
         return self._controller.open
+
+    @contextmanager
+    def observed(self, observer: Callable[[list[Change | Listed]], None]) -> Iterator[None]:
+        """Call ``observer`` with the changes that the controllers see meanwhile: they need no second watch."""
+        self._controller.observers.append(observer)
+        try:
+            yield
+        finally:
+            self._controller.observers.remove(observer)
 
     async def run(self) -> None:
         """Run the controllers, which create the pods of Jobs."""

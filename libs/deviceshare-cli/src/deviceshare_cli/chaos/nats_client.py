@@ -5,14 +5,14 @@ The requests, the publisher, the follower and everything above them are those of
 
 import asyncio
 import random
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import nats.errors
-from deviceshare_bus.connection import Connection, Handler
+from deviceshare_bus.connection import Connection
+from deviceshare_bus.framing import Listener, Received
 from deviceshare_bus.requests import Requests, Unanswered
-from nats.aio.msg import Msg
 from nats.js.api import (
     ConsumerConfig,
     ConsumerInfo,
@@ -40,15 +40,15 @@ RECONNECT = 0.2
 """Seconds until a lost connection is tried again."""
 
 
-class Subscription:
+class Listening:
     """A subscription of a client."""
 
     def __init__(self, client: "Client", subject: str) -> None:
         self._client, self._subject = client, subject
 
-    async def unsubscribe(self) -> None:
+    def end(self) -> None:
         """End it."""
-        self._client.handlers.pop(self._subject, None)
+        self._client.listeners.pop(self._subject, None)
 
 
 class Client:
@@ -61,7 +61,7 @@ class Client:
         self.name = name
         self.is_connected = False
         self.last_error: Exception | None = None
-        self.handlers: dict[str, Handler] = {}
+        self.listeners: dict[str, Listener] = {}
         self.requests: Requests
         self.server = server
         self.killed = False
@@ -115,31 +115,39 @@ class Client:
 
     def listens(self, subject: str) -> bool:
         """Return whether there is a subscription."""
-        return self.is_connected and subject in self.handlers
+        return self.is_connected and subject in self.listeners
 
     def new_inbox(self) -> str:
         """Return a new subject for answers."""
         self._inboxes += 1
         return f"_INBOX.{self.name}.{self._inboxes}"
 
-    async def publish(
-        self, subject: str, payload: bytes = b"", reply: str = "", headers: Mapping[str, str] | None = None
-    ) -> None:
-        """Send a message. Raises MaxPayloadError."""
-        if len(payload) > self.server.max_payload:
+    def send(self, subject: str, data: bytes = b"", reply: str = "", head: bytes = b"") -> None:
+        """Send a message. Raises MaxPayloadError or ConnectionReconnectingError."""
+        if not self.is_connected:
+            raise nats.errors.ConnectionReconnectingError
+        if len(head) + len(data) > self.server.max_payload:
             raise nats.errors.MaxPayloadError
-        if self.is_connected:
-            self.up_link.send(self.server.publish, self, subject, payload, reply, headers or {})
+        headers = Received(subject, reply, data, head).headers
+        self.up_link.send(self.server.publish, self, subject, data, reply, headers)
 
-    def send_down(self, inbox: str, message: Msg) -> None:
+    def listen(self, subject: str, listener: Listener) -> Listening:
+        """Subscribe."""
+        self.listeners[subject] = listener
+        return Listening(self, subject)
+
+    def drop_pending(self) -> None:
+        """Forget what was not sent: nothing waits here."""
+
+    def send_down(self, inbox: str, message: Received) -> None:
         """Let the server send a message to a subscription, or with '' an answer to a request."""
         if self.is_connected:
             self._down_link.send(self._receive, inbox, message)
 
-    def _receive(self, inbox: str, message: Msg) -> None:
-        handler = self.handlers.get(inbox) if inbox else self.requests.answered
-        if handler is not None and self.is_connected:
-            run_now(handler(message))
+    def _receive(self, inbox: str, message: Received) -> None:
+        listener = self.listeners.get(inbox) if inbox else self.requests.answered
+        if listener is not None and self.is_connected:
+            listener(message)
 
     async def call(self, execute: Callable[[], Any]) -> Any:
         """Have the server execute a request of JetStream's API, and return its result or raise its error."""
@@ -261,7 +269,7 @@ class SimulatedConnection(Connection):
         super().__init__("nats://simulated")
         self._simulated = client = Client(server, name, chance)
         self.client = client  # type: ignore[assignment]
-        self.requests = client.requests = Requests(client)  # type: ignore[arg-type]
+        self.requests = client.requests = Requests(client)
         self.jetstream = JetStream(client)  # type: ignore[assignment]
         self._opening = False
         self.reconnect_after = RECONNECT
@@ -270,11 +278,6 @@ class SimulatedConnection(Connection):
             self._up.set()
         else:
             self._try_again()
-
-    async def subscribe(self, subject: str, handler: Handler) -> Any:
-        """Subscribe."""
-        self._simulated.handlers[subject] = handler
-        return Subscription(self._simulated, subject)
 
     async def _was_lost(self) -> None:
         await super()._was_lost()

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from deviceshare_bus.connection import MAX_PAYLOAD
+from deviceshare_bus.framing import Received, encode_headers
 from deviceshare_bus.publisher import EXPECTED, EXPECTED_OF
-from nats.aio.msg import Msg
 from nats.js.api import ConsumerConfig, DeliverPolicy, StreamConfig
 from nats.js.errors import BadRequestError, NotFoundError, ServiceUnavailableError
 
@@ -92,9 +92,9 @@ class Consumer:
         times = 2 if self._server.happens(self._server.faults.repeated_deliveries) else 1
         self._client.sent[self._stream.name] = stored.sequence
         data = b"" if self._headers_only else stored.data
-        headers = {TTL: str(stored.ttl)} if stored.ttl is not None else None
+        head = encode_headers({TTL: str(stored.ttl)} if stored.ttl is not None else {})
         for _ in range(times):
-            self._client.send_down(self._inbox, Msg(None, stored.subject, reply, data, headers))  # type: ignore[arg-type]
+            self._client.send_down(self._inbox, Received(stored.subject, reply, data, head))
 
     def _beat(self) -> None:
         if not self.lives:
@@ -103,8 +103,8 @@ class Consumer:
         now = self._loop.time()
         if now - self._heard >= self._idle and not self.silent:
             self._heard = now
-            headers = {"Status": "100", "Nats-Last-Consumer": str(self._delivered)}
-            self._client.send_down(self._inbox, Msg(None, self._inbox, "", b"", headers))  # type: ignore[arg-type]
+            head = b"NATS/1.0 100 Idle Heartbeat\r\nNats-Last-Consumer: %d\r\n\r\n" % self._delivered
+            self._client.send_down(self._inbox, Received(self._inbox, "", b"", head))
         self._timer = self._loop.call_at(max(now, self._heard) + self._idle, self._beat)
 
     def end(self) -> None:
@@ -176,7 +176,7 @@ class Server:
         stream = self._stream_of(subject)
         if stream is None:
             if reply:
-                self._answer(client, reply, b"", {"Status": "503"})
+                self._answer(client, reply, b"", b"NATS/1.0 503\r\n\r\n")
             return
         staged = _Staged(subject, data, headers)
         if batch := headers.get("Nats-Batch-Id"):
@@ -235,10 +235,10 @@ class Server:
     def _stream_of(self, subject: str) -> Stream | None:
         return self.streams.get(subject.partition(".")[0].upper())
 
-    def _answer(self, client: Client, reply: str, data: bytes, headers: dict[str, str] | None = None) -> None:
+    def _answer(self, client: Client, reply: str, data: bytes, head: bytes = b"") -> None:
         if not reply or self.happens(self.faults.lost_acks):
             return
-        message = Msg(None, reply, "", data, headers)  # type: ignore[arg-type]
+        message = Received(reply, "", data, head)
         if self.happens(self.faults.late_acks):
             self._loop.call_later(self.chance.uniform(1.0, 8.0), client.send_down, "", message)
         else:

@@ -93,7 +93,7 @@ class Process:
             self.start()
 
     async def _run(self, connection: SimulatedConnection, instance: str) -> None:
-        await connection.subscribe(connection.requests.subject, connection.requests.answered)
+        connection.listen(connection.requests.subject, connection.requests.answered)
         publisher = Publisher(connection)
         loop = asyncio.get_running_loop()
 

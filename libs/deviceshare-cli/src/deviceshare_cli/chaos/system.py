@@ -108,7 +108,7 @@ class System:
     async def set_up(self) -> None:
         """Create the missing streams, as the set-up step does."""
         connection = SimulatedConnection(self.bus, "setup", self.chance("setup"))
-        await connection.subscribe(connection.requests.subject, connection.requests.answered)
+        connection.listen(connection.requests.subject, connection.requests.answered)
         while True:
             try:
                 await make_streams(connection)

@@ -6,6 +6,7 @@ Level-triggered and stateless: may be restarted at any time. Created objects pas
 import asyncio
 import logging
 from collections import defaultdict
+from collections.abc import Callable
 
 import msgspec
 
@@ -66,6 +67,8 @@ class Controller:
         self._acting = 0
         self._changes: asyncio.Queue[list[Change | Listed]] = asyncio.Queue(maxsize=BATCHES)
         self._reported: set[str] = set()
+        self.observers: list[Callable[[list[Change | Listed]], None]] = []
+        """Called with each batch of changes that the controllers receive."""
 
     @property
     def open(self) -> int:
@@ -78,6 +81,8 @@ class Controller:
 
         async def watch() -> None:
             async for batch in self._cluster.watch(_WATCHED):
+                for observer in self.observers:
+                    observer(batch)
                 await changes.put(batch)
 
         async with asyncio.TaskGroup() as tasks:

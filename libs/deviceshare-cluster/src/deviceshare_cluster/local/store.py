@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from deviceshare_bus.connection import Connection, connect
 from deviceshare_bus.follower import BusWiped, Follower, Message
+from deviceshare_bus.framing import Received
 from deviceshare_bus.publisher import Conflict, Publisher, PublishError, Refused, Write
 from deviceshare_bus.setup import make_stream
-from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 from nats.js.errors import NotFoundError
 
@@ -133,11 +133,8 @@ class Store:
 
     async def _read(self, key: Key) -> _Stored:
         """Return the message of a key, by a direct get, without the cost of JetStream's JSON API."""
-        requests = self._connection.requests
-        reply, future = requests.expect(_stored, _unanswered, self._timeout)
-        if not future.done():
-            await requests.publish(f"$JS.API.DIRECT.GET.{STREAM}.{key.subject}", b"", reply)
-        return await future
+        subject = f"$JS.API.DIRECT.GET.{STREAM}.{key.subject}"
+        return await self._connection.requests.get(subject, b"", _stored, _unanswered, self._timeout)
 
     async def _send(self, obj: Object, expected: int, ttl: float | None = None) -> asyncio.Future[int]:
         return await self._publisher.send(Write(key_of(obj).subject, encode(obj), expected), ttl=ttl)
@@ -207,14 +204,13 @@ def _change(subject: str, revision: int, data: bytes) -> Change:
     return Change(ChangeType.APPLIED, kind, namespace, name, revision, as_read(kind, data, revision))
 
 
-def _stored(message: Msg) -> _Stored:
-    headers = message.headers or {}
-    sequence = headers.get("Nats-Sequence")
-    if sequence is not None:
+def _stored(message: Received) -> _Stored:
+    sequence = message.field(b"Nats-Sequence")
+    if sequence:
         return _Stored(int(sequence), message.data)
-    if headers.get("Status") == "404":
+    if message.status == "404":
         return _Stored(0, b"")
-    raise ClusterError(f"the local cluster is not set up: {headers.get('Status')}")
+    raise ClusterError(f"the local cluster is not set up: {message.status or None}")
 
 
 def _unanswered(reason: str) -> ClusterError:

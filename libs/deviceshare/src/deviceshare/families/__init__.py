@@ -14,6 +14,7 @@ from deviceshare.families.gpu_share import GpuShare
 from deviceshare.families.hami_vnpu import HamiVnpu
 from deviceshare.families.hardware import Hardware
 from deviceshare.families.mindcluster import MindCluster
+from deviceshare.families.placed import explain_claim, gang_line, placed_on
 from deviceshare.families.protocol import (
     MOST_CARDS,
     CardDemand,
@@ -31,7 +32,7 @@ from deviceshare.families.protocol import (
 )
 from deviceshare.families.registry import BY_NAME, FAMILIES, caveats, family_named, register
 from deviceshare.families.selection import WISHES, listed, parts_of_words, types_accepted, types_asked
-from deviceshare.families.trust import clamp_to_request
+from deviceshare.families.trust import Demands, clamp_to_request
 from deviceshare.families.usage import CardCounter, counting_families, device_resources
 from deviceshare.families.vgpu import HamiCore, Mig, Mps
 
@@ -46,6 +47,7 @@ __all__ = [
     "CardNames",
     "Check",
     "Demand",
+    "Demands",
     "ExpectedDemand",
     "Family",
     "FamilyError",
@@ -67,9 +69,12 @@ __all__ = [
     "common",
     "counting_families",
     "device_resources",
+    "explain_claim",
     "family_named",
+    "gang_line",
     "listed",
     "parts_of_words",
+    "placed_on",
     "register",
     "types_accepted",
     "types_asked",

@@ -20,6 +20,7 @@ class OneByOne:
     state: tuple[str, ...] = ()
     best_node_score = 0.0
     pod_annotations: frozenset[str] = frozenset()
+    held_annotations: frozenset[str] = frozenset("*")
     pod_labels: frozenset[str] = frozenset()
     plugin: DevicePlugin = DevicePlugin()
 

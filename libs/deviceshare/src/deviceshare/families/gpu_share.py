@@ -36,6 +36,7 @@ class PodGpus(OneByOne):
     hardware = NVIDIA
     modes = frozenset({gpu_share.MODE})
     pod_annotations = selection.WISHES
+    held_annotations = frozenset({gpu_share.INDEX})
     resource: str
 
     def resources(self, conf: SchedulerConf) -> frozenset[str]:

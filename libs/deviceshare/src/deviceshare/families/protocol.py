@@ -229,6 +229,9 @@ class Family(Protocol):
     """What the node with the best rank scores in addition; 0 where nodes are scored by themselves."""
     pod_annotations: frozenset[str]
     """Annotations of a pod that this family reads; a ``*`` stands for any text."""
+    held_annotations: frozenset[str]
+    """Annotations of a bound pod that :meth:`held` reads; a ``*`` stands for any text. It is not called for pods that
+    have none of them."""
     pod_labels: frozenset[str]
     """Labels of a pod that this family reads."""
     plugin: DevicePlugin

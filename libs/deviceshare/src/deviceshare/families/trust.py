@@ -6,6 +6,7 @@ to the requests of its containers. A pod without a request for a family holds no
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -26,15 +27,49 @@ from deviceshare.model import (
 _FIELD = "metadata.annotations"
 
 
+MOST_DEMANDS = 2048
+"""Demands that :class:`Demands` keeps."""
+_Left = tuple[tuple[CardDemand, int], ...]
+
+
+class Demanded(NamedTuple):
+    """What a pod requests of families that answer the same request.
+
+    ``left``: the demand of each container, and the number of its cards; None: the pod requests cards as a whole.
+    """
+
+    family: Family
+    left: _Left | None
+
+
+class Demands:
+    """The demands of requests under one configuration, each found once: pods of one template share their request."""
+
+    def __init__(self, conf: SchedulerConf) -> None:
+        self._conf = conf
+        self._known: dict[tuple[str, int], tuple[PodRequest, Demanded]] = {}
+        """By the answer and the id of the request, which is kept: the id belongs to no other one."""
+
+    def of(self, answer: str, ask: PodRequest) -> Demanded:
+        """Return what a pod requests of the families with an answer."""
+        found = self._known.get((answer, id(ask)))
+        if found is None:
+            if len(self._known) >= MOST_DEMANDS:
+                self._known.clear()
+            families = [family for family in FAMILIES if answer in (family.answers, family.name)]
+            found = self._known[answer, id(ask)] = (ask, _demanded(families, ask, self._conf))
+        return found[1]
+
+
 def clamp_to_request(
-    held: Sequence[ContainerGrant], ask: PodRequest, conf: SchedulerConf, cards: Mapping[str, Card], subject: str
+    held: Sequence[ContainerGrant], ask: PodRequest, demands: Demands, cards: Mapping[str, Card], subject: str
 ) -> tuple[tuple[ContainerGrant, ...], tuple[Problem, ...]]:
     """Return the grants clamped to the pod's request, and a problem for each part that was removed.
 
     Args:
         held: the grants in the pod's annotations.
         ask: the pod's request.
-        conf: the configuration, which names the resources.
+        demands: the demands under the configuration, which names the resources.
         cards: the cards of the pod's node by id; the size of other cards is not known.
         subject: the pod, for messages.
 
@@ -48,7 +83,7 @@ def clamp_to_request(
     kept: dict[int, ContainerGrant] = {}
     problems: list[Problem] = []
     for answer, places in by_answer.items():
-        budget = _Budget([family for family in FAMILIES if answer in (family.answers, family.name)], ask, conf)
+        budget = _Budget(demands.of(answer, ask))
         given = budget.spend([held[at] for at in places], cards)
         kept |= {at: grant for at, grant in zip(places, given, strict=True) if grant.devices}
         cut = [*_more(zip([held[at] for at in places], given, strict=True))]
@@ -57,33 +92,34 @@ def clamp_to_request(
     return tuple(kept[at] for at in sorted(kept)), tuple(problems)
 
 
-class _Budget:
-    """The request of a pod for families that answer the same request."""
+def _demanded(families: Sequence[Family], ask: PodRequest, conf: SchedulerConf) -> Demanded:
+    for family in families:
+        try:
+            demand = family.demand(ask, conf)
+        except RequestError:
+            # Another scheduler bound the pod: it reads requests in another way.
+            return Demanded(families[0], tuple(_by_count(ask)))
+        if demand is not None:
+            if any(cards.container for cards in demand.cards):
+                return Demanded(family, tuple((cards, cards.count) for cards in demand.cards))
+            return Demanded(family, None)
+    return Demanded(families[0], ())
 
-    def __init__(self, families: Sequence[Family], ask: PodRequest, conf: SchedulerConf) -> None:
-        self._family = families[0]
-        self._left: list[tuple[CardDemand, int]] | None = None
-        """The demand of each container, and the number of its cards left; None: the pod requests cards as a whole."""
-        asked = False
-        for family in families:
-            try:
-                demand = family.demand(ask, conf)
-            except RequestError:
-                # Another scheduler bound the pod: it reads requests in another way.
-                self._left = [*_by_count(ask)]
-                break
-            if demand is not None:
-                asked = True
-                self._family = family
-                if any(cards.container for cards in demand.cards):
-                    self._left = [(cards, cards.count) for cards in demand.cards]
-                break
-        else:
-            self._left = []
-        if asked and self._left is None:
-            self.text = "all that it asks"
-        else:
-            self.text = ", ".join(map(_shown, self._left or ())) or "nothing of the kind"
+
+class _Budget:
+    """What is left of the request of a pod for families that answer the same request."""
+
+    def __init__(self, demanded: Demanded) -> None:
+        self._family = demanded.family
+        self._demanded = demanded.left
+        self._left = list(demanded.left) if demanded.left is not None else None
+
+    @property
+    def text(self) -> str:
+        """The request, for messages."""
+        if self._demanded is None:
+            return "all that it asks"
+        return ", ".join(map(_shown, self._demanded)) or "nothing of the kind"
 
     def spend(self, grants: Sequence[ContainerGrant], cards: Mapping[str, Card]) -> list[ContainerGrant]:
         """Return each grant with the devices that the pod requests.

@@ -96,6 +96,37 @@ class Tenant(msgspec.Struct, frozen=True, array_like=True):
     labels: tuple[tuple[str, str], ...] = ()
 
 
+class Choice(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Why a pod was placed on its node: what :func:`deviceshare.families.explain_claim` needs beside the claim.
+
+    The score and the configuration are those at the time of the decision.
+    """
+
+    nodes: Amount = 0
+    """The number of nodes."""
+    feasible: Amount = 0
+    """The number of nodes that fit the pod."""
+    policy: str = ""
+    """The policy that scored the cards, '' for none."""
+    weight: Amount = 0
+    """The weight of the policy."""
+    score: float = 0.0
+    """The score of the cards, before weighting; like ``weighted_score`` only to be shown."""
+    plugins: tuple[str, ...] = ()
+    """The plugins whose scores are part of ``weighted_score``."""
+    weighted_score: float = 0.0
+    fit: Amount = 0
+    """The number of pods of the gang that fit."""
+    minimum: Amount = 0
+    """The gang's minimum, 0 or 1 for a single pod."""
+    short: tuple[tuple[str, Amount, Amount], ...] = ()
+    """The tasks of the gang below their minimum: how many pods fit and are needed."""
+    queue: str = ""
+    """The queue that the pod names, if it was placed from another one, its PodGroup's."""
+    caveats: tuple[str, ...] = ()
+    """Annotations that were interpreted leniently, and doubtful amounts."""
+
+
 class Claim(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The placement of one pod on one node. Holds devices and resources until it is removed from the ledger."""
 
@@ -122,6 +153,8 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Amounts that count only in scores, in addition to ``resources`` (:func:`deviceshare.allocation.counted`)."""
     labels: tuple[tuple[str, str], ...] = ()
     """Labels of the pod that an exclusion rule named at the time of the decision."""
+    choice: Choice | None = None
+    """Why it was placed on this node; None in claims of earlier versions, whose explanations are on EXPLAIN."""
     withdraw: bool = False
     """Set by placement to request the withdrawal of the claim by the binder."""
 

@@ -3,7 +3,8 @@
 from deviceshare.objects.device_info import decode_device_info
 from deviceshare.objects.lenient import decode_view
 from deviceshare.objects.node import decode_node
-from deviceshare.objects.pod import decode_pod, requests_devices
+from deviceshare.objects.pod import decode_pod
+from deviceshare.objects.pod_request import requests_devices
 from deviceshare.objects.podgroup import decode_podgroup
 from deviceshare.objects.priority_class import decode_priority_class
 from deviceshare.objects.queue import decode_queue

@@ -1,6 +1,7 @@
 """Decoding of the devices that a bound pod holds, from its signed or unsigned annotations."""
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from deviceshare.families import FAMILIES, Family, HeldInPart
 from deviceshare.model import ContainerGrant, FormatError, PodRequest, Problem, signed, with_made
@@ -26,19 +27,36 @@ def read_held(
     if ours is None:
         return _decode(annotations, request, ref, problems), False
     # Unsigned annotations count only as part of the request, and for devices that device plugins created.
-    held = _decode({**dict(request.annotations), **ours}, request, ref, problems)
-    return with_made(held, _decode(annotations, request, ref, [])), True
+    trusted = {**dict(request.annotations), **ours}
+    held = _decode(trusted, request, ref, problems)
+    if _readers(tuple(FAMILIES), tuple([name for name in annotations if name not in trusted])):
+        held = with_made(held, _decode(annotations, request, ref, []))
+    return held, True
 
 
 def _decode(annotations: Mapping[str, str], request: PodRequest, ref: str, problems: list[Problem]) -> Held:
     held: list[ContainerGrant] = []
-    for family in FAMILIES:
+    for family in _readers(tuple(FAMILIES), tuple(annotations)):
         grants, problem = held_of(family, annotations, request, ref)
         held += grants
         # Families that share an annotation report the same problem.
         if problem is not None and problem not in problems:
             problems.append(problem)
     return tuple(held)
+
+
+@lru_cache(maxsize=1024)
+def _readers(families: tuple[Family, ...], names: tuple[str, ...]) -> tuple[Family, ...]:
+    """Return the families that read annotations with one of these names; pods of one template have the same names."""
+    return tuple(family for family in families if any(_matches(family.held_annotations, name) for name in names))
+
+
+def _matches(patterns: frozenset[str], name: str) -> bool:
+    for pattern in patterns:
+        start, star, end = pattern.partition("*")
+        if name == pattern or (star and name.startswith(start) and name.endswith(end)):
+            return True
+    return False
 
 
 def held_of(

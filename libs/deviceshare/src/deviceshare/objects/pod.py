@@ -10,14 +10,14 @@ from deviceshare.model import (
     FormatError,
     GroupKey,
     PodFact,
-    PodRequest,
     PodUid,
+    Problem,
     fenced_claims,
-    is_native,
 )
 from deviceshare.objects.held import read_held
 from deviceshare.objects.lenient import decode_view, seconds
-from deviceshare.objects.pod_request import pod_request
+from deviceshare.objects.pod_request import pod_request, requests_devices
+from deviceshare.objects.pod_template import Template, TemplateObject, TemplateSpec, shared_request
 from deviceshare.objects.problems import Problems
 from deviceshare.objects.unserved import unserved, until_running
 from deviceshare.objects.views import PodObject, PodSpec
@@ -30,6 +30,7 @@ TASK_PRIORITY = "volcano.sh/task-priority"
 """Annotation that overrides the pod's priority, as in Volcano (NewTaskInfo of pkg/scheduler/api/job_info.go)."""
 
 _DECODER = msgspec.json.Decoder(PodObject)
+_TEMPLATES = msgspec.json.Decoder(TemplateObject)
 _RUNNING, _SUCCEEDED = "Running", "Succeeded"
 _ENDED = (_SUCCEEDED, "Failed")
 _WHOLE = re.compile(r"[+-]?[0-9]{1,10}")
@@ -45,13 +46,33 @@ def decode_pod(raw: bytes, keys: Sequence[bytes] = ()) -> PodFact:
     Raises:
         FormatError: the pod has no name or no uid.
     """
+    try:
+        parts = _TEMPLATES.decode(raw)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        parts = None
+    if parts is not None and parts.metadata.name and parts.metadata.uid:
+        template = shared_request(parts.spec, parts.metadata.annotations or {}, parts.metadata.labels or {})
+        if template is not None:
+            return _fact(parts, parts.spec, template, keys, [])
     view, found = decode_view(raw, _DECODER, "Pod")
-    metadata, spec = view.metadata, view.spec or PodSpec()
-    namespace, name, uid = metadata.namespace or "default", metadata.name or "", metadata.uid
+    if not view.metadata.uid:
+        subject = f"Pod {view.metadata.namespace or 'default'}/{view.metadata.name or ''}"
+        raise FormatError(subject, "metadata.uid", "", "a uid")
+    return _fact(view, view.spec or PodSpec(), None, keys, found)
+
+
+def _fact(
+    view: PodObject | TemplateObject,
+    spec: PodSpec | TemplateSpec,
+    template: Template | None,
+    keys: Sequence[bytes],
+    found: list[Problem],
+) -> PodFact:
+    """Return the fact of a pod, whose request is that of the template, or in its ``spec``."""
+    metadata = view.metadata
+    namespace, name, uid = metadata.namespace or "default", metadata.name or "", metadata.uid or ""
     ref = f"{namespace}/{name}"
     problems = Problems(f"Pod {ref}", found)
-    if not uid:
-        raise FormatError(problems.subject, "metadata.uid", "", "a uid")
     annotations = metadata.annotations or {}
     group = _first(annotations, GROUP_ANNOTATIONS)
     node = spec.node_name or ""
@@ -59,7 +80,11 @@ def decode_pod(raw: bytes, keys: Sequence[bytes] = ()) -> PodFact:
     ended = phase in _ENDED
     podgroup = f"{namespace}/{group}" if group else ""
     labels = metadata.labels or {}
-    request = pod_request(spec, annotations, labels, podgroup, problems)
+    if template is None:
+        assert isinstance(spec, PodSpec)
+        request = pod_request(spec, annotations, labels, podgroup, problems)
+        template = Template(request, requests_devices(request))
+    request = template.request
     held, ours = read_held(annotations, request, ref, (uid, node), keys, found) if node and not ended else ((), False)
     return PodFact(
         revision=metadata.resource_version or "",
@@ -80,7 +105,7 @@ def decode_pod(raw: bytes, keys: Sequence[bytes] = ()) -> PodFact:
         group=GroupKey(podgroup or f"pod/{uid}"),
         queue=_first(annotations, QUEUE_ANNOTATIONS) or DEFAULT_QUEUE,
         task=annotations.get(TASK_NAME) or labels.get(TASK_NAME) or "",
-        labels=tuple(sorted(labels.items())) if labels and requests_devices(request) else (),
+        labels=tuple(sorted(labels.items())) if labels and template.devices else (),
         ask=request,
         held=held,
         signed=ours,
@@ -99,10 +124,3 @@ def _task_priority(text: str) -> int | None:
 
 def _first(annotations: Mapping[str, str], keys: tuple[str, ...]) -> str:
     return next((value for key in keys if (value := annotations.get(key))), "")
-
-
-def requests_devices(request: PodRequest) -> bool:
-    """Return whether a pod requests an extended resource, such as devices."""
-    return any(
-        not is_native(name) for each in (*request.containers, *request.init_containers) for name, _ in each.resources
-    )

@@ -50,7 +50,6 @@ def pod_request(
         podgroup: the key of its PodGroup, or ''.
         problems: the problems of the pod.
     """
-    keys = _keys_of(tuple(FAMILIES))
     return PodRequest(
         containers=_containers(spec.containers, "containers", problems),
         init_containers=_containers(spec.init_containers, "initContainers", problems),
@@ -61,10 +60,30 @@ def pod_request(
         node_terms=required_terms(spec.affinity, problems),
         preferences=preferences(spec.affinity, problems),
         tolerations=_tolerations(spec.tolerations, problems) if spec.tolerations else (),
-        annotations=_chosen(annotations, keys.annotations | _matching(annotations, keys.patterns)),
-        labels=_chosen(labels, keys.labels),
+        annotations=annotations_read(annotations),
+        labels=labels_read(labels),
         apart_group=podgroup if _spreads(annotations, problems) else "",
         unsupported=_unsupported(spec),
+    )
+
+
+def annotations_read(annotations: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """Return the annotations that device families read."""
+    if not annotations:
+        return ()
+    keys = _keys_of(tuple(FAMILIES))
+    return _chosen(annotations, keys.annotations | _matching(annotations, keys.patterns))
+
+
+def labels_read(labels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """Return the labels that device families read."""
+    return _chosen(labels, _keys_of(tuple(FAMILIES)).labels) if labels else ()
+
+
+def requests_devices(request: PodRequest) -> bool:
+    """Return whether a pod requests an extended resource, such as devices."""
+    return any(
+        not is_native(name) for each in (*request.containers, *request.init_containers) for name, _ in each.resources
     )
 
 

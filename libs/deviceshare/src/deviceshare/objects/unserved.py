@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from deviceshare.families import BY_NAME, FAMILIES, SERVED, Family, FamilyError, calling
+from deviceshare.families.device_plugin import DevicePlugin
 from deviceshare.model import ContainerGrant, PodRequest
 from deviceshare.objects.held import held_of
 from deviceshare.objects.problems import Problems
@@ -28,13 +29,18 @@ def unserved(
     if not annotations or annotations.get(SERVED) == "true":
         return ()
     starting = phase in _STARTING
+    holding = {grant.family for grant in held} if phase not in _ENDED else None
     for family in FAMILIES:
         grants: Sequence[ContainerGrant] = ()
-        if phase not in _ENDED:
+        if holding is not None:
+            if family.name not in holding:
+                continue
             grants = [grant for grant in held if grant.family == family.name]
         elif family.plugin.given_up:
             # Plugins do not serve malformed grants.
             grants, _ = held_of(family, annotations, request, "")
+        if not grants:
+            continue
         try:
             with calling(family.name, "plugin.served, served_all or keys"):
                 found += [(family.name, key) for key in _unserved_keys(family, annotations, grants, starting=starting)]
@@ -58,6 +64,8 @@ def until_running(annotations: Mapping[str, str], phase: str | None) -> tuple[st
         return ()
     found: list[str] = []
     for family in FAMILIES:
+        if type(family.plugin).until_running is DevicePlugin.until_running:
+            continue
         with suppress(FamilyError), calling(family.name, "plugin.until_running"):
             found += family.plugin.until_running(annotations)
     return tuple(found)

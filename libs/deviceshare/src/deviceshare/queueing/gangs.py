@@ -6,6 +6,7 @@ them to the queue; on failure it leaves nothing.
 
 from collections import Counter
 from collections.abc import MutableMapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import force_setattr
@@ -158,6 +159,8 @@ def decide(
         reasons: whether to diagnose why no node fits, which costs more than the decision.
     """
     known: MutableMapping[PodRequest, Unplaceable] = {} if no_room is None else no_room
+    if len(group.pods) == 1 and group.missing <= 1 and not group.tasks:
+        return _Single(allocator, group, queues, known).decide(borrowing=borrowing, reasons=reasons)
     attempt = _Attempt(allocator, group, queues, known, borrowing=borrowing, reasons=reasons)
     if attempt.place(group.pods):
         return attempt.success()
@@ -169,6 +172,35 @@ def decide(
     failure = attempt.failure()
     attempt.roll_back()
     return failure
+
+
+class _Single(NamedTuple):
+    """A group of one pod, which is placed as :class:`_Attempt` does, or not."""
+
+    allocator: Allocator
+    group: Group
+    queues: Queues | None
+    no_room: MutableMapping[PodRequest, Unplaceable]
+
+    def decide(self, *, borrowing: bool, reasons: bool) -> Decision:
+        (pod,) = self.group.pods
+        request = pod.ask
+        shortage = self.queues.shortage(pod.uid, borrowing=borrowing) if self.queues is not None else None
+        placement = None if shortage is not None or request in self.no_room else self.allocator.place(request)
+        if placement is None:
+            why: Reason = shortage if shortage is not None else self._why_not(request, reasons=reasons)
+            return Decision(group=self.group, placed=(), waiting=((pod, why),), fitted=0)
+        self.allocator.take(pod.uid, placement, pod.tenant)
+        if self.queues is not None:
+            self.queues.hold(pod.uid)
+        return Decision(group=self.group, placed=((pod, placement),), waiting=(), fitted=1)
+
+    def _why_not(self, request: PodRequest, *, reasons: bool) -> Unplaceable:
+        why = self.no_room.get(request, UNEXPLAINED)
+        if reasons and why is UNEXPLAINED:
+            why = self.allocator.why_not(request)
+        self.no_room[request] = why
+        return why
 
 
 class _Attempt(msgspec.Struct, eq=False):

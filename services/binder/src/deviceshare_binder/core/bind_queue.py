@@ -11,7 +11,7 @@ from deviceshare_binder.core.bind_task import BindTask, State
 from deviceshare_binder.core.outcomes import NodeClaims
 from deviceshare_binder.core.plugin_handoff import keys_of
 
-TURN = 16
+TURN = 64
 """Tasks of one node that begin together: they end together, and their outcomes are one message."""
 
 
@@ -27,6 +27,9 @@ class BindQueue:
         """Pods with a task in flight."""
         self._turns: deque[NodeClaims] = deque()
         """Nodes with queued tasks, each once: no node starves another."""
+        self._resumed: deque[str] = deque()
+        """Claims that waited for a handoff and begin before all others: the work on their nodes ends soon, and its
+        outcomes are one message."""
         self._timers: list[tuple[float, str]] = []
         self.in_flight = 0
         """Tasks whose request to the cluster is unanswered."""
@@ -81,7 +84,7 @@ class BindQueue:
     @property
     def may_begin(self) -> bool:
         """Whether a task is queued and the limit allows it to begin."""
-        return bool(self._turns) and self.in_flight < self._limit
+        return bool(self._turns or self._resumed) and self.in_flight < self._limit
 
     def enqueue(self, task: BindTask) -> None:
         """Queue a task after the others of its node."""
@@ -95,17 +98,21 @@ class BindQueue:
             if task.state is State.PARKED:
                 self.enqueue(task)
 
-    def enqueue_first(self, node: NodeClaims, claims: list[str]) -> None:
-        """Queue tasks of a node in this order, before all others; claims without a task are left out."""
+    def resume(self, claims: list[str]) -> None:
+        """Queue tasks in this order, before all others; claims without a task are left out."""
         found = [claim for claim in claims if claim in self._tasks]
         for claim in found:
             self._tasks[claim].state = State.QUEUED
-        node.queue.extendleft(reversed(found))
-        if found:
-            self._have_turn(node)
+        self._resumed += found
 
     def next_turn(self) -> Iterator[BindTask]:
-        """Yield the first tasks of the node whose turn it is, while the limit allows it."""
+        """Yield the resumed tasks, else the first ones of the node whose turn it is, while the limit allows it."""
+        if self._resumed:
+            while self._resumed and self.in_flight < self._limit:
+                task = self._tasks.get(self._resumed.popleft())
+                if task is not None and task.state is State.QUEUED:
+                    yield task
+            return
         node = self._turns.popleft()
         for _ in range(TURN):
             if not node.queue or self.in_flight >= self._limit:

@@ -54,6 +54,12 @@ class BindSteps:
         steps, self._steps, self._finished = self._steps + self._finished, [], []
         return steps
 
+    def take_requests(self) -> list[ClaimRequest]:
+        """Return the requests since the last call; all other steps stay for the next tick."""
+        requests = [step for step in self._steps if isinstance(step, ClaimRequest)]
+        self._steps = [step for step in self._steps if not isinstance(step, ClaimRequest)]
+        return requests
+
     def begin(self, task: BindTask, now: Now) -> None:
         """Begin a task whose turn it is."""
         claim, task.began_at = task.claim, now.wall
@@ -81,11 +87,11 @@ class BindSteps:
             self.fence(task, Verdict(REFUSED, task.bug, sure=False))
         elif not self._facts.pods[claim.uid].revision:
             self._read(task, None)
-        elif objection := self._facts.objection(task):
-            self._object(task, objection, now)
         elif self._handoffs.blocked(task.node.name, claim.uid, task.keys):
             task.state = State.HELD
             self._handoffs.hold(task.node.name, claim.id, claim.uid, task.keys)
+        elif objection := self._facts.objection(task):
+            self._object(task, objection, now)
         elif not self._locked(task, now):
             self._bind(task, now)
 
@@ -148,7 +154,11 @@ class BindSteps:
             self._read(task, None)
 
     def _object(self, task: BindTask, objection: str, now: Now) -> None:
-        """Wait for facts that justify a claim: placement may have newer ones. Then refuse the claim."""
+        """Wait for facts that justify a claim: placement may have newer ones. Then refuse the claim.
+
+        Claims that waited behind it for a handoff do not wait for its facts.
+        """
+        self._handoffs.unhold(task.node.name, task.claim.id, task.claim.uid)
         if (until := task.grace(now.monotonic, RECHECK)) is not None:
             self._tasks.sleep(task, State.WAITING, until)
         else:
@@ -165,7 +175,7 @@ class BindSteps:
             return
         if not task.dropped:
             trace = task.trace(now.wall) if state == BOUND else None
-            self._outcomes.finish(node, Outcome(claim.id, claim.uid, state, reason, now.wall), trace)
+            self._outcomes.finish(node, Outcome(claim.id, claim.uid, state, reason, now.wall), now.monotonic, trace)
         if not task.dropped or state == BOUND:
             self._finished.append(Finished(claim, node.name, state, reason))
 

@@ -1,6 +1,6 @@
 """The binder's core: it binds the pods of claims, writes their outcomes, and reports them to users."""
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from deviceshare.conf import DEVICES, SCHEDULER, EffectiveConfiguration
 from deviceshare.model import ADMITTED, BOUND, PENDING, REJECTED, ConfigFact, Explanation
@@ -89,7 +89,7 @@ class BinderCore:
         check: bool = True,
     ) -> None:
         self._division = division or Division(Stream.OUTCOME, "binder", "", "")
-        self._claims = ClaimBinder(limit, keys, patience, self._owns_partition, check=check)
+        self._claims = ClaimBinder(limit, keys, patience, self._owns_partition, self._claimed, check=check)
         self._reports = Reports(self._claims.facts.pods)
         self._groups = Groups()
         self._charges = Charges()
@@ -126,7 +126,7 @@ class BinderCore:
         due = (
             self._division.due(active=self._claims.active) if self._claims.started else None,
             self._claims.next_due(),
-            self._claims.outcomes.retry_due,
+            self._claims.outcomes.next_due(),
             self._reporting.next_due(owned=self._owns_reports),
             self._writes.next_due(),
             self._system_queues.next_due(self._missing_queues()),
@@ -147,14 +147,16 @@ class BinderCore:
                 return self._written(event, now)
             case ClusterFailed():
                 return self._failed(event, now)
-            case LeaseReceived() | FenceReceived() | Stopping():
+            case Stopping():
+                return [*self._claims.outcomes.flush(now.monotonic), *self._division.handle(event, now)]
+            case LeaseReceived() | FenceReceived():
                 return self._division.handle(event, now)
             case Written() | WriteConflict() | WriteUnknown() | WriteRefused():
                 return self._claims.outcomes.answered(event, now.monotonic)
         return self._apply(event, now)
 
     def _apply(self, event: Event, now: Now) -> list[Command]:
-        """Apply an event whose commands, except for counters, follow with the next tick."""
+        """Apply an event whose commands follow with the next tick; except for counters, and bindings in a chain."""
         match event:
             case PodChanged():
                 self._pod(event, now)
@@ -173,7 +175,8 @@ class BinderCore:
             case BindAnswered():
                 self._refused.discard(BindPod)
                 self._claims.bind_answered(event, now)
-                return [Count("bind_conflicts")] if event.state is BindState.CHANGED else []
+                conflicts = [Count("bind_conflicts")] if event.state is BindState.CHANGED else []
+                return [*conflicts, *self._chained(now)]
             case PodRead():
                 self._refused -= {ReadPod, FencePod}
                 self._claims.pod_read(event, now)
@@ -187,6 +190,10 @@ class BinderCore:
             case CaughtUp(stream=stream):
                 self._caught_up(stream)
         return []
+
+    def _chained(self, now: Now) -> list[ClaimRequest]:
+        """Continue at once with the claims that waited for a binding which was answered."""
+        return self._claims.chain(now) if self._division.may_work(now.monotonic) else []
 
     # Messages of the bus
 
@@ -227,6 +234,9 @@ class BinderCore:
         self._reports.explained(explanation, event=Stream.EXPLAIN not in self._unread)
         if explanation.decision == PENDING:
             self._groups.explained(explanation)
+
+    def _claimed(self, before: Set[str], after: Set[str]) -> None:
+        self._reports.claimed(before, after)
 
     def _missing_queues(self) -> list[str]:
         """Return the missing Queues of the system, none before the cluster's facts have been read."""

@@ -4,7 +4,7 @@ The states of a bind task: :mod:`.bind_task`; what one task does: :mod:`.bind_st
 that were on the bus have been read.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 
 from deviceshare.families import FamilyError
 from deviceshare.model import BOUND, REFUSED, WITHDRAWN, Claim
@@ -15,6 +15,7 @@ from deviceshare_cluster.interface import REFUSED_RETRY, BindState
 from deviceshare_binder.core.bind_queue import BindQueue
 from deviceshare_binder.core.bind_steps import BindSteps, Step
 from deviceshare_binder.core.bind_task import RETRY, BindTask, State, Verdict
+from deviceshare_binder.core.commands import ClaimRequest
 from deviceshare_binder.core.delivery import given_up, is_served
 from deviceshare_binder.core.events import BindAnswered, LockAnswered, OutcomesChanged, PodRead
 from deviceshare_binder.core.facts import Facts
@@ -32,12 +33,21 @@ class ClaimBinder:
         keys: signing keys (:mod:`deviceshare.model.signatures`).
         patience: the seconds that a device plugin has to serve a pod.
         owns: whether this replica binds pods to the nodes of a partition.
+        claimed: is told the uids of the pods with claims on a node before and after these claims changed.
         check: whether claims are compared with their pods' requests and their nodes.
     """
 
     def __init__(
-        self, limit: int, keys: Sequence[bytes], patience: float, owns: Callable[[int], bool], *, check: bool
+        self,
+        limit: int,
+        keys: Sequence[bytes],
+        patience: float,
+        owns: Callable[[int], bool],
+        claimed: Callable[[Set[str], Set[str]], None],
+        *,
+        check: bool,
     ) -> None:
+        self._claimed = claimed
         self._owns_partition = owns
         self._owned: set[int] = set()
         """The partitions that this replica owned when its share changed last."""
@@ -100,6 +110,8 @@ class ClaimBinder:
             if partition(node.name) in gained:
                 self.outcomes.take_over(node)
                 self._expect(node)
+            elif partition(node.name) in before - self._owned:
+                self.outcomes.leave(node)
         for pod in self.facts.pods.values():
             if pod.ended and pod.unserved and partition(pod.node) in gained:
                 self._steps.add(*filter(None, (given_up(pod),)))
@@ -138,6 +150,7 @@ class ClaimBinder:
         before, node.ledger = node.ledger, {claim.id: claim for claim in claims}
         self.facts.shares.set_claims(name, before, node.ledger)
         uids = {claim.uid for claim in node.ledger.values()}
+        self._claimed({claim.uid for claim in before.values()}, uids)
         for identity, claim in before.items():
             if identity not in node.ledger and claim.uid not in uids:
                 self.handoffs.not_begun(name, claim.uid)
@@ -249,16 +262,29 @@ class ClaimBinder:
         for task in self._tasks.due(now.monotonic):
             self._reevaluate(task)
         self._resume_freed()
-        while may_begin and self._tasks.may_begin:
+        if may_begin:
+            self._begin(now)
+        stuck = (each for each in self.handoffs.take_stuck() if self._owns(each.node))
+        self._steps.add(*stuck, *self.locks.release(now.monotonic, self.facts.nodes.locks))
+        return self._steps.take()
+
+    def chain(self, now: Now) -> list[ClaimRequest]:
+        """Return the requests of the claims that waited for a handoff which has ended: they need no tick."""
+        if not self.handoffs.freed:
+            return []
+        self._resume_freed()
+        self._begin(now)
+        return self._steps.take_requests()
+
+    def _begin(self, now: Now) -> None:
+        """Begin queued tasks, as many as the limit allows."""
+        while self._tasks.may_begin:
             for task in self._tasks.next_turn():
                 if self._owns(task.node.name):
                     self._steps.begin(task, now)
                 else:
                     self._steps.remove(task)
             self._resume_freed()
-        stuck = (each for each in self.handoffs.take_stuck() if self._owns(each.node))
-        self._steps.add(*stuck, *self.locks.release(now.monotonic, self.facts.nodes.locks))
-        return self._steps.take()
 
     # Tasks
 
@@ -307,7 +333,7 @@ class ClaimBinder:
             name = next(iter(self.handoffs.freed))
             del self.handoffs.freed[name]
             if claims := self.handoffs.release(name):
-                self._tasks.enqueue_first(self.outcomes.node(name), claims)
+                self._tasks.resume(claims)
 
     # Device plugins
 

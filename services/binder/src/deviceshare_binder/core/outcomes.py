@@ -1,7 +1,14 @@
-"""The claims of each node, and their outcomes: one message per node in OUTCOME, written conditionally."""
+"""The claims of each node, and their outcomes: one message per node in OUTCOME, written conditionally.
 
+Outcomes that say bound are written when nothing is left to be bound on the node, at the latest after :data:`FOLD`, so
+that many bindings become one message; all others at once. A binder that ends before leaves claims without an outcome:
+its successor finds that their pods are bound.
+"""
+
+import math
 from collections import deque
 from collections.abc import Callable
+from itertools import islice
 
 import msgspec
 from deviceshare.model import BOUND, Claim, NodeOutcomes, Outcome
@@ -20,6 +27,9 @@ from deviceshare_bus.core import (
 from deviceshare_bus.postponed import Postponed
 from deviceshare_bus.subjects import TOMBSTONE_SECONDS, Stream, address, node_of, outcome
 
+FOLD = 0.5
+"""Seconds for which outcomes that say bound wait for those of the other claims that are being bound on the node."""
+
 
 class NodeClaims(msgspec.Struct, eq=False):
     """The claims of one node, their outcomes on the bus, and those that are not written yet."""
@@ -30,6 +40,8 @@ class NodeClaims(msgspec.Struct, eq=False):
     """The outcomes on the bus, by claim."""
     finished: dict[str, Outcome] = {}
     """Outcomes that are not on the bus yet, by claim."""
+    due: float = math.inf
+    """The monotonic time by which the finished outcomes are written though claims are still being bound."""
     traces: dict[str, RecordTrace] = {}
     """The traces of pods whose outcome is not on the bus yet, by claim."""
     confirmed: set[str] = set()
@@ -121,6 +133,8 @@ class Outcomes:
         self._dirty: dict[str, None] = {}
         """Nodes that may have outcomes to write, in order."""
         self._resumed: list[NodeClaims] = []
+        self._folded: dict[str, float] = {}
+        """Nodes whose outcomes wait for others, and when they are written at the latest (monotonic), in order."""
         self._refused = Postponed()
         """Nodes whose outcomes the server has refused."""
 
@@ -135,16 +149,21 @@ class Outcomes:
 
     @property
     def completed_others(self) -> bool:
-        """Whether no write is in flight for nodes that this replica does not own.
+        """Whether no outcome of nodes that this replica does not own waits to be written or is in flight.
 
         Outcomes that cannot be written do not count: the owner finds that the pods are bound.
         """
-        return not any(self._writer.busy(outcome(name)) and not self._owns(name) for name in self.nodes)
+        return not any(
+            (self._writer.busy(outcome(name)) or (node.finished and not node.invalid and name not in self._refused))
+            and not self._owns(name)
+            for name, node in self.nodes.items()
+        )
 
-    @property
-    def retry_due(self) -> float | None:
-        """The monotonic time at which outcomes that were refused are written again, None if there are none."""
-        return self._refused.due
+    def next_due(self) -> float | None:
+        """Return the monotonic time of the next write of folded or refused outcomes, None if there are none."""
+        return min(
+            (at for at in (self._refused.due, *islice(self._folded.values(), 1)) if at is not None), default=None
+        )
 
     def node(self, name: str) -> NodeClaims:
         """Return a node, a new one if it is not known."""
@@ -153,6 +172,18 @@ class Outcomes:
     def take_over(self, node: NodeClaims) -> None:
         """Write what is due of a node that this replica owns now."""
         self._dirty[node.name] = None
+
+    def leave(self, node: NodeClaims) -> None:
+        """Write at once what is finished on a node: another replica owns it now and waits for it."""
+        if node.finished:
+            node.due = -math.inf
+            self._dirty[node.name] = None
+
+    def flush(self, now: float) -> list[Command]:
+        """Return the writes of all outcomes that wait for others: the process ends."""
+        for node in self.nodes.values():
+            self.leave(node)
+        return self.writes(now)
 
     def forget(self, name: str) -> None:
         """Drop a node that is gone, unless there is something to do for it; its message, if any, expires first."""
@@ -170,6 +201,7 @@ class Outcomes:
     def _drop(self, name: str) -> None:
         self.nodes.pop(name, None)
         self._dirty.pop(name, None)
+        self._folded.pop(name, None)
         self._refused.forget(name)
         self._writer.forget(outcome(name))
 
@@ -221,9 +253,10 @@ class Outcomes:
         resumed, self._resumed = self._resumed, []
         return resumed
 
-    def finish(self, node: NodeClaims, finished: Outcome, trace: RecordTrace | None = None) -> None:
-        """Record the outcome of a claim, to be written; its pod's trace is exported then."""
+    def finish(self, node: NodeClaims, finished: Outcome, now: float, trace: RecordTrace | None = None) -> None:
+        """Record the outcome of a claim at a monotonic time, to be written; its pod's trace is exported then."""
         node.finished[finished.claim] = finished
+        node.due = min(node.due, now + FOLD if finished.state == BOUND else now)
         if trace is not None:
             node.traces[finished.claim] = trace
         self._dirty[node.name] = None
@@ -235,12 +268,19 @@ class Outcomes:
         """
         out: list[Command] = []
         self._dirty |= dict.fromkeys(self._refused.take(now))
+        while self._folded and (first := next(iter(self._folded.items())))[1] <= now:
+            del self._folded[first[0]]
+            self._dirty[first[0]] = None
         for name in self._dirty:
             subject, node = outcome(name), self.nodes[name]
             if node.traces:
                 out += node.take_traces()
             if node.invalid or self._writer.busy(subject) or name in self._refused:
                 continue
+            if node.finished and node.tasks and now < node.due:
+                self._folded.setdefault(name, node.due)
+                continue
+            self._folded.pop(name, None)
             node.gone = node.gone and not node.ledger
             if node.gone and not self._owns(name):
                 continue  # it is dropped when its owner has written that it is gone
@@ -249,6 +289,7 @@ class Outcomes:
                 out.append(self._writer.write([(subject, message)], {}, ttl=TOMBSTONE_SECONDS))
             elif sent := node.to_write():
                 message = NodeOutcomes(node=name, outcomes=tuple(sent.values()))
+                node.due = math.inf
                 out.append(self._writer.write([(subject, message)], sent))
         self._dirty.clear()
         return out
@@ -261,6 +302,8 @@ class Outcomes:
         self._dirty[node.name] = None
         if completed.result is Result.WRITTEN:
             self._refused.forget(node.name)
+        # What is not written for all that, or has finished meanwhile.
+        node.due = min(node.due, now + FOLD if completed.result is Result.WRITTEN else now)
         match answer:
             case Written(sequence=sequence) if self._writer.sequence(write.subject) == sequence:
                 node.read(completed.context)

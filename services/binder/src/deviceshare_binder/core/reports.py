@@ -4,7 +4,7 @@ Why a pod waits is reported when the message changes, the newest message only.
 """
 
 from collections import OrderedDict, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 from deviceshare.families import caveats
 from deviceshare.model import PENDING, Claim, Explanation
@@ -35,6 +35,10 @@ class Reports:
         """Messages by the pod's uid, and whether an Event is recorded as well."""
         self._unknown: OrderedDict[str, tuple[str, bool]] = OrderedDict()
         """Messages for pods that are not known (yet), the latest last."""
+        self._claims: dict[str, int] = {}
+        """For each pod's uid: on how many nodes it has a claim."""
+        self._overruled: dict[str, tuple[str, bool]] = {}
+        """Messages for pods that have a claim by now: they hold again if the claim is removed and the pod waits."""
         self._own: OrderedDict[str, tuple[str, bool]] = OrderedDict()
         """Messages for pods whose claim waits on a node of this replica, which no other replica knows."""
         self._waits: dict[str, str] = {}
@@ -61,6 +65,10 @@ class Reports:
     def explained(self, explanation: Explanation, *, event: bool) -> None:
         """A decision about a pod was explained; without ``event`` the message is older than this process."""
         uid = explanation.uid
+        if uid in self._claims and uid in self._pods and explanation.decision == PENDING:
+            # LEDGER and EXPLAIN are read in any order: the pod waited before, or its claim is being removed.
+            self._overruled[uid] = (explanation.message, event)
+            return
         self._drop(uid)
         self._unknown.pop(uid, None)
         if explanation.decision != PENDING:
@@ -74,19 +82,43 @@ class Reports:
         elif self._reported.get(uid) != explanation.message:
             self._pending[uid] = (explanation.message, event)
 
+    def claimed(self, before: Set[str], after: Set[str]) -> None:
+        """Apply that the claims on a node changed: the uids of their pods ``before`` and ``after``."""
+        for uid in after - before:
+            self._claims[uid] = self._claims.get(uid, 0) + 1
+            if (waits := self._pending.pop(uid, None)) is not None:
+                self._overruled[uid] = waits
+        for uid in before - after:
+            self._claims[uid] -= 1
+            if not self._claims[uid]:
+                del self._claims[uid]
+                self._hold_again(uid)
+
+    def _hold_again(self, uid: str) -> None:
+        """Report why a pod waits whose claim was removed, if that is known; placement may have another reason soon."""
+        waits = self._overruled.pop(uid, None)
+        if waits is None:
+            return
+        self._drop(uid)
+        self._waits.pop(uid, None)
+        if self._reported.get(uid) != waits[0]:
+            self._pending[uid] = waits
+
     def pod(self, uid: str, view: PodView | None) -> None:
         """A pod changed, None if it is gone."""
         if view is None or view.node or view.ended:
             self._drop(uid)
+            self._overruled.pop(uid, None)
             self._unknown.pop(uid, None)
             self._reported.pop(uid, None)
             self._waits.pop(uid, None)
         elif uid in self._unknown:
-            self._pending[uid] = self._unknown.pop(uid)
+            (self._overruled if uid in self._claims else self._pending)[uid] = self._unknown.pop(uid)
 
     def bound(self, claim: Claim, node: str) -> None:
         """A claim was bound."""
         self._drop(claim.uid)
+        self._overruled.pop(claim.uid, None)
         self._reported.pop(claim.uid, None)
         self._waits.pop(claim.uid, None)
         self._add(claim, SCHEDULED, f"Successfully assigned {claim.namespace}/{claim.name} to {node}")

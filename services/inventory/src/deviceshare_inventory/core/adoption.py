@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from deviceshare.conf import SchedulerConf, default_conf
-from deviceshare.families import clamp_to_request
+from deviceshare.families import Demands, clamp_to_request
 from deviceshare.model import Card, ContainerGrant, PodFact, Problem, with_made
 from deviceshare.objects import as_counted
 from msgspec.structs import replace
@@ -21,6 +21,7 @@ class Adoption:
 
     def __init__(self) -> None:
         self._conf = default_conf()
+        self._demands = Demands(self._conf)
         self._cards: dict[str, dict[str, Card]] = {}
         self._first: dict[str, tuple[tuple[ContainerGrant, ...], bool]] = {}
         """By uid: the devices that a pod named first, and whether they were signed."""
@@ -74,7 +75,7 @@ class Adoption:
     def configure(self, conf: SchedulerConf) -> bool:
         """Record the configuration; return whether the devices of :meth:`pods` may have changed."""
         changed = (conf.devices, conf.configurations) != (self._conf.devices, self._conf.configurations)
-        self._conf = conf
+        self._conf, self._demands = conf, Demands(conf)
         return changed
 
     def pods(self) -> Iterator[PodFact]:
@@ -100,7 +101,7 @@ class Adoption:
             expected = f"the devices with which it was bound, which count on: {then}"
             problems.append(Problem(subject, "metadata.annotations", now, expected))
         if not signed:
-            held, cut = clamp_to_request(held, fact.ask, self._conf, self._cards.get(fact.node, {}), subject)
+            held, cut = clamp_to_request(held, fact.ask, self._demands, self._cards.get(fact.node, {}), subject)
             problems += cut
         unserved = as_counted(fact.unserved, held)
         if (held, signed, unserved, len(problems)) == (fact.held, fact.signed, fact.unserved, len(fact.problems)):

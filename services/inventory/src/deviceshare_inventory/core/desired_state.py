@@ -19,6 +19,9 @@ from deviceshare_bus.subjects import TOMBSTONE_SECONDS, Stream
 
 WRITES = 1000
 """Writes in flight and read-backs under way, at most."""
+_REVISION_FIELD = msgspec.msgpack.encode("revision")
+_FIRST_FIELDS = 64
+"""Bytes of a message that hold its first fields: the kind, and the revision if it is not longer than usual."""
 _LONGEST_REVISION = 20
 """Digits of 2**64."""
 
@@ -113,7 +116,8 @@ class DesiredState:
 
     def want(self, subject: str, fact: Fact, revision: int, generation: int = 0) -> None:
         """Set the fact that a subject should hold since the cluster's ``revision``."""
-        content = _content(fact)
+        data = encode(fact)
+        content = _content(fact, data)
         if content.gone and subject not in self._records:
             return
         record = self._records[subject]
@@ -121,7 +125,7 @@ class DesiredState:
         if record.wanted is None or record.wanted.digest != content.digest:
             self._refused.forget(subject)
         record.wanted = content
-        record.data = encode(fact)
+        record.data = data
         self._update(subject, record, revision)
 
     def exists(self, subject: str) -> bool:
@@ -230,7 +234,17 @@ class DesiredState:
             self._ready[subject] = None
 
 
-def _content(fact: Fact) -> _Content:
-    digest = hashlib.blake2b(encode(msgspec.structs.replace(fact, revision="")), digest_size=16).digest()
+def _content(fact: Fact, data: bytes = b"") -> _Content:
+    """Return the content of a fact; ``data`` is its message, if it is encoded already."""
+    data = data or encode(fact)
+    digest = hashlib.blake2b(digest_size=16)
+    # The revision is one of the first fields of the message, without it the message is the content.
+    field = _REVISION_FIELD + msgspec.msgpack.encode(fact.revision)
+    at = data.find(field, 0, _FIRST_FIELDS) if fact.revision else -1
+    if at < 0:
+        digest.update(data)
+    else:
+        digest.update(data[:at])
+        digest.update(data[at + len(field) :])
     revision = int(fact.revision) if fact.revision.isdecimal() and len(fact.revision) <= _LONGEST_REVISION else 0
-    return _Content(digest, revision, isinstance(fact, Gone))
+    return _Content(digest.digest(), revision, isinstance(fact, Gone))

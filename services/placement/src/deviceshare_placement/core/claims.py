@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from deviceshare.allocation import Placement
-from deviceshare.model import Claim, Explanation, PodFact, PodUid
+from deviceshare.model import Choice, Claim, PodFact, PodUid
 from deviceshare.queueing import Decision
 
 from deviceshare_placement.core.deciding import Round
@@ -14,10 +14,15 @@ MOST_WRITES = 999
 
 
 class NewClaim(NamedTuple):
-    """A claim to write, and the explanation to publish once it is written."""
+    """A claim to write on a node."""
 
+    node: str
     claim: Claim
-    explanation: Explanation
+
+    @property
+    def uid(self) -> str:
+        """The uid of its pod."""
+        return self.claim.uid
 
 
 class Selection(NamedTuple):
@@ -54,8 +59,15 @@ def nodes_of(decision: Decision) -> set[str]:
     return {placement.node for _, placement in decision.placed}
 
 
-def claim(claim_id: str, record: PodRecord, placement: Placement, queue: str, by: str, now: float) -> Claim:
-    """Return the claim of a pod that was placed from a queue; ``now`` in unix seconds."""
+class Author(NamedTuple):
+    """Who decides, and when (unix seconds)."""
+
+    instance: str
+    at: float
+
+
+def claim(claim_id: str, record: PodRecord, placement: Placement, queue: str, choice: Choice, by: Author) -> Claim:
+    """Return the claim of a pod that was placed from a queue."""
     pod = record.fact
     return Claim(
         id=claim_id,
@@ -64,12 +76,13 @@ def claim(claim_id: str, record: PodRecord, placement: Placement, queue: str, by
         name=pod.name,
         group=pod.group,
         queue=queue,
-        decided_by=by,
-        decided_at=now,
+        decided_by=by.instance,
+        decided_at=by.at,
         seen_at=record.seen_at,
         grants=placement.grants,
         resources=placement.resources,
         ports=placement.ports,
         counted=placement.counted,
         labels=tuple(sorted({label for rule in pod.ask.exclusive for label in rule})),
+        choice=choice,
     )

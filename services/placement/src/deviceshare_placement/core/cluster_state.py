@@ -57,7 +57,7 @@ class ClusterState:
     @property
     def has_explained(self) -> bool:
         """Whether there are pods with an explanation on EXPLAIN, which does not expire before they are deleted."""
-        return any(pod.reported for pod in self.pods.values())
+        return any(pod.explained for pod in self.pods.values())
 
     def group(self, key: GroupKey) -> GroupRecord:
         """Return a group, a new one if it was never seen."""
@@ -254,6 +254,16 @@ class ClusterState:
         self.enqueue.discard(key)
         self.too_wide.discard(key)
         self.candidates.add(key)
+
+    def changed(self, pod: PodRecord) -> None:
+        """Check the group of a pod that has changed in the next round.
+
+        A pod without a PodGroup that does not wait needs no check: nothing else depends on it.
+        """
+        key = pod.fact.group
+        self.reconsider(key)
+        if not pod.waits and (group := self.groups.get(key)) is not None and group.single:
+            self.candidates.discard(key)
 
     def reconsider_pod(self, uid: str) -> None:
         """Check the group of a pod in the next round."""

@@ -1,21 +1,20 @@
-"""Turning decisions into explanations: why a pod goes to its node, or why it waits.
+"""Why a pod goes to its node, which its claim says, and why it waits, which an explanation says.
 
 ``now`` is unix time; ``by`` is the name of the process that decided.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 from deviceshare.allocation import Allocator, Placement, Unplaceable
 from deviceshare.conf import BINPACK, NODEORDER
-from deviceshare.families import BY_NAME, caveats
+from deviceshare.families import explain_claim, gang_line
 from deviceshare.model import (
     ADMITTED,
     PENDING,
-    PLACED,
     REJECTED,
+    Choice,
     Claim,
-    ContainerGrant,
     Explanation,
     PodFact,
     PodGroupFact,
@@ -31,6 +30,14 @@ from deviceshare_placement.core.records import GroupRecord
 
 EXPLANATION_TTL = 24 * 3600.0
 """Seconds for which the server keeps the last explanation of an object that is gone."""
+
+
+_PLUGINS: dict[tuple[bool, bool], tuple[str, ...]] = {
+    (nodeorder, binpack): (NODEORDER,) * nodeorder + (BINPACK,) * binpack
+    for nodeorder in (False, True)
+    for binpack in (False, True)
+}
+"""The plugins that score nodes, by whether ``nodeorder`` and ``binpack`` are configured."""
 
 
 class Obstacle(NamedTuple):
@@ -52,53 +59,30 @@ def expire_others(cluster: ClusterState) -> ExpireOthers:
     return ExpireOthers(Stream.EXPLAIN, tuple(map(explain, sorted(uids))), EXPLANATION_TTL)
 
 
-def placed(
-    allocator: Allocator, pod: PodFact, placement: Placement, decision: Decision, now: float, by: str
-) -> Explanation:
-    """Return why a pod goes to its node."""
+def choice(allocator: Allocator, pod: PodFact, placement: Placement, decision: Decision, queue: str) -> Choice:
+    """Return why a pod goes to its node, for its claim; ``queue`` is that from which it was placed."""
     conf, group = allocator.conf, decision.group
-    node = allocator.node(placement.node)
-    cards = {card.id: card for card in node.cards} if node is not None and placement.grants else {}
-    environment = {
-        grant.container: BY_NAME[grant.family].environment(grant, [cards[device.id] for device in grant.devices])
-        for grant in placement.grants
-    }
-    policy = conf.policy or "none"
-    score = f"device score {placement.score:.2f}" if placement.grants else "no devices requested"
-    if scored := [name for name, values in ((NODEORDER, conf.nodeorder), (BINPACK, conf.binpack)) if values]:
-        score += f", with {' and '.join(scored)} {placement.weighted_score:.2f}"
-    why = (f"policy {policy}, weight {conf.weight}: {score}; ties go to the lowest node name",)
-    return msgspec.structs.replace(
-        _placed_on(pod, placement.node, placement.grants, now, by),
+    gang: dict[str, Any] = {}
+    if group.minimum > 1:
+        gang = {"fit": group.placed + decision.fitted, "minimum": group.minimum, "short": decision.short}
+    return Choice(
         nodes=allocator.nodes,
         feasible=placement.feasible,
-        environment=environment,
-        why=why,
-        gang=_gang(decision) if group.minimum > 1 else "",
-        caveats=caveats(placement.grants) + allocator.caveats(pod.ask),
+        policy=conf.policy,
+        weight=conf.weight,
+        score=placement.score,
+        plugins=_PLUGINS[bool(conf.nodeorder), bool(conf.binpack)],
+        weighted_score=placement.weighted_score,
+        queue=pod.queue if pod.queue != queue else "",
+        caveats=allocator.caveats(pod.ask),
+        **gang,
     )
 
 
-def claimed(pod: PodFact, claim: Claim, node: str, now: float) -> Explanation:
-    """Return where a pod was found to be claimed by another process, whose reasons are not known."""
-    return _placed_on(pod, node, claim.grants, now, claim.decided_by)
-
-
-def _placed_on(pod: PodFact, node: str, grants: tuple[ContainerGrant, ...], now: float, by: str) -> Explanation:
-    return Explanation(
-        uid=pod.uid,
-        namespace=pod.namespace,
-        name=pod.name,
-        at=now,
-        decision=PLACED,
-        node=node,
-        message=f"placed on {node}",
-        grants=grants,
-        queue=pod.queue,
-        group=pod.group,
-        decided_by=by,
-        caveats=caveats(grants),
-    )
+def ended(allocator: Allocator, claim: Claim, node: str) -> PutLatest:
+    """Return the command that keeps why a pod was placed, when it has ended and its claim is to be removed."""
+    fact = allocator.node(node)
+    return publish(explain_claim(claim, node, fact.cards if fact is not None else ()))
 
 
 def gone(pod: PodFact, reported: str, now: float, by: str) -> Explanation:
@@ -206,8 +190,4 @@ def members_missing(group: Group, exist: int, gated: int) -> Obstacle:
 
 def _gang(decision: Decision) -> str:
     group = decision.group
-    fit = group.placed + decision.fitted
-    if fit >= group.minimum and not decision.short:
-        return f"pod group {group.key} is ready, {fit} pods fit, {group.minimum} minAvailable"
-    tasks = "".join(f", {fitted} of {needed} of task {task}" for task, fitted, needed in decision.short)
-    return f"pod group {group.key} is not ready, {fit} of {group.minimum} pods fit{tasks}"
+    return gang_line(group.key, group.placed + decision.fitted, group.minimum, decision.short)

@@ -1,6 +1,7 @@
 """Applying the facts of CLUSTER to the state of the cluster: objects that appear, change and are deleted."""
 
 from deviceshare.conf import EffectiveConfiguration
+from deviceshare.families import placed_on
 from deviceshare.model import (
     AnyFact,
     ConfigFact,
@@ -144,9 +145,10 @@ class Facts:
             self._cluster.drop_if_empty(left)
         self._cluster.group(fact.group).members.add(fact.uid)
         self._cluster.account(record)
-        self._cluster.reconsider(fact.group)
-        for node in sorted({before.node, fact.node, *record.claims.values()} - {""}):
-            self._cluster.charge(node, fact.uid)
+        self._cluster.changed(record)
+        if fact.node or before.node or record.claims:
+            for node in sorted({before.node, fact.node, *record.claims.values()} - {""}):
+                self._cluster.charge(node, fact.uid)
         if fact.node or fact.ended:
             self._deciding.drop(fact.uid)
         if fact.ended:
@@ -205,7 +207,8 @@ class Facts:
         self._deciding.drop(fact.uid)
         if not owned:
             return []
-        gone = explaining.gone(fact, record.reported, now.wall, self._instance)
+        placed = placed_on(next(iter(record.claims.values()))) if record.claims else ""
+        gone = explaining.gone(fact, placed or record.reported, now.wall, self._instance)
         step = RecordStep(fact.uid, fact.ref, "gone")
         # The binder exports the trace of a pod that was claimed.
         traces = [waited] if unplaced else []

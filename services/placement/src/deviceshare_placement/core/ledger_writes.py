@@ -1,9 +1,10 @@
 """The writes of ledgers: folding the decisions of a round into messages, and applying the results of the writes."""
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
-from deviceshare.model import Backoff, Explanation, NodeLedger
+from deviceshare.families import placed_on
+from deviceshare.model import Backoff, NodeLedger
 from deviceshare.queueing import Decision
 from deviceshare_bus.conditional_writer import ConditionalWriter, Result
 from deviceshare_bus.core import Command, Count, Log, Now, RecordStep, Write, WriteAnswer, WriteRefused
@@ -13,7 +14,7 @@ from deviceshare_bus.subjects import ledger as subject_of
 
 from deviceshare_placement.core import explaining
 from deviceshare_placement.core.claim_traces import record_round
-from deviceshare_placement.core.claims import MOST_WRITES, NewClaim, claim, nodes_of, select
+from deviceshare_placement.core.claims import MOST_WRITES, Author, NewClaim, claim, nodes_of, select
 from deviceshare_placement.core.cluster_state import ClusterState
 from deviceshare_placement.core.deciding import Deciding, Round
 from deviceshare_placement.core.ledgers import Ledgers
@@ -63,10 +64,10 @@ class LedgerWrites:
         self._readable = readable
         self._instance = instance
         self._claim_prefix = claim_prefix
-        self._writer: ConditionalWriter[list[Explanation]] = ConditionalWriter(Stream.LEDGER)
-        """Each write carries the explanations of the pods that it claims."""
-        self._uncertain: defaultdict[str, list[Explanation]] = defaultdict(list)
-        """Explanations of pods that are charged to a node by a write without an answer."""
+        self._writer: ConditionalWriter[list[NewClaim]] = ConditionalWriter(Stream.LEDGER)
+        """Each write carries its new claims."""
+        self._uncertain: defaultdict[str, list[NewClaim]] = defaultdict(list)
+        """Claims that are charged to a node by a write without an answer."""
         self.resume_at = 0.0
         """Nothing is decided before this monotonic time: the bus did not take what was decided last."""
         self._claims = 0
@@ -119,13 +120,14 @@ class LedgerWrites:
         for decision in put_back:
             self._put_back(decision, now.wall)
         added: defaultdict[str, list[NewClaim]] = defaultdict(list)
+        by = Author(self._instance, now.wall)
         for pod, placement, decision in chosen:
             self._claims += 1
             claim_id = f"{self._division.member or self._claim_prefix}-{self._claims}"
             record, queue = self._cluster.pods[pod.uid], self._cluster.queue_of(pod)
-            new = claim(claim_id, record, placement, queue, self._instance, now.wall)
-            why = explaining.placed(self._cluster.allocator, pod, placement, decision, now.wall, self._instance)
-            added[placement.node].append(NewClaim(new, why))
+            choice = explaining.choice(self._cluster.allocator, pod, placement, decision, queue)
+            new = claim(claim_id, record, placement, queue, choice, by)
+            added[placement.node].append(NewClaim(placement.node, new))
             self._reporter.drop(pod.uid)
         # Another replica may have written meanwhile what was due.
         due = {node for node in self._ledgers.due if self._cluster.ledger(node).changes and self._readable(node)}
@@ -135,7 +137,18 @@ class LedgerWrites:
         writes += ([node] for node in sorted((due | added.keys()) - together))
         ledgers = len(together) + len(added.keys() - together)
         recorded = record_round(self._instance, now.wall, [pod.uid for pod, _, _ in chosen], ledgers)
-        return [*(self._write_ledgers(nodes, added) for nodes in writes), *recorded]
+        kept = [command for nodes in writes for node in nodes for command in self._keep_reasons(node)]
+        return [*kept, *(self._write_ledgers(nodes, added) for nodes in writes), *recorded]
+
+    def _keep_reasons(self, node: str) -> Iterator[Command]:
+        """Publish why pods were placed that have ended on a node: the claims that say so are removed."""
+        record = self._cluster.ledger(node)
+        for removed in record.remove:
+            claim = record.claims[removed]
+            pod = self._cluster.pods.get(claim.uid)
+            if pod is not None and pod.fact.ended and pod.fact.node == node and claim.choice is not None:
+                pod.explained = True
+                yield explaining.ended(self._cluster.allocator, claim, node)
 
     def _repairs_later(self, node: str, now: float) -> bool:
         """Return whether changes alone of a ledger are not written now: later, or by another replica."""
@@ -144,13 +157,13 @@ class LedgerWrites:
     def _write_ledgers(self, nodes: list[str], added: dict[str, list[NewClaim]]) -> Write:
         """Return the write of the ledgers of these nodes as they should be."""
         messages = []
-        explanations: list[Explanation] = []
+        added_here: list[NewClaim] = []
         for node in nodes:
             new = added.get(node, ())
             claims = (*self._cluster.ledger(node).remaining(), *(each.claim for each in new))
-            explanations += (each.explanation for each in new)
+            added_here += new
             messages.append((subject_of(node), NodeLedger(node=node, claims=claims)))
-        return self._writer.write(messages, explanations, guard=self._division.guard)
+        return self._writer.write(messages, added_here, guard=self._division.guard)
 
     def _put_back(self, decision: Decision, now: float) -> None:
         """Release a gang that spans more nodes than can be written together: with others of this round, or at all."""
@@ -171,7 +184,7 @@ class LedgerWrites:
     def complete(self, answer: WriteAnswer, now: Now) -> list[Command]:
         """Apply the result of a write; without an answer its claims stay charged until the ledgers are read back."""
         completed = self._writer.handle(answer)
-        explanations = completed.context
+        new = completed.context
         if completed.result is Result.WRITTEN:
             for written in completed.write.writes:
                 self._cluster.ledger(written.message.node).refusals = 0
@@ -180,34 +193,34 @@ class LedgerWrites:
                 self._ledgers.enter(written.message.node, written.message.claims, now.monotonic)
                 if written.message.gone:
                     self.forget(written.message.node)
-            return self._report_claimed(explanations, now)
+            return self._report_claimed(new, now)
         # Claims that the write would have removed are still in the ledgers.
         for written in completed.write.writes:
             (self._ledgers.idle if written.message.gone else self._ledgers.due).add(written.message.node)
         if completed.result is Result.UNKNOWN:
             self.resume_at = now.monotonic + PAUSE
-            for each in explanations:
+            for each in new:
                 self._uncertain[each.node].append(each)
             # After the fence the write cannot be stored any more: what others decide from then on is exact.
             fence = self._division.leave() if completed.write.guard is not None else []
             return [Count("ledger_writes_unknown"), *fence, *completed.commands]
-        for each in explanations:
+        for each in new:
             self._cluster.charge(each.node, each.uid)
         if isinstance(answer, WriteRefused):
-            return self._postpone(completed.write, explanations, answer.reason, now.monotonic)
-        for each in explanations:
+            return self._postpone(completed.write, new, answer.reason, now.monotonic)
+        for each in new:
             self._cluster.reconsider_pod(each.uid)
-        steps = [RecordStep(each.uid, f"{each.namespace}/{each.name}", "conflict") for each in explanations]
+        steps = [RecordStep(each.uid, f"{each.claim.namespace}/{each.claim.name}", "conflict") for each in new]
         return [Count("ledger_conflicts"), *steps, *completed.commands]
 
-    def _postpone(self, write: Write, explanations: list[Explanation], reason: str, now: float) -> list[Command]:
+    def _postpone(self, write: Write, new: list[NewClaim], reason: str, now: float) -> list[Command]:
         """Retry a write that the server refused with back-off: its pods are decided again, its removals are kept."""
         self.resume_at = now + PAUSE
         for refused in write.writes:
             ledger = self._cluster.ledger(refused.message.node)
             ledger.retry_at = now + RETRY.delay(ledger.refusals)
             ledger.refusals += 1
-        for each in explanations:
+        for each in new:
             record = self._cluster.pods.get(each.uid)
             if record is not None:
                 record.refusal = f"the claim on {each.node} could not be written: {reason}"
@@ -220,20 +233,20 @@ class LedgerWrites:
         record.refusals += 1
         self._cluster.reconsider(record.fact.group)
 
-    def _report_claimed(self, explanations: list[Explanation], now: Now) -> list[Command]:
-        """Publish why pods go where they go, if their claims stand."""
+    def _report_claimed(self, new: list[NewClaim], now: Now) -> list[Command]:
+        """Record the claims that stand."""
         commands: list[Command] = []
-        for each in explanations:
-            if self._cluster.claim_on(each.node, each.uid) is None:
+        for each in new:
+            uid = each.uid
+            if self._cluster.claim_on(each.node, uid) is None:
                 # The claim was not written, or was removed again before its write was acknowledged.
-                self._cluster.charge(each.node, each.uid)
-                self._cluster.reconsider_pod(each.uid)
+                self._cluster.charge(each.node, uid)
+                self._cluster.reconsider_pod(uid)
                 continue
-            record = self._cluster.pods.get(each.uid)
+            record = self._cluster.pods.get(uid)
             if record is None:
                 continue
-            record.report(each.message, now.monotonic)
+            record.report(placed_on(each.node), now.monotonic)
             # The binder may be done before the acknowledgement arrives: the step ends with the decision.
-            step = RecordStep(each.uid, record.fact.ref, "claimed", each.node, at=each.at)
-            commands += (explaining.publish(each), step)
+            commands.append(RecordStep(uid, record.fact.ref, "claimed", each.node, at=each.claim.decided_at))
         return commands

@@ -27,7 +27,8 @@ class Ledgers:
     def __init__(self, cluster: ClusterState, traces: ClaimTraces) -> None:
         self._cluster = cluster
         self._traces = traces
-        self._outcomes: dict[str, tuple[Outcome, ...]] = {}
+        self._outcomes: dict[str, dict[tuple[str, str], Outcome]] = {}
+        """By node, and by the claim's id and the pod's uid: an outcome belongs to a claim only if both match."""
         self.due: set[str] = set()
         """Nodes whose ledger has claims to remove or to withdraw."""
         self.orphans: dict[str, tuple[str, float]] = {}
@@ -62,16 +63,20 @@ class Ledgers:
             self._cluster.charge(node, claim.uid)
             pod = self._cluster.pods.get(claim.uid)
             if pod is not None:
-                self._cluster.reconsider(pod.fact.group)
+                self._cluster.changed(pod)
+        outcomes = self._outcomes.get(node, {})
         for claim in new:
             self._check(node, claim, now)
+            if (outcome := outcomes.get((claim.id, claim.uid))) is not None:
+                self._apply(record, outcome, now)
         if new and (fact := self._cluster.allocator.node(node)) is not None and not fact.takes_pods:
             self.node_lost(node)
         if not record.claims:
             self.idle.add(node)
         record.remove &= record.claims.keys()
         record.withdraw &= {claim.id for claim in record.claims.values() if not claim.withdraw}
-        self._remove_ended(record)
+        if record.changes:
+            self.due.add(node)
 
     def _check(self, node: str, claim: Claim, now: float) -> None:
         """Check whether a new claim may stay."""
@@ -93,27 +98,40 @@ class Ledgers:
 
     def outcomes(self, node: str, outcomes: NodeOutcomes, now: float) -> list[Outcome]:
         """Apply the outcomes of a node's claims; return the new ones that say refused or withdrawn."""
-        known = {(outcome.claim, outcome.state) for outcome in self._outcomes.get(node, ())}
+        known = self._outcomes.get(node, {})
+        new = [
+            outcome
+            for outcome in outcomes.outcomes
+            if (before := known.get((outcome.claim, outcome.uid))) is None or before.state != outcome.state
+        ]
         if outcomes.outcomes:
-            self._outcomes[node] = outcomes.outcomes
+            self._outcomes[node] = {(outcome.claim, outcome.uid): outcome for outcome in outcomes.outcomes}
         else:
             self._outcomes.pop(node, None)
         record = self._cluster.ledgers.get(node)
         if record is not None:
-            self._remove_ended(record)
-        for outcome in outcomes.outcomes:
-            if outcome.state == BOUND:
-                self._doubt(outcome, now)
-        new = [outcome for outcome in outcomes.outcomes if (outcome.claim, outcome.state) not in known]
+            for outcome in new:
+                self._apply(record, outcome, now)
         self._traces.outcomes(new, record.claims if record is not None else ())
         return [outcome for outcome in new if outcome.state in (REFUSED, WITHDRAWN)]
+
+    def _apply(self, record: LedgerRecord, outcome: Outcome, now: float) -> None:
+        """Apply an outcome to its claim, if that is in the ledger."""
+        claim = record.claims.get(outcome.claim)
+        if claim is None or claim.uid != outcome.uid:
+            return
+        if outcome.state == BOUND:
+            self._doubt(outcome, now)
+        elif outcome.state in (REFUSED, WITHDRAWN):
+            record.remove.add(outcome.claim)
+            self.due.add(record.node)
 
     def doubt(self, pod: PodRecord, now: float) -> None:
         """Find claims of a pod with the outcome bound though the pod is not bound."""
         for claim, node in pod.claims.items():
-            for outcome in self._outcomes.get(node, ()):
-                if outcome.claim == claim and outcome.state == BOUND:
-                    self._doubt(outcome, now)
+            outcome = self._outcomes.get(node, {}).get((claim, pod.fact.uid))
+            if outcome is not None and outcome.state == BOUND:
+                self._doubt(outcome, now)
 
     def _doubt(self, outcome: Outcome, now: float) -> None:
         pod = self._cluster.pods.get(outcome.uid)
@@ -189,14 +207,6 @@ class Ledgers:
         if record is not None and not record.claims and self._cluster.allocator.node(node) is None:
             del self._cluster.ledgers[node]
             self.due.discard(node)
-
-    def _remove_ended(self, record: LedgerRecord) -> None:
-        for outcome in self._outcomes.get(record.node, ()):
-            claim = record.claims.get(outcome.claim)
-            if claim is not None and claim.uid == outcome.uid and outcome.state in (REFUSED, WITHDRAWN):
-                record.remove.add(outcome.claim)
-        if record.changes:
-            self.due.add(record.node)
 
     def remove(self, uid: str) -> None:
         """Remove all claims of a pod that holds no devices any more."""

@@ -110,7 +110,7 @@ class PlacementCore:
                     self._writes.seen(subject, sequence)
                 self._facts.invalid(event)
             case CaughtUp(stream=stream):
-                return self._catch_up(stream, now)
+                self._catch_up(stream)
             case Stopping():
                 return [*self._traces.take(), *self._division.leave()]
         return []
@@ -181,25 +181,15 @@ class PlacementCore:
         """Return whether there is work that needs a lease."""
         return self.open_work > 0 or min(self._work_due(now), default=now.monotonic + 1) <= now.monotonic
 
-    def _catch_up(self, stream: str, now: Now) -> list[Command]:
-        """Begin to decide when all streams have been read, and publish where pods were found to be claimed."""
+    def _catch_up(self, stream: str) -> None:
+        """Begin to decide when all streams have been read."""
         self._unread.discard(Stream(stream))
-        commands: list[Command] = []
         if self._unread:
-            return commands
+            return
         self._traces.start()
         for record in self.cluster.pods.values():
             # It was seen by a predecessor, at a time that is not known.
             record.seen_at = min(record.seen_at, record.fact.created or record.seen_at)
-            for claim_id, node in record.claims.items() if not record.fact.node else ():
-                # The replica that claimed it may have ended before it published the explanation.
-                if self._division.lives(claim_id.rpartition("-")[0]):
-                    continue
-                found = self.cluster.ledgers[node].claims[claim_id]
-                explanation = explaining.claimed(record.fact, found, node, now.wall)
-                record.report(explanation.message, now.monotonic)
-                commands.append(explaining.publish(explanation))
-        return commands
 
     # Ledgers and outcomes
 

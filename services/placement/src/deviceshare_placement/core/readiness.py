@@ -29,6 +29,8 @@ def readiness(cluster: ClusterState, record: GroupRecord, retries: Mapping[str, 
 
     ``retries`` maps pods whose claim was refused to the monotonic times at which they may be decided again.
     """
+    if record.single and (job := _single_job(cluster, record, retries, now)) is not None:
+        return Readiness(job)
     members = [cluster.pods[uid] for uid in sorted(record.members)]
     waiting = [member for member in members if member.waits]
     found = Readiness()
@@ -85,6 +87,21 @@ def readiness(cluster: ClusterState, record: GroupRecord, retries: Mapping[str, 
     else:
         found.job = job
     return found
+
+
+def _single_job(cluster: ClusterState, record: GroupRecord, retries: Mapping[str, float], now: float) -> Job | None:
+    """Return the job of a pod without a PodGroup if nothing keeps it from being decided: the usual case, made short."""
+    (uid,) = record.members
+    member = cluster.pods[uid]
+    fact = member.fact
+    if not member.waits or fact.gates or member.invalid or fact.problems or retries.get(uid, 0.0) > now:
+        return None
+    if fact.queue in cluster.queues and _without_closed_queue(cluster, record, [member], Readiness()) != [member]:
+        return None
+    if queue_obstacle(cluster, fact.queue, ""):
+        return None
+    job = _job(cluster, record, Group(key=record.key, pods=(fact,)), [fact])
+    return None if cluster.dispatcher.serves(job) else job
 
 
 def _job(cluster: ClusterState, record: GroupRecord, group: Group, members: list[PodFact]) -> Job:

@@ -26,12 +26,14 @@ class PodRecord:
     invalid: str = ""
     """Why its last fact is not valid; ``fact`` is the one before."""
     reported: str = ""
-    """The message of the last explanation."""
+    """The message of the last explanation, or where its last claim placed it."""
     reported_at: float = 0.0
     """When that was, monotonic."""
+    explained: bool = False
+    """Whether an explanation of it was published."""
 
     def report(self, message: str, now: float) -> None:
-        """Record the message of an explanation that is being published; ``now`` is monotonic."""
+        """Record the last message of a pod; ``now`` is monotonic."""
         self.reported, self.reported_at = message, now
 
     @property
@@ -59,6 +61,11 @@ class GroupRecord:
     reported: str = ""
     """Why it was not admitted, as it was last reported."""
     members: set[str] = field(default_factory=set)
+
+    @property
+    def single(self) -> bool:
+        """Whether it is a pod without a PodGroup."""
+        return self.fact is None and len(self.members) == 1 and self.key == f"pod/{next(iter(self.members))}"
 
     @property
     def empty(self) -> bool:

@@ -56,6 +56,7 @@ class Reporter:
                 del self._unreported[uid]
                 self._repeated += bool(record.reported)
                 record.report(message, now)
+                record.explained = True
                 reported.append(make())
         return reported
 

@@ -122,11 +122,11 @@ def doubles(run: Run, pods: int, bus: str, objects: str) -> list[Double]:
     for work in publish.values():
         for one in work:
             totals[next(stream for stream, prefix in SUBJECT.items() if prefix == one.prefix)] += one.messages
-    # Inventory, the controllers and the benchmark watch the cluster; metrics also reads EVENT.
+    # Inventory and the controllers watch the cluster; metrics also reads EVENT.
     read = {name: list(streams) for name, streams in run.readers.items()}
     read.setdefault("metrics", []).append(Stream.EVENT)
     read.setdefault("inventory", []).append(STREAM)
-    read["bench"] = [STREAM, STREAM]
+    read["bench"] = [STREAM]
     gets = {"binder": (Gets(objects, STREAM, SUBJECT[STREAM], pods),)}
     return [
         Double(

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 
-from deviceshare_cluster.interface import Change, ClusterError, Object
+from deviceshare_cluster.interface import Change, ClusterError, Listed, Object
 from deviceshare_cluster.local import Applied
 
 from deviceshare_cli.backing import LocalBacking
@@ -38,21 +38,25 @@ class Pods:
         """Why pods are pending."""
 
     async def watch(self, system: System) -> None:
-        """Watch the cluster's pods until cancelled."""
-        async for batch in system.backing.cluster.watch(["Pod"]):
-            at = time.time()
-            self.changed.set()
-            for change in batch:
-                if not isinstance(change, Change):
-                    self.listed.set()
-                elif change.name in self.moments and change.name not in self.bound and change.raw:
-                    pod = read_pod(change.raw)
-                    if pod.node:
-                        self.moments[pod.name].bound = at
-                        self.bound.add(pod.name)
-                        self.reasons.pop(pod.name, None)
-                    elif pod.reason:
-                        self.reasons[pod.name] = pod.reason
+        """Observe the cluster's pods until cancelled; there are none yet."""
+        with local(system).observed(self._take):
+            self.listed.set()
+            await asyncio.Event().wait()
+
+    def _take(self, batch: list[Change | Listed]) -> None:
+        at = time.time()
+        self.changed.set()
+        for change in batch:
+            if not isinstance(change, Change) or change.kind != "Pod" or not change.raw:
+                continue
+            if change.name in self.moments and change.name not in self.bound:
+                pod = read_pod(change.raw)
+                if pod.node:
+                    self.moments[pod.name].bound = at
+                    self.bound.add(pod.name)
+                    self.reasons.pop(pod.name, None)
+                elif pod.reason:
+                    self.reasons[pod.name] = pod.reason
 
     async def create(self, system: System, count: int) -> None:
         """Create pods as fast as the cluster accepts them."""

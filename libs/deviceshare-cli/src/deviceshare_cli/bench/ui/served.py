@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
-from deviceshare_bus.service import GARBAGE
+from deviceshare_bus.garbage import rarely_collect
 from deviceshare_metrics.server import Server, serve
 
 from deviceshare_cli.bench.ui.synthetic import SyntheticCluster
@@ -28,8 +28,7 @@ class Served(NamedTuple):
 async def served(cluster: SyntheticCluster, port: int = 0) -> AsyncIterator[Served]:
     """Serve a cluster on 127.0.0.1."""
     gc.collect()
-    gc.freeze()
-    gc.set_threshold(GARBAGE)
+    rarely_collect()
     server = Server(cluster.core, lambda: True)
     recording = asyncio.create_task(server.dashboard.record(time.time))
     runner = await serve(server.app(), "127.0.0.1", port)

@@ -66,6 +66,7 @@ class HamiVnpu(OneByOne):
     modes = frozenset(wire.MODES)
     state: tuple[str, ...] = (AI_CORES, AI_CPUS, SHARES)
     pod_annotations = frozenset({wire.MODE, wire.USE_ID, wire.NOUSE_ID})
+    held_annotations = frozenset({wire.allocated("*"), wire.runtime("*")})
     plugin: DevicePlugin = HamiPlugin()
 
     def node_cards(self, node: NodeView) -> tuple[Card, ...]:

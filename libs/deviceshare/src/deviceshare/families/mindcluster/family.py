@@ -50,6 +50,7 @@ class MindCluster(OneByOne):
     modes = frozenset({wire.MODE})
     state: tuple[str, ...] = state.STATE
     best_node_score = 8.0
+    held_annotations = frozenset({CORES, wire.REAL})
     pod_labels = frozenset({wire.TASK, wire.LEVEL, wire.DVPP})
     plugin: DevicePlugin = MindClusterPlugin()
 

@@ -9,6 +9,7 @@ from deviceshare.families.hardware import NVIDIA
 from deviceshare.families.protocol import CardNames, Demand, NodeView
 from deviceshare.families.vgpu import pod_annotations, request
 from deviceshare.families.vgpu.plugin import VgpuPlugin
+from deviceshare.formats import vgpu
 from deviceshare.model import Card, Claim, ContainerGrant, PodRequest
 
 
@@ -19,6 +20,7 @@ class Vgpu(OneByOne):
     hardware = NVIDIA
     answers = "vgpu"
     pod_annotations = request.WISHES
+    held_annotations = frozenset({vgpu.IDS, vgpu.INIT_IDS})
     plugin: DevicePlugin = VgpuPlugin()
 
     def __init__(self, mode: str) -> None:

@@ -51,15 +51,16 @@ def read(
     Raises:
         FormatError: an annotation is malformed.
     """
-    if vgpu.IDS not in annotations and vgpu.INIT_IDS not in annotations:
-        return []
+    ids, init_ids = annotations.get(vgpu.IDS, ""), annotations.get(vgpu.INIT_IDS, "")
+    if is_mig and "[" not in ids and "[" not in init_ids:
+        return []  # as for most pods: the other families read the same annotations, and report their errors
     grants = []
-    slots = vgpu.read_ids(annotations.get(vgpu.IDS, ""), pod)
+    slots = vgpu.read_ids(ids, pod)
     positions = _positions(ask, len(slots))
     for at, devices in enumerate(slots):
         position = positions[at] if at < len(positions) else at
         grants.append(ContainerGrant(_name(ask.containers, position), position, family, tuple(devices)))
-    for position, devices in enumerate(vgpu.read_ids(annotations.get(vgpu.INIT_IDS, ""), pod, vgpu.INIT_IDS)):
+    for position, devices in enumerate(vgpu.read_ids(init_ids, pod, vgpu.INIT_IDS)):
         stays = position < len(ask.init_containers) and ask.init_containers[position].sidecar
         name = _name(ask.init_containers, position)
         grants.append(ContainerGrant(name, position, family, tuple(devices), SIDECAR if stays else INIT))

@@ -58,6 +58,8 @@ class Judge:
         self._compared: set[str] = set()
         """Pods whose binding was compared with a claim."""
         self._lossy = False
+        self._missed = 0
+        """Messages of LEDGER that were superseded before they were read, until the last comparison."""
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
@@ -133,13 +135,16 @@ class Judge:
         """Compare the bindings since the last comparison with claims."""
         bound = self.bindings.bound
         self._compared &= bound.keys()
+        missed = self._readers["LEDGER"].missed
+        unread = self._lossy or missed > self._missed
+        self._missed = missed
         for uid in sorted(bound.keys() - self._compared - self.bindings.foreign):
             name, node, devices = bound[uid]
             claims = [claim for claim in self.claims.of_pod(uid) if claim.node == node]
             self._compared.add(uid)
             if any(claim.devices == devices and claim.id not in self.claims.foreign for claim in claims):
                 continue
-            if not claims and self._lossy:
-                continue  # a fault may have removed the claim before it was read
+            if not claims and unread:
+                continue  # a fault may have removed the claim, or a later message replaced it, before it was read
             seen = [(claim.id, claim.devices) for claim in claims]
             self.report("bindings equal claims", f"{name} ({uid}) is bound to {node} with {devices}; claims: {seen}")

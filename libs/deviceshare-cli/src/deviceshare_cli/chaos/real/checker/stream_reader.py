@@ -4,13 +4,16 @@ import asyncio
 import logging
 from collections.abc import Callable
 
+from deviceshare_bus.audit import DELIVERED
 from deviceshare_bus.connection import Connection
-from nats.aio.msg import Msg
+from deviceshare_bus.framing import Received
 from nats.errors import Error as NatsError
 from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
 
 log = logging.getLogger("deviceshare.chaos")
 
+WAITING = 1 << 20
+"""Messages that may wait; further ones count as missed."""
 SILENCE = 2.5
 """Seconds without a message or heartbeat after which the consumer is replaced."""
 
@@ -32,7 +35,7 @@ class StreamReader:
         self.missed = 0
         """Messages that were superseded before they were read, but for those before it began anew."""
         self._began_at = 0
-        self._queue: asyncio.Queue[Msg] = asyncio.Queue(100_000)
+        self._queue: asyncio.Queue[Received] = asyncio.Queue(WAITING)
 
     def restart(self) -> None:
         """Begin anew: a fault changed the stream."""
@@ -60,7 +63,7 @@ class StreamReader:
 
     async def _read(self) -> None:
         jetstream = self._connection.jetstream
-        self._queue = asyncio.Queue(100_000)
+        self._queue = asyncio.Queue(WAITING)
         info = await jetstream.stream_info(self._stream)
         if self._restart or info.state.last_seq < self._position:
             self._restart = False
@@ -70,7 +73,7 @@ class StreamReader:
         if info.state.messages == 0:
             self._position = info.state.last_seq
         inbox = self._connection.client.new_inbox()
-        subscription = await self._connection.subscribe(inbox, self._queue.put)
+        listening = self._connection.listen(inbox, self._queue.put_nowait)
         config = ConsumerConfig(
             deliver_subject=inbox,
             ack_policy=AckPolicy.NONE,
@@ -89,14 +92,12 @@ class StreamReader:
                     message = await self._queue.get()
                 self._received(message)
         finally:
-            await subscription.unsubscribe()
+            listening.end()
 
-    def _received(self, message: Msg) -> None:
-        if not message.data and message.headers and "Status" in message.headers:
+    def _received(self, message: Received) -> None:
+        if not message.reply.startswith(DELIVERED):
             return
-        # $JS.ACK.<stream>.<consumer>.<delivered>.<stream sequence>.…, with two more tokens on newer servers
-        tokens = message.reply.split(".")
-        position = int(tokens[5 if len(tokens) == 9 else 7])
+        position = message.delivery()[0]
         self.count += 1
         self.missed += max(0, position - max(self._position, self._began_at) - 1)
         self._position = position

@@ -1,0 +1,326 @@
+"""nats-py's client with framing of our own (:mod:`.framing`) for what every pod needs.
+
+nats-py connects, secures the connection, authenticates, reconnects, pings, and sends subscriptions again. When it is
+about to read, the connection's protocol is replaced: what arrives goes to the parser at once, without a task, and
+messages of :meth:`Client.listen` to their listeners. Everything else goes to nats-py, in order. What
+:meth:`Client.send` is given waits in nats-py's buffer, and is written once in a turn of the event loop.
+
+A connection without TCP (WebSocket) is read by nats-py, with the same listeners.
+"""
+
+import asyncio
+import json
+import logging
+from collections import deque
+from typing import Any, cast
+
+import nats.errors
+from nats.aio.client import Client as NatsClient
+from nats.aio.client import Srv
+from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
+from nats.aio.transport import TcpTransport
+
+from deviceshare_bus.framing import Listener, Malformed, Other, Parser, Received, encode_headers, publication
+from deviceshare_bus.requests import Requests
+from deviceshare_bus.tasks import heed_cancellation
+
+log = logging.getLogger("deviceshare.connection")
+
+CHUNK = 1 << 20
+"""Bytes that are read at once before the protocol is replaced."""
+MOST_OTHERS = 10_000
+"""Lines and messages for nats-py that may wait; then nothing is read from the connection until it has taken them."""
+PENDING_BYTES = 64 * 1024 * 1024
+"""Bytes that may wait for a server that does not read; beyond them nothing is sent, and the sender hears of it."""
+
+
+class Client(NatsClient):
+    """A client of nats-server; :attr:`requests` is set by the connection that it belongs to."""
+
+    requests: Requests
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._listeners: dict[int, Listener] = {}
+        """By the number of the subscription; those of nats-py have none."""
+        self._writing = False
+        """Whether what waits will be written in this turn of the event loop."""
+        self._held_back = False
+        """Whether the server does not read as fast as it is sent to."""
+
+    # What publishers, followers and requests use
+
+    def send(self, subject: str, data: bytes = b"", reply: str = "", head: bytes = b"") -> None:
+        """Send a message in this turn of the event loop; ``head`` as :func:`.framing.encode_headers` returns it.
+
+        Raises:
+            nats.errors.Error: it is not sent: the connection is down, the message is larger than the server takes, too
+                much waits for the server, or the subject is not valid.
+        """
+        if self._status != NatsClient.CONNECTED:
+            raise nats.errors.ConnectionClosedError if self.is_closed else nats.errors.ConnectionReconnectingError
+        if len(head) + len(data) > self._max_payload:
+            raise nats.errors.MaxPayloadError
+        if self._pending_data_size > PENDING_BYTES:
+            raise nats.errors.OutboundBufferLimitError
+        self._write(publication(subject, reply, head, data))
+
+    def listen(self, subject: str, listener: Listener) -> "Listening":
+        """Subscribe; also after each reconnect, until :meth:`Listening.end`.
+
+        Raises:
+            nats.errors.Error: the client is closed, or the subject is not valid.
+        """
+        if self.is_closed:
+            raise nats.errors.ConnectionClosedError
+        publication(subject, "", b"", b"")  # raises
+        self._sid += 1
+        self._subs[self._sid] = Subscription(self, self._sid, subject)
+        self._listeners[self._sid] = listener
+        if self._status == NatsClient.CONNECTED:  # otherwise nats-py sends it when it has connected
+            self._write(f"SUB {subject} {self._sid}\r\n".encode())
+        return Listening(self, self._sid)
+
+    def silence(self, sid: int) -> None:
+        """End a subscription of :meth:`listen`."""
+        if self._listeners.pop(sid, None) is not None:
+            self._subs.pop(sid, None)
+            if self._status == NatsClient.CONNECTED:
+                self._write(f"UNSUB {sid}\r\n".encode())
+
+    def drop_pending(self) -> None:
+        """Forget what was not sent before the connection was lost."""
+        self._pending.clear()
+        self._pending_data_size = 0
+        self._held_back = False
+
+    def _write(self, frame: bytes) -> None:
+        self._pending.append(frame)
+        self._pending_data_size += len(frame)
+        if not self._writing:
+            self._writing = True
+            asyncio.get_running_loop().call_soon(self.write_pending)
+
+    def write_pending(self) -> None:
+        """Pass what waits to the transport, unless the server is behind."""
+        self._writing = False
+        transport = self._transport
+        if not self._pending or self._held_back or self._status != NatsClient.CONNECTED:
+            return
+        if not isinstance(transport, _Transport):
+            asyncio.get_running_loop().create_task(self._flush_pending())
+            return
+        pending, self._pending, self._pending_data_size = self._pending, [], 0
+        try:
+            transport.write(b"".join(pending))
+        except OSError as error:  # as nats-py does
+            log.debug("cannot write to nats-server: %r", error)
+            asyncio.get_running_loop().create_task(self._process_op_err(error))
+
+    def hold_back(self, behind: bool) -> None:
+        """Hear that the server does not read, or reads again."""
+        self._held_back = behind
+        if not behind:
+            self.write_pending()
+
+    def failed(self, error: Exception) -> None:
+        """Report what a listener has raised."""
+        log.error("a message cannot be handled: %r", error, exc_info=error)
+
+    # What nats-py calls
+
+    async def request(
+        self,
+        subject: str,
+        payload: bytes = b"",
+        timeout: float = 5.0,
+        old_style: bool = False,
+        headers: dict[str, Any] | None = None,
+    ) -> Msg:
+        """Send a request and return the answer, as :meth:`Requests.request`; JetStream's API calls this."""
+        answer = await self.requests.request(subject, payload, timeout, encode_headers(headers or {}))
+        return Msg(self, answer.subject, answer.reply, answer.data, answer.headers or None)
+
+    async def _connect_to_server(self, s: Srv) -> None:
+        if self._transport:  # nats-py leaves it open when the server denies a reconnect
+            self._transport.close()
+        await super()._connect_to_server(s)
+        if type(self._transport) is TcpTransport:
+            self._transport = _Transport(self._transport)
+
+    async def _flush_pending(self, force_flush: bool = False) -> Any:
+        return await heed_cancellation(super()._flush_pending(force_flush))
+
+    async def _read_loop(self) -> None:
+        """Read until the connection ends, as nats-py's method of this name."""
+        transport = self._transport
+        if not isinstance(transport, _Transport):
+            await super()._read_loop()
+            return
+        reading = _Reading(self, transport)
+        try:
+            await reading.run()
+        except asyncio.CancelledError:
+            return
+        except Malformed as error:
+            log.error("nats-server sent what is not its protocol: %s", error)
+            await self._process_op_err(nats.errors.ProtocolError())
+        except (OSError, nats.errors.UnexpectedEOF) as error:
+            await self._error_cb(error)
+            await self._process_op_err(error)
+        except Exception as error:  # nats-py would stop reading without a report
+            log.exception("a line of nats-server cannot be handled")
+            await self._process_op_err(error)
+        finally:
+            reading.ended = True
+
+    async def _process_msg(self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes) -> None:
+        listener = self._listeners.get(sid)
+        if listener is None:
+            await super()._process_msg(sid, subject, reply, data, headers)
+            return
+        try:
+            listener(Received(subject.decode("utf-8", "replace"), reply.decode(), data, headers or b""))
+        except Exception as error:
+            self.failed(error)
+
+    async def take(self, other: Other) -> None:
+        """Pass a line or a message of the server to nats-py."""
+        line = other.line
+        if other.sid:
+            await self._process_msg(other.sid, other.subject, other.reply, other.data, other.head)
+        elif line.startswith(b"PING"):
+            await self._process_ping()
+        elif line.startswith(b"PONG"):
+            await self._process_pong()
+        elif line.startswith(b"-ERR"):
+            await self._process_err(line[4:].strip().decode("utf-8", "replace").lower())
+        elif line.startswith(b"INFO"):
+            await self._process_info(json.loads(line[4:]))
+
+
+class Listening:
+    """A subscription of :meth:`Client.listen`."""
+
+    def __init__(self, client: Client, sid: int) -> None:
+        self._client, self._sid = client, sid
+
+    def end(self) -> None:
+        """Hear nothing any more."""
+        self._client.silence(self._sid)
+
+
+class _Transport(TcpTransport):
+    """A transport of nats-py whose failed writes are OSErrors, as nats-py expects.
+
+    uvloop raises RuntimeError for a write to a connection that the server has reset. nats-py would raise it from
+    ``connect``, and end its reconnecting without a report.
+    """
+
+    def __init__(self, opened: TcpTransport) -> None:
+        self.__dict__.update(opened.__dict__)
+
+    def write(self, payload: bytes) -> None:
+        try:
+            super().write(payload)  # type: ignore[no-untyped-call]
+        except RuntimeError as error:
+            raise ConnectionResetError(str(error)) from error
+
+    def writelines(self, payload: list[bytes]) -> None:
+        try:
+            super().writelines(payload)  # type: ignore[no-untyped-call]
+        except RuntimeError as error:
+            raise ConnectionResetError(str(error)) from error
+
+    @property
+    def stream(self) -> asyncio.Transport:
+        """The connection of the event loop, with TLS if there is any."""
+        assert self._io_writer is not None
+        return cast(asyncio.Transport, self._io_writer.transport)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the server has ended the connection."""
+        return bool(super().at_eof()) or self.stream.is_closing()  # type: ignore[no-untyped-call]
+
+
+class _Reading(asyncio.Protocol):
+    """Reads one connection in place of nats-py's protocol, which still hears of everything but the data."""
+
+    def __init__(self, client: Client, transport: _Transport) -> None:
+        self._client = client
+        self._transport = transport
+        self._parser = Parser(client._listeners, client.failed)
+        self._others: deque[Other] = deque()
+        self._error: Exception | None = None
+        self._wake = asyncio.Event()
+        self._paused = False
+        self.ended = False
+
+    async def run(self) -> None:
+        """Read until cancelled. Raises Malformed, OSError or UnexpectedEOF when the connection has ended."""
+        data = b" " * CHUNK
+        while len(data) == CHUNK:  # what nats-py has read beyond the answer to CONNECT
+            data = await self._transport.read(CHUNK)
+            if not data:
+                raise nats.errors.UnexpectedEOF
+            self._others.extend(self._parser.feed(data))
+        stream = self._transport.stream
+        if self._transport.ended:
+            raise nats.errors.UnexpectedEOF
+        self._inner: Any = stream.get_protocol()
+        stream.set_protocol(self)
+        while True:
+            while self._others:
+                await self._client.take(self._others.popleft())
+            if self._error is not None:
+                raise self._error
+            if self._paused:
+                self._paused = False
+                stream.resume_reading()
+            self._wake.clear()
+            await self._wake.wait()
+
+    def data_received(self, data: bytes) -> None:
+        """Parse."""
+        if self.ended or self._error is not None:
+            return
+        try:
+            others = self._parser.feed(data if type(data) is bytes else bytes(data))
+        except Malformed as error:
+            self._end(error)
+            return
+        if others:
+            self._others.extend(others)
+            self._wake.set()
+            if len(self._others) > MOST_OTHERS and not self._paused:
+                self._paused = True
+                self._transport.stream.pause_reading()
+
+    def eof_received(self) -> None:
+        """End with an error; the transport closes itself."""
+        self._inner.eof_received()
+        self._end(nats.errors.UnexpectedEOF())
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """End with an error."""
+        self._end(error if isinstance(error, OSError) else nats.errors.UnexpectedEOF())
+        self._inner.connection_lost(error)
+
+    def pause_writing(self) -> None:
+        """Hear that the server does not read as fast as it is sent to."""
+        self._inner.pause_writing()
+        if not self.ended:
+            self._client.hold_back(True)
+
+    def resume_writing(self) -> None:
+        """Hear that it has caught up."""
+        self._inner.resume_writing()
+        if not self.ended:
+            self._client.hold_back(False)
+
+    def _end(self, error: Exception) -> None:
+        if self._error is None:
+            self._error = error
+            self._wake.set()

@@ -1,0 +1,5 @@
+cimport cython
+
+
+@cython.locals(destination=str)
+cpdef bytes publication(str subject, str reply, bytes head, bytes data)

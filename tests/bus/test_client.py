@@ -1,0 +1,394 @@
+"""Publishing, listening and requests on a real nats-server: the same in every form of the framing, and as nats-py."""
+
+import asyncio
+import logging
+import shutil
+import socket
+import subprocess
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import nats
+import nats.errors
+import pytest
+from deviceshare_bus import client as client_module
+from deviceshare_bus.connection import Connection, connect
+from deviceshare_bus.follower import Follower
+from deviceshare_bus.framing import Received
+from deviceshare_bus.publisher import Conflict, Publisher, Unknown, Write
+from deviceshare_bus.requests import Unanswered
+from deviceshare_bus.setup import make_streams
+from deviceshare_bus.subjects import Stream
+from support import framings
+from support.natsserver import NatsServer
+
+
+@pytest.fixture(params=framings.ALL)
+async def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    name: str = request.param
+    framings.install(name, monkeypatch)
+    return name
+
+
+@pytest.fixture
+async def connection(form: str, nats_server: NatsServer) -> AsyncIterator[Connection]:
+    connection = await connect(nats_server.url, "test")
+    yield connection
+    await connection.close()
+
+
+async def until_heard(heard: list[Received], count: int) -> None:
+    async with asyncio.timeout(10):
+        while len(heard) < count:
+            await asyncio.sleep(0.01)
+
+
+async def flushed(connection: Connection) -> None:
+    """Return when the server has read everything, and its answers have been handled."""
+    connection.client.write_pending()
+    await connection.client.flush()
+
+
+async def test_messages_arrive_as_nats_py_receives_them(connection: Connection, nats_server: NatsServer) -> None:
+    heard: list[Received] = []
+    connection.listen("a.*", heard.append)
+    await flushed(connection)
+    other = await nats.connect(nats_server.url)
+    subscription = await other.subscribe("a.*")
+    await other.flush()
+    head = b"NATS/1.0\r\nNats-TTL: 5\r\nA: b\r\n\r\n"
+    for size in (0, 1, 1000, 100_000, 3_000_000):
+        connection.client.send("a.own", bytes(size), "reply.to" if size else "", head if size > 1 else b"")
+        await other.publish("a.other", bytes(size), headers={"A": "b"} if size else None)
+    await until_heard(heard, 10)
+    theirs = [await subscription.next_msg(timeout=5) for _ in range(10)]
+
+    def as_received(message: object) -> tuple[object, ...]:
+        return (message.subject, message.reply, message.data, message.headers or {})
+
+    assert sorted(map(as_received, heard), key=repr) == sorted(map(as_received, theirs), key=repr)
+    assert [len(message.data) for message in heard if message.subject == "a.own"] == [0, 1, 1000, 100_000, 3_000_000]
+    await other.close()
+
+
+async def test_nothing_is_heard_after_the_end_of_listening(connection: Connection) -> None:
+    heard: list[Received] = []
+    listening = connection.listen("a", heard.append)
+    connection.client.send("a", b"1")
+    await flushed(connection)
+    listening.end()
+    listening.end()
+    connection.client.send("a", b"2")
+    await flushed(connection)
+    assert [message.data for message in heard] == [b"1"]
+    assert len(connection.client._listeners) == 1, "the answers to requests"
+
+
+async def test_a_listener_that_raises_is_reported_and_the_connection_goes_on(
+    connection: Connection, caplog: pytest.LogCaptureFixture
+) -> None:
+    heard: list[bytes] = []
+
+    def listener(message: Received) -> None:
+        heard.append(message.data)
+        raise ZeroDivisionError
+
+    connection.listen("a", listener)
+    connection.client.send("a", b"1")
+    connection.client.send("a", b"2")
+    await flushed(connection)
+    assert heard == [b"1", b"2"]
+    assert caplog.text.count("ZeroDivisionError()") == 2
+
+
+async def test_listening_goes_on_after_a_restart_and_nothing_is_sent_meanwhile(
+    connection: Connection, nats_server: NatsServer
+) -> None:
+    heard: list[Received] = []
+    ended = connection.listen("b", heard.append)
+    connection.listen("a", heard.append)
+    await flushed(connection)
+    back = asyncio.Event()
+    connection.on_reconnect(back.set)
+    connection.client.send("a", b"before")
+    await flushed(connection)
+    nats_server.kill()
+    async with asyncio.timeout(10):
+        while connection.connected:
+            await asyncio.sleep(0.01)
+    with pytest.raises(nats.errors.ConnectionReconnectingError):
+        connection.client.send("a", b"meanwhile")
+    with pytest.raises(Unanswered, match="not connected"):
+        await connection.requests.request("a", b"", 1.0)
+    ended.end()
+    connection.listen("c", heard.append)
+    await asyncio.to_thread(nats_server.start)
+    async with asyncio.timeout(10):
+        await back.wait()
+    for subject in ("a", "b", "c"):
+        connection.client.send(subject, b"after")
+    await until_heard(heard, 3)
+    await flushed(connection)
+    assert [(message.subject, message.data) for message in heard] == [
+        ("a", b"before"),
+        ("a", b"after"),
+        ("c", b"after"),
+    ]
+
+
+async def test_messages_of_one_turn_are_one_write(connection: Connection, form: str) -> None:
+    heard: list[Received] = []
+    connection.listen("a", heard.append)
+    await flushed(connection)
+    written: list[bytes] = []
+    transport = connection.client._transport
+    write = transport.write
+
+    def recording(data: bytes) -> None:
+        written.append(data)
+        write(data)
+
+    transport.write = recording
+    for number in range(100):
+        connection.client.send("a", b"%d" % number)
+    await until_heard(heard, 100)
+    assert [int(message.data) for message in heard] == list(range(100))
+    assert len(written) == 1
+
+
+async def test_too_large_messages_and_bad_subjects_are_not_sent(connection: Connection) -> None:
+    limit = connection.max_payload
+    with pytest.raises(nats.errors.MaxPayloadError):
+        connection.client.send("a", bytes(limit + 1))
+    head = b"NATS/1.0\r\n\r\n"
+    with pytest.raises(nats.errors.MaxPayloadError):
+        connection.client.send("a", bytes(limit - len(head) + 1), "", head)
+    for subject in ("", "a b", "a\r\nPUB b 0"):
+        with pytest.raises(nats.errors.BadSubjectError):
+            connection.client.send(subject)
+        with pytest.raises(nats.errors.BadSubjectError):
+            connection.listen(subject, print)
+    heard: list[Received] = []
+    connection.listen("a", heard.append)
+    connection.client.send("a", bytes(limit - len(head)), "", head)
+    await until_heard(heard, 1)
+    assert connection.losses == 0
+
+
+@pytest.mark.parametrize("form", [framings.INSTALLED, framings.PLAIN], indirect=True)
+async def test_a_server_that_does_not_read_is_sent_no_more_than_a_limit(
+    connection: Connection, nats_server: NatsServer, form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client_module, "PENDING_BYTES", 8 << 20)
+    heard: list[Received] = []
+    connection.listen("a", heard.append)
+    await flushed(connection)
+    nats_server.freeze()
+    sent = 0
+
+    async def send_without_end() -> None:
+        nonlocal sent
+        while sent < 1000:
+            connection.client.send("a", bytes(1 << 20))
+            sent += 1
+            await asyncio.sleep(0)
+
+    try:
+        with pytest.raises(nats.errors.OutboundBufferLimitError):
+            await send_without_end()
+    finally:
+        nats_server.thaw()
+    assert sent < 100
+    await until_heard(heard, sent)
+    assert connection.losses == 0
+
+
+async def test_answers_errors_and_missing_responders(connection: Connection) -> None:
+    def answer(message: Received) -> None:
+        connection.client.send(message.reply, message.data * 2)
+
+    connection.listen("ask", answer)
+    found = await asyncio.gather(*(connection.requests.request("ask", b"%d" % n, 5.0) for n in range(100)))
+    assert [message.data for message in found] == [b"%d%d" % (n, n) for n in range(100)]
+    with pytest.raises(nats.errors.NoRespondersError):
+        await connection.requests.request("no.responders", b"", 5.0)
+    assert connection.requests.in_flight == 0
+
+
+async def test_a_direct_get_returns_the_sequence_or_404(connection: Connection) -> None:
+    await make_streams(connection)
+    await Publisher(connection).write(Write("cluster.node.a", b"data", 0))
+
+    async def get(subject: str) -> Received:
+        return await connection.requests.get(
+            f"$JS.API.DIRECT.GET.CLUSTER.{subject}", b"", lambda message: message, RuntimeError, 5.0
+        )
+
+    found = await get("cluster.node.a")
+    assert (found.field(b"Nats-Sequence"), found.data, found.status) == (b"1", b"data", "")
+    assert (await get("cluster.node.b")).status == "404"
+
+    def refuse(message: Received) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await connection.requests.get("$JS.API.DIRECT.GET.CLUSTER.cluster.node.a", b"", refuse, RuntimeError, 5.0)
+
+
+async def test_writes_and_a_follower_agree_over_a_restart(connection: Connection, nats_server: NatsServer) -> None:
+    await make_streams(connection)
+    publisher = Publisher(connection, timeout=20.0)
+    futures = [await publisher.send(Write(f"cluster.node.{n}", b"%d" % n, 0), ttl=100.0) for n in range(200)]
+    sequences = await asyncio.gather(*futures)
+    conflicting = [await publisher.send(Write(f"cluster.node.{n}", b"x", 0)) for n in range(50)]
+    assert all(isinstance(e, Conflict) for e in await asyncio.gather(*conflicting, return_exceptions=True))
+    batch = await publisher.send_atomic([Write(f"cluster.node.{n}", b"", sequences[n]) for n in range(20)])
+    assert await batch == 220
+    read = await Follower(connection, Stream.CLUSTER).read_to_end()
+    assert [message.sequence for message in read] == list(range(21, 221))
+    back = asyncio.Event()
+    connection.on_reconnect(back.set)
+    await nats_server.restart()
+    async with asyncio.timeout(10):
+        await back.wait()
+    assert [message.sequence for message in await Follower(connection, Stream.CLUSTER).read_to_end()] == list(
+        range(21, 221)
+    )
+
+
+async def test_writes_in_flight_at_a_loss_are_unknown(connection: Connection, nats_server: NatsServer) -> None:
+    await make_streams(connection)
+    publisher = Publisher(connection, timeout=20.0)
+    nats_server.freeze()
+    future = await publisher.send(Write("cluster.node.a", b"", 0))
+    await asyncio.sleep(0.05)
+    nats_server.kill()
+    async with asyncio.timeout(5):
+        with pytest.raises(Unknown, match="connection was lost"):
+            await future
+    with pytest.raises(Unknown, match="not connected"):
+        await publisher.write(Write("cluster.node.a", b"", 0))
+
+
+async def test_what_is_not_the_protocol_ends_the_connection_and_a_new_one_begins(
+    connection: Connection, form: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    back = asyncio.Event()
+    connection.on_reconnect(back.set)
+    stream = connection.client._transport.stream
+    stream.get_protocol().data_received(b"HELLO\r\n")
+    async with asyncio.timeout(10):
+        await back.wait()
+    assert connection.losses == 1
+    assert form == framings.NATS_PY or "not its protocol" in caplog.text
+    heard: list[Received] = []
+    connection.listen("a", heard.append)
+    connection.client.send("a")
+    await until_heard(heard, 1)
+
+
+async def test_what_is_for_nats_py_waits_bounded(
+    connection: Connection, form: str, nats_server: NatsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A subscription of nats-py beside listeners; its messages keep their order."""
+    monkeypatch.setattr(client_module, "MOST_OTHERS", 10)
+    numbers: list[int] = []
+    heard: list[Received] = []
+
+    async def slowly(message: nats.aio.msg.Msg) -> None:
+        numbers.append(int(message.data))
+
+    await connection.client.subscribe("b", cb=slowly)
+    connection.listen("a", heard.append)
+    for number in range(2000):
+        connection.client.send("b", b"%d" % number)
+        connection.client.send("a", b"%d" % number)
+    await until_heard(heard, 2000)
+    async with asyncio.timeout(10):
+        while len(numbers) < 2000:
+            await asyncio.sleep(0.01)
+    assert numbers == list(range(2000))
+
+
+async def test_an_error_of_the_server_is_reported(connection: Connection, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    stream = connection.client._transport.stream
+    stream.get_protocol().data_received(b"-ERR 'Permissions Violation for Publish to \"x\"'\r\nINFO {}\r\n")
+    await flushed(connection)
+    assert "permissions violation for publish" in caplog.text
+    assert connection.losses == 0
+
+
+@pytest.mark.filterwarnings("ignore:parameter 'timeout' of type 'float':DeprecationWarning")  # nats-py's
+async def test_a_web_socket_is_read_by_nats_py(tmp_path: Path) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    options = f'max_payload: 8388608\nwebsocket {{ listen: "127.0.0.1:{port}", no_tls: true }}\n'
+    server = NatsServer(tmp_path, options=options)
+    server.start()
+    try:
+        async with asyncio.timeout(20):
+            connection = await connect(f"ws://127.0.0.1:{port}", "test")
+        heard: list[Received] = []
+        connection.listen("a", heard.append)
+        for number in range(100):
+            connection.client.send("a", b"%d" % number)
+        await until_heard(heard, 100)
+        assert [int(message.data) for message in heard] == list(range(100))
+        with pytest.raises(nats.errors.NoRespondersError):
+            await connection.requests.request("no.responders", b"", 5.0)
+        await connection.close()
+    finally:
+        server.kill()
+
+
+def self_signed(directory: Path) -> tuple[Path, Path]:
+    """Return the files of a certificate for 127.0.0.1 and of its key."""
+    certificate, key = directory / "certificate.pem", directory / "key.pem"
+    command = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-keyout",
+        str(key),
+        "-out",
+        str(certificate),
+    ]
+    command += ["-days", "2", "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
+    subprocess.run(command, check=True, capture_output=True)
+    return certificate, key
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="allowed: openssl is not installed")
+async def test_a_connection_with_tls_is_read_the_same(
+    form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    certificate, key = self_signed(tmp_path)
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    server = NatsServer(
+        tmp_path, options=f'max_payload: 8388608\ntls {{ cert_file: "{certificate}", key_file: "{key}" }}\n'
+    )
+    server.start()
+    try:
+        async with asyncio.timeout(20):
+            connection = await connect(server.url.replace("nats://", "tls://"), "test")
+        heard: list[Received] = []
+        connection.listen("a", heard.append)
+        for size in (0, 1, 100_000, 3_000_000):
+            connection.client.send("a", bytes(size))
+        await until_heard(heard, 4)
+        assert [len(message.data) for message in heard] == [0, 1, 100_000, 3_000_000]
+        back = asyncio.Event()
+        connection.on_reconnect(back.set)
+        await server.restart()
+        async with asyncio.timeout(20):
+            await back.wait()
+        connection.client.send("a")
+        await until_heard(heard, 5)
+        await connection.close()
+    finally:
+        server.kill()

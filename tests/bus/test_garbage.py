@@ -1,0 +1,43 @@
+"""When a service collects reference cycles."""
+
+import asyncio
+import gc
+
+import pytest
+from deviceshare_bus import garbage
+from deviceshare_bus.garbage import IDLE, LONGEST, FullCollections, collect_when_idle
+
+
+def test_all_objects_are_collected_when_the_process_is_idle_and_there_are_new_ones():
+    pace = FullCollections(0.0)
+    assert not pace.due(1.0, 0.0, 0), "nothing new"
+    assert not pace.due(2.0, 0.5, 1), "busy"
+    assert not pace.due(3.0, 0.5 + IDLE, 1), "just not idle"
+    assert pace.due(4.0, 0.5 + 1.5 * IDLE, 1)
+    assert not pace.due(5.0, 0.5 + 1.5 * IDLE, 1), "nothing new since then"
+    assert pace.due(6.0, 0.5 + 1.5 * IDLE, 2)
+
+
+def test_a_process_that_is_never_idle_collects_at_times():
+    pace = FullCollections(0.0)
+    due = [now for now in range(1, 2000) if pace.due(float(now), float(now), now)]
+    assert due == [LONGEST, 2 * LONGEST, 3 * LONGEST]
+
+
+async def test_what_was_read_at_the_start_is_exempt(monkeypatch):
+    monkeypatch.setattr(garbage, "INTERVAL", 0.01)
+    ready = False
+    frozen = gc.get_freeze_count()
+    task = asyncio.create_task(collect_when_idle(lambda: ready))
+    try:
+        await asyncio.sleep(0.05)
+        assert gc.get_freeze_count() == frozen
+        ready = True
+        async with asyncio.timeout(5):
+            while gc.get_freeze_count() == frozen:
+                await asyncio.sleep(0.01)
+    finally:
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        gc.unfreeze()
