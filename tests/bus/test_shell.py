@@ -21,6 +21,7 @@ from deviceshare_bus.core import (
     PutLatest,
     ReadBack,
     RecordStep,
+    Stopping,
     Tick,
     Unreadable,
     WriteConflict,
@@ -333,3 +334,24 @@ async def until_async(value, expected) -> None:
     async with asyncio.timeout(10):
         while await value() != expected:
             await asyncio.sleep(0.05)
+
+
+class StoppingCore(CountingCore):
+    """Writes its count when it is stopped, then the end of its lease."""
+
+    def handle(self, event: Event, now: Now) -> list[Command]:
+        if not isinstance(event, Stopping):
+            return super().handle(event, now)
+        message = Explanation(uid="counter", namespace="", name="last", at=0.0, decision="placed")
+        return [self.writer.write([(COUNTER, message)], 1), PutLatest("explain.fence", message)]
+
+
+async def test_a_core_that_is_stopped_writes_what_it_has_delayed_before_its_lease_ends(nats_url, connection):
+    core = StoppingCore()
+    async with shell_of(core, nats_url):
+        await until(lambda: any(isinstance(event, CaughtUp) for event in core.events))
+    assert core.written == 1, "the answer was applied"
+    last = connection.jetstream.get_last_msg
+    written, fence = [await last("EXPLAIN", subject) for subject in (COUNTER, "explain.fence")]
+    assert decode_explanation(written.data).name == "last"
+    assert written.seq < fence.seq

@@ -230,12 +230,13 @@ async def test_the_service_ends_though_an_answer_comes_with_its_cancellation(nat
     asked = asyncio.Event()
     answered = Requests.answered
 
-    async def answered_when_cancelled(self, message):
+    def answered_when_cancelled(self, message):
         if Compared.comparing is not None and b"stream_info_response" in message.data:
             asked.set()
-            while not Compared.comparing.cancelling():
-                await asyncio.sleep(0)
-        await answered(self, message)
+            if not Compared.comparing.cancelling():
+                asyncio.get_running_loop().call_soon(answered_when_cancelled, self, message)
+                return
+        answered(self, message)
 
     monkeypatch.setattr(comparison, "COMPARE_INTERVAL", 0.01)
     monkeypatch.setattr(Requests, "answered", answered_when_cancelled)

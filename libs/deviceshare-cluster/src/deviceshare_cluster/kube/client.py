@@ -19,7 +19,6 @@ from kubernetes.aio import client, config
 from kubernetes.aio.config.config_exception import ConfigException
 
 from deviceshare_cluster.interface import ClusterError
-from deviceshare_cluster.kube.http import HttpPool
 
 REQUEST_SECONDS = 30.0
 _TIMEOUT = aiohttp.ClientTimeout(total=REQUEST_SECONDS)
@@ -27,7 +26,7 @@ JSON = "application/json"
 MERGE = "application/merge-patch+json"
 
 Query = Sequence[tuple[str, str]]
-Headers = Sequence[tuple[str, str]]
+_AUTH = ("BearerToken",)
 
 
 class ApiRefusal(Exception):
@@ -60,8 +59,6 @@ class KubeClient:
         self._context = context
         self._user_agent = user_agent
         self._api: client.ApiClient
-        self._pool: HttpPool | None = None
-        """For requests about one object; None: they have to pass a proxy."""
         self._refused = False
         """The last answer was 401: the token expired or was replaced."""
 
@@ -72,14 +69,6 @@ class KubeClient:
         # With trust_env aiohttp looks for proxies and ~/.netrc in a thread for each request, which doubles its cost.
         configuration.client_session_kwargs = {"trust_env": False}
         self._api = client.ApiClient(configuration)
-        if not configuration.proxy:
-            self._pool = HttpPool(
-                configuration.host,
-                self._api.rest_client.ssl_context,
-                name=configuration.tls_server_name,
-                limit=configuration.connection_pool_maxsize,
-                seconds=REQUEST_SECONDS,
-            )
 
     async def read_configuration(self) -> client.Configuration:
         """Return the client's configuration. Raises a final ClusterError."""
@@ -109,8 +98,6 @@ class KubeClient:
 
     async def stop(self) -> None:
         """Disconnect."""
-        if self._pool is not None:
-            self._pool.close()
         await self._api.close()
 
     async def request(
@@ -122,12 +109,9 @@ class KubeClient:
             ApiRefusal: the API server refused the request.
             ClusterError: transient: no answer, or an answer of another server, such as a proxy's error page.
         """
-        headers = [("Accept", accept), ("Content-Type", content)]
-        if self._pool is not None and not query:
-            raw = await self._request_one(self._pool, method, path, headers, body)
-        else:
-            async with self._send(method, path, query, headers, body) as response:
-                raw = await response.read()
+        headers = {"Accept": accept, "Content-Type": content}
+        async with self._send(method, path, query, headers, body) as response:
+            raw = await response.read()
         if not raw.lstrip().startswith(b"{"):
             raise ClusterError(f"the answer to {method} {path} is not JSON: {raw[:80]!r}")
         return raw
@@ -136,17 +120,9 @@ class KubeClient:
     async def stream(self, path: str, query: Query, silence: float) -> AsyncIterator[aiohttp.StreamReader]:
         """Open a streamed answer; it ends after ``silence`` seconds without a byte. Raises as :meth:`request`."""
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=REQUEST_SECONDS, sock_read=silence)
-        headers = [("Accept", JSON), ("Content-Type", JSON)]
+        headers = {"Accept": JSON, "Content-Type": JSON}
         async with self._send("GET", path, query, headers, timeout=timeout) as response:
             yield response.content
-
-    async def _request_one(self, pool: HttpPool, method: str, path: str, headers: Headers, body: Any) -> bytes:
-        """Return the body of the answer to a request about one object. Raises as :meth:`request`."""
-        data = b"" if body is None else msgspec.json.encode(body)
-        with _reaching(method, path):
-            status, raw = await pool.request(method, path, [*headers, *await self._own_headers()], data)
-        self._check(status, raw, f"{method} {path}")
-        return raw
 
     @asynccontextmanager
     async def _send(
@@ -154,52 +130,29 @@ class KubeClient:
         method: str,
         path: str,
         query: Query,
-        headers: Headers,
+        headers: dict[str, str],
         body: Any = None,
         timeout: aiohttp.ClientTimeout = _TIMEOUT,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        with _reaching(method, path):
+        try:
+            await self._renew_token()
+            headers["User-Agent"] = self._user_agent
+            await self._api.update_params_for_auth(headers, None, _AUTH, path, method, body)
             url = f"{self._api.configuration.host}{path}{'?' if query else ''}{urlencode(query)}"
-            sent = dict([*headers, *await self._own_headers()])
-            answer = await self._api.call_api(method, url, sent, body, None, timeout)
+            answer = await self._api.call_api(method, url, headers, body, None, timeout)
             response: aiohttp.ClientResponse = answer.response
             try:
+                if response.status == 401:
+                    self._refused = True
                 if response.status >= 400:
-                    self._check(response.status, await response.read(), f"{method} {path}")
+                    raise await _refusal(response, f"{method} {path}")
                 yield response
             finally:
                 response.release()
-
-    async def _own_headers(self) -> Headers:
-        """Return the headers that name this program and its user. Raises ConfigException, OSError."""
-        await self._renew_token()
-        token = await self._api.configuration.get_api_key_with_prefix("BearerToken", alias="authorization")
-        agent = ("User-Agent", self._user_agent)
-        return (agent, ("Authorization", token)) if token else (agent,)
-
-    def _check(self, status: int, raw: bytes, what: str) -> None:
-        """Raise ApiRefusal or ClusterError if the server refused a request."""
-        if status < 400:
-            return
-        self._refused |= status == 401
-        try:
-            found = msgspec.json.decode(raw, type=_Status)
-        except msgspec.MsgspecError:
-            found = _Status(message=raw[:200].decode(errors="replace"))
-        if status >= 500 or status in _TRY_AGAIN:
-            raise ClusterError(f"the API server answered {status} to {what}: {found.message or found.reason}")
-        raise ApiRefusal(status, found.reason, found.message)
-
-
-@contextmanager
-def _reaching(method: str, path: str) -> Iterator[None]:
-    """Send a request. Raises a transient ClusterError if the server cannot be reached."""
-    try:
-        yield
-    except (aiohttp.ClientError, OSError, TimeoutError) as error:
-        raise ClusterError(f"the API server does not answer: {method} {path}: {error!r}") from error
-    except ConfigException as error:
-        raise ClusterError(f"the API server's credentials are not available: {error}") from error
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            raise ClusterError(f"the API server does not answer: {method} {path}: {error!r}") from error
+        except ConfigException as error:
+            raise ClusterError(f"the API server's credentials are not available: {error}") from error
 
 
 @contextmanager
@@ -223,3 +176,14 @@ def _existing(kubeconfig: str) -> str:
     if not any(Path(path).is_file() for path in paths.split(os.pathsep) if path):
         raise ConfigException(f"there is no service account and no kubeconfig {paths}")
     return paths
+
+
+async def _refusal(response: aiohttp.ClientResponse, what: str) -> Exception:
+    raw = await response.read()
+    try:
+        status = msgspec.json.decode(raw, type=_Status)
+    except msgspec.MsgspecError:
+        status = _Status(message=raw[:200].decode(errors="replace"))
+    if response.status >= 500 or response.status in _TRY_AGAIN:
+        return ClusterError(f"the API server answered {response.status} to {what}: {status.message or status.reason}")
+    return ApiRefusal(response.status, status.reason, status.message)

@@ -11,8 +11,8 @@ from deviceshare_binder.core.bind_task import BindTask, State
 from deviceshare_binder.core.outcomes import NodeClaims
 from deviceshare_binder.core.plugin_handoff import keys_of
 
-TURN = 64
-"""Tasks of one node that begin together: they end together, and their outcomes are one message."""
+TURN = 16
+"""Requests of one node that begin together; claims that have to wait for a handoff do not count."""
 
 
 class BindQueue:
@@ -114,12 +114,12 @@ class BindQueue:
                     yield task
             return
         node = self._turns.popleft()
-        for _ in range(TURN):
-            if not node.queue or self.in_flight >= self._limit:
-                break
+        requests = 0
+        while node.queue and requests < TURN and self.in_flight < self._limit:
             task = self._tasks.get(node.queue.popleft())
             if task is not None and task.state is State.QUEUED:
                 yield task
+                requests += task.in_flight
         node.in_turn = False
         if node.queue:
             self._have_turn(node)

@@ -33,7 +33,7 @@ class ClaimBinder:
         keys: signing keys (:mod:`deviceshare.model.signatures`).
         patience: the seconds that a device plugin has to serve a pod.
         owns: whether this replica binds pods to the nodes of a partition.
-        claimed: is told the uids of the pods with claims on a node before and after these claims changed.
+        claimed: gets the uids of the pods with claims on a node, before and after these claims change.
         check: whether claims are compared with their pods' requests and their nodes.
     """
 

@@ -83,18 +83,31 @@ class PluginHandoff(msgspec.Struct, eq=False):
 
     def call(self) -> list[str]:
         """Return the claims that need not wait any longer; no two of them share a key."""
-        ready, still, taken = [], {}, set[str]()
+        ready: list[str] = []
+        taken: set[str] = set()
         for claim, (uid, keys) in self.held.items():
-            self.called.add(uid)
-            if keys.isdisjoint(taken) and not self.blocked(uid, keys):
-                ready.append(claim)
-            else:
-                self.called.discard(uid)
-                still[claim] = (uid, keys)
+            if keys.isdisjoint(taken):
+                self.called.add(uid)
+                if self.blocked(uid, keys):
+                    self.called.discard(uid)
+                else:
+                    ready.append(claim)
             taken |= keys
-        self.held = still
-        self.reserved = {key for _, keys in still.values() for key in keys}
+            if taken >= self.reserved:
+                break  # all others share a key with one of these
+        for claim in ready:
+            self.drop_held(claim)
         return ready
+
+    def drop_held(self, claim: str) -> bool:
+        """Remove a claim from those that are held; return whether it was."""
+        held = self.held.pop(claim, None)
+        if held is None:
+            return False
+        for key in held[1]:
+            if not any(key in keys for _, keys in self.held.values()):
+                self.reserved.discard(key)
+        return True
 
     def waiting_for(self, uid: str) -> list[str]:
         """Return the claims that wait for a pod."""
@@ -169,7 +182,7 @@ class PluginHandoffs:
     def unhold(self, node: str, claim: str, uid: str) -> None:
         """A claim is no longer held, nor is it its turn."""
         handoff = self._handoffs.get(node)
-        if handoff is not None and (handoff.held.pop(claim, None) is not None or uid in handoff.called):
+        if handoff is not None and (handoff.drop_held(claim) or uid in handoff.called):
             handoff.called.discard(uid)
             self.freed[node] = None
 

@@ -31,7 +31,7 @@ def life_cycle(pod: Pod | None, claim: Claim | None, steps: Iterable[tuple[str, 
         "decided": claim.decided_at if claim is not None else 0.0,
         "claimed": (claim.sent_at or last.get("claimed", 0.0)) if claim is not None else last.get("claimed", 0.0),
         "handed_over": 0.0,
-        "bound": last.get("bound", 0.0),
+        "bound": first.get("bound", 0.0),  # a later binder may find the same binding
     }
     if pod is None:
         done = 1 + max((at for at, name in enumerate(LIFE_STAGES) if times[name]), default=-1)
