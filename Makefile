@@ -68,7 +68,9 @@ soak: $(READY) kube  ## the whole system on a real kube-apiserver, at full size,
 	@DEVICESHARE_SYSTEM_NODES=$${DEVICESHARE_SYSTEM_NODES:-200} DEVICESHARE_SYSTEM_PODS=$${DEVICESHARE_SYSTEM_PODS:-2000} \
 		DEVICESHARE_SYSTEM_MORE=$${DEVICESHARE_SYSTEM_MORE:-600} DEVICESHARE_SYSTEM_DELAY=$${DEVICESHARE_SYSTEM_DELAY:-3} \
 		DEVICESHARE_PACKED_PODS=$${DEVICESHARE_PACKED_PODS:-60} DEVICESHARE_CONTAINER_PODS=$${DEVICESHARE_CONTAINER_PODS:-100} \
-		$(BIN)/pytest --capture=no tests/kube/test_system.py tests/kube/test_handoff.py tests/kube/test_containers.py
+		DEVICESHARE_BURST_PODS=$${DEVICESHARE_BURST_PODS:-100000} \
+		$(BIN)/pytest --capture=no tests/kube/test_system.py tests/kube/test_handoff.py tests/kube/test_containers.py \
+		tests/system/test_burst.py
 
 lint: $(READY)  ## ruff, mypy, import-linter
 	@$(BIN)/ruff format --check .

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from contextlib import aclosing
 
+import deviceshare_bus.follower
 import deviceshare_bus.inbox
 import pytest
 from deviceshare_bus.connection import Connection
@@ -89,3 +90,50 @@ async def test_many_small_messages_are_bounded_by_their_number(
             if batch.position >= count:
                 break
     assert sequences == list(range(1, count + 1))
+
+
+async def test_a_slow_reader_is_reported_once_and_so_is_its_recovery(
+    connection: Connection, publisher: Publisher, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deviceshare_bus.follower, "LAG", 0.1)
+    monkeypatch.setattr(deviceshare_bus.follower, "CHECK", 0.05)
+    await fill(publisher, count=100)
+    follower = Follower(connection, Stream.CLUSTER)
+
+    def reports() -> list[str]:
+        return [each.getMessage() for each in caplog.records if "the reader" in each.getMessage()]
+
+    caplog.set_level(logging.INFO)
+    async with asyncio.timeout(30), aclosing(aiter(follower)) as batches:
+        async for batch in batches:
+            if batch.position == 100 and not reports():
+                await fill(publisher, first=100, count=100)
+                await asyncio.sleep(0.5)
+                assert reports() == ["CLUSTER: the reader is more than 0.1 s behind"]
+                assert "is read to" in follower.obstacle
+            if batch.position == 200:
+                break
+        waiting = asyncio.ensure_future(anext(batches))
+        while len(reports()) < 2:
+            await asyncio.sleep(0.02)
+        waiting.cancel()
+        await asyncio.wait({waiting})
+    assert reports()[1] == "CLUSTER: the reader has caught up"
+    assert follower.obstacle == ""
+
+
+async def test_the_reader_of_a_part_of_a_stream_is_not_slow_since_other_messages_follow(
+    connection: Connection, publisher: Publisher, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deviceshare_bus.follower, "LAG", 0.1)
+    monkeypatch.setattr(deviceshare_bus.follower, "CHECK", 0.05)
+    await (await publisher.send(Write("cluster.pod.u", b"x")))
+    await fill(publisher, count=100)
+    follower = Follower(connection, Stream.CLUSTER, subject="cluster.pod.>")
+    async with aclosing(aiter(follower)) as batches:
+        assert (await anext(batches)).caught_up
+        waiting = asyncio.ensure_future(anext(batches))
+        await asyncio.sleep(0.5)
+        waiting.cancel()
+        await asyncio.wait({waiting})
+    assert "the reader" not in caplog.text

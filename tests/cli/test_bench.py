@@ -5,12 +5,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 from deviceshare.objects import decode_node, decode_pod
+from deviceshare_bus.messages import Events, Step
 from deviceshare_cli.bench.bus import workload
-from deviceshare_cli.bench.bus.command import quantile, report
+from deviceshare_cli.bench.bus.command import as_text, report
 from deviceshare_cli.bench.bus.floor import doubles
 from deviceshare_cli.bench.bus.measure import Load, Run
+from deviceshare_cli.bench.bus.pods import schedule
+from deviceshare_cli.bench.bus.stages import Arrivals, Moments, add_steps, judgement, quantile
 from deviceshare_cli.bench.bus.traffic import StreamMeter, Traffic
 from hypothesis import given
 from hypothesis import strategies as st
@@ -29,7 +33,9 @@ RUN = Run(
     pending=0,
     seconds=2.0,
     created_in=1.0,
-    latencies=tuple(number / 10 for number in range(1, 11)),
+    moments=tuple(
+        Moments(100.0, 100.0 + number / 40, 100.0 + number / 20, 100.0 + number / 10) for number in range(1, 11)
+    ),
     cpu_seconds={"placement": 1.0},
     load_before=0.5,
     load_after=1.5,
@@ -84,8 +90,48 @@ def test_rates_and_quantiles() -> None:
     shown = report(RUN, Load(5, 8, 10), 0.5)
     assert (shown["pods_per_second"], shown["floor_pods_per_second"], shown["ratio"]) == (5.0, 20.0, 0.25)
     assert (shown["latency_p50_seconds"], shown["latency_p99_seconds"]) == (0.5, 1.0)
+    assert shown["since_creation_seconds"]["claimed"] == {"p50": 0.25, "p99": 0.5, "p99.9": 0.5}
+    assert shown["stage_seconds"]["bound"] == {"p50": 0.25, "p99": 0.5, "p99.9": 0.5}
+    assert shown["cpu_milliseconds_per_pod"] == {"placement": 100.0, "total": 100.0}
+    assert (shown["rate"], shown["not_kept_up"]) == (None, "")
+    assert "250.0/500.0/500.0 ms after the creation" in as_text(shown)
     assert quantile([], 0.5) is None
     assert quantile([3.0], 0.99) == 3.0
+
+
+def test_pods_are_due_at_equal_intervals() -> None:
+    assert schedule(10.0, 4, 2.0) == [10.0, 10.5, 11.0, 11.5]
+
+
+def test_the_first_step_of_each_name_counts() -> None:
+    pods = {"a": Moments(1.0)}
+    steps = (
+        Step("u", "bench/a", "seen", 2.0),
+        Step("u", "bench/a", "claimed", 3.0),
+        Step("u", "bench/a", "claimed", 5.0),
+        Step("v", "bench/other", "seen", 1.0),
+    )
+    add_steps(pods, [Events(service="s", instance="i", at=0.0, steps=steps)])
+    assert pods["a"] == Moments(1.0, 2.0, 3.0)
+
+
+@pytest.mark.parametrize(
+    ("still_open", "late", "expected"),
+    [
+        (100, 0.2, ""),
+        (101, 0.2, "the system did not keep up with 100 pods/s: it bound 60 pods/s, and 101 pods, 1.0 s of arrivals"),
+        (0, 0.3, "the benchmark did not keep up with 100 pods/s: it created pods up to 0.30 s late"),
+    ],
+)
+def test_whether_the_system_kept_up(still_open: int, late: float, expected: str) -> None:
+    found = judgement(Arrivals(100.0, still_open, late), 60.0)
+    assert found.startswith(expected)
+    assert bool(found) == bool(expected)
+    shown = report(
+        msgspec.structs.replace(RUN, arrivals=Arrivals(100.0, still_open, late)), Load(5, 8, 10, 100.0), None
+    )
+    assert bool(shown["not_kept_up"]) == bool(expected)
+    assert (shown["rate"], shown["open_after_last_creation"]) == (100.0, still_open)
 
 
 def test_the_families_decode_the_generated_objects() -> None:
@@ -119,3 +165,18 @@ def test_a_small_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert shown[key] > 0, key
     assert shown["streams"]["OBJECTS"]["messages"] >= 60
     assert set(shown["cpu_seconds"]) >= {"inventory", "placement", "binder", "metrics", "bench"}
+
+
+@pytest.mark.timeout(120)
+def test_a_small_run_at_a_rate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEVICESHARE_RUN_DIR", str(tmp_path))
+    command = [str(Path(sys.executable).parent / "deviceshare"), "bench", "bus", "--nodes", "3", "--pods", "40"]
+    done = subprocess.run([*command, "--rate", "20", "--json"], capture_output=True, text=True, timeout=100)
+    shown = json.loads(done.stdout)
+    assert (done.returncode, done.stderr.strip()) == (int(bool(shown["not_kept_up"])), shown["not_kept_up"])
+    assert shown["bound"] == 40
+    assert shown["creation_seconds"] > 1.9, "created on schedule"
+    for quantiles in (*shown["since_creation_seconds"].values(), *shown["stage_seconds"].values()):
+        assert list(quantiles) == ["p50", "p99", "p99.9"]
+        assert all(0 <= seconds < 60 for seconds in quantiles.values())
+    assert shown["floor_seconds"] is None

@@ -241,7 +241,9 @@ async def test_a_wiped_bus_is_read_anew(nats_url):
 async def test_a_replay_of_the_core_log_gives_the_same_commands_and_state(nats_url):
     async with bus(nats_url) as publisher:
         await Client(publisher, None).publish(*STANDING, (subjects.explain("u3"), b"not msgpack"))
-        async with at_work("metrics", main, nats_url, metrics_address="127.0.0.1", metrics_port=0) as context:
+        async with at_work(
+            "metrics", main, nats_url, metrics_address="127.0.0.1", metrics_port=0, metrics_detail="card"
+        ) as context:
             async with asyncio.timeout(10):
                 while context.detail() != {"nodes": 1, "pods": 2} or not context.ready:
                     await asyncio.sleep(0.01)

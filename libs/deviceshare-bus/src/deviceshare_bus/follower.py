@@ -120,6 +120,8 @@ class Follower:
         self._received = Position()
         self._behind: tuple[int, float] | None = None
         """A last sequence of the stream that has not been delivered yet, and when it was seen."""
+        self._slow = False
+        """Whether the log says that the reader is slow."""
         self._unanswered_since: float | None = None
         self._read_to_end = False
         self.position = 0
@@ -147,9 +149,23 @@ class Follower:
             return f"stream {self._stream} is not delivered"
         if self._unanswered_since is not None and now - self._unanswered_since > SILENCE:
             return f"the bus does not answer about stream {self._stream}"
-        if self._behind is not None and self.position < self._behind[0] and now - self._behind[1] > LAG:
+        if self._behind is not None and self._lags(now):
             return f"stream {self._stream} is read to {self.position} of {self._behind[0]}"
         return ""
+
+    def _lags(self, now: float) -> bool:
+        """Return whether a message has not been delivered for longer than :data:`LAG`."""
+        return self._behind is not None and self.position < self._behind[0] and now - self._behind[1] > LAG
+
+    def _report_lag(self, now: float) -> None:
+        """Log that the reader of a whole stream is slow, once, and that it has caught up."""
+        if self._subject == ">" and self._read_to_end and self._lags(now) != self._slow:
+            self._slow = not self._slow
+            details = {"position": self.position, "last": self._behind[0] if self._behind is not None else 0}
+            if self._slow:
+                log.warning("%s: the reader is more than %g s behind", self._stream, LAG, extra=details)
+            else:
+                log.info("%s: the reader has caught up", self._stream, extra=details)
 
     async def __aiter__(self) -> AsyncGenerator[Batch, None]:
         """Deliver batches as they arrive; the first that is caught up may be empty."""
@@ -235,6 +251,7 @@ class Follower:
                 self._unanswered_since = self._unanswered_since or before
                 continue
             self._unanswered_since = None
+            self._report_lag(loop.time())
             if self._behind is None or self.position >= self._behind[0]:
                 self._behind = (state.last, before)
             changed = (state.epoch, state.server) != (known.epoch, known.server)

@@ -13,6 +13,7 @@ from deviceshare.model import Claim
 
 from deviceshare_bus.core import Event
 from deviceshare_bus.follower import Message
+from deviceshare_bus.sharing import SharedValues
 from deviceshare_bus.subjects import Address, address
 
 VERSION = 1
@@ -40,6 +41,8 @@ _LISTS = {"ledger": "claims", "outcome": "outcomes"}
 """Kinds of subjects whose messages have a list and no tag: a fact or another kind of message reads as empty."""
 _GONE = "gone"
 
+_SHARED = frozenset({"pod", "ledger", "outcome"})
+"""Kinds of subjects with the most objects."""
 Decoders = Mapping[str, Callable[[bytes], Any]]
 """By kind of subject (:class:`~deviceshare_bus.subjects.Address`), the decoder of its messages."""
 ToEvent = Callable[[Message, Address, Any], Event | None]
@@ -69,8 +72,10 @@ _version = msgspec.msgpack.Decoder(_Versioned).decode
 def validated(decoders: Decoders, event: ToEvent) -> Callable[[Message], Event | None]:
     """Return the ``decode`` of a :class:`~deviceshare_bus.shell.Source`: validates a message and returns its event.
 
-    Messages of kinds without a decoder do not concern the service. The result raises :class:`InvalidMessageError`.
+    Messages of kinds without a decoder do not concern the service. Contents share equal parts with earlier ones. The
+    result raises :class:`InvalidMessageError`.
     """
+    shared = SharedValues()
 
     def decode(message: Message) -> Event | None:
         where = address(message.subject)
@@ -84,6 +89,8 @@ def validated(decoders: Decoders, event: ToEvent) -> Callable[[Message], Event |
             _check(where, content)
             if where.kind in _LISTS and not getattr(content, _LISTS[where.kind]):
                 _check_empty(message.data)
+            if where.kind in _SHARED:
+                shared.message(content)
             return event(message, where, content)
         except InvalidMessageError:
             raise

@@ -14,6 +14,7 @@ from deviceshare_bus.follower import Message
 from deviceshare_bus.leases import decode_fence, decode_lease
 from deviceshare_bus.messages import decode_explanation, decode_outcomes
 from deviceshare_bus.service import Context
+from deviceshare_bus.sharing import SharedValues
 from deviceshare_bus.shell import Shell, Source
 from deviceshare_bus.subjects import Address, Stream
 from deviceshare_bus.validation import Decoders, check_claims, validated
@@ -158,11 +159,12 @@ class LedgerDecoder:
     def __init__(self) -> None:
         self._claims: dict[str, dict[bytes, Claim]] = {}
         """The claims of each node with claims, by their encoding."""
+        self._shared = SharedValues()
 
     def claims(self, ledger: RawLedger) -> tuple[Claim, ...]:
         """Return the claims of a ledger. Raises the errors of decoders and ``InvalidMessageError``."""
         before = self._claims.get(ledger.node, {})
-        claims = {raw: before.get(raw) or _decode_claim(raw) for raw in map(bytes, ledger.claims)}
+        claims = {raw: before.get(raw) or self._decoded(raw) for raw in map(bytes, ledger.claims)}
         found = tuple(claims.values())
         check_claims(found)
         if claims:
@@ -170,6 +172,11 @@ class LedgerDecoder:
         else:
             self._claims.pop(ledger.node, None)
         return found
+
+    def _decoded(self, raw: bytes) -> Claim:
+        claim = _decode_claim(raw)
+        self._shared.claim(claim)
+        return claim
 
 
 class ClusterSide:

@@ -1,127 +1,63 @@
 """Prometheus: a snapshot and the tallies as metric families.
 
-Series are created from the snapshot at each scrape, so that those of deleted objects disappear at once. Cards are shown
-twice: under Volcano's own six names, for existing dashboards, and in base units with plain labels.
+Series are created from the snapshot for each scrape, so that those of deleted objects disappear at once. Cards
+(:mod:`.card_metrics`) are shown twice: under Volcano's own six names, for existing dashboards, and in base units with
+plain labels.
 """
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.metadata import version
 from itertools import chain
 from typing import TypeVar
 
-from deviceshare.formats import vgpu
 from deviceshare.model import DEVICE_PROBLEMS
 from deviceshare_bus.messages import ATTEMPTS, RECONCILED
 from prometheus_client import Metric, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, InfoMetricFamily
 from prometheus_client.exposition import choose_encoder
-from prometheus_client.registry import Collector
 from prometheus_client.samples import Exemplar
 
 from deviceshare_metrics.api import CLAIM_STATES, NODE_STATES, POD_STATES, Device
+from deviceshare_metrics.card_metrics import Detail, card_gauges
 from deviceshare_metrics.core import Snapshot, Tallies
 from deviceshare_metrics.core.states import OTHER, node_state
+from deviceshare_metrics.many_series import Encode, Gauge, encoded, last_line
 
-MIB = 1024 * 1024
-_VGPU_MODES = frozenset({vgpu.HAMI_CORE, vgpu.MIG, vgpu.MPS})
-_END = b"# EOF\n"
-"""The last line of the OpenMetrics format."""
 _Labelled = TypeVar("_Labelled", GaugeMetricFamily, CounterMetricFamily)
-_CARD = ("node", "device", "type", "mode")
 _OWN_COUNTERS = frozenset({"steps", "undecodable_messages"})
 """Counted by the core from the messages themselves; a service's counter of that name would be a duplicate."""
 
 
 def expose(
-    snapshot: Snapshot, tallies: Tallies, accept: str, more: Iterable[Metric] = ()
+    snapshot: Snapshot, tallies: Tallies, accept: str, more: Iterable[Metric] = (), detail: Detail = "card"
 ) -> tuple[Iterator[bytes], str]:
     """Return the text in parts and its content type, in the newest format that ``accept`` (a request's header) allows.
 
-    The parts are computed one by one: each takes less than a second for tens of thousands of cards, all of them
-    seconds. ``tallies`` must not change meanwhile; ``more`` follows at the end.
+    The parts are computed one by one: all of them take a second for tens of thousands of cards. ``tallies`` must not
+    change meanwhile; ``more`` follows at the end.
     """
     encode, content_type = choose_encoder(accept)
-    return _encoded(encode, chain(_metrics(snapshot, tallies), more)), content_type
+    return _encoded(encode, card_gauges(snapshot, detail), chain(_metrics(snapshot, tallies), more)), content_type
 
 
-def _encoded(encode: Callable[[Collector], bytes], metrics: Iterable[Metric]) -> Iterator[bytes]:
+def _encoded(encode: Encode, cards: Iterable[Gauge], metrics: Iterable[Metric]) -> Iterator[bytes]:
+    for gauge in cards:
+        yield from gauge.encoded(encode)
     for metric in metrics:
-        yield encode(_Metrics(metric)).removesuffix(_END)
-    yield encode(_Metrics())
-
-
-class _Metrics(Collector):
-    def __init__(self, *metrics: Metric) -> None:
-        self._metrics = metrics
-
-    def collect(self) -> Iterable[Metric]:
-        return self._metrics
+        yield encoded(encode, metric)
+    yield last_line(encode)
 
 
 def _metrics(snapshot: Snapshot, tallies: Tallies) -> Iterator[Metric]:
-    yield from _volcano(snapshot)
-    yield from _cards(snapshot)
     yield _overcommitted(snapshot.devices)
-    yield _containers(snapshot)
     yield from _counts(snapshot)
     yield from _tallied(tallies)
     yield InfoMetricFamily(
         "deviceshare_build", "The running version.", value={"version": version("deviceshare-metrics")}
     )
     yield from ProcessCollector(registry=None).collect()
-
-
-def _volcano(snapshot: Snapshot) -> Iterator[Metric]:
-    """Volcano's metrics of its vGPU cards, unit MiB.
-
-    Names, labels and meaning: volcano-sh/volcano pkg/scheduler/api/devices/nvidia/vgpu/metrics.go.
-    """
-    cards = [device for device in snapshot.devices if device.mode in _VGPU_MODES]
-    places = [(device.id, device.node) for device in cards]
-    labels = ["devID", "NodeName"]
-    for name, text, values in (
-        ("shared_number", "Number of vGPU pods that share this card.", [len(card.pods) for card in cards]),
-        ("allocated_memory", "vGPU memory allocated on this card, in MiB.", [card.memory_used for card in cards]),
-        ("allocated_cores", "Percent of this card's cores that is allocated.", [card.cores_used for card in cards]),
-        ("memory_limit", "Memory of this card, in MiB.", [card.memory_total for card in cards]),
-    ):
-        samples = zip(places, values, strict=True)
-        yield _with_samples(GaugeMetricFamily(f"volcano_vgpu_device_{name}", text, labels=labels), samples)
-
-    known = set(places)
-    memory: Counter[tuple[str, str, str]] = Counter()
-    cores: Counter[tuple[str, str, str]] = Counter()
-    for share in snapshot.pod_shares:
-        if (share.card, share.node) in known:
-            # Without the namespace, as in Volcano: pods of one name are one series.
-            key = (share.card, share.node, share.pod)
-            memory[key] += share.memory
-            cores[key] += share.cores
-    for name, text, amounts in (
-        ("memory", "vGPU memory allocated to a pod on this card, in MiB.", memory),
-        ("core", "Percent of this card's cores that is allocated to a pod.", cores),
-    ):
-        name = f"volcano_vgpu_device_{name}_allocation_for_a_certain_pod"
-        yield _with_samples(GaugeMetricFamily(name, text, labels=[*labels, "podName"]), amounts.items())
-
-
-def _cards(snapshot: Snapshot) -> Iterator[Metric]:
-    devices = snapshot.devices
-    labels = [(device.node, device.id, device.type, device.mode) for device in devices]
-    for name, text, values in (
-        ("memory_bytes", "Memory of the card.", [device.memory_total * MIB for device in devices]),
-        ("memory_allocated_bytes", "Memory allocated on the card.", [device.memory_used * MIB for device in devices]),
-        ("cores", "Compute of the card: percent, or AI cores.", [device.cores_total for device in devices]),
-        ("cores_allocated_ratio", "Share of the card's compute that is allocated.", [*map(_cores_ratio, devices)]),
-        ("slots", "Number of shares that the card can be divided into.", [device.slots_total for device in devices]),
-        ("slots_allocated", "Number of shares that are allocated.", [device.slots_used for device in devices]),
-        ("pods", "Number of pods that have a share of the card.", [len(device.pods) for device in devices]),
-        ("healthy", "1 if the device plugin reports the card as healthy.", [device.healthy for device in devices]),
-    ):
-        samples = zip(labels, map(float, values), strict=True)
-        yield _with_samples(GaugeMetricFamily(f"deviceshare_card_{name}", text, labels=_CARD), samples)
 
 
 def _overcommitted(devices: Iterable[Device]) -> Metric:
@@ -136,22 +72,6 @@ def _overcommitted(devices: Iterable[Device]) -> Metric:
         "deviceshare_cards_overcommitted", "Cards of the node of which more is allocated than exists.", labels=("node",)
     )
     return _with_samples(family, (((node,), count) for node, count in sorted(counts.items())))
-
-
-def _cores_ratio(device: Device) -> float:
-    return device.cores_used / device.cores_total if device.cores_total else 0.0
-
-
-def _containers(snapshot: Snapshot) -> Metric:
-    memory: Counter[tuple[str, str, str, str, str]] = Counter()
-    for share in snapshot.shares:
-        memory[share.namespace, share.pod, share.container, share.node, share.card] += share.memory
-    family = GaugeMetricFamily(
-        "deviceshare_container_memory_bytes",
-        "Device memory allocated to the container.",
-        labels=("namespace", "pod", "container", "node", "device"),
-    )
-    return _with_samples(family, ((key, amount * MIB) for key, amount in memory.items()))
 
 
 def _counts(snapshot: Snapshot) -> Iterator[Metric]:

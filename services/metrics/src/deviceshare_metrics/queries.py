@@ -40,6 +40,8 @@ class Computed(Generic[T]):
         wanted = self._store.version
         async with self._lock:
             if self._latest is None or self._latest[0] < wanted:
+                # At most one value at a time: that of a large cluster takes a hundred megabytes.
+                self._latest = None
                 copy = self._store.copy()
                 self._latest = (copy.version, await asyncio.to_thread(self._compute, copy))
             return self._latest[1]

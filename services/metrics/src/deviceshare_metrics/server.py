@@ -2,20 +2,23 @@
 
 import asyncio
 import copy
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from itertools import chain
 
 import msgspec
 from aiohttp import web
 from deviceshare.model import ConfigError
 from prometheus_client import Metric
+from prometheus_client.exposition import gzip_accepted
 
 from deviceshare_metrics import api
+from deviceshare_metrics.card_metrics import Detail
 from deviceshare_metrics.core import MetricsCore
 from deviceshare_metrics.dashboard import Dashboard
 from deviceshare_metrics.exposition import expose
 from deviceshare_metrics.listing import LISTINGS, BadQueryError, select
 from deviceshare_metrics.queries import Queries
+from deviceshare_metrics.scrapes import Scrapes
 from deviceshare_metrics.volcano_metrics import volcano
 
 
@@ -30,14 +33,21 @@ class Server:
         core: the state; the service goes on applying events to it.
         connected: whether the bus can be reached.
         own: returns the metrics of the service itself.
+        detail: the smallest objects that have series of their own.
     """
 
     def __init__(
-        self, core: MetricsCore, connected: Callable[[], bool], own: Callable[[], Awaitable[list[Metric]]] = _none
+        self,
+        core: MetricsCore,
+        connected: Callable[[], bool],
+        own: Callable[[], Awaitable[list[Metric]]] = _none,
+        detail: Detail = "card",
     ) -> None:
         self._core = core
         self._connected = connected
         self._own = own
+        self._detail = detail
+        self._scrapes = Scrapes(self._expose)
         self._queries = Queries(core)
         self.dashboard = Dashboard(core, self._queries)
 
@@ -59,15 +69,21 @@ class Server:
         return app
 
     async def _get_metrics(self, request: web.Request) -> web.StreamResponse:
-        snapshot, tallies = await self._queries.snapshot(), copy.deepcopy(self._core.tallies)
-        accounts, own = await self._queries.accounts(), await self._own()
-        more = chain(volcano(snapshot, accounts, tallies), own)
-        parts, content_type = expose(snapshot, tallies, request.headers.get("Accept", ""), more)
-        response = web.StreamResponse(headers={"Content-Type": content_type})
+        text = await self._scrapes.get(request.headers.get("Accept", ""))
+        headers = {"Content-Type": text.content_type, "Vary": "Accept, Accept-Encoding"}
+        if gzip_accepted(request.headers.get("Accept-Encoding", "")):
+            return web.Response(body=text.compressed, headers={**headers, "Content-Encoding": "gzip"})
+        response = web.StreamResponse(headers=headers)
         await response.prepare(request)
-        while part := await asyncio.to_thread(next, parts, b""):
+        async for part in text.plain():
             await response.write(part)
         return response
+
+    async def _expose(self, accept: str) -> tuple[Iterator[bytes], str]:
+        snapshot, tallies = await self._queries.snapshot(), copy.deepcopy(self._core.tallies)
+        accounts, own = await self._queries.accounts(), await self._own()
+        more = chain(volcano(snapshot, accounts, tallies, self._detail), own)
+        return expose(snapshot, tallies, accept, more, self._detail)
 
     async def _get_healthz(self, _: web.Request) -> web.Response:
         alive = self._connected()

@@ -61,7 +61,12 @@ async def main(context: Context) -> None:
     tracing = context.tracing
     # Not the method itself: a copy of the tallies would copy its object.
     core.tallies.sampled = lambda uid: tracing.sampled(uid)
-    server = Server(core, lambda: context.connection.connected, lambda: context.metrics.own_families(context))
+    server = Server(
+        core,
+        lambda: context.connection.connected,
+        lambda: context.metrics.own_families(context),
+        options.metrics_detail,
+    )
     recording = asyncio.create_task(server.dashboard.record(lambda: real_time().wall))
     runner = await serve(server.app(), options.metrics_address, options.metrics_port)
     log.info("serving", extra={"addresses": [f"http://{host}:{port}" for host, port, *_ in runner.addresses]})

@@ -13,6 +13,7 @@ from deviceshare.queueing import Queues
 from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
+from deviceshare_metrics.card_metrics import Detail
 from deviceshare_metrics.core import Snapshot, Tallies
 
 _CPU, _MEMORY = "cpu", "memory"
@@ -22,10 +23,14 @@ _SCALAR = 1000
 _QUEUE = ("queue_name",)
 
 
-def volcano(snapshot: Snapshot, accounts: Queues, tallies: Tallies) -> Iterator[Metric]:
-    """Yield Volcano's metrics."""
+def volcano(snapshot: Snapshot, accounts: Queues, tallies: Tallies, detail: Detail = "card") -> Iterator[Metric]:
+    """Yield Volcano's metrics, those of jobs at the detail of cards only."""
     yield from _attempts(tallies)
-    yield from _jobs(snapshot, accounts)
+    pending = Counter(pod.group for pod in snapshot.pods if pod.state == "Pending" and pod.group)
+    text = "Number of jobs could not be scheduled."
+    yield GaugeMetricFamily("volcano_unschedule_job_count", text, value=len(pending))
+    if detail == "card":
+        yield from _jobs(snapshot, accounts, pending)
     queues = {name: accounts.account(name) for name in sorted(accounts.names)}
     for what, text, amounts in (
         ("allocated", "Allocated", {name: queue.allocated for name, queue in queues.items()}),
@@ -67,21 +72,21 @@ def _attempts(tallies: Tallies) -> Iterator[Metric]:
     )
 
 
-def _jobs(snapshot: Snapshot, accounts: Queues) -> Iterator[Metric]:
-    pending = Counter(pod.group for pod in snapshot.pods if pod.state == "Pending" and pod.group)
+def _jobs(snapshot: Snapshot, accounts: Queues, pending: Mapping[str, int]) -> Iterator[Metric]:
+    """Yield the metrics of PodGroups; pods without one are no jobs here, though each has a group of its own."""
+    groups = sorted({pod.group for pod in snapshot.pods if "/" in pod.group and pod.group != f"pod/{pod.uid}"})
     by_name: Counter[str] = Counter()
-    for group, count in pending.items():
-        by_name[_job(group)[1]] += count
+    for group in groups:
+        if count := pending.get(group, 0):
+            by_name[_job(group)[1]] += count
     tasks = GaugeMetricFamily(
         "volcano_unschedule_task_count", "Number of tasks could not be scheduled.", labels=("job_id",)
     )
     for name, count in sorted(by_name.items()):
         tasks.add_metric((name,), count)
     yield tasks
-    text = "Number of jobs could not be scheduled."
-    yield GaugeMetricFamily("volcano_unschedule_job_count", text, value=len(pending))
     share = GaugeMetricFamily("volcano_job_share", "Share for one job.", labels=("job_ns", "job_id"))
-    for group in sorted({pod.group for pod in snapshot.pods if pod.group and "/" in pod.group}):
+    for group in groups:
         share.add_metric(_job(group), accounts.dominant_share(GroupKey(group)))
     yield share
 

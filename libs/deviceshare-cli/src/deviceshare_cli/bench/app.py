@@ -18,7 +18,11 @@ def bus(
     ] = 10_000,
     devices: Annotated[int, typer.Option(metavar="N", min=1, max=64, help="Cards on each node.")] = 8,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    floor: Annotated[bool, typer.Option(help="Also measure the floor.")] = True,
+    rate: Annotated[
+        float,
+        typer.Option(metavar="N", min=0.0, help="Create N pods per second. [default: as fast as they are accepted]"),
+    ] = 0.0,
+    floor: Annotated[bool, typer.Option(help="Also measure the floor, unless there is a rate.")] = True,
     replicas: Annotated[
         str, typer.Option(metavar="LIST", help="Processes of the services, such as placement=3,binder=2. [default: 1]")
     ] = "",
@@ -31,13 +35,20 @@ def bus(
     """Place generated pods with the whole system, on a local cluster, and measure.
 
     The system is started as by `up`. When all nodes are known, the pods are created as fast as the local cluster
-    accepts them, 250 at a time.
+    accepts them, 250 at a time; with --rate they are created on schedule, whatever the system does with them, and a
+    pod's creation is the moment when it is due.
+
+    not_kept_up: with --rate, why the latencies are not those of a system that keeps up, which is also the last line;
+    the status is then 1. open_after_last_creation: pods that were not bound when the last one arrived.
+
+    since_creation_seconds, stage_seconds: quantiles from the creation until each stage, and from the stage before.
+    seen: inventory has read the pod. claimed: its claim is in the ledger. bound: a watch of the cluster shows it bound.
 
     pods_per_second: bound pods divided by the time from the first creation to the last binding.
 
     latency_p50_seconds, latency_p99_seconds: from the moment before a pod's creation is sent (including the wait for
     the acknowledgement) until a watch of the cluster shows the pod bound. All pods are created at once: most of the
-    latency is the wait for earlier pods.
+    latency is the wait for earlier pods, without --rate.
 
     cpu_seconds: user and system time of each process during the run; `bench` is this process, with the clients and
     controllers of the API server. load_average: over the last minute, before and after the run.
@@ -52,7 +63,7 @@ def bus(
     """
     from deviceshare_cli.bench.bus import command, measure
 
-    load = measure.Load(nodes, devices, pods, fill, queues)
+    load = measure.Load(nodes, devices, pods, rate, fill, queues)
     run_and_exit(command.bench_bus(load, timeout, replicas, as_json=json, with_floor=floor))
 
 
@@ -151,6 +162,29 @@ def curve(
 
     sizes = curve.numbers("--nodes", nodes), curve.numbers("--shapes", shapes)
     curve.bench_curve(*sizes, pods, runs, plots, as_json=json)
+
+
+@app.command("restart")
+def restart(
+    nodes: Annotated[int, typer.Option(metavar="N", min=1, help="Nodes with hami-core cards.")] = 5000,
+    pods: Annotated[int, typer.Option(metavar="N", min=1, help="Bound pods; at most 10 for each card.")] = 50_000,
+    devices: Annotated[int, typer.Option(metavar="N", min=1, max=64, help="Cards on each node.")] = 8,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    timeout: Annotated[float, typer.Option(metavar="SECONDS", min=1.0, help="Time limit of each phase.")] = 900.0,
+) -> None:
+    """Measure the restart of each service of a large cluster whose pods are all bound.
+
+    Objects, LEDGER, OUTCOME and EVENT are written directly, CLUSTER by inventory. When all services have read
+    everything, they are restarted one after the other.
+
+    seconds, cpu_seconds: from the start of the process until a pod that is created then is bound; of metrics until
+    `/metrics` was read once. memory_mib, peak_memory_mib: resident memory some seconds later, and its maximum.
+    """
+    from deviceshare_cli.bench.restart import command
+
+    if pods > 10 * nodes * devices:
+        raise typer.BadParameter(f"{nodes} nodes with {devices} cards have room for {10 * nodes * devices} pods")
+    run_and_exit(command.bench_restart(nodes, devices, pods, timeout, as_json=json))
 
 
 @app.command("ui")

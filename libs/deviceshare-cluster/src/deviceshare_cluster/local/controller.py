@@ -15,6 +15,7 @@ from deviceshare_cluster.local.admission import SYSTEM_PRIORITIES
 from deviceshare_cluster.local.cluster import LocalCluster
 from deviceshare_cluster.local.jobs import companion_objects, pod_maker, pod_names
 from deviceshare_cluster.local.kinds import Key
+from deviceshare_cluster.local.store import BATCHES
 from deviceshare_cluster.local.writer import Action, Applied
 
 log = logging.getLogger("deviceshare.local_cluster")
@@ -64,7 +65,7 @@ class Controller:
         self._dirty: set[Key] = set()
         self._listed = False
         self._acting = 0
-        self._changes: asyncio.Queue[list[Change | Listed]] = asyncio.Queue()
+        self._changes: asyncio.Queue[list[Change | Listed]] = asyncio.Queue(maxsize=BATCHES)
         self._reported: set[str] = set()
         self.observers: list[Callable[[list[Change | Listed]], None]] = []
         """Called with each batch of changes that the controllers receive."""
@@ -80,9 +81,9 @@ class Controller:
 
         async def watch() -> None:
             async for batch in self._cluster.watch(_WATCHED):
-                changes.put_nowait(batch)
                 for observer in self.observers:
                     observer(batch)
+                await changes.put(batch)
 
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(watch())

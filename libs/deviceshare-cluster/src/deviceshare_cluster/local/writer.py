@@ -17,6 +17,8 @@ from deviceshare_cluster.local.kinds import KINDS, Key, key_of, named_key
 from deviceshare_cluster.local.store import Store
 from deviceshare_cluster.local.update import note_applied, updated
 
+DELETIONS = 256
+"""Objects that are deleted at once."""
 _FRESH_SECONDS = 1.0
 
 
@@ -104,7 +106,7 @@ class Writer:
 
     async def delete_all(self, keys: Iterable[Key]) -> list[Applied]:
         """Delete many objects concurrently. Raises ClusterError."""
-        limit = asyncio.Semaphore(256)
+        limit = asyncio.Semaphore(DELETIONS)
 
         async def one(key: Key) -> Applied:
             async with limit:

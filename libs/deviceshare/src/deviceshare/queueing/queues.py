@@ -5,7 +5,7 @@ Source: Volcano pkg/scheduler/plugins/proportion and, for queues with ``spec.des
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Set
-from functools import partial
+from functools import lru_cache, partial
 
 import msgspec
 
@@ -23,6 +23,12 @@ from deviceshare.queueing.queue_order import QueueOrder, QueueOrderKey
 from deviceshare.queueing.shortage import Shortage
 from deviceshare.queueing.weights import set_by_weight
 from deviceshare.state import PODS
+
+
+@lru_cache(maxsize=4096)
+def _needs(amounts: ResourceAmounts) -> Mapping[str, int]:
+    """Return amounts by resource, one object for all pods with the same amounts. It must not be changed."""
+    return dict(amounts)
 
 
 class _Entry(msgspec.Struct, eq=False):
@@ -175,7 +181,7 @@ class Queues:
             if self._tree is not None:
                 self._tree.add_request(group, queue, amounts, 1)
             if group == f"pod/{uid}":
-                self.commit(group, queue, dict(amounts))
+                self.commit(group, queue, _needs(amounts))
             self._dirty = True
             if held:
                 self._charge(entry, held=True)

@@ -104,4 +104,6 @@ class Adoption:
             held, cut = clamp_to_request(held, fact.ask, self._demands, self._cards.get(fact.node, {}), subject)
             problems += cut
         unserved = as_counted(fact.unserved, held)
+        if (held, signed, unserved, len(problems)) == (fact.held, fact.signed, fact.unserved, len(fact.problems)):
+            return fact  # most pods: one object in memory instead of two
         return replace(fact, held=held, signed=signed, unserved=unserved, problems=tuple(problems))

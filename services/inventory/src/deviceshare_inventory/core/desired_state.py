@@ -218,6 +218,8 @@ class DesiredState:
         busy = self._writer.busy(subject)
         if record.matches:
             self._refused.forget(subject)
+            if record.published == record.wanted:
+                record.published = record.wanted  # one object in memory instead of two
         if (record.matches or subject in self._refused) and not busy:
             self.open.pop(subject, None)
             self._ready.pop(subject, None)

@@ -20,12 +20,15 @@ def queue_accounts(store: StateStore) -> Queues:
     claimed = {claim.uid for ledger in store.ledgers.values() for claim in ledger.claims}
     schedulers = {pod.scheduler for pod in store.pods.values() if not pod.node or pod.uid in claimed}
     queues = {group.key: group.queue for group in store.groups.values()}
+    requests: dict[bytes, PodRequest | None] = {}
+    """By their bytes: pods of one template have one object, which counts once."""
     for pod in store.pods.values():
         if pod.ended:
             continue
-        try:
-            request = _decode_request(pod.ask)
-        except UNDECODABLE:
+        encoded = bytes(pod.ask)
+        if encoded not in requests:
+            requests[encoded] = _decoded(encoded)
+        if (request := requests[encoded]) is None:
             continue
         fact = PodFact(uid=pod.uid, namespace=pod.namespace, name=pod.name, node=pod.node, group=pod.group, ask=request)
         if fact.podgroup or pod.uid in claimed or pod.scheduler in schedulers:
@@ -36,3 +39,10 @@ def queue_accounts(store: StateStore) -> Queues:
             accounts.put_other(fact)
     accounts.refresh()
     return accounts
+
+
+def _decoded(request: bytes) -> PodRequest | None:
+    try:
+        return _decode_request(request)
+    except UNDECODABLE:
+        return None

@@ -1,9 +1,10 @@
 """The latest steps of all pods in the order of arrival, and the number of steps in each minute of the last day."""
 
 from collections import Counter, deque
+from collections.abc import Iterable
 from itertools import islice
 
-from deviceshare_bus.messages import Events, Step
+from deviceshare_bus.messages import Step
 
 MOST_EVENTS = 50_000
 """Steps that are kept: some 20 MB."""
@@ -21,11 +22,11 @@ class EventHistory:
         self._steps: deque[tuple[int, str, Step]] = deque(maxlen=most)
         self._minutes: dict[int, Counter[str]] = {}
 
-    def add(self, events: Events) -> None:
-        """Add the steps of a message."""
-        for step in events.steps:
+    def add(self, service: str, steps: Iterable[Step]) -> None:
+        """Add the steps of a message of a service."""
+        for step in steps:
             self.number += 1
-            self._steps.append((self.number, events.service, step))
+            self._steps.append((self.number, service, step))
             minute = int(step.at // 60)
             counts = self._minutes.get(minute)
             if counts is None:

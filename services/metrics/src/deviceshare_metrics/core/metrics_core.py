@@ -17,6 +17,7 @@ from deviceshare.model import (
 )
 from deviceshare_bus.core import CaughtUp, Command, Event, Now, ReadBack, Tick, Unreadable
 from deviceshare_bus.messages import Events, Step, Undecodable
+from deviceshare_bus.sharing import SharedValues
 from deviceshare_bus.subjects import Stream, address, fact
 from msgspec.structs import replace
 
@@ -66,6 +67,7 @@ class MetricsCore:
         self.events = EventHistory()
         self._most_gone = most_gone
         self._configuration = EffectiveConfiguration()
+        self._shared = SharedValues()
         store = self.store
         self._facts: dict[type[Fact], dict[str, Any]] = {
             NodeFact: store.nodes,
@@ -176,19 +178,21 @@ class MetricsCore:
     def _add_events(self, events: Events) -> None:
         if self._counting:
             self.tallies.add(events)
-        self.events.add(events)
-        for step in events.steps:
-            self._add_step(events.service, step)
+        service = self._shared.value(events.service)
+        self.events.add(service, [self._add_step(service, step) for step in events.steps])
         for message in events.undecodable:
             self._count_undecodable(message)
 
-    def _add_step(self, service: str, step: Step) -> None:
+    def _add_step(self, service: str, step: Step) -> Step:
         """Append a step to its pod's history, and observe the time from the first ``seen`` to the first ``bound``.
+
+        Returns the step as it is kept.
 
         The two may arrive in either order. A pod that was bound before inventory saw it has not waited: it is not
         observed.
         """
         history = self._take_history(step.uid, step.pod)
+        step = self._shared_step(step, history)
         seen, bound = history.seen, history.bound
         if step.name == "seen" and seen is None:
             seen = step.at
@@ -201,6 +205,13 @@ class MetricsCore:
         self.store.histories[step.uid] = PodHistory(
             history.pod, history.explanation, steps, seen, bound, max(history.last, step.at)
         )
+        return step
+
+    def _shared_step(self, step: Step, history: PodHistory) -> Step:
+        """Return an equal step that shares texts with the earlier ones of its pod, and with others."""
+        uid = history.steps[0][1].uid if history.steps else step.uid
+        pod = history.pod if history.pod == step.pod else step.pod
+        return Step(uid, pod, self._shared.value(step.name), step.at, self._shared.value(step.node), step.message)
 
     def _take_history(self, uid: str, pod: str) -> PodHistory:
         """Remove and return a pod's history, which is added again at the end; a new one if there is none."""

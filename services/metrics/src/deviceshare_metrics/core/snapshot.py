@@ -47,13 +47,14 @@ def build_snapshot(store: StateStore) -> Snapshot:
     outcomes = outcomes_of(store)
     held = list(holdings(store))
     usage = cards.usage(held)
-    found = (*_pods(store, cards, outcomes), *map(_other, store.others.values()))
+    devices = _Devices(cards)
+    found = (*_pods(store, devices, outcomes), *map(_other, store.others.values()))
     pods = tuple(sorted(found, key=lambda pod: (pod.namespace, pod.name, pod.uid)))
     return Snapshot(
         nodes=tuple(nodes_of(store, held)),
         devices=tuple(cards_of(store, cards, usage)),
         pods=pods,
-        claims=tuple(_claims(store, cards, outcomes)),
+        claims=tuple(_claims(store, devices, outcomes)),
         shares=usage.shares,
         pod_shares=usage.pods,
         gangs_pending=_gangs_pending(store, pods),
@@ -117,8 +118,26 @@ def cards_of(store: StateStore, cards: Cards, usage: CardUsage) -> Iterator[api.
             )
 
 
+class _Devices:
+    """The devices of grants by the names of their device plugins; those of a claim are those of its pod."""
+
+    def __init__(self, cards: Cards) -> None:
+        self._cards = cards
+        self._known: dict[tuple[str, int], tuple[api.PodDevice, ...]] = {}
+        """By node and the identity of the grants, which exist as long as the store."""
+
+    def of(self, node: str, grants: tuple[ContainerGrant, ...]) -> tuple[api.PodDevice, ...]:
+        """Return the devices of grants of the store."""
+        if not grants:
+            return ()
+        key = (node, id(grants))
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = _devices_of(self._cards, node, grants)
+        return found
+
+
 def _devices_of(cards: Cards, node: str, grants: Iterable[ContainerGrant]) -> tuple[api.PodDevice, ...]:
-    """Return the devices by the names of their device plugins."""
     return tuple(
         api.PodDevice(
             container=grant.container,
@@ -132,7 +151,7 @@ def _devices_of(cards: Cards, node: str, grants: Iterable[ContainerGrant]) -> tu
     )
 
 
-def _claims(store: StateStore, cards: Cards, outcomes: Outcomes) -> Iterator[api.Claim]:
+def _claims(store: StateStore, devices: _Devices, outcomes: Outcomes) -> Iterator[api.Claim]:
     for on_node in sorted(store.ledgers.values(), key=lambda ledger: ledger.node):
         for claim in on_node.claims:
             found = outcomes.get((claim.id, claim.uid))
@@ -144,13 +163,13 @@ def _claims(store: StateStore, cards: Cards, outcomes: Outcomes) -> Iterator[api
                 node=on_node.node,
                 state=claim_state(claim, found),
                 reason=found.reason if found is not None else "",
-                devices=(*_devices_of(cards, on_node.node, claim.grants), *api.whole_cards(claim.resources)),
+                devices=devices.of(on_node.node, claim.grants) + api.whole_cards(claim.resources),
                 decided_by=claim.decided_by,
                 decided_at=claim.decided_at,
             )
 
 
-def _pods(store: StateStore, cards: Cards, outcomes: Outcomes) -> Iterator[api.Pod]:
+def _pods(store: StateStore, known: _Devices, outcomes: Outcomes) -> Iterator[api.Pod]:
     best = best_claims(store, outcomes)
     on_node = {(each.node, claim.uid): claim.grants for each in store.ledgers.values() for claim in each.claims}
     queues = {group.key: group.queue for group in store.groups.values()}
@@ -164,7 +183,7 @@ def _pods(store: StateStore, cards: Cards, outcomes: Outcomes) -> Iterator[api.P
             grants = on_node.get((node, pod.uid), () if pod.ended else pod.held)
         elif placed is not None and placed.holds and not pod.ended:
             node, grants = placed.node, placed.claim.grants
-        devices = _devices_of(cards, node, grants)
+        devices = known.of(node, grants)
         if placed is not None and placed.holds and node and not pod.ended:
             devices += api.whole_cards(placed.claim.resources)
         yield api.Pod(

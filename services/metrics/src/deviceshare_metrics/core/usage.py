@@ -93,6 +93,8 @@ class Cards:
         }
         self._counter = CardCounter(store.conf)
         self._factor = store.conf.devices.vgpu.memory_factor
+        self._memory: dict[tuple[object, ...], int] = {}
+        """Answers of :meth:`memory`: few cards and grants differ in more than their names."""
 
     def of(self, node: str) -> Iterable[Card]:
         """Return the cards of a node, each id once."""
@@ -108,9 +110,14 @@ class Cards:
 
     def memory(self, card: Card, grant: ContainerGrant, device: DeviceGrant) -> int:
         """Return the MiB that a device alone takes of its card: the size of the MIG instance or of the template."""
-        return self.mebibytes(
-            card, self._counter.used(card, ((CardShare(device, grant.position, grant.stage),),)).memory
-        )
+        model = (card.type, card.mode, card.memory, card.cores, card.slots)
+        of_device = (device.memory, device.cores, device.detail, device.asked, device.made)
+        key = (model, of_device, grant.position, grant.stage)
+        found = self._memory.get(key)
+        if found is None:
+            share = CardShare(device, grant.position, grant.stage)
+            found = self._memory[key] = self.mebibytes(card, self._counter.used(card, ((share,),)).memory)
+        return found
 
     def usage(self, holdings: Iterable[Holding]) -> CardUsage:
         """Return the usage of all cards."""

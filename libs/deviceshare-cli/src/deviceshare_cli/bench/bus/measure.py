@@ -1,9 +1,10 @@
-"""The run: start the system on generated nodes, create pods as fast as possible, wait until all are bound."""
+"""The run: start the system on generated nodes, create pods, wait until all are bound."""
 
 import asyncio
 import os
+import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -13,21 +14,16 @@ from deviceshare_bus.follower import Follower
 from deviceshare_bus.messages import decode_events, decode_ledger
 from deviceshare_bus.subjects import Stream, event, of_replicas
 from deviceshare_bus.tasks import end
-from deviceshare_cluster.interface import Change, ClusterError, Listed, Object
-from deviceshare_cluster.local import Applied
 from deviceshare_cluster.local.kinds import STREAM
 
-from deviceshare_cli.backing import LocalBacking
 from deviceshare_cli.bench.bus import filling, workload
+from deviceshare_cli.bench.bus.pods import Pods, local
+from deviceshare_cli.bench.bus.stages import Arrivals, Moments, add_steps
 from deviceshare_cli.bench.bus.traffic import Meters, Traffic
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.notices import Notices
-from deviceshare_cli.pods import read_pod
 from deviceshare_cli.settled import ClusterState, Poller
 from deviceshare_cli.system import System, Wanted, running
-
-CHUNK = 250
-"""Pods per batch; a batch is created when the previous batch has been acknowledged."""
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -39,8 +35,8 @@ class Run(msgspec.Struct, frozen=True):
     """From the first pod's creation until the last binding was seen."""
     created_in: float
     """Duration of the creation of all pods, during which the first pods are already placed."""
-    latencies: tuple[float, ...]
-    """Of each bound pod, from the creation request until its binding was seen; sorted."""
+    moments: tuple[Moments, ...]
+    """The stages of each pod."""
     cpu_seconds: dict[str, float]
     load_before: float
     load_after: float
@@ -55,17 +51,26 @@ class Run(msgspec.Struct, frozen=True):
     """Refused writes of ledgers since another process had written them, by process."""
     attempts: int = 0
     """Ledgers that were sent to the bus, if it was counted."""
+    arrivals: Arrivals | None = None
+    """Of a run with a rate."""
+
+    @property
+    def latencies(self) -> list[float]:
+        """Seconds of each bound pod, from its creation until its binding was seen; sorted."""
+        return sorted(pod.bound - pod.created for pod in self.moments if pod.bound)
 
 
 class Load(NamedTuple):
     """The numbers of nodes, cards on each node, and pods.
 
-    ``fill`` is the share of the nodes that are full before, ``queues`` the number of queues of the pods, 0 for one.
+    ``rate`` is that of the pods per second, 0: all at once. ``fill`` is the share of the nodes that are full before,
+    ``queues`` the number of queues of the pods, 0 for one.
     """
 
     nodes: int
     cards: int
     pods: int
+    rate: float = 0.0
     fill: float = 0.0
     queues: int = 0
 
@@ -84,9 +89,8 @@ async def measure(load: Load, timeout: float, notices: Notices, replicas: Mappin
 
 
 async def _measure(system: System, load: Load, timeout: float) -> Run:
-    pod_count = load.pods
     made = [*workload.nodes(load.nodes, load.cards), *filling.queues(load.queues)]
-    applied = await _local(system).local.make(made)
+    applied = await local(system).local.make(made)
     if problems := [one.problem for one in applied if one.problem is not None]:
         raise CommandError(f"a generated node was refused: {problems[0]}")
     await system.start_inventory()
@@ -103,17 +107,24 @@ async def _measure(system: System, load: Load, timeout: float) -> Run:
         attempts.begin(system)
     before = await _conflicts(system)
     snapshot = await poller.snapshot()
-    meters = Meters({**dict.fromkeys(Stream, system.bus), STREAM: _local(system).objects})
+    meters = Meters({**dict.fromkeys(Stream, system.bus), STREAM: local(system).objects})
     await meters.begin()
-    pods = Pods(ignored=filling.FILLED)
+    pods = Pods()
     watching = asyncio.create_task(pods.watch(system))
     metering = asyncio.create_task(meters.run())
     cpu, load_before = cpu_seconds(system), os.getloadavg()[0]
+    arrivals = None
+    wanted = list(workload.pods(load.pods, load.queues))
     try:
         await pods.listed.wait()
-        began = asyncio.get_running_loop().time()
-        created_in = await pods.create(system, pod_count, load.queues)
-        await pods.finished(system, pod_count, timeout)
+        began = time.time()
+        if load.rate:
+            arrivals = await pods.create_at(system, wanted, load.rate)
+        else:
+            await pods.create(system, wanted)
+        created_in = time.time() - began
+        settled = Poller(system.bus, lambda: _idle(system), system.wanted.replicas).settled
+        await pods.finished(load.pods, settled, timeout)
     finally:
         await end(watching, metering)
     after = cpu_seconds(system)
@@ -122,12 +133,15 @@ async def _measure(system: System, load: Load, timeout: float) -> Run:
     traffic = await meters.end()
     info = await system.bus.jetstream.stream_info(Stream.EVENT, subjects_filter="event.>")
     counted: Mapping[str, int] = info.state.subjects or {}
+    events = await Follower(system.bus, Stream.EVENT, history=True).read_to_end()
+    add_steps(pods.moments, (decode_events(message.data) for message in events))
+    moments = tuple(pods.moments.values())
     return Run(
         bound=len(pods.bound),
-        pending=pod_count - len(pods.bound),
-        seconds=max(pods.bound.values(), default=began) - began,
+        pending=load.pods - len(pods.bound),
+        seconds=max((pod.bound for pod in moments if pod.bound), default=began) - began,
         created_in=created_in,
-        latencies=tuple(sorted(at - pods.sent[name] for name, at in pods.bound.items())),
+        moments=moments,
         cpu_seconds={name: round(max(0.0, after[name] - cpu.get(name, 0.0)), 2) for name in after},
         load_before=load_before,
         load_after=load_after,
@@ -137,6 +151,7 @@ async def _measure(system: System, load: Load, timeout: float) -> Run:
         claims=await _claims(system),
         conflicts={name: count - before.get(name, 0) for name, count in (await _conflicts(system)).items()},
         attempts=attempts.ledgers,
+        arrivals=arrivals,
     )
 
 
@@ -146,8 +161,8 @@ async def _fill(system: System, nodes: int, cards: int, timeout: float) -> None:
     watching = asyncio.create_task(pods.watch(system))
     try:
         await pods.listed.wait()
-        await pods.make(system, list(filling.fillers(nodes, cards)))
-        await pods.finished(system, nodes, timeout)
+        await pods.create(system, list(filling.fillers(nodes, cards)))
+        await pods.finished(nodes, Poller(system.bus, lambda: _idle(system), system.wanted.replicas).settled, timeout)
         if len(pods.bound) < nodes:
             raise CommandError(f"{len(pods.bound)} of {nodes} nodes could be filled")
     finally:
@@ -172,87 +187,6 @@ async def _conflicts(system: System) -> dict[str, int]:
         events = decode_events(message.data)
         found[events.instance] += events.counters.get("ledger_conflicts", 0)
     return dict(sorted(found.items()))
-
-
-class Pods:
-    """Times of creation and binding of each pod, in seconds of the event loop's clock."""
-
-    def __init__(self, ignored: str = "-") -> None:
-        self._ignored = ignored
-        """Begins the names of pods that are not counted."""
-        self.listed = asyncio.Event()
-        self._changed = asyncio.Event()
-        self.sent: dict[str, float] = {}
-        self.bound: dict[str, float] = {}
-        self.reasons: dict[str, str] = {}
-
-    async def watch(self, system: System) -> None:
-        """Observe the cluster's pods until cancelled."""
-        with _local(system).observed(self._take):
-            self.listed.set()
-            await asyncio.Event().wait()
-
-    def _take(self, batch: list[Change | Listed]) -> None:
-        at = asyncio.get_running_loop().time()
-        self._changed.set()
-        for change in batch:
-            if isinstance(change, Change) and change.kind == "Pod" and change.name not in self.bound and change.raw:
-                if change.name.startswith(self._ignored):
-                    continue
-                pod = read_pod(change.raw)
-                if pod.node:
-                    self.bound[pod.name] = at
-                    self.reasons.pop(pod.name, None)
-                elif pod.reason:
-                    self.reasons[pod.name] = pod.reason
-
-    async def create(self, system: System, count: int, queues: int = 0) -> float:
-        """Create all pods and return the duration in seconds."""
-        return await self.make(system, list(workload.pods(count, queues)))
-
-    async def make(self, system: System, everything: list[Object]) -> float:
-        """Create these pods and return the duration in seconds."""
-        now = asyncio.get_running_loop().time
-        began = now()
-        for start in range(0, len(everything), CHUNK):
-            chunk = everything[start : start + CHUNK]
-            at = now()
-            for obj in chunk:
-                self.sent[obj["metadata"]["name"]] = at
-            for one in await _made(system, chunk):
-                if one.problem is not None:
-                    raise CommandError(f"a generated pod was refused: {one.problem}")
-        return now() - began
-
-    async def finished(self, system: System, count: int, timeout: float) -> None:
-        """Wait until every pod is bound or has a reason why it is pending."""
-        settled = Poller(system.bus, lambda: _idle(system), system.wanted.replicas)
-        try:
-            async with asyncio.timeout(timeout):
-                while len(self.bound) + len(self.reasons) < count:
-                    self._changed.clear()
-                    await self._changed.wait()
-                if self.reasons:  # a pending pod may still be placed
-                    await settled.settled()
-        except TimeoutError:
-            raise CommandError(
-                f"after {timeout:g} s {len(self.bound)} of {count} pods are bound, {len(self.reasons)} have a reason"
-            ) from None
-
-
-async def _made(system: System, objects: list[Object]) -> Sequence[Applied]:
-    """Create objects; retry if the result is unknown because the server became unreachable."""
-    while True:
-        try:
-            return await _local(system).local.make(objects)
-        except ClusterError as error:
-            system.notices.report(f"bench: {error}, retrying")
-            await asyncio.sleep(0.2)
-
-
-def _local(system: System) -> LocalBacking:
-    assert isinstance(system.backing, LocalBacking)
-    return system.backing
 
 
 async def _idle(system: System) -> ClusterState:

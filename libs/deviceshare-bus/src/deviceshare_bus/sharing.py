@@ -1,0 +1,81 @@
+"""Equal parts of messages as one object: most of the memory of a large cluster are repetitions of few values.
+
+The names of namespaces, nodes, queues, containers and services, resources of pods and whole requests are in every
+message about a pod. Decoded, each is an object of its own. Uids and names of pods are as many as the pods.
+"""
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import msgspec
+from deviceshare.model import Claim, ContainerGrant, Outcome
+from msgspec.structs import force_setattr
+
+MOST_SHARED = 1 << 16
+"""Values that are remembered. Beyond this number all are forgotten: later ones are shared among themselves."""
+_FIELDS = frozenset({"namespace", "scheduler", "node", "queue", "labels", "unserved", "until_running"})
+"""Fields of facts whose values are those of many objects."""
+_OF_CLAIMS = ("namespace", "queue", "decided_by", "resources")
+
+T = TypeVar("T")
+
+
+class SharedValues:
+    """Replaces parts of decoded messages by equal ones of earlier messages. The messages stay equal."""
+
+    def __init__(self, most: int = MOST_SHARED) -> None:
+        self._most = most
+        self._values: dict[Any, Any] = {}
+        self._fields: dict[type, tuple[str, ...]] = {}
+        """The fields to share of each type of message."""
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def value(self, value: T) -> T:
+        """Return an earlier value that is equal to this one, if there is one; values are texts, tuples or requests."""
+        found: T | None = self._values.get(value)
+        if found is not None:
+            return found
+        if len(self._values) >= self._most:
+            self._values.clear()
+        self._values[value] = value
+        return value
+
+    def message(self, message: msgspec.Struct) -> None:
+        """Share the parts of a fact, a ledger or outcomes."""
+        kind = type(message)
+        fields = self._fields.get(kind)
+        if fields is None:
+            fields = self._fields[kind] = tuple(
+                field
+                for field in message.__struct_fields__
+                if field in _FIELDS and not isinstance(getattr(message, field), dict)
+            )
+        self._share(message, fields)
+        if (request := getattr(message, "ask", None)) is not None:
+            force_setattr(message, "ask", self._request(request))
+        self._grants(getattr(message, "held", ()))
+        for claim in getattr(message, "claims", ()):
+            if isinstance(claim, Claim):
+                self.claim(claim)
+        for outcome in getattr(message, "outcomes", ()):
+            if isinstance(outcome, Outcome):
+                self._share(outcome, ("state",))
+
+    def claim(self, claim: Claim) -> None:
+        """Share the parts of a claim."""
+        self._share(claim, _OF_CLAIMS)
+        self._grants(claim.grants)
+
+    def _request(self, request: Any) -> Any:
+        """Return an equal request; one that is not decoded is copied, since it keeps the bytes of the whole message."""
+        return msgspec.Raw(self.value(bytes(request))) if isinstance(request, msgspec.Raw) else self.value(request)
+
+    def _grants(self, grants: Sequence[ContainerGrant]) -> None:
+        for grant in grants:
+            self._share(grant, ("container", "family"))
+
+    def _share(self, message: msgspec.Struct, fields: tuple[str, ...]) -> None:
+        for field in fields:
+            force_setattr(message, field, self.value(getattr(message, field)))

@@ -1,0 +1,91 @@
+"""A cluster whose pods are all bound, as objects of the cluster and as messages of LEDGER, OUTCOME and EVENT."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from deviceshare.families import BY_NAME, SERVED
+from deviceshare.model import BOUND, Claim, ContainerGrant, DeviceGrant, NodeLedger, NodeOutcomes, Outcome
+from deviceshare_bus import subjects
+from deviceshare_bus.messages import Events, Step, encode
+from deviceshare_bus.publisher import Write
+from deviceshare_cluster.interface import Object
+
+from deviceshare_cli.bench import objects
+from deviceshare_cli.bench.bus import workload
+
+NAMESPACE = "bench"
+_MEMORY, _CORES = 1024, 5
+"""MiB and percent of a card."""
+_LIMITS = {
+    "cpu": "100m",
+    "memory": "256Mi",
+    "volcano.sh/vgpu-number": "1",
+    "volcano.sh/vgpu-memory": str(_MEMORY),
+    "volcano.sh/vgpu-cores": str(_CORES),
+}
+_RESOURCES = (("cpu", 100), ("memory", 256 << 20))
+_STEPS = 250
+"""Steps in a message."""
+
+
+class Contents(NamedTuple):
+    """The numbers of nodes, cards on each node, and bound pods; ``at`` (unix seconds) is when they were bound."""
+
+    nodes: int
+    cards: int
+    pods: int
+    at: float
+
+    def node_objects(self) -> Iterator[Object]:
+        """Yield the nodes."""
+        return workload.nodes(self.nodes, self.cards)
+
+    def pod_objects(self) -> Iterator[Object]:
+        """Yield the bound pods."""
+        family = BY_NAME["hami-core"]
+        for number in range(self.pods):
+            claim, node = self._claim(number), _node(number % self.nodes)
+            pod = new_pod(claim.name)
+            pod["metadata"]["uid"] = claim.uid
+            pod["metadata"]["annotations"] = {**family.annotations(claim, node, ["main"], self.at), SERVED: "true"}
+            pod["spec"]["nodeName"] = node
+            pod["status"] = {"phase": "Running"}
+            yield pod
+
+    def writes(self) -> Iterator[Write]:
+        """Yield the messages of LEDGER, OUTCOME and EVENT."""
+        for number in range(self.nodes):
+            name = _node(number)
+            claims = tuple(self._claim(each) for each in range(number, self.pods, self.nodes))
+            yield Write(subjects.ledger(name), encode(NodeLedger(node=name, claims=claims)))
+            outcomes = tuple(Outcome(claim.id, claim.uid, BOUND, "", self.at) for claim in claims)
+            yield Write(subjects.outcome(name), encode(NodeOutcomes(node=name, outcomes=outcomes)))
+        for service, step in (("inventory", "seen"), ("placement", "claimed"), ("binder", "bound")):
+            for start in range(0, self.pods, _STEPS):
+                steps = tuple(self._step(number, step) for number in range(start, min(start + _STEPS, self.pods)))
+                message = Events(service=service, instance=f"{service}-0", at=self.at, steps=steps)
+                yield Write(subjects.event(service), encode(message))
+
+    def _claim(self, number: int) -> Claim:
+        name, uid = f"bench-{number:06d}", f"00000000-0000-4000-8000-{number:012d}"
+        node, card = number % self.nodes, number // self.nodes % self.cards
+        device = DeviceGrant(f"GPU-{node:05d}-{card}", card, _MEMORY, _CORES)
+        return Claim(
+            id=f"bench-{number:016x}", uid=uid, namespace=NAMESPACE, name=name, group=f"pod/{uid}", queue="default",
+            decided_by="placement", decided_at=self.at, seen_at=self.at, resources=_RESOURCES,
+            grants=(ContainerGrant("main", 0, "hami-core", (device,)),),
+        )  # fmt: skip
+
+    def _step(self, number: int, name: str) -> Step:
+        claim = self._claim(number)
+        node = "" if name == "seen" else _node(number % self.nodes)
+        return Step(claim.uid, f"{NAMESPACE}/{claim.name}", name, self.at, node)
+
+
+def new_pod(name: str) -> Object:
+    """Return a pod with the request of all others that is not bound."""
+    return objects.pod(NAMESPACE, name, "deviceshare", _LIMITS)
+
+
+def _node(number: int) -> str:
+    return f"node-{number:05d}"

@@ -1,0 +1,113 @@
+"""The metrics of cards: of each card and container, of each node, and of the cluster.
+
+The number of the first grows with the cards and their pods: 15 series for a card with one pod.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Literal, get_args
+
+from deviceshare.formats import vgpu
+
+from deviceshare_metrics.api import Device
+from deviceshare_metrics.core import Snapshot
+from deviceshare_metrics.many_series import Gauge, Labels
+
+Detail = Literal["card", "node", "cluster"]
+"""The smallest objects that have series of their own."""
+DETAILS: tuple[Detail, ...] = get_args(Detail)
+MIB = 1024 * 1024
+_VGPU_MODES = frozenset({vgpu.HAMI_CORE, vgpu.MIG, vgpu.MPS})
+_AMOUNTS: tuple[tuple[str, str, Callable[[Device], float]], ...] = (
+    ("cards", "Cards", lambda _: 1),
+    ("cards_healthy", "Cards that the device plugin reports as healthy", lambda card: card.healthy),
+    ("card_memory_bytes", "Memory of the cards", lambda card: card.memory_total * MIB),
+    ("card_memory_allocated_bytes", "Memory allocated on the cards", lambda card: card.memory_used * MIB),
+    ("card_cores", "Compute of the cards: percent, or AI cores", lambda card: card.cores_total),
+    ("card_cores_allocated", "Compute allocated on the cards", lambda card: card.cores_used),
+    ("card_slots", "Shares that the cards can be divided into", lambda card: card.slots_total),
+    ("card_slots_allocated", "Shares that are allocated", lambda card: card.slots_used),
+)
+
+
+def card_gauges(snapshot: Snapshot, detail: Detail) -> Iterator[Gauge]:
+    """Yield the gauges of a detail, and of all that are coarser."""
+    if detail == "card":
+        yield from _volcano(snapshot)
+        yield from _cards(snapshot.devices)
+        yield _containers(snapshot)
+    if detail != "cluster":
+        yield from _sums("node", ("mode", "node", "type"), snapshot.devices)
+    yield from _sums("cluster", ("mode", "type"), snapshot.devices)
+
+
+def _volcano(snapshot: Snapshot) -> Iterator[Gauge]:
+    """Volcano's metrics of its vGPU cards, unit MiB.
+
+    Names, labels and meaning: volcano-sh/volcano pkg/scheduler/api/devices/nvidia/vgpu/metrics.go.
+    """
+    cards = [device for device in snapshot.devices if device.mode in _VGPU_MODES]
+    labels = Labels(("NodeName", "devID"), [(device.node, device.id) for device in cards])
+    for name, text, values in (
+        ("shared_number", "Number of vGPU pods that share this card.", [len(card.pods) for card in cards]),
+        ("allocated_memory", "vGPU memory allocated on this card, in MiB.", [card.memory_used for card in cards]),
+        ("allocated_cores", "Percent of this card's cores that is allocated.", [card.cores_used for card in cards]),
+        ("memory_limit", "Memory of this card, in MiB.", [card.memory_total for card in cards]),
+    ):
+        yield Gauge(f"volcano_vgpu_device_{name}", text, labels, values)
+
+    known = {(device.node, device.id) for device in cards}
+    memory: Counter[tuple[str, str, str]] = Counter()
+    cores: Counter[tuple[str, str, str]] = Counter()
+    for share in snapshot.pod_shares:
+        if (share.node, share.card) in known:
+            # Without the namespace, as in Volcano: pods of one name are one series.
+            key = (share.node, share.card, share.pod)
+            memory[key] += share.memory
+            cores[key] += share.cores
+    labels = Labels(("NodeName", "devID", "podName"), [*memory])
+    for name, text, amounts in (
+        ("memory", "vGPU memory allocated to a pod on this card, in MiB.", memory),
+        ("core", "Percent of this card's cores that is allocated to a pod.", cores),
+    ):
+        name = f"volcano_vgpu_device_{name}_allocation_for_a_certain_pod"
+        yield Gauge(name, text, labels, [*amounts.values()])
+
+
+def _cards(cards: Sequence[Device]) -> Iterator[Gauge]:
+    labels = Labels(("device", "mode", "node", "type"), [(card.id, card.mode, card.node, card.type) for card in cards])
+    for name, text, values in (
+        ("memory_bytes", "Memory of the card.", [card.memory_total * MIB for card in cards]),
+        ("memory_allocated_bytes", "Memory allocated on the card.", [card.memory_used * MIB for card in cards]),
+        ("cores", "Compute of the card: percent, or AI cores.", [card.cores_total for card in cards]),
+        ("cores_allocated_ratio", "Share of the card's compute that is allocated.", [*map(_cores_ratio, cards)]),
+        ("slots", "Number of shares that the card can be divided into.", [card.slots_total for card in cards]),
+        ("slots_allocated", "Number of shares that are allocated.", [card.slots_used for card in cards]),
+        ("pods", "Number of pods that have a share of the card.", [len(card.pods) for card in cards]),
+        ("healthy", "1 if the device plugin reports the card as healthy.", [card.healthy for card in cards]),
+    ):
+        yield Gauge(f"deviceshare_card_{name}", text, labels, values)
+
+
+def _cores_ratio(device: Device) -> float:
+    return device.cores_used / device.cores_total if device.cores_total else 0.0
+
+
+def _containers(snapshot: Snapshot) -> Gauge:
+    memory: Counter[tuple[str, str, str, str, str]] = Counter()
+    for share in snapshot.shares:
+        memory[share.container, share.card, share.namespace, share.node, share.pod] += share.memory
+    labels = Labels(("container", "device", "namespace", "node", "pod"), [*memory])
+    text = "Device memory allocated to the container."
+    return Gauge("deviceshare_container_memory_bytes", text, labels, [amount * MIB for amount in memory.values()])
+
+
+def _sums(what: str, names: tuple[str, ...], cards: Iterable[Device]) -> Iterator[Gauge]:
+    """Yield the sums of all cards with equal values of ``names``, which are fields of a card."""
+    groups: dict[tuple[str, ...], list[Device]] = {}
+    for card in cards:
+        groups.setdefault(tuple([getattr(card, name) for name in names]), []).append(card)
+    labels = Labels(names, [*groups])
+    for name, text, amount in _AMOUNTS:
+        values = [sum(map(amount, group)) for group in groups.values()]
+        yield Gauge(f"deviceshare_{what}_{name}", f"{text}, of the {what}, by model and mode.", labels, values)

@@ -1,0 +1,91 @@
+"""Decoded messages share equal parts, and stay equal."""
+
+import msgspec
+from deviceshare.model import (
+    Claim,
+    ContainerGrant,
+    ContainerRequest,
+    DeviceGrant,
+    NodeLedger,
+    NodeOutcomes,
+    Outcome,
+    PodFact,
+    PodRequest,
+)
+from deviceshare_bus import subjects
+from deviceshare_bus.core import Event
+from deviceshare_bus.follower import Message
+from deviceshare_bus.messages import decode_fact, decode_ledger, decode_outcomes, encode
+from deviceshare_bus.sharing import SharedValues
+from deviceshare_bus.validation import validated
+
+
+class Received(Event, frozen=True):
+    content: msgspec.Struct
+
+
+decode = validated(
+    {"pod": decode_fact, "ledger": decode_ledger, "outcome": decode_outcomes},
+    lambda message, where, content: Received(content),
+)
+GRANTS = (ContainerGrant("main", 0, "hami-core", (DeviceGrant("GPU-1", 0, 1024, 5),)),)
+
+
+def read(subject, message):
+    found = decode(Message(subject, 1, encode(message))).content
+    assert found == message
+    assert encode(found) == encode(message)
+    return found
+
+
+def pod(uid):
+    request = PodRequest(containers=(ContainerRequest("main", (("cpu", 100), ("volcano.sh/vgpu-number", 1))),))
+    return PodFact(
+        uid=uid, namespace="space", name=f"pod-{uid}", scheduler="volcano", node="node-1", queue="team", ask=request,
+        labels=(("app", "x"),), held=GRANTS,
+    )  # fmt: skip
+
+
+def test_pods_of_one_template_share_all_but_their_names():
+    one, two = (read(subjects.fact("pod", uid), pod(uid)) for uid in ("u1", "u2"))
+    for field in ("namespace", "scheduler", "node", "queue", "ask", "labels"):
+        assert getattr(one, field) is getattr(two, field), field
+    assert one.held[0].container is two.held[0].container
+    assert one.held[0].family is two.held[0].family
+
+
+def test_claims_and_outcomes_share_what_their_pods_have_in_common():
+    def claim(uid):
+        return Claim(
+            id=f"c-{uid}", uid=uid, namespace="space", name=uid, queue="team", decided_by="placement-1", grants=GRANTS,
+            resources=(("cpu", 100), ("memory", 1 << 28)),
+        )  # fmt: skip
+
+    first, second = read(subjects.ledger("n"), NodeLedger(node="n", claims=(claim("u1"), claim("u2")))).claims
+    for field in ("namespace", "queue", "decided_by", "resources"):
+        assert getattr(first, field) is getattr(second, field), field
+    outcomes = tuple(Outcome(f"c-{uid}", uid, "bound") for uid in ("u1", "u2"))
+    one, two = read(subjects.outcome("n"), NodeOutcomes(node="n", outcomes=outcomes)).outcomes
+    assert one.state is two.state
+
+
+def test_what_is_remembered_is_bounded():
+    shared = SharedValues(most=10)
+    for number in range(100):
+        assert shared.value(f"text {number}") == f"text {number}"
+        assert len(shared) <= 10
+    assert shared.value("text 99") is shared.value("text " + str(99))
+
+
+def test_a_request_that_is_not_decoded_does_not_keep_its_message():
+    class Seen(msgspec.Struct, frozen=True):
+        ask: msgspec.Raw
+
+    def seen():
+        return msgspec.msgpack.decode(encode({"ask": {"containers": ["x"]}, "more": "y" * 1000}), type=Seen)
+
+    shared, one, two = SharedValues(), seen(), seen()
+    shared.message(one)
+    shared.message(two)
+    assert bytes(one.ask) == bytes(two.ask) == encode({"containers": ["x"]})
+    assert len(shared) == 1

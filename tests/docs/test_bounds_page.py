@@ -1,0 +1,145 @@
+"""The table of bounds in docs/operators.md is complete: constants, caches, queues and semaphores of all services.
+
+What can be found by its form is found: constants with the name of a bound, `lru_cache`, `deque(maxlen=…)`, `Queue`,
+`Semaphore`. Maps that the code itself keeps small are found by the constants to which it compares their sizes.
+"""
+
+import ast
+import importlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "operators.md").read_text()
+TABLE = PAGE.partition("\n## Bounds\n")[2].partition("\n## ")[0]
+ROWS = [row for row in TABLE.splitlines() if row.startswith("|")][2:]
+PLACE = re.compile(r"`((?:[a-z_]+\.)+_?[A-Za-z_]+)`")
+BOUND = re.compile(
+    r"MOST_|^LIMIT$|_LIMIT$|IN_FLIGHT|^READS$|^REQUESTS$|^WRITES$|PENDING_|INBOX_|MAX_KNOWN|MAX_STALE|MAX_PAYLOAD|AT_ONCE|"
+    r"WAITING$|^UPDATES$|^BATCHES$|QUEUE_SIZE|BYTES$|BUFFER$|^FULL$|^LARGEST$|_BATCH$|^DELETIONS$"
+)
+NO_BUFFERS = {
+    "deviceshare.conf.device_model.MOST_INSTANCES": "a limit of one object",
+    "deviceshare.conf.yaml_loader.MOST_ALIASED": "a limit of one object",
+    "deviceshare.families.protocol.MOST_CARDS": "a limit of one object",
+    "deviceshare.families.selection._MOST_TYPES": "names in a message",
+    "deviceshare.formats.gpu_share.MOST_CARDS": "a limit of one object",
+    "deviceshare.model.quantities.LARGEST": "the largest number",
+    "deviceshare.objects.lenient.MOST_REPAIRS": "a limit of one object",
+    "deviceshare_bus.publisher._INCOMPLETE_BATCH": "a code of nats-server",
+    "deviceshare.conf.reading.LARGEST": "the largest number",
+    "deviceshare.objects.pod_request._keys_of": "one entry for each configuration of a process",
+    "deviceshare_binder.service.MOST_JITTER": "seconds",
+    "deviceshare_bus.plugins.load_families": "without arguments",
+    "deviceshare_cluster.local.known_fields._types": "a file of this package for each kind",
+    "deviceshare_metrics.api.MOST_WHOLE": "a limit of one object",
+    "deviceshare_metrics.lists.MOST_NAMES": "names in an answer",
+}
+
+
+def modules() -> Iterator[tuple[str, ast.Module]]:
+    for source in sorted([*ROOT.glob("libs/*/src"), *ROOT.glob("services/*/src")]):
+        for file in sorted(source.rglob("*.py")):
+            name = ".".join(file.relative_to(source).with_suffix("").parts).removesuffix(".__init__")
+            if not name.startswith("deviceshare_cli"):
+                yield name, ast.parse(file.read_text())
+
+
+MODULES = dict(modules())
+
+
+def constants(module: ast.Module) -> Iterator[str]:
+    for node in module.body:
+        targets = node.targets if isinstance(node, ast.Assign) else []
+        for target in targets:
+            for each in target.elts if isinstance(target, ast.Tuple) else [target]:
+                if isinstance(each, ast.Name):
+                    yield each.id
+
+
+def bounds() -> dict[str, int | float]:
+    """Return the constants that are bounds by their names."""
+    found = {}
+    for name, module in MODULES.items():
+        for constant in constants(module):
+            if constant.isupper() and BOUND.search(constant) and not name.startswith("deviceshare.kernels"):
+                value = getattr(importlib.import_module(name), constant)
+                if isinstance(value, int | float) and not isinstance(value, bool):
+                    found[f"{name}.{constant}"] = value
+    return found
+
+
+def called(node: ast.AST) -> str:
+    return getattr(node, "attr", getattr(node, "id", ""))
+
+
+def caches() -> set[str]:
+    """Return the functions with a cache of a fixed size."""
+    return {
+        f"{name}.{node.name}"
+        for name, module in MODULES.items()
+        for node in ast.walk(module)
+        if isinstance(node, ast.FunctionDef)
+        for decorator in node.decorator_list
+        if called(decorator.func if isinstance(decorator, ast.Call) else decorator) in ("lru_cache", "cache")
+    }
+
+
+PLACES = sorted(set(PLACE.findall(TABLE)))
+CONSTANTS = {name: value for name, value in bounds().items() if name not in NO_BUFFERS}
+
+
+def is_listed(name: str) -> bool:
+    return any(ends_with(name, place) for place in PLACES)
+
+
+def ends_with(name: str, place: str) -> bool:
+    """Return whether a place names an object; the package is left out, or is without its prefix."""
+    return f".{name.removeprefix('deviceshare_')}".endswith(f".{place}")
+
+
+@pytest.mark.parametrize("name", sorted({*CONSTANTS, *caches()} - NO_BUFFERS.keys()))
+def test_every_bound_is_listed(name: str) -> None:
+    assert is_listed(name), f"docs/operators.md, Bounds: {name} is missing, or is no buffer (NO_BUFFERS)"
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_every_listed_name_exists_with_the_value_shown(place: str) -> None:
+    module, _, name = place.rpartition(".")
+    (found,) = {each for each in MODULES if ends_with(each, module) and hasattr(importlib.import_module(each), name)}
+    value = getattr(importlib.import_module(found), name)
+    if not isinstance(value, int | float):
+        value = value.cache_parameters()["maxsize"]
+    texts = {f"{value:,.0f}"}
+    if isinstance(value, int):
+        texts |= {f"{value >> shift} {unit}" for shift, unit in ((10, "KiB"), (20, "MiB")) if value >> shift}
+    rows = [row for row in ROWS if f"`{place}`" in row]
+    for row in rows:
+        assert any(re.search(rf"(?<![\d,]){text}(?!\d|,\d)", row) for text in texts), (texts, row)
+
+
+def test_every_row_with_a_number_says_what_happens() -> None:
+    for row in ROWS:
+        *_, bound, full = (cell.strip() for cell in row.strip("|").split(" | "))
+        assert full.strip("| ") or not PLACE.search(bound) or "seconds" in bound, row
+
+
+def test_no_exception_is_outdated() -> None:
+    assert set(NO_BUFFERS) <= {*bounds(), *caches()}
+
+
+def test_queues_and_semaphores_are_bounded_by_constants_or_arguments() -> None:
+    for name, module in MODULES.items():
+        for node in ast.walk(module):
+            if not isinstance(node, ast.Call):
+                continue
+            arguments = [*node.args, *(each.value for each in node.keywords)]
+            if called(node.func) in ("Semaphore", "BoundedSemaphore", "LifoQueue", "PriorityQueue") or (
+                called(node.func) == "Queue" and getattr(node.func, "value", None) is not None
+            ):
+                assert len(arguments) == 1, (name, ast.unparse(node))
+                assert isinstance(arguments[0], ast.Name), (name, ast.unparse(node))
+            assert called(node.func) != "SimpleQueue", name
