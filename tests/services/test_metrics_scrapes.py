@@ -9,10 +9,13 @@ import aiohttp
 import pytest
 from deviceshare.model import PodFact
 from deviceshare_bus import subjects
+from deviceshare_bus.metric_formats import FORMATS, PLAIN, accepted_format
+from deviceshare_bus.service_metrics import ServiceMetrics
 from deviceshare_metrics import scrapes
 from deviceshare_metrics.__main__ import options
 from deviceshare_metrics.scrapes import MOST_FORMATS, MOST_SECONDS, REUSE, Scrapes, Text
-from deviceshare_metrics.server import Server, serve
+from deviceshare_metrics.server import Server, _gzip_accepted, serve
+from prometheus_client.exposition import choose_encoder
 from support.metrics import catch_up, read, started
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
@@ -87,11 +90,84 @@ async def test_a_text_is_used_as_long_as_it_was_expensive(seconds: float, used: 
 async def test_formats_are_computed_one_after_the_other_and_few_are_kept() -> None:
     source = Source(0.001)
     found = source.scrapes()
-    formats = [f"application/openmetrics-text; version=1.0.{number}" for number in range(MOST_FORMATS + 3)]
-    await asyncio.gather(*map(found.get, formats))
-    assert source.texts == len(formats)
+    await asyncio.gather(*map(found.get, FORMATS))
+    assert source.texts == len(FORMATS) > MOST_FORMATS
     assert len(found._latest) == MOST_FORMATS
     assert not found._computing
+
+
+async def test_versions_that_clients_invent_are_no_formats() -> None:
+    source = Source()
+    found = source.scrapes()
+    source.go.clear()
+    kinds = ("application/openmetrics-text", "text/plain")
+    headers = [f"{kind}; version=1.0.{end}; escaping={end}" for kind in kinds for end in (*range(1, 100), "x", "=")]
+    waiting = [asyncio.create_task(found.get(accept)) for accept in headers]
+    await asyncio.sleep(0.01)
+    assert len(found._computing) == 1
+    source.go.set()
+    assert {text.content_type for text in await asyncio.gather(*waiting)} == {choose_encoder("")[1]}
+    assert source.texts == 1
+
+
+@pytest.mark.parametrize("accept", FORMATS)
+def test_a_format_selects_itself_and_has_its_own_content_type(accept: str) -> None:
+    assert accepted_format(accept) == accept
+    assert len({choose_encoder(each)[1] for each in FORMATS}) == len(FORMATS)
+
+
+@pytest.mark.parametrize(
+    ("accept", "expected"),
+    [
+        ("", PLAIN),
+        ("*/*", PLAIN),
+        ("text/plain;version=0.0.4;q=0.5, */*;q=0.1", PLAIN),
+        ("application/openmetrics-text", "application/openmetrics-text; version=1.0.0; escaping=underscores"),
+        (
+            "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,"
+            "application/openmetrics-text;version=0.0.1;q=0.5,text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,"
+            "text/plain;version=0.0.4;q=0.3,*/*;q=0.2",
+            "application/openmetrics-text; version=1.0.0; escaping=allow-utf-8",
+        ),
+        ("text/plain; version=1.0.0; escaping=dots", "text/plain; version=1.0.0; escaping=dots"),
+        ("application/openmetrics-text; version=1.0.x, text/plain; version=1.0.0", FORMATS[5]),
+    ],
+)
+def test_what_clients_accept(accept: str, expected: str) -> None:
+    assert accepted_format(accept) == expected
+
+
+async def test_a_service_answers_a_version_that_is_none() -> None:
+    _, content_type = await ServiceMetrics("placement", "placement-0").expose(
+        None, "application/openmetrics-text; version=1.0.x"
+    )
+    assert content_type == choose_encoder("")[1]
+
+
+@pytest.mark.parametrize(
+    ("header", "expected"),
+    [
+        ("", False), ("gzip", True), ("br, GZIP;q=0.5", True), ("gzip; q=1.000", True), ("gzip;q=0.001", True),
+        ("gzip;q=0", False), ("gzip; q=0.0", False), ("gzip;q=", False), ("gzip;q=x", False), ("identity", False),
+    ],
+)  # fmt: skip
+def test_whether_a_client_accepts_gzip(header: str, expected: bool) -> None:
+    assert _gzip_accepted(header) is expected
+
+
+async def test_the_answer_to_head_has_no_body() -> None:
+    core = started()
+    catch_up(core)
+    runner = await serve(Server(core, lambda: True, detail="cluster").app(), "127.0.0.1", 0)
+    try:
+        reader, writer = await asyncio.open_connection("127.0.0.1", runner.addresses[0][1])
+        writer.write(b"HEAD /metrics HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+        writer.close()
+    finally:
+        await runner.cleanup()
+    assert head.startswith(b"HTTP/1.1 200 ")
+    assert body == b""
 
 
 async def test_a_client_that_goes_away_ends_nothing() -> None:

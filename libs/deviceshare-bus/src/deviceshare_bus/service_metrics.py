@@ -14,7 +14,8 @@ from nats.errors import Error as NatsError
 from prometheus_client import CollectorRegistry, GCCollector, Histogram, Metric, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
 from prometheus_client.exposition import choose_encoder
-from prometheus_client.registry import Collector
+
+from deviceshare_bus.metric_formats import Families, accepted_format
 
 if TYPE_CHECKING:
     from deviceshare_bus.connection import Connection
@@ -102,9 +103,9 @@ class ServiceMetrics:
     async def expose(self, context: "Context | None", accept: str) -> tuple[bytes, str]:
         """Return all metrics and their content type, in the format that ``accept`` (a request's header) allows."""
         streams = await read_streams(context.connection) if context is not None else None
-        encode, content_type = choose_encoder(accept)
+        encode, content_type = choose_encoder(accepted_format(accept))
         families = [*self.own(context, streams), *self._registry.collect()]
-        return encode(_Families(families)), content_type
+        return encode(Families(families)), content_type
 
     async def own_families(self, context: "Context") -> list[Metric]:
         """Return the metrics for an exposition that has those of its process already."""
@@ -188,13 +189,3 @@ async def read_streams(connection: "Connection") -> Streams | None:
         storage=account.storage,
         storage_limit=max(0, account.limits.max_storage),
     )
-
-
-class _Families(Collector):
-    """Gives families to an encoder."""
-
-    def __init__(self, families: Iterable[Metric]) -> None:
-        self._families = families
-
-    def collect(self) -> Iterable[Metric]:
-        return self._families

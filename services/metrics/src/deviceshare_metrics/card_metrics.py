@@ -17,7 +17,6 @@ Detail = Literal["card", "node", "cluster"]
 """The smallest objects that have series of their own."""
 DETAILS: tuple[Detail, ...] = get_args(Detail)
 MIB = 1024 * 1024
-_VGPU_MODES = frozenset({vgpu.HAMI_CORE, vgpu.MIG, vgpu.MPS})
 _AMOUNTS: tuple[tuple[str, str, Callable[[Device], float]], ...] = (
     ("cards", "Cards", lambda _: 1),
     ("cards_healthy", "Cards that the device plugin reports as healthy", lambda card: card.healthy),
@@ -46,7 +45,7 @@ def _volcano(snapshot: Snapshot) -> Iterator[Gauge]:
 
     Names, labels and meaning: volcano-sh/volcano pkg/scheduler/api/devices/nvidia/vgpu/metrics.go.
     """
-    cards = [device for device in snapshot.devices if device.mode in _VGPU_MODES]
+    cards = [device for device in snapshot.devices if device.mode in vgpu.MODES]
     labels = Labels(("NodeName", "devID"), [(device.node, device.id) for device in cards])
     for name, text, values in (
         ("shared_number", "Number of vGPU pods that share this card.", [len(card.pods) for card in cards]),

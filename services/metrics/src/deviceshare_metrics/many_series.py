@@ -8,6 +8,7 @@ are then replaced.
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
+from deviceshare_bus.metric_formats import Families
 from prometheus_client import Metric
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
@@ -68,20 +69,12 @@ class Gauge:
 
 def encoded(encode: Encode, *metrics: Metric) -> bytes:
     """Return the text of metrics, without the last line of OpenMetrics."""
-    return encode(_Metrics(*metrics)).removesuffix(END)
+    return encode(Families(metrics)).removesuffix(END)
 
 
 def last_line(encode: Encode) -> bytes:
     """Return what follows all metrics."""
-    return encode(_Metrics())
-
-
-class _Metrics(Collector):
-    def __init__(self, *metrics: Metric) -> None:
-        self._metrics = metrics
-
-    def collect(self) -> Sequence[Metric]:
-        return self._metrics
+    return encode(Families(()))
 
 
 def _escaped(value: str) -> str:

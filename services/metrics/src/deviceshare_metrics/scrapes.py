@@ -11,6 +11,7 @@ import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from typing import NamedTuple
 
+from deviceshare_bus.metric_formats import accepted_format
 from prometheus_client.exposition import choose_encoder
 
 REUSE = 3.0
@@ -46,7 +47,7 @@ class Scrapes:
 
     Args:
         expose: collects the metrics and returns a text in parts, which are computed in a thread, and its content type;
-            its argument is the request's header ``Accept``.
+            its argument is a header ``Accept``, one of :data:`~deviceshare_bus.metric_formats.FORMATS`.
         clock: monotonic seconds.
     """
 
@@ -60,10 +61,16 @@ class Scrapes:
         self._latest: dict[str, Text] = {}
         """By the content type, in the order of their computation."""
         self._computing: dict[str, asyncio.Task[Text]] = {}
+        """By the content type: at most one for each of :data:`~deviceshare_bus.metric_formats.FORMATS`."""
         self._one_at_a_time = asyncio.Lock()
 
     async def get(self, accept: str) -> Text:
-        """Return a text that was computed a moment ago, is being computed, or is computed now."""
+        """Return a text that was computed a moment ago, is being computed, or is computed now.
+
+        ``accept`` is the header of a request. Its versions and parameters do not choose the key of a text: only the
+        format that they select does.
+        """
+        accept = accepted_format(accept)
         _, content_type = choose_encoder(accept)
         found = self._latest.get(content_type)
         if found is not None and self._clock() < found.until:

@@ -2,6 +2,7 @@
 
 import asyncio
 import copy
+import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from itertools import chain
 
@@ -9,7 +10,6 @@ import msgspec
 from aiohttp import web
 from deviceshare.model import ConfigError
 from prometheus_client import Metric
-from prometheus_client.exposition import gzip_accepted
 
 from deviceshare_metrics import api
 from deviceshare_metrics.card_metrics import Detail
@@ -71,10 +71,12 @@ class Server:
     async def _get_metrics(self, request: web.Request) -> web.StreamResponse:
         text = await self._scrapes.get(request.headers.get("Accept", ""))
         headers = {"Content-Type": text.content_type, "Vary": "Accept, Accept-Encoding"}
-        if gzip_accepted(request.headers.get("Accept-Encoding", "")):
+        if _gzip_accepted(request.headers.get("Accept-Encoding", "")):
             return web.Response(body=text.compressed, headers={**headers, "Content-Encoding": "gzip"})
         response = web.StreamResponse(headers=headers)
         await response.prepare(request)
+        if request.method == "HEAD":
+            return response
         async for part in text.plain():
             await response.write(part)
         return response
@@ -137,6 +139,16 @@ def _encode_selected(kind: str, items: Sequence[msgspec.Struct], query: Iterable
     items, rest = select(kind, items, query)
     more = b',"continue":%b' % msgspec.json.encode(rest) if rest else b""
     return b'{"items":[%b]%b}' % (b",".join([msgspec.json.encode(item) for item in items]), more)
+
+
+def _gzip_accepted(accept: str) -> bool:
+    """Return whether a header ``Accept-Encoding`` names gzip, with a weight that is a number above 0."""
+    for entry in accept.split(","):
+        name, *parameters = (part.strip().lower() for part in entry.split(";"))
+        if name == "gzip":
+            weight = next((each.partition("=")[2] for each in parameters if each.partition("=")[0].strip() == "q"), "1")
+            return re.fullmatch(r"\s*(0\.0*[1-9]\d*|1(\.0*)?)\s*", weight) is not None
+    return False
 
 
 def _json(answer: msgspec.Struct, status: int = 200) -> web.Response:

@@ -19,7 +19,6 @@ from deviceshare_metrics.core.facts import PodSeen
 from deviceshare_metrics.core.state_store import StateStore
 
 _decode_request = msgspec.msgpack.Decoder(PodRequest).decode
-_VGPU_MODES = frozenset(vgpu.MODES)
 
 
 class Holding(NamedTuple):
@@ -106,7 +105,7 @@ class Cards:
 
     def mebibytes(self, card: Card, amount: int) -> int:
         """Return an amount of a card's memory in MiB."""
-        return amount * self._factor if card.mode in _VGPU_MODES else amount
+        return amount * self._factor if card.mode in vgpu.MODES else amount
 
     def memory(self, card: Card, grant: ContainerGrant, device: DeviceGrant) -> int:
         """Return the MiB that a device alone takes of its card: the size of the MIG instance or of the template."""
