@@ -2,6 +2,7 @@
 
 import msgspec
 from deviceshare.model import (
+    Choice,
     Claim,
     ContainerGrant,
     ContainerRequest,
@@ -16,7 +17,7 @@ from deviceshare_bus import subjects
 from deviceshare_bus.core import Event
 from deviceshare_bus.follower import Message
 from deviceshare_bus.messages import decode_fact, decode_ledger, decode_outcomes, encode
-from deviceshare_bus.sharing import SharedValues
+from deviceshare_bus.sharing import LARGEST, SHARED_BYTES, SharedValues
 from deviceshare_bus.validation import validated
 
 
@@ -48,8 +49,9 @@ def pod(uid):
 
 def test_pods_of_one_template_share_all_but_their_names():
     one, two = (read(subjects.fact("pod", uid), pod(uid)) for uid in ("u1", "u2"))
-    for field in ("namespace", "scheduler", "node", "queue", "ask", "labels"):
+    for field in ("namespace", "scheduler", "node", "queue", "ask"):
         assert getattr(one, field) is getattr(two, field), field
+    assert one.labels[0] is two.labels[0]
     assert one.held[0].container is two.held[0].container
     assert one.held[0].family is two.held[0].family
 
@@ -67,6 +69,38 @@ def test_claims_and_outcomes_share_what_their_pods_have_in_common():
     outcomes = tuple(Outcome(f"c-{uid}", uid, "bound") for uid in ("u1", "u2"))
     one, two = read(subjects.outcome("n"), NodeOutcomes(node="n", outcomes=outcomes)).outcomes
     assert one.state is two.state
+
+
+def test_choices_share_what_the_configuration_says():
+    def ledger(uid):
+        choice = Choice(nodes=3, policy="binpack", plugins=("nodeorder", "deviceshare"), queue="other", score=1.5)
+        return NodeLedger(node="n", claims=(Claim(id=f"c-{uid}", uid=uid, namespace="x", name=uid, choice=choice),))
+
+    one, two = (read(subjects.ledger("n"), ledger(uid)).claims[0].choice for uid in ("u1", "u2"))
+    for field in ("policy", "plugins", "queue"):
+        assert getattr(one, field) is getattr(two, field), field
+
+
+def test_large_labels_of_pods_do_not_stay():
+    shared = SharedValues()
+    for number in range(50):
+        labels = tuple((f"key-{each}", f"{number}-{each}" + "x" * 50) for each in range(900))
+        shared.message(PodFact(uid=str(number), namespace="space", name=str(number), labels=labels))
+        shared.message(PodFact(uid="large", namespace="space", name="large", labels=(("key", f"{number}" * 60_000),)))
+        assert max(len(encode(value)) for value in shared._values) <= LARGEST
+        assert sum(len(encode(value)) for value in shared._values) == shared._bytes <= SHARED_BYTES
+
+
+def test_the_sum_of_what_is_remembered_is_bounded():
+    shared = SharedValues()
+    for number in range(2 * SHARED_BYTES // LARGEST):
+        shared.value(f"{number}".ljust(LARGEST - 3))
+        assert shared._bytes <= SHARED_BYTES
+    assert 0 < len(shared) <= SHARED_BYTES // LARGEST
+    assert shared._bytes == sum(len(encode(value)) for value in shared._values)
+    large = "x" * LARGEST
+    assert shared.value(large) is large
+    assert large not in shared._values
 
 
 def test_what_is_remembered_is_bounded():

@@ -18,7 +18,7 @@ TABLE = PAGE.partition("\n## Bounds\n")[2].partition("\n## ")[0]
 ROWS = [row for row in TABLE.splitlines() if row.startswith("|")][2:]
 PLACE = re.compile(r"`((?:[a-z_]+\.)+_?[A-Za-z_]+)`")
 BOUND = re.compile(
-    r"MOST_|^LIMIT$|_LIMIT$|IN_FLIGHT|^READS$|^REQUESTS$|^WRITES$|PENDING_|INBOX_|MAX_KNOWN|MAX_STALE|MAX_PAYLOAD|AT_ONCE|"
+    r"MOST_|^LIMIT$|_LIMIT$|IN_FLIGHT|^READS$|^REQUESTS$|^WRITES$|PENDING_|INBOX_|MAX_|AT_ONCE|"
     r"WAITING$|^UPDATES$|^BATCHES$|QUEUE_SIZE|BYTES$|BUFFER$|^FULL$|^LARGEST$|_BATCH$|^DELETIONS$"
 )
 NO_BUFFERS = {

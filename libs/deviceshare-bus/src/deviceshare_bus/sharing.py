@@ -13,18 +13,29 @@ from msgspec.structs import force_setattr
 
 MOST_SHARED = 1 << 16
 """Values that are remembered. Beyond this number all are forgotten: later ones are shared among themselves."""
-_FIELDS = frozenset({"namespace", "scheduler", "node", "queue", "labels", "unserved", "until_running"})
+SHARED_BYTES = 1 << 24
+"""Bytes of the values that are remembered, encoded. Beyond this sum all are forgotten, as above."""
+LARGEST = 1 << 12
+"""Bytes of an encoded value that is remembered, at most. Larger ones, for example of a label, would fill the memory."""
+_FIELDS = frozenset({"namespace", "scheduler", "node", "queue", "unserved", "until_running"})
 """Fields of facts whose values are those of many objects."""
 _OF_CLAIMS = ("namespace", "queue", "decided_by", "resources")
+_OF_CHOICES = ("policy", "plugins", "queue")
 
 T = TypeVar("T")
+_encode = msgspec.msgpack.encode
 
 
 class SharedValues:
-    """Replaces parts of decoded messages by equal ones of earlier messages. The messages stay equal."""
+    """Replaces parts of decoded messages by equal ones of earlier messages. The messages stay equal.
+
+    What is remembered stays after its messages have gone, up to the bounds.
+    """
 
     def __init__(self, most: int = MOST_SHARED) -> None:
         self._most = most
+        self._bytes = 0
+        """Of the remembered values, encoded."""
         self._values: dict[Any, Any] = {}
         self._fields: dict[type, tuple[str, ...]] = {}
         """The fields to share of each type of message."""
@@ -37,9 +48,14 @@ class SharedValues:
         found: T | None = self._values.get(value)
         if found is not None:
             return found
-        if len(self._values) >= self._most:
+        size = len(_encode(value))
+        if size > LARGEST:
+            return value
+        if len(self._values) >= self._most or self._bytes + size > SHARED_BYTES:
             self._values.clear()
+            self._bytes = 0
         self._values[value] = value
+        self._bytes += size
         return value
 
     def message(self, message: msgspec.Struct) -> None:
@@ -47,14 +63,13 @@ class SharedValues:
         kind = type(message)
         fields = self._fields.get(kind)
         if fields is None:
-            fields = self._fields[kind] = tuple(
-                field
-                for field in message.__struct_fields__
-                if field in _FIELDS and not isinstance(getattr(message, field), dict)
-            )
+            fields = self._fields[kind] = tuple(field for field in message.__struct_fields__ if field in _FIELDS)
         self._share(message, fields)
         if (request := getattr(message, "ask", None)) is not None:
             force_setattr(message, "ask", self._request(request))
+        if isinstance(labels := getattr(message, "labels", None), tuple):
+            # Labels of a pod may be its own: their pairs are repeated, all of them together are often not.
+            force_setattr(message, "labels", tuple([self.value(pair) for pair in labels]))
         self._grants(getattr(message, "held", ()))
         for claim in getattr(message, "claims", ()):
             if isinstance(claim, Claim):
@@ -66,6 +81,8 @@ class SharedValues:
     def claim(self, claim: Claim) -> None:
         """Share the parts of a claim."""
         self._share(claim, _OF_CLAIMS)
+        if claim.choice is not None:
+            self._share(claim.choice, _OF_CHOICES)
         self._grants(claim.grants)
 
     def _request(self, request: Any) -> Any:
