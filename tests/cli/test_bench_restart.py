@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from deviceshare.objects import decode_pod
 from deviceshare_bus.messages import decode_events, decode_ledger, decode_outcomes
-from deviceshare_cli.bench.restart.contents import Contents
+from deviceshare_cli.bench.restart.contents import TEMPLATES, Contents
 
 CONTENTS = Contents(nodes=3, cards=2, pods=20, at=1_700_000_000.0)
 COMMAND = [str(Path(sys.executable).parent / "deviceshare"), "bench", "restart"]
@@ -29,6 +29,12 @@ def test_ledgers_outcomes_steps_and_objects_name_the_same_pods() -> None:
         node, claim = nodes[fact.uid]
         assert (fact.node, fact.ref) == (node, f"{claim.namespace}/{claim.name}")
         assert not fact.problems
+        (container,), (device,) = fact.ask.containers, claim.grants[0].devices
+        asked = [container.get(f"volcano.sh/vgpu-{name}") for name in ("memory", "cores")]
+        assert (asked, container.get("cpu")) == ([device.memory, device.cores], dict(claim.resources)["cpu"])
+    claims = [claim for _, claim in nodes.values()]
+    assert len({claim.resources for claim in claims}) == TEMPLATES
+    assert {(claim.choice.policy, claim.choice.plugins) for claim in claims} == {("binpack", ("nodeorder", "binpack"))}
 
 
 @pytest.mark.timeout(180)

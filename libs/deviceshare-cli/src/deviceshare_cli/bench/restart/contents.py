@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from deviceshare.families import BY_NAME, SERVED
-from deviceshare.model import BOUND, Claim, ContainerGrant, DeviceGrant, NodeLedger, NodeOutcomes, Outcome
+from deviceshare.model import BOUND, Choice, Claim, ContainerGrant, DeviceGrant, NodeLedger, NodeOutcomes, Outcome
 from deviceshare_bus import subjects
 from deviceshare_bus.messages import Events, Step, encode
 from deviceshare_bus.publisher import Write
@@ -14,18 +14,18 @@ from deviceshare_cli.bench import objects
 from deviceshare_cli.bench.bus import workload
 
 NAMESPACE = "bench"
-_MEMORY, _CORES = 1024, 5
-"""MiB and percent of a card."""
-_LIMITS = {
-    "cpu": "100m",
-    "memory": "256Mi",
-    "volcano.sh/vgpu-number": "1",
-    "volcano.sh/vgpu-memory": str(_MEMORY),
-    "volcano.sh/vgpu-cores": str(_CORES),
-}
-_RESOURCES = (("cpu", 100), ("memory", 256 << 20))
+TEMPLATES = 10
+"""Pod templates, in turn: each requests another part of a card and another amount of CPU."""
 _STEPS = 250
 """Steps in a message."""
+
+
+class _Template(NamedTuple):
+    """The request of a pod: MiB and percent of a card, and millicores of CPU."""
+
+    memory: int
+    cores: int
+    cpu: int
 
 
 class Contents(NamedTuple):
@@ -45,7 +45,7 @@ class Contents(NamedTuple):
         family = BY_NAME["hami-core"]
         for number in range(self.pods):
             claim, node = self._claim(number), _node(number % self.nodes)
-            pod = new_pod(claim.name)
+            pod = new_pod(claim.name, number)
             pod["metadata"]["uid"] = claim.uid
             pod["metadata"]["annotations"] = {**family.annotations(claim, node, ["main"], self.at), SERVED: "true"}
             pod["spec"]["nodeName"] = node
@@ -69,10 +69,17 @@ class Contents(NamedTuple):
     def _claim(self, number: int) -> Claim:
         name, uid = f"bench-{number:06d}", f"00000000-0000-4000-8000-{number:012d}"
         node, card = number % self.nodes, number // self.nodes % self.cards
-        device = DeviceGrant(f"GPU-{node:05d}-{card}", card, _MEMORY, _CORES)
+        template = _template(number)
+        device = DeviceGrant(f"GPU-{node:05d}-{card}", card, template.memory, template.cores)
+        score = 10.0 + number % 800 / 10
+        choice = Choice(
+            nodes=self.nodes, feasible=self.nodes - number % self.nodes, policy="binpack", weight=10, score=score,
+            plugins=("nodeorder", "binpack"), weighted_score=10 * score,
+        )  # fmt: skip
         return Claim(
             id=f"bench-{number:016x}", uid=uid, namespace=NAMESPACE, name=name, group=f"pod/{uid}", queue="default",
-            decided_by="placement", decided_at=self.at, seen_at=self.at, resources=_RESOURCES,
+            decided_by="placement", decided_at=self.at, seen_at=self.at,
+            resources=(("cpu", template.cpu), ("memory", 256 << 20)), choice=choice,
             grants=(ContainerGrant("main", 0, "hami-core", (device,)),),
         )  # fmt: skip
 
@@ -82,9 +89,23 @@ class Contents(NamedTuple):
         return Step(claim.uid, f"{NAMESPACE}/{claim.name}", name, self.at, node)
 
 
-def new_pod(name: str) -> Object:
-    """Return a pod with the request of all others that is not bound."""
-    return objects.pod(NAMESPACE, name, "deviceshare", _LIMITS)
+def new_pod(name: str, number: int = 0) -> Object:
+    """Return a pod with the request of the one of this number that is not bound."""
+    template = _template(number)
+    limits = {
+        "cpu": f"{template.cpu}m",
+        "memory": "256Mi",
+        "volcano.sh/vgpu-number": "1",
+        "volcano.sh/vgpu-memory": str(template.memory),
+        "volcano.sh/vgpu-cores": str(template.cores),
+    }
+    return objects.pod(NAMESPACE, name, "deviceshare", limits)
+
+
+def _template(number: int) -> _Template:
+    # Ten pods of any of them fit on a card.
+    kind = number % TEMPLATES
+    return _Template(memory=1024 + 200 * kind, cores=5 + kind // 2, cpu=100 + 10 * kind)
 
 
 def _node(number: int) -> str:
